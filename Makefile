@@ -1,0 +1,47 @@
+# Every target works from a fresh clone: .venv is made on first use, and again when pyproject.toml changes.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+N ?= 2000
+SEED ?= 1
+TARGET ?= examples/booking.py
+
+.DEFAULT_GOAL := help
+.PHONY: help up test check format bench sim
+
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' Makefile
+
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "make: $(PYTHON) is missing or older than 3.11; name another: make PYTHON=python3.12 ..." >&2; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@
+
+up: $(STAMP)  ## serve TARGET (examples/booking.py), with fresh keys unless FRAMEHOLD_KEYS is set
+	@FRAMEHOLD_KEYS="$${FRAMEHOLD_KEYS:-$$($(BIN)/python -c 'import secrets; print(secrets.token_hex(32))')}" \
+	  $(BIN)/framehold node $(TARGET)
+
+test: $(STAMP)  ## all tests; ARGS="-k name" narrows them
+	@sh tests/system_packages.sh
+	$(BIN)/python -m pytest $(ARGS)
+
+check: $(STAMP)  ## format, lint, types, import rules
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -q tests/structure/test_imports.py
+
+format: $(STAMP)  ## rewrite the files as `check` wants them
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(STAMP)  ## the table of speed beside its targets
+	@sh tests/system_packages.sh
+	$(BIN)/python -m loadtest.bench $(ARGS)
+
+sim: $(STAMP)  ## N seeded schedules of the simulation, from SEED on
+	$(BIN)/python -m tests.sim --runs $(N) --seed $(SEED)

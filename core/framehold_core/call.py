@@ -1,0 +1,146 @@
+"""The state of one call on one node, and the few helpers that every transition uses."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+from .effects import Cancel, Effect, Forget, Op, Questions, Reason, Refusal, Reply, Write
+from .events import Answer, Event, Retry, Start
+from .ids import CallId, Incarnation, NodeId
+from .journal import GENESIS, Draft
+from .requests import Answered, Fence
+from .retry import Standing
+
+
+class Phase(Enum):
+    """Where a call is in its life on this node. The text is what the state diagram shows."""
+
+    IDLE = "no frame here"
+    LOOKING = "reading the record"
+    CLAIMING = "taking the call over"
+    REBUILDING = "replaying the journal"
+    RUNNING = "the handler runs a round"
+    PARKING = "committing the questions"
+    PARKED = "waiting for answers"
+    FINISHING = "committing the outcome"
+    VERIFYING = "re-verifying after a lapse"
+    HEALING = "healing a store that went back"
+    RELEASING = "handing the call off"
+    STRANDED = "the store did not answer: the frame keeps, the write waits"
+
+
+class Call(NamedTuple):
+    """One call as this node knows it. Immutable; a transition makes the next one.
+
+    `round`, `epoch`, `n`, `jh` are as acknowledged by the store; `mark` is the history at which `round` was parked.
+    `asks` are the asks of `round`; `answered` is what it was answered with, `carried` whether a write already took
+    that along. `notes` precede the next write. `flight` is the write that the store has not answered, `stalled` that
+    it must be sent again. `waiting` are the requests that get the running round's reply, `held` those to be decided
+    again when the store has answered."""
+
+    id: CallId
+    owner: NodeId
+    inc: Incarnation
+    reentrant: bool
+    ttl: float
+    phase: Phase = Phase.IDLE
+    epoch: int = 1
+    round: int = 0
+    n: int = 0
+    jh: str = GENESIS
+    mark: str = GENESIS
+    asks: tuple[Draft, ...] = ()
+    answered: Answered | None = None
+    carried: bool = False
+    past: tuple[Answered, ...] = ()
+    gathered: tuple[Answer, ...] = ()
+    notes: tuple[Draft, ...] = ()
+    flight: Write | None = None
+    stalled: bool = False
+    queue: tuple[Write, ...] = ()
+    waiting: tuple[Start | Retry, ...] = ()
+    held: tuple[Retry, ...] = ()
+    ended: tuple[object, str] | None = None
+    intents: frozenset[str] = frozenset()
+    expires: float = 0.0
+    tries: int = 0
+    leaving: bool = False
+
+
+class Move(NamedTuple):
+    """What a transition makes of a call. `again` are events to be stepped right after, against the new state."""
+
+    call: Call
+    effects: tuple[Effect, ...] = ()
+    again: tuple[Event, ...] = ()
+
+
+HOME = {
+    Op.PARK: Phase.PARKING,
+    Op.FINISH: Phase.FINISHING,
+    Op.VERIFY: Phase.VERIFYING,
+    Op.HEAL: Phase.HEALING,
+    Op.INTEND: Phase.RUNNING,
+    Op.RESULT: Phase.RUNNING,
+}
+"""The phase in which the answer to a write is awaited."""
+
+
+def fence(call: Call) -> Fence:
+    """The claim that each write of this frame presents."""
+    return Fence(call.owner, call.inc, call.epoch, call.round, call.n)
+
+
+def standing(call: Call) -> Standing:
+    """How far the live frame has come."""
+    answered = call.past if call.answered is None else (*call.past, call.answered)
+    return Standing(call.epoch, call.round, call.mark, tuple(ask.key for ask in call.asks), answered)
+
+
+def send(call: Call, write: Write) -> tuple[Call, tuple[Effect, ...]]:
+    """Send a write, or line it up behind the one in flight: positions are given in order."""
+    if call.flight is not None:
+        return call._replace(queue=(*call.queue, write)), ()
+    return call._replace(flight=write, stalled=False), (write,)
+
+
+def landed(call: Call) -> tuple[Call, tuple[Effect, ...]]:
+    """The write in flight was answered: send the next one."""
+    if not call.queue:
+        return call._replace(flight=None, stalled=False), ()
+    return call._replace(flight=call.queue[0], stalled=False, queue=call.queue[1:]), (call.queue[0],)
+
+
+def resend(call: Call) -> tuple[Call, tuple[Effect, ...]]:
+    """Send a stalled write again, as it was."""
+    if not call.stalled or call.flight is None:
+        return call, ()
+    return call._replace(stalled=False), (call.flight,)
+
+
+def carry(call: Call) -> Answered | None:
+    """What the next write takes along of this round's answers: they go ahead of everything it does (rule 2)."""
+    return None if call.carried else call.answered
+
+
+def questions(call: Call) -> Questions:
+    """The current round's questions as a reply."""
+    return Questions(call.round, call.epoch, call.n, call.mark)
+
+
+def refuse(events: tuple[Start | Retry, ...], reason: Reason, call: Call, detail: str = "") -> tuple[Effect, ...]:
+    """The same refusal for each of these requests."""
+    return tuple(Reply(event.waiter, Refusal(reason, call.round, detail)) for event in events)
+
+
+def dropped(call: Call, cause: str) -> tuple[Call, tuple[Effect, ...]]:
+    """The frame goes: nothing of it is left here but the requests that still want an answer."""
+    empty = Call(call.id, call.owner, call.inc, call.reentrant, call.ttl, round=call.round)
+    return empty._replace(held=call.held), (Cancel(cause),)
+
+
+def gone(call: Call, cause: str) -> Move:
+    """The frame goes and nobody waits."""
+    empty, effects = dropped(call, cause)
+    return Move(empty._replace(held=()), (*effects, Forget()))

@@ -1,0 +1,149 @@
+"""Journal entries: their codec, their fingerprints, and the running hash that names a history.
+
+An entry is one thing that a call has learned. Its value is sealed before it comes here; the rest is plain, so that
+`ask` and `once` can be matched by name without opening anything. The encoded form carries a version: an entry of a
+newer release is refused by name, never guessed at.
+
+A history is named by (n, jh): how many entries, and the hash chained over their encoded bytes. Sealed values have
+fresh nonces, so two histories with equal questions differ, which is what a fence wants to know.
+"""
+
+from __future__ import annotations
+
+import binascii
+import hashlib
+import json
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from .errors import JournalError, JournalVersionError
+
+VERSION = 1
+GENESIS = ""
+"""The history of a call that has learned nothing."""
+
+
+class Kind(StrEnum):
+    """What an entry records."""
+
+    ASK = "ask"
+    ANSWER = "answer"
+    INTENT = "intent"
+    RESULT = "result"
+    VALUE = "value"
+
+
+class Lane(StrEnum):
+    """Whether the handler's own task made the entry, or one that it started."""
+
+    MAIN = "main"
+    SIDE = "side"
+
+
+class Draft(NamedTuple):
+    """An entry before it has a place: the core decides its order, the shell seals `value` for that place."""
+
+    kind: Kind
+    key: str
+    round: int
+    lane: Lane
+    fp: str
+    codec: str
+    value: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of a journal. `n` counts from 0; `value` is sealed for (namespace, call, n, kind, key)."""
+
+    n: int
+    kind: Kind
+    key: str
+    round: int
+    lane: Lane
+    fp: str
+    codec: str
+    value: bytes
+
+
+def entry(n: int, draft: Draft, sealed: bytes) -> Entry:
+    """Give a draft its place."""
+    return Entry(n, draft.kind, draft.key, draft.round, draft.lane, draft.fp, draft.codec, sealed)
+
+
+def encode(item: Entry) -> bytes:
+    """The stored form of an entry."""
+    value = b64encode(item.value).decode("ascii")
+    fields = [VERSION, item.n, item.kind.value, item.key, item.round, item.lane.value, item.fp, item.codec, value]
+    return json.dumps(fields, separators=(",", ":")).encode("ascii")
+
+
+def decode(raw: bytes, n: int) -> Entry:
+    """Read the entry stored at position `n`.
+
+    Raises:
+        JournalVersionError: a newer release wrote it.
+        JournalError: it is cut short, corrupted, or stands at another position.
+    """
+    try:
+        fields: Any = json.loads(raw)
+        version = fields[0]
+        if isinstance(version, int) and version > VERSION:
+            raise JournalVersionError(
+                f"journal entry {n} has format {version}, this release reads up to {VERSION}; "
+                "the call was not continued; let a node of the newer release take it"
+            )
+        _, position, kind, key, round_, lane, fp, codec, value = fields
+        item = Entry(position, Kind(kind), key, round_, Lane(lane), fp, codec, b64decode(value, validate=True))
+        typed = all(isinstance(text, str) for text in (key, fp, codec)) and isinstance(round_, int)
+        if version != VERSION or position != n or not typed:
+            raise ValueError("fields")
+    except JournalVersionError:
+        raise
+    except (ValueError, TypeError, KeyError, IndexError, binascii.Error, RecursionError) as error:
+        raise JournalError(
+            f"journal entry {n} is corrupted ({type(error).__name__}); the call was not continued; "
+            "check who else writes this store"
+        ) from error
+    return item
+
+
+def decode_all(raw: Sequence[bytes]) -> tuple[Entry, ...]:
+    """Read a whole journal in order. Raises as `decode`."""
+    return tuple(decode(item, n) for n, item in enumerate(raw))
+
+
+def chain(history: str, encoded: Iterable[bytes]) -> str:
+    """The hash that names the history `history` continued by `encoded` entries."""
+    for item in encoded:
+        history = hashlib.sha256(history.encode("ascii") + b"\n" + item).hexdigest()[:32]
+    return history
+
+
+def canonical(value: object) -> bytes:
+    """JSON with one spelling per value, for digests. Total on what JSON can carry."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":")).encode("ascii")
+
+
+def digest(data: bytes) -> str:
+    """A short name for bytes: 32 hex digits of SHA-256."""
+    return hashlib.sha256(data).hexdigest()[:32]
+
+
+def fingerprint(*parts: object) -> str:
+    """What an entry must repeat on replay, as one digest (for an ask: type, text, schema)."""
+    return digest(canonical(parts))
+
+
+def asked(entries: Iterable[Entry], round_: int) -> tuple[str, ...]:
+    """The keys that round `round_` asked for, in order."""
+    return tuple(item.key for item in entries if item.kind is Kind.ASK and item.round == round_)
+
+
+def mark(encoded: Sequence[bytes], entries: Sequence[Entry], round_: int) -> str:
+    """The history at which round `round_` was parked: up to and with its last ask."""
+    last = max((item.n for item in entries if item.kind is Kind.ASK and item.round == round_), default=-1)
+    return chain(GENESIS, encoded[: last + 1])

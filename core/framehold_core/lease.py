@@ -1,0 +1,82 @@
+"""Node leases as arithmetic on `now`.
+
+A node's right to run frames without asking the store is a window on its own clock:
+
+    until = start of the last acknowledged renewal + TTL - margin
+
+The start, not the acknowledgement: the store counts from when it applied the renewal, which is never before the start.
+A lease that was once absent stays absent (PROTOCOL rule 4): a node that finds its key gone, or another incarnation, or
+a beat below the acknowledged one, has lapsed and must take a new incarnation.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+from .ids import Boot, Incarnation, NodeId
+
+MARGIN = 0.1
+"""Share of the TTL that the window gives away to scheduling and clock rate differences."""
+
+
+class Lease(NamedTuple):
+    """What a node knows of its own lease. `until` is in seconds on the node's clock."""
+
+    node: NodeId
+    inc: Incarnation
+    boot: Boot
+    beat: int
+    until: float
+
+
+class NodeRecord(NamedTuple):
+    """A node lease as the store holds it. `expires` is in seconds on the store's clock."""
+
+    node: NodeId
+    inc: Incarnation
+    boot: Boot
+    beat: int
+    address: str
+    state: str
+    code: str
+    stats: str
+    expires: float
+
+
+class Renewal(Enum):
+    """What came of registering or renewing a node lease."""
+
+    RENEWED = "renewed"
+    LAPSED = "lapsed"
+    TAKEN = "taken"
+
+
+def window_until(started: float, ttl: float) -> float:
+    """When the window closes for a renewal that was sent at `started` (seconds) and acknowledged."""
+    return started + ttl * (1.0 - MARGIN)
+
+
+def is_open(lease: Lease, now: float) -> bool:
+    """Whether the node may still run and reply without asking the store."""
+    return now < lease.until
+
+
+def register(stored: NodeRecord | None, wanted: NodeRecord, now: float) -> tuple[NodeRecord, Renewal]:
+    """Set if absent. A live record of the same incarnation is the same registration, repeated."""
+    if stored is None or stored.expires <= now or (stored.inc, stored.boot) == (wanted.inc, wanted.boot):
+        return wanted, Renewal.RENEWED
+    return stored, Renewal.TAKEN
+
+
+def renew(
+    stored: NodeRecord | None, wanted: NodeRecord, acknowledged: int, now: float
+) -> tuple[NodeRecord | None, Renewal]:
+    """Extend a lease that still exists. A lower stored beat means that the store went back: a lapse (rule 7)."""
+    if stored is None or stored.expires <= now:
+        return None, Renewal.LAPSED
+    if stored.boot != wanted.boot:
+        return stored, Renewal.TAKEN
+    if stored.inc != wanted.inc or stored.beat < acknowledged:
+        return stored, Renewal.LAPSED
+    return wanted._replace(beat=stored.beat + 1), Renewal.RENEWED

@@ -1,0 +1,251 @@
+"""What a node asks of the store, and what the store answers: the vocabulary of the scripts.
+
+Every request but `Read` and `Claim` carries a `Fence`: who the writer is and where it believes the call to be.
+`record` says what each request does; `store/framehold_store/scripts/` does the same in Redis."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+from .ids import Boot, CallId, Incarnation, NodeId
+
+
+class RecordState(StrEnum):
+    """Where a call stands in the store."""
+
+    OPEN = "open"
+    RELEASED = "released"
+    DONE = "done"
+    LOST = "lost"
+
+
+class Answered(NamedTuple):
+    """What a round learned: the digest of its answers and the keys that had been asked. Write-once per round."""
+
+    round: int
+    digest: str
+    keys: tuple[str, ...]
+
+
+class Fence(NamedTuple):
+    """The writer's claim to a call: owner, incarnation and epoch, and the round and position it was acknowledged."""
+
+    owner: NodeId
+    inc: Incarnation
+    epoch: int
+    round: int
+    n: int
+
+
+class Seen(NamedTuple):
+    """A record's owner as some reader saw it; a compare-and-set compares with it."""
+
+    epoch: int
+    owner: str
+    inc: str
+
+
+class Batch(NamedTuple):
+    """Encoded entries to append, and the history that results."""
+
+    entries: tuple[bytes, ...]
+    jh: str
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What a record says of its call from its first write on."""
+
+    boot: Boot
+    reentrant: bool
+    tool: str
+    code: str
+    method: str
+    target: str
+    args: str
+    principal: str
+    strategy: str = "hold"
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A call in the store. `created` and `expires` are seconds on the store's clock; `intents` maps the digest of a
+    `once` key to whether its result is recorded; `outcome` is sealed."""
+
+    state: RecordState
+    head: Head
+    owner: str
+    inc: str
+    epoch: int
+    round: int
+    n: int
+    jh: str
+    attempts: int
+    created: float
+    expires: float
+    answers: Mapping[int, Answered] = field(default_factory=dict)
+    intents: Mapping[str, bool] = field(default_factory=dict)
+    outcome: bytes = b""
+    out_round: int = 0
+    cause: str = ""
+
+    @property
+    def seen(self) -> Seen:
+        """The owner as a compare-and-set wants it."""
+        return Seen(self.epoch, self.owner, self.inc)
+
+
+class Stored(NamedTuple):
+    """A record with its journal (encoded entries)."""
+
+    record: Record
+    journal: tuple[bytes, ...]
+
+
+class Verdict(StrEnum):
+    """What the store made of a request."""
+
+    OK = "ok"
+    ALREADY = "already"
+    """The same request had been applied before; nothing was written now."""
+    FENCED = "fenced"
+    """Another owner, epoch or history stands there; nothing was written, the writer's frame must die."""
+    BEHIND = "behind"
+    """The store went back below what the writer was acknowledged; nothing was written, the writer may heal."""
+    CONFLICT = "conflict"
+    """Other answers stand recorded for that round, or an intent or result for that key; nothing was written."""
+    CHANGED = "changed"
+    """The record is not as the caller read it; nothing was written, read again."""
+    LOST = "lost"
+    """The call can't be re-entered; that is now recorded."""
+    STUCK = "stuck"
+    """Too many owners died running this call; nothing was written."""
+    MISSING = "missing"
+    """There is no such record."""
+
+
+class Evidence(StrEnum):
+    """Why a caller believes that it may claim a call. The record can't check the first two, the caller must."""
+
+    GONE = "gone"
+    NOT_HELD = "not-held"
+    RELEASED = "released"
+    OWNER = "owner"
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Record and journal of a call."""
+
+    call: CallId
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """Park: the round's answers and asks become durable and the round moves to `fence.round + 1`."""
+
+    call: CallId
+    fence: Fence
+    batch: Batch
+    ttl: float
+    answered: Answered | None = None
+    head: Head | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """`once` is about to run: pending answers first, then the intent. `key` is the digest of the `once` key."""
+
+    call: CallId
+    fence: Fence
+    batch: Batch
+    ttl: float
+    key: str
+    answered: Answered | None = None
+    head: Head | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """`once` has run. `key` is the digest of the `once` key."""
+
+    call: CallId
+    fence: Fence
+    batch: Batch
+    ttl: float
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """The call ended: its outcome becomes a tombstone that lives `ttl` seconds, its journal is dropped."""
+
+    call: CallId
+    fence: Fence
+    outcome: bytes
+    cause: str
+    ttl: float
+    answered: Answered | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Take over a call whose owner is gone. `reentrant` is the present code's promise; both are needed (rule 16)."""
+
+    call: CallId
+    seen: Seen
+    evidence: Evidence
+    owner: NodeId
+    inc: Incarnation
+    boot: Boot
+    reentrant: bool
+    max_attempts: int
+    ttl: float
+
+
+@dataclass(frozen=True, slots=True)
+class Verify:
+    """After a lapse: take the call again under incarnation `inc`, epoch + 1."""
+
+    call: CallId
+    fence: Fence
+    inc: Incarnation
+    ttl: float
+
+
+@dataclass(frozen=True, slots=True)
+class Heal:
+    """Write a live frame's whole journal over a store that went back; `seen` is None where the record was missing."""
+
+    call: CallId
+    fence: Fence
+    seen: Seen | None
+    batch: Batch
+    answers: tuple[Answered, ...]
+    intents: tuple[tuple[str, bool], ...]
+    head: Head
+    ttl: float
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Give a call away: the next owner needs no wait."""
+
+    call: CallId
+    fence: Fence
+    ttl: float
+
+
+Request = Read | Commit | Intent | Result | Finish | Claim | Verify | Heal | Release
+
+
+class Reply(NamedTuple):
+    """A verdict, with the call's epoch and history after it. `stored` comes with Read, with a claim that was granted
+    or refused, and with BEHIND (the record as it stands, its journal left out)."""
+
+    verdict: Verdict
+    epoch: int = 0
+    stored: Stored | None = None

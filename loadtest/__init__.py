@@ -1,0 +1,1 @@
+"""Load on real processes: the benchmark of `make bench`."""

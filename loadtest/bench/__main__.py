@@ -1,0 +1,89 @@
+"""`python -m loadtest.bench`: run the sections, print their tables, keep the raw figures.
+
+Exit code 1 if a call had an error or something could not be measured (its reason is printed), 2 if this machine
+cannot run the benchmark at all. A missed target is a figure, not an error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from loadtest.bench import calls, frames, machine, report, store_write
+from loadtest.bench.children import Cores, pick_cores
+
+SECTIONS = ("calls", "frames", "store")
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What each section does; the full one stays under five minutes, the quick one under 90 seconds."""
+
+    calls: calls.Plan
+    frames: frames.Plan
+    store_seconds: float
+
+
+FULL = Plan(
+    calls=calls.Plan(repetitions=3, warm=1.0, seconds=6.0),
+    frames=frames.Plan(frames=(100, 10_000, 50_000), batches=10, batch_size=400),
+    store_seconds=5.0,
+)
+QUICK = Plan(
+    calls=calls.Plan(repetitions=3, warm=0.5, seconds=2.0),
+    frames=frames.Plan(frames=(100, 10_000), batches=4, batch_size=250),
+    store_seconds=1.5,
+)
+
+
+def main() -> int:
+    """Run the chosen sections."""
+    options = _parse()
+    if sys.platform != "linux":
+        print("bench: needs Linux, for /proc and for pinning processes to cores", file=sys.stderr)
+        return 2
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    plan, cores = QUICK if options.quick else FULL, pick_cores()
+    facts = machine.describe(cores)
+    print("framehold bench" + (" --quick" if options.quick else ""))
+    print(report.head(facts), flush=True)
+    measured: dict[str, Any] = {"quick": options.quick, "machine": facts}
+    for name in options.only or SECTIONS:
+        measured[name] = _measure(name, plan, cores)
+    if options.json:
+        options.json.write_text(json.dumps(measured, indent=2) + "\n")
+    return int(any(map(_incomplete, (measured[name] for name in options.only or SECTIONS))))
+
+
+def _incomplete(section: Mapping[str, Any]) -> bool:
+    return bool(section["not_available"]) or any(row.get("errors") for row in section.get("rows", []))
+
+
+def _measure(name: str, plan: Plan, cores: Cores) -> Mapping[str, Any]:
+    runs: dict[str, tuple[Callable[[], Mapping[str, Any]], Callable[[Mapping[str, Any]], str]]] = {
+        "calls": (lambda: calls.measure(plan.calls, cores), report.calls),
+        "frames": (lambda: frames.measure(plan.frames, cores), report.frames),
+        "store": (lambda: store_write.measure(plan.store_seconds, cores), report.store),
+    }
+    run, show = runs[name]
+    section = run()
+    print(show(section), flush=True)
+    return section
+
+
+def _parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m loadtest.bench", description="The speed of Framehold, measured.")
+    parser.add_argument("--quick", action="store_true", help="shorter runs and fewer frames, under 90 seconds")
+    parser.add_argument("--only", choices=SECTIONS, action="append", help="run this section (repeatable)")
+    parser.add_argument("--json", type=Path, metavar="PATH", help="write every raw figure to PATH")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

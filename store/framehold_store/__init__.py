@@ -1,0 +1,1 @@
+"""What outlives a process: leases, journals and the registry of nodes."""

@@ -1,0 +1,44 @@
+"""Wakes whoever follows the membership. One noun: a feed counts changes; a reader that lags sees one wake-up for many."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+
+class Feed:
+    """Any number of readers; `poll` is the longest silence in seconds before they are woken anyway."""
+
+    def __init__(self, poll: float) -> None:
+        self._poll = poll
+        self._waiting: set[asyncio.Future[None]] = set()
+        self._count = 0
+        self._closed = False
+
+    def notify(self) -> None:
+        """Something may have changed."""
+        self._count += 1
+        for waiter in self._waiting:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def close(self) -> None:
+        """End every reader."""
+        self._closed = True
+        self.notify()
+
+    async def changes(self) -> AsyncIterator[None]:
+        """Yields at the start, on every notice, and after every `poll` seconds of silence."""
+        while not self._closed:
+            seen = self._count
+            yield
+            if seen == self._count:
+                await self._silence()
+
+    async def _silence(self) -> None:
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiting.add(waiter)
+        try:
+            await asyncio.wait((waiter,), timeout=self._poll)
+        finally:
+            self._waiting.discard(waiter)

@@ -1,0 +1,59 @@
+"""`python -m tests.conformance`: start the example server, run the suite for both revisions, print what failed.
+
+Exit codes: 0 every check of both revisions passed; 1 some did not; 2 nothing could be run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import time
+
+from tests.conformance import node_cache, suite
+from tests.conformance.child import ServerFailed, serving
+
+
+def main() -> int:
+    """Parse the arguments and run within the time limit."""
+    parser = argparse.ArgumentParser(prog="python -m tests.conformance", description=__doc__.splitlines()[0])
+    parser.add_argument("--app", default="tests.conformance.server:app", help="MODULE:NAME of the ASGI app to test")
+    parser.add_argument("--limit", type=float, default=300.0, help="seconds for everything, npm included")
+    parser.add_argument("--spec-version", choices=suite.REQUIRED, action="append", help="only this revision")
+    arguments = parser.parse_args()
+
+    deadline = time.monotonic() + arguments.limit
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the child is ended too
+    try:
+        node_cache.ensure(_left(deadline))
+        reports = _run(arguments.app, arguments.spec_version or list(suite.REQUIRED), deadline)
+    except (node_cache.NodeUnavailable, ServerFailed) as error:
+        print(f"conformance: {error}", file=sys.stderr)
+        return 2
+    for report in reports:
+        _print(report)
+    return 0 if all(report.complete for report in reports) else 1
+
+
+def _run(app: str, versions: list[str], deadline: float) -> list[suite.Report]:
+    log = node_cache.CACHE / "server.log"
+    with serving(app, log, max(0.0, min(30.0, _left(deadline)))) as url:
+        return [suite.run(url, version, _left(deadline)) for version in versions]
+
+
+def _left(deadline: float) -> float:
+    return deadline - time.monotonic()
+
+
+def _print(report: suite.Report) -> None:
+    required = suite.REQUIRED[report.version]
+    verdict = "" if report.complete else f"  (required: {required} of {required})"
+    print(f"{report.version}: {report.passed} of {report.counted} checks{verdict}")
+    for check in report.faults:
+        print(f"  {check.status} {check.scenario} / {check.identifier}: {check.message}")
+    if report.problem:
+        print(f"  {report.problem}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
