@@ -119,10 +119,12 @@ class Questions:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What the handler returned or raised. `sealed` is set instead where it comes from a tombstone."""
+    """What the handler returned or raised. `sealed` is set instead where it comes from a tombstone,
+    sealed for position `n`."""
 
     value: object = None
     sealed: bytes = b""
+    n: int = 0
     cause: str = ""
 
 

@@ -147,3 +147,8 @@ def mark(encoded: Sequence[bytes], entries: Sequence[Entry], round_: int) -> str
     """The history at which round `round_` was parked: up to and with its last ask."""
     last = max((item.n for item in entries if item.kind is Kind.ASK and item.round == round_), default=-1)
     return chain(GENESIS, encoded[: last + 1])
+
+
+def parse(data: bytes) -> Any:
+    """What `canonical` wrote."""
+    return json.loads(data)

@@ -71,7 +71,7 @@ def _from_record(decision: Decision, record: Record) -> Outcome | Refusal | None
     if decision is Decision.CONFLICT:
         return Refusal(Reason.CONFLICT, record.round)
     if decision is Decision.OUTCOME:
-        return Outcome(sealed=record.outcome, cause=record.cause)
+        return Outcome(sealed=record.outcome, n=record.n, cause=record.cause)
     if decision is Decision.LOST:
         return Refusal(Reason.LOST, record.round, record.cause)
     if decision is Decision.ALREADY:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
 VARIANTS = ("sdk", "framehold")
+_IDLE_SECONDS = 300  # a connection waits for its turn while other servers are measured
 
 
 def build(variant: str) -> ASGIApp:
@@ -50,7 +51,14 @@ def main() -> None:
         app = Meter(app)
     with socket.create_server(("127.0.0.1", 0), backlog=128) as listener:
         print(listener.getsockname()[1], flush=True)
-        config = uvicorn.Config(app, loop="uvloop", http="httptools", log_level="error", access_log=False)
+        config = uvicorn.Config(
+            app,
+            loop="uvloop",
+            http="httptools",
+            log_level="error",
+            access_log=False,
+            timeout_keep_alive=_IDLE_SECONDS,
+        )
         uvicorn.Server(config).run(sockets=[listener])
 
 

@@ -23,12 +23,13 @@ from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import Boot, CallId, Incarnation, NodeId
 from framehold_core.journal import Draft, Kind, Lane
 from framehold_core.requests import Answered, Batch, Commit, Fence, Finish, Head, Reply, Request, Verdict
-from framehold_store.base import Store
+from framehold_store import Store, StoreConfig, open_store
 from loadtest.bench.children import cpu_seconds
 from loadtest.bench.loadgen import percentile
 
 LANES = 32
 _WARM_SECONDS = 0.5
+_GRACE_SECONDS = 3.0
 _TTL = 600.0
 _OWNER, _INC, _BOOT = NodeId("bench"), Incarnation("1"), Boot("1")
 _ASK = Draft(Kind.ASK, "units", 1, Lane.MAIN, journal.fingerprint("Which units?"), "json", bytes(300))
@@ -61,6 +62,7 @@ class Tally:
     latencies: list[float] = field(default_factory=list)
     errors: Counter[str] = field(default_factory=Counter)
     stopping: bool = False
+    ended: int = 0
 
 
 @dataclass(slots=True)
@@ -88,20 +90,27 @@ class LaneOfWrites:
     def _acknowledged(self, reply: Reply | StoreUnavailable) -> None:
         if isinstance(reply, StoreUnavailable) or reply.verdict is not Verdict.OK:
             self.tally.errors[str(reply) if isinstance(reply, StoreUnavailable) else reply.verdict.value] += 1
+            self.tally.ended += 1
             return
         self.tally.latencies.append(time.perf_counter() - self.began)
         self.parked = not self.parked
-        if not self.tally.stopping:
+        if self.tally.stopping:
+            self.tally.ended += 1
+        else:
             self.send()
 
 
-def open_store(url: str) -> Store:
-    """The real adapter on a Redis, not opened yet."""
-    sys.exit("framehold_store has no Redis adapter yet")
+async def _end(store: Store, tally: Tally) -> None:
+    """Let the writes under way come back, as far as they do, and close the store."""
+    tally.stopping = True
+    deadline = time.monotonic() + _GRACE_SECONDS
+    while tally.ended < LANES and time.monotonic() < deadline:
+        await asyncio.sleep(0.01)
+    await store.close()
 
 
 async def _run(options: argparse.Namespace) -> Written:
-    store = open_store(f"redis://127.0.0.1:{options.port}")
+    store = open_store(StoreConfig(url=f"redis://127.0.0.1:{options.port}"), time.monotonic)
     await store.open()
     tally, numbers = Tally(), itertools.count(1)
     for _ in range(LANES):
@@ -112,8 +121,7 @@ async def _run(options: argparse.Namespace) -> Written:
     await asyncio.sleep(options.seconds)
     writes, wall = len(tally.latencies) - before, time.perf_counter() - began
     cpu, store_cpu = time.process_time() - cpu, cpu_seconds(options.store) - store_cpu
-    tally.stopping = True
-    await store.close()
+    await _end(store, tally)
     if not writes:
         sys.exit(f"no write was acknowledged: {dict(tally.errors)}")
     window = tally.latencies[before : before + writes]

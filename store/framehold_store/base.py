@@ -1,8 +1,8 @@
 """The Store: what a node and a router may ask of whatever outlives them.
 
-The law: every request is applied whole or not at all, by the rules of `framehold_core.record`, on the store's own clock. A
-verdict other than OK left the record as it was, to the byte. A request whose reply was lost may be sent again: it answers
-ALREADY, or what it would have answered the first time.
+The law: every request is applied whole or not at all, by the rules of `framehold_core.record`, on the store's own
+clock. A verdict other than OK left the record as it was, to the byte. A request whose reply was lost may be sent
+again: it answers ALREADY, or what it would have answered the first time.
 
 Durability is the backend's: an acknowledged write outlives this process in Redis (and Redis itself as far as its
 persistence and its replicas go), and nothing in memory. PROTOCOL rule 7 says what happens when a store goes back.
@@ -28,7 +28,8 @@ POLL = 2.0
 
 
 class Store(Protocol):
-    """Leases, journals and the registry of nodes. Belongs to one event loop; only `writes` may be read from elsewhere."""
+    """Leases, journals and the registry of nodes. Belongs to one event loop; only `writes` may be read from
+    elsewhere."""
 
     def submit(self, request: Request, done: Done) -> None:
         """Send one request, group-committed with its neighbours: the hot path. Never blocks and never raises.
@@ -51,8 +52,8 @@ class Store(Protocol):
     async def register(self, node: NodeRecord, ttl: float) -> Renewal:
         """Take the node lease if nobody has it, for `ttl` seconds: RENEWED or TAKEN (`lease.register`).
 
-        `node.expires` is ignored: the store sets it. Atomic for the lease; idempotent for one incarnation. The list that
-        `nodes` reads is completed by the same request or by the next renewal.
+        `node.expires` is ignored: the store sets it. Atomic for the lease; idempotent for one incarnation. The list
+        that `nodes` reads is completed by the same request or by the next renewal.
 
         Raises:
             StoreUnavailable: nobody answered in time; sending it again is safe.

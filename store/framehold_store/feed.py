@@ -1,4 +1,5 @@
-"""Wakes whoever follows the membership. One noun: a feed counts changes; a reader that lags sees one wake-up for many."""
+"""Wakes whoever follows the membership. One noun: a feed counts changes; a reader that lags sees one wake-up for
+many."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """The store of one process: core's `record.apply` over a dict. Nothing of it outlives the process.
 
-Memory is bounded by time and by number. A record is forgotten when it expires: on access at once, otherwise by a heap that
-each request sweeps. Every call has one place in that heap; a place that comes up early, because a write has moved the expiry,
-is put back. Of finished calls at most `max_tombstones` are kept, the oldest dropped first: a late duplicate of a call that
-was dropped hears "invalid or expired" where it would have heard the outcome again.
+Memory is bounded by time and by number. A record is forgotten when it expires: on access at once, otherwise by a heap
+that each request sweeps. Every call has one place in that heap; a place that comes up early, because a write has
+moved the expiry, is put back. Of finished calls at most `max_tombstones` are kept, the oldest dropped first: a late
+duplicate of a call that was dropped hears "invalid or expired" where it would have heard the outcome again.
 """
 
 from __future__ import annotations

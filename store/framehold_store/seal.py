@@ -1,13 +1,14 @@
 """Seals what is stored, so that whoever can write the store, but lacks the keys, can't put words into a call's mouth.
 
-AES-256-GCM. Each secret of the fleet gives one subkey per purpose (HKDF-SHA256), so that a value sealed as an answer can't
-be opened as an outcome. Where a value stands - namespace, call, position, kind, key - is authenticated with it, so that it
-can't be moved. The first secret seals, all of them open: rotation is to put the new one first, later to drop the old.
+AES-256-GCM. Each secret of the fleet gives one subkey per purpose (HKDF-SHA256), so that a value sealed as an answer
+can't be opened as an outcome. Where a value stands - namespace, call, position, kind, key - is authenticated with it,
+so that it can't be moved. The first secret seals, all of them open: rotation is to put the new one first, later to
+drop the old.
 
     blob = 0x01 | key id (4 bytes) | nonce (12) | ciphertext and tag (16 more than the value)
 
-Nonces are random (never counted: a forked or restored process would repeat them). At 2**40 values under one secret the chance
-of a repetition is 2**-17, and a thousand writes a second take 35 years to get there: rotate well before.
+Nonces are random (never counted: a forked or restored process would repeat them). At 2**40 values under one secret
+the chance of a repetition is 2**-17, and a thousand writes a second take 35 years to get there: rotate well before.
 """
 
 from __future__ import annotations
@@ -69,8 +70,8 @@ class Sealer:
         """
         if len(value) < _BODY + _TAG or value[:1] != _VERSION:
             raise SealError(
-                f"the sealed {kind} at position {n} of call {prefix(call)} is no seal of this release; it was not opened; "
-                "check who else writes this store, or let a node of a newer release take the call"
+                f"the sealed {kind} at position {n} of call {prefix(call)} is no seal of this release; it was not "
+                "opened; check who else writes this store, or let a node of a newer release take the call"
             )
         name, where = value[_ID], self._where(call, n, kind, key)
         known = False

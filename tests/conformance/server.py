@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-import framehold
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.prompts.base import UserMessage
@@ -20,6 +19,7 @@ from mcp.types import CreateMessageResult, SamplingMessage, TextContent
 from pydantic import BaseModel, Field
 from starlette.applications import Starlette
 
+import framehold
 from tests.conformance import content
 from tests.conformance.event_log import EventLog
 
@@ -66,7 +66,7 @@ class Profile(BaseModel):
     verified: bool = Field(default=True)
 
 
-def _titled(*values: str) -> list[dict[str, str]]:
+def _titled(*values: str) -> list[Any]:
     return [{"const": value, "title": value.title()} for value in values]
 
 
@@ -74,10 +74,10 @@ class Choices(BaseModel):
     """One field for each way to write a choice."""
 
     untitledSingle: str = Field(json_schema_extra={"enum": ["option1", "option2"]})
-    titledSingle: str = Field(json_schema_extra={"oneOf": [*_titled("value1", "value2")]})
+    titledSingle: str = Field(json_schema_extra={"oneOf": _titled("value1", "value2")})
     legacyEnum: str = Field(json_schema_extra={"enum": ["opt1", "opt2"], "enumNames": ["One", "Two"]})
     untitledMulti: list[str] = Field(json_schema_extra={"items": {"type": "string", "enum": ["option1", "option2"]}})
-    titledMulti: list[str] = Field(json_schema_extra={"items": {"anyOf": [*_titled("value1", "value2")]}})
+    titledMulti: list[str] = Field(json_schema_extra={"items": {"anyOf": _titled("value1", "value2")}})
 
 
 def _say(text: str) -> list[SamplingMessage]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import framehold
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from pydantic import BaseModel, Field
+
+import framehold
 
 mcp = MCPServer("trips")
 entered: list[str] = []
@@ -35,7 +36,8 @@ async def plan_trip(traveller: str, ctx: Context) -> str:
         return "No trip."
     room = await ctx.elicit("A quiet room?", Room)
     quiet = room.action == "accept" and room.data.quiet
-    return f"{traveller}: {stay.data.nights} nights in {where.data.place}, {'quiet' if quiet else 'any'} room."
+    plan = f"{stay.data.nights} nights in {where.data.place}, {'quiet' if quiet else 'any'} room"
+    return f"{traveller}: {plan}. The tool was entered {len(entered)} time(s)."
 
 
 app = framehold.asgi(mcp)

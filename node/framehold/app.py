@@ -1,0 +1,35 @@
+"""Where a node is put together: from settings to a runtime, and from a server to an ASGI app."""
+
+from __future__ import annotations
+
+import os
+
+from framehold_core.errors import ConfigError
+from framehold_store import open_store
+from framehold_store.seal import Sealer
+
+from . import clock
+from .config import Settings
+from .heartbeat import Alone, Heartbeat
+from .runtime import Runtime
+
+
+def build(settings: Settings, token_ttl: float) -> Runtime:
+    """A runtime, not yet opened.
+
+    Raises:
+        ConfigError: a store that others share needs keys that others have.
+    """
+    if settings.store_url is not None and not settings.keys:
+        raise ConfigError(
+            "FRAMEHOLD_KEYS is missing: a store outlives this process, so its values need keys that do; nothing was "
+            "started; make one with: framehold keys new"
+        )
+    store = open_store(settings.store(), clock.now)
+    sealer = Sealer(settings.secrets() or (os.urandom(32),), settings.namespace)
+    heartbeat: Heartbeat | Alone
+    if settings.store_url is None:
+        heartbeat = Alone(settings.node_id)
+    else:
+        heartbeat = Heartbeat(store, settings.node_id, settings.advertise_url, settings.lease_ttl)
+    return Runtime(store, heartbeat, sealer, settings.model_copy(update={"token_ttl": token_ttl}))

@@ -1,0 +1,230 @@
+"""The seam: the one file that touches the private parts of the MCP SDK. Everything here was read off mcp 2.3.0; a
+test names it.
+
+What is touched, and why (each is looked up with a clear error where it isn't found):
+
+- `MCPServer._lowlevel_server`          the server whose handlers are wrapped - `RequestStateBoundary._security`
+its codec is wrapped, so that tokens carry a routing prefix; its crypto stays - `ServerSession._connection`
+a frame needs a connection of its own, with the same outbound channel - `_streamable_http_modern._mcp_param_rejection`
+the header check of our own HTTP entry, so as not to restate it - `elicitation.render_elicitation_schema`
+cached per model: rendering it again for each ask is a third of a round - `OpenTelemetryMiddleware`
+skipped while no tracer provider is set"""
+
+from __future__ import annotations
+
+import json
+import weakref
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import mcp.server._streamable_http_modern as modern
+from mcp.server import elicitation
+from mcp.server._otel import OpenTelemetryMiddleware
+from mcp.server.connection import Connection
+from mcp.server.lowlevel.server import Server
+from mcp.server.mcpserver import MCPServer
+from mcp.server.request_state import (
+    AESGCMRequestStateCodec,
+    InvalidRequestState,
+    RequestStateBoundary,
+    RequestStateCodec,
+    RequestStateSecurity,
+)
+from mcp_types.methods import INPUT_REQUIRED_METHODS
+from opentelemetry import trace
+from pydantic import BaseModel
+
+from framehold_core import token
+from framehold_core.errors import ConfigError
+from framehold_core.ids import CallId
+
+from . import tokens
+from .app import build
+from .config import Settings, load
+from .invocation import Handler, Seam
+from .runtime import Runtime
+from .session import BETWEEN, Ctx
+
+TESTED = "2.3.0"
+"""The SDK release that this file was read off."""
+
+ParamRejection = Callable[..., Awaitable[Any]]
+param_rejection: ParamRejection = modern._mcp_param_rejection
+
+_attached: weakref.WeakKeyDictionary[Server[Any], Attached] = weakref.WeakKeyDictionary()
+
+
+class Attached:
+    """A server whose handlers suspend. `lifespan_state` is what its lifespan yielded, while it runs."""
+
+    def __init__(self, server: Server[Any], runtime: Runtime, settings: Settings) -> None:
+        self.server, self.runtime, self.settings = server, runtime, settings
+        self.lifespan_state: Any = None
+        self._users = 0
+        self._lifespan = server.lifespan
+        server.lifespan = self._run
+
+    @asynccontextmanager
+    async def _run(self, server: Server[Any]) -> AsyncIterator[Any]:
+        """The server's lifespan with the runtime inside it: opened by the first that enters, closed by the last that
+        leaves."""
+        async with self._lifespan(server) as state:
+            self.lifespan_state = state
+            self._users += 1
+            try:
+                if self._users == 1:
+                    await self.runtime.open()
+                yield state
+            finally:
+                self._users -= 1
+                if self._users == 0:
+                    await self.runtime.close()
+
+
+def lowlevel(server: Any) -> Server[Any]:
+    """The SDK's low-level server behind whatever an author holds.
+
+    Raises:
+        TypeError: it is neither an MCPServer nor a low-level Server.
+    """
+    if isinstance(server, Server):
+        return server
+    if isinstance(server, MCPServer):
+        inner: Server[Any] = server._lowlevel_server
+        return inner
+    raise TypeError(
+        f"framehold serves an mcp MCPServer or a low-level mcp Server, not {type(server).__name__}; nothing was attached"
+    )
+
+
+def attach(server: Any, settings: Settings | None = None) -> Attached:
+    """Make `await ctx.elicit(...)` suspend in every tool, prompt and resource of `server`, on whatever transport.
+
+    Handlers that are registered on a low-level server later are not covered: attach after them, or attach again.
+
+    Args:
+        server: an MCPServer or a low-level Server.
+        settings: what to use instead of the `FRAMEHOLD_*` environment.
+
+    Raises:
+        TypeError: `server` is neither.
+        ConfigError: a setting is wrong or missing.
+    """
+    inner = lowlevel(server)
+    attached = _attached.get(inner)
+    if attached is None:
+        settings = settings or load()
+        security = _secure(inner, settings)
+        attached = Attached(inner, build(settings, security.ttl), settings)
+        elicitation.render_elicitation_schema = _rendered
+        inner.middleware[:] = [_only_traced(item) for item in inner.middleware]
+        _attached[inner] = attached
+    for method in sorted(INPUT_REQUIRED_METHODS):
+        _wrap(inner, method, attached)
+    return attached
+
+
+def _wrap(server: Server[Any], method: str, attached: Attached) -> None:
+    entry = server.get_request_handler(method)
+    if entry is None or isinstance(entry.handler, Seam):
+        return
+    handler: Handler = entry.handler
+    server.add_request_handler(method, entry.params_type, Seam(handler, method, attached.runtime, own_connection))
+
+
+def own_connection(ctx: Ctx) -> Connection:
+    """A connection for a frame: the round's own is torn down with the round."""
+    held = ctx.session
+    inner = getattr(held, "_connection", None)
+    outbound = BETWEEN if inner is None else inner.outbound
+    connection = Connection(outbound, protocol_version=ctx.protocol_version, client_params=held.client_params)
+    connection.client_capabilities = held.client_capabilities
+    connection.initialized.set()
+    return connection
+
+
+def _secure(server: Server[Any], settings: Settings) -> RequestStateSecurity:
+    """The policy that seals this server's request states, with our prefix on top. One is added where there is none."""
+    boundary = next((item for item in server.middleware if isinstance(item, RequestStateBoundary)), None)
+    if boundary is None:
+        fresh = RequestStateSecurity(keys=settings.secrets()) if settings.keys else RequestStateSecurity.ephemeral()
+        boundary = RequestStateBoundary(fresh, default_audience=server.name)
+        server.middleware.append(boundary)
+    security: RequestStateSecurity | None = getattr(boundary, "_security", None)
+    if not isinstance(security, RequestStateSecurity):
+        raise ConfigError(f"this release of mcp keeps its request-state policy elsewhere; use mcp {TESTED}")
+    inner: RequestStateCodec = security.codec
+    if settings.keys and isinstance(inner, AESGCMRequestStateCodec):
+        inner = AESGCMRequestStateCodec(settings.secrets())
+    security.codec = PrefixCodec(inner)
+    if "token_ttl" in settings.model_fields_set:
+        security.ttl = settings.token_ttl
+    return security
+
+
+class PrefixCodec:
+    """A codec that shows routers which call a token names. The prefix is authenticated by the sealed state behind
+    it."""
+
+    def __init__(self, inner: RequestStateCodec) -> None:
+        self.inner = inner
+
+    def seal(self, payload: bytes) -> str:
+        """Seal, and prefix with the call id where the state is one of ours."""
+        sealed = self.inner.seal(payload)
+        call = _call_in(payload)
+        return token.stateless(sealed) if call is None else token.hold(call, sealed)
+
+    def unseal(self, wire: str) -> bytes:
+        """Open a token whose visible call is the sealed one.
+
+        Raises:
+            InvalidRequestState: it is malformed, forged, or names another call than it seals.
+        """
+        routed = token.parse(wire)
+        if routed is None:
+            raise InvalidRequestState("malformed prefix")
+        payload = self.inner.unseal(routed.sealed)
+        if _call_in(payload) != routed.call:
+            raise InvalidRequestState("prefix")
+        return payload
+
+
+def _call_in(payload: bytes) -> CallId | None:
+    """The call that a sealed envelope names, if its state is one of ours."""
+    try:
+        state = json.loads(payload)["s"]
+    except (ValueError, KeyError, TypeError):
+        raise InvalidRequestState("malformed") from None
+    if not isinstance(state, str) or not state.startswith(tokens.OURS):
+        return None
+    claims = tokens.read(state)
+    if claims is None:
+        raise InvalidRequestState("claims")
+    return claims.call
+
+
+_render = elicitation.render_elicitation_schema
+_schemas: weakref.WeakKeyDictionary[type[BaseModel], dict[str, Any]] = weakref.WeakKeyDictionary()
+
+
+def _rendered(schema: type[BaseModel]) -> dict[str, Any]:
+    """The SDK's rendering of a model, made once for each model."""
+    known = _schemas.get(schema)
+    if known is None:
+        known = _schemas[schema] = _render(schema)
+    return known
+
+
+def _only_traced(middleware: Any) -> Any:
+    """The SDK's tracing middleware costs a span per message even where nobody collects them: skip it there."""
+    if not isinstance(middleware, OpenTelemetryMiddleware):
+        return middleware
+
+    async def traced(ctx: Ctx, call_next: Any) -> Any:
+        if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
+            return await call_next(ctx)
+        return await middleware(ctx, call_next)
+
+    return traced

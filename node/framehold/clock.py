@@ -1,0 +1,17 @@
+"""The clock that leases are measured on: it does not stop while the machine is suspended (PROTOCOL rule 6)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+_BOOTTIME = getattr(time, "CLOCK_BOOTTIME", None)
+
+
+def _boottime() -> float:
+    assert _BOOTTIME is not None
+    return time.clock_gettime(_BOOTTIME)
+
+
+now: Callable[[], float] = time.monotonic if _BOOTTIME is None else _boottime
+"""Seconds since the machine started, on a clock that never goes back."""

@@ -1,0 +1,164 @@
+"""One HTTP request of 2026-07-28 and its response: JSON where nothing is said meanwhile, an event stream where
+something is.
+
+    1. the handler notifies, or 15 s of silence go by: status 200 and `text/event-stream` are committed, and from then
+    on
+       the stream is kept alive by pings
+    2. else the reply is plain JSON, with the status that the protocol's table gives its error
+    3. the client disconnects: the request is cancelled (closing the response stream is the protocol's cancellation)
+
+Fast rounds pay for neither: the disconnect watch starts after 50 ms.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import anyio
+from mcp.shared.dispatcher import CallOptions
+from mcp.shared.exceptions import NoBackChannelError
+from mcp.shared.inbound import ERROR_CODE_HTTP_STATUS
+from mcp.shared.message import ServerMessageMetadata
+from mcp.shared.transport_context import TransportContext
+from mcp_types import ErrorData, RequestId
+from pydantic_core import PydanticSerializationError, to_json
+from starlette.requests import Request
+from starlette.types import Receive, Send
+
+WATCH_AFTER = 0.05
+"""Seconds before a request is watched for its client's disconnect."""
+PING = 15.0
+"""Seconds of silence after which an event stream is opened, and kept open."""
+
+_JSON = (b"content-type", b"application/json")
+_STREAM = [
+    (b"content-type", b"text/event-stream"),
+    (b"cache-control", b"no-cache, no-transform"),
+    (b"x-accel-buffering", b"no"),
+]
+
+
+class Exchange:
+    """The SDK's `DispatchContext` for one request, and the writer of its response."""
+
+    can_send_request = False
+
+    def __init__(self, request: Request, request_id: RequestId, progress_token: str | int | None, send: Send) -> None:
+        self.transport = TransportContext(kind="streamable-http", can_send_request=False, headers=request.headers)
+        self.request_id = request_id
+        self.message_metadata = ServerMessageMetadata(request_context=request)
+        self._receive: Receive = request.receive
+        self._send, self._progress_token = send, progress_token
+        self._streaming = self._closed = False
+        self._lock: asyncio.Lock | None = None
+        self._watch: asyncio.Task[None] | None = None
+        self.gone = False
+        """Whether the client left before its reply."""
+
+    @property
+    def cancel_requested(self) -> anyio.Event:
+        """Never set: a client of this revision cancels by leaving, which cancels the request's task."""
+        return anyio.Event()
+
+    async def send_raw_request(
+        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
+    ) -> dict[str, Any]:
+        """Refuse: a server of this revision has no channel back."""
+        raise NoBackChannelError(method)
+
+    async def notify(self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None) -> None:
+        """Send a notification on the response, which becomes an event stream."""
+        message: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
+        if params is not None:
+            message["params"] = dict(params)
+        await self._event(_event(message))
+
+    async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
+        """Report progress, if the request asked for it."""
+        if self._progress_token is None:
+            return
+        params: dict[str, Any] = {"progressToken": self._progress_token, "progress": progress}
+        if total is not None:
+            params["total"] = total
+        if message is not None:
+            params["message"] = message
+        await self.notify("notifications/progress", params)
+
+    def watch(self, main: asyncio.Task[Any]) -> None:
+        """Cancel `main` when the client disconnects, and keep a silent stream alive. Ends with `close`."""
+        if not self._closed:
+            self._watch = asyncio.get_running_loop().create_task(self._tend(main), name="framehold-watch")
+
+    async def _tend(self, main: asyncio.Task[Any]) -> None:
+        receiving = asyncio.ensure_future(self._receive())
+        try:
+            while True:
+                done, _ = await asyncio.wait([receiving], timeout=PING)
+                if not done:
+                    await self._event(b": ping\r\n\r\n")
+                elif receiving.result()["type"] == "http.disconnect":
+                    self.gone = True
+                    main.cancel()
+                    return
+                else:
+                    receiving = asyncio.ensure_future(self._receive())
+        finally:
+            receiving.cancel()
+
+    async def _event(self, event: bytes) -> None:
+        if self._lock is None:
+            self._lock = asyncio.Lock()
+        async with self._lock:
+            if self._closed:
+                return
+            if not self._streaming:
+                self._streaming = True
+                await self._send({"type": "http.response.start", "status": 200, "headers": _STREAM})
+            await self._send({"type": "http.response.body", "body": event, "more_body": True})
+
+    def close(self) -> None:
+        """Nothing more is said; the watch ends."""
+        self._closed = True
+        if self._watch is not None:
+            self._watch.cancel()
+            self._watch = None
+
+    async def result(self, result: dict[str, Any]) -> None:
+        """Reply with a result."""
+        await self._finish({"jsonrpc": "2.0", "id": self.request_id, "result": result}, 200, None)
+
+    async def error(self, error: ErrorData, retry_after: int | None = None) -> None:
+        """Reply with an error; `retry_after` (seconds) makes it a 503."""
+        status = ERROR_CODE_HTTP_STATUS.get(error.code, 200) if retry_after is None else 503
+        body = error.model_dump(by_alias=True, mode="json", exclude_none=True)
+        await self._finish({"jsonrpc": "2.0", "id": self.request_id, "error": body}, status, retry_after)
+
+    async def _finish(self, message: dict[str, Any], status: int, retry_after: int | None) -> None:
+        if self._streaming:
+            assert self._lock is not None
+            async with self._lock:
+                self.close()
+                await self._send({"type": "http.response.body", "body": _event(message), "more_body": False})
+            return
+        self.close()
+        body = _json(message)
+        headers = [_JSON, (b"content-length", b"%d" % len(body))]
+        if retry_after is not None:
+            headers.append((b"retry-after", b"%d" % retry_after))
+        await self._send({"type": "http.response.start", "status": status, "headers": headers})
+        await self._send({"type": "http.response.body", "body": body})
+
+
+def _json(message: dict[str, Any]) -> bytes:
+    try:
+        return to_json(message)
+    except (PydanticSerializationError, UnicodeEncodeError):
+        # A lone surrogate in a result: only escapes can carry it.
+        return json.dumps(message, separators=(",", ":")).encode()
+
+
+def _event(message: dict[str, Any]) -> bytes:
+    return b"event: message\r\ndata: " + _json(message) + b"\r\n\r\n"

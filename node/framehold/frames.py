@@ -1,0 +1,221 @@
+"""A live frame: the suspended handler, the asks that it waits on, and the request that currently carries its words.
+
+The set of asks of a round is frozen after a few settled turns of the loop, so that branches of a gather leave together:
+
+    1. the handler asks; the ask joins `unsent`; a turn counter starts, or starts again
+    2. `SETTLE` turns without a further ask: if a round is open, everything that waits leaves as one `Asked`
+    3. no round open (another branch asked while the frame was parked): it waits for the next retry
+
+A frame that was cancelled is dead: whatever it still asks raises `CancelledError`, also in `finally`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from framehold_core import journal
+from framehold_core.call import Phase
+from framehold_core.errors import DuplicateAsk
+from framehold_core.events import Answer
+from framehold_core.journal import Draft, Kind, Lane
+
+SETTLE = 3
+"""Turns of the loop without a further ask after which a round's asks are complete; nested gathers need several."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a handler wants to know. `wire` is the request as the client gets it, `fp` its digest; `parse` turns a raw
+    answer into what the handler awaits, or raises ValueError."""
+
+    kind: str
+    wire: dict[str, Any]
+    fp: str
+    parse: Callable[[Any], Any]
+
+
+class Carrier(Protocol):
+    """The request of a round, as far as a frame needs it: where its notifications go, and what its client can
+    answer."""
+
+    variables: contextvars.Context
+
+    def refusal(self, question: Question) -> object | None:
+        """The outcome to end the call with if this client can't be asked `question`; None if it can."""
+
+
+class Keeper(Protocol):
+    """What a frame needs of the runtime that holds it."""
+
+    def phase(self) -> Phase: ...
+    def noted(self, drafts: tuple[Draft, ...]) -> None: ...
+    def asked(self, asks: tuple[Draft, ...]) -> None: ...
+    def refused(self, outcome: object) -> None: ...
+
+
+@dataclass(slots=True)
+class Ask:
+    """A question that waits for its answer."""
+
+    key: str
+    question: Question
+    lane: Lane
+    answer: asyncio.Future[Any]
+
+    def draft(self, round_: int) -> Draft:
+        """This ask as a journal entry."""
+        return Draft(Kind.ASK, self.key, round_, self.lane, self.question.fp, "none", b"")
+
+
+class Frame:
+    """One entry into a handler. Lives on one event loop."""
+
+    __slots__ = (
+        "__weakref__",
+        "_counts",
+        "_keeper",
+        "_settling",
+        "carrier",
+        "dead",
+        "epoch",
+        "pending",
+        "prefilled",
+        "round",
+        "task",
+    )
+
+    def __init__(self, keeper: Keeper, epoch: int, carrier: Carrier, prefilled: dict[str, Any]) -> None:
+        self._keeper = keeper
+        self._counts: dict[str, int] | None = None
+        self._settling = 0
+        self.epoch = epoch
+        self.carrier: Carrier | None = carrier
+        self.prefilled = prefilled
+        self.pending: dict[str, Ask] = {}
+        self.dead = False
+        self.round = 1
+        self.task: asyncio.Task[None] | None = None
+
+    async def ask(self, question: Question, key: str | None = None) -> Any:
+        """Suspend until the client has answered; the parsed answer.
+
+        Raises:
+            DuplicateAsk: the same question, or the same key, is pending already.
+            asyncio.CancelledError: the frame was torn down.
+        """
+        if self.dead:
+            raise asyncio.CancelledError("this call's frame is gone: nothing can be asked any more")
+        name = self._key(question) if key is None else key
+        if name in self.pending:
+            raise DuplicateAsk(
+                f"a question with the key {name!r} is pending already, so the answers could be swapped; nothing was asked; "
+                "give each its own key: framehold.ask(key, message, Model)"
+            )
+        if (known := self._prefilled(name, question)) is not None:
+            return known.value
+        refusal = self.carrier.refusal(question) if self.carrier is not None else None
+        if refusal is not None:
+            # Raised into the handler it could be swallowed: the call ends here instead.
+            self._keeper.refused(refusal)
+            raise asyncio.CancelledError("this client can't be asked")
+        loop = asyncio.get_running_loop()
+        lane = Lane.MAIN if asyncio.current_task() is self.task else Lane.SIDE
+        ask = self.pending[name] = Ask(name, question, lane, loop.create_future())
+        self.settle(loop)
+        try:
+            answer = await ask.answer
+        finally:
+            if self.pending.get(name) is ask:
+                del self.pending[name]
+        if self.carrier is not None:
+            refresh(self.carrier.variables)
+        return answer
+
+    def settle(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Freeze the round's asks once the handler has settled."""
+        if self._settling == 0:
+            loop.call_soon(self._turn, loop)
+        self._settling = SETTLE
+
+    def _turn(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._settling -= 1
+        if self._settling > 0:
+            loop.call_soon(self._turn, loop)
+        elif not self.dead and self.pending and self._keeper.phase() is Phase.RUNNING:
+            self._keeper.asked(tuple(ask.draft(self.round) for ask in self.pending.values()))
+
+    def deliver(self, answers: tuple[Answer, ...], parsed: dict[str, Any]) -> None:
+        """Wake the asks that were answered. `parsed` holds what was parsed already; the rest is parsed again."""
+        for answer in answers:
+            ask = self.pending.get(answer.key)
+            if ask is None or ask.answer.done():
+                continue
+            value = parsed[answer.key] if answer.key in parsed else ask.question.parse(journal.parse(answer.value))
+            ask.answer.set_result(value)
+        self.prefilled = {}
+        if len(self.pending) > len(answers):
+            # A branch asked while nobody listened: it leaves with this round's asks.
+            self.settle(asyncio.get_running_loop())
+
+    def kill(self) -> asyncio.Task[None] | None:
+        """Silence the frame and cancel its handler; the task to wait for, if it still runs."""
+        self.dead, self.carrier = True, None
+        task, self.task = self.task, None
+        for ask in self.pending.values():
+            ask.answer.cancel()
+        self.pending = {}
+        if task is None or task.done():
+            return None
+        task.cancel()
+        return task
+
+    def _key(self, question: Question) -> str:
+        """An unkeyed ask is named by what it asks, and how often that was asked before."""
+        stem = f"{question.kind}-{question.fp[:8]}"
+        if self._counts is None:
+            self._counts = {}
+        count = self._counts.get(stem, 0) + 1
+        if f"{stem}-{count - 1}" in self.pending:
+            return f"{stem}-{count - 1}"
+        self._counts[stem] = count
+        return f"{stem}-{count}"
+
+    def _prefilled(self, key: str, question: Question) -> _Known | None:
+        """An answer that came with round 1. One of the wrong kind counts as missing."""
+        if key not in self.prefilled:
+            return None
+        raw = self.prefilled.pop(key)
+        try:
+            value = question.parse(raw)
+        except ValueError:
+            return None
+        data = journal.canonical(raw)
+        ask = Draft(Kind.ASK, key, 0, Lane.MAIN, question.fp, "none", b"")
+        self._keeper.noted((ask, Draft(Kind.ANSWER, key, 0, Lane.MAIN, journal.digest(data), "json", data)))
+        return _Known(value)
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    value: Any
+
+
+_seen: contextvars.ContextVar[contextvars.Context | None] = contextvars.ContextVar("framehold_round", default=None)
+
+
+def refresh(fresh: contextvars.Context) -> None:
+    """Take over what the transport changed between two rounds (access token, request id), in the asker's own context.
+
+    Only variables that differ between the two requests are set: what the handler set itself stays.
+    """
+    before = _seen.get()
+    if before is fresh:
+        return
+    for variable, value in fresh.items():
+        if variable is not _seen and (before is None or before.get(variable) is not value):
+            variable.set(value)
+    _seen.set(fresh)

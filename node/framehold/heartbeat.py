@@ -1,0 +1,138 @@
+"""The node's own lease: registered once, renewed every third of its TTL, replaced when it lapsed.
+
+    1. register, set if absent; a name that is taken is waited out for one TTL, then refused 2. renew; the window
+    opens until the start of that renewal + TTL - margin 3. renewal answers LAPSED: the window closes at once, what is
+    left of the old lease is deleted, and a new incarnation
+       registers; frames of the old one are verified before they run again (PROTOCOL rule 4)
+    4. renewal finds another boot under our name: this process must not go on; `lost` is set
+
+A store that does not answer closes nothing by itself: the window runs out on its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import os
+from collections.abc import Callable
+
+from framehold_core.errors import NodeNameTaken, StoreUnavailable
+from framehold_core.ids import Boot, Incarnation, NodeId
+from framehold_core.lease import Lease, NodeRecord, Renewal, window_until
+from framehold_store.base import Store
+
+from . import clock
+
+logger = logging.getLogger(__name__)
+
+
+def _fresh() -> str:
+    return os.urandom(8).hex()
+
+
+class Heartbeat:
+    """Keeps one node's lease in the store. `lease` is what the node may rely on now."""
+
+    def __init__(self, store: Store, node: str, address: str, ttl: float) -> None:
+        self.lease = Lease(NodeId(node), Incarnation(_fresh()), Boot(_fresh()), 0, -math.inf)
+        self.claims_from = -math.inf
+        """Before this time the node claims nothing: the store was seen to have gone back (rule 7)."""
+        self.lost = asyncio.Event()
+        """Set when another process runs under this node's name."""
+        self.on_renewed: Callable[[], None] = lambda: None
+        self._store, self._address, self._ttl = store, address, ttl
+        self._registered = False
+        self._task: asyncio.Task[None] | None = None
+
+    async def open(self) -> None:
+        """Register, if the store answers, and keep the lease from then on.
+
+        Raises:
+            NodeNameTaken: another live process has this node's name, and kept it for longer than a lease lasts.
+        """
+        deadline = clock.now() + self._ttl + 1.0
+        while not await self._beat():
+            if not self.lost.is_set():
+                break
+            if clock.now() > deadline:
+                raise NodeNameTaken(
+                    f"another live process is registered as node {self.lease.node!r}; nothing was started; "
+                    "give this one another FRAMEHOLD_NODE_ID, or stop the other"
+                )
+            self.lost.clear()
+            await asyncio.sleep(self._ttl / 5)
+        self._task = asyncio.create_task(self._run(), name="framehold-heartbeat")
+
+    async def close(self) -> None:
+        """Stop, and give the lease back so that nobody has to wait for it to run out."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
+        self.lease = self.lease._replace(until=-math.inf)
+        if self._registered:
+            try:
+                await self._store.leave(self._record())
+            except StoreUnavailable:
+                logger.info("the store did not hear that this node leaves; its lease will run out by itself")
+
+    async def _run(self) -> None:
+        while not self.lost.is_set():
+            await asyncio.sleep(self._ttl / 3)
+            await self._beat()
+
+    async def _beat(self) -> bool:
+        """One registration or renewal; whether the window is open after it."""
+        started = clock.now()
+        try:
+            renewal, beat = await self._ask()
+        except StoreUnavailable as error:
+            logger.warning("lease not renewed, parked calls resume until the window closes: %s", error)
+            return False
+        if renewal is Renewal.RENEWED:
+            self._registered = True
+            self.lease = self.lease._replace(beat=beat, until=window_until(started, self._ttl))
+            self.on_renewed()
+            return True
+        self.lease = self.lease._replace(until=-math.inf)
+        if renewal is Renewal.LAPSED:
+            return await self._reincarnate(beat)
+        self.lost.set()
+        logger.error("another process is registered as node %r: no call runs here any more", self.lease.node)
+        return False
+
+    async def _ask(self) -> tuple[Renewal, int]:
+        if self._registered:
+            return await self._store.renew(self._record(), self.lease.beat, self._ttl)
+        return await self._store.register(self._record(), self._ttl), 0
+
+    async def _reincarnate(self, beat: int) -> bool:
+        """The lease lapsed: take a new incarnation. A beat that went down means that the store went back."""
+        if 0 < beat < self.lease.beat:
+            self.claims_from = clock.now() + self._ttl
+        logger.warning("the node lease lapsed; frames are verified with the store before they run again")
+        await self._store.leave(self._record())
+        self.lease = self.lease._replace(inc=Incarnation(_fresh()), beat=0)
+        self._registered = False
+        return await self._beat()
+
+    def _record(self) -> NodeRecord:
+        held = self.lease
+        return NodeRecord(held.node, held.inc, held.boot, held.beat, self._address, "live", "", "", 0.0)
+
+
+class Alone:
+    """The lease of a process that has no store to lose: always open."""
+
+    def __init__(self, node: str) -> None:
+        self.lease = Lease(NodeId(node), Incarnation(_fresh()), Boot(_fresh()), 1, math.inf)
+        self.claims_from = -math.inf
+        self.lost = asyncio.Event()
+        self.on_renewed: Callable[[], None] = lambda: None
+
+    async def open(self) -> None:
+        """Nothing to register."""
+
+    async def close(self) -> None:
+        """Nothing to give back."""

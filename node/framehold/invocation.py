@@ -1,0 +1,223 @@
+"""One request to a handler that may ask: begin a call, or carry one on.
+
+`Seam` stands where the SDK's handler stood: parameters arrive validated, the request state verified and opened, and
+what is returned is serialized by the SDK as always. Each request waits here for its round's reply; the handler runs
+in its frame."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import json
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import mcp_types as types
+from mcp.server.connection import Connection
+from mcp.server.request_state import authenticated_principal
+from mcp.shared.exceptions import MCPError
+from mcp_types.methods import is_input_required
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import BaseModel
+
+from framehold_core import journal
+from framehold_core.errors import LimitExceeded
+
+from . import questions, replies, tokens
+from .authoring import current
+from .frames import Frame, Question
+from .runtime import MalformedAnswer, Runtime
+from .session import Ctx, FrameContext, FrameSession
+from .slots import Answer, Ended, Parked
+
+logger = logging.getLogger(__name__)
+
+Handler = Callable[[Any, Any], Awaitable[Any]]
+Connect = Callable[[Ctx], Connection]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a handler came to: a result as the SDK takes it, or what it raised."""
+
+    result: Any = None
+    error: BaseException | None = None
+
+
+class Round:
+    """The request that carries a round."""
+
+    __slots__ = ("ctx", "variables")
+
+    def __init__(self, ctx: Ctx) -> None:
+        self.ctx = ctx
+        self.variables = contextvars.copy_context()
+
+    def refusal(self, question: Question) -> Outcome | None:
+        """What ends the call if this client never said that it can answer `question`."""
+        error = questions.missing(question, self.ctx.session.client_capabilities)
+        return None if error is None else Outcome(error=error)
+
+
+class Invocation:
+    """How one request's handler is entered (`slots.Entrance`)."""
+
+    __slots__ = ("_connect", "_ctx", "_handler", "_method", "_params", "prefilled", "principal", "reentrant")
+
+    def __init__(self, seam: Seam, ctx: Ctx, params: Any) -> None:
+        self._handler, self._method, self._connect = seam.handler, seam.method, seam.connect
+        self._ctx: Ctx | None = ctx
+        self._params = params
+        raw = (ctx.params or {}).get("inputResponses")
+        self.prefilled: dict[str, Any] = dict(raw) if isinstance(raw, dict) else {}
+        self.principal = authenticated_principal(ctx)
+        self.reentrant = False
+
+    async def enter(self, frame: Frame) -> Outcome:
+        """Run the handler in `frame`, whatever comes of it."""
+        ctx, self._ctx = self._ctx, None
+        assert ctx is not None, "a handler is entered once per invocation"
+        connection = self._connect(ctx)
+        session = FrameSession(frame, connection)
+        inner = FrameContext(
+            session=session,
+            lifespan_context=ctx.lifespan_context,
+            protocol_version=ctx.protocol_version,
+            method=ctx.method,
+            params=ctx.params,
+        )
+        del ctx
+        current.set((session, None))
+        try:
+            return Outcome(await self._handler(inner, self._params))
+        except asyncio.CancelledError as error:
+            if frame.dead:
+                raise
+            return Outcome(error=error)
+        except Exception as error:
+            return Outcome(error=error)
+        finally:
+            await connection.exit_stack.aclose()
+
+    def describe(self) -> dict[str, str]:
+        """What the record says of the call. Contents stay out: arguments and user are digests."""
+        params = self._params
+        target = str(getattr(params, "name", None) or getattr(params, "uri", ""))
+        arguments = getattr(params, "arguments", None) or {}
+        principal = "" if self.principal is None else journal.digest(self.principal.encode("utf-8", "surrogatepass"))
+        args = journal.digest(journal.canonical(arguments))
+        tool = target if self._method != "resources/read" else self._method
+        return {
+            "tool": tool,
+            "code": "",
+            "method": self._method,
+            "target": target,
+            "args": args,
+            "principal": principal,
+        }
+
+    def dump(self, outcome: object) -> bytes:
+        """An outcome for its tombstone."""
+        assert isinstance(outcome, Outcome)
+        error = outcome.error
+        if error is None:
+            return b"r" + _dumped(outcome.result)
+        told = (
+            error.error
+            if isinstance(error, MCPError)
+            else types.ErrorData(code=types.INTERNAL_ERROR, message=_INTERNAL)
+        )
+        return b"e" + told.model_dump_json(by_alias=True, exclude_none=True).encode()
+
+    def load(self, data: bytes) -> Outcome:
+        """An outcome from its tombstone."""
+        if data[:1] == b"e":
+            return Outcome(error=MCPError.from_error_data(types.ErrorData.model_validate_json(data[1:])))
+        return Outcome(json.loads(data[1:]))
+
+
+_INTERNAL = "Internal server error"
+
+
+def _dumped(result: Any) -> bytes:
+    if isinstance(result, BaseModel):
+        return result.model_dump_json(by_alias=True, exclude_none=True).encode()
+    return json.dumps(result).encode()
+
+
+class Seam:
+    """A handler whose awaits on the client suspend it. Called by the SDK like the handler that it wraps."""
+
+    def __init__(self, handler: Handler, method: str, runtime: Runtime, connect: Connect) -> None:
+        self.handler, self.method, self.runtime, self.connect = handler, method, runtime, connect
+
+    async def __call__(self, ctx: Ctx, params: Any) -> Any:
+        if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+            current.set((ctx.session, ctx.request_id))
+            return await self.handler(ctx, params)
+        state = (ctx.params or {}).get("requestState")
+        if isinstance(state, str) and state.startswith(tokens.OURS):
+            return await self._retry(ctx, params, state)
+        if isinstance(state, str):
+            ctx, params = _untagged(ctx, params, state)
+        try:
+            answer = await self.runtime.start(Invocation(self, ctx, params), Round(ctx))
+        except LimitExceeded as error:
+            raise replies.Unavailable(str(error), self._retry_after()) from None
+        return self._told(answer)
+
+    async def _retry(self, ctx: Ctx, params: Any, state: str) -> Any:
+        claims = tokens.read(state)
+        if claims is None:
+            raise MCPError(types.INVALID_PARAMS, "Invalid or expired requestState", {"reason": "invalid_request_state"})
+        raw = (ctx.params or {}).get("inputResponses")
+        answers = raw if isinstance(raw, dict) else {}
+        try:
+            answer = await self.runtime.retry(claims, answers, Invocation(self, ctx, params), Round(ctx))
+        except MalformedAnswer as error:
+            raise MCPError(types.INVALID_PARAMS, str(error)) from None
+        return self._told(answer)
+
+    def _told(self, answer: Answer) -> Any:
+        """What the SDK returns to the client for this answer."""
+        runtime = self.runtime
+        if isinstance(answer, Parked):
+            held = runtime.heartbeat.lease
+            state = tokens.mint(answer, held.node, held.boot)
+            return {"resultType": "input_required", "inputRequests": answer.questions, "requestState": state}
+        if isinstance(answer, Ended):
+            return _finished(answer.outcome)
+        return replies.refusal(answer, self.method, self._retry_after(), runtime.settings.max_round)
+
+    def _retry_after(self) -> int:
+        return max(1, round(self.runtime.settings.lease_ttl / 3))
+
+
+def _finished(outcome: object) -> Any:
+    """A handler's own outcome. The state of a handler that parks by hand is tagged as its author's."""
+    assert isinstance(outcome, Outcome)
+    if isinstance(outcome.error, asyncio.CancelledError):
+        raise MCPError(
+            types.INTERNAL_ERROR, "the handler was cancelled from within; start the call again if that is safe"
+        )
+    if outcome.error is not None:
+        raise outcome.error
+    result = outcome.result
+    if not is_input_required(result):
+        return result
+    if isinstance(result, BaseModel):
+        state = getattr(result, "request_state", None)
+        return result if state is None else result.model_copy(update={"request_state": tokens.AUTHORS + state})
+    state = result.get("requestState")
+    return result if state is None else {**result, "requestState": tokens.AUTHORS + state}
+
+
+def _untagged(ctx: Ctx, params: Any, state: str) -> tuple[Ctx, Any]:
+    """An author's own state as the author wrote it."""
+    if not state.startswith(tokens.AUTHORS):
+        raise MCPError(types.INVALID_PARAMS, "Invalid or expired requestState", {"reason": "invalid_request_state"})
+    own = state[len(tokens.AUTHORS) :]
+    raw = {**(ctx.params or {}), "requestState": own}
+    return replace(ctx, params=raw), params.model_copy(update={"request_state": own})

@@ -1,0 +1,166 @@
+"""Writes and reads of a call: effects become requests to the store, and its replies become events.
+
+Values are sealed for their place before they leave this node, and opened only here. A write that is sent again is the
+same bytes, so that the store can tell that it was already applied.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from typing import TYPE_CHECKING
+
+from framehold_core import effects as fx
+from framehold_core import events as ev
+from framehold_core import journal, writes
+from framehold_core.call import Phase
+from framehold_core.effects import Op
+from framehold_core.errors import JournalError, SealError, StoreUnavailable
+from framehold_core.ids import prefix
+from framehold_core.journal import Draft
+from framehold_core.requests import Evidence, Head, Read, Record, RecordState, Reply, Verdict
+from framehold_store.seal import Sealer
+
+from . import clock
+from .slots import Answer, Ended, Slot
+
+if TYPE_CHECKING:
+    from .runtime import Runtime
+
+logger = logging.getLogger(__name__)
+
+SKEW = 60.0
+"""Seconds that clocks may differ by: a record outlives its tokens by this much, and by the longest round."""
+KEPT = 32 * 1024
+"""Bytes of an outcome that a tombstone keeps; of a larger one it keeps the digest."""
+_WHOLE, _DIGEST = b"=", b"#"
+
+
+class Ledger:
+    """Performs a runtime's writes and lookups."""
+
+    def __init__(self, runtime: Runtime, sealer: Sealer) -> None:
+        self._runtime, self._sealer = runtime, sealer
+
+    def write(self, slot: Slot, write: fx.Write) -> None:
+        """Send one write of a call."""
+        if slot.terms is None:
+            slot.terms = self._terms(slot)
+        if slot.packed is None or slot.packed[0] is not write:
+            slot.packed = (write, self._pack(slot, write))
+        if write.op is Op.PARK:
+            slot.asking = _questions(slot, write)
+        packed = slot.packed[1]
+        request = writes.request(slot.call, write, packed, slot.terms, slot.log)
+        self._runtime.store.submit(request, partial(self._wrote, slot, write, packed))
+
+    def _pack(self, slot: Slot, write: fx.Write) -> writes.Packed:
+        call, seal = slot.call, self._sealer.seal
+
+        def sealed(n: int, draft: Draft) -> bytes:
+            if not draft.value:
+                return b""
+            return seal("journal", draft.value, call=call.id, n=n, kind=draft.kind.value, key=draft.key)
+
+        outcome = b""
+        if write.op is Op.FINISH:
+            data = slot.entrance.dump(write.outcome)
+            data = _WHOLE + data if len(data) <= KEPT else _DIGEST + journal.digest(data).encode()
+            outcome = seal("outcome", data, call=call.id, n=call.n, kind="outcome", key="")
+        return writes.pack(call, write, sealed, outcome)
+
+    def _terms(self, slot: Slot) -> writes.Terms:
+        settings = self._runtime.settings
+        boot = self._runtime.heartbeat.lease.boot
+        head = Head(boot=boot, reentrant=slot.entrance.reentrant, **slot.entrance.describe())
+        record_ttl = settings.token_ttl + settings.max_round + SKEW
+        return writes.Terms(head, record_ttl, settings.token_ttl + SKEW)
+
+    def _wrote(self, slot: Slot, write: fx.Write, packed: writes.Packed, reply: Reply | StoreUnavailable) -> None:
+        runtime = self._runtime
+        if slot.call.flight is not write:
+            return
+        if isinstance(reply, StoreUnavailable):
+            logger.warning("call %s: the store did not answer a %s: %s", prefix(slot.call.id), write.op.value, reply)
+            runtime.feed(slot, ev.StoreDown(runtime.is_open()))
+            return
+        try:
+            event = writes.event(slot.call, write, packed, reply, runtime.heartbeat.lease, clock.now())
+        except JournalError as error:
+            logger.error("call %s: %s", prefix(slot.call.id), error)
+            event = ev.Refused(Verdict.FENCED, None)
+        if isinstance(event, ev.Acked):
+            slot.log.extend(packed.entries)
+            slot.packed = None
+            if write.op is Op.PARK:
+                slot.questions = slot.asking
+        elif isinstance(event, ev.Refused):
+            logger.info(
+                "call %s: the store refused a %s: %s", prefix(slot.call.id), write.op.value, event.verdict.value
+            )
+        runtime.feed(slot, event)
+
+    def look(self, slot: Slot, effect: fx.Lookup) -> None:
+        """Read the record for retries that found no frame."""
+        self._runtime.spawn(self._look(slot))
+
+    async def _look(self, slot: Slot) -> None:
+        runtime = self._runtime
+        event: ev.Event
+        try:
+            event = await self._found(slot)
+        except StoreUnavailable as error:
+            logger.warning("call %s: the store did not answer a read: %s", prefix(slot.call.id), error)
+            event = ev.StoreDown(runtime.is_open())
+        except JournalError as error:
+            logger.error("call %s: %s", prefix(slot.call.id), error)
+            event = ev.Found(None, (), None, frozenset())
+        if slot.call.phase is Phase.LOOKING:
+            runtime.feed(slot, event)
+
+    async def _found(self, slot: Slot) -> ev.Event:
+        runtime = self._runtime
+        reply = await runtime.store.run(Read(slot.call.id))
+        nodes = await runtime.store.nodes()
+        me = runtime.heartbeat.lease
+        elsewhere = frozenset(node.node for node in nodes if node.node != me.node)
+        if reply.stored is None:
+            return ev.Found(None, (), None, elsewhere)
+        if clock.now() < runtime.heartbeat.claims_from:
+            raise StoreUnavailable("the store went back lately; nothing is claimed until its leases are told apart")
+        record = reply.stored.record
+        boots = {node.node: node.boot for node in nodes}
+        return ev.Found(
+            reply.stored, journal.decode_all(reply.stored.journal), self._evidence(record, boots), elsewhere
+        )
+
+    def _evidence(self, record: Record, boots: dict[str, str]) -> Evidence | None:
+        """Why this node may claim the call; None while its owner lives elsewhere (rules 4 and 5)."""
+        if record.state is RecordState.RELEASED:
+            return Evidence.RELEASED
+        me = self._runtime.heartbeat.lease
+        if record.owner == me.node:
+            return Evidence.OWNER
+        alive = (record.owner, record.head.boot) in boots.items()
+        return None if alive else Evidence.GONE
+
+    def opened(self, slot: Slot, outcome: fx.Outcome) -> Answer:
+        """A tombstone's outcome as a reply."""
+        call = slot.call
+        refusal = fx.Refusal(fx.Reason.LOST, detail="its outcome can't be opened")
+        try:
+            data = self._sealer.open("outcome", outcome.sealed, call=call.id, n=outcome.n, kind="outcome", key="")
+        except SealError as error:
+            logger.error("call %s: %s", prefix(call.id), error)
+            return refusal
+        if data[:1] == _WHOLE:
+            return Ended(slot.entrance.load(data[1:]))
+        return fx.Refusal(fx.Reason.ALREADY_ANSWERED, detail="it finished; its result was too large to be kept")
+
+
+def _questions(slot: Slot, write: fx.Write) -> dict[str, dict[str, object]]:
+    """The wire form of the questions that a PARK asks: new ones from the frame, the rest as they were."""
+    pending = {} if slot.frame is None else slot.frame.pending
+    return {
+        ask.key: pending[ask.key].question.wire if ask.key in pending else slot.questions[ask.key] for ask in write.asks
+    }

@@ -1,0 +1,80 @@
+"""What may be asked of a client: each kind's wire form, the capability that it needs, and how its answers are read.
+
+An answer is parsed with the result type of its own ask, since the wire's union would take a roots answer for an
+elicitation. What an elicitation's content means is the handler's to validate, as on every other revision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import mcp_types as types
+from mcp.server.validation import wants_sampling_tools
+from mcp.shared.exceptions import MCPError
+from pydantic import BaseModel, ValidationError
+
+from framehold_core import journal
+
+from .frames import Question
+
+KINDS = {"elicitation/create": "elicit", "sampling/createMessage": "sample", "roots/list": "roots"}
+"""The requests that an `InputRequiredResult` may carry, by method."""
+
+
+def question(request: types.ServerRequest, result_type: type[BaseModel]) -> Question | None:
+    """The question that `request` asks; None where a client can't be asked it on this revision (a ping)."""
+    kind = KINDS.get(request.method)
+    if kind is None:
+        return None
+    wire = request.model_dump(by_alias=True, mode="json", exclude_none=True)
+    return Question(kind, wire, journal.digest(journal.canonical(wire)), reader(result_type))
+
+
+def reader(result_type: type[BaseModel]) -> Callable[[Any], Any]:
+    """Parses a raw answer, or says in one line why it can't be one."""
+
+    def parse(raw: Any) -> Any:
+        try:
+            return result_type.model_validate(raw, by_name=False)
+        except ValidationError as error:
+            first = error.errors(include_input=False, include_url=False)[0]
+            place = ".".join(str(part) for part in first["loc"]) or "it"
+            raise ValueError(f"{place}: {first['msg']}") from None
+
+    return parse
+
+
+def missing(asked: Question, has: types.ClientCapabilities | None) -> MCPError | None:
+    """The protocol's error for a client that never said it can answer `asked`; None if it did.
+
+    A bare `elicitation: {}` counts as form support, as it did before there were modes.
+    """
+    needed = _needed(asked, has or types.ClientCapabilities())
+    if needed is None:
+        return None
+    data = types.MissingRequiredClientCapabilityErrorData(required_capabilities=needed)
+    return MCPError(
+        types.MISSING_REQUIRED_CLIENT_CAPABILITY,
+        f"this client did not declare the capability that {asked.wire['method']} needs; it was not asked",
+        data.model_dump(by_alias=True, mode="json", exclude_none=True),
+    )
+
+
+def _needed(asked: Question, has: types.ClientCapabilities) -> types.ClientCapabilities | None:
+    params = asked.wire.get("params", {})
+    if asked.kind == "roots":
+        return None if has.roots is not None else types.ClientCapabilities(roots=types.RootsCapability())
+    if asked.kind == "sample":
+        tools = wants_sampling_tools(params.get("tools"), params.get("toolChoice"))
+        if has.sampling is not None and (not tools or has.sampling.tools is not None):
+            return None
+        wanted = types.SamplingCapability(tools=types.SamplingToolsCapability() if tools else None)
+        return types.ClientCapabilities(sampling=wanted)
+    modes = has.elicitation
+    if params.get("mode") == "url":
+        url = types.ElicitationCapability(url=types.UrlElicitationCapability())
+        return None if modes is not None and modes.url is not None else types.ClientCapabilities(elicitation=url)
+    if modes is not None and (modes.form is not None or modes.url is None):
+        return None
+    return types.ClientCapabilities(elicitation=types.ElicitationCapability(form=types.FormElicitationCapability()))

@@ -1,0 +1,64 @@
+"""What the client is told: a runtime's answer as the SDK wants it returned or raised."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mcp_types as types
+from mcp.shared.exceptions import MCPError
+
+from framehold_core.effects import Reason, Refusal
+
+
+class Unavailable(MCPError):
+    """This node can't serve the request now; the same request may succeed in `retry_after` seconds. HTTP status 503."""
+
+    def __init__(self, message: str, retry_after: int) -> None:
+        super().__init__(types.INTERNAL_ERROR, message)
+        self.retry_after = retry_after
+
+
+def refusal(answer: Refusal, method: str, retry_after: int, max_round: float) -> dict[str, Any]:
+    """The reply to a request that gets neither questions nor an outcome.
+
+    Raises:
+        MCPError: the protocol's error, where the reply isn't a tool's own error result.
+    """
+    reason = answer.reason
+    if reason is Reason.UNKNOWN:
+        raise MCPError(types.INVALID_PARAMS, "Invalid or expired requestState", {"reason": "invalid_request_state"})
+    if reason is Reason.UNAVAILABLE:
+        detail = f" ({answer.detail})" if answer.detail else ""
+        raise Unavailable(
+            f"the store did not answer{detail}; nothing was lost; send the same request again", retry_after
+        )
+    if reason is Reason.CONFLICT:
+        text = (
+            f"this round of the call (now at round {answer.round}) was already answered otherwise; nothing was changed"
+        )
+        raise MCPError(types.INVALID_PARAMS, text, {"reason": "answers_conflict"})
+    if reason is Reason.ALREADY_ANSWERED:
+        text = answer.detail or "this round was already answered and the call has moved on; nothing was changed"
+        raise MCPError(types.INVALID_PARAMS, text, {"reason": "already_answered"})
+    text = _ended(answer, max_round)
+    if method == "tools/call":
+        return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=True).model_dump(
+            by_alias=True, mode="json", exclude_none=True
+        )
+    raise MCPError(types.INTERNAL_ERROR, text, {"reason": reason.value})
+
+
+def _ended(answer: Refusal, max_round: float) -> str:
+    if answer.reason is Reason.OVERRAN:
+        return (
+            f"The round ran longer than {max_round:g} s (FRAMEHOLD_MAX_ROUND) and was cancelled. "
+            "What it had done by then is done; start a new call if that is safe."
+        )
+    if answer.reason is Reason.STUCK:
+        return "Several nodes failed while they ran this call, so it is not tried again. Tell the operator."
+    if answer.reason is Reason.DIVERGED:
+        return f"The call can't be continued: {answer.detail}."
+    return (
+        f"This call was lost. Its handler was entered once, stopped at an unknown point after question {answer.round}, and "
+        "may still be running; it was not entered again. Start a new call if that is safe."
+    )

@@ -1,0 +1,323 @@
+"""The runtime: feeds the core's machine with what happens, and performs the effects that it returns.
+
+It knows no SDK. A request comes in as `start` or `retry` and waits for its reply; everything in between is `feed`:
+
+    1. an event is stepped, and the new state replaces the old one before anything else runs
+    2. the effects are performed in order; what they bring back at once (a memory store) is queued, not nested
+    3. what the store says to a write that is no longer in flight is dropped: its frame went meanwhile
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import os
+from collections import Counter, deque
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from framehold_core import effects as fx
+from framehold_core import events as ev
+from framehold_core import journal, lease
+from framehold_core.call import Call, Phase
+from framehold_core.continuation import step
+from framehold_core.errors import LimitExceeded, ProtocolError
+from framehold_core.ids import CallId, Waiter, prefix
+from framehold_store.base import Store
+from framehold_store.seal import Sealer
+
+from . import clock
+from .config import Settings
+from .frames import Carrier, Frame
+from .heartbeat import Alone, Heartbeat
+from .ledger import Ledger
+from .slots import Answer, Arrival, Ended, Entrance, Parked, Slot
+from .tokens import Claims
+
+logger = logging.getLogger(__name__)
+
+SWEEP = 1.0
+"""Seconds between two looks for expired frames and rounds that ran too long."""
+BURIAL = 10.0
+"""Seconds that a cancelled handler gets before its node says that it won't end."""
+
+
+class MalformedAnswer(ValueError):
+    """An answer is not of the kind that was asked for; nothing was consumed."""
+
+
+class Runtime:
+    """Holds the calls of one node. Belongs to one event loop."""
+
+    def __init__(self, store: Store, heartbeat: Heartbeat | Alone, sealer: Sealer, settings: Settings) -> None:
+        self.store, self.heartbeat, self.settings = store, heartbeat, settings
+        self.slots: dict[CallId, Slot] = {}
+        self.counts: Counter[str] = Counter()
+        """What happened, by name: `entered`, `parked`, `resumed`, `fenced`, `ungated`, `unburied`, ..."""
+        self._ledger = Ledger(self, sealer)
+        self._held: Counter[str] = Counter()
+        self._waiters = itertools.count(1)
+        self._queue: deque[tuple[Slot, ev.Event]] = deque()
+        self._feeding = False
+        self._stalled: set[CallId] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._perform: dict[type[Any], Callable[[Slot, Any], None]] = {
+            fx.Write: self._ledger.write,
+            fx.Lookup: self._ledger.look,
+            fx.Run: self._run,
+            fx.Deliver: self._deliver,
+            fx.Cancel: self._cancel,
+            fx.Reply: self._reply,
+            fx.Relay: self._relay,
+            fx.Ungated: lambda slot, effect: self.counts.update(["ungated"]),
+            fx.Forget: self._forget,
+        }
+
+    async def open(self) -> None:
+        """Connect the store, take the node lease, start looking after what expires. Raises NodeNameTaken."""
+        await self.store.open()
+        await self.heartbeat.open()
+        self.heartbeat.on_renewed = self._nudge
+        self.spawn(self._sweep())
+
+    async def close(self) -> None:
+        """Tear every frame down, then give the lease back. Callers see their handlers cancelled."""
+        for slot in list(self.slots.values()):
+            if slot.frame is not None:
+                self.bury(slot.frame)
+            for waiter in list(slot.arrivals):
+                self._answer(slot, waiter, fx.Refusal(fx.Reason.UNAVAILABLE, detail="this node is shutting down"))
+        self.slots.clear()
+        burials = [task for task in self._tasks if task.get_name() == "framehold-burial"]
+        if burials:
+            await asyncio.wait(burials, timeout=BURIAL)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.heartbeat.close()
+        await self.store.close()
+
+    async def start(self, entrance: Entrance, carrier: Carrier) -> Answer:
+        """Enter a handler for a new call and wait for the reply to round 1.
+
+        Raises:
+            LimitExceeded: this node, or this principal, has as many calls as it may; nothing was started.
+        """
+        self._admit(entrance.principal)
+        held = self.heartbeat.lease
+        call_id = CallId(os.urandom(16).hex())
+        call = Call(call_id, held.node, held.inc, entrance.reentrant, self.settings.token_ttl)
+        slot = self.slots[call_id] = Slot(self, call, entrance)
+        if entrance.principal is not None:
+            self._held[entrance.principal] += 1
+        waiter = Waiter(next(self._waiters))
+        return await self._wait(slot, ev.Start(waiter), carrier, {})
+
+    async def retry(self, claims: Claims, answers: Mapping[str, Any], entrance: Entrance, carrier: Carrier) -> Answer:
+        """Answer a request that brings a verified token; `answers` are its raw answers by key.
+
+        Raises:
+            MalformedAnswer: an answer is not of the kind that its question asks for; nothing was consumed.
+        """
+        held = self.heartbeat.lease
+        slot = self.slots.get(claims.call)
+        parsed = {} if slot is None else _parse(slot, claims, answers)
+        if slot is None:
+            call = Call(claims.call, held.node, held.inc, entrance.reentrant, self.settings.token_ttl)
+            slot = self.slots[claims.call] = Slot(self, call, entrance)
+        given = []
+        for key, raw in answers.items():
+            data = journal.canonical(raw)
+            given.append(ev.Answer(key, journal.digest(data), data))
+        waiter = Waiter(next(self._waiters))
+        event = ev.Retry(waiter, claims.round, claims.epoch, claims.mark, claims.node, tuple(given), held)
+        return await self._wait(slot, event, carrier, parsed)
+
+    async def _wait(self, slot: Slot, event: ev.Start | ev.Retry, carrier: Carrier, parsed: dict[str, Any]) -> Answer:
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        slot.arrivals[event.waiter] = Arrival(carrier, future, parsed)
+        self.feed(slot, event)
+        try:
+            return await future
+        except asyncio.CancelledError:
+            if slot.arrivals.pop(event.waiter, None) is not None:
+                self.feed(slot, ev.Left(event.waiter))
+                slot.carry_on()
+            raise
+
+    def feed(self, slot: Slot, event: ev.Event) -> None:
+        """Step one event, and whatever follows from it."""
+        self._queue.append((slot, event))
+        if self._feeding:
+            return
+        self._feeding = True
+        try:
+            while self._queue:
+                slot, event = self._queue.popleft()
+                self._step(slot, event)
+        finally:
+            self._feeding = False
+
+    def _step(self, slot: Slot, event: ev.Event) -> None:
+        try:
+            slot.call, effects = step(slot.call, event, clock.now())
+        except ProtocolError:
+            logger.exception("call %s broke the core's rules: its frame is dropped", prefix(slot.call.id))
+            self._give_up(slot)
+            return
+        for effect in effects:
+            self._perform[type(effect)](slot, effect)
+        if slot.call.stalled:
+            self._stalled.add(slot.call.id)
+
+    def spawn(self, coroutine: Any, name: str = "framehold") -> asyncio.Task[Any]:
+        """Run something beside the requests, and keep it from being collected."""
+        task = asyncio.get_running_loop().create_task(coroutine, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def bury(self, frame: Frame) -> None:
+        """Silence a frame and see its handler to its end."""
+        task = frame.kill()
+        if task is not None:
+            self.spawn(self._bury(task), "framehold-burial")
+
+    async def _bury(self, task: asyncio.Task[None]) -> None:
+        _, running = await asyncio.wait([task], timeout=BURIAL)
+        if running:
+            self.counts["unburied"] += 1
+            logger.warning("a cancelled handler still runs after %s s; what it does has no effect on its call", BURIAL)
+
+    def _admit(self, principal: str | None) -> None:
+        settings = self.settings
+        if len(self.slots) >= settings.max_parked:
+            raise LimitExceeded(
+                f"this node holds {settings.max_parked} calls, its limit (FRAMEHOLD_MAX_PARKED); nothing was started; "
+                "try again later",
+                limit="MAX_PARKED",
+            )
+        if principal is not None and self._held[principal] >= settings.max_parked_per_principal:
+            raise LimitExceeded(
+                f"you have {settings.max_parked_per_principal} calls on this node, the limit for one user "
+                "(FRAMEHOLD_MAX_PARKED_PER_PRINCIPAL); nothing was started; finish one first",
+                limit="MAX_PARKED_PER_PRINCIPAL",
+            )
+
+    def _run(self, slot: Slot, effect: fx.Run) -> None:
+        carrier = slot.arrivals[slot.call.waiting[0].waiter].carrier
+        frame = slot.frame = Frame(slot, effect.epoch, carrier, slot.entrance.prefilled)
+        slot.entrance.prefilled = {}
+        slot.due = clock.now() + self.settings.max_round
+        self.counts["entered"] += 1
+        frame.task = asyncio.get_running_loop().create_task(self._enter(slot, frame), name="framehold-frame")
+
+    async def _enter(self, slot: Slot, frame: Frame) -> None:
+        outcome = await slot.entrance.enter(frame)
+        frame.task = None
+        if slot.frame is frame and not frame.dead:
+            self.feed(slot, ev.Finished(outcome))
+
+    def _deliver(self, slot: Slot, effect: fx.Deliver) -> None:
+        frame = slot.frame
+        assert frame is not None, "answers are delivered to a frame"
+        arrival = slot.arrivals[slot.call.waiting[0].waiter]
+        frame.carrier, frame.round = arrival.carrier, slot.call.round + 1
+        slot.due = clock.now() + self.settings.max_round
+        self.counts["resumed"] += 1
+        frame.deliver(effect.answers, arrival.parsed)
+
+    def _cancel(self, slot: Slot, effect: fx.Cancel) -> None:
+        self.counts[effect.cause] += 1
+        frame, slot.frame = slot.frame, None
+        slot.log, slot.packed, slot.questions = [], None, {}
+        if frame is not None:
+            logger.info("call %s: frame of epoch %d dropped (%s)", prefix(slot.call.id), frame.epoch, effect.cause)
+            self.bury(frame)
+
+    def _reply(self, slot: Slot, effect: fx.Reply) -> None:
+        answer = effect.answer
+        if isinstance(answer, fx.Questions):
+            self.counts["parked"] += 1
+            self._answer(slot, effect.waiter, Parked(slot.questions, slot.call.id, answer))
+            if slot.frame is not None and slot.call.phase is Phase.PARKED:
+                slot.frame.carrier = None
+        elif isinstance(answer, fx.Refusal):
+            self._answer(slot, effect.waiter, answer)
+        else:
+            self._answer(
+                slot, effect.waiter, self._ledger.opened(slot, answer) if answer.sealed else Ended(answer.value)
+            )
+
+    def _answer(self, slot: Slot, waiter: int, answer: Answer) -> None:
+        arrival = slot.arrivals.pop(waiter, None)
+        if arrival is not None and not arrival.future.done():
+            arrival.future.set_result(answer)
+
+    def _relay(self, slot: Slot, effect: fx.Relay) -> None:
+        detail = "another node holds this call"
+        self._answer(slot, effect.waiter, fx.Refusal(fx.Reason.UNAVAILABLE, slot.call.round, detail))
+
+    def _forget(self, slot: Slot, effect: fx.Forget) -> None:
+        if self.slots.get(slot.call.id) is not slot:
+            return
+        del self.slots[slot.call.id]
+        self._stalled.discard(slot.call.id)
+        if slot.entrance.principal is not None:
+            self._release(slot.entrance.principal)
+        if slot.frame is not None:
+            self.bury(slot.frame)
+            slot.frame = None
+
+    def _release(self, principal: str) -> None:
+        self._held[principal] -= 1
+        if self._held[principal] <= 0:
+            del self._held[principal]
+
+    def _give_up(self, slot: Slot) -> None:
+        self.counts["broken"] += 1
+        for waiter in list(slot.arrivals):
+            self._answer(slot, waiter, fx.Refusal(fx.Reason.UNAVAILABLE))
+        self._forget(slot, fx.Forget())
+
+    def _nudge(self) -> None:
+        """The store answers: send what was left unsent."""
+        stalled, self._stalled = self._stalled, set()
+        for call_id in stalled:
+            if (slot := self.slots.get(call_id)) is not None:
+                self.feed(slot, ev.Nudged())
+
+    async def _sweep(self) -> None:
+        """Look for what is due. A plain pass: 20,000 calls take about a millisecond, and no call carries a timer."""
+        while True:
+            await asyncio.sleep(SWEEP)
+            now = clock.now()
+            for slot in list(self.slots.values()):
+                phase = slot.call.phase
+                if phase is Phase.RUNNING and now >= slot.due:
+                    self.feed(slot, ev.Overran())
+                elif phase in (Phase.PARKED, Phase.STRANDED) and now >= slot.call.expires:
+                    self.feed(slot, ev.Expired())
+
+    def is_open(self) -> bool:
+        """Whether this node may run and reply without asking the store."""
+        return lease.is_open(self.heartbeat.lease, clock.now())
+
+
+def _parse(slot: Slot, claims: Claims, answers: Mapping[str, Any]) -> dict[str, Any]:
+    """Each answer to a pending question of the token's round as its own ask parses it, before any is delivered."""
+    parsed: dict[str, Any] = {}
+    if slot.frame is None or claims.round != slot.call.round or slot.call.answered is not None:
+        return parsed
+    for key, raw in answers.items():
+        ask = slot.frame.pending.get(key)
+        if ask is None:
+            continue
+        try:
+            parsed[key] = ask.question.parse(raw)
+        except ValueError as error:
+            raise MalformedAnswer(
+                f"the answer to {key!r} is malformed: {error}; no answer was taken; send it again"
+            ) from None
+    return parsed

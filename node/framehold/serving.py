@@ -1,0 +1,128 @@
+"""A server as an ASGI app: our entry in front, the SDK's own app behind it, one lifespan round both.
+
+Authentication guards our entry as it guards the SDK's: the endpoint's own wrapper is copied round it, and so are the
+app's middlewares. Without any there is nothing in between."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from contextlib import AsyncExitStack
+from typing import Any
+
+from mcp.server.auth.middleware.bearer_auth import RequireAuthMiddleware
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.applications import Starlette
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from framehold_core.errors import ConfigError
+
+from .attach import Attached, attach
+from .config import Settings
+from .entry import Entry
+
+PATH = "/mcp"
+
+
+class Application:
+    """What `framehold.asgi` returns. Mounted without a lifespan, it starts itself with its first request."""
+
+    def __init__(self, attached: Attached, app: Starlette, security: TransportSecuritySettings | None) -> None:
+        self.attached, self._app = attached, app
+        self._fast = _guarded(attached, app, security)
+        self._ready: asyncio.Future[None] | None = None
+        self._keeper: asyncio.Task[None] | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._lifespan(receive, send)
+            return
+        if self._ready is None:
+            self._ready = asyncio.get_running_loop().create_future()
+            self._keeper = asyncio.get_running_loop().create_task(self._keep(self._ready), name="framehold-keeper")
+        if not self._ready.done():
+            await asyncio.shield(self._ready)
+        path: str = scope["path"]
+        if path.removeprefix(scope.get("root_path", "")) == PATH and scope["type"] == "http":
+            await self._fast(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
+        """The ASGI lifespan: a start that failed is reported in one line, not as a traceback."""
+        await receive()
+        async with AsyncExitStack() as stack:
+            try:
+                await stack.enter_async_context(self._app.router.lifespan_context(self._app))
+            except Exception as error:
+                await send({"type": "lifespan.startup.failed", "message": str(error)})
+                raise
+            self._ready = asyncio.get_running_loop().create_future()
+            self._ready.set_result(None)
+            await send({"type": "lifespan.startup.complete"})
+            await receive()
+        await send({"type": "lifespan.shutdown.complete"})
+
+    async def _keep(self, ready: asyncio.Future[None]) -> None:
+        """Hold the lifespan open for a parent that runs none: in one task, since what is entered there must leave
+        there."""
+        try:
+            async with self._app.router.lifespan_context(self._app):
+                ready.set_result(None)
+                await asyncio.get_running_loop().create_future()
+        except Exception as error:
+            if not ready.done():
+                ready.set_exception(error)
+
+
+def asgi(server: Any, settings: Settings | None = None) -> Application:
+    """An ASGI app that serves `server` at `/mcp`, with `await ctx.elicit(...)` as a genuine suspension on 2026-07-28.
+
+    Clients of earlier revisions are served as the SDK serves them. Run it with any ASGI server (`uvicorn
+    server:app`), or mount it in another app. One process needs nothing else: frames and journal are then kept in
+    memory and die with it.
+
+    Args:
+        server: an MCPServer or a low-level mcp Server, with its handlers registered.
+        settings: what to use instead of the `FRAMEHOLD_*` environment.
+
+    Raises:
+        TypeError: `server` is neither.
+        ConfigError: a setting is wrong or missing; the message names it.
+    """
+    attached = attach(server, settings)
+    chosen = attached.settings
+    security = None
+    if chosen.allowed_hosts or chosen.allowed_origins:
+        security = TransportSecuritySettings(
+            enable_dns_rebinding_protection=True,
+            allowed_hosts=list(chosen.allowed_hosts),
+            allowed_origins=list(chosen.allowed_origins),
+        )
+    app = server.streamable_http_app(
+        streamable_http_path=PATH, max_request_body_size=chosen.max_body, transport_security=security
+    )
+    return Application(attached, app, security or _local())
+
+
+def _local() -> TransportSecuritySettings:
+    """The SDK's own default: a server that nobody told otherwise answers to local names only (DNS rebinding)."""
+    hosts = ["127.0.0.1:*", "localhost:*", "[::1]:*"]
+    return TransportSecuritySettings(
+        enable_dns_rebinding_protection=True, allowed_hosts=hosts, allowed_origins=[f"http://{host}" for host in hosts]
+    )
+
+
+def _guarded(attached: Attached, app: Starlette, security: TransportSecuritySettings | None) -> ASGIApp:
+    """Our entry behind whatever stands before the SDK's endpoint."""
+    route = next((item for item in app.routes if isinstance(item, Route) and item.path == PATH), None)
+    if route is None:
+        raise ConfigError(f"the server's app has no route {PATH}; this release of mcp builds it otherwise")
+    entry: ASGIApp = Entry(attached, app, security)
+    if isinstance(route.endpoint, RequireAuthMiddleware):
+        entry, inner = copy.copy(route.endpoint), entry
+        entry.app = inner
+    for middleware in reversed(app.user_middleware):
+        entry = middleware.cls(entry, *middleware.args, **middleware.kwargs)
+    return entry

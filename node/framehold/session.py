@@ -1,0 +1,166 @@
+"""The session and the request context that a handler sees: they stay while the rounds under them change.
+
+A handler keeps what it was given in round 1. So both read through to the request that carries the present round: its
+id, its headers, its progress token, its log level, its response stream. Between rounds there is no such request; what
+a handler sends then is dropped, as the protocol wants (a notification belongs to a request)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any, TypeVar
+
+import mcp_types as types
+from mcp.server.connection import Connection
+from mcp.server.context import ServerRequestContext
+from mcp.server.session import ServerSession
+from mcp.shared.dispatcher import CallOptions, ProgressFnT
+from mcp.shared.exceptions import MCPError
+from mcp.shared.message import ServerMessageMetadata
+from pydantic import BaseModel
+
+from . import questions
+from .frames import Frame
+
+logger = logging.getLogger(__name__)
+
+ResultT = TypeVar("ResultT", bound=BaseModel)
+Ctx = ServerRequestContext[Any, Any]
+
+
+class _Between:
+    """The channel of a frame: there is none but through the present round's own session."""
+
+    can_send_request = True
+
+    async def send_raw_request(self, method: str, params: Any, opts: CallOptions | None = None) -> dict[str, Any]:
+        raise MCPError(types.INVALID_REQUEST, f"{method!r} can't be sent to a client on this protocol revision")
+
+    async def notify(self, method: str, params: Any, opts: CallOptions | None = None) -> None:
+        logger.debug("dropped %s: no request is open to carry it", method)
+
+    async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
+        logger.debug("dropped progress: no request is open to carry it")
+
+
+BETWEEN: Any = _Between()
+
+
+class FrameSession(ServerSession):
+    """A session whose requests suspend the frame, and whose notifications go out on the present round's response."""
+
+    def __init__(self, frame: Frame, connection: Connection, key: str | None = None) -> None:
+        super().__init__(BETWEEN, connection)
+        self.frame, self._own, self._key = frame, connection, key
+
+    def keyed(self, key: str) -> FrameSession:
+        """A view of this session whose next requests are asked under `key` (str, unique among those pending
+        together)."""
+        return FrameSession(self.frame, self._own, key)
+
+    def live(self) -> Ctx | None:
+        """The context of the request that carries the present round, None between rounds."""
+        carrier = self.frame.carrier
+        return None if carrier is None else getattr(carrier, "ctx", None)
+
+    async def send_request(
+        self,
+        request: types.ServerRequest,
+        result_type: type[ResultT],
+        request_read_timeout_seconds: float | None = None,
+        metadata: ServerMessageMetadata | None = None,
+        progress_callback: ProgressFnT | None = None,
+    ) -> ResultT:
+        """Ask the client, suspending until it has answered.
+
+        Raises:
+            MCPError: `request` can't be asked on this revision, or `request_read_timeout_seconds` went by.
+            DuplicateAsk: the same question is pending already and has no key.
+            asyncio.CancelledError: the frame was torn down.
+        """
+        asked = questions.question(request, result_type)
+        if asked is None:
+            raise MCPError(types.INVALID_REQUEST, f"{request.method!r} can't be asked of a client on this revision")
+        try:
+            async with asyncio.timeout(request_read_timeout_seconds):
+                answer: ResultT = await self.frame.ask(asked, self._key)
+        except TimeoutError:
+            raise MCPError(types.REQUEST_TIMEOUT, f"no answer to {request.method!r} came in time") from None
+        return answer
+
+    @property
+    def can_send_request(self) -> bool:
+        """True: a request suspends the frame."""
+        return True
+
+    @property
+    def client_params(self) -> types.InitializeRequestParams | None:
+        """As the present round's client says."""
+        live = self.live()
+        return super().client_params if live is None else live.session.client_params
+
+    @property
+    def client_capabilities(self) -> types.ClientCapabilities | None:
+        """As the present round's client says."""
+        live = self.live()
+        return super().client_capabilities if live is None else live.session.client_capabilities
+
+    async def send_notification(
+        self, notification: types.ServerNotification, related_request_id: types.RequestId | None = None
+    ) -> None:
+        """Send on the present round's response, where the caller relates it to the request."""
+        if (live := self.live()) is not None:
+            related = None if related_request_id is None else live.request_id
+            await live.session.send_notification(notification, related)
+
+    async def send_log_message(
+        self,
+        level: types.LoggingLevel,
+        data: Any,
+        logger: str | None = None,
+        related_request_id: types.RequestId | None = None,
+    ) -> None:
+        """Send on the present round's response, at the level that its request asked for."""
+        if (live := self.live()) is not None:
+            await live.session.send_log_message(level, data, logger, live.request_id)  # pyright: ignore
+
+    async def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
+        """Report against the present round's progress token."""
+        if (live := self.live()) is not None:
+            await live.session.report_progress(progress, total, message)
+
+    async def send_progress_notification(
+        self,
+        progress_token: str | int,
+        progress: float,
+        total: float | None = None,
+        message: str | None = None,
+        related_request_id: str | None = None,
+    ) -> None:
+        """Send on the present round's response, under the token that the caller names."""
+        if (live := self.live()) is not None:
+            await live.session.send_progress_notification(progress_token, progress, total, message, related_request_id)
+
+
+def _through(name: str) -> Any:
+    """A property that reads the present round's context and ignores being set: it survives `dataclasses.replace`."""
+
+    def get(self: FrameContext) -> Any:
+        live = self.session.live()
+        return None if live is None else getattr(live, name)
+
+    def ignore(self: FrameContext, value: Any) -> None:
+        """What the present round says can't be overruled."""
+
+    return property(get, ignore)
+
+
+class FrameContext(ServerRequestContext[Any, Any]):
+    """A request context that outlives its request."""
+
+    session: FrameSession
+    request_id = _through("request_id")
+    meta = _through("meta")
+    request = _through("request")
+    close_sse_stream = _through("close_sse_stream")
+    close_standalone_sse_stream = _through("close_standalone_sse_stream")

@@ -1,0 +1,212 @@
+"""Group commit: the lane that carries scripts to one Redis.
+
+The law: every item is settled exactly once, in time; items of one call are applied in the order of their submission;
+a reply is never matched to another's request. One batch is on its way at a time, and whatever is submitted meanwhile
+is the next:
+
+    1  submit puts an item on the queue and wakes the lane, which runs on the next turn of the event loop
+    2  the lane writes up to 64 queued items at once and reads their replies in order, settling each as it comes
+    3  the connection is lost, or the batch's oldest item is overdue: the connection is dropped, whatever it still
+    carries.
+       Items without a reply may have been applied. They go back to the head of the queue, in order, and are sent once
+       more if time allows: all are idempotent by position. The others get StoreUnavailable
+       (so does READONLY: another server is the primary now)
+    4  NOSCRIPT: that item was not applied. The scripts are loaded, and it is sent again - and so is every later item
+    of the
+       same key in this batch, which a script that came back in between may have let overtake it
+
+Measured on one core beside Redis on the other, 32 writers, a commit of 430 bytes with answers and one ask; client CPU a
+script, encoding and decoding included: FIGURES
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import hiredis
+from redis.asyncio import Connection
+from redis.exceptions import NoScriptError, ReadOnlyError, ResponseError
+
+from framehold_core.errors import StoreUnavailable
+
+from .link import Link
+
+_log = logging.getLogger(__name__)
+
+pack: Callable[[tuple[str | bytes | int, ...]], bytes] = hiredis.pack_command  # type: ignore[assignment]
+"""One command in Redis' wire format. (hiredis' stub promises tuples of one element; any length works.)"""
+
+BATCH = 64
+_BATCH_BYTES = 1 << 20
+_TRIES = 2
+
+Settle = Callable[[Any], None]
+"""Receives a raw reply, the server's own error as a ResponseError, or StoreUnavailable. Must not raise."""
+
+
+class Item:
+    """One packed command on its way. `key` orders it among others; `deadline` is set by the lane."""
+
+    __slots__ = ("deadline", "key", "packed", "settle", "tries", "what")
+
+    def __init__(self, packed: bytes, key: str, what: str, settle: Settle) -> None:
+        self.packed = packed
+        self.key = key
+        self.what = what
+        self.settle = settle
+        self.deadline = 0.0
+        self.tries = 0
+
+
+class Lane:
+    """Group commit to one target. `timeout` is in seconds from submission; `limit` bounds the queue."""
+
+    def __init__(self, link: Link, timeout: float, limit: int) -> None:
+        self._link = link
+        self._timeout = timeout
+        self._limit = limit
+        self._queue: deque[Item] = deque()
+        self._flight: deque[Item] = deque()
+        self._wake: asyncio.Future[None] | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._closed = False
+
+    def submit(self, item: Item) -> None:
+        """Take one item; it is settled by `timeout` seconds from now, at once if the queue is full."""
+        if self._closed:
+            item.settle(StoreUnavailable(f"the store is closed; {item.what} was not sent"))
+            return
+        if len(self._queue) >= self._limit:
+            item.settle(
+                StoreUnavailable(
+                    f"{self._limit} requests wait for the store already (max_queue); {item.what} was not sent; "
+                    "try again later, or look why the store is slow"
+                )
+            )
+            return
+        loop = asyncio.get_running_loop()
+        item.deadline = loop.time() + self._timeout
+        self._queue.append(item)
+        if self._wake is not None:
+            self._wake.set_result(None)
+            self._wake = None
+        elif self._task is None:
+            self._task = loop.create_task(self._run(), name=f"framehold lane {self._link.name}")
+
+    async def close(self) -> None:
+        """Settle what is left, drop the connection. Idempotent."""
+        self._closed = True
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.wait((task,))
+        await self._link.drop()
+        left = [*self._flight, *self._queue]
+        self._flight.clear()
+        self._queue.clear()
+        for item in left:
+            item.settle(StoreUnavailable(f"the store was closed; {item.what} may or may not have been applied"))
+
+    async def _run(self) -> None:
+        while True:
+            if not self._queue:
+                self._wake = asyncio.get_running_loop().create_future()
+                await self._wake
+            try:
+                connection = self._link.connection or await self._connected()
+                self._take()
+                if self._flight:
+                    await self._exchange(connection)
+            except Exception as error:
+                _log.exception("store %s: a bug in the lane; its connection is made anew", self._link.name)
+                await self._lost(error)
+
+    async def _connected(self) -> Connection:
+        """Wait for a connection, failing the items whose time runs out meanwhile. A new item lives for `timeout` at
+        least, so that no item is overlooked for longer than that."""
+        loop = asyncio.get_running_loop()
+        task = loop.create_task(self._link.connect())
+        try:
+            while not task.done():
+                now = loop.time()
+                self._expire(self._queue, now)
+                oldest = self._queue[0].deadline if self._queue else now + self._timeout
+                await asyncio.wait((task,), timeout=max(0.0, oldest - now))
+            return task.result()
+        finally:
+            if not task.done():
+                task.cancel()
+                await asyncio.wait((task,))
+
+    def _take(self) -> None:
+        """Move the next batch from the queue into flight."""
+        self._expire(self._queue, asyncio.get_running_loop().time())
+        queue, flight, size = self._queue, self._flight, 0
+        while queue and len(flight) < BATCH and size < _BATCH_BYTES:
+            item = queue.popleft()
+            item.tries += 1
+            size += len(item.packed)
+            flight.append(item)
+
+    async def _exchange(self, connection: Connection) -> None:
+        flight = self._flight
+        again: list[Item] = []
+        try:
+            async with asyncio.timeout_at(flight[0].deadline):
+                await connection.send_packed_command([item.packed for item in flight], check_health=False)
+                while flight:
+                    try:
+                        raw = await connection.read_response()
+                    except ResponseError as error:
+                        raw = error
+                    if isinstance(raw, ReadOnlyError):
+                        raise raw
+                    item = flight.popleft()
+                    if isinstance(raw, NoScriptError) or (again and any(item.key == other.key for other in again)):
+                        again.append(item)
+                    else:
+                        item.settle(raw)
+                if again:
+                    await self._link.load(connection)
+                    _log.info("store %s had lost the scripts; they are loaded again", self._link.name)
+        except Exception as error:
+            await self._lost(error)
+        self._put_back(again)
+
+    async def _lost(self, error: Exception) -> None:
+        """The connection is gone or too slow; nobody knows which of the items in flight were applied."""
+        _log.warning(
+            "store %s: the connection was dropped with %d requests unanswered (%s); they are sent once more if "
+            "time allows",
+            self._link.name,
+            len(self._flight),
+            f"{type(error).__name__}: {error}".rstrip(": "),
+        )
+        await self._link.drop()
+        left = [*self._flight]
+        self._flight.clear()
+        self._put_back(left)
+
+    def _put_back(self, items: Iterable[Item]) -> None:
+        """To the head of the queue, in order; what was sent twice has had its chances."""
+        waiting = []
+        for item in items:
+            if item.tries < _TRIES:
+                waiting.append(item)
+            else:
+                item.settle(self._failure(item, "failed twice"))
+        self._queue.extendleft(reversed(waiting))
+
+    def _expire(self, items: deque[Item], now: float) -> None:
+        while items and items[0].deadline <= now:
+            item = items.popleft()
+            item.settle(self._failure(item, f"did not answer within {self._timeout:g} s"))
+
+    def _failure(self, item: Item, what: str) -> StoreUnavailable:
+        trouble = f" ({self._link.trouble})" if self._link.trouble else ""
+        sent = "may or may not have been applied" if item.tries else "was not sent"
+        return StoreUnavailable(f"the store {what}{trouble}; {item.what} {sent}; it is safe to try again")

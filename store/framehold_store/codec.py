@@ -1,0 +1,228 @@
+"""Requests to script arguments, script replies to `Reply`. The scripts' own heads say what stands where.
+
+Lengths of time travel as whole milliseconds, rounded up; instants come back as seconds. What can't be encoded, or reads
+as no record of ours, is a ValueError here and a `StoreUnavailable` to the caller: nothing is guessed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from json.encoder import encode_basestring_ascii as quote
+from math import ceil
+from typing import Any
+
+from framehold_core.ids import Boot
+from framehold_core.requests import (
+    Answered,
+    Claim,
+    Commit,
+    Fence,
+    Finish,
+    Head,
+    Heal,
+    Intent,
+    Read,
+    Record,
+    RecordState,
+    Release,
+    Reply,
+    Request,
+    Result,
+    Stored,
+    Verdict,
+    Verify,
+)
+
+from .scripts import SCRIPTS, Script
+
+VERSION = b"1"
+Argument = str | bytes | int
+Arguments = tuple[Argument, ...]
+
+_NO_HISTORY = "-"
+_NO_ANSWERS = ("", "", "")
+_VERDICTS = {verdict.value.encode(): verdict for verdict in Verdict}
+_OK = tuple(Reply(Verdict.OK, epoch) for epoch in range(64))
+
+
+def milliseconds(seconds: float) -> int:
+    """For PEXPIRE: never below 1, because a TTL that rounds to nothing would delete what it should keep."""
+    return max(1, ceil(seconds * 1000))
+
+
+def encode(request: Request) -> tuple[Script, Arguments]:
+    """The script that does what `request` asks, and its ARGV.
+
+    Raises:
+        ValueError: a text in it has no UTF-8 form.
+    """
+    script, arguments = _ENCODERS[type(request)]
+    return script, arguments(request)
+
+
+def decode(request: Request, raw: Any) -> Reply:
+    """What the script of `request` answered.
+
+    Raises:
+        ValueError: the answer is no reply, or the stored record is corrupted or of a newer release.
+    """
+    if raw == 1:
+        epoch = request.fence.epoch  # type: ignore[union-attr]  # only scripts with a fence answer 1
+        return _OK[epoch] if 0 <= epoch < 64 else Reply(Verdict.OK, epoch)
+    try:
+        verdict, epoch = _VERDICTS[raw[0]], raw[1]
+        if len(raw) == 2:
+            return Reply(verdict, epoch)
+        journal = tuple(raw[3]) if len(raw) > 3 else ()
+        return Reply(verdict, epoch, Stored(_record(raw[2]), journal))
+    except (KeyError, IndexError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(f"{type(error).__name__}: {error}") from error
+
+
+def _fence(fence: Fence, ttl: float, jh: str, answered: Answered | None) -> Arguments:
+    answers = _answers(answered) if answered is not None else _NO_ANSWERS
+    return (*fence, milliseconds(ttl), jh, *answers)
+
+
+def _answers(answered: Answered) -> tuple[str, str, str]:
+    """The field, and its value in two parts, so that a script can compare digests without reading JSON."""
+    return f"a:{answered.round}", f"[{quote(answered.digest)},", f"[{','.join(map(quote, answered.keys))}]]"
+
+
+def _head(head: Head | None, fence: Fence) -> Arguments:
+    """Only a request that may create a record needs the head."""
+    if head is None or fence.epoch != 1 or fence.n != 0:
+        return (0,)
+    values = _head_values(head)
+    return (len(values), *values)
+
+
+def _head_values(head: Head) -> Arguments:
+    return (
+        *("boot", head.boot, "reentrant", int(head.reentrant), "tool", head.tool, "code", head.code),
+        *("method", head.method, "target", head.target, "args", head.args, "principal", head.principal),
+        *("strategy", head.strategy),
+    )
+
+
+def _read(request: Read) -> Arguments:
+    return ()
+
+
+def _commit(request: Commit) -> Arguments:
+    fence, batch = request.fence, request.batch
+    head = _head(request.head, fence)
+    return (*_fence(fence, request.ttl, batch.jh, request.answered), *head, *batch.entries)
+
+
+def _intent(request: Intent) -> Arguments:
+    fence, batch = request.fence, request.batch
+    head = _head(request.head, fence)
+    key = f"k:{request.key}"
+    return (*_fence(fence, request.ttl, batch.jh, request.answered), *head, key, *batch.entries)
+
+
+def _result(request: Result) -> Arguments:
+    batch = request.batch
+    return (*_fence(request.fence, request.ttl, batch.jh, None), f"k:{request.key}", *batch.entries)
+
+
+def _finish(request: Finish) -> Arguments:
+    fence = _fence(request.fence, request.ttl, _NO_HISTORY, request.answered)
+    return (*fence, request.outcome, request.cause)
+
+
+def _verify(request: Verify) -> Arguments:
+    return (*_fence(request.fence, request.ttl, _NO_HISTORY, None), request.inc)
+
+
+def _release(request: Release) -> Arguments:
+    return _fence(request.fence, request.ttl, _NO_HISTORY, None)
+
+
+def _claim(request: Claim) -> Arguments:
+    node = (request.owner, request.inc, request.boot)
+    rest = (int(request.reentrant), request.max_attempts, milliseconds(request.ttl))
+    return (*request.seen, request.evidence.value, *node, *rest)
+
+
+def _heal(request: Heal) -> Arguments:
+    seen = (1, *request.seen) if request.seen is not None else (0, "", "", "")
+    learned = [*_learned(request.answers, request.intents)]
+    head = _head_values(request.head)
+    fence = _fence(request.fence, request.ttl, request.batch.jh, None)
+    return (*fence, len(head), *head, *seen, len(learned), *learned, *request.batch.entries)
+
+
+def _learned(answers: Iterable[Answered], intents: Iterable[tuple[str, bool]]) -> Iterator[str]:
+    for answered in answers:
+        field, digest, keys = _answers(answered)
+        yield from (field, digest + keys)
+    for key, done in intents:
+        yield from (f"k:{key}", "r" if done else "i")
+
+
+_ENCODERS: dict[type[Any], tuple[Script, Callable[[Any], Arguments]]] = {
+    Read: (SCRIPTS["read"], _read),
+    Commit: (SCRIPTS["commit"], _commit),
+    Intent: (SCRIPTS["intent"], _intent),
+    Result: (SCRIPTS["result"], _result),
+    Finish: (SCRIPTS["finish"], _finish),
+    Claim: (SCRIPTS["claim"], _claim),
+    Verify: (SCRIPTS["verify"], _verify),
+    Heal: (SCRIPTS["heal"], _heal),
+    Release: (SCRIPTS["release"], _release),
+}
+
+
+def _record(flat: Sequence[bytes]) -> Record:
+    """A record from HGETALL's fields and values in turn."""
+    outcome = b""
+    texts: dict[str, str] = {}
+    for field, value in zip(flat[::2], flat[1::2], strict=True):
+        if field == b"outcome":
+            outcome = value
+        else:
+            texts[field.decode()] = value.decode()
+    if texts["v"] != VERSION.decode():
+        raise ValueError(f"its format is {texts['v'][:8]}, this release reads {VERSION.decode()}")
+    return Record(
+        RecordState(texts["state"]),
+        _read_head(texts),
+        texts["owner"],
+        texts["inc"],
+        int(texts["epoch"]),
+        int(texts["round"]),
+        int(texts["n"]),
+        texts["jh"],
+        int(texts["attempts"]),
+        int(texts["created"]) / 1000,
+        int(texts["expires"]) / 1000,
+        {int(field[2:]): _read_answers(field, text) for field, text in texts.items() if field.startswith("a:")},
+        {field[2:]: {"i": False, "r": True}[text] for field, text in texts.items() if field.startswith("k:")},
+        outcome,
+        int(texts.get("out_round", "0")),
+        texts.get("cause", ""),
+    )
+
+
+def _read_head(texts: dict[str, str]) -> Head:
+    return Head(
+        Boot(texts["boot"]),
+        texts["reentrant"] == "1",
+        texts["tool"],
+        texts["code"],
+        texts["method"],
+        texts["target"],
+        texts["args"],
+        texts["principal"],
+        texts["strategy"],
+    )
+
+
+def _read_answers(field: str, text: str) -> Answered:
+    digest, keys = json.loads(text)
+    if not isinstance(digest, str) or not all(isinstance(key, str) for key in keys):
+        raise ValueError(f"field {field} is not [digest, [keys]]")
+    return Answered(int(field[2:]), digest, tuple(keys))

@@ -1,0 +1,91 @@
+"""One connection of a lane: made by redis-py (so that authentication, TLS and URL options are redis-py's), loaded
+with the scripts, made again when lost.
+
+The law: a connection is either clean, with every reply read, or dropped. Nobody reuses one on which a read was cut
+short.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+from redis.asyncio import Connection, ConnectionPool
+from redis.exceptions import ResponseError
+
+from .scripts import SCRIPTS, Script
+
+_log = logging.getLogger(__name__)
+_BACKOFF = (0.0, 0.02, 0.05, 0.1, 0.25, 0.5)
+
+
+class Link:
+    """Gives out the connection of `pool` that is alive. `name` is what logs call the target: no credentials in it."""
+
+    def __init__(self, pool: ConnectionPool, name: str, timeout: float) -> None:
+        self._pool = pool
+        self._timeout = timeout
+        self._failures = 0
+        self._reason = ""
+        self.name = name
+        self.connection: Connection | None = None
+
+    @property
+    def trouble(self) -> str:
+        """Why the last attempt to connect failed; empty while connected."""
+        return self._reason
+
+    async def connect(self) -> Connection:
+        """Try until a connection stands and knows the scripts. Cancel it to give up."""
+        while True:
+            await asyncio.sleep(_BACKOFF[min(self._failures, len(_BACKOFF) - 1)])
+            try:
+                async with asyncio.timeout(self._timeout):
+                    # redis-py decorates it without types
+                    self.connection = await self._pool.get_connection()  # type: ignore[no-untyped-call]
+                    await self.load(self.connection)
+            except Exception as error:
+                await self.drop()
+                self._failed(error)
+            except asyncio.CancelledError:
+                await self.drop()
+                raise
+            else:
+                if self._failures:
+                    _log.info("store %s is back after %d failed attempts", self.name, self._failures)
+                self._failures, self._reason = 0, ""
+                return self.connection
+
+    def _failed(self, error: Exception) -> None:
+        self._reason = f"{type(error).__name__}: {error}".rstrip(": ")
+        if not self._failures:
+            _log.warning(
+                "store %s can't be reached (%s): requests wait and then fail, parked frames stay; trying again",
+                self.name,
+                self._reason,
+            )
+        self._failures += 1
+
+    async def load(self, connection: Connection) -> None:
+        """Make every script known, in one write. Redis keeps them until it restarts or someone flushes them."""
+        commands = [connection.pack_command("SCRIPT", "LOAD", script.text) for script in SCRIPTS.values()]
+        await connection.send_packed_command([piece for command in commands for piece in command], check_health=False)
+        for script in SCRIPTS.values():
+            self._check(script, await connection.read_response())
+
+    def _check(self, script: Script, reply: Any) -> None:
+        sha = reply.decode() if isinstance(reply, bytes) else reply
+        if sha != script.sha:
+            raise ResponseError(f"the server knows {script.name} by {sha!r}")
+
+    async def drop(self) -> None:
+        """Close the connection without waiting; whatever was on its way is lost."""
+        connection, self.connection = self.connection, None
+        if connection is None:
+            return
+        try:
+            await connection.disconnect(nowait=True)
+            await self._pool.release(connection)
+        except Exception as error:
+            _log.debug("store %s: closing a connection failed (%r); it is abandoned", self.name, error)

@@ -1,0 +1,167 @@
+"""Node leases in Redis: their stored form, who is a member, and who hears that it changed.
+
+The lease is the truth and the list of names a hint: each registration and renewal sends the name first and the
+lease's script behind it, in one batch, so that whoever hears of the change finds the name on the list.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+from redis.asyncio import ConnectionPool, Redis
+from redis.exceptions import ResponseError
+
+from framehold_core.errors import ProtocolError, StoreUnavailable
+from framehold_core.ids import Boot, Incarnation, NodeId, is_node_id
+from framehold_core.lease import NodeRecord, Renewal
+
+from .codec import milliseconds
+from .feed import Feed
+from .keys import FORGET_MS, Keys
+
+_log = logging.getLogger(__name__)
+
+_RENEWALS = {renewal.value.encode(): renewal for renewal in Renewal}
+_NAME = re.compile(r"[0-9A-Za-z_.:-]{1,64}")
+_MAX_NODES = 10_000
+_BACKOFF = (0.1, 0.5, 1.0, 2.0)
+
+Script = Callable[..., Awaitable[Any]]
+"""(script's name, key, arguments) -> raw reply; raises StoreUnavailable."""
+Command = Callable[..., Awaitable[Any]]
+"""(key, command and arguments) -> raw reply or ResponseError; raises StoreUnavailable."""
+
+
+class Registry:
+    """Node leases of one namespace over a store's lane."""
+
+    def __init__(self, keys: Keys, script: Script, command: Command, poll: float) -> None:
+        self._keys = keys
+        self._script = script
+        self._command = command
+        self._garbage: dict[str, bytes] = {}
+        self._listener: asyncio.Task[None] | None = None
+        self.feed = Feed(poll)
+
+    async def register(self, node: NodeRecord, ttl: float) -> Renewal:
+        renewal, _ = await self._put("register", node, ttl, node.beat)
+        return renewal
+
+    async def renew(self, node: NodeRecord, acknowledged: int, ttl: float) -> tuple[Renewal, int]:
+        return await self._put("renew", node, ttl, acknowledged)
+
+    async def leave(self, node: NodeRecord) -> None:
+        await self._script("leave", self._keys.node(node.node), *_names(node), self._keys.changes)
+
+    async def _put(self, name: str, node: NodeRecord, ttl: float, beat: int) -> tuple[Renewal, int]:
+        life = milliseconds(ttl)
+        fixed = "".join(f"{json.dumps(text)}," for text in (node.node, node.address, node.state, node.code))
+        value = (fixed, f"{json.dumps(node.stats)}]", life, beat)
+        key = self._keys.node(node.node)
+        _, raw = await asyncio.gather(
+            self._script("member", self._keys.nodes, node.node, life, FORGET_MS),
+            self._script(name, key, *_names(node), self._keys.changes, *value),
+        )
+        return _RENEWALS[raw[0]], raw[1]
+
+    async def nodes(self) -> tuple[NodeRecord, ...]:
+        raw = await self._command(self._keys.nodes, "ZRANGE", self._keys.nodes, 0, _MAX_NODES - 1)
+        if isinstance(raw, ResponseError):
+            raise StoreUnavailable(
+                f"the list of nodes at {self._keys.nodes} is not ours ({raw}); check who else writes there"
+            )
+        names = sorted(name.decode("utf-8", "replace") for name in raw)
+        named = [name for name in names if is_node_id(name)]
+        garbage = {name: b"" for name in names if not is_node_id(name)}
+        keys = [self._keys.node(name) for name in named]
+        values = await asyncio.gather(*(self._command(key, "GET", key) for key in keys))
+        found: list[NodeRecord] = []
+        for name, value in zip(named, values, strict=True):
+            if value is None:
+                continue
+            node = _read(name, value)
+            if node is None:
+                garbage[name] = bytes(value) if isinstance(value, bytes) else str(value).encode()
+            else:
+                found.append(node)
+        self._report(garbage)
+        return tuple(found)
+
+    def _report(self, garbage: dict[str, bytes]) -> None:
+        """One line for each entry that can't be read, and no second one until it changes."""
+        for name, value in garbage.items():
+            if self._garbage.get(name) != value:
+                _log.warning(
+                    "the node registry has an entry that is no lease: %.80r; it is passed over; check who else writes "
+                    "there",
+                    name,
+                )
+        self._garbage = garbage
+
+    def changes(self, pool: ConnectionPool) -> AsyncIterator[None]:
+        if self._listener is None:
+            self._listener = asyncio.get_running_loop().create_task(self._listen(pool), name="framehold change feed")
+        return self.feed.changes()
+
+    async def close(self) -> None:
+        self.feed.close()
+        task, self._listener = self._listener, None
+        if task is not None:
+            task.cancel()
+            await asyncio.wait((task,))
+
+    async def _listen(self, pool: ConnectionPool) -> None:
+        """Follow the channel for ever. Messages are lost while nobody listens, hence a notice with each
+        subscription."""
+        failures = 0
+        while True:
+            pubsub = Redis(connection_pool=pool).pubsub()
+            try:
+                await pubsub.subscribe(self._keys.changes)
+                async for message in pubsub.listen():
+                    failures = 0
+                    if message["type"] in ("subscribe", "message"):
+                        self.feed.notify()
+            except Exception as error:
+                if not failures:
+                    _log.warning("the change feed lost the store (%s); membership is polled until it is back", error)
+            finally:
+                await _abandon(pubsub)
+            await asyncio.sleep(_BACKOFF[min(failures, len(_BACKOFF) - 1)])
+            failures += 1
+
+
+async def _abandon(pubsub: Any) -> None:
+    try:
+        await pubsub.aclose()
+    except Exception as error:
+        _log.debug("closing a subscription failed (%r); it is abandoned", error)
+
+
+def _names(node: NodeRecord) -> tuple[str, str]:
+    """Incarnation and boot, which the scripts compare between quotes."""
+    for name in (node.inc, node.boot):
+        if _NAME.fullmatch(name) is None:
+            raise ProtocolError(
+                f"incarnation or boot {name[:80]!r} must be 1 to 64 letters, digits, '_', '.', ':' or '-'"
+            )
+    return node.inc, node.boot
+
+
+def _read(name: str, value: Any) -> NodeRecord | None:
+    """The lease stored under a node's name; None for what is none."""
+    try:
+        _, beat, inc, boot, expires, node, address, state, code, stats, *_ = json.loads(value)
+    except (ValueError, TypeError, RecursionError):
+        return None
+    texts = (inc, boot, node, address, state, code, stats)
+    if not all(isinstance(text, str) for text in texts) or type(beat) is not int or type(expires) is not int:
+        return None
+    if node != name:
+        return None
+    return NodeRecord(NodeId(node), Incarnation(inc), Boot(boot), beat, address, state, code, stats, expires / 1000)

@@ -1,0 +1,45 @@
+"""The Lua scripts, composed and named: a script is its file with its shared head in front.
+
+Redis runs a script by the digest of its text, so a changed text is another script: releases that differ never mix up.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from importlib.resources import files
+
+_HEADS = {
+    "commit": "fence",
+    "intent": "fence",
+    "result": "fence",
+    "finish": "fence",
+    "verify": "fence",
+    "heal": "fence",
+    "release": "fence",
+    "claim": "",
+    "read": "",
+    "register": "lease",
+    "renew": "lease",
+    "leave": "lease",
+    "member": "",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A script as Redis knows it: `sha` is the SHA-1 of `text`."""
+
+    name: str
+    text: str
+    sha: str
+
+
+def _load(name: str, head: str) -> Script:
+    folder = files(__package__)
+    parts = [folder.joinpath(f"{part}.lua").read_text(encoding="utf-8") for part in (head, name) if part]
+    text = "\n".join(parts)
+    return Script(name, text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
+
+
+SCRIPTS = {name: _load(name, head) for name, head in _HEADS.items()}

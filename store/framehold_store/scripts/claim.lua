@@ -1,0 +1,48 @@
+-- claim: take over a call whose owner is gone. A call that can't be re-entered is recorded as lost, before anyone is
+-- told.
+--
+-- KEYS    1 record, 2 journal
+-- ARGV    1 epoch, 2 owner, 3 inc as the caller read them; 4 evidence (gone, not-held, released, owner)
+--         5 owner  6 inc  7 boot  8 '1' if the present code is re-entrant  9 most attempts  10 ttl in ms
+-- Returns {ok | already | changed, epoch, record, journal}, {lost | stuck, epoch, record}, {missing, 0}
+
+local R, J = KEYS[1], KEYS[2]
+local h = redis.call('HMGET', R, 'state', 'owner', 'inc', 'epoch', 'round', 'n', 'boot', 'reentrant', 'attempts')
+local held = h[1] == 'open' or h[1] == 'released'
+if not h[1] or (held and redis.call('LLEN', J) ~= tonumber(h[6])) then return {'missing', 0} end
+local epoch = tonumber(h[4])
+
+local function whole(verdict)
+  return {verdict, epoch, redis.call('HGETALL', R), redis.call('LRANGE', J, 0, -1)}
+end
+
+local function claimable()
+  if h[4] ~= ARGV[1] or h[2] ~= ARGV[2] or h[3] ~= ARGV[3] then return false end
+  if h[1] == 'released' then return ARGV[4] == 'released' end
+  if h[1] ~= 'open' then return false end
+  if ARGV[4] == 'owner' then return h[2] == ARGV[5] end
+  return ARGV[4] ~= 'released'
+end
+
+if h[1] == 'open' and h[2] == ARGV[5] and h[3] == ARGV[6] and h[7] == ARGV[7] and epoch == tonumber(ARGV[1]) + 1 then
+  return whole('already')
+end
+if h[1] == 'lost' then return {'lost', epoch, redis.call('HGETALL', R)} end
+if not claimable() then return whole('changed') end
+
+local time = redis.call('TIME')
+local expires = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000) + tonumber(ARGV[10]))
+if h[8] ~= '1' or ARGV[8] ~= '1' then
+  redis.call('HSET', R, 'state', 'lost', 'cause', ARGV[4] .. ' after round ' .. h[5], 'expires', expires)
+  redis.call('DEL', J)
+  redis.call('PEXPIREAT', R, expires)
+  return {'lost', epoch, redis.call('HGETALL', R)}
+end
+if tonumber(h[9]) >= tonumber(ARGV[9]) then return {'stuck', epoch, redis.call('HGETALL', R)} end
+
+epoch = epoch + 1
+redis.call('HSET', R, 'state', 'open', 'owner', ARGV[5], 'inc', ARGV[6], 'boot', ARGV[7], 'epoch', epoch,
+  'attempts', tonumber(h[9]) + 1, 'expires', expires)
+redis.call('PEXPIREAT', R, expires)
+redis.call('PEXPIREAT', J, expires)
+return whole('ok')

@@ -1,0 +1,69 @@
+-- The head of every script that carries a fence: redis.py puts it in front of them when it loads them, because a script
+-- can't include another. core/framehold_core/record.py states what it means.
+--
+-- KEYS  1 record (hash), 2 journal (list); same hash tag
+-- ARGV  1 owner  2 inc  3 epoch  4 round  5 n  6 ttl in ms
+--       7 the history after the write, '-' where the request appends nothing
+--       8 the answers' field 'a:<round>' ('' without answers)  9 '["<digest>",'  10 '[<keys>]]'
+--       from 11 on: the script's own
+-- Returns 1 for OK under the writer's epoch, else {verdict, epoch [, record as HGETALL gives it [, journal]]}
+
+local R, J = KEYS[1], KEYS[2]
+local h = redis.call('HMGET', R, 'state', 'owner', 'inc', 'epoch', 'round', 'n', 'jh', ARGV[8])
+
+-- A torn record (one key evicted or deleted without the other) counts as missing, as in read and claim.
+if (h[1] == 'open' or h[1] == 'released') and redis.call('LLEN', J) ~= tonumber(h[6]) then h = {} end
+
+local function refuse(verdict)
+  if not h[1] then return {verdict, 0} end
+  return {verdict, tonumber(h[4]), redis.call('HGETALL', R)}
+end
+
+-- nil to go on, else the verdict
+local function fence(creates)
+  if not h[1] then
+    if creates and ARGV[3] == '1' and ARGV[5] == '0' then return nil end
+    return 'behind'
+  end
+  if h[1] ~= 'open' then return 'fenced' end
+  if h[2] == ARGV[1] and h[3] == ARGV[2] and h[4] == ARGV[3] then
+    if h[6] == ARGV[5] then return nil end
+    if h[7] == ARGV[7] then return 'already' end
+    return tonumber(h[6]) < tonumber(ARGV[5]) and 'behind' or 'fenced'
+  end
+  local round, epoch = tonumber(h[5]) - tonumber(ARGV[4]), tonumber(h[4]) - tonumber(ARGV[3])
+  return (round < 0 or epoch < 0) and round <= 0 and epoch <= 0 and 'behind' or 'fenced'
+end
+
+-- whether other answers stand recorded for that round
+local function clashes()
+  return h[8] and ARGV[8] ~= '' and string.sub(h[8], 1, #ARGV[9]) ~= ARGV[9]
+end
+
+-- milliseconds on the server's clock
+local function now()
+  local time = redis.call('TIME')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+
+-- appends ARGV[first] and what follows; in slices, because Lua's stack is finite
+local function push(first)
+  for at = first, #ARGV, 4000 do
+    redis.call('RPUSH', J, unpack(ARGV, at, math.min(at + 3999, #ARGV)))
+  end
+end
+
+-- a new record: ARGV[at] counts the values of the head (fields and values in turn) that follow it
+local function fresh(at, time)
+  redis.call('DEL', R, J)
+  redis.call('HSET', R, 'v', '1', 'state', 'open', 'owner', ARGV[1], 'inc', ARGV[2], 'epoch', '1', 'round', '0',
+    'attempts', '0', 'created', string.format('%.0f', time), unpack(ARGV, at + 1, at + tonumber(ARGV[at])))
+end
+
+-- sets the expiry of both keys, as one instant: a TTL would be counted anew by each command, and the clock goes on
+local function live(time)
+  local expires = string.format('%.0f', time + tonumber(ARGV[6]))
+  redis.call('PEXPIREAT', R, expires)
+  redis.call('PEXPIREAT', J, expires)
+  return expires
+end

@@ -1,0 +1,22 @@
+-- The head of register, renew and leave: redis.py puts it in front of them when it loads them. core's lease.py states
+-- what they mean.
+--
+-- KEYS  1 node lease: a string, a JSON array
+--         [1,<beat>,"<inc>","<boot>",<expires in ms>,"<node>","<address>","<state>","<code>","<stats>"]
+--         whose first four values stand so in every format to come, because each release must recognise each other's
+-- ARGV  1 inc  2 boot  3 channel of membership changes
+--       4 '"<node>","<address>","<state>","<code>",'  5 '"<stats>"]'  6 ttl in ms  7 a beat
+-- A value that does not begin like a lease is nobody's and stands in nobody's way.
+
+local stored = redis.pcall('GET', KEYS[1])
+local beat, inc, boot, rest
+if type(stored) == 'string' then
+  beat, inc, boot, rest = string.match(stored, '^%[%d+,(%d+),"([^"]*)","([^"]*)",(.*)$')
+end
+
+local function put(number)
+  local time = redis.call('TIME')
+  local expires = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000) + tonumber(ARGV[6]))
+  redis.call('SET', KEYS[1], '[1,' .. string.format('%.0f', number) .. ',"' .. ARGV[1] .. '","' .. ARGV[2] .. '",'
+    .. expires .. ',' .. ARGV[4] .. ARGV[5], 'PXAT', expires)
+end

@@ -1,0 +1,10 @@
+-- register: take the node lease if nobody has it.
+--
+-- KEYS    1 node lease
+-- ARGV    as lease.lua says; 7 the beat to begin with
+-- Returns {renewed | taken, beat}
+
+if boot and (inc ~= ARGV[1] or boot ~= ARGV[2]) then return {'taken', tonumber(beat)} end
+put(tonumber(ARGV[7]))
+redis.call('PUBLISH', ARGV[3], 'register')
+return {'renewed', tonumber(ARGV[7])}

@@ -1,0 +1,12 @@
+-- release: give a call away, so that the next owner needs no wait.
+--
+-- KEYS    1 record, 2 journal
+-- ARGV    1-10 as fence.lua says (7 is '-', 8-10 empty)
+-- Returns {ok | already, epoch}; behind, fenced with the record
+
+if h[1] == 'released' and h[4] == ARGV[3] and h[6] == ARGV[5] then return {'already', tonumber(h[4])} end
+local verdict = fence(false)
+if verdict then return refuse(verdict) end
+
+redis.call('HSET', R, 'state', 'released', 'owner', '', 'inc', '', 'expires', live(now()))
+return {'ok', tonumber(h[4])}

@@ -1,0 +1,286 @@
+"""A node's machine and a store, tied together by hand, so that a test reads as a story.
+
+A `Node` drives one `Call` as a shell must: it performs no effect that the machine did not name, sends each write to
+a `Shelf`, which runs the very functions of `record`, and feeds the reply back. So every write is checked at its
+receiver. What a shell may never do is asserted after each step:
+
+- a request that arrived is answered once, or still waits in the machine: none is forgotten
+- a step that raises leaves the state as it was
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+from framehold_core import journal, record, writes
+from framehold_core.call import Call, Phase
+from framehold_core.continuation import step
+from framehold_core.effects import Effect, Op, Outcome, Questions, Refusal, Relay, Reply, Write
+from framehold_core.events import (
+    Acked,
+    Answer,
+    Asked,
+    Claimed,
+    Drain,
+    Event,
+    Finished,
+    Found,
+    Intended,
+    Left,
+    Rebuilt,
+    Resulted,
+    Retry,
+    Start,
+    StoreDown,
+)
+from framehold_core.ids import Boot, CallId, Incarnation, NodeId, Waiter
+from framehold_core.journal import Draft, Kind, Lane
+from framehold_core.lease import Lease
+from framehold_core.requests import Evidence, Head, Read, Stored
+from framehold_core.requests import Reply as StoreReply
+
+CALL = CallId("0123456789abcdef0123456789abcdef")
+TOKEN_TTL, RECORD_TTL, TOMBSTONE_TTL = 600.0, 900.0, 700.0
+
+
+class Token(NamedTuple):
+    """What a retry's token claims."""
+
+    round: int
+    epoch: int
+    mark: str
+    node: str
+
+
+class Shelf:
+    """The store: one call's record and journal."""
+
+    def __init__(self) -> None:
+        self.stored: Stored | None = None
+
+
+def answer(key: str, text: str = "yes") -> Answer:
+    """A client's answer to the ask `key`."""
+    value = journal.canonical(text)
+    return Answer(key, journal.digest(value), value)
+
+
+def ask(key: str, round_: int = 1) -> Draft:
+    """The handler's ask `key`, for the round that it opens."""
+    return Draft(Kind.ASK, key, round_, Lane.MAIN, f"fp-{key}", "none", b"")
+
+
+class Node:
+    """One node with one call."""
+
+    def __init__(self, shelf: Shelf | None = None, name: str = "n1", *, reentrant: bool = True) -> None:
+        self.shelf = shelf or Shelf()
+        self.now = 1000.0
+        self.lease = Lease(NodeId(name), Incarnation(f"{name}-i1"), Boot(f"{name}-b1"), 1, until=1100.0)
+        self.call = Call(CALL, self.lease.node, self.lease.inc, reentrant, TOKEN_TTL)
+        head = Head(self.lease.boot, reentrant, "tool", "code", "tools/call", "tool", "args", "principal")
+        self.terms = writes.Terms(head, RECORD_TTL, TOMBSTONE_TTL)
+        self.log: list[bytes] = []
+        self.effects: tuple[Effect, ...] = ()
+        self.heard: dict[int, Questions | Outcome | Refusal | Relay] = {}
+        self.waits: set[int] = set()
+        self.token: Token | None = None
+        self._packed: tuple[Write, writes.Packed] | None = None
+        self._arrivals = 0
+        self._seals = 0
+
+    # ---- what happens to a call
+
+    def feed(self, event: Event) -> tuple[Effect, ...]:
+        """Step the machine, and check what no step may do."""
+        before = self.call
+        try:
+            self.call, self.effects = step(before, event, self.now)
+        except BaseException:
+            assert self.call is before
+            raise
+        for effect in self.effects:
+            if isinstance(effect, Reply):
+                self._tell(effect.waiter, effect.answer)
+            elif isinstance(effect, Relay):
+                self._tell(effect.waiter, effect)
+        known = {item.waiter for item in (*self.call.waiting, *self.call.held)}
+        assert self.waits <= known, f"requests {self.waits - known} were forgotten by {type(event).__name__}"
+        return self.effects
+
+    def _tell(self, waiter: int, what: Questions | Outcome | Refusal | Relay) -> None:
+        assert waiter in self.waits, f"request {waiter} was answered twice, or never came"
+        self.waits.remove(waiter)
+        self.heard[waiter] = what
+        if isinstance(what, Questions):
+            self.token = Token(what.round, what.epoch, what.mark, self.lease.node)
+
+    def _arrive(self) -> Waiter:
+        self._arrivals += 1
+        self.waits.add(self._arrivals)
+        return Waiter(self._arrivals)
+
+    def start(self) -> Waiter:
+        """Round 1 arrives."""
+        waiter = self._arrive()
+        self.feed(Start(waiter))
+        return waiter
+
+    def retry(self, *answers: Answer, token: Token | None = None) -> Waiter:
+        """A retry arrives, with the last token unless told otherwise."""
+        token = token or self.token
+        assert token is not None, "no questions were heard yet"
+        waiter = self._arrive()
+        node = NodeId(token.node)
+        self.feed(Retry(waiter, token.round, token.epoch, token.mark, node, answers, self.lease))
+        return waiter
+
+    def leave(self, waiter: Waiter) -> tuple[Effect, ...]:
+        """The request behind `waiter` disconnects."""
+        self.waits.discard(waiter)
+        return self.feed(Left(waiter))
+
+    def asks(self, *keys: str) -> tuple[Effect, ...]:
+        """The handler waits for these answers."""
+        return self.feed(Asked(tuple(ask(key, self.call.round + 1) for key in keys)))
+
+    def intends(self, key: str = "k") -> tuple[Effect, ...]:
+        """`once` wants to run."""
+        draft = Draft(Kind.INTENT, key, self.call.round, Lane.SIDE, f"fp-{key}", "none", b"")
+        return self.feed(Intended(writes.once_digest(key), draft))
+
+    def results(self, key: str = "k") -> tuple[Effect, ...]:
+        """The effect of `once` has run."""
+        draft = Draft(Kind.RESULT, key, self.call.round, Lane.SIDE, f"fp-{key}", "json", b"1")
+        return self.feed(Resulted(writes.once_digest(key), draft))
+
+    def finishes(self, outcome: str = "done", cause: str = "") -> tuple[Effect, ...]:
+        """The handler ends."""
+        return self.feed(Finished(outcome, cause))
+
+    def lapse(self) -> None:
+        """The node's lease lapsed; it goes on under a new incarnation."""
+        count = int(self.lease.inc.rsplit("i", 1)[1]) + 1
+        self.lease = self.lease._replace(inc=Incarnation(f"{self.lease.node}-i{count}"))
+
+    # ---- the store
+
+    def _seal(self, n: int, draft: Draft) -> bytes:
+        # No two seals are equal: a write that is packed twice would be another history.
+        self._seals += 1
+        return b"%d:%d:" % (n, self._seals) + draft.value
+
+    def submit(self) -> tuple[Write, writes.Packed, StoreReply]:
+        """The store gets the write in flight and applies it; nobody hears of that yet."""
+        write = self.call.flight
+        assert write is not None, "no write is in flight"
+        if self._packed is None or self._packed[0] is not write:
+            outcome = str(write.outcome).encode() if write.op is Op.FINISH else b""
+            self._packed = write, writes.pack(self.call, write, self._seal, outcome)
+        packed = self._packed[1]
+        wanted = writes.request(self.call, write, packed, self.terms, self.log)
+        self.shelf.stored, reply = record.apply(self.shelf.stored, wanted, self.now)
+        return write, packed, reply
+
+    def commit(self) -> tuple[Effect, ...]:
+        """The write in flight reaches the store, and its reply this node."""
+        return self.hear(*self.submit())
+
+    def hear(self, write: Write, packed: writes.Packed, reply: StoreReply) -> tuple[Effect, ...]:
+        """The store's reply arrives."""
+        assert self.call.flight is write, "a shell drops the reply to a write whose frame went"
+        event = writes.event(self.call, write, packed, reply, self.lease, self.now)
+        if isinstance(event, Claimed):
+            self.log = list(event.stored.journal)
+        elif isinstance(event, Acked):
+            self.log += packed.entries
+        return self.feed(event)
+
+    def commit_all(self) -> None:
+        """Until no write is in flight."""
+        while self.call.flight is not None:
+            self.commit()
+
+    def store_down(self, *, is_open: bool = True) -> tuple[Effect, ...]:
+        """The store does not answer."""
+        return self.feed(StoreDown(is_open))
+
+    def look(self, evidence: Evidence | None = None, elsewhere: tuple[str, ...] = ()) -> tuple[Effect, ...]:
+        """The lookup is answered."""
+        _, reply = record.apply(self.shelf.stored, Read(CALL), self.now)
+        entries = journal.decode_all(reply.stored.journal) if reply.stored else ()
+        return self.feed(Found(reply.stored, entries, evidence, frozenset(elsewhere)))
+
+
+def running(shelf: Shelf | None = None, *, reentrant: bool = True) -> Node:
+    """A handler in its first round."""
+    node = Node(shelf, reentrant=reentrant)
+    node.start()
+    return node
+
+
+def parked(*keys: str, shelf: Shelf | None = None, reentrant: bool = True) -> Node:
+    """A call that has asked `keys` ("a" unless told otherwise), and whose client has heard the questions."""
+    node = running(shelf, reentrant=reentrant)
+    node.asks(*(keys or ("a",)))
+    node.commit()
+    return node
+
+
+def resumed(*, reentrant: bool = True) -> Node:
+    """A handler in its second round: "a" was answered."""
+    node = parked(reentrant=reentrant)
+    node.retry(answer("a"))
+    return node
+
+
+def elsewhere(first: Node, name: str = "n2") -> Node:
+    """Another node, which a retry of the same call reaches."""
+    node = Node(first.shelf, name)
+    node.token, node.now = first.token, first.now
+    return node
+
+
+def reach(phase: Phase) -> Node:
+    """A call in `phase`, by the shortest way; a request waits wherever one can."""
+    node = Node() if phase is Phase.IDLE else resumed()
+    if phase is Phase.PARKING:
+        node.asks("b")
+    elif phase is Phase.FINISHING:
+        node.finishes()
+    elif phase in (Phase.PARKED, Phase.RELEASING, Phase.VERIFYING):
+        node = parked()
+        if phase is Phase.RELEASING:
+            node.feed(Drain())
+        elif phase is Phase.VERIFYING:
+            node.lapse()
+            node.retry(answer("a"))
+    elif phase is Phase.HEALING:
+        node.shelf.stored = None
+        node.asks("b")
+        node.commit()
+    elif phase is Phase.STRANDED:
+        node.asks("b")
+        node.store_down()
+    elif phase in (Phase.LOOKING, Phase.CLAIMING, Phase.REBUILDING):
+        node = elsewhere(parked())
+        node.retry(answer("a"))
+        if phase is not Phase.LOOKING:
+            node.look(Evidence.GONE)
+        if phase is Phase.REBUILDING:
+            node.commit()
+    assert node.call.phase is phase, node.call.phase
+    return node
+
+
+def rebuild(node: Node, evidence: Evidence = Evidence.GONE) -> None:
+    """Look up, claim and replay."""
+    node.look(evidence)
+    node.commit()
+    node.feed(Rebuilt())
+
+
+def bug(reason: str) -> pytest.MarkDecorator:
+    """What the core does wrong today. The mark is strict: it goes with the bug."""
+    return pytest.mark.xfail(strict=True, reason=f"BUG in core: {reason}")

@@ -1,0 +1,7 @@
+"""A seeded simulation of several nodes, a store, clients and a bad network around the real core.
+
+Everything but the core is small and made up: `world` turns the clock and carries messages, `store` runs `record.apply`
+and the lease functions, `node` and `driver` are a node's shell, `handlers` scripted tools, `clients` people who retry.
+`plan` draws a schedule from a seed, `checks` states the invariants, `shrink` takes a failing schedule apart,
+`mutations` breaks the core on purpose. Start with `python -m tests.sim --replay 1 --verbose`.
+"""

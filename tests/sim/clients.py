@@ -1,0 +1,194 @@
+"""Clients: each makes one call, answers what it is asked, and asks again until it knows how the call ended.
+
+A client keeps every token it was ever given, so that it can also misbehave: send a token again, an older one, other
+answers, answers to half of the questions, at any node, while its own request is still under way.
+"""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import TYPE_CHECKING, NamedTuple
+
+from framehold_core import journal
+from framehold_core.effects import Reason
+from framehold_core.events import Answer
+
+from .plan import Intent, Mischief
+
+if TYPE_CHECKING:
+    from .world import World
+
+PATIENCE = 0.5
+"""Seconds until a client takes a request for lost and sends it again."""
+
+FINAL = (Reason.LOST, Reason.STUCK, Reason.UNKNOWN, Reason.DIVERGED)
+"""Refusals after which trying again is no use."""
+
+
+class Token(NamedTuple):
+    """What a client is given with its questions: the sealed claims, and the keys that were asked."""
+
+    round: int
+    epoch: int
+    mark: str
+    node: str
+    keys: tuple[str, ...]
+
+
+class Request(NamedTuple):
+    """One request on its way. `told` maps a node that said "not held" to what the record's owner was then."""
+
+    number: int
+    client: int
+    call: str
+    program: str
+    reentrant: bool
+    token: Token | None
+    answers: tuple[Answer, ...]
+    told: tuple[tuple[str, object], ...] = ()
+    tries: int = 0
+
+
+class Said(NamedTuple):
+    """A node's reply: a token, an outcome, or a refusal."""
+
+    token: Token | None = None
+    outcome: str | None = None
+    refusal: Reason | None = None
+
+
+def answer(key: str, value: str) -> Answer:
+    """An answer as a node's boundary hands it in."""
+    raw = journal.canonical(value)
+    return Answer(key, journal.digest(raw), raw)
+
+
+class Client:
+    """One client with one call. `ended` says how it came out."""
+
+    def __init__(self, world: World, number: int, intent: Intent) -> None:
+        self.number = number
+        self.intent = intent
+        self.ended = ""
+        self.call = f"c{number}"
+        self.tokens: list[Token] = []
+        self._world = world
+        self._numbers = count(number * 1000)
+        self._rng = world.stream(f"client {number}")
+        self._starts = 0
+        self._open: int | None = None
+        self._sent: dict[int, list[tuple[Answer, ...]]] = {}
+        self._at: dict[int, str] = {}
+        world.after(intent.at, self._start)
+
+    def _start(self) -> None:
+        """Round 1, under a fresh call id (PROTOCOL rule 9)."""
+        node = self.intent.node if not self._starts else self._rng.choice(self._world.plan.nodes)
+        self.call = f"c{self.number}.{self._starts}"
+        self._starts += 1
+        self._send(node, None, ())
+
+    def _send(self, node: str, token: Token | None, answers: tuple[Answer, ...], patient: bool = True) -> None:
+        number = next(self._numbers)
+        what = Request(number, self.number, self.call, self.intent.program, self.intent.reentrant, token, answers)
+        if token is not None and answers not in self._sent.setdefault(token.round, []):
+            self._sent[token.round].append(answers)
+        if self._world.lines is not None:
+            told = " ".join(f"{item.key}={item.value.decode()}" for item in answers)
+            text = f"retries round {token.round} (epoch {token.epoch}) with {told or 'nothing'}" if token else "calls"
+            self._world.say(f"client {self.number}", f"{self.call} {text} at {node}")
+        if patient:
+            self._open = number
+            self._world.after(PATIENCE, self._lose_patience, number)
+        self._at[number] = node
+        self._world.send("client", node, self._arrive, node, what, repeatable=token is not None)
+
+    def _arrive(self, node: str, what: Request) -> None:
+        process = self._world.nodes[node]
+        process.take(process.request, what)
+
+    def _lose_patience(self, number: int) -> None:
+        if self._open == number and not self.ended:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """Send the newest token again, or call again where there is none yet."""
+        if self.ended:
+            return
+        if not self.tokens:
+            self._start()
+            return
+        token = self.tokens[-1]
+        sent = self._sent.get(token.round)
+        answers = sent[0] if sent and any(item.key in token.keys for item in sent[0]) else self._answers(token)
+        usual = token.node if self._rng.random() < 0.6 else self._rng.choice(self._world.plan.nodes)
+        self._send(usual, token, answers)
+
+    def _answers(self, token: Token) -> tuple[Answer, ...]:
+        style = self.intent.styles[min(token.round, len(self.intent.styles)) - 1]
+        if style == "none" and len(self._sent.get(token.round, ())) > 0:
+            style = "full"
+        return self.make(token, style)
+
+    @staticmethod
+    def make(token: Token, style: str) -> tuple[Answer, ...]:
+        """Answers to a token's questions."""
+        word = "no" if style == "other" else "yes"
+        full = tuple(answer(key, word) for key in token.keys)
+        if style == "partial":
+            return full[:1]
+        if style == "none":
+            return ()
+        return (*full, answer("zz", "extra")) if style == "extra" else full
+
+    def misbehave(self, how: Mischief) -> None:
+        """Send something that no patient client would."""
+        if len(self.tokens) <= how.back or self.ended:
+            return
+        token = self.tokens[-1 - how.back]
+        self._world.counts["duplicates"] += 1
+        self._send(how.node, token, self.make(token, how.kind), patient=False)
+
+    def leave(self) -> None:
+        """Hang up on the open request; come back later."""
+        if self._open is not None:
+            process = self._world.nodes[self._at[self._open]]
+            self._world.say(f"client {self.number}", "hangs up")
+            self._world.send("client", process.name, process.take, process.hung_up, self._open)
+
+    def hear(self, number: int, said: Said) -> None:
+        """A reply arrived."""
+        mine = number == self._open
+        self._open = None if mine else self._open
+        if self.ended:
+            return
+        if said.outcome is not None:
+            self.ended = "outcome"
+        elif said.token is not None:
+            self._learn(said.token, mine)
+        elif said.refusal is Reason.CONFLICT:
+            self._conflict(mine)
+        elif said.refusal in FINAL and mine and self.tokens:
+            self.ended = str(said.refusal)
+        elif mine:
+            self._world.after(0.1 + self._rng.random() * 0.2, self._go_on)
+
+    def _learn(self, token: Token, mine: bool) -> None:
+        new = not self.tokens or token.round > self.tokens[-1].round
+        if new or token.round == self.tokens[-1].round:
+            self.tokens.append(token)
+        if new or mine:
+            self._open = None
+            self._world.after(0.02 + self._rng.random() * 0.2, self._answer, token)
+
+    def _answer(self, token: Token) -> None:
+        if self._open is None and self.tokens[-1].round == token.round and not self.ended:
+            self._go_on()
+
+    def _conflict(self, mine: bool) -> None:
+        """Other answers won this round: they were ours too, so try those."""
+        self._world.counts["conflicts"] += 1
+        if mine and self.tokens:
+            sent = self._sent.get(self.tokens[-1].round, [])
+            sent.append(sent.pop(0))
+            self._world.after(0.05, self._go_on)

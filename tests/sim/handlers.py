@@ -1,0 +1,205 @@
+"""Scripted handlers: tasks that ask, gather and run effects, and that are entered again from a journal.
+
+A frame runs until every task waits, like a loop that has settled; `next_event` says what the core should hear then.
+Every question's text contains what the handler has learned so far, so two histories never ask alike by accident.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+
+from framehold_core import journal
+from framehold_core.call import Phase
+from framehold_core.errors import DivergenceError
+from framehold_core.events import Asked, Diverged, Event, Finished, Intended, Rebuilt, Resulted
+from framehold_core.journal import Draft, Entry, Kind, Lane
+from framehold_core.replay import Cursor, Once
+from framehold_core.writes import once_digest
+
+Program = tuple[tuple[tuple[str, ...], ...], ...]
+DOUBT = "in-doubt"
+HEARS_END = (
+    Phase.RUNNING,
+    Phase.PARKING,
+    Phase.PARKED,
+    Phase.RELEASING,
+    Phase.VERIFYING,
+    Phase.HEALING,
+    Phase.STRANDED,
+)
+
+
+@lru_cache
+def parse(text: str) -> Program:
+    """Statements, their branches, and the atoms of each branch."""
+    statements = [part.strip() for part in text.split(";") if part.strip()]
+    return tuple(tuple(tuple(branch.split(",")) for branch in part.split("+")) for part in statements)
+
+
+def opened(sealed: bytes) -> str:
+    """What a sealed value says: the nonce is cut off."""
+    return sealed.split(b":", 1)[1].decode()
+
+
+class Task:
+    """One branch: the atoms still to do, and what its present one waits for."""
+
+    def __init__(self, atoms: tuple[str, ...], lane: Lane) -> None:
+        self.atoms, self.lane, self.at, self.begun = atoms, lane, 0, False
+
+
+class Frame:
+    """One entry into a handler."""
+
+    def __init__(self, number: int, program: str, entries: tuple[Entry, ...], rebuilding: bool) -> None:
+        self.number = number
+        self.rebuilding = rebuilding
+        self.pending: dict[str, str] = {}
+        self.bombs: list[str] = []
+        self.reruns: list[str] = []
+        self._cursor = Cursor(entries)
+        self._recorded = {item.key for item in entries if item.kind is Kind.ASK}
+        self._program = parse(program)
+        self._tasks: list[Task] = []
+        self._statement = -1
+        self._known: dict[str, str] = {}
+        self._learned: list[str] = []
+        self._unasked: list[Draft] = []
+        self._intents: list[str] = []
+        self._doubts: list[str] = []
+        self._told_end = False
+
+    def deliver(self, answers: Iterable[tuple[str, str]]) -> None:
+        """Hand answers to the asks that wait."""
+        rest = [(item.key, opened(item.value)) for item in self._cursor.rest()]
+        self._known.update(rest)
+        self._known.update(answers)
+
+    def keep(self, key: str) -> None:
+        """A `once` result is durable. `key` is the digest that the core uses."""
+        name = next(name for name in self.pending if once_digest(name) == key)
+        self._known[name] = self.pending.pop(name)
+
+    def doubt(self, key: str) -> None:
+        """The effect may not run now: its outcome is an exception, recorded like any other (rule 13)."""
+        self._doubts.append(key)
+
+    def name_of(self, key: str) -> str:
+        """The author's name of a `once`."""
+        return next(name for name in self._names() if once_digest(name) == key)
+
+    def _names(self) -> Iterable[str]:
+        return (atom for statement in self._program for branch in statement for atom in branch)
+
+    def next_event(self, phase: Phase, round_: int) -> Event | None:
+        """What the core should hear now that the handler has settled; None while it waits."""
+        try:
+            done = self._settle()
+            if self.rebuilding:
+                return self._rebuild(done)
+        except DivergenceError as error:
+            return Diverged(str(error))
+        if self._doubts:
+            key = self._doubts.pop()
+            self.pending[self.name_of(key)] = DOUBT
+            return Resulted(key, self.result_draft(self.name_of(key), round_))
+        if self._intents:
+            name = self._intents.pop(0)
+            draft = Draft(Kind.INTENT, name, round_, self._lane(name), _once_fp(name), "json", b"")
+            return Intended(once_digest(name), draft)
+        if done and not self._told_end and phase in HEARS_END:
+            self._told_end = True
+            return Finished(self.text())
+        if self._unasked and phase is Phase.RUNNING:
+            asks = tuple(draft._replace(round=round_ + 1) for draft in self._unasked)
+            self._unasked = []
+            return Asked(asks)
+        return None
+
+    def result_draft(self, name: str, round_: int) -> Draft:
+        """The entry for an effect that has run (its result is in `pending`)."""
+        value = self.pending[name].encode()
+        return Draft(Kind.RESULT, name, round_, self._lane(name), _once_fp(name), "json", value)
+
+    def text(self) -> str:
+        """All that this handler has learned, as one word."""
+        return journal.digest(journal.canonical(self._learned))[:8]
+
+    def _rebuild(self, done: bool) -> Event | None:
+        if self._cursor.live:
+            self.rebuilding = False
+            return Rebuilt()
+        if done:
+            self._cursor.finish()
+        return Diverged("the handler waits for what was not recorded")
+
+    def _settle(self) -> bool:
+        """Run until every task waits; whether the handler has ended."""
+        moved = True
+        while moved:
+            moved = False
+            for task in self._tasks:
+                while task.at < len(task.atoms) and self._run(task):
+                    moved = True
+            if all(task.at == len(task.atoms) for task in self._tasks):
+                if self._statement + 1 >= len(self._program):
+                    return True
+                self._enter_statement()
+                moved = True
+            if not moved and self.rebuilding:
+                answers = self._cursor.ready()
+                self._known.update((item.key, opened(item.value)) for item in answers)
+                moved = bool(answers)
+        return False
+
+    def _enter_statement(self) -> None:
+        if self._statement >= 0:
+            self._learned += [f"{atom}={self._known[atom]}" for task in self._tasks for atom in task.atoms]
+        self._statement += 1
+        branches = self._program[self._statement]
+        lane = Lane.MAIN if len(branches) == 1 else Lane.SIDE
+        self._tasks = [Task(branch, lane) for branch in branches]
+
+    def _run(self, task: Task) -> bool:
+        """Begin or finish the task's present atom; whether it moved on."""
+        name = task.atoms[task.at]
+        if not task.begun:
+            task.begun = True
+            self._begin(name, task.lane)
+        if name not in self._known:
+            return False
+        task.at, task.begun = task.at + 1, False
+        return True
+
+    def _begin(self, name: str, lane: Lane) -> None:
+        if name[0] == "x":
+            self._known[name] = "survived"
+            self.bombs.append(name)
+        elif name[0] == "k":
+            fp = journal.fingerprint("elicit", name, self.text())
+            if self.rebuilding:
+                self._cursor.ask(name, fp, lane)
+            if name not in self._recorded:
+                self._unasked.append(Draft(Kind.ASK, name, 0, lane, fp, "json", name.encode()))
+        else:
+            self._begin_once(name, lane)
+
+    def _begin_once(self, name: str, lane: Lane) -> None:
+        found = self._cursor.once(name, _once_fp(name), lane) if self.rebuilding else Once.LIVE
+        if isinstance(found, Entry):
+            self._known[name] = opened(found.value)
+        elif found is Once.LIVE:
+            self._intents.append(name)
+        elif name[0] == "i":
+            self.reruns.append(name)
+        else:
+            self._known[name] = DOUBT
+
+    def _lane(self, name: str) -> Lane:
+        branches = next(part for part in self._program if any(name in branch for branch in part))
+        return Lane.MAIN if len(branches) == 1 else Lane.SIDE
+
+
+def _once_fp(name: str) -> str:
+    return journal.fingerprint("once", name)

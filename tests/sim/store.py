@@ -1,0 +1,96 @@
+"""The store: `record.apply` and the lease functions over two dicts, on a clock of its own.
+
+It can stop answering, and it can go back: forget what it acknowledged in the last moments, as a failover does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from framehold_core import lease, record
+from framehold_core.lease import NodeRecord
+from framehold_core.requests import Reply, Request, Stored
+
+if TYPE_CHECKING:
+    from .driver import Attempt
+    from .node import Process
+    from .world import World
+
+
+class Store:
+    """The one store of a schedule."""
+
+    def __init__(self, world: World, rate: float) -> None:
+        self._world = world
+        self._rate = rate
+        self._down_until = 0.0
+        self._undo: list[tuple[float, dict[str, Any], str, Any]] = []
+        self.calls: dict[str, Stored] = {}
+        self.nodes: dict[str, NodeRecord] = {}
+
+    def now(self) -> float:
+        """Seconds on the store's clock."""
+        return 1000.0 + self._world.now * self._rate
+
+    def call(self, process: Process, script: Callable[..., Any], args: tuple[Any, ...], then: Callable[..., Any]) -> None:
+        """Send a script from `process`; `then` gets its result there, if both messages arrive."""
+        self._world.send(process.name, "store", self._serve, process, script, args, then)
+
+    def _serve(self, process: Process, script: Callable[..., Any], args: tuple[Any, ...], then: Callable[..., Any]) -> None:
+        if self._world.now < self._down_until:
+            self._world.counts["store down"] += 1
+            return
+        result = script(*args)
+        self._world.send("store", process.name, process.take, then, result)
+
+    def apply(self, request: Request, attempt: Attempt | None = None) -> Reply:
+        """One record script."""
+        before = self.calls.get(request.call)
+        after, reply = record.apply(before, request, self.now())
+        self._world.watch.applied(request, before, after, reply, attempt)
+        if after is not before and after is not None:
+            self._put(self.calls, request.call, after)
+        if attempt is not None and self._world.lines is not None:
+            self._world.say("store", f"{request.call} {attempt.write.op} of {attempt.who} -> {reply.verdict}")
+        return reply
+
+    def members(self) -> dict[str, NodeRecord]:
+        """The node leases that live."""
+        now = self.now()
+        return {name: item for name, item in self.nodes.items() if item.expires > now}
+
+    def register(self, wanted: NodeRecord, ttl: float) -> lease.Renewal:
+        """The register script."""
+        after, result = lease.register(
+            self.nodes.get(wanted.node), wanted._replace(expires=self.now() + ttl), self.now()
+        )
+        self._put(self.nodes, wanted.node, after)
+        return result
+
+    def renew(self, wanted: NodeRecord, acknowledged: int, ttl: float) -> tuple[NodeRecord | None, lease.Renewal]:
+        """The renew script."""
+        wanted = wanted._replace(expires=self.now() + ttl)
+        after, result = lease.renew(self.nodes.get(wanted.node), wanted, acknowledged, self.now())
+        if after is not None:
+            self._put(self.nodes, wanted.node, after)
+        return after, result
+
+    def fail(self, span: float) -> None:
+        """Answer nothing for a while."""
+        self._down_until = max(self._down_until, self._world.now + span)
+
+    def go_back(self, seconds: float) -> None:
+        """Forget everything written in the last `seconds`."""
+        self._world.counts["rollbacks"] += 1
+        while self._undo and self._undo[-1][0] > self._world.now - seconds:
+            _, table, key, old = self._undo.pop()
+            if old is None:
+                table.pop(key, None)
+            else:
+                table[key] = old
+
+    def _put(self, table: dict[str, Any], key: str, value: Any) -> None:
+        if self._world.plan.loses:
+            self._undo.append((self._world.now, table, key, table.get(key)))
+        table[key] = value

@@ -1,0 +1,150 @@
+"""The clock and the wires: a heap of things that will happen, and a network that may delay, drop or repeat them."""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from .checks import Violation, Watch
+from .clients import Client
+from .node import Process
+from .plan import Fault, Plan
+from .store import Store
+
+LATENCY = {"store": 0.003, "client": 0.015, "node": 0.006}
+"""Typical seconds on a wire that ends at the store, at a client, or between nodes."""
+
+GRACE = 15.0
+"""Seconds that clients have for coming to an end after the last fault is over."""
+
+
+class World:
+    """One schedule being played."""
+
+    def __init__(self, plan: Plan, recording: bool = False) -> None:
+        self.plan = plan
+        self.now = 0.0
+        self.lines: list[str] | None = [] if recording else None
+        self.counts: Counter[str] = Counter()
+        self.watch = Watch(self)
+        self._heap: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
+        self._sequence = 0
+        self._streams: dict[str, random.Random] = {}
+        self._links = tuple(fault for fault in plan.faults if ">" in fault.target)
+        self.store = Store(self, plan.rates[-1])
+        self.nodes: dict[str, Process] = {}
+        self._boots = 0
+        for name in plan.nodes:
+            self.boot(name)
+        self.clients = [Client(self, number, intent) for number, intent in enumerate(plan.clients)]
+        for fault in plan.faults:
+            if fault not in self._links:
+                self.after(fault.at, self._break, fault)
+        for item in plan.mischief:
+            if item.call < len(self.clients):
+                self.after(item.at, self.clients[item.call].misbehave, item)
+
+    def stream(self, name: str) -> random.Random:
+        """The random numbers of one link or actor."""
+        found = self._streams.get(name)
+        if found is None:
+            found = self._streams[name] = random.Random(f"{self.plan.seed}:{name}")
+        return found
+
+    def after(self, delay: float, act: Callable[..., None], *args: Any) -> None:
+        """Do something `delay` seconds from now."""
+        self._sequence += 1
+        heapq.heappush(self._heap, (self.now + delay, self._sequence, act, args))
+
+    def send(self, source: str, target: str, act: Callable[..., None], *args: Any, repeatable: bool = True) -> None:
+        """Carry a message. A first request is never repeated by the network (PROTOCOL rule 9)."""
+        link = f"{source}>{target}"
+        kind = "store" if "store" in (source, target) else "client" if "client" in (source, target) else "node"
+        rng = self.stream(link)
+        delay = LATENCY[kind] * (0.5 + rng.random())
+        for fault in self._links:
+            if fault.target != link or not fault.at <= self.now < fault.at + fault.span:
+                continue
+            self.counts[fault.kind] += 1
+            if fault.kind == "cut":
+                self.say(link, "the network drops a message")
+                return
+            if fault.kind == "slow":
+                delay += fault.amount * rng.random()
+            elif repeatable:
+                self.after(delay + fault.amount * rng.random(), act, *args)
+        self.after(delay, act, *args)
+
+    def say(self, actor: str, text: str) -> None:
+        """Add a line to the transcript."""
+        if self.lines is not None:
+            self.lines.append(f"{self.now:8.3f}  {actor:<9} {text}")
+
+    def boot(self, name: str) -> None:
+        """A fresh process under a node's name."""
+        self._boots += 1
+        rate = self.plan.rates[self.plan.nodes.index(name)]
+        self.nodes[name] = Process(self, name, f"{name}{self._boots}", rate)
+
+    def restart(self, name: str, down: float) -> None:
+        """A node loses all its memory and comes back later."""
+        self.counts["crashes"] += 1
+        self.nodes[name].die()
+        self.after(down, self.boot, name)
+
+    def _break(self, fault: Fault) -> None:
+        self.say(fault.target, f"!! {fault.kind} for {fault.span:.3f}" if fault.span else f"!! {fault.kind}")
+        if fault.kind == "outage":
+            self.store.fail(fault.span)
+        elif fault.kind == "rollback":
+            self.store.go_back(fault.amount)
+        elif fault.kind == "leave":
+            for client in self.clients:
+                client.leave()
+        elif self.nodes[fault.target].alive:
+            self._break_node(fault, self.nodes[fault.target])
+
+    def _break_node(self, fault: Fault, process: Process) -> None:
+        if fault.kind == "crash":
+            self.restart(fault.target, fault.span)
+        elif fault.kind == "evict":
+            process.driver.evict()
+        elif fault.kind == "drain":
+            process.drain()
+        else:
+            process.pause(fault.span)
+            if fault.kind == "replace":
+                self.counts["replaced"] += 1
+                self.boot(fault.target)
+
+    def play(self) -> Counter[str]:
+        """Play the schedule to its end.
+
+        Raises:
+            Violation: an invariant does not hold.
+        """
+        end = self.plan.calm_from + GRACE
+        quiet = self.plan.calm_from + 0.5
+        heap = self._heap
+        while heap and heap[0][0] <= end:
+            self.now, _, act, args = heapq.heappop(heap)
+            act(*args)
+            if self.now > quiet and all(client.ended for client in self.clients):
+                break
+        self.watch.finally_(self.clients)
+        self.counts["schedules"] += 1
+        return self.counts
+
+
+def play(plan: Plan, recording: bool = False) -> tuple[World, Violation | None]:
+    """Play a plan; the world as it was left, and what went wrong."""
+    world = World(plan, recording)
+    try:
+        world.play()
+    except Violation as violation:
+        world.say("CHECK", str(violation))
+        return world, violation
+    return world, None

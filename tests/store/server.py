@@ -1,0 +1,149 @@
+"""A private redis-server child, and a wire to it that a test can cut."""
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+from pathlib import Path
+
+import redis
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+class RedisServer:
+    """One redis-server on a free port of 127.0.0.1, without persistence. Ended by its pid, never by its name."""
+
+    def __init__(self, port: int | None = None) -> None:
+        binary = shutil.which("redis-server")
+        assert binary, "redis-server is not installed: run tests/system_packages.sh (apt-get install redis-server)"
+        self._binary = binary
+        self._folder = Path(tempfile.mkdtemp(prefix="framehold-redis-"))
+        self.port = port or free_port()
+        self._child: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"redis://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        """Start, and return when it answers; it holds nothing."""
+        command = [self._binary, "--bind", "127.0.0.1", "--port", str(self.port), "--save", "", "--appendonly", "no"]
+        log = self._folder / "log"
+        self._child = subprocess.Popen([*command, "--dir", str(self._folder), "--logfile", str(log)])
+        for _ in range(500):
+            with contextlib.suppress(redis.ConnectionError), self.client() as client:
+                client.ping()
+                return
+            assert self._child.poll() is None, log.read_text()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._child.wait(0.02)
+        raise AssertionError("redis-server did not answer")
+
+    def client(self) -> "redis.Redis":
+        """A client of the test's own."""
+        return redis.Redis(port=self.port, protocol=2)
+
+    def pause(self) -> None:
+        assert self._child
+        os.kill(self._child.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        assert self._child
+        os.kill(self._child.pid, signal.SIGCONT)
+
+    def stop(self) -> None:
+        """End the child; what it held is gone."""
+        child, self._child = self._child, None
+        if child is not None:
+            os.kill(child.pid, signal.SIGCONT)
+            child.kill()
+            child.wait()
+
+    def remove(self) -> None:
+        self.stop()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+class Wire:
+    """A TCP proxy that counts what is written and can cut a connection in the middle of a reply."""
+
+    def __init__(self, port: int) -> None:
+        self._target = port
+        self._server: asyncio.Server | None = None
+        self._writers: list[asyncio.StreamWriter] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.port = 0
+        self.requests: list[bytes] = []
+        self.connections = 0
+        self.allowance: int | None = None
+        """Bytes of replies that still pass; then the connection is cut and the allowance is off again."""
+        self.cuts = 0
+        """How many writes with a request in them will cost their connection, undelivered."""
+
+    async def __aenter__(self) -> "Wire":
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self.port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self._server
+        self._server.close()
+        self.cut()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def cut(self) -> None:
+        for writer in self._writers:
+            writer.transport.abort()
+        self._writers.clear()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task
+        self._tasks.add(task)
+        self.connections += 1
+        upstream, out = await asyncio.open_connection("127.0.0.1", self._target)
+        self._writers += [writer, out]
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._requests(reader, out))
+                group.create_task(self._replies(upstream, writer))
+        except* OSError:
+            pass
+        finally:
+            writer.transport.abort()
+            out.transport.abort()
+
+    async def _requests(self, reader: asyncio.StreamReader, out: asyncio.StreamWriter) -> None:
+        while data := await reader.read(1 << 20):
+            self.requests.append(data)
+            if self.cuts and b"EVALSHA" in data:
+                self.cuts -= 1
+                raise ConnectionResetError
+            out.write(data)
+            await out.drain()
+        raise ConnectionResetError
+
+    async def _replies(self, upstream: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await upstream.read(1 << 20):
+            if self.allowance is not None:
+                data, self.allowance = data[: self.allowance], self.allowance - len(data)
+                writer.write(data)
+                await writer.drain()
+                if self.allowance <= 0:
+                    self.allowance = None
+                    writer.close()
+                    raise ConnectionResetError
+                continue
+            writer.write(data)
+            await writer.drain()
+        raise ConnectionResetError

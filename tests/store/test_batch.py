@@ -1,0 +1,407 @@
+"""The lane under failure: every request is answered once and in time, whatever happens to the connection."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from redis.exceptions import NoScriptError
+
+from framehold_core.errors import StoreUnavailable
+from framehold_core.requests import Commit, Reply, Request, Verdict
+from framehold_store import StoreConfig
+from framehold_store.batch import BATCH, Item, Lane
+from framehold_store.redis import RedisStore
+from tests.store.calls import E0, HEAD, Story, batch, fence
+from tests.store.server import RedisServer, Wire, free_port
+
+pytestmark = pytest.mark.anyio
+
+SOON = 10.0
+"""Seconds after which a test that waits has hung."""
+
+
+@pytest.fixture(params=[("asyncio", {}), ("asyncio", {"use_uvloop": True})], ids=["asyncio", "uvloop"])
+def anyio_backend(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+@pytest.fixture
+async def wire(server: RedisServer) -> AsyncIterator[Wire]:
+    async with Wire(server.port) as built:
+        yield built
+
+
+@pytest.fixture
+async def store(wire: Wire) -> AsyncIterator[RedisStore]:
+    """Over the wire, patient enough for a loaded machine."""
+    built = RedisStore(StoreConfig(f"redis://127.0.0.1:{wire.port}", op_timeout=5.0))
+    yield built
+    await built.close()
+
+
+def hasty(server: RedisServer, **settings: Any) -> RedisStore:
+    return RedisStore(StoreConfig(server.url, op_timeout=0.2, **settings))
+
+
+async def all_of(store: RedisStore, requests: Sequence[Request]) -> list[Reply | StoreUnavailable]:
+    """Submit in one turn; what each was told. Fails if one is told twice or never."""
+    loop = asyncio.get_running_loop()
+    told: list[asyncio.Future[Any]] = [loop.create_future() for _ in requests]
+    for request, future in zip(requests, told, strict=True):
+        store.submit(request, future.set_result)
+    async with asyncio.timeout(SOON):
+        return list(await asyncio.gather(*told))
+
+
+def verdicts(outcomes: Sequence[Reply | StoreUnavailable]) -> list[Verdict]:
+    assert all(isinstance(outcome, Reply) for outcome in outcomes), outcomes
+    return [outcome.verdict for outcome in outcomes if isinstance(outcome, Reply)]
+
+
+def asks(count: int) -> list[Commit]:
+    return [Story().ask for _ in range(count)]
+
+
+async def test_one_turn_is_one_write(store: RedisStore, wire: Wire) -> None:
+    """What is submitted together travels together."""
+    await store.run(Story().ask)
+    wire.requests.clear()
+    assert set(verdicts(await all_of(store, asks(20)))) == {Verdict.OK}
+    assert len(wire.requests) == 1
+    assert wire.requests[0].count(b"EVALSHA") == 20
+
+
+async def test_a_crowd_travels_in_batches(store: RedisStore) -> None:
+    """More than a batch holds: all are answered, in the order of each call."""
+    story = Story()
+    requests: list[Request] = [*asks(BATCH - 1), story.ask, story.intent, story.result, *asks(2 * BATCH)]
+    assert set(verdicts(await all_of(store, requests))) == {Verdict.OK}
+
+
+@pytest.mark.parametrize("passed", [0, 1, 3, 4, 10, 11, 42])
+async def test_a_connection_lost_in_the_middle_of_a_batch(store: RedisStore, wire: Wire, passed: int) -> None:
+    """Replies are 4 bytes each: what was not answered whole is sent once more, and finds itself applied."""
+    await store.run(Story().ask)
+    wire.allowance = passed
+    outcomes = verdicts(await all_of(store, asks(20)))
+    assert outcomes == [Verdict.OK] * (passed // 4) + [Verdict.ALREADY] * (20 - passed // 4)
+    assert wire.connections == 2
+
+
+async def test_a_connection_that_dies_twice(store: RedisStore, wire: Wire) -> None:
+    """A request is sent twice, not for ever; the next one finds the store again."""
+    wire.cuts = 2
+    outcomes = await all_of(store, asks(3))
+    assert all(isinstance(outcome, StoreUnavailable) for outcome in outcomes)
+    assert "failed twice" in str(outcomes[0])
+    assert "may or may not have been applied; it is safe to try again" in str(outcomes[0])
+    assert wire.connections == 2
+    assert set(verdicts(await all_of(store, asks(3)))) == {Verdict.OK}
+
+
+async def test_a_request_lost_on_its_way_is_sent_again(store: RedisStore, wire: Wire) -> None:
+    """It never arrived, so that the second sending is the first that counts."""
+    wire.cuts = 1
+    assert verdicts(await all_of(store, asks(3))) == [Verdict.OK] * 3
+
+
+async def test_an_idle_connection_that_was_closed(store: RedisStore, wire: Wire) -> None:
+    """Nobody notices."""
+    story = Story()
+    await store.run(story.ask)
+    wire.cut()
+    assert (await store.run(story.ask_again)).verdict is Verdict.OK
+
+
+async def test_a_client_killed_by_its_server(store: RedisStore, server: RedisServer) -> None:
+    """While its batch waits behind a pause of the server."""
+    await store.run(Story().ask)
+    with server.client() as admin:
+        admin.execute_command("CLIENT", "PAUSE", 60_000, "WRITE")
+        task = asyncio.create_task(all_of(store, asks(5)))
+        while not admin.info("clients")["blocked_clients"]:
+            await asyncio.sleep(0.001)
+        admin.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+        admin.execute_command("CLIENT", "UNPAUSE")
+    assert verdicts(await task) == [Verdict.OK] * 5
+
+
+async def test_a_store_that_stops_answering(server: RedisServer) -> None:
+    """Every request fails in time, those in the queue too; afterwards the same requests are safe to repeat."""
+    store = hasty(server)
+    requests = asks(3 * BATCH)
+    await store.run(Story().ask)
+    server.pause()
+    outcomes = await all_of(store, requests)
+    assert all(isinstance(outcome, StoreUnavailable) for outcome in outcomes)
+    assert "did not answer within 0.2 s" in str(outcomes[0])
+    assert "commit may or may not have been applied" in str(outcomes[0])
+    assert "commit was not sent" in str(outcomes[-1])
+    server.resume()
+    async with asyncio.timeout(SOON):
+        while not all(isinstance(outcome, Reply) for outcome in outcomes):
+            outcomes = await all_of(store, requests)
+    assert set(verdicts(outcomes)) <= {Verdict.OK, Verdict.ALREADY}
+    await store.close()
+
+
+async def test_a_store_that_restarts_empty(server: RedisServer) -> None:
+    """The scripts are there again, the records are not: a writer hears that the store went back."""
+    store = RedisStore(StoreConfig(server.url, op_timeout=5.0))
+    story = Story()
+    await store.run(story.ask)
+    server.stop()
+    waiting = asyncio.create_task(store.run(story.ask_again))
+    await asyncio.sleep(0)
+    server.start()
+    assert (await waiting).verdict is Verdict.BEHIND
+    assert (await store.run(story.read)).verdict is Verdict.MISSING
+    healed = await store.run(story.heals(None, fence(1, 1), E0))
+    assert (healed.verdict, healed.epoch) == (Verdict.OK, 2)
+    await store.close()
+
+
+async def test_scripts_that_were_flushed(store: RedisStore, server: RedisServer) -> None:
+    """They are loaded again, and what was not applied is sent again, in order."""
+    story = Story()
+    await store.run(story.ask)
+    with server.client() as admin:
+        admin.script_flush()
+    assert verdicts(await all_of(store, [story.intent, story.result])) == [Verdict.OK, Verdict.OK]
+    assert (await store.run(story.read)).stored is not None
+
+
+async def test_a_store_that_is_down_at_the_start() -> None:
+    """Opening is no error; requests fail in time and say why; the store may come later."""
+    port = free_port()
+    store = RedisStore(StoreConfig(f"redis://127.0.0.1:{port}", op_timeout=0.2))
+    await store.open()
+    with pytest.raises(StoreUnavailable, match="ConnectionError"):
+        await store.run(Story().ask)
+    server = RedisServer(port)
+    server.start()
+    try:
+        async with asyncio.timeout(SOON):
+            while True:
+                try:
+                    assert (await store.run(Story().ask)).verdict is Verdict.OK
+                    break
+                except StoreUnavailable:
+                    continue
+    finally:
+        server.remove()
+    await store.close()
+
+
+async def test_a_password_that_is_wrong(server: RedisServer) -> None:
+    """It is reported like a store that is down, and appears in no log."""
+    store = RedisStore(StoreConfig(f"redis://:sesame@127.0.0.1:{server.port}", op_timeout=0.2))
+    with pytest.raises(StoreUnavailable, match="Authentication") as caught:
+        await store.run(Story().ask)
+    assert "sesame" not in str(caught.value)
+    await store.close()
+
+
+async def test_the_queue_is_bounded(server: RedisServer) -> None:
+    """Beyond the limit a request fails at once, and the error names the limit."""
+    store = hasty(server, max_queue=3)
+    server.pause()
+    told: list[Any] = []
+    for request in asks(4):
+        store.submit(request, told.append)
+    assert "3 requests wait" in str(told[0])
+    assert "max_queue" in str(told[0])
+    assert "was not sent" in str(told[0])
+    server.resume()
+    await store.close()
+    assert len(told) == 4
+
+
+async def test_closing_answers_what_is_left(server: RedisServer) -> None:
+    """Nobody waits for a store that is gone; later requests are told so at once."""
+    store = RedisStore(StoreConfig(server.url, op_timeout=60.0))
+    await store.run(Story().ask)
+    server.pause()
+    task = asyncio.create_task(all_of(store, asks(2 * BATCH)))
+    await asyncio.sleep(0.05)
+    await store.close()
+    await store.close()
+    assert all(isinstance(outcome, StoreUnavailable) for outcome in await task)
+    with pytest.raises(StoreUnavailable, match="closed"):
+        await store.run(Story().ask)
+    server.resume()
+
+
+async def test_a_caller_that_fails_on_its_reply(store: RedisStore, caplog: pytest.LogCaptureFixture) -> None:
+    """It is logged; its neighbours get theirs."""
+    loop = asyncio.get_running_loop()
+    first, last = loop.create_future(), loop.create_future()
+    one, two, three = asks(3)
+
+    def fail(_: object) -> None:
+        raise RuntimeError("a bug of the caller")
+
+    store.submit(one, first.set_result)
+    store.submit(two, fail)
+    store.submit(three, last.set_result)
+    assert verdicts([await first, await last]) == [Verdict.OK, Verdict.OK]
+    assert "a bug of the caller" in caplog.text
+
+
+async def test_a_cancelled_wait_is_not_recalled(store: RedisStore) -> None:
+    """The request is applied, and its reply disturbs nobody."""
+    story = Story()
+    task = asyncio.create_task(store.run(story.ask))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert (await store.run(story.ask)).verdict is Verdict.ALREADY
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("v", "2"), ("state", "odd"), ("epoch", "x"), ("a:1", "{"), ("a:1", "[1,[]]"), ("k:x", "?"), ("tool", b"\xff")],
+)
+async def test_a_record_that_cant_be_read(
+    store: RedisStore, server: RedisServer, caplog: pytest.LogCaptureFixture, field: str, value: bytes | str
+) -> None:
+    """Nothing is guessed, the caller gets an error, and the log shows no more than a prefix of the call."""
+    story = Story()
+    await store.run(story.ask)
+    with server.client() as admin:
+        admin.hset(f"fh:default:{{{story.call}}}:r", field, value)
+    with pytest.raises(StoreUnavailable, match=r"can't be read|refused"):
+        await store.run(story.read)
+    assert story.call not in caplog.text
+    assert (await store.run(Story().ask)).verdict is Verdict.OK
+
+
+async def test_a_key_of_another_type(store: RedisStore, server: RedisServer) -> None:
+    """The server's own error, as an error; the connection goes on."""
+    story = Story()
+    with server.client() as admin:
+        admin.set(f"fh:default:{{{story.call}}}:r", "garbage")
+    with pytest.raises(StoreUnavailable, match="WRONGTYPE"):
+        await store.run(story.ask)
+    assert (await store.run(Story().ask)).verdict is Verdict.OK
+
+
+@pytest.mark.parametrize("key", ["r", "j"])
+async def test_a_torn_record_is_missing(store: RedisStore, server: RedisServer, key: str) -> None:
+    """Where only one of a call's keys was evicted, nothing is built on the other: the store went back."""
+    story = Story()
+    await store.run(story.ask)
+    with server.client() as admin:
+        admin.delete(f"fh:default:{{{story.call}}}:{key}")
+    assert (await store.run(story.read)).verdict is Verdict.MISSING
+    assert (await store.run(story.claim)).verdict is Verdict.MISSING
+    assert (await store.run(story.ask_again)).verdict is Verdict.BEHIND
+    assert (await store.run(story.ask)).verdict is Verdict.OK
+    stored = (await store.run(story.read)).stored
+    assert stored is not None
+    assert stored.journal == (E0,)
+
+
+async def test_both_keys_of_a_call_expire_together(store: RedisStore, server: RedisServer) -> None:
+    """At the instant that the record names."""
+    story = Story()
+    with server.client() as admin:
+        for request in (story.ask, story.intent, story.result):
+            await store.run(replace(request, ttl=900.0))
+            keys = admin.keys(f"fh:default:{{{story.call}}}:*")
+            instants = {int(admin.execute_command("PEXPIRETIME", key)) for key in keys}
+            assert len(keys) == 2
+            assert instants == {int(admin.hget(f"fh:default:{{{story.call}}}:r", "expires"))}
+
+
+async def test_a_text_that_has_no_bytes(store: RedisStore) -> None:
+    """A lone surrogate in a name is the caller's bug; it is told, not raised out of submit."""
+    story = Story(replace(HEAD, tool="\ud800"))
+    with pytest.raises(StoreUnavailable, match="can't be encoded"):
+        await store.run(story.ask)
+
+
+async def test_what_is_no_call_id_never_becomes_a_key(store: RedisStore) -> None:
+    """Whatever asks for it."""
+    with pytest.raises(StoreUnavailable, match="not a call id"):
+        await store.run(replace(Story().ask, call="a}b*"))  # type: ignore[arg-type]
+
+
+class ScriptedConnection:
+    """Answers each batch with what the test says."""
+
+    def __init__(self, *replies: list[object]) -> None:
+        self.replies = list(replies)
+        self.sent: list[list[bytes]] = []
+
+    async def send_packed_command(self, packed: list[bytes], check_health: bool) -> None:
+        self.sent.append(packed)
+
+    async def read_response(self) -> object:
+        reply = self.replies[0].pop(0)
+        if not self.replies[0]:
+            self.replies.pop(0)
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
+
+
+class ScriptedLink:
+    """A link that is up."""
+
+    name, trouble = "scripted", ""
+
+    def __init__(self, connection: ScriptedConnection) -> None:
+        self.connection = connection
+        self.loads = 0
+
+    async def load(self, connection: object) -> None:
+        self.loads += 1
+
+    async def drop(self) -> None: ...
+
+
+async def test_nothing_overtakes_a_request_that_lacked_its_script() -> None:
+    """Its call's later requests in the batch are sent again behind it; those of other calls keep their replies."""
+    connection = ScriptedConnection([1, NoScriptError(), b"behind", 1], [1, 1])
+    lane = Lane(ScriptedLink(connection), 5.0, 100)  # type: ignore[arg-type]
+    told: list[tuple[str, object]] = []
+    done = asyncio.get_running_loop().create_future()
+
+    def settle(name: str) -> Any:
+        return lambda raw: (told.append((name, raw)), done.set_result(None) if len(told) == 4 else None)
+
+    for name, key in (("a1", "a"), ("b1", "b"), ("b2", "b"), ("c1", "c")):
+        lane.submit(Item(name.encode(), key, "commit", settle(name)))
+    await done
+    assert connection.sent == [[b"a1", b"b1", b"b2", b"c1"], [b"b1", b"b2"]]
+    assert told == [("a1", 1), ("c1", 1), ("b1", 1), ("b2", 1)]
+    await lane.close()
+
+
+async def test_a_record_of_a_newer_release_is_named(
+    store: RedisStore, server: RedisServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """So that an operator knows to finish the roll-out."""
+    caplog.set_level(logging.ERROR)
+    story = Story()
+    await store.run(story.ask)
+    with server.client() as admin:
+        admin.hset(f"fh:default:{{{story.call}}}:r", "v", "2")
+    with pytest.raises(StoreUnavailable, match="its format is 2, this release reads 1"):
+        await store.run(story.read)
+    assert "its format is 2" in caplog.text
+
+
+async def test_large_values_pass(store: RedisStore) -> None:
+    """A batch is bounded in bytes as well, and a value may be larger than that bound."""
+    stories = [Story() for _ in range(3)]
+    requests = [replace(story.ask, batch=batch((), bytes(2 << 20))) for story in stories]
+    assert verdicts(await all_of(store, requests)) == [Verdict.OK] * 3
+    stored = (await store.run(stories[0].read)).stored
+    assert stored is not None
+    assert len(stored.journal[0]) == 2 << 20

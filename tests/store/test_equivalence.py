@@ -1,0 +1,206 @@
+"""Random stories told to all three stores: after each request the replies and the whole records are equal.
+
+`record.apply` over a dict (the memory store) is what the Lua must equal. Each step is drawn from what stands in the
+store, a little off in most cases, so that most preconditions are met or missed by one; earlier requests are sent
+again at random.
+"""
+
+import asyncio
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from framehold_core import journal
+from framehold_core.ids import Boot, CallId, Incarnation, NodeId
+from framehold_core.requests import (
+    Answered,
+    Batch,
+    Claim,
+    Commit,
+    Evidence,
+    Fence,
+    Finish,
+    Head,
+    Heal,
+    Intent,
+    Read,
+    Record,
+    Release,
+    Reply,
+    Request,
+    Result,
+    Seen,
+    Stored,
+    Verify,
+)
+from framehold_store import Store, StoreConfig
+from framehold_store.embedded import EmbeddedStore
+from framehold_store.memory import MemoryStore
+from framehold_store.redis import RedisStore
+from tests.store.calls import new_call
+from tests.store.server import RedisServer
+
+OWNERS = st.sampled_from([NodeId("node-1"), NodeId("node-2")])
+INCS = st.sampled_from([Incarnation("inc-1"), Incarnation("inc-2")])
+TTLS = st.sampled_from([60.0, 600.0, 3600.0])
+DIGESTS = st.sampled_from(["yes", "no"])
+KEYS = st.sampled_from(["once", "twice"])
+OFF = st.sampled_from([0, 0, 0, 0, 0, 0, -1, 1])
+HEADS = st.builds(
+    Head,
+    *[st.just(Boot("boot-1")), st.booleans(), st.text(max_size=5)],
+    *[st.just("code"), st.just("tools/call"), st.text(max_size=5), st.just("args"), st.just("alice")],
+)
+
+
+class Drawer:
+    """Draws requests about one call, near to what stands there."""
+
+    def __init__(self, data: st.DataObject, call: CallId) -> None:
+        self.data = data
+        self.call = call
+        self.head = data.draw(HEADS)
+        self.said: list[Request] = []
+
+    def request(self, stored: Stored | None) -> Request:
+        if self.said and self.data.draw(st.integers(0, 4)) == 0:
+            return self.data.draw(st.sampled_from(self.said))
+        kinds = [self.commit, self.commit, self.intent, self.result, self.finish, self.claim, self.verify, self.heal]
+        request = self.data.draw(st.sampled_from([*kinds, self.release]))(stored)
+        self.said.append(request)
+        return request
+
+    def fence(self, record: Record | None) -> Fence:
+        if record is None:
+            fence = Fence(NodeId("node-1"), Incarnation("inc-1"), 1, 0, 0)
+        else:
+            fence = Fence(NodeId(record.owner), Incarnation(record.inc), record.epoch, record.round, record.n)
+        if self.data.draw(st.integers(0, 2)):
+            return fence
+        owner, inc = self.data.draw(
+            st.sampled_from([(fence.owner, fence.inc), (self.data.draw(OWNERS), self.data.draw(INCS))])
+        )
+        off = [max(0, number + self.data.draw(OFF)) for number in fence[2:]]
+        return Fence(owner, inc, *off)
+
+    def batch(self, stored: Stored | None, least: int = 1) -> Batch:
+        entries = tuple(self.data.draw(st.lists(st.binary(max_size=4), min_size=least, max_size=3)))
+        return Batch(entries, journal.chain(stored.record.jh if stored else journal.GENESIS, entries))
+
+    def answered(self, fence: Fence) -> Answered | None:
+        keys = tuple(self.data.draw(st.lists(st.text(max_size=3), max_size=2)))
+        return self.data.draw(st.sampled_from([None, Answered(fence.round, self.data.draw(DIGESTS), keys)]))
+
+    def commit(self, stored: Stored | None) -> Request:
+        fence = self.fence(stored.record if stored else None)
+        return Commit(self.call, fence, self.batch(stored, 0), self.ttl, self.answered(fence), self.head)
+
+    def intent(self, stored: Stored | None) -> Request:
+        fence = self.fence(stored.record if stored else None)
+        key = self.data.draw(KEYS)
+        return Intent(self.call, fence, self.batch(stored), self.ttl, key, self.answered(fence), self.head)
+
+    def result(self, stored: Stored | None) -> Request:
+        fence = self.fence(stored.record if stored else None)
+        return Result(self.call, fence, self.batch(stored), self.ttl, self.data.draw(KEYS))
+
+    def finish(self, stored: Stored | None) -> Request:
+        fence = self.fence(stored.record if stored else None)
+        outcome = self.data.draw(st.binary(max_size=3))
+        return Finish(self.call, fence, outcome, "returned", self.ttl, self.answered(fence))
+
+    def claim(self, stored: Stored | None) -> Request:
+        draw = self.data.draw
+        seen = self.seen(stored) or Seen(1, "node-1", "inc-1")
+        evidence, node = draw(st.sampled_from(Evidence)), (draw(OWNERS), draw(INCS), Boot("boot-2"))
+        return Claim(self.call, seen, evidence, *node, draw(st.integers(0, 3)) > 0, 3, self.ttl)
+
+    def verify(self, stored: Stored | None) -> Request:
+        return Verify(self.call, self.fence(stored.record if stored else None), self.data.draw(INCS), self.ttl)
+
+    def heal(self, stored: Stored | None) -> Request:
+        draw = self.data.draw
+        fence = self.fence(stored.record if stored else None)
+        if draw(st.booleans()):
+            fence = fence._replace(epoch=fence.epoch + draw(st.integers(0, 2)), n=fence.n + 1)
+        answers = tuple(Answered(round_, draw(DIGESTS), ("k",)) for round_ in range(draw(st.integers(0, 3))))
+        intents = tuple((key, draw(st.booleans())) for key in draw(st.sets(KEYS)))
+        return Heal(self.call, fence, self.seen(stored), self.batch(None), answers, intents, self.head, self.ttl)
+
+    def release(self, stored: Stored | None) -> Request:
+        return Release(self.call, self.fence(stored.record if stored else None), self.ttl)
+
+    def seen(self, stored: Stored | None) -> Seen | None:
+        if stored is None or self.data.draw(st.integers(0, 7)) == 0:
+            return self.data.draw(st.sampled_from([None, Seen(1, "node-1", "inc-1")]))
+        return stored.record.seen
+
+    @property
+    def ttl(self) -> float:
+        return self.data.draw(TTLS)
+
+
+class Stores:
+    """The memory store and those that must equal it, on a loop of their own."""
+
+    def __init__(self, url: str, namespace: str) -> None:
+        self.runner = asyncio.Runner()
+        self.model: Store = MemoryStore(time.time)
+        self.others: list[Store] = [
+            EmbeddedStore(StoreConfig("embedded://", namespace, op_timeout=10.0)),
+            RedisStore(StoreConfig(url, namespace, op_timeout=10.0)),
+        ]
+
+    def ask(self, request: Request) -> Reply:
+        """What all of them answer; fails where one differs, the instants of the records within two seconds."""
+        return self.runner.run(self._ask(request))
+
+    async def _ask(self, request: Request) -> Reply:
+        expected = await self.model.run(request)
+        for store in self.others:
+            reply = await store.run(request)
+            assert timeless(reply) == timeless(expected)
+            if reply.stored and expected.stored:
+                assert reply.stored.record.created == pytest.approx(expected.stored.record.created, abs=2.0)
+                assert reply.stored.record.expires == pytest.approx(expected.stored.record.expires, abs=2.0)
+        return expected
+
+    def close(self) -> None:
+        for store in self.others:
+            self.runner.run(store.close())
+        self.runner.close()
+
+
+def timeless(reply: Reply) -> Reply:
+    if reply.stored is None:
+        return reply
+    record, entries = reply.stored
+    return reply._replace(stored=Stored(replace(record, created=0.0, expires=0.0), entries))
+
+
+@pytest.fixture
+def stores(shared_server: RedisServer, namespace: str) -> Iterator[Stores]:
+    built = Stores(shared_server.url, namespace)
+    yield built
+    built.close()
+
+
+@settings(
+    max_examples=400,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+@given(data=st.data())
+def test_every_store_tells_the_same_story(stores: Stores, data: st.DataObject) -> None:
+    """Replies and records are equal after each of a dozen requests."""
+    drawer = Drawer(data, new_call())
+    stored = None
+    for _ in range(data.draw(st.integers(1, 14))):
+        stores.ask(drawer.request(stored))
+        stored = stores.ask(Read(drawer.call)).stored

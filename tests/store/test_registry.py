@@ -1,0 +1,327 @@
+"""Node leases and the list of members, the same in all three stores."""
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from framehold_core.errors import ProtocolError, StoreUnavailable
+from framehold_core.ids import Boot, Incarnation, NodeId
+from framehold_core.lease import NodeRecord, Renewal
+from framehold_store import Store, StoreConfig
+from framehold_store.redis import RedisStore
+from tests.store.server import RedisServer
+
+pytestmark = pytest.mark.anyio
+
+TTL = 60.0
+SOON = 10.0
+
+
+def node(name: str = "node-1", inc: str = "inc-1", boot: str = "boot-1", **other: Any) -> NodeRecord:
+    fields: dict[str, Any] = {"beat": 0, "address": 'http://a"b\\é:1', "state": "live", "code": "c", "stats": '{"n":1}'}
+    return NodeRecord(NodeId(name), Incarnation(inc), Boot(boot), **(fields | {"expires": 0.0} | other))
+
+
+async def names(store: Store) -> list[str]:
+    return [found.node for found in await store.nodes()]
+
+
+@pytest.fixture
+async def redis_store(shared_server: RedisServer, namespace: str) -> AsyncIterator[RedisStore]:
+    store = RedisStore(StoreConfig(shared_server.url, namespace, op_timeout=5.0, poll=60.0))
+    yield store
+    await store.close()
+
+
+async def test_a_node_registers(store: Store) -> None:
+    """It is on the list with all that it said, until its lease ends."""
+    assert await store.register(node(), TTL) is Renewal.RENEWED
+    (found,) = await store.nodes()
+    assert found._replace(expires=0.0) == node()
+    assert found.expires > 1e9
+
+
+async def test_a_name_is_taken(store: Store) -> None:
+    """By another incarnation or process; the same one may repeat itself."""
+    await store.register(node(), TTL)
+    assert await store.register(node(inc="inc-2"), TTL) is Renewal.TAKEN
+    assert await store.register(node(boot="boot-2"), TTL) is Renewal.TAKEN
+    assert await store.register(node(), TTL) is Renewal.RENEWED
+    (found,) = await store.nodes()
+    assert (found.inc, found.boot) == ("inc-1", "boot-1")
+
+
+async def test_a_renewal_counts(store: Store) -> None:
+    """Each raises the beat and brings what the node says now."""
+    await store.register(node(), TTL)
+    assert await store.renew(node(), 0, TTL) == (Renewal.RENEWED, 1)
+    assert await store.renew(node(state="draining", stats="{}"), 1, 2 * TTL) == (Renewal.RENEWED, 2)
+    (found,) = await store.nodes()
+    assert (found.beat, found.state, found.stats) == (2, "draining", "{}")
+
+
+async def test_a_renewal_whose_reply_was_lost(store: Store) -> None:
+    """The store is ahead of the node: that is no lapse."""
+    await store.register(node(), TTL)
+    await store.renew(node(), 0, TTL)
+    assert await store.renew(node(), 0, TTL) == (Renewal.RENEWED, 2)
+
+
+async def test_a_renewal_without_a_lease_is_a_lapse(store: Store) -> None:
+    """Absence is permanent: nothing is written."""
+    assert await store.renew(node(), 0, TTL) == (Renewal.LAPSED, 0)
+    assert await store.nodes() == ()
+
+
+async def test_a_lapsed_lease_is_gone_for_good(store: Store) -> None:
+    """The old incarnation can't come back, a new one may register."""
+    await store.register(node(), 0.05)
+    while await store.nodes():
+        pass
+    assert await store.renew(node(), 0, TTL) == (Renewal.LAPSED, 0)
+    assert await store.register(node(inc="inc-2"), TTL) is Renewal.RENEWED
+    assert await store.renew(node(), 0, TTL) == (Renewal.LAPSED, 0)
+
+
+async def test_a_renewal_of_another_incarnation_is_a_lapse(store: Store) -> None:
+    """Of the same process: it must verify its frames."""
+    await store.register(node(inc="inc-2", beat=3), TTL)
+    assert await store.renew(node(), 0, TTL) == (Renewal.LAPSED, 3)
+
+
+async def test_a_renewal_of_another_process_is_refused(store: Store) -> None:
+    """Somebody else runs under that name."""
+    await store.register(node(boot="boot-2", beat=3), TTL)
+    assert await store.renew(node(), 0, TTL) == (Renewal.TAKEN, 3)
+
+
+async def test_a_beat_that_went_back_is_a_lapse(store: Store) -> None:
+    """The store forgot a renewal that it had acknowledged."""
+    await store.register(node(beat=4), TTL)
+    assert await store.renew(node(), 5, TTL) == (Renewal.LAPSED, 4)
+    assert await store.renew(node(), 4, TTL) == (Renewal.RENEWED, 5)
+
+
+async def test_a_node_leaves(store: Store) -> None:
+    """Only itself, and as often as it likes."""
+    await store.register(node(), TTL)
+    await store.leave(node(inc="inc-0"))
+    await store.leave(node(boot="boot-0"))
+    assert await names(store) == ["node-1"]
+    await store.leave(node())
+    await store.leave(node())
+    assert await names(store) == []
+
+
+async def test_nodes_are_listed_by_name(store: Store) -> None:
+    """So that every reader builds the same ring."""
+    for name in ("node-10", "node-1", "a", "node-2"):
+        await store.register(node(name), TTL)
+    assert await names(store) == ["a", "node-1", "node-10", "node-2"]
+
+
+async def test_the_feed_speaks_at_the_start_and_at_each_change(store: Store) -> None:
+    """Registering, leaving and a new state are changes; a mere heartbeat is none. Changes are merged, none is lost."""
+    feed = store.changes()
+    async with asyncio.timeout(SOON):
+        await anext(feed)
+        await store.register(node(), TTL)
+        while await names(store) != ["node-1"]:
+            await anext(feed)
+        await store.renew(node(state="draining"), 0, TTL)
+        while (await store.nodes())[0].state != "draining":
+            await anext(feed)
+        await store.leave(node())
+        while await names(store):
+            await anext(feed)
+
+
+async def settled(feed: AsyncIterator[None]) -> "asyncio.Task[None]":
+    """Read until the feed has been silent for a moment; the read that waits for the next change."""
+    while True:
+        task: asyncio.Task[None] = asyncio.ensure_future(anext(feed))  # type: ignore[arg-type]
+        done, _ = await asyncio.wait((task,), timeout=0.2)
+        if not done:
+            return task
+
+
+@pytest.mark.parametrize("change", ["register", "leave", "state", "address", "code"])
+async def test_each_change_wakes_the_feed(store: Store, change: str) -> None:
+    """By itself, long before the poll."""
+    await store.register(node(), TTL)
+    waiting = await settled(store.changes())
+    if change == "register":
+        await store.register(node("node-2"), TTL)
+    elif change == "leave":
+        await store.leave(node())
+    else:
+        await store.renew(node(**{change: "other"}), 0, TTL)
+    async with asyncio.timeout(SOON):
+        await waiting
+
+
+async def test_a_heartbeat_wakes_nobody(store: Store) -> None:
+    """Else every node would read the whole list for each beat of each other."""
+    await store.register(node(), TTL)
+    waiting = await settled(store.changes())
+    await store.renew(node(stats="other"), 0, TTL)
+    await store.register(node(boot="boot-2"), TTL)
+    done, _ = await asyncio.wait((waiting,), timeout=0.2)
+    assert not done
+    waiting.cancel()
+
+
+async def test_every_reader_is_woken(store: Store) -> None:
+    """A store may have several feeds."""
+    waiting = [await settled(store.changes()) for _ in range(2)]
+    await store.register(node(), TTL)
+    async with asyncio.timeout(SOON):
+        await asyncio.gather(*waiting)
+
+
+async def test_a_feed_ends_with_its_store(store: Store) -> None:
+    """No reader hangs on a store that was closed."""
+    waiting = await settled(store.changes())
+    await store.close()
+    async with asyncio.timeout(SOON):
+        with pytest.raises(StopAsyncIteration):
+            await waiting
+
+
+async def test_the_feed_polls(shared_server: RedisServer, namespace: str) -> None:
+    """Silence is broken after the poll interval: a lease that ran out told nobody."""
+    store = RedisStore(StoreConfig(shared_server.url, namespace, poll=0.01))
+    feed = store.changes()
+    async with asyncio.timeout(SOON):
+        for _ in range(5):
+            await anext(feed)
+    await store.close()
+
+
+async def test_the_feed_survives_its_store(server: RedisServer) -> None:
+    """It never raises; when the store is back it speaks, since anything may have changed."""
+    store = RedisStore(StoreConfig(server.url, op_timeout=0.2, poll=60.0))
+    waiting = await settled(store.changes())
+    server.stop()
+    server.start()
+    async with asyncio.timeout(SOON):
+        await waiting
+    await store.close()
+
+
+GARBAGE = [
+    "garbage",
+    "",
+    "[1,",
+    "[]",
+    '[1,0,"i","b"]',
+    '[1,"0","i","b",0,"x","","","",""]',
+    '[1,0,"i","b",0,"y","","","",""]',
+]
+
+
+@pytest.mark.parametrize("value", [*GARBAGE, b"\xff", "[" * 100_000])
+async def test_a_garbage_entry_is_passed_over(
+    redis_store: RedisStore, shared_server: RedisServer, namespace: str, value: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With one line in the log, and no second one when it is read again."""
+    await redis_store.register(node(), TTL)
+    with shared_server.client() as admin:
+        admin.set(f"fh:{namespace}:node:x", value)
+        admin.zadd(f"fh:{namespace}:nodes", {"x": 9e15})
+    for _ in range(3):
+        assert await names(redis_store) == ["node-1"]
+    assert [record.levelno for record in caplog.records if "no lease" in record.getMessage()] == [logging.WARNING]
+
+
+async def test_garbage_of_another_type_and_name(
+    redis_store: RedisStore, shared_server: RedisServer, namespace: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A list where a lease should be, and a member that can be no node's name: a line each."""
+    await redis_store.register(node(), TTL)
+    with shared_server.client() as admin:
+        admin.rpush(f"fh:{namespace}:node:x", "garbage")
+        admin.zadd(f"fh:{namespace}:nodes", {"x": 9e15, b"\xff*}": 9e15})
+    for _ in range(2):
+        assert await names(redis_store) == ["node-1"]
+    assert len(caplog.records) == 2
+
+
+@pytest.mark.parametrize("value", GARBAGE[:4])
+async def test_garbage_stands_in_nobodys_way(
+    redis_store: RedisStore, shared_server: RedisServer, namespace: str, value: str
+) -> None:
+    """A node may register over what is no lease, and does not renew it."""
+    with shared_server.client() as admin:
+        admin.set(f"fh:{namespace}:node:node-1", value)
+    assert await redis_store.renew(node(), 0, TTL) == (Renewal.LAPSED, 0)
+    await redis_store.leave(node())
+    assert await redis_store.register(node(), TTL) is Renewal.RENEWED
+    assert await names(redis_store) == ["node-1"]
+
+
+async def test_a_lease_of_a_newer_release_is_respected(
+    redis_store: RedisStore, shared_server: RedisServer, namespace: str
+) -> None:
+    """Its head says enough: the name is taken, and the node is listed by what this release knows."""
+    value = [2, 7, "inc-9", "boot-9", 1, "node-1", "http://x", "live", "c", "{}", {"new": True}]
+    with shared_server.client() as admin:
+        admin.set(f"fh:{namespace}:node:node-1", json.dumps(value, separators=(",", ":")))
+    assert await redis_store.register(node(), TTL) is Renewal.TAKEN
+    assert await redis_store.renew(node(), 0, TTL) == (Renewal.TAKEN, 7)
+    assert await names(redis_store) == ["node-1"]
+
+
+async def test_a_list_of_another_type(redis_store: RedisStore, shared_server: RedisServer, namespace: str) -> None:
+    """The error names the key."""
+    with shared_server.client() as admin:
+        admin.set(f"fh:{namespace}:nodes", "garbage")
+    with pytest.raises(StoreUnavailable, match=f"fh:{namespace}:nodes"):
+        await redis_store.nodes()
+    with pytest.raises(StoreUnavailable, match="WRONGTYPE"):
+        await redis_store.register(node(), TTL)
+
+
+async def test_a_name_long_gone_leaves_the_list(
+    redis_store: RedisStore, shared_server: RedisServer, namespace: str
+) -> None:
+    """Each renewal forgets those whose lease ended more than a minute ago; a fresher one may only be late."""
+    with shared_server.client() as admin:
+        seconds, _ = admin.time()
+        members = {"old": (seconds - 61) * 1000, "late": (seconds - 50) * 1000}
+        admin.zadd(f"fh:{namespace}:nodes", members)
+        await redis_store.register(node(), TTL)
+        assert sorted(admin.zrange(f"fh:{namespace}:nodes", 0, -1)) == [b"late", b"node-1"]
+
+
+async def test_a_lease_ends_by_itself(redis_store: RedisStore, shared_server: RedisServer, namespace: str) -> None:
+    """The key has the lease's time to live, renewed with it, and names the instant."""
+    with shared_server.client() as admin:
+        for ttl in (60.0, 90.0):
+            await redis_store.register(node(), ttl)
+            await redis_store.renew(node(), 0, ttl)
+            key = f"fh:{namespace}:node:node-1"
+            (found,) = await redis_store.nodes()
+            assert int(admin.execute_command("PEXPIRETIME", key)) == round(found.expires * 1000)
+            assert ttl * 1000 - 5000 < int(admin.pttl(key)) <= ttl * 1000
+
+
+async def test_an_incarnation_that_could_break_the_lease(redis_store: RedisStore) -> None:
+    """The scripts compare it between quotes."""
+    with pytest.raises(ProtocolError, match="incarnation or boot"):
+        await redis_store.register(node(inc='a","b'), TTL)
+
+
+async def test_a_registry_that_is_down(server: RedisServer) -> None:
+    """Every method says so in time."""
+    store = RedisStore(StoreConfig(server.url, op_timeout=0.1))
+    server.pause()
+    for attempt in (store.register(node(), TTL), store.renew(node(), 0, TTL), store.leave(node()), store.nodes()):
+        with pytest.raises(StoreUnavailable):
+            await attempt
+    server.resume()
+    await store.close()

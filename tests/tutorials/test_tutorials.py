@@ -1,0 +1,64 @@
+"""The official client sees the same of every tutorial program, whoever serves it.
+
+Each has the shape of a program on the SDK's pages on elicitation and on multi-round trips, and runs over real HTTP:
+under the plain SDK in the revision where that can run it, under Framehold on 2026-07-28, and, where the first run was
+of an older revision, under Framehold in that one too.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from mcp import Client
+
+import framehold
+from tests.tutorials.cases import CASES, Case
+from tests.tutorials.over_http import over_http
+from tests.tutorials.person import Person, folders, model
+
+pytestmark = pytest.mark.anyio
+
+each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+VERSIONS = {"2025": "2025-11-25", "2026": "2026-07-28"}
+
+
+def client_of(url: str, era: str, someone: Person, case: Case) -> Client:
+    """A client that declares what the case says, by registering the callbacks for it."""
+    return Client(
+        url,
+        mode="legacy" if era == "2025" else "auto",
+        elicitation_callback=someone.elicit if "elicitation" in case.callbacks else None,
+        sampling_callback=model if "sampling" in case.callbacks else None,
+        list_roots_callback=folders if "roots" in case.callbacks else None,
+        input_required_max_rounds=case.rounds,
+    )
+
+
+async def run(case: Case, app: Any, era: str) -> None:
+    """Serve, call, and compare what the client saw with what the case says."""
+    someone = Person(case.answers)
+    with over_http(app) as url:
+        async with client_of(url, era, someone, case) as client:
+            assert client.protocol_version == VERSIONS[era]
+            sees = await case.call(client)
+    assert sees == case.sees
+    assert tuple(someone.asked) == case.asked
+
+
+@each_case
+async def test_the_plain_sdk_is_the_reference(case: Case) -> None:
+    """What the page promises, under the SDK alone."""
+    await run(case, case.build().streamable_http_app(), case.era)
+
+
+@each_case
+async def test_under_framehold_on_2026_07_28(case: Case) -> None:
+    """The same program, unchanged, on the revision without a way back to the client."""
+    await run(case, framehold.asgi(case.build()), "2026")
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.era == "2025"], ids=lambda case: case.name)
+async def test_under_framehold_an_older_client_is_served_as_before(case: Case) -> None:
+    """A client of the handshake era gets the SDK's own behaviour."""
+    await run(case, framehold.asgi(case.build()), "2025")
