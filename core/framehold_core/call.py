@@ -87,6 +87,14 @@ HOME = {
 """The phase in which the answer to a write is awaited."""
 
 
+def home(call: Call, flight: Write) -> Phase:
+    """The phase of a frame that goes on with `flight`: a commit that is lined up behind an effect's write decides it,
+    for the set of asks is frozen, or the handler has ended, all the same."""
+    if flight.op in (Op.INTEND, Op.RESULT):
+        return next((HOME[write.op] for write in call.queue if write.op in (Op.PARK, Op.FINISH)), Phase.RUNNING)
+    return HOME[flight.op]
+
+
 def fence(call: Call) -> Fence:
     """The claim that each write of this frame presents."""
     return Fence(call.owner, call.inc, call.epoch, call.round, call.n)

@@ -8,7 +8,7 @@ off.
 
 from __future__ import annotations
 
-from .call import HOME, Call, Move, Phase, dropped, gone, landed, refuse, resend, send
+from .call import Call, Move, Phase, dropped, gone, home, landed, refuse, resend, send
 from .effects import Effect, Forget, InDoubt, Lookup, Op, Outcome, Reason, Refusal, Relay, Reply, Run, Ungated, Write
 from .events import Acked, Claimed, Diverged, Drain, Evict, Expired, Found, Nudged, Rebuilt, Refused, Retry, StoreDown
 from .journal import Draft, Entry, Kind, mark
@@ -177,8 +177,8 @@ def unhealed(call: Call, event: Refused, now: float) -> Move:
         return _heal(call, call.flight, event)
     if event.verdict is Verdict.CHANGED and call.tries < MAX_TRIES and call.queue:
         again = call.queue[0]
-        back = call._replace(phase=HOME[again.op], flight=again, queue=call.queue[1:], tries=call.tries + 1)
-        return Move(back, (again,))
+        back = call._replace(flight=again, queue=call.queue[1:], tries=call.tries + 1)
+        return Move(back._replace(phase=home(back, again)), (again,))
     return _fenced(call)
 
 
@@ -215,7 +215,7 @@ def healed(call: Call, event: Acked, now: float) -> Move:
         call, effects = landed(call._replace(phase=Phase.PARKED, queue=call.queue[1:], held=()))
         return Move(call, effects, held)
     call, effects = landed(call)
-    phase = HOME[blocked.op] if blocked is not None else Phase.PARKED
+    phase = home(call, blocked) if blocked is not None else Phase.PARKED
     if blocked is not None and blocked.op in (Op.INTEND, Op.RESULT) and not call.waiting:
         phase = Phase.PARKED
     return Move(call._replace(phase=phase), effects)
@@ -252,7 +252,7 @@ def nudged(call: Call, event: Nudged, now: float) -> Move:
     if write is None or not call.stalled:
         return Move(call)
     if call.phase is Phase.STRANDED or write.op is Op.VERIFY:
-        call = call._replace(phase=HOME[write.op])
+        call = call._replace(phase=home(call, write))
     call, effects = resend(call)
     return Move(call, effects)
 

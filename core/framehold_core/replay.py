@@ -17,7 +17,6 @@ from enum import Enum
 from .errors import DivergenceError
 from .journal import Entry, Kind, Lane
 
-
 _LIKELY = "its code changed, or it depends on something that is not recorded"
 
 
@@ -88,6 +87,12 @@ class Cursor:
                 pool, self._pool = self._pool, {}
                 return tuple(pool.values())
         return ()
+
+    def rest(self) -> tuple[Entry, ...]:
+        """What rounds that were answered only in part have brought so far. Once live, it is delivered together with
+        the answers that were missing; given once."""
+        pool, self._pool = self._pool, {}
+        return tuple(pool.values())
 
     def finish(self) -> None:
         """The handler ended. Raises DivergenceError where recorded entries were never asked for."""

@@ -7,7 +7,7 @@ behind it."""
 from __future__ import annotations
 
 from . import lease as leases
-from .call import HOME, Call, Move, Phase, carry, dropped, gone, landed, questions, refuse, resend, send, standing
+from .call import Call, Move, Phase, carry, dropped, gone, home, landed, questions, refuse, resend, send, standing
 from .effects import (
     Deliver,
     Effect,
@@ -144,7 +144,7 @@ def _join(call: Call, event: Retry) -> Move:
     """The round already runs with these answers: wait for its reply, and get a write going that was left unsent."""
     call = call._replace(waiting=(*call.waiting, event), leaving=False)
     if call.phase is Phase.STRANDED and call.flight is not None:
-        call = call._replace(phase=HOME[call.flight.op])
+        call = call._replace(phase=home(call, call.flight))
     call, effects = resend(call)
     return Move(call, effects)
 

@@ -40,6 +40,7 @@ class Parked:
     resumes: int
     resume_p50: float
     resume_p99: float
+    resume_max: float
     round_p50: float
     round_p99: float
     young_pause: float
@@ -127,6 +128,7 @@ class Site:
             resumes=resumes,
             resume_p50=percentile(latencies, 0.50),
             resume_p99=percentile(latencies, 0.99),
+            resume_max=max(latencies),
             round_p50=percentile(self.rounds, 0.50),
             round_p99=percentile(self.rounds, 0.99),
             young_pause=max(reading.young_pause for reading in self.readings),

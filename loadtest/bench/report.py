@@ -44,6 +44,7 @@ def frames(section: Mapping[str, Any]) -> str:
         lines.append(_line("RSS per frame, KiB", map(_kib_per_frame, rows), _kib_per_frame(most), targets.FRAME_KIB))
         for name in ("resume_p50", "resume_p99"):
             lines.append(_growth_line(name, rows, most[name] / first[name] - 1))
+        lines.append(_line("resume longest, us", (row["resume_max"] * 1e6 for row in rows)))
         for name in ("round_p50", "round_p99"):
             lines.append(_line(f"{name[:5]} over HTTP {name[6:]}, us", (row[name] * 1e6 for row in rows)))
         pause = max(row["young_pause"] for row in rows) * 1e3

@@ -94,7 +94,7 @@ def lowlevel(server: Any) -> Server[Any]:
         inner: Server[Any] = server._lowlevel_server
         return inner
     raise TypeError(
-        f"framehold serves an mcp MCPServer or a low-level mcp Server, not {type(server).__name__}; nothing was attached"
+        f"framehold serves an mcp MCPServer or a low-level Server, not {type(server).__name__}; nothing was attached"
     )
 
 

@@ -5,6 +5,7 @@ Each limit has a default, and the error of whoever meets it names the setting.
 
 from __future__ import annotations
 
+import os
 import socket
 from typing import Annotated, Any
 
@@ -30,7 +31,7 @@ class Settings(BaseSettings):
 
     store_url: str | None = None
     namespace: str = "default"
-    node_id: str = Field(default_factory=lambda: _hostname())
+    node_id: str = Field(default_factory=lambda: _hostname())  # noqa: PLW0108 - defined below
     advertise_url: str = ""
     keys: Listed = ()
     lease_ttl: float = Field(5.0, gt=0.2, le=300)
@@ -82,13 +83,17 @@ class Settings(BaseSettings):
 
 
 def load(**overrides: Any) -> Settings:
-    """Read the environment; `overrides` that are None don't count.
+    """Read the environment; `overrides` that are not None count more, here and for whatever reads it later.
 
     Raises:
         ConfigError: a setting is malformed; the message names it by its environment variable.
     """
+    # A server's module may read the settings itself, when it is imported: it must see the same.
+    os.environ.update(
+        {f"FRAMEHOLD_{name.upper()}": str(value) for name, value in overrides.items() if value is not None}
+    )
     try:
-        return Settings(**{name: value for name, value in overrides.items() if value is not None})
+        return Settings()
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         name = "FRAMEHOLD_" + str(first["loc"][0]).upper()

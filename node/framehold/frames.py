@@ -112,7 +112,7 @@ class Frame:
         name = self._key(question) if key is None else key
         if name in self.pending:
             raise DuplicateAsk(
-                f"a question with the key {name!r} is pending already, so the answers could be swapped; nothing was asked; "
+                f"a question with the key {name!r} is pending already: answers could be swapped; nothing was asked; "
                 "give each its own key: framehold.ask(key, message, Model)"
             )
         if (known := self._prefilled(name, question)) is not None:

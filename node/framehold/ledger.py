@@ -16,7 +16,7 @@ from framehold_core import journal, writes
 from framehold_core.call import Phase
 from framehold_core.effects import Op
 from framehold_core.errors import JournalError, SealError, StoreUnavailable
-from framehold_core.ids import prefix
+from framehold_core.ids import Boot, NodeId, prefix
 from framehold_core.journal import Draft
 from framehold_core.requests import Evidence, Head, Read, Record, RecordState, Reply, Verdict
 from framehold_store.seal import Sealer
@@ -102,7 +102,7 @@ class Ledger:
 
     def look(self, slot: Slot, effect: fx.Lookup) -> None:
         """Read the record for retries that found no frame."""
-        self._runtime.spawn(self._look(slot))
+        self._runtime.tasks.spawn(self._look(slot))
 
     async def _look(self, slot: Slot) -> None:
         runtime = self._runtime
@@ -134,14 +134,14 @@ class Ledger:
             reply.stored, journal.decode_all(reply.stored.journal), self._evidence(record, boots), elsewhere
         )
 
-    def _evidence(self, record: Record, boots: dict[str, str]) -> Evidence | None:
+    def _evidence(self, record: Record, boots: dict[NodeId, Boot]) -> Evidence | None:
         """Why this node may claim the call; None while its owner lives elsewhere (rules 4 and 5)."""
         if record.state is RecordState.RELEASED:
             return Evidence.RELEASED
         me = self._runtime.heartbeat.lease
         if record.owner == me.node:
             return Evidence.OWNER
-        alive = (record.owner, record.head.boot) in boots.items()
+        alive = boots.get(NodeId(record.owner)) == record.head.boot
         return None if alive else Evidence.GONE
 
     def opened(self, slot: Slot, outcome: fx.Outcome) -> Answer:

@@ -59,6 +59,6 @@ def _ended(answer: Refusal, max_round: float) -> str:
     if answer.reason is Reason.DIVERGED:
         return f"The call can't be continued: {answer.detail}."
     return (
-        f"This call was lost. Its handler was entered once, stopped at an unknown point after question {answer.round}, and "
-        "may still be running; it was not entered again. Start a new call if that is safe."
+        f"This call was lost. Its handler was entered once, stopped at an unknown point after question {answer.round}, "
+        "and may still be running; it was not entered again. Start a new call if that is safe."
     )

@@ -22,7 +22,7 @@ from framehold_core import events as ev
 from framehold_core import journal, lease
 from framehold_core.call import Call, Phase
 from framehold_core.continuation import step
-from framehold_core.errors import LimitExceeded, ProtocolError
+from framehold_core.errors import ProtocolError
 from framehold_core.ids import CallId, Waiter, prefix
 from framehold_store.base import Store
 from framehold_store.seal import Sealer
@@ -33,14 +33,14 @@ from .frames import Carrier, Frame
 from .heartbeat import Alone, Heartbeat
 from .ledger import Ledger
 from .slots import Answer, Arrival, Ended, Entrance, Parked, Slot
+from .table import Table
+from .tasks import Tasks
 from .tokens import Claims
 
 logger = logging.getLogger(__name__)
 
 SWEEP = 1.0
 """Seconds between two looks for expired frames and rounds that ran too long."""
-BURIAL = 10.0
-"""Seconds that a cancelled handler gets before its node says that it won't end."""
 
 
 class MalformedAnswer(ValueError):
@@ -52,16 +52,17 @@ class Runtime:
 
     def __init__(self, store: Store, heartbeat: Heartbeat | Alone, sealer: Sealer, settings: Settings) -> None:
         self.store, self.heartbeat, self.settings = store, heartbeat, settings
-        self.slots: dict[CallId, Slot] = {}
+        self.table = Table(settings)
         self.counts: Counter[str] = Counter()
         """What happened, by name: `entered`, `parked`, `resumed`, `fenced`, `ungated`, `unburied`, ..."""
         self._ledger = Ledger(self, sealer)
-        self._held: Counter[str] = Counter()
+        self.tasks = Tasks(self.counts)
+        self.after_renewal: list[Callable[[], None]] = [self._nudge]
+        """What is due when the lease was just renewed: the next renewal is farthest away then."""
         self._waiters = itertools.count(1)
         self._queue: deque[tuple[Slot, ev.Event]] = deque()
         self._feeding = False
         self._stalled: set[CallId] = set()
-        self._tasks: set[asyncio.Task[Any]] = set()
         self._perform: dict[type[Any], Callable[[Slot, Any], None]] = {
             fx.Write: self._ledger.write,
             fx.Lookup: self._ledger.look,
@@ -78,23 +79,14 @@ class Runtime:
         """Connect the store, take the node lease, start looking after what expires. Raises NodeNameTaken."""
         await self.store.open()
         await self.heartbeat.open()
-        self.heartbeat.on_renewed = self._nudge
-        self.spawn(self._sweep())
+        self.heartbeat.on_renewed = self._renewed
+        self.tasks.spawn(self._sweep())
 
     async def close(self) -> None:
         """Tear every frame down, then give the lease back. Callers see their handlers cancelled."""
-        for slot in list(self.slots.values()):
-            if slot.frame is not None:
-                self.bury(slot.frame)
-            for waiter in list(slot.arrivals):
-                self._answer(slot, waiter, fx.Refusal(fx.Reason.UNAVAILABLE, detail="this node is shutting down"))
-        self.slots.clear()
-        burials = [task for task in self._tasks if task.get_name() == "framehold-burial"]
-        if burials:
-            await asyncio.wait(burials, timeout=BURIAL)
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for slot in self.table:
+            self._drop(slot, "this node is shutting down")
+        await self.tasks.close()
         await self.heartbeat.close()
         await self.store.close()
 
@@ -104,13 +96,11 @@ class Runtime:
         Raises:
             LimitExceeded: this node, or this principal, has as many calls as it may; nothing was started.
         """
-        self._admit(entrance.principal)
+        self.table.admit(entrance.principal)
         held = self.heartbeat.lease
         call_id = CallId(os.urandom(16).hex())
         call = Call(call_id, held.node, held.inc, entrance.reentrant, self.settings.token_ttl)
-        slot = self.slots[call_id] = Slot(self, call, entrance)
-        if entrance.principal is not None:
-            self._held[entrance.principal] += 1
+        slot = self.table.add(Slot(self, call, entrance))
         waiter = Waiter(next(self._waiters))
         return await self._wait(slot, ev.Start(waiter), carrier, {})
 
@@ -121,11 +111,11 @@ class Runtime:
             MalformedAnswer: an answer is not of the kind that its question asks for; nothing was consumed.
         """
         held = self.heartbeat.lease
-        slot = self.slots.get(claims.call)
+        slot = self.table.get(claims.call)
         parsed = {} if slot is None else _parse(slot, claims, answers)
         if slot is None:
             call = Call(claims.call, held.node, held.inc, entrance.reentrant, self.settings.token_ttl)
-            slot = self.slots[claims.call] = Slot(self, call, entrance)
+            slot = self.table.add(Slot(self, call, entrance))
         given = []
         for key, raw in answers.items():
             data = journal.canonical(raw)
@@ -164,46 +154,13 @@ class Runtime:
             slot.call, effects = step(slot.call, event, clock.now())
         except ProtocolError:
             logger.exception("call %s broke the core's rules: its frame is dropped", prefix(slot.call.id))
-            self._give_up(slot)
+            self.counts["broken"] += 1
+            self._drop(slot, "this node is at fault")
             return
         for effect in effects:
             self._perform[type(effect)](slot, effect)
         if slot.call.stalled:
             self._stalled.add(slot.call.id)
-
-    def spawn(self, coroutine: Any, name: str = "framehold") -> asyncio.Task[Any]:
-        """Run something beside the requests, and keep it from being collected."""
-        task = asyncio.get_running_loop().create_task(coroutine, name=name)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
-
-    def bury(self, frame: Frame) -> None:
-        """Silence a frame and see its handler to its end."""
-        task = frame.kill()
-        if task is not None:
-            self.spawn(self._bury(task), "framehold-burial")
-
-    async def _bury(self, task: asyncio.Task[None]) -> None:
-        _, running = await asyncio.wait([task], timeout=BURIAL)
-        if running:
-            self.counts["unburied"] += 1
-            logger.warning("a cancelled handler still runs after %s s; what it does has no effect on its call", BURIAL)
-
-    def _admit(self, principal: str | None) -> None:
-        settings = self.settings
-        if len(self.slots) >= settings.max_parked:
-            raise LimitExceeded(
-                f"this node holds {settings.max_parked} calls, its limit (FRAMEHOLD_MAX_PARKED); nothing was started; "
-                "try again later",
-                limit="MAX_PARKED",
-            )
-        if principal is not None and self._held[principal] >= settings.max_parked_per_principal:
-            raise LimitExceeded(
-                f"you have {settings.max_parked_per_principal} calls on this node, the limit for one user "
-                "(FRAMEHOLD_MAX_PARKED_PER_PRINCIPAL); nothing was started; finish one first",
-                limit="MAX_PARKED_PER_PRINCIPAL",
-            )
 
     def _run(self, slot: Slot, effect: fx.Run) -> None:
         carrier = slot.arrivals[slot.call.waiting[0].waiter].carrier
@@ -234,7 +191,7 @@ class Runtime:
         slot.log, slot.packed, slot.questions = [], None, {}
         if frame is not None:
             logger.info("call %s: frame of epoch %d dropped (%s)", prefix(slot.call.id), frame.epoch, effect.cause)
-            self.bury(frame)
+            self.tasks.bury(frame)
 
     def _reply(self, slot: Slot, effect: fx.Reply) -> None:
         answer = effect.answer
@@ -246,9 +203,8 @@ class Runtime:
         elif isinstance(answer, fx.Refusal):
             self._answer(slot, effect.waiter, answer)
         else:
-            self._answer(
-                slot, effect.waiter, self._ledger.opened(slot, answer) if answer.sealed else Ended(answer.value)
-            )
+            told = self._ledger.opened(slot, answer) if answer.sealed else Ended(answer.value)
+            self._answer(slot, effect.waiter, told)
 
     def _answer(self, slot: Slot, waiter: int, answer: Answer) -> None:
         arrival = slot.arrivals.pop(waiter, None)
@@ -260,45 +216,36 @@ class Runtime:
         self._answer(slot, effect.waiter, fx.Refusal(fx.Reason.UNAVAILABLE, slot.call.round, detail))
 
     def _forget(self, slot: Slot, effect: fx.Forget) -> None:
-        if self.slots.get(slot.call.id) is not slot:
-            return
-        del self.slots[slot.call.id]
-        self._stalled.discard(slot.call.id)
-        if slot.entrance.principal is not None:
-            self._release(slot.entrance.principal)
-        if slot.frame is not None:
-            self.bury(slot.frame)
-            slot.frame = None
+        if self.table.remove(slot):
+            self._stalled.discard(slot.call.id)
+            if slot.frame is not None:
+                self.tasks.bury(slot.frame)
+                slot.frame = None
 
-    def _release(self, principal: str) -> None:
-        self._held[principal] -= 1
-        if self._held[principal] <= 0:
-            del self._held[principal]
-
-    def _give_up(self, slot: Slot) -> None:
-        self.counts["broken"] += 1
+    def _drop(self, slot: Slot, detail: str) -> None:
+        """Let go of a call, whatever its state; whoever waits is told to come again."""
         for waiter in list(slot.arrivals):
-            self._answer(slot, waiter, fx.Refusal(fx.Reason.UNAVAILABLE))
+            self._answer(slot, waiter, fx.Refusal(fx.Reason.UNAVAILABLE, detail=detail))
         self._forget(slot, fx.Forget())
 
     def _nudge(self) -> None:
         """The store answers: send what was left unsent."""
         stalled, self._stalled = self._stalled, set()
         for call_id in stalled:
-            if (slot := self.slots.get(call_id)) is not None:
+            if (slot := self.table.get(call_id)) is not None:
                 self.feed(slot, ev.Nudged())
 
     async def _sweep(self) -> None:
-        """Look for what is due. A plain pass: 20,000 calls take about a millisecond, and no call carries a timer."""
         while True:
             await asyncio.sleep(SWEEP)
-            now = clock.now()
-            for slot in list(self.slots.values()):
-                phase = slot.call.phase
-                if phase is Phase.RUNNING and now >= slot.due:
-                    self.feed(slot, ev.Overran())
-                elif phase in (Phase.PARKED, Phase.STRANDED) and now >= slot.call.expires:
-                    self.feed(slot, ev.Expired())
+            for slot, event in self.table.due(clock.now()):
+                self.feed(slot, event)
+            if isinstance(self.heartbeat, Alone):
+                self._renewed()
+
+    def _renewed(self) -> None:
+        for action in self.after_renewal:
+            action()
 
     def is_open(self) -> bool:
         """Whether this node may run and reply without asking the store."""

@@ -33,6 +33,8 @@ class Application:
         self._fast = _guarded(attached, app, security)
         self._ready: asyncio.Future[None] | None = None
         self._keeper: asyncio.Task[None] | None = None
+        self.failure: Exception | None = None
+        """Why the lifespan could not start."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -56,8 +58,9 @@ class Application:
             try:
                 await stack.enter_async_context(self._app.router.lifespan_context(self._app))
             except Exception as error:
+                self.failure = error
                 await send({"type": "lifespan.startup.failed", "message": str(error)})
-                raise
+                return
             self._ready = asyncio.get_running_loop().create_future()
             self._ready.set_result(None)
             await send({"type": "lifespan.startup.complete"})

@@ -122,7 +122,7 @@ class FrameSession(ServerSession):
     ) -> None:
         """Send on the present round's response, at the level that its request asked for."""
         if (live := self.live()) is not None:
-            await live.session.send_log_message(level, data, logger, live.request_id)  # pyright: ignore
+            await live.session.send_log_message(level, data, logger, live.request_id)
 
     async def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         """Report against the present round's progress token."""

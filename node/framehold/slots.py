@@ -111,7 +111,7 @@ class Slot:
         frame = self.frame
         if frame is not None:
             self._runtime.feed(self, ev.Finished(outcome, "refused"))
-            self._runtime.bury(frame)
+            self._runtime.tasks.bury(frame)
 
     def carry_on(self) -> None:
         """The request that carried the round is gone: the next one that waits for it takes over."""

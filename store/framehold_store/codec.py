@@ -151,8 +151,9 @@ def _heal(request: Heal) -> Arguments:
     seen = (1, *request.seen) if request.seen is not None else (0, "", "", "")
     learned = [*_learned(request.answers, request.intents)]
     head = _head_values(request.head)
-    fence = _fence(request.fence, request.ttl, request.batch.jh, None)
-    return (*fence, len(head), *head, *seen, len(learned), *learned, *request.batch.entries)
+    fence = _fence(request.fence, request.ttl, _NO_HISTORY, None)
+    batch = request.batch
+    return (*fence, len(head), *head, *seen, batch.jh, len(learned), *learned, *batch.entries)
 
 
 def _learned(answers: Iterable[Answered], intents: Iterable[tuple[str, bool]]) -> Iterator[str]:

@@ -3,7 +3,7 @@ FRAMEHOLD_NAMESPACE)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from framehold_core.errors import ConfigError
@@ -28,7 +28,7 @@ class StoreConfig:
         ConfigError: a value is out of its range, or the URL is of no kind that this release knows.
     """
 
-    url: str | None = None
+    url: str | None = field(default=None, repr=False)
     namespace: str = "default"
     op_timeout: float = 1.0
     max_queue: int = 10_000

@@ -50,17 +50,21 @@ class RedisStore:
     def _make_pool(self, config: StoreConfig) -> ConnectionPool:
         """RESP2, because our scripts speak it and it needs no handshake; time-outs are the lane's."""
         try:
-            return ConnectionPool.from_url(
+            pool = ConnectionPool.from_url(
                 config.url or "",
                 protocol=2,
                 socket_timeout=None,
                 socket_connect_timeout=config.op_timeout,
                 decode_responses=False,
             )
+            # An unknown option in the URL shows here; nothing is opened. (redis-py decorates it without types.)
+            pool.make_connection()  # type: ignore[no-untyped-call]
         except (ValueError, TypeError) as error:
             raise ConfigError(
-                f"FRAMEHOLD_STORE_URL can't be used ({type(error).__name__}); nothing was started"
+                f"FRAMEHOLD_STORE_URL: redis-py can't use its port or one of its options ({type(error).__name__}); "
+                "nothing was started; the options are those of redis-py's connections"
             ) from None
+        return pool
 
     def _lane_for(self, key: str) -> Lane:
         return self._lane

@@ -61,11 +61,11 @@ class Registry:
     async def _put(self, name: str, node: NodeRecord, ttl: float, beat: int) -> tuple[Renewal, int]:
         life = milliseconds(ttl)
         fixed = "".join(f"{json.dumps(text)}," for text in (node.node, node.address, node.state, node.code))
-        value = (fixed, f"{json.dumps(node.stats)}]", life, beat)
+        value = (*_names(node), self._keys.changes, fixed, f"{json.dumps(node.stats)}]", life, beat)
         key = self._keys.node(node.node)
         _, raw = await asyncio.gather(
             self._script("member", self._keys.nodes, node.node, life, FORGET_MS),
-            self._script(name, key, *_names(node), self._keys.changes, *value),
+            self._script(name, key, *value),
         )
         return _RENEWALS[raw[0]], raw[1]
 

@@ -59,7 +59,7 @@ def test_a_finished_call_gives_its_outcome_again() -> None:
     node = elsewhere(first)
     node.retry(answer("a"))
     node.look(Evidence.GONE)
-    assert node.heard[1] == Outcome(sealed=b"42")
+    assert node.heard[1] == Outcome(sealed=b"42", n=1)
 
 
 def test_other_answers_conflict_with_the_record_too() -> None:

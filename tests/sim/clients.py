@@ -78,6 +78,7 @@ class Client:
         self._starts = 0
         self._open: int | None = None
         self._sent: dict[int, list[tuple[Answer, ...]]] = {}
+        self._turn: dict[int, int] = {}
         self._at: dict[int, str] = {}
         world.after(intent.at, self._start)
 
@@ -119,8 +120,8 @@ class Client:
             self._start()
             return
         token = self.tokens[-1]
-        sent = self._sent.get(token.round)
-        answers = sent[0] if sent and any(item.key in token.keys for item in sent[0]) else self._answers(token)
+        sent = [given for given in self._sent.get(token.round, ()) if any(item.key in token.keys for item in given)]
+        answers = sent[self._turn.get(token.round, 0) % len(sent)] if sent else self._answers(token)
         usual = token.node if self._rng.random() < 0.6 else self._rng.choice(self._world.plan.nodes)
         self._send(usual, token, answers)
 
@@ -156,12 +157,12 @@ class Client:
             self._world.say(f"client {self.number}", "hangs up")
             self._world.send("client", process.name, process.take, process.hung_up, self._open)
 
-    def hear(self, number: int, said: Said) -> None:
+    def hear(self, what: Request, said: Said) -> None:
         """A reply arrived."""
-        mine = number == self._open
-        self._open = None if mine else self._open
-        if self.ended:
+        if self.ended or what.call != self.call:
             return
+        mine = what.number == self._open
+        self._open = None if mine else self._open
         if said.outcome is not None:
             self.ended = "outcome"
         elif said.token is not None:
@@ -179,7 +180,7 @@ class Client:
             self.tokens.append(token)
         if new or mine:
             self._open = None
-            self._world.after(0.02 + self._rng.random() * 0.2, self._answer, token)
+            self._world.after(0.02 + self._rng.random() * 0.3, self._answer, token)
 
     def _answer(self, token: Token) -> None:
         if self._open is None and self.tokens[-1].round == token.round and not self.ended:
@@ -189,6 +190,6 @@ class Client:
         """Other answers won this round: they were ours too, so try those."""
         self._world.counts["conflicts"] += 1
         if mine and self.tokens:
-            sent = self._sent.get(self.tokens[-1].round, [])
-            sent.append(sent.pop(0))
+            round_ = self.tokens[-1].round
+            self._turn[round_] = self._turn.get(round_, 0) + 1
             self._world.after(0.05, self._go_on)

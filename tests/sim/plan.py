@@ -28,6 +28,8 @@ PROGRAMS = (
     "k1+i1,k2; k3",
     "k1+k2,o1; k3+k4",
     "k1; k2+k3; o1; k4; k5",
+    "k1; k2; k3; k4",
+    "k1; i1; k2; o1; k3+k4; k5",
     "o1; o2",
     "",
 )
@@ -134,8 +136,8 @@ def draw(seed: int) -> Plan:
     rates = tuple(rng.uniform(0.98, 1.02) for _ in range(len(nodes) + 1))
     clients = tuple(_client(rng, nodes) for _ in range(rng.choice((1, 1, 2))))
     weather = WEATHER[rng.choice(tuple(WEATHER))]
-    faults = tuple(_fault(rng, nodes, weather) for _ in range(rng.randint(1, 6))) if weather else ()
-    mischief = tuple(_mischief(rng, nodes, len(clients)) for _ in range(rng.choice((0, 1, 3, 6))))
+    faults = tuple(_fault(rng, nodes, weather) for _ in range(rng.randint(1, 8))) if weather else ()
+    mischief = tuple(_mischief(rng, nodes, len(clients)) for _ in range(rng.choice((0, 2, 4, 8))))
     return Plan(seed, nodes, rates, clients, faults, mischief)
 
 
@@ -144,12 +146,12 @@ def _client(rng: random.Random, nodes: tuple[str, ...]) -> Intent:
     program = rng.choice(PROGRAMS)
     if rng.random() < 0.03:
         program = "k1; x1; k2"
-    return Intent(rng.uniform(0.1, 1.0), program, rng.random() < 0.75, rng.choice(nodes), styles)
+    return Intent(rng.uniform(0.1, 0.5), program, rng.random() < 0.75, rng.choice(nodes), styles)
 
 
 def _fault(rng: random.Random, nodes: tuple[str, ...], weather: tuple[str, ...]) -> Fault:
     kind, node = rng.choice(weather), rng.choice(nodes)
-    at = rng.uniform(0.1, 2.5)
+    at = rng.uniform(0.1, 1.8)
     if kind in ("crash", "pause", "replace"):
         span = rng.choice((rng.uniform(0.02, 0.5), rng.uniform(0.5, 3 * TTL)))
         return Fault(at, kind, node, span)
@@ -167,4 +169,4 @@ def _fault(rng: random.Random, nodes: tuple[str, ...], weather: tuple[str, ...])
 def _mischief(rng: random.Random, nodes: tuple[str, ...], clients: int) -> Mischief:
     kind = rng.choice(("same", "same", "same", "other", "partial", "extra", "none"))
     back = rng.choice((0, 0, 0, 1, 1, 2, 3))
-    return Mischief(rng.uniform(0.15, 2.5), rng.randrange(clients), kind, rng.choice(nodes), back)
+    return Mischief(rng.uniform(0.2, 2.2), rng.randrange(clients), kind, rng.choice(nodes), back)

@@ -6,12 +6,13 @@ import heapq
 import random
 from collections import Counter
 from collections.abc import Callable
+from itertools import count
 from typing import Any
 
 from .checks import Violation, Watch
 from .clients import Client
 from .node import Process
-from .plan import Fault, Plan
+from .plan import TTL, Fault, Plan
 from .store import Store
 
 LATENCY = {"store": 0.003, "client": 0.015, "node": 0.006}
@@ -29,6 +30,7 @@ class World:
         self.now = 0.0
         self.lines: list[str] | None = [] if recording else None
         self.counts: Counter[str] = Counter()
+        self.frames = count(1)
         self.watch = Watch(self)
         self._heap: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
         self._sequence = 0
@@ -119,6 +121,7 @@ class World:
             if fault.kind == "replace":
                 self.counts["replaced"] += 1
                 self.boot(fault.target)
+                self.after(fault.span + TTL, process.die)
 
     def play(self) -> Counter[str]:
         """Play the schedule to its end.

@@ -255,6 +255,7 @@ CASES: list[Case] = [
         "another node went on", claimed, lambda s: s.heals(Seen(2, "node-2", "inc-9"), fence(1, 3), E0, E1, E2), FENCED
     ),
     Case("it was finished", finished, lambda s: s.heals(OPEN, fence(2, 3), E0, E1, E2), FENCED),
+    Case("the frame was told of more than it has", parked, lambda s: s.heals(OPEN, fence(1, 2), E0), OK),
     Case(
         "sent again",
         lambda s: [s.heals(None, fence(2, 3), E0, E1, E2)],

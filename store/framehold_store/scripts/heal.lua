@@ -1,19 +1,21 @@
 -- heal: a live frame writes its whole journal over a store that went back.
 --
 -- KEYS    1 record, 2 journal
--- ARGV    1-10 as fence.lua says (7 the history of the whole journal, 8-10 empty); 11 how many values the head has,
--- then
---         these; then '1' and the epoch, owner and inc of the record as read, or '0' and three empty values if it was
---         missing; then how many values the answers and intents have (fields and values in turn), then these; then the
---         entries, all of them
+-- ARGV    1-10 as fence.lua says (7 is '-', 8-10 empty)
+--         11 how many values the head has, then these
+--         then '1' and the epoch, owner and inc of the record as read, or '0' and three empty values if it was missing
+--         then the history of the whole journal
+--         then how many values the answers and intents have (fields and values in turn), then these
+--         then the entries, all of them
 -- Returns {ok | already, epoch}; changed, fenced with the record
 
 local at = 12 + tonumber(ARGV[11])
-local answers = tonumber(ARGV[at + 4])
-local first = at + 5 + answers
+local jh = ARGV[at + 4]
+local answers = tonumber(ARGV[at + 5])
+local first = at + 6 + answers
 local count = #ARGV - first + 1
 
-if h[1] == 'open' and h[2] == ARGV[1] and h[3] == ARGV[2] and tonumber(h[6]) == count and h[7] == ARGV[7]
+if h[1] == 'open' and h[2] == ARGV[1] and h[3] == ARGV[2] and tonumber(h[6]) == count and h[7] == jh
   and tonumber(h[4]) > tonumber(ARGV[3]) then
   return {'already', tonumber(h[4])}
 end
@@ -27,7 +29,7 @@ local epoch = math.max(tonumber(h[4] or 0), tonumber(ARGV[3])) + 1
 local kept = h[1] and redis.call('HMGET', R, 'attempts', 'created') or {'0', string.format('%.0f', time)}
 fresh(11, time)
 push(first)
-redis.call('HSET', R, 'epoch', epoch, 'round', ARGV[4], 'n', count, 'jh', ARGV[7], 'attempts', kept[1],
+redis.call('HSET', R, 'epoch', epoch, 'round', ARGV[4], 'n', count, 'jh', jh, 'attempts', kept[1],
   'created', kept[2], 'expires', live(time))
-for pair = at + 5, at + 4 + answers, 2 do redis.call('HSET', R, ARGV[pair], ARGV[pair + 1]) end
+for pair = at + 6, at + 5 + answers, 2 do redis.call('HSET', R, ARGV[pair], ARGV[pair + 1]) end
 return {'ok', epoch}

@@ -1,0 +1,80 @@
+"""`framehold node`: one server in one process, on uvicorn with httptools and uvloop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from typing import Any
+
+import uvicorn
+
+from framehold_core.errors import ConfigError
+
+from ..collector import tune
+from ..config import Settings
+from ..serving import Application, asgi
+
+logger = logging.getLogger("framehold")
+
+
+def run(server: Any, settings: Settings, host: str, port: int) -> None:
+    """Serve until a signal ends it.
+
+    Raises:
+        ConfigError: the server can't be served, or the port can't be had.
+        NodeNameTaken: another process runs under this node's name.
+    """
+    logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(levelname)-7s %(name)s: %(message)s")
+    try:
+        app = asgi(server, settings)
+    except TypeError as error:
+        raise ConfigError(str(error)) from None
+    listening = _listen(host, port)
+    address = f"http://{host}:{listening.getsockname()[1]}/mcp"
+    store = "memory (parked calls die with this process)" if settings.store_url is None else "redis"
+    print(f"framehold node {settings.node_id} serves {address}, store: {store}", flush=True)
+    options = uvicorn.Config(
+        app, log_level="critical", access_log=False, lifespan="on", timeout_graceful_shutdown=10, http="httptools"
+    )
+    with asyncio.Runner(loop_factory=_loop()) as runner:
+        runner.run(_serve(uvicorn.Server(options), app, listening))
+
+
+async def _serve(server: uvicorn.Server, app: Application, listening: socket.socket) -> None:
+    tune(app.attached.runtime)
+    watch = asyncio.create_task(_leave_when_lost(server, app))
+    try:
+        await server.serve(sockets=[listening])
+    finally:
+        watch.cancel()
+        listening.close()
+    if app.failure is not None:
+        raise app.failure
+
+
+async def _leave_when_lost(server: uvicorn.Server, app: Application) -> None:
+    """A process that finds another one under its own name must not go on (PROTOCOL rule 4)."""
+    await app.attached.runtime.heartbeat.lost.wait()
+    server.should_exit = True
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        listening = socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as error:
+        raise ConfigError(
+            f"can't listen on {host}:{port}: {error.strerror or error}; nothing was started; choose another --port"
+        ) from None
+    listening.setblocking(False)
+    return listening
+
+
+def _loop() -> Any:
+    """uvloop where the platform has it."""
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop

@@ -1,0 +1,82 @@
+"""TARGET: where a server is, as `module:name`, `file.py` or `file.py:name`."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from mcp.server.lowlevel.server import Server
+from mcp.server.mcpserver import MCPServer
+
+from framehold_core.errors import ConfigError, FrameholdError
+
+_USUAL = ("mcp", "server", "app")
+
+
+def load(target: str) -> Any:
+    """Import the server that TARGET names. Without a name it is the module's only server, or one called mcp or server.
+
+    Raises:
+        ConfigError: there is no such file, module or name, its import fails, or it is no MCP server.
+    """
+    place, _, name = target.partition(":")
+    module = _from_file(Path(place)) if place.endswith(".py") or "/" in place else _from_name(place)
+    return _named(module, name, target) if name else _only(module, target)
+
+
+def _from_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise ConfigError(f"TARGET {path} is not a file; nothing was started; name one as file.py or module:name")
+    # As `python file.py` does: the file's neighbours can be imported.
+    sys.path.insert(0, str(path.resolve().parent))
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise ConfigError(f"TARGET {path} is not a Python file; nothing was started")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    loader = spec.loader
+    _run(lambda: loader.exec_module(module), str(path))
+    return module
+
+
+def _from_name(name: str) -> ModuleType:
+    sys.path.insert(0, str(Path.cwd()))
+    found: list[ModuleType] = []
+    _run(lambda: found.append(importlib.import_module(name)), name)
+    return found[0]
+
+
+def _run(importing: Any, target: str) -> None:
+    try:
+        importing()
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"TARGET {target}: there is no module {error.name!r}; nothing was started") from error
+    except FrameholdError:
+        raise
+    except Exception as error:
+        where = f"{type(error).__name__}: {error}"
+        raise ConfigError(f"TARGET {target} can't be imported: {where}; nothing was started") from error
+
+
+def _named(module: ModuleType, name: str, target: str) -> Any:
+    if not hasattr(module, name):
+        known = ", ".join(sorted(_servers(module))) or "none"
+        raise ConfigError(f"TARGET {target}: no {name!r} there (servers found: {known}); nothing was started")
+    return getattr(module, name)
+
+
+def _only(module: ModuleType, target: str) -> Any:
+    servers = _servers(module)
+    usual = [servers[name] for name in _USUAL if name in servers]
+    if usual or len(servers) == 1:
+        return usual[0] if usual else next(iter(servers.values()))
+    known = ", ".join(sorted(servers)) or "none"
+    raise ConfigError(f"TARGET {target}: name the server, as {target}:name (found: {known}); nothing was started")
+
+
+def _servers(module: ModuleType) -> dict[str, Any]:
+    return {name: value for name, value in vars(module).items() if isinstance(value, MCPServer | Server)}

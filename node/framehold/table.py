@@ -1,0 +1,77 @@
+"""The table of calls on this node, and its limits: who may begin another one, and which are due."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from framehold_core import events as ev
+from framehold_core.call import Phase
+from framehold_core.errors import LimitExceeded
+from framehold_core.ids import CallId
+
+from .config import Settings
+from .slots import Slot
+
+
+class Table:
+    """Calls by id. A call without a frame is here only while a retry of it is being decided."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._slots: dict[CallId, Slot] = {}
+        self._held: Counter[str] = Counter()
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    def __iter__(self) -> Iterator[Slot]:
+        return iter(tuple(self._slots.values()))
+
+    def get(self, call: CallId) -> Slot | None:
+        """The call's slot, if it is here."""
+        return self._slots.get(call)
+
+    def admit(self, principal: str | None) -> None:
+        """Raises LimitExceeded where this node, or this principal, has as many calls as it may; nothing was started."""
+        settings = self._settings
+        if len(self._slots) >= settings.max_parked:
+            raise LimitExceeded(
+                f"this node holds {settings.max_parked} calls, its limit (FRAMEHOLD_MAX_PARKED); nothing was started; "
+                "try again later",
+                limit="MAX_PARKED",
+            )
+        if principal is not None and self._held[principal] >= settings.max_parked_per_principal:
+            raise LimitExceeded(
+                f"you have {settings.max_parked_per_principal} calls on this node, the limit for one user "
+                "(FRAMEHOLD_MAX_PARKED_PER_PRINCIPAL); nothing was started; finish one first",
+                limit="MAX_PARKED_PER_PRINCIPAL",
+            )
+
+    def add(self, slot: Slot) -> Slot:
+        """Put a call in."""
+        self._slots[slot.call.id] = slot
+        if slot.entrance.principal is not None:
+            self._held[slot.entrance.principal] += 1
+        return slot
+
+    def remove(self, slot: Slot) -> bool:
+        """Take a call out; False where it went before."""
+        if self._slots.get(slot.call.id) is not slot:
+            return False
+        del self._slots[slot.call.id]
+        principal = slot.entrance.principal
+        if principal is not None:
+            self._held[principal] -= 1
+            if self._held[principal] <= 0:
+                del self._held[principal]
+        return True
+
+    def due(self, now: float) -> Iterator[tuple[Slot, ev.Event]]:
+        """What is due at `now`. A plain pass: 20,000 calls take about a millisecond, and no call carries a timer."""
+        for slot in self:
+            phase = slot.call.phase
+            if phase is Phase.RUNNING and now >= slot.due:
+                yield slot, ev.Overran()
+            elif phase in (Phase.PARKED, Phase.STRANDED) and now >= slot.call.expires:
+                yield slot, ev.Expired()

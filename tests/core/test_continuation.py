@@ -1,0 +1,185 @@
+"""The table itself: what has no row is refused, what comes too late changes nothing, and every row has a test.
+
+The stories that walk the rows are in `test_rounds`, `test_once`, `test_recovery` and `test_store_down`, named after
+the modules that they cover."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import Any
+
+import pytest
+from framehold_core import continuation, events
+from framehold_core.call import Phase
+from framehold_core.continuation import TABLE, Row, step, stay
+from framehold_core.errors import ProtocolError
+from framehold_core.events import Drain, Event, Evict, Expired, Finished, Left, Noted, Nudged, Overran, Refused, Start
+from framehold_core.ids import Waiter
+from framehold_core.journal import Draft, Kind, Lane
+from framehold_core.requests import Verdict
+
+from tests.core import test_once, test_recovery, test_rounds, test_store_down
+from tests.core.driver import answer, bug, reach, resumed
+
+NOTE = Draft(Kind.VALUE, "now-1", 1, Lane.MAIN, "fp", "json", b"1")
+SIGNALS: tuple[Event, ...] = (Overran(), Expired(), Evict(), Drain(), Nudged())
+
+
+def test_an_event_without_a_row_is_a_bug_of_the_shell_and_changes_nothing() -> None:
+    for phase, kind in itertools.product(Phase, (Start, Finished)):
+        if (phase, kind) in TABLE:
+            continue
+        node = reach(phase)
+        before = node.call
+        event: Event = Start(Waiter(99)) if kind is Start else Finished("late")
+        with pytest.raises(ProtocolError, match=f"{kind.__name__} can't happen while {phase.name}"):
+            step(node.call, event, node.now)
+        assert node.call is before
+
+
+def test_a_row_that_leads_where_it_may_not_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    node = reach(Phase.PARKED)
+    row = TABLE[Phase.PARKED, Evict]
+    monkeypatch.setitem(TABLE, (Phase.PARKED, Evict), Row(row.move, (Phase.PARKED,)))
+    with pytest.raises(ProtocolError, match="Evict led from PARKED to IDLE"):
+        node.feed(Evict())
+
+
+def test_every_row_leads_to_phases_that_have_rows_of_their_own() -> None:
+    phases = {phase for phase, _ in TABLE}
+    assert phases == set(Phase)
+    assert all(row.to and phases.issuperset(row.to) for row in TABLE.values())
+
+
+def test_every_event_has_a_row() -> None:
+    assert {kind for _, kind in TABLE} == set(events.Event.__args__)
+
+
+def test_a_signal_that_comes_too_early_or_too_late_changes_nothing() -> None:
+    for phase, event in itertools.product(Phase, SIGNALS):
+        if TABLE[phase, type(event)].move is stay:
+            node = reach(phase)
+            before = node.call
+            assert node.feed(event) == () and node.call is before
+
+
+def test_a_request_may_leave_at_any_time() -> None:
+    for phase in Phase:
+        node = reach(phase)
+        waiters = {item.waiter for item in (*node.call.waiting, *node.call.held)}
+        for waiter in waiters:
+            node.leave(waiter)
+        assert not (node.call.waiting or node.call.held)
+        assert node.feed(Left(Waiter(99))) == ()
+
+
+def test_what_a_live_frame_learns_is_kept_in_every_phase() -> None:
+    for phase in continuation.LIVE:
+        node = reach(phase)
+        node.feed(Noted((NOTE,)))
+        assert node.call.notes[-1] == NOTE and node.call.phase is phase
+
+
+def test_an_intent_and_its_result_line_up_behind_the_write_in_flight_in_every_phase() -> None:
+    for phase in continuation.LIVE:
+        node = reach(phase)
+        before = node.call.flight
+        node.intends()
+        node.results()
+        ops = [write.op.value for write in (*((node.call.flight,) if node.call.flight else ()), *node.call.queue)]
+        assert ops[-2:] == ["intent", "result"] and node.call.phase is phase
+        assert before is None or node.call.flight is before
+
+
+@bug("REBUILDING has rows for `Intended` and `Resulted`, and none for the store's reply to them")
+def test_an_intent_of_a_frame_that_is_rebuilt_can_be_acknowledged() -> None:
+    node = reach(Phase.REBUILDING)
+    node.intends()
+    node.commit()
+
+
+def test_a_conflicting_intent_leaves_the_phase_as_it_is() -> None:
+    for phase in (Phase.RUNNING, Phase.PARKING, Phase.PARKED, Phase.FINISHING):
+        node = resumed() if phase is not Phase.PARKED else reach(phase)
+        node.intends()
+        if phase is Phase.PARKING:
+            node.asks("b")
+        elif phase is Phase.FINISHING:
+            node.finishes()
+        node.feed(Refused(Verdict.CONFLICT, None))
+        assert node.call.phase is phase
+
+
+def test_a_token_of_a_later_owner_ends_a_live_frame_in_every_phase() -> None:
+    for phase in (Phase.PARKING, Phase.FINISHING, Phase.STRANDED):
+        node = reach(phase)
+        for item in node.call.waiting:
+            node.leave(item.waiter)
+        assert node.token is not None
+        node.retry(answer("a"), token=node.token._replace(epoch=9))
+        assert node.call.phase is Phase.LOOKING
+
+
+# ---- coverage
+
+
+def stories() -> Iterator[Callable[..., object]]:
+    """Each test of a life, with its parameters filled in; those marked as bugs aren't counted."""
+    here = ModuleType("here")
+    here.__dict__.update({name: value for name, value in globals().items() if name in WALKS})
+    for module in (test_rounds, test_once, test_recovery, test_store_down, here):
+        for name, test in vars(module).items():
+            marks = {mark.name: mark for mark in getattr(test, "pytestmark", ())}
+            if not name.startswith("test_") or "xfail" in marks:
+                continue
+            if "parametrize" not in marks:
+                yield test
+                continue
+            _, values = marks["parametrize"].args
+            yield from (lambda test=test, value=value: test(value) for value in values)
+
+
+WALKS = {
+    "test_a_signal_that_comes_too_early_or_too_late_changes_nothing",
+    "test_a_request_may_leave_at_any_time",
+    "test_what_a_live_frame_learns_is_kept_in_every_phase",
+    "test_an_intent_and_its_result_line_up_behind_the_write_in_flight_in_every_phase",
+    "test_a_conflicting_intent_leaves_the_phase_as_it_is",
+    "test_a_token_of_a_later_owner_ends_a_live_frame_in_every_phase",
+}
+
+
+@pytest.fixture(scope="module")
+def walked() -> set[tuple[Phase, type[Any], Phase]]:
+    """Each arrow (phase, event, phase) that some story walks."""
+    seen: set[tuple[Phase, type[Any], Phase]] = set()
+
+    def watched(key: tuple[Phase, type[Any]], row: Row) -> Row:
+        def move(call: Any, event: Any, now: float) -> Any:
+            moved = row.move(call, event, now)
+            seen.add((*key, moved.call.phase))
+            return moved
+
+        # The signals' test knows a row without consequences by its function.
+        return row if row.move is stay else Row(move, row.to)
+
+    with pytest.MonkeyPatch.context() as patch:
+        for key, row in TABLE.items():
+            patch.setitem(TABLE, key, watched(key, row))
+        for story in stories():
+            story()
+    return seen
+
+
+def test_every_row_of_the_table_is_walked_by_some_test(walked: set[tuple[Phase, type[Any], Phase]]) -> None:
+    rows = {key for key, row in TABLE.items() if row.move is not stay}
+    missing = sorted(f"{phase.name} {kind.__name__}" for phase, kind in rows - {arrow[:2] for arrow in walked})
+    assert missing == []
+
+
+def test_every_arrow_of_the_table_is_walked_by_some_test(walked: set[tuple[Phase, type[Any], Phase]]) -> None:
+    arrows = {(*key, to) for key, row in TABLE.items() if row.move is not stay for to in row.to}
+    missing = sorted(f"{phase.name} {kind.__name__} {to.name}" for phase, kind, to in arrows - walked)
+    assert missing == []

@@ -1,0 +1,121 @@
+"""Where a retry is decided: each row by a case that it alone decides, and PROTOCOL section 4 line by line."""
+
+from __future__ import annotations
+
+import pytest
+from framehold_core import retry
+from framehold_core.events import Answer, Retry
+from framehold_core.ids import Boot, Incarnation, NodeId, Waiter
+from framehold_core.lease import Lease
+from framehold_core.requests import Answered
+from framehold_core.retry import ROWS, Decision, Standing, decide, digest, usable
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.core.driver import answer
+
+YES, NO = answer("a", "yes"), answer("a", "no")
+LEASE = Lease(NodeId("n1"), Incarnation("i1"), Boot("b1"), 1, 100.0)
+
+
+def came(round_: int, *answers: Answer, epoch: int = 2, mark: str = "m") -> Retry:
+    """A retry of a round, with a token of epoch 2."""
+    return Retry(Waiter(1), round_, epoch, mark, NodeId("n1"), answers, LEASE)
+
+
+def stands(
+    *answered: int, keys: tuple[str, ...] = ("a",), done: bool = False, lost: bool = False, round_: int = 4
+) -> Standing:
+    """A call in round 4 and epoch 2. `answered` are the rounds whose "yes" is recorded."""
+    recorded = tuple(Answered(number, digest((YES,)), ("a",)) for number in answered)
+    return Standing(2, round_, "m", keys, recorded, done, lost)
+
+
+BY_ROW = {
+    "token epoch > epoch": (came(4, YES, epoch=3), stands()),
+    "r > R": (came(5, YES), stands()),
+    "recorded, other": (came(4, NO), stands(4)),
+    "done": (came(4, YES), stands(4, done=True)),
+    "lost": (came(4, YES), stands(4, lost=True)),
+    "r = R, recorded": (came(4, YES), stands(4)),
+    "r = R, of another history": (came(4, YES, mark="other"), stands()),
+    "r = R, no usable answer": (came(4, answer("stranger")), stands()),
+    "r = R": (came(4, YES), stands()),
+    "r = R - 1": (came(3, YES), stands(3)),
+    "r < R - 1": (came(2, YES), stands(2, 3)),
+}
+
+PROTOCOL = {
+    "r = R, no answers recorded: deliver": (came(4, YES), stands(3), Decision.DELIVER),
+    "r = R, recorded, same digest: join": (came(4, YES), stands(3, 4), Decision.JOIN),
+    "r = R - 1, same digest: the questions again": (came(3, YES), stands(3), Decision.ASK_AGAIN),
+    "r = R - 1, same digest, round R runs": (came(3, YES), stands(3, 4), Decision.ASK_AGAIN),
+    "round R, other digest: conflict": (came(4, NO), stands(4), Decision.CONFLICT),
+    "round R - 1, other digest: conflict": (came(3, NO), stands(3), Decision.CONFLICT),
+    "round long past, other digest: conflict": (came(1, NO), stands(1, 2, 3), Decision.CONFLICT),
+    "finished, other digest: conflict": (came(4, NO), stands(4, done=True), Decision.CONFLICT),
+    "r < R - 1: already answered": (came(2, YES), stands(2, 3), Decision.ALREADY),
+    "token epoch below the record's: accept": (came(4, YES, epoch=1), stands(), Decision.DELIVER),
+    "token epoch above: stale frame": (came(4, YES, epoch=3), stands(), Decision.NEWER),
+    "token epoch above, even of a recorded round": (came(3, NO, epoch=3), stands(3), Decision.NEWER),
+    "r > R: the store is behind": (came(5, YES), stands(), Decision.AHEAD),
+    "r > R of a finished call": (came(5, YES), stands(4, done=True), Decision.AHEAD),
+    "done: the outcome again": (came(4, YES), stands(4, done=True), Decision.OUTCOME),
+    "done, an older round": (came(2, YES), stands(2, 3, 4, done=True), Decision.OUTCOME),
+    "lost": (came(4, YES), stands(lost=True), Decision.LOST),
+    "no new usable answer: the same round again": (came(4), stands(), Decision.ASK_AGAIN),
+    "some answers: they are delivered": (came(4, YES), stands(keys=("a", "b")), Decision.DELIVER),
+    "extras beside the recorded answers": (came(4, YES, answer("x")), stands(4), Decision.JOIN),
+    "the same round of a history that was healed away": (came(4, YES, mark="old"), stands(), Decision.ASK_AGAIN),
+}
+
+
+def test_every_row_has_a_case() -> None:
+    assert list(BY_ROW) == [row.when for row in ROWS]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.when)
+def test_a_row_decides_its_case_and_no_other_row_would_decide_it_alike(
+    row: retry.Row, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    event, standing = BY_ROW[row.when]
+    decision, case = decide(event, standing)
+    assert decision is row.then
+    assert next(other for other in ROWS if other.holds(case)) is row
+    monkeypatch.setattr(retry, "ROWS", tuple(other for other in ROWS if other is not row))
+    without = decide(event, standing)[0] if row is not ROWS[-1] else None
+    assert without is not decision
+
+
+@pytest.mark.parametrize(("event", "standing", "decision"), PROTOCOL.values(), ids=PROTOCOL.keys())
+def test_the_table_of_the_protocol(event: Retry, standing: Standing, decision: Decision) -> None:
+    assert decide(event, standing)[0] is decision
+
+
+@given(
+    st.integers(1, 6),
+    st.integers(1, 4),
+    st.lists(st.sampled_from((YES, NO, answer("b"), answer("stranger")))),
+    st.sets(st.integers(1, 4)),
+    st.booleans(),
+    st.booleans(),
+)
+def test_every_retry_is_decided(
+    round_: int, epoch: int, answers: list[Answer], recorded: set[int], done: bool, lost: bool
+) -> None:
+    decision, case = decide(came(round_, *answers, epoch=epoch), stands(*recorded, done=done, lost=lost))
+    if decision is Decision.DELIVER:
+        assert round_ == 4 and 4 not in recorded and case.usable and not (done or lost)
+    if decision is Decision.JOIN:
+        assert round_ == 4 and 4 in recorded and case.digest == digest((YES,))
+
+
+def test_answers_are_taken_in_the_order_of_the_asking_and_extras_are_ignored() -> None:
+    one, two = answer("a"), answer("b")
+    assert usable((answer("x"), two, one), ("a", "b", "c")) == (one, two)
+
+
+def test_a_digest_names_the_answers_whatever_their_order() -> None:
+    one, two = answer("a"), answer("b")
+    assert digest((one, two)) == digest((two, one))
+    assert len({digest((one,)), digest((one, two)), digest((NO,)), digest(())}) == 4

@@ -1,0 +1,216 @@
+"""The invariants of PROTOCOL section 5, as the world can see them. Each is a function with its name.
+
+The watch sees every script before and after, every entry into a handler, every effect and every reply. It believes
+nothing that a node says of itself except which frame spoke. A schedule whose store loses acknowledged writes is held
+to I3 and I6 only: the others are promised while it loses none.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from framehold_core import journal, lease, retry
+from framehold_core.effects import Outcome, Questions
+from framehold_core.errors import JournalError
+from framehold_core.events import Retry
+from framehold_core.requests import Answered, Intent, Record, RecordState, Reply, Request, Result, Stored, Verdict
+from framehold_core.writes import once_digest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from .clients import Client
+    from .driver import Attempt, Slot
+    from .world import World
+
+APPLIED = (Verdict.OK, Verdict.LOST)
+"""Verdicts with which a script may have changed the record (a claim writes LOST before anyone is told)."""
+
+
+class Violation(Exception):
+    """An invariant does not hold; the text begins with its name."""
+
+
+class Watch:
+    """What was seen so far, and the checks on it."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._strict = not world.plan.loses
+        self._entered: dict[tuple[str, int], int] = {}
+        self._entries: dict[str, int] = {}
+        self._owners: dict[tuple[str, int], tuple[str, str]] = {}
+        self._parked: set[tuple[str, int, str]] = set()
+        self._asked: dict[tuple[str, int], object] = {}
+        self._outcomes: dict[str, set[str]] = {}
+        self._given: dict[str, str] = {}
+        self._fixed: dict[tuple[str, int], Answered] = {}
+        self._known: set[str] = set()
+        self._intents: set[tuple[str, str]] = set()
+        self._results: set[tuple[str, str]] = set()
+        self._ran: set[tuple[str, str]] = set()
+        self._loose: set[str] = set()
+
+    def fail(self, name: str, text: str) -> None:
+        """Stop the schedule."""
+        raise Violation(f"{name}: {text}")
+
+    # ---- what the world reports
+
+    def applied(
+        self, request: Request, before: Stored | None, after: Stored | None, reply: Reply, attempt: Attempt | None
+    ) -> None:
+        """A script ran."""
+        self.i2_refused_leaves_nothing(request, before, after, reply)
+        if after is None or after is before:
+            return
+        self._known.add(request.call)
+        self.i2_monotone(request.call, before, after)
+        self.i1_one_owner_per_epoch(request.call, after.record)
+        if after.record.state is RecordState.OPEN:
+            self._parked.add((request.call, after.record.round, after.record.jh))
+        if after.record.state is RecordState.DONE:
+            self._outcomes.setdefault(request.call, set()).add(after.record.outcome.split(b":", 1)[1].decode())
+        if isinstance(request, Intent):
+            self._intents.add((request.call, request.key))
+        if isinstance(request, Result):
+            self._results.add((request.call, request.key))
+        if attempt is not None and reply.verdict is Verdict.OK:
+            self.i4_answers_fixed(request.call, attempt.believed)
+
+    def entered(self, call: str, epoch: int, frame: int, reentrant: bool) -> None:
+        """A handler is entered."""
+        self._world.counts["entries"] += 1
+        self._entries[call] = self._entries.get(call, 0) + 1
+        if not reentrant and self._entries[call] > 1:
+            self.fail("I6 no-hidden-re-entry", f"{call} is not re-entrant and is entered {self._entries[call]} times")
+        self.i1_single_owner(call, epoch, frame)
+
+    def ran(self, slot: Slot, name: str, idempotent: bool) -> None:
+        """An effect runs."""
+        place = (slot.call.id, once_digest(name))
+        self._world.counts["effects"] += 1
+        if not self._strict:
+            return
+        if place not in self._intents:
+            self.fail("I5 once", f"{name} of {place[0]} runs before its intent is stored")
+        if place in self._results:
+            self.fail("I5 once", f"{name} of {place[0]} runs again although its result is stored")
+        if place in self._ran and not idempotent:
+            self.fail("I5 once", f"{name} of {place[0]} runs twice and is not idempotent")
+        self._ran.add(place)
+
+    def replied(self, slot: Slot, event: object, answer: Questions | Outcome, text: object, ungated: bool) -> None:
+        """A reply leaves a node. `text` is what the client will read."""
+        if isinstance(answer, Questions):
+            self.i3_questions_gated(slot, answer)
+        else:
+            self.i3_outcome_gated(slot, str(text), ungated)
+        if not self._strict:
+            return
+        if isinstance(answer, Questions):
+            first = self._asked.setdefault((slot.call.id, answer.round), text)
+            if first != text:
+                self.fail("I4 one-resume", f"round {answer.round} of {slot.call.id} asks two different things")
+        elif slot.call.id not in self._loose:
+            first = self._given.setdefault(slot.call.id, str(text))
+            if first != text:
+                self.fail("I4 one-resume", f"{slot.call.id} has two outcomes, {first} and {text}")
+        if isinstance(event, Retry) and not (isinstance(answer, Questions) and answer.round <= event.round):
+            self.i4_same_answers(slot, event)
+
+    # ---- the invariants
+
+    def i1_single_owner(self, call: str, epoch: int, frame: int) -> None:
+        """Per (call, epoch) at most one frame."""
+        if self._strict and self._entered.setdefault((call, epoch), frame) != frame:
+            self.fail("I1 single-owner", f"two frames of {call} have epoch {epoch}")
+
+    def i1_one_owner_per_epoch(self, call: str, record: Record) -> None:
+        """Per (call, epoch) one owner and one incarnation ever stand in the store."""
+        if self._strict and record.owner:
+            who = (record.owner, record.inc)
+            if self._owners.setdefault((call, record.epoch), who) != who:
+                self.fail("I1 single-owner", f"epoch {record.epoch} of {call} belongs to two incarnations")
+
+    def i2_refused_leaves_nothing(
+        self, request: Request, before: Stored | None, after: Stored | None, reply: Reply
+    ) -> None:
+        """A refused write leaves the record identical."""
+        if reply.verdict not in APPLIED and before is not None and after != before:
+            self.fail("I2 monotone", f"{type(request).__name__} was refused ({reply.verdict}) and left a trace")
+
+    def i2_monotone(self, call: str, before: Stored | None, after: Stored) -> None:
+        """Epoch, round and position never move backward; the journal only grows, and is what its hash says."""
+        if not self._strict and before is None:
+            return
+        new = after.record
+        if before is not None:
+            old = before.record
+            if (new.epoch, new.round, new.n) != (
+                max(new.epoch, old.epoch),
+                max(new.round, old.round),
+                max(new.n, old.n),
+            ):
+                self.fail("I2 monotone", f"{call} went back")
+            if old.state in (RecordState.DONE, RecordState.LOST):
+                self.fail("I2 monotone", f"{call} was {old.state} and is {new.state}")
+            if any(new.answers.get(round_) != item for round_, item in old.answers.items()):
+                self.fail("I4 one-resume", f"{call} has other answers recorded than it had")
+        if new.state not in (RecordState.DONE, RecordState.LOST):
+            self._i2_journal(call, before, after)
+
+    def _i2_journal(self, call: str, before: Stored | None, after: Stored) -> None:
+        start = len(before.journal) if before else 0
+        if after.record.n != len(after.journal):
+            self.fail("I2 monotone", f"{call} says {after.record.n} entries and has {len(after.journal)}")
+        if before and self._strict and after.journal[:start] != before.journal:
+            self.fail("I2 monotone", f"the journal of {call} was rewritten")
+        try:
+            for n, raw in enumerate(after.journal[start:], start):
+                journal.decode(raw, n)
+        except JournalError as error:
+            self.fail("I2 monotone", f"the journal of {call} has a gap: {error}")
+
+    def i3_questions_gated(self, slot: Slot, answer: Questions) -> None:
+        """No question leaves before the store holds its commit."""
+        if (slot.call.id, answer.round, answer.mark) not in self._parked:
+            self.fail("I3 output-gate", f"questions of round {answer.round} of {slot.call.id} leave uncommitted")
+
+    def i3_outcome_gated(self, slot: Slot, text: str, ungated: bool) -> None:
+        """No outcome leaves before the store holds it, but for rule 1's exception."""
+        call = slot.call.id
+        if text in self._outcomes.get(call, ()) or (call not in self._known and not slot.written):
+            return
+        if not ungated:
+            self.fail("I3 output-gate", f"the outcome of {call} leaves uncommitted")
+        process = slot.process
+        if process.lease is None or not lease.is_open(process.lease, process.now()):
+            self.fail("I3 output-gate", f"the outcome of {call} leaves ungated while the window is shut")
+        self._world.counts["ungated"] += 1
+        self._loose.add(call)
+
+    def i4_answers_fixed(self, call: str, believed: Iterable[Answered]) -> None:
+        """Per call and round one digest of answers is behind everything that commits."""
+        for item in believed:
+            if self._strict and self._fixed.setdefault((call, item.round), item) != item:
+                self.fail("I4 one-resume", f"round {item.round} of {call} was resumed with other answers")
+
+    def i4_same_answers(self, slot: Slot, event: Retry) -> None:
+        """Whoever is told how a round went on had sent the answers that it went on with."""
+        fixed = self._fixed.get((slot.call.id, event.round))
+        if fixed is None:
+            if slot.call.id in self._known and slot.call.id not in self._loose:
+                self.fail("I4 one-resume", f"round {event.round} of {slot.call.id} went on with no answers recorded")
+            return
+        if retry.digest(retry.usable(event.answers, fixed.keys)) != fixed.digest:
+            self.fail("I4 one-resume", f"round {event.round} of {slot.call.id} answers a retry with other answers")
+
+    def finally_(self, clients: list[Client]) -> None:
+        """I7 no-loss: with all faults healed, whoever retries learns how the call ended."""
+        for client in clients:
+            self._world.counts[f"ended {client.ended or 'never'}"] += 1
+            if not client.ended:
+                self.fail("I7 no-loss", f"the client of {client.call} never learns how it ended")
+            if self._strict and client.intent.reentrant and client.ended not in ("outcome", "stuck"):
+                self.fail("I7 no-loss", f"{client.call} is re-entrant and ends {client.ended}")

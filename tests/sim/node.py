@@ -1,0 +1,305 @@
+"""One life of a node: its lease, the requests that wait in it, and what it knows of others.
+
+A process that is paused does nothing while its clock goes on; what arrives meanwhile waits, and is met with old
+beliefs. A process that dies forgets everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import count
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from framehold_core import lease
+from framehold_core.call import Call
+from framehold_core.effects import Outcome, Questions, Reason, Relay
+from framehold_core.effects import Reply as ReplyEffect
+from framehold_core.events import Left, Retry, Start
+from framehold_core.ids import Boot, CallId, Incarnation, NodeId, Waiter
+from framehold_core.lease import Lease, NodeRecord, Renewal
+from framehold_core.requests import Evidence, Record, RecordState, Seen
+
+from .clients import Request, Said, Token
+from .driver import TOKEN_TTL, Driver, Slot
+from .plan import TTL
+
+if TYPE_CHECKING:
+    from .world import World
+
+MAX_RELAYS = 3
+RELAY_PATIENCE = 0.25
+
+Told = tuple[tuple[str, object], ...]
+
+
+class Open(NamedTuple):
+    """A request that waits in this process. `origin` is set where another node relayed it here."""
+
+    what: Request
+    event: Start | Retry
+    origin: Process | None
+
+
+class Process:
+    """One process under a node's name."""
+
+    def __init__(self, world: World, name: str, boot: str, rate: float) -> None:
+        self.world, self.name, self.boot = world, NodeId(name), Boot(boot)
+        self.alive = True
+        self.lease: Lease | None = None
+        self.open: dict[int, Open] = {}
+        self.seen: dict[str, Seen | None] = {}
+        self.driver = Driver(self)
+        self._rate, self._offset = rate, world.stream(f"clock {boot}").uniform(0, 100)
+        self._paused_until = 0.0
+        self._inbox: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
+        self._waiters = count(1)
+        self._lives = 0
+        self._claims_from = 0.0
+        self._draining = False
+        self._relayed: dict[int, Open] = {}
+        self._register()
+        self.later(TTL / 3, self._tick)
+
+    def now(self) -> float:
+        """Seconds on this node's clock."""
+        return self._offset + self.world.now * self._rate
+
+    def take(self, act: Callable[..., None], *args: Any) -> None:
+        """Something arrives."""
+        if not self.alive:
+            return
+        if self.world.now < self._paused_until:
+            self._inbox.append((act, args))
+        else:
+            act(*args)
+
+    def later(self, delay: float, act: Callable[..., None], *args: Any) -> None:
+        """A timer."""
+        self.world.after(delay, self.take, act, *args)
+
+    def pause(self, span: float) -> None:
+        """Do nothing for a while; then everything that arrived, in order."""
+        self._paused_until = max(self._paused_until, self.world.now + span)
+        self.world.after(span, self._wake)
+
+    def _wake(self) -> None:
+        if self.world.now < self._paused_until or not self.alive:
+            return
+        self.world.say(self.boot, "wakes")
+        inbox, self._inbox = self._inbox, []
+        for act, args in inbox:
+            if self.alive:
+                act(*args)
+
+    def die(self) -> None:
+        """Lose everything."""
+        self.alive = False
+
+    def drain(self) -> None:
+        """Hand off what may be handed off, then leave and come back as a new process."""
+        self._draining = True
+        self.driver.drain()
+        self.later(0.4, self.leave)
+
+    def leave(self) -> None:
+        """Die; come back as a new process, unless another stands here already."""
+        if self.world.nodes[self.name] is self:
+            self.world.restart(self.name, 0.1)
+        else:
+            self.die()
+
+    # ---- the lease
+
+    def _register(self) -> None:
+        """A new incarnation (PROTOCOL rule 4). A registration that got no answer is repeated as it was."""
+        self._lives += 1
+        self._inc = Incarnation(f"{self.boot}.{self._lives}")
+        self._registered = False
+        self._ask_to_register(self._inc)
+
+    def _ask_to_register(self, inc: Incarnation) -> None:
+        if inc != self._inc or self._registered:
+            return
+        started, store = self.now(), self.world.store
+        wanted = NodeRecord(self.name, inc, self.boot, 0, "", "live", "", "", 0.0)
+        store.call(self, store.register, (wanted, TTL), lambda result: self._asked_to_register(inc, started, result))
+        self.later(TTL / 4, self._ask_to_register, inc)
+
+    def _asked_to_register(self, inc: Incarnation, started: float, result: Renewal) -> None:
+        if inc == self._inc and result is Renewal.RENEWED and not self._registered:
+            self._registered = True
+            self.lease = Lease(self.name, inc, self.boot, 0, lease.window_until(started, TTL))
+            self.world.say(self.boot, f"is registered as {inc}")
+
+    def _tick(self) -> None:
+        self.later(TTL / 3, self._tick)
+        if self._registered and self.lease is not None:
+            started, store, inc = self.now(), self.world.store, self._inc
+            wanted = NodeRecord(self.name, inc, self.boot, 0, "", "live", "", "", 0.0)
+            store.call(
+                self,
+                store.renew,
+                (wanted, self.lease.beat, TTL),
+                lambda result: self._renewed(inc, started, *result),
+            )
+        self.driver.tick()
+
+    def _renewed(self, inc: Incarnation, started: float, record: NodeRecord | None, result: Renewal) -> None:
+        held = self.lease
+        if inc != self._inc or held is None or not self._registered:
+            return
+        if result is Renewal.RENEWED and record is not None:
+            until = max(held.until, lease.window_until(started, TTL))
+            self.lease = held._replace(beat=max(held.beat, record.beat), until=until)
+        elif result is Renewal.TAKEN:
+            self.world.say(self.boot, "finds another process under its name and exits")
+            self.leave()
+        else:
+            self.lapse(went_back=record is not None)
+
+    def lapse(self, went_back: bool) -> None:
+        """The lease is gone: the window closes at once, and old frames must be verified."""
+        self.world.counts["lapses"] += 1
+        self.world.say(self.boot, "finds its lease lapsed")
+        assert self.lease is not None
+        self.lease = self.lease._replace(until=self.now())
+        if went_back:
+            self._claims_from = self.now() + TTL
+        self._register()
+
+    def may_claim(self) -> bool:
+        """Whether this node may take calls over."""
+        held = self.lease
+        open_ = self._registered and held is not None and lease.is_open(held, self.now())
+        return open_ and self.now() >= self._claims_from
+
+    # ---- requests
+
+    def request(self, what: Request, origin: Process | None = None) -> None:
+        """A request arrives from a client, or from the node that relays it."""
+        slot = self.driver.slots.get(what.call)
+        if not self._registered or self.lease is None or (self._draining and what.token is None):
+            self._send(what, origin, Said(refusal=Reason.UNAVAILABLE))
+        elif origin is not None and slot is None:
+            self.world.send(self.name, origin.name, origin.take, origin.not_held, what.number, self.name)
+        else:
+            waiter = Waiter(next(self._waiters))
+            self._enter(waiter, what, origin, slot)
+
+    def _enter(self, waiter: Waiter, what: Request, origin: Process | None, slot: Slot | None) -> None:
+        assert self.lease is not None
+        token = what.token
+        event: Start | Retry
+        if token is None:
+            event = Start(waiter)
+        else:
+            node = NodeId(token.node)
+            event = Retry(waiter, token.round, token.epoch, token.mark, node, what.answers, self.lease)
+        if slot is None:
+            call = Call(CallId(what.call), self.name, self._inc, what.reentrant, TOKEN_TTL)
+            slot = self.driver.slots[what.call] = Slot(self, call, what.program)
+        self.open[waiter] = Open(what, event, origin)
+        self.driver.feed(slot, event)
+
+    def hung_up(self, number: int) -> None:
+        """The connection behind a request is gone."""
+        self._relayed.pop(number, None)
+        for waiter, item in list(self.open.items()):
+            if item.what.number == number:
+                del self.open[waiter]
+                slot = self.driver.slots.get(item.what.call)
+                if slot is not None:
+                    self.driver.feed(slot, Left(Waiter(waiter)))
+
+    def answer(self, slot: Slot, effect: ReplyEffect, text: object) -> None:
+        """Give a waiter its reply."""
+        item = self.open.pop(effect.waiter, None)
+        if item is None:
+            return
+        reply = effect.answer
+        if isinstance(reply, Questions):
+            keys = tuple(ask.key for ask in slot.call.asks)
+            said = Said(token=Token(reply.round, reply.epoch, reply.mark, self.name, keys))
+        elif isinstance(reply, Outcome):
+            said = Said(outcome=str(text))
+        else:
+            self.world.counts[f"said {reply.reason}"] += 1
+            said = Said(refusal=reply.reason)
+        self._send(item.what, item.origin, said)
+
+    def _send(self, what: Request, origin: Process | None, said: Said) -> None:
+        if origin is None:
+            client = self.world.clients[what.client]
+            self.world.send(self.name, "client", client.hear, what, said)
+        else:
+            self.world.send(self.name, origin.name, origin.take, origin.relayed_back, what.number, said)
+
+    # ---- relaying: a star (PROTOCOL rule 19)
+
+    def relay(self, effect: Relay) -> None:
+        """Pass a request on; one that was relayed here goes back as "not held"."""
+        item = self.open.pop(effect.waiter, None)
+        if item is None:
+            return
+        what = item.what
+        if item.origin is not None:
+            self.world.send(self.name, item.origin.name, item.origin.take, item.origin.not_owner, what.number)
+            return
+        self.world.counts["relays"] += 1
+        seen = self.seen.get(what.call)
+        self._relayed[what.number] = item._replace(what=what._replace(told=(*what.told, (effect.node, seen))))
+        peer = self.world.nodes.get(effect.node)
+        if peer is not None:
+            self.world.send(self.name, effect.node, peer.take, peer.request, what, self)
+        self.later(RELAY_PATIENCE, self._relay_unanswered, what.number, what.tries)
+
+    def relayed_back(self, number: int, said: Said) -> None:
+        """The other node answered."""
+        item = self._relayed.pop(number, None)
+        if item is not None:
+            self._send(item.what, None, said)
+
+    def not_held(self, number: int, node: str) -> None:
+        """The other node has no frame of it: evidence, if it is the owner as read."""
+        item = self._relayed.pop(number, None)
+        if item is not None:
+            self._once_more(item.what)
+
+    def not_owner(self, number: int) -> None:
+        """The other node does not run it either, but is busy with it: read again."""
+        self._forget_and_retry(number)
+
+    def _relay_unanswered(self, number: int, tries: int) -> None:
+        item = self._relayed.get(number)
+        if item is not None and item.what.tries == tries:
+            self._forget_and_retry(number)
+
+    def _forget_and_retry(self, number: int) -> None:
+        item = self._relayed.pop(number, None)
+        if item is not None:
+            self._once_more(item.what._replace(told=item.what.told[:-1]))
+
+    def _once_more(self, what: Request) -> None:
+        what = what._replace(tries=what.tries + 1)
+        if what.tries >= MAX_RELAYS:
+            self._send(what, None, Said(refusal=Reason.UNAVAILABLE))
+        else:
+            self.request(what)
+
+    def told(self, held: Iterable[Retry]) -> Told:
+        """What other nodes said to the requests that wait for a lookup."""
+        return tuple(pair for event in held if (item := self.open.get(event.waiter)) for pair in item.what.told)
+
+    def evidence(self, record: Record, members: dict[str, NodeRecord], told: Told) -> Evidence | None:
+        """Why this node may claim a call (PROTOCOL rules 3 to 5), None while its owner may live."""
+        if record.state is RecordState.RELEASED:
+            return Evidence.RELEASED
+        owner = members.get(record.owner)
+        if record.owner == self.name and (record.inc == self._inc or record.head.boot == self.boot):
+            return Evidence.OWNER
+        if owner is None or (owner.inc != record.inc and owner.boot != record.head.boot):
+            return Evidence.GONE
+        if (record.owner, record.seen) in told:
+            return Evidence.NOT_HELD
+        return None

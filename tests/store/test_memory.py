@@ -1,0 +1,96 @@
+"""The memory store stays small, and forgets on time."""
+
+from dataclasses import replace
+
+import pytest
+
+from framehold_core.lease import Renewal
+from framehold_core.requests import Verdict
+from framehold_store.memory import MemoryStore
+from tests.store.calls import PLAIN, Story
+from tests.store.test_registry import node
+
+pytestmark = pytest.mark.anyio
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+async def test_a_record_expires_to_the_instant() -> None:
+    """At its expiry it is missing, just before it is not."""
+    clock = Clock()
+    store, story = MemoryStore(clock), Story()
+    await store.run(replace(story.ask, ttl=10.0))
+    clock.now = 1009.999
+    assert (await store.run(story.read)).verdict is Verdict.OK
+    clock.now = 1010.0
+    assert (await store.run(story.read)).verdict is Verdict.MISSING
+
+
+async def test_expired_records_are_forgotten_unasked() -> None:
+    """Whoever comes next sweeps; nothing grows with the calls that were."""
+    clock = Clock()
+    store = MemoryStore(clock)
+    for number in range(20_000):
+        clock.now += 0.01
+        await store.run(replace(Story().ask, ttl=1.0))
+        if number == 200:
+            small = len(store._calls)
+    assert len(store._calls) <= small + 1
+    assert len(store._due) <= 3 * small + 2000
+
+
+async def test_a_record_that_lives_on_keeps_its_place() -> None:
+    """A write moves its expiry, and the sweep finds it later."""
+    clock = Clock()
+    store, story = MemoryStore(clock), Story()
+    await store.run(replace(story.ask, ttl=1.0))
+    await store.run(replace(story.ask_again, ttl=10.0))
+    clock.now += 5
+    await store.run(Story().read)
+    assert (await store.run(story.read)).verdict is Verdict.OK
+    clock.now += 5
+    await store.run(Story().read)
+    assert not store._calls
+
+
+async def test_tombstones_are_bounded() -> None:
+    """The oldest go first; calls that are open are never dropped for them."""
+    store = MemoryStore(Clock(), max_tombstones=2)
+    first, *others = [Story() for _ in range(4)]
+    await store.run(first.ask)
+    lost = Story(PLAIN)
+    await store.run(lost.ask)
+    await store.run(lost.claim)
+    for story in others:
+        await store.run(story.ask)
+        await store.run(story.finish)
+    verdicts = [(await store.run(story.read)).verdict for story in (first, lost, *others)]
+    assert verdicts == [Verdict.OK, Verdict.MISSING, Verdict.MISSING, Verdict.OK, Verdict.OK]
+
+
+async def test_the_heap_does_not_grow_with_dropped_tombstones() -> None:
+    """They leave no place behind, however long their time to live."""
+    store = MemoryStore(Clock(), max_tombstones=10)
+    for _ in range(5000):
+        story = Story()
+        await store.run(story.ask)
+        await store.run(story.finish)
+    assert len(store._calls) == 10
+    assert len(store._due) < 1100
+
+
+async def test_a_lease_lapses_on_the_clock() -> None:
+    """Gone at its expiry, and for good."""
+    clock = Clock()
+    store = MemoryStore(clock)
+    await store.register(node(), 5.0)
+    clock.now += 4.9
+    assert await store.renew(node(), 0, 5.0) == (Renewal.RENEWED, 1)
+    clock.now += 5.0
+    assert await store.nodes() == ()
+    assert await store.renew(node(), 1, 5.0) == (Renewal.LAPSED, 0)
