@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple
 
-from .effects import Cancel, Effect, Forget, Op, Questions, Reason, Refusal, Reply, Write
+from .effects import Cancel, Effect, Forget, Lookup, Op, Questions, Reason, Refusal, Reply, Write
 from .events import Answer, Event, Retry, Start
 from .ids import CallId, Incarnation, NodeId
 from .journal import GENESIS, Draft
@@ -88,11 +88,13 @@ HOME = {
 
 
 def home(call: Call, flight: Write) -> Phase:
-    """The phase of a frame that goes on with `flight`: a commit that is lined up behind an effect's write decides it,
-    for the set of asks is frozen, or the handler has ended, all the same."""
-    if flight.op in (Op.INTEND, Op.RESULT):
-        return next((HOME[write.op] for write in call.queue if write.op in (Op.PARK, Op.FINISH)), Phase.RUNNING)
-    return HOME[flight.op]
+    """The phase of a frame that goes on with `flight`. Behind an effect's write, a commit that is lined up decides it:
+    the set of asks is frozen, or the handler has ended, all the same. Else a round runs until it is parked, whether
+    or not anybody still waits for it."""
+    if flight.op not in (Op.INTEND, Op.RESULT):
+        return HOME[flight.op]
+    runs = Phase.PARKED if call.round and call.answered is None else Phase.RUNNING
+    return next((HOME[write.op] for write in call.queue if write.op in (Op.PARK, Op.FINISH)), runs)
 
 
 def fence(call: Call) -> Fence:
@@ -146,6 +148,18 @@ def dropped(call: Call, cause: str) -> tuple[Call, tuple[Effect, ...]]:
     """The frame goes: nothing of it is left here but the requests that still want an answer."""
     empty = Call(call.id, call.owner, call.inc, call.reentrant, call.ttl, round=call.round)
     return empty._replace(held=call.held), (Cancel(cause),)
+
+
+def superseded(call: Call, cause: str, found: tuple[Retry, ...] = ()) -> Move:
+    """Another owns the call: the frame dies, and all who waited are decided again from the record. Round 1 has no token
+    to decide by: it is refused."""
+    starts = tuple(item for item in call.waiting if not isinstance(item, Retry))
+    retries = (*found, *call.held, *(item for item in call.waiting if isinstance(item, Retry)))
+    replies = refuse(starts, Reason.UNAVAILABLE, call)
+    call, effects = dropped(call, cause)
+    if not retries:
+        return Move(call._replace(held=()), (*replies, *effects, Forget()))
+    return Move(call._replace(phase=Phase.LOOKING, held=retries), (*replies, *effects, Lookup()))
 
 
 def gone(call: Call, cause: str) -> Move:

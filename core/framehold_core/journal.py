@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 from .errors import JournalError, JournalVersionError
 
+_JSON = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 VERSION = 1
 GENESIS = ""
 """The history of a call that has learned nothing."""
@@ -78,7 +79,7 @@ def encode(item: Entry) -> bytes:
     """The stored form of an entry."""
     value = b64encode(item.value).decode("ascii")
     fields = [VERSION, item.n, item.kind.value, item.key, item.round, item.lane.value, item.fp, item.codec, value]
-    return json.dumps(fields, separators=(",", ":")).encode("ascii")
+    return _JSON.encode(fields).encode("ascii")
 
 
 def decode(raw: bytes, n: int) -> Entry:
@@ -125,7 +126,7 @@ def chain(history: str, encoded: Iterable[bytes]) -> str:
 
 def canonical(value: object) -> bytes:
     """JSON with one spelling per value, for digests. Total on what JSON can carry."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":")).encode("ascii")
+    return _JSON.encode(value).encode("ascii")
 
 
 def digest(data: bytes) -> str:

@@ -8,9 +8,10 @@ off.
 
 from __future__ import annotations
 
-from .call import Call, Move, Phase, dropped, gone, home, landed, refuse, resend, send
+from .call import Call, Move, Phase, dropped, gone, home, landed, refuse, resend, send, superseded
 from .effects import Effect, Forget, InDoubt, Lookup, Op, Outcome, Reason, Refusal, Relay, Reply, Run, Ungated, Write
 from .events import Acked, Claimed, Diverged, Drain, Evict, Expired, Found, Nudged, Rebuilt, Refused, Retry, StoreDown
+from .ids import Incarnation
 from .journal import Draft, Entry, Kind, mark
 from .requests import Record, RecordState, Stored, Verdict
 from .retry import Decision, Standing, decide
@@ -91,7 +92,8 @@ def _done_looking(call: Call, replies: tuple[Effect, ...], held: tuple[Retry, ..
 
 
 def claimed(call: Call, event: Claimed, now: float) -> Move:
-    """The call is ours: rebuild its frame from the journal."""
+    """The call is ours: rebuild its frame from the journal. The incarnation is the one that it was claimed under: if
+    the lease lapsed meanwhile, the frame must be verified like any other."""
     record = event.stored.record
     asks = tuple(
         Draft(item.kind, item.key, item.round, item.lane, item.fp, item.codec, item.value)
@@ -101,7 +103,7 @@ def claimed(call: Call, event: Claimed, now: float) -> Move:
     rounds = sorted(record.answers)
     fresh = call._replace(
         phase=Phase.REBUILDING,
-        inc=event.lease.inc,
+        inc=Incarnation(record.inc),
         epoch=record.epoch,
         round=record.round,
         n=record.n,
@@ -156,13 +158,13 @@ def refused(call: Call, event: Refused, now: float) -> Move:
     if write.op is Op.INTEND and event.verdict is Verdict.CONFLICT:
         call, effects = landed(call._replace(intents=call.intents - {write.key}))
         return Move(call, (InDoubt(write.key), *effects))
-    return _fenced(call)
+    return superseded(call, "fenced")
 
 
 def _heal(call: Call, write: Write, event: Refused) -> Move:
     """The store went back below what this frame was acknowledged: write the whole journal again (rule 7)."""
     if call.tries >= MAX_TRIES:
-        return _fenced(call)
+        return superseded(call, "fenced")
     seen = event.stored.record.seen if event.stored else None
     queue = (write, *call.queue) if write.op is not Op.HEAL else call.queue
     heal = Write(Op.HEAL, seen=seen, inc=write.inc)
@@ -177,20 +179,10 @@ def unhealed(call: Call, event: Refused, now: float) -> Move:
         return _heal(call, call.flight, event)
     if event.verdict is Verdict.CHANGED and call.tries < MAX_TRIES and call.queue:
         again = call.queue[0]
-        back = call._replace(flight=again, queue=call.queue[1:], tries=call.tries + 1)
-        return Move(back._replace(phase=home(back, again)), (again,))
-    return _fenced(call)
-
-
-def _fenced(call: Call) -> Move:
-    """Another owns the call: the frame dies, the answers find whoever won."""
-    starts = tuple(item for item in call.waiting if not isinstance(item, Retry))
-    retries = (*call.held, *(item for item in call.waiting if isinstance(item, Retry)))
-    replies = refuse(starts, Reason.UNAVAILABLE, call)
-    call, effects = dropped(call, "fenced")
-    if not retries:
-        return Move(call._replace(held=()), (*replies, *effects, Forget()))
-    return Move(call._replace(phase=Phase.LOOKING, held=retries), (*replies, *effects, Lookup()))
+        held = call.held
+        back = call._replace(flight=again, queue=call.queue[1:], tries=call.tries + 1, held=())
+        return Move(back._replace(phase=home(back, again)), (again,), held)
+    return superseded(call, "fenced")
 
 
 def verified(call: Call, event: Acked, now: float) -> Move:
@@ -208,17 +200,14 @@ def healed(call: Call, event: Acked, now: float) -> Move:
     heal = call.flight
     assert heal is not None, "an acknowledgement answers a write"
     call = call._replace(epoch=event.epoch, inc=heal.inc or call.inc, tries=0)
-    blocked = call.queue[0] if call.queue else None
+    held, blocked = call.held, call.queue[0] if call.queue else None
+    call = call._replace(held=())
     if blocked is not None and blocked.op is Op.VERIFY:
         # The heal was written under the present incarnation: nothing is left to verify.
-        held = call.held
-        call, effects = landed(call._replace(phase=Phase.PARKED, queue=call.queue[1:], held=()))
+        call, effects = landed(call._replace(phase=Phase.PARKED, queue=call.queue[1:]))
         return Move(call, effects, held)
     call, effects = landed(call)
-    phase = home(call, blocked) if blocked is not None else Phase.PARKED
-    if blocked is not None and blocked.op in (Op.INTEND, Op.RESULT) and not call.waiting:
-        phase = Phase.PARKED
-    return Move(call._replace(phase=phase), effects)
+    return Move(call._replace(phase=Phase.PARKED if blocked is None else home(call, blocked)), effects, held)
 
 
 def stranded(call: Call, event: StoreDown, now: float) -> Move:

@@ -7,7 +7,22 @@ behind it."""
 from __future__ import annotations
 
 from . import lease as leases
-from .call import Call, Move, Phase, carry, dropped, gone, home, landed, questions, refuse, resend, send, standing
+from .call import (
+    Call,
+    Move,
+    Phase,
+    carry,
+    dropped,
+    gone,
+    home,
+    landed,
+    questions,
+    refuse,
+    resend,
+    send,
+    standing,
+    superseded,
+)
 from .effects import (
     Deliver,
     Effect,
@@ -15,7 +30,6 @@ from .effects import (
     Go,
     InDoubt,
     Kept,
-    Lookup,
     Op,
     Outcome,
     Reason,
@@ -88,12 +102,15 @@ def acked(call: Call, event: Acked, now: float) -> Move:
         answer = Outcome(write.outcome, cause=write.cause)
         replies = tuple(Reply(item.waiter, answer) for item in call.waiting)
         again = call.held
-        call = call._replace(phase=Phase.IDLE, waiting=(), held=(), flight=None, queue=(), stalled=False)
-        return Move(call, (*replies, Forget()), again)
+        empty = Call(call.id, call.owner, call.inc, call.reentrant, call.ttl, round=call.round)
+        return Move(empty, (*replies, Forget()), again)
     call, effects = landed(call)
     if write.op is Op.INTEND:
         # Rule 6: the window is looked at again between an intent's acknowledgement and its effect.
-        return Move(call, (Go(write.key) if event.is_open else InDoubt(write.key), *effects))
+        if event.is_open:
+            return Move(call, (Go(write.key), *effects))
+        call = call._replace(intents=call.intents - {write.key})
+        return gone(call, "left") if call.leaving and not call.intents else Move(call, (InDoubt(write.key), *effects))
     call = call._replace(intents=call.intents - {write.key})
     if call.leaving and not call.intents:
         return gone(call, "left")
@@ -130,8 +147,7 @@ def retried(call: Call, event: Retry, now: float) -> Move:
         return Move(call._replace(expires=now + call.ttl), (Reply(event.waiter, questions(call)),))
     if decision is Decision.NEWER:
         # A later owner was acknowledged: this frame is stale, whatever it thinks.
-        call, effects = dropped(call, "stale")
-        return Move(call._replace(phase=Phase.LOOKING, held=(event, *call.held)), (*effects, Lookup()))
+        return superseded(call, "stale", (event,))
     if decision is Decision.AHEAD:
         if event.node != call.owner:
             return Move(call, (Relay(event.waiter, event.node),))
@@ -206,7 +222,10 @@ def left(call: Call, event: Left, now: float) -> Move:
 
 
 def overran(call: Call, event: Overran, now: float) -> Move:
-    """The round ran too long: it is cancelled, and whoever waited is told which limit was met."""
+    """The round ran too long: it is cancelled, and whoever waited is told which limit was met. An effect and its
+    result's commit are shielded: the frame goes when they are through (rule 8)."""
     replies = refuse(call.waiting, Reason.OVERRAN, call)
+    if call.intents:
+        return Move(call._replace(waiting=(), leaving=True), replies)
     call, effects = dropped(call, "overran")
     return Move(call._replace(held=()), (*replies, *effects, Forget()))

@@ -32,7 +32,11 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """The medians of one server; times in seconds, ratios against the baseline of the same repetition."""
+    """The medians of one server; times in seconds, ratios against the baseline of the same repetition.
+
+    `server_busy` is the server's share of its core: well below 1, something else used that core, and CPU per call
+    says more than calls per second. `load_busy` near 1: the generator was the limit.
+    """
 
     server: str
     calls_per_second: float
@@ -41,6 +45,7 @@ class Row:
     cpu_per_call: float
     cpu_ratio: float | None
     store_cpu_per_call: float
+    server_busy: float
     load_busy: float
     first_p50: float
     first_p99: float
@@ -122,6 +127,7 @@ def _row(server: str, runs: list[Measured], baseline: list[Measured]) -> Row:
         cpu_per_call=median(map(_cpu, runs)),
         cpu_ratio=_median([_cpu(base) / _cpu(run) for run, base in pairs]),
         store_cpu_per_call=median(run.store_cpu / run.calls for run in runs),
+        server_busy=median(run.server_cpu / run.seconds for run in runs),
         load_busy=median(run.load_cpu / run.seconds for run in runs),
         first_p50=median(run.first_p50 for run in runs),
         first_p99=median(run.first_p99 for run in runs),

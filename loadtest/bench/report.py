@@ -25,7 +25,7 @@ def calls(section: Mapping[str, Any]) -> str:
         " interleaved, medians; ratios to sdk in the same repetition"
     )
     columns = ["server", "calls/s", "ratio", "(range)", "us CPU/call", "CPU ratio", "us store CPU/call",
-               "round 1 p50/p99 ms", "round 2 p50/p99 ms", "load busy", "errors", "ratio target"]  # fmt: skip
+               "round 1 p50/p99 ms", "round 2 p50/p99 ms", "busy server/load", "errors", "ratio target"]  # fmt: skip
     lines = [_call_cells(row) for row in section["rows"]]
     notes = [f"  {row['server']}: {count} x {kind}" for row in section["rows"] for kind, count in row["errors"].items()]
     return _section(title, [columns, *lines], notes, section["not_available"])
@@ -90,7 +90,7 @@ def _call_cells(row: Mapping[str, Any]) -> list[str]:
         f"{row['store_cpu_per_call'] * 1e6:.0f}" if row["store_cpu_per_call"] else _NONE,
         f"{row['first_p50'] * 1e3:.1f} / {row['first_p99'] * 1e3:.1f}",
         f"{row['second_p50'] * 1e3:.1f} / {row['second_p99'] * 1e3:.1f}",
-        f"{row['load_busy']:.0%}",
+        f"{row['server_busy']:.0%} / {row['load_busy']:.0%}",
         str(sum(row["errors"].values())),
         _verdict(ratio, target, " x"),
     ]

@@ -34,6 +34,7 @@ from mcp.server.request_state import (
 from mcp_types.methods import INPUT_REQUIRED_METHODS
 from opentelemetry import trace
 from pydantic import BaseModel
+from pydantic_core import from_json
 
 from framehold_core import token
 from framehold_core.errors import ConfigError
@@ -44,7 +45,7 @@ from .app import build
 from .config import Settings, load
 from .invocation import Handler, Seam
 from .runtime import Runtime
-from .session import BETWEEN, Ctx
+from .session import Ctx
 
 TESTED = "2.3.0"
 """The SDK release that this file was read off."""
@@ -130,17 +131,13 @@ def _wrap(server: Server[Any], method: str, attached: Attached) -> None:
     if entry is None or isinstance(entry.handler, Seam):
         return
     handler: Handler = entry.handler
-    server.add_request_handler(method, entry.params_type, Seam(handler, method, attached.runtime, own_connection))
+    server.add_request_handler(method, entry.params_type, Seam(handler, method, attached.runtime, connection_of))
 
 
-def own_connection(ctx: Ctx) -> Connection:
-    """A connection for a frame: the round's own is torn down with the round."""
-    held = ctx.session
-    inner = getattr(held, "_connection", None)
-    outbound = BETWEEN if inner is None else inner.outbound
-    connection = Connection(outbound, protocol_version=ctx.protocol_version, client_params=held.client_params)
-    connection.client_capabilities = held.client_capabilities
-    connection.initialized.set()
+def connection_of(ctx: Ctx) -> Connection:
+    """The connection that a frame begins under: an identity and a protocol version, nothing that ends with its
+    round."""
+    connection: Connection = ctx.session._connection
     return connection
 
 
@@ -194,7 +191,7 @@ class PrefixCodec:
 def _call_in(payload: bytes) -> CallId | None:
     """The call that a sealed envelope names, if its state is one of ours."""
     try:
-        state = json.loads(payload)["s"]
+        state = _parsed(payload)["s"]
     except (ValueError, KeyError, TypeError):
         raise InvalidRequestState("malformed") from None
     if not isinstance(state, str) or not state.startswith(tokens.OURS):
@@ -203,6 +200,14 @@ def _call_in(payload: bytes) -> CallId | None:
     if claims is None:
         raise InvalidRequestState("claims")
     return claims.call
+
+
+def _parsed(payload: bytes) -> Any:
+    try:
+        return from_json(payload)
+    except ValueError:
+        # A lone surrogate in a name: only the standard library reads its escape.
+        return json.loads(payload)
 
 
 _render = elicitation.render_elicitation_schema

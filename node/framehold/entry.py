@@ -8,18 +8,23 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
+from typing import Any, NamedTuple
 
 from mcp.server.connection import Connection
-from mcp.server.runner import ServerRunner, modern_error_data
+from mcp.server.runner import modern_error_data
 from mcp.server.streamable_http import check_accept_headers
 from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
-from mcp.shared.exceptions import MCPError
-from mcp.shared.inbound import InboundModernRoute, classify_inbound_request, find_duplicated_routing_header
+from mcp.shared.inbound import (
+    InboundModernRoute,
+    classify_inbound_request,
+    find_duplicated_routing_header,
+    find_invalid_x_mcp_header,
+    x_mcp_header_map,
+)
 from mcp.shared.jsonrpc_dispatcher import progress_token_from_params
-from mcp_types import INVALID_PARAMS, ErrorData, JSONRPCRequest
+from mcp_types import JSONRPCRequest
 from mcp_types.methods import INPUT_REQUIRED_METHODS
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from pydantic import ValidationError
 from pydantic_core import from_json, to_json
 from starlette.requests import Request
 from starlette.responses import Response
@@ -27,16 +32,26 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .attach import Attached, param_rejection
 from .exchange import WATCH_AFTER, Exchange
+from .kernel import Kernel
 from .replies import Unavailable
 
 _METHODS = {method.encode() for method in INPUT_REQUIRED_METHODS}
 _VERSIONS = {version.encode() for version in MODERN_PROTOCOL_VERSIONS}
-_IDENTITIES = 1024
-"""Client identities whose parsed form is kept."""
+_CHECKED = (b"host", b"origin", b"content-type", b"accept")
+_KEPT = 1024
+"""Client identities, header sets and tool schemas of which what was found out is kept."""
 
 
 class TooLarge(Exception):
     """A body beyond FRAMEHOLD_MAX_BODY."""
+
+
+class Ordinary(NamedTuple):
+    """A request that this entry serves: its envelope, its parameters, its client."""
+
+    message: JSONRPCRequest
+    params: dict[str, Any]
+    route: InboundModernRoute
 
 
 class Entry:
@@ -47,77 +62,104 @@ class Entry:
         self._security = TransportSecurityMiddleware(security)
         self._limit = attached.settings.max_body
         self._identities: OrderedDict[bytes, Connection] = OrderedDict()
+        self._accepted: set[tuple[bytes | None, ...]] = set()
+        self._plain: dict[str, Any] = {}
+        self._stamp = attached.server.server_info_stamp
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         # httptools keeps white space round a header's value; h11 and the protocol don't.
-        headers = scope["headers"] = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
-        named = dict(headers)
-        ordinary = (
-            scope["method"] == "POST"
-            and named.get(b"mcp-protocol-version") in _VERSIONS
-            and named.get(b"mcp-method") in _METHODS
-        )
-        if not ordinary:
+        raw = scope["headers"] = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
+        headers = dict(raw)
+        if (
+            scope["method"] != "POST"
+            or headers.get(b"mcp-protocol-version") not in _VERSIONS
+            or headers.get(b"mcp-method") not in _METHODS
+        ):
             await self._rest(scope, receive, send)
             return
         body = _Body(receive, self._limit)
-        request = Request(scope, body.receive)
+        request = Request(scope, body.replay)
         try:
-            declared = named.get(b"content-length", b"0")
+            declared = headers.get(b"content-length", b"0")
             if declared.isdigit() and int(declared) > self._limit:
                 raise TooLarge
-            if (rejection := await self._security.validate_request(request, is_post=True)) is not None:
-                await rejection(scope, receive, send)
-                return
-            data = await request.body()
+            plain = await self._acceptable(request, headers)
+            data = await body.whole()
         except TooLarge:
             text = f"Request body too large: the limit is {self._limit} bytes (FRAMEHOLD_MAX_BODY); nothing was started"
             await Response(text, status_code=413, headers={"connection": "close"})(scope, receive, send)
             return
-        message, route = await self._classified(request, data)
-        if message is None or route is None:
+        found = await self._classified(request, data) if plain else None
+        if found is None:
             await self._rest(scope, body.replay, send)
-            return
-        await self._serve(request, message, route, send)
+        else:
+            await self._serve(request, found, receive, send)
 
-    async def _classified(
-        self, request: Request, data: bytes
-    ) -> tuple[JSONRPCRequest | None, InboundModernRoute | None]:
-        """The request and its route, or (None, None) for whatever is not ordinary."""
+    async def _acceptable(self, request: Request, headers: dict[bytes, bytes]) -> bool:
+        """Whether host, origin, content type and accept are as the SDK wants them; it is asked once for each set of
+        them."""
+        names = tuple(headers.get(name) for name in _CHECKED)
+        if names in self._accepted:
+            return True
+        refused = await self._security.validate_request(request, is_post=True) is not None
+        if refused or not all(check_accept_headers(request)):
+            return False
+        if len(self._accepted) < _KEPT:
+            self._accepted.add(names)
+        return True
+
+    async def _classified(self, request: Request, data: bytes) -> Ordinary | None:
+        """The request as an ordinary one; None for whatever is not."""
         try:
             decoded = from_json(data)
             message = JSONRPCRequest.model_validate(decoded)
-        except (ValueError, ValidationError, RecursionError):
-            return None, None
-        if not all(check_accept_headers(request)) or find_duplicated_routing_header(request.headers.items()):
-            return None, None
-        route = classify_inbound_request(decoded, headers=dict(request.headers))
-        if not isinstance(route, InboundModernRoute):
-            return None, None
-        attached = self._attached
-        if await param_rejection(attached.server, request, message, route, attached.lifespan_state) is not None:
-            return None, None
-        return message, route
+        except (ValueError, RecursionError):
+            return None
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in request.scope["headers"]}
+        if len(headers) != len(request.scope["headers"]) and find_duplicated_routing_header(request.headers.items()):
+            return None
+        route = classify_inbound_request(decoded, headers=headers)
+        if not isinstance(route, InboundModernRoute) or message.params is None:
+            return None
+        if not self._headerless(message) and await self._mirrored(request, message, route) is not None:
+            return None
+        return Ordinary(message, message.params, route)
 
-    async def _serve(self, request: Request, message: JSONRPCRequest, route: InboundModernRoute, send: Send) -> None:
-        params = message.params
+    def _headerless(self, message: JSONRPCRequest) -> bool:
+        """Whether this tool's schema mirrors no parameter in a header, as it was last seen: then there is none to
+        check."""
+        server = self._attached.server
+        if message.method != "tools/call" or server.get_tool_input_schema is None:
+            return message.method != "tools/call"
+        name = str((message.params or {}).get("name"))
+        schema = server.get_tool_input_schema(name)
+        if schema is None or self._plain.get(name) is schema:
+            return schema is not None
+        if find_invalid_x_mcp_header(schema) is None and not x_mcp_header_map(schema) and len(self._plain) < _KEPT:
+            self._plain[name] = schema
+        return False
+
+    async def _mirrored(self, request: Request, message: JSONRPCRequest, route: InboundModernRoute) -> Any:
+        """The SDK's rejection of a header that is at odds with the parameter it mirrors."""
+        attached = self._attached
+        return await param_rejection(attached.server, request, message, route, attached.lifespan_state)
+
+    async def _serve(self, request: Request, found: Ordinary, receive: Receive, send: Send) -> None:
+        message, params, route = found
         exchange = Exchange(request, message.id, progress_token_from_params(params), send)
-        runner = ServerRunner(self._attached.server, self._connection(route), self._attached.lifespan_state)
+        attached = self._attached
+        kernel = Kernel(attached.server, self._connection(route), attached.lifespan_state, self._stamp)
         main = asyncio.current_task()
         assert main is not None, "a request runs in a task"
-        watch = asyncio.get_running_loop().call_later(WATCH_AFTER, exchange.watch, main)
+        watch = asyncio.get_running_loop().call_later(WATCH_AFTER, exchange.watch, main, receive)
         try:
-            result = await runner.on_request(exchange, message.method, params)
+            result = await kernel.round(exchange, message.method, params)
         except asyncio.CancelledError:
             if not exchange.gone:
                 raise
             main.uncancel()
         except Unavailable as error:
             await exchange.error(error.error, error.retry_after)
-        except MCPError as error:
-            await exchange.error(error.error)
-        except ValidationError:
-            await exchange.error(ErrorData(code=INVALID_PARAMS, message="Invalid request parameters", data=""))
         except Exception as error:
             await exchange.error(modern_error_data(error))
         else:
@@ -134,29 +176,33 @@ class Entry:
         if known is None:
             known = Connection.from_envelope(route.protocol_version, route.client_info, route.client_capabilities)
             self._identities[key] = known
-            if len(self._identities) > _IDENTITIES:
+            if len(self._identities) > _KEPT:
                 self._identities.popitem(last=False)
-        fresh = Connection(known.outbound, protocol_version=route.protocol_version, client_params=known.client_params)
-        fresh.client_capabilities = known.client_capabilities
-        fresh.initialized.set()
-        return fresh
+        return known
 
 
 class _Body:
-    """Counts a request's body while it is read, and plays it again for another reader."""
+    """Reads a request's body up to a limit, and plays it again for whoever else reads it."""
 
     def __init__(self, receive: Receive, limit: int) -> None:
-        self._receive, self._limit, self._size = receive, limit, 0
+        self._receive, self._limit = receive, limit
         self._read: list[Message] = []
 
-    async def receive(self) -> Message:
-        message = await self._receive()
-        if message["type"] == "http.request" and self._size <= self._limit:
-            self._size += len(message.get("body", b""))
-            if self._size > self._limit:
-                raise TooLarge
+    async def whole(self) -> bytes:
+        """The body. Raises TooLarge beyond the limit, having read no further."""
+        size = 0
+        while True:
+            message = await self._receive()
             self._read.append(message)
-        return message
+            if message["type"] != "http.request":
+                return b""
+            size += len(message.get("body", b""))
+            if size > self._limit:
+                raise TooLarge
+            if not message.get("more_body", False):
+                break
+        return b"".join(item.get("body", b"") for item in self._read)
 
     async def replay(self) -> Message:
+        """The body's messages again, then what comes after them."""
         return self._read.pop(0) if self._read else await self._receive()

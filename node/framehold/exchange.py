@@ -50,7 +50,6 @@ class Exchange:
         self.transport = TransportContext(kind="streamable-http", can_send_request=False, headers=request.headers)
         self.request_id = request_id
         self.message_metadata = ServerMessageMetadata(request_context=request)
-        self._receive: Receive = request.receive
         self._send, self._progress_token = send, progress_token
         self._streaming = self._closed = False
         self._lock: asyncio.Lock | None = None
@@ -87,13 +86,13 @@ class Exchange:
             params["message"] = message
         await self.notify("notifications/progress", params)
 
-    def watch(self, main: asyncio.Task[Any]) -> None:
+    def watch(self, main: asyncio.Task[Any], receive: Receive) -> None:
         """Cancel `main` when the client disconnects, and keep a silent stream alive. Ends with `close`."""
         if not self._closed:
-            self._watch = asyncio.get_running_loop().create_task(self._tend(main), name="framehold-watch")
+            self._watch = asyncio.get_running_loop().create_task(self._tend(main, receive), name="framehold-watch")
 
-    async def _tend(self, main: asyncio.Task[Any]) -> None:
-        receiving = asyncio.ensure_future(self._receive())
+    async def _tend(self, main: asyncio.Task[Any], receive: Receive) -> None:
+        receiving = asyncio.ensure_future(receive())
         try:
             while True:
                 done, _ = await asyncio.wait([receiving], timeout=PING)
@@ -104,7 +103,7 @@ class Exchange:
                     main.cancel()
                     return
                 else:
-                    receiving = asyncio.ensure_future(self._receive())
+                    receiving = asyncio.ensure_future(receive())
         finally:
             receiving.cancel()
 

@@ -64,23 +64,23 @@ class Round:
 class Invocation:
     """How one request's handler is entered (`slots.Entrance`)."""
 
-    __slots__ = ("_connect", "_ctx", "_handler", "_method", "_params", "prefilled", "principal", "reentrant")
+    __slots__ = ("_connect", "_ctx", "_handler", "_method", "_params", "_raw", "prefilled", "principal", "reentrant")
 
     def __init__(self, seam: Seam, ctx: Ctx, params: Any) -> None:
         self._handler, self._method, self._connect = seam.handler, seam.method, seam.connect
         self._ctx: Ctx | None = ctx
-        self._params = params
-        raw = (ctx.params or {}).get("inputResponses")
+        self._params: Any = params
+        self._raw = ctx.params or {}
+        raw = self._raw.get("inputResponses")
         self.prefilled: dict[str, Any] = dict(raw) if isinstance(raw, dict) else {}
         self.principal = authenticated_principal(ctx)
         self.reentrant = False
 
     async def enter(self, frame: Frame) -> Outcome:
         """Run the handler in `frame`, whatever comes of it."""
-        ctx, self._ctx = self._ctx, None
+        (ctx, self._ctx), (params, self._params) = (self._ctx, None), (self._params, None)
         assert ctx is not None, "a handler is entered once per invocation"
-        connection = self._connect(ctx)
-        session = FrameSession(frame, connection)
+        session = FrameSession(frame, self._connect(ctx))
         inner = FrameContext(
             session=session,
             lifespan_context=ctx.lifespan_context,
@@ -91,21 +91,18 @@ class Invocation:
         del ctx
         current.set((session, None))
         try:
-            return Outcome(await self._handler(inner, self._params))
+            return Outcome(await self._handler(inner, params))
         except asyncio.CancelledError as error:
             if frame.dead:
                 raise
             return Outcome(error=error)
         except Exception as error:
             return Outcome(error=error)
-        finally:
-            await connection.exit_stack.aclose()
 
     def describe(self) -> dict[str, str]:
         """What the record says of the call. Contents stay out: arguments and user are digests."""
-        params = self._params
-        target = str(getattr(params, "name", None) or getattr(params, "uri", ""))
-        arguments = getattr(params, "arguments", None) or {}
+        target = str(self._raw.get("name") or self._raw.get("uri") or "")
+        arguments = self._raw.get("arguments") or {}
         principal = "" if self.principal is None else journal.digest(self.principal.encode("utf-8", "surrogatepass"))
         args = journal.digest(journal.canonical(arguments))
         tool = target if self._method != "resources/read" else self._method
@@ -186,7 +183,7 @@ class Seam:
         if isinstance(answer, Parked):
             held = runtime.heartbeat.lease
             state = tokens.mint(answer, held.node, held.boot)
-            return {"resultType": "input_required", "inputRequests": answer.questions, "requestState": state}
+            return replies.Asking(resultType="input_required", inputRequests=answer.questions, requestState=state)
         if isinstance(answer, Ended):
             return _finished(answer.outcome)
         return replies.refusal(answer, self.method, self._retry_after(), runtime.settings.max_round)

@@ -7,12 +7,16 @@ elicitation. What an elicitation's content means is the handler's to validate, a
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import mcp_types as types
 from mcp.server.validation import wants_sampling_tools
 from mcp.shared.exceptions import MCPError
+from mcp_types import methods
+from mcp_types.version import LATEST_MODERN_VERSION
 from pydantic import BaseModel, ValidationError
+from pydantic_core import from_json, to_json
 
 from framehold_core import journal
 
@@ -28,9 +32,28 @@ def question(request: types.ServerRequest, result_type: type[BaseModel]) -> Ques
     if kind is None:
         return None
     wire = request.model_dump(by_alias=True, mode="json", exclude_none=True)
-    return Question(kind, wire, journal.digest(journal.canonical(wire)), reader(result_type))
+    return Question(kind, *_shaped(to_json(wire)), reader(result_type))
 
 
+@lru_cache(maxsize=1024)
+def _shaped(request: bytes) -> tuple[dict[str, Any], str]:
+    """A question as the client gets it, and the digest of all of it, whatever the order of its fields.
+
+    The same few questions are asked again and again: each is shaped once. The SDK's surface drops fields that this
+    revision doesn't know; the digest is of what was asked.
+    """
+    raw = from_json(request)
+    asking = {"resultType": "input_required", "inputRequests": {"q": raw}, "requestState": "s"}
+    try:
+        shaped = methods.serialize_server_result("tools/call", LATEST_MODERN_VERSION, asking)
+    except ValidationError:
+        raise MCPError(
+            types.INTERNAL_ERROR, f"{raw['method']}: the question is not one that this revision knows; it was not asked"
+        ) from None
+    return shaped["inputRequests"]["q"], journal.digest(journal.canonical(raw))
+
+
+@lru_cache(maxsize=64)
 def reader(result_type: type[BaseModel]) -> Callable[[Any], Any]:
     """Parses a raw answer, or says in one line why it can't be one."""
 

@@ -10,6 +10,10 @@ from mcp.shared.exceptions import MCPError
 from framehold_core.effects import Reason, Refusal
 
 
+class Asking(dict[str, Any]):
+    """A result that asks, shaped for the wire already."""
+
+
 class Unavailable(MCPError):
     """This node can't serve the request now; the same request may succeed in `retry_after` seconds. HTTP status 503."""
 

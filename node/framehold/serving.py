@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from framehold_core.errors import ConfigError
 
 from .attach import Attached, attach
+from .collector import tune
 from .config import Settings
 from .entry import Entry
 
@@ -61,6 +62,8 @@ class Application:
                 self.failure = error
                 await send({"type": "lifespan.startup.failed", "message": str(error)})
                 return
+            # A server that runs our lifespan runs us as its app: the process is ours to tune.
+            tune(self.attached.runtime)
             self._ready = asyncio.get_running_loop().create_future()
             self._ready.set_result(None)
             await send({"type": "lifespan.startup.complete"})

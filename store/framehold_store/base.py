@@ -104,4 +104,4 @@ class Store(Protocol):
 
     @property
     def writes(self) -> Mapping[str, int]:
-        """Requests accepted since the start, by script name (`commit`, `renew`, ...), reads under `read`."""
+        """Requests submitted since the start, by script name (`commit`, `renew`, ...), reads under `read`."""

@@ -6,17 +6,16 @@ is the next:
 
     1  submit puts an item on the queue and wakes the lane, which runs on the next turn of the event loop
     2  the lane writes up to 64 queued items at once and reads their replies in order, settling each as it comes
-    3  the connection is lost, or the batch's oldest item is overdue: the connection is dropped, whatever it still
-    carries.
-       Items without a reply may have been applied. They go back to the head of the queue, in order, and are sent once
-       more if time allows: all are idempotent by position. The others get StoreUnavailable
-       (so does READONLY: another server is the primary now)
+    3  the connection is lost, the server is a replica now, or the batch's oldest item is overdue: the connection is
+       dropped, whatever it still carries. Items without a reply may have been applied. They go back to the head of
+       the queue, in order, and are sent once more if time allows: all are idempotent by position. The others get
+       StoreUnavailable
     4  NOSCRIPT: that item was not applied. The scripts are loaded, and it is sent again - and so is every later item
-    of the
-       same key in this batch, which a script that came back in between may have let overtake it
+       of the same key in this batch, which a script that came back in between may have let overtake it
 
-Measured on one core beside Redis on the other, 32 writers, a commit of 430 bytes with answers and one ask; client CPU a
-script, encoding and decoding included: FIGURES
+It exists because it pays. Client CPU a script, encoding and decoding included, commits of 0.9 to 1.3 KB by 32 writers,
+uvloop, Redis on the other core of a quiet machine: 13-15 us here, 32 us with redis-py's pipeline (both a fifth more
+when the machine is busy); 12 us with 128 writers, 21 us with 8.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""The settings of a store. Whoever builds one reads them from the environment (FRAMEHOLD_STORE_URL,
-FRAMEHOLD_NAMESPACE)."""
+"""The settings of a store. The program that builds one reads them (FRAMEHOLD_STORE_URL, FRAMEHOLD_NAMESPACE)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Wakes whoever follows the membership. One noun: a feed counts changes; a reader that lags sees one wake-up for
-many."""
+"""Wakes whoever follows the membership: a reader that lags sees one wake-up for many changes, and misses none."""
 
 from __future__ import annotations
 

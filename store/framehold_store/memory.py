@@ -9,6 +9,7 @@ duplicate of a call that was dropped hears "invalid or expired" where it would h
 from __future__ import annotations
 
 import heapq
+import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 
@@ -19,6 +20,8 @@ from framehold_core.requests import RecordState, Reply, Request, Stored
 
 from .base import POLL, Clock, Done
 from .feed import Feed
+
+_log = logging.getLogger(__name__)
 
 MAX_TOMBSTONES = 100_000
 _SLACK = 1_000
@@ -39,7 +42,11 @@ class MemoryStore:
         self._writes: Counter[str] = Counter()
 
     def submit(self, request: Request, done: Done) -> None:
-        done(self._apply(request))
+        reply = self._apply(request)
+        try:
+            done(reply)
+        except Exception:
+            _log.exception("whoever waited for the store failed on its reply; the reply stands")
 
     async def run(self, request: Request) -> Reply:
         return self._apply(request)

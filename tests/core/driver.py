@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import pytest
+
 from framehold_core import journal, record, writes
 from framehold_core.call import Call, Phase
 from framehold_core.continuation import step

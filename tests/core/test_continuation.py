@@ -1,7 +1,7 @@
 """The table itself: what has no row is refused, what comes too late changes nothing, and every row has a test.
 
-The stories that walk the rows are in `test_rounds`, `test_once`, `test_recovery` and `test_store_down`, named after
-the modules that they cover."""
+The stories that walk the rows are in `test_rounds` and `test_once` (they cover `rounds`), `test_takeover`,
+`test_recovery`, `test_store_down` and `test_healing` (they cover `recovery`)."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+
 from framehold_core import continuation, events
 from framehold_core.call import Phase
-from framehold_core.continuation import TABLE, Row, step, stay
+from framehold_core.continuation import TABLE, Row, stay, step
 from framehold_core.errors import ProtocolError
 from framehold_core.events import Drain, Event, Evict, Expired, Finished, Left, Noted, Nudged, Overran, Refused, Start
 from framehold_core.ids import Waiter
 from framehold_core.journal import Draft, Kind, Lane
 from framehold_core.requests import Verdict
-
-from tests.core import test_once, test_recovery, test_rounds, test_store_down
+from tests.core import test_healing, test_once, test_recovery, test_rounds, test_store_down, test_takeover
 from tests.core.driver import answer, bug, reach, resumed
 
 NOTE = Draft(Kind.VALUE, "now-1", 1, Lane.MAIN, "fp", "json", b"1")
@@ -124,12 +124,23 @@ def test_a_token_of_a_later_owner_ends_a_live_frame_in_every_phase() -> None:
 
 # ---- coverage
 
+UNWALKED = {
+    # In a round that never parked these phases have a write in flight only for a `once`, which keeps the frame.
+    "FINISHING StoreDown IDLE",
+    "RUNNING StoreDown IDLE",
+    # Nobody waits and nobody is held in PARKED.
+    "PARKED Refused LOOKING",
+    # What is stranded is stalled, so a nudge always moves it.
+    "STRANDED Nudged STRANDED",
+}
+"""What rows allow and no shell that keeps the contract can bring about."""
+
 
 def stories() -> Iterator[Callable[..., object]]:
     """Each test of a life, with its parameters filled in; those marked as bugs aren't counted."""
     here = ModuleType("here")
     here.__dict__.update({name: value for name, value in globals().items() if name in WALKS})
-    for module in (test_rounds, test_once, test_recovery, test_store_down, here):
+    for module in (test_rounds, test_once, test_takeover, test_recovery, test_store_down, test_healing, here):
         for name, test in vars(module).items():
             marks = {mark.name: mark for mark in getattr(test, "pytestmark", ())}
             if not name.startswith("test_") or "xfail" in marks:
@@ -181,5 +192,5 @@ def test_every_row_of_the_table_is_walked_by_some_test(walked: set[tuple[Phase, 
 
 def test_every_arrow_of_the_table_is_walked_by_some_test(walked: set[tuple[Phase, type[Any], Phase]]) -> None:
     arrows = {(*key, to) for key, row in TABLE.items() if row.move is not stay for to in row.to}
-    missing = sorted(f"{phase.name} {kind.__name__} {to.name}" for phase, kind, to in arrows - walked)
-    assert missing == []
+    missing = {f"{phase.name} {kind.__name__} {to.name}" for phase, kind, to in arrows - walked}
+    assert missing == UNWALKED

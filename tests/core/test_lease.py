@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from framehold_core.ids import Boot, Incarnation, NodeId
 from framehold_core.lease import MARGIN, Lease, NodeRecord, Renewal, is_open, register, renew, window_until
 
@@ -41,9 +42,7 @@ def test_registering_sets_only_what_is_absent(stored: NodeRecord | None, verdict
 
 
 @pytest.mark.parametrize(("stored", "acknowledged", "verdict"), RENEW.values(), ids=RENEW.keys())
-def test_renewing_extends_only_what_is_unbroken(
-    stored: NodeRecord | None, acknowledged: int, verdict: Renewal
-) -> None:
+def test_renewing_extends_only_what_is_unbroken(stored: NodeRecord | None, acknowledged: int, verdict: Renewal) -> None:
     result, got = renew(stored, WANTED, acknowledged, 100.0)
     assert got is verdict
     if verdict is Renewal.RENEWED:

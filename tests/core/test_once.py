@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from framehold_core.call import Phase
-from framehold_core.effects import Cancel, Forget, Go, InDoubt, Kept, Op, Reason, Refusal, Write
+from framehold_core.effects import Cancel, Forget, Go, InDoubt, Kept, Lookup, Op, Outcome, Reason, Refusal, Write
 from framehold_core.events import Evict, Overran
 from framehold_core.journal import Kind, decode_all
 from framehold_core.writes import once_digest
-
 from tests.core.driver import answer, bug, parked, resumed, running
 
 K = once_digest("k")
@@ -177,3 +176,34 @@ def test_an_overrun_lands_after_a_running_effect_and_its_result() -> None:
     node.results()
     node.commit()
     assert node.shelf.stored is not None and node.shelf.stored.record.intents == {K: True}
+
+
+def test_a_left_round_that_parked_meanwhile_goes_with_its_last_result() -> None:
+    node = resumed()
+    node.intends()
+    node.commit()
+    node.leave(2)
+    node.asks("b")
+    node.commit()
+    node.results()
+    assert node.commit() == (Cancel("left"), Forget())
+
+
+def test_a_left_round_is_dropped_by_a_token_of_a_later_owner() -> None:
+    node = resumed()
+    node.intends()
+    node.leave(2)
+    assert node.token is not None
+    node.retry(answer("a"), token=node.token._replace(epoch=9))
+    assert node.effects == (Cancel("stale"), Lookup())
+
+
+def test_a_result_is_written_before_the_outcome_that_follows_it() -> None:
+    node = resumed()
+    node.intends()
+    node.commit()
+    node.results()
+    node.finishes("42")
+    assert Kept(K) in node.commit()
+    node.commit()
+    assert node.heard[2] == Outcome("42")

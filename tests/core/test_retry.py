@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from framehold_core import retry
 from framehold_core.events import Answer, Retry
 from framehold_core.ids import Boot, Incarnation, NodeId, Waiter
 from framehold_core.lease import Lease
 from framehold_core.requests import Answered
 from framehold_core.retry import ROWS, Decision, Standing, decide, digest, usable
-from hypothesis import given
-from hypothesis import strategies as st
-
 from tests.core.driver import answer
 
 YES, NO = answer("a", "yes"), answer("a", "no")

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import pytest
+
 from framehold_core.call import Phase
 from framehold_core.effects import (
     Cancel,
     Deliver,
     Forget,
-    Go,
-    InDoubt,
-    Kept,
     Lookup,
     Op,
     Outcome,
@@ -22,12 +20,10 @@ from framehold_core.effects import (
     Run,
     Write,
 )
-from framehold_core.events import Evict, Left, Noted, Overran
-from framehold_core.journal import Draft, Kind, Lane, decode_all, digest
+from framehold_core.events import Noted
+from framehold_core.journal import Draft, Kind, Lane, decode_all
 from framehold_core.requests import RecordState
-
 from tests.core.driver import Node, answer, bug, parked, resumed, running
-
 
 # ---- start and finish
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from framehold_core import token
 from framehold_core.ids import CallId, is_call_id
 from framehold_core.token import Routed
-from hypothesis import given
-from hypothesis import strategies as st
 
 ID = "0123456789abcdef0123456789abcdef"
 call_ids = st.from_regex(r"[0-9A-Za-z-]{22,36}", fullmatch=True)

@@ -9,22 +9,30 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from framehold_core import journal, lease, retry
-from framehold_core.effects import Outcome, Questions
+from framehold_core import journal, retry
+from framehold_core.effects import Effect, Op, Outcome, Questions, Relay
+from framehold_core.effects import Reply as ReplyEffect
 from framehold_core.errors import JournalError
-from framehold_core.events import Retry
+from framehold_core.events import Event, Left, Retry, Start
 from framehold_core.requests import Answered, Intent, Record, RecordState, Reply, Request, Result, Stored, Verdict
 from framehold_core.writes import once_digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from framehold_core.call import Call
+
     from .clients import Client
-    from .driver import Attempt, Slot
+    from .handlers import Frame
+    from .scripts import Attempt, Slot
     from .world import World
 
 APPLIED = (Verdict.OK, Verdict.LOST)
 """Verdicts with which a script may have changed the record (a claim writes LOST before anyone is told)."""
+
+CARRIERS = (Op.PARK, Op.INTEND, Op.FINISH)
+"""Writes that take a round's answers along. The result of an effect that began before the round was answered may be
+written between the answers' delivery and these; it fixes nothing."""
 
 
 class Violation(Exception):
@@ -75,7 +83,7 @@ class Watch:
             self._intents.add((request.call, request.key))
         if isinstance(request, Result):
             self._results.add((request.call, request.key))
-        if attempt is not None and reply.verdict is Verdict.OK:
+        if attempt is not None and reply.verdict is Verdict.OK and attempt.write.op in CARRIERS:
             self.i4_answers_fixed(request.call, attempt.believed)
 
     def entered(self, call: str, epoch: int, frame: int, reentrant: bool) -> None:
@@ -185,7 +193,7 @@ class Watch:
         if not ungated:
             self.fail("I3 output-gate", f"the outcome of {call} leaves uncommitted")
         process = slot.process
-        if process.lease is None or not lease.is_open(process.lease, process.now()):
+        if process.lease is None or process.now() >= process.lease.until:
             self.fail("I3 output-gate", f"the outcome of {call} leaves ungated while the window is shut")
         self._world.counts["ungated"] += 1
         self._loose.add(call)
@@ -206,11 +214,29 @@ class Watch:
         if retry.digest(retry.usable(event.answers, fixed.keys)) != fixed.digest:
             self.fail("I4 one-resume", f"round {event.round} of {slot.call.id} answers a retry with other answers")
 
+    def nobody_forgotten(self, was: Call, event: Event, call: Call, effects: tuple[Effect, ...]) -> None:
+        """Whoever waited still waits, or is answered or relayed in this step, or has left."""
+        before = {item.waiter for item in (*was.waiting, *was.held)}
+        if isinstance(event, Start | Retry):
+            before.add(event.waiter)
+        elif isinstance(event, Left):
+            before.discard(event.waiter)
+        before -= {item.waiter for item in (*call.waiting, *call.held)}
+        if before and before - {effect.waiter for effect in effects if isinstance(effect, ReplyEffect | Relay)}:
+            self.fail("waiters", f"{type(event).__name__} at {was.phase.name} forgets a request of {was.id}")
+
+    def shielded(self, slot: Slot, frame: Frame, cause: str) -> None:
+        """Nobody's leaving, no limit and no lack of memory takes a frame away in the middle of an effect (rule 8)."""
+        cut = {name for name in frame.running if (slot.call.id, once_digest(name)) not in self._results}
+        if self._strict and cut and cause in ("left", "overran", "evicted", "released"):
+            self.fail("shield", f"{slot.call.id} is dropped ({cause}) while an effect runs")
+
     def finally_(self, clients: list[Client]) -> None:
         """I7 no-loss: with all faults healed, whoever retries learns how the call ended."""
         for client in clients:
             self._world.counts[f"ended {client.ended or 'never'}"] += 1
             if not client.ended:
                 self.fail("I7 no-loss", f"the client of {client.call} never learns how it ended")
-            if self._strict and client.intent.reentrant and client.ended not in ("outcome", "stuck"):
+            fine = ("outcome", "stuck", "diverged") if client.intent.fragile else ("outcome", "stuck")
+            if self._strict and client.intent.reentrant and client.ended not in fine:
                 self.fail("I7 no-loss", f"{client.call} is re-entrant and ends {client.ended}")

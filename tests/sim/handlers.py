@@ -12,7 +12,7 @@ from functools import lru_cache
 from framehold_core import journal
 from framehold_core.call import Phase
 from framehold_core.errors import DivergenceError
-from framehold_core.events import Asked, Diverged, Event, Finished, Intended, Rebuilt, Resulted
+from framehold_core.events import Asked, Diverged, Event, Finished, Intended, Noted, Rebuilt, Resulted
 from framehold_core.journal import Draft, Entry, Kind, Lane
 from framehold_core.replay import Cursor, Once
 from framehold_core.writes import once_digest
@@ -46,7 +46,13 @@ class Task:
     """One branch: the atoms still to do, and what its present one waits for."""
 
     def __init__(self, atoms: tuple[str, ...], lane: Lane) -> None:
-        self.atoms, self.lane, self.at, self.begun = atoms, lane, 0, False
+        self.detached = atoms[0][0] == "~"
+        self.atoms = tuple(atom.lstrip("~") for atom in atoms)
+        self.lane, self.at, self.begun = lane, 0, False
+
+    @property
+    def ended(self) -> bool:
+        return self.at == len(self.atoms)
 
 
 class Frame:
@@ -57,6 +63,9 @@ class Frame:
         self.rebuilding = rebuilding
         self.pending: dict[str, str] = {}
         self.bombs: list[str] = []
+        self.timers: list[str] = []
+        self.running: set[str] = set()
+        self.asleep = False
         self.reruns: list[str] = []
         self._cursor = Cursor(entries)
         self._recorded = {item.key for item in entries if item.kind is Kind.ASK}
@@ -68,6 +77,7 @@ class Frame:
         self._unasked: list[Draft] = []
         self._intents: list[str] = []
         self._doubts: list[str] = []
+        self._values: list[Draft] = []
         self._told_end = False
 
     def deliver(self, answers: Iterable[tuple[str, str]]) -> None:
@@ -80,6 +90,11 @@ class Frame:
         """A `once` result is durable. `key` is the digest that the core uses."""
         name = next(name for name in self.pending if once_digest(name) == key)
         self._known[name] = self.pending.pop(name)
+        self.running.discard(name)
+
+    def time_out(self, name: str) -> None:
+        """The handler waits no longer for this ask."""
+        self._known.setdefault(name, "timed out")
 
     def doubt(self, key: str) -> None:
         """The effect may not run now: its outcome is an exception, recorded like any other (rule 13)."""
@@ -90,7 +105,7 @@ class Frame:
         return next(name for name in self._names() if once_digest(name) == key)
 
     def _names(self) -> Iterable[str]:
-        return (atom for statement in self._program for branch in statement for atom in branch)
+        return (atom.lstrip("~") for statement in self._program for branch in statement for atom in branch)
 
     def next_event(self, phase: Phase, round_: int) -> Event | None:
         """What the core should hear now that the handler has settled; None while it waits."""
@@ -100,6 +115,9 @@ class Frame:
                 return self._rebuild(done)
         except DivergenceError as error:
             return Diverged(str(error))
+        if self._values:
+            values, self._values = self._values, []
+            return Noted(tuple(draft._replace(round=round_) for draft in values))
         if self._doubts:
             key = self._doubts.pop()
             self.pending[self.name_of(key)] = DOUBT
@@ -140,9 +158,9 @@ class Frame:
         while moved:
             moved = False
             for task in self._tasks:
-                while task.at < len(task.atoms) and self._run(task):
+                while not task.ended and self._run(task):
                     moved = True
-            if all(task.at == len(task.atoms) for task in self._tasks):
+            if all(task.ended or task.detached for task in self._tasks):
                 if self._statement + 1 >= len(self._program):
                     return True
                 self._enter_statement()
@@ -155,11 +173,13 @@ class Frame:
 
     def _enter_statement(self) -> None:
         if self._statement >= 0:
-            self._learned += [f"{atom}={self._known[atom]}" for task in self._tasks for atom in task.atoms]
+            waited = [task for task in self._tasks if not task.detached]
+            self._learned += [f"{atom}={self._known[atom]}" for task in waited for atom in task.atoms]
         self._statement += 1
         branches = self._program[self._statement]
         lane = Lane.MAIN if len(branches) == 1 else Lane.SIDE
-        self._tasks = [Task(branch, lane) for branch in branches]
+        left = [task for task in self._tasks if not task.ended]
+        self._tasks = left + [Task(branch, lane) for branch in branches]
 
     def _run(self, task: Task) -> bool:
         """Begin or finish the task's present atom; whether it moved on."""
@@ -174,9 +194,12 @@ class Frame:
 
     def _begin(self, name: str, lane: Lane) -> None:
         if name[0] == "x":
-            self._known[name] = "survived"
             self.bombs.append(name)
-        elif name[0] == "k":
+        elif name[0] == "v":
+            self._begin_value(name, lane)
+        elif name[0] in "kt":
+            if name[0] == "t":
+                self.timers.append(name)
             fp = journal.fingerprint("elicit", name, self.text())
             if self.rebuilding:
                 self._cursor.ask(name, fp, lane)
@@ -184,6 +207,13 @@ class Frame:
                 self._unasked.append(Draft(Kind.ASK, name, 0, lane, fp, "json", name.encode()))
         else:
             self._begin_once(name, lane)
+
+    def _begin_value(self, name: str, lane: Lane) -> None:
+        fp = journal.fingerprint("value", name)
+        found = self._cursor.value(name, fp, lane) if self.rebuilding else None
+        self._known[name] = opened(found.value) if found else f"drawn by {self.number}"
+        if found is None:
+            self._values.append(Draft(Kind.VALUE, name, 0, lane, fp, "json", self._known[name].encode()))
 
     def _begin_once(self, name: str, lane: Lane) -> None:
         found = self._cursor.once(name, _once_fp(name), lane) if self.rebuilding else Once.LIVE
@@ -197,7 +227,7 @@ class Frame:
             self._known[name] = DOUBT
 
     def _lane(self, name: str) -> Lane:
-        branches = next(part for part in self._program if any(name in branch for branch in part))
+        branches = next(part for part in self._program if any(name in atom for branch in part for atom in branch))
         return Lane.MAIN if len(branches) == 1 else Lane.SIDE
 
 

@@ -10,18 +10,18 @@ from collections.abc import Callable, Iterable
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from framehold_core import lease
 from framehold_core.call import Call
 from framehold_core.effects import Outcome, Questions, Reason, Relay
 from framehold_core.effects import Reply as ReplyEffect
 from framehold_core.events import Left, Retry, Start
-from framehold_core.ids import Boot, CallId, Incarnation, NodeId, Waiter
-from framehold_core.lease import Lease, NodeRecord, Renewal
+from framehold_core.ids import Boot, CallId, NodeId, Waiter
+from framehold_core.lease import Lease, NodeRecord
 from framehold_core.requests import Evidence, Record, RecordState, Seen
 
 from .clients import Request, Said, Token
-from .driver import TOKEN_TTL, Driver, Slot
-from .plan import TTL
+from .driver import Driver
+from .membership import Membership
+from .scripts import TOKEN_TTL, Slot
 
 if TYPE_CHECKING:
     from .world import World
@@ -46,7 +46,6 @@ class Process:
     def __init__(self, world: World, name: str, boot: str, rate: float) -> None:
         self.world, self.name, self.boot = world, NodeId(name), Boot(boot)
         self.alive = True
-        self.lease: Lease | None = None
         self.open: dict[int, Open] = {}
         self.seen: dict[str, Seen | None] = {}
         self.driver = Driver(self)
@@ -54,12 +53,14 @@ class Process:
         self._paused_until = 0.0
         self._inbox: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
         self._waiters = count(1)
-        self._lives = 0
-        self._claims_from = 0.0
         self._draining = False
         self._relayed: dict[int, Open] = {}
-        self._register()
-        self.later(TTL / 3, self._tick)
+        self.member = Membership(self)
+
+    @property
+    def lease(self) -> Lease | None:
+        """The node lease as last acknowledged."""
+        return self.member.lease
 
     def now(self) -> float:
         """Seconds on this node's clock."""
@@ -109,77 +110,12 @@ class Process:
         else:
             self.die()
 
-    # ---- the lease
-
-    def _register(self) -> None:
-        """A new incarnation (PROTOCOL rule 4). A registration that got no answer is repeated as it was."""
-        self._lives += 1
-        self._inc = Incarnation(f"{self.boot}.{self._lives}")
-        self._registered = False
-        self._ask_to_register(self._inc)
-
-    def _ask_to_register(self, inc: Incarnation) -> None:
-        if inc != self._inc or self._registered:
-            return
-        started, store = self.now(), self.world.store
-        wanted = NodeRecord(self.name, inc, self.boot, 0, "", "live", "", "", 0.0)
-        store.call(self, store.register, (wanted, TTL), lambda result: self._asked_to_register(inc, started, result))
-        self.later(TTL / 4, self._ask_to_register, inc)
-
-    def _asked_to_register(self, inc: Incarnation, started: float, result: Renewal) -> None:
-        if inc == self._inc and result is Renewal.RENEWED and not self._registered:
-            self._registered = True
-            self.lease = Lease(self.name, inc, self.boot, 0, lease.window_until(started, TTL))
-            self.world.say(self.boot, f"is registered as {inc}")
-
-    def _tick(self) -> None:
-        self.later(TTL / 3, self._tick)
-        if self._registered and self.lease is not None:
-            started, store, inc = self.now(), self.world.store, self._inc
-            wanted = NodeRecord(self.name, inc, self.boot, 0, "", "live", "", "", 0.0)
-            store.call(
-                self,
-                store.renew,
-                (wanted, self.lease.beat, TTL),
-                lambda result: self._renewed(inc, started, *result),
-            )
-        self.driver.tick()
-
-    def _renewed(self, inc: Incarnation, started: float, record: NodeRecord | None, result: Renewal) -> None:
-        held = self.lease
-        if inc != self._inc or held is None or not self._registered:
-            return
-        if result is Renewal.RENEWED and record is not None:
-            until = max(held.until, lease.window_until(started, TTL))
-            self.lease = held._replace(beat=max(held.beat, record.beat), until=until)
-        elif result is Renewal.TAKEN:
-            self.world.say(self.boot, "finds another process under its name and exits")
-            self.leave()
-        else:
-            self.lapse(went_back=record is not None)
-
-    def lapse(self, went_back: bool) -> None:
-        """The lease is gone: the window closes at once, and old frames must be verified."""
-        self.world.counts["lapses"] += 1
-        self.world.say(self.boot, "finds its lease lapsed")
-        assert self.lease is not None
-        self.lease = self.lease._replace(until=self.now())
-        if went_back:
-            self._claims_from = self.now() + TTL
-        self._register()
-
-    def may_claim(self) -> bool:
-        """Whether this node may take calls over."""
-        held = self.lease
-        open_ = self._registered and held is not None and lease.is_open(held, self.now())
-        return open_ and self.now() >= self._claims_from
-
     # ---- requests
 
     def request(self, what: Request, origin: Process | None = None) -> None:
         """A request arrives from a client, or from the node that relays it."""
         slot = self.driver.slots.get(what.call)
-        if not self._registered or self.lease is None or (self._draining and what.token is None):
+        if not self.member.registered or self.lease is None or (self._draining and what.token is None):
             self._send(what, origin, Said(refusal=Reason.UNAVAILABLE))
         elif origin is not None and slot is None:
             self.world.send(self.name, origin.name, origin.take, origin.not_held, what.number, self.name)
@@ -197,7 +133,7 @@ class Process:
             node = NodeId(token.node)
             event = Retry(waiter, token.round, token.epoch, token.mark, node, what.answers, self.lease)
         if slot is None:
-            call = Call(CallId(what.call), self.name, self._inc, what.reentrant, TOKEN_TTL)
+            call = Call(CallId(what.call), self.name, self.member.inc, what.reentrant, TOKEN_TTL)
             slot = self.driver.slots[what.call] = Slot(self, call, what.program)
         self.open[waiter] = Open(what, event, origin)
         self.driver.feed(slot, event)
@@ -296,7 +232,7 @@ class Process:
         if record.state is RecordState.RELEASED:
             return Evidence.RELEASED
         owner = members.get(record.owner)
-        if record.owner == self.name and (record.inc == self._inc or record.head.boot == self.boot):
+        if record.owner == self.name and (record.inc == self.member.inc or record.head.boot == self.boot):
             return Evidence.OWNER
         if owner is None or (owner.inc != record.inc and owner.boot != record.head.boot):
             return Evidence.GONE

@@ -30,11 +30,20 @@ PROGRAMS = (
     "k1; k2+k3; o1; k4; k5",
     "k1; k2; k3; k4",
     "k1; i1; k2; o1; k3+k4; k5",
+    "k1; o1+i1,k2; k3",
+    "k1; ~o1,i2+k2; k3",
+    "~i1,i2,o3+k1",
+    "k1+~o1,o2",
     "o1; o2",
+    "v1; k1; v2; o1; k2",
+    "k1; t2",
+    "v1; k1+i1; t2",
+    "t1+o1; i2",
     "",
 )
-"""Handlers, one statement after another: `k` asks, `o` is a `once`, `i` a `once` declared idempotent; `+` gathers
-branches, `,` is the order within one. `x` kills the node that comes to it."""
+"""Handlers, one statement after another: `k` asks, `o` is a `once`, `i` a `once` declared idempotent, `v` a recorded
+value, `t` an ask that the handler soon waits for no longer, `x` kills the node that comes to it; `+` gathers branches,
+`,` is the order within one, and nobody waits for a branch that begins with `~`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +84,11 @@ class Intent:
     reentrant: bool
     node: str
     styles: tuple[str, ...]
+
+    @property
+    def fragile(self) -> bool:
+        """Whether a timer decides what is recorded: then replay may diverge, and says so (PROTOCOL rule 12)."""
+        return "t" in self.program.rpartition(";")[0] or ("t" in self.program and "," in self.program)
 
     def __str__(self) -> str:
         marked = "re-entrant" if self.reentrant else "unmarked"
@@ -119,10 +133,10 @@ class Plan:
 WEATHER = {
     "calm": (),
     "links": ("cut", "cut", "slow", "slow", "twice"),
-    "crashes": ("crash", "crash", "cut", "slow"),
+    "crashes": ("crash", "crash", "cut", "slow", "leave"),
     "pauses": ("pause", "pause", "slow", "replace"),
     "outages": ("outage", "outage", "cut", "pause"),
-    "operations": ("evict", "evict", "drain", "leave", "pause"),
+    "operations": ("evict", "evict", "drain", "leave", "leave", "pause"),
     "losses": ("rollback", "rollback", "slow", "pause"),
     "storm": ("crash", "pause", "outage", "cut", "slow", "twice", "evict", "drain", "leave", "replace"),
 }

@@ -13,8 +13,8 @@ from framehold_core.lease import NodeRecord
 from framehold_core.requests import Reply, Request, Stored
 
 if TYPE_CHECKING:
-    from .driver import Attempt
     from .node import Process
+    from .scripts import Attempt
     from .world import World
 
 
@@ -33,11 +33,15 @@ class Store:
         """Seconds on the store's clock."""
         return 1000.0 + self._world.now * self._rate
 
-    def call(self, process: Process, script: Callable[..., Any], args: tuple[Any, ...], then: Callable[..., Any]) -> None:
+    def call(
+        self, process: Process, script: Callable[..., Any], args: tuple[Any, ...], then: Callable[..., Any]
+    ) -> None:
         """Send a script from `process`; `then` gets its result there, if both messages arrive."""
         self._world.send(process.name, "store", self._serve, process, script, args, then)
 
-    def _serve(self, process: Process, script: Callable[..., Any], args: tuple[Any, ...], then: Callable[..., Any]) -> None:
+    def _serve(
+        self, process: Process, script: Callable[..., Any], args: tuple[Any, ...], then: Callable[..., Any]
+    ) -> None:
         if self._world.now < self._down_until:
             self._world.counts["store down"] += 1
             return

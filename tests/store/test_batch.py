@@ -235,22 +235,6 @@ async def test_closing_answers_what_is_left(server: RedisServer) -> None:
     server.resume()
 
 
-async def test_a_caller_that_fails_on_its_reply(store: RedisStore, caplog: pytest.LogCaptureFixture) -> None:
-    """It is logged; its neighbours get theirs."""
-    loop = asyncio.get_running_loop()
-    first, last = loop.create_future(), loop.create_future()
-    one, two, three = asks(3)
-
-    def fail(_: object) -> None:
-        raise RuntimeError("a bug of the caller")
-
-    store.submit(one, first.set_result)
-    store.submit(two, fail)
-    store.submit(three, last.set_result)
-    assert verdicts([await first, await last]) == [Verdict.OK, Verdict.OK]
-    assert "a bug of the caller" in caplog.text
-
-
 async def test_a_cancelled_wait_is_not_recalled(store: RedisStore) -> None:
     """The request is applied, and its reply disturbs nobody."""
     story = Story()
@@ -306,16 +290,39 @@ async def test_a_torn_record_is_missing(store: RedisStore, server: RedisServer, 
     assert stored.journal == (E0,)
 
 
-async def test_both_keys_of_a_call_expire_together(store: RedisStore, server: RedisServer) -> None:
-    """At the instant that the record names."""
+WRITES = [
+    "ask",
+    "ask_again",
+    "intent",
+    "first_intent",
+    "result",
+    "finish",
+    "release",
+    "verify",
+    "claim",
+    "lost",
+    "heal",
+]
+
+
+@pytest.mark.parametrize("name", WRITES)
+async def test_the_keys_of_a_call_expire_together(store: RedisStore, server: RedisServer, name: str) -> None:
+    """At the instant that the record names, which every write moves."""
     story = Story()
+    before: list[Request] = {"ask": [], "first_intent": [], "heal": [], "result": [story.ask, story.intent]}.get(
+        name, [story.ask]
+    )
+    for step in before:
+        await store.run(replace(step, ttl=60.0))  # type: ignore[type-var]
+    made = {"lost": replace(story.claim, reentrant=False), "heal": story.heals(None, fence(1, 1), E0)}
+    request = made.get(name) or getattr(story, name)
+    assert (await store.run(replace(request, ttl=900.0))).verdict in (Verdict.OK, Verdict.LOST)
     with server.client() as admin:
-        for request in (story.ask, story.intent, story.result):
-            await store.run(replace(request, ttl=900.0))
-            keys = admin.keys(f"fh:default:{{{story.call}}}:*")
-            instants = {int(admin.execute_command("PEXPIRETIME", key)) for key in keys}
-            assert len(keys) == 2
-            assert instants == {int(admin.hget(f"fh:default:{{{story.call}}}:r", "expires"))}
+        keys = admin.keys(f"fh:default:{{{story.call}}}:*")
+        instants = {int(admin.execute_command("PEXPIRETIME", key)) for key in keys}
+        assert len(keys) == (1 if name in ("finish", "lost") else 2)
+        assert instants == {int(admin.hget(f"fh:default:{{{story.call}}}:r", "expires"))}
+        assert 890_000 < int(admin.pttl(f"fh:default:{{{story.call}}}:r")) <= 900_000
 
 
 async def test_a_text_that_has_no_bytes(store: RedisStore) -> None:

@@ -476,3 +476,17 @@ async def test_submit_tells_once(store: Store) -> None:
     store.submit(story.read, last.set_result)
     assert (await last).stored.record.n == 4
     assert told == [OK, OK, OK]
+
+
+async def test_a_caller_that_fails_on_its_reply(store: Store, caplog: pytest.LogCaptureFixture) -> None:
+    """It is logged; its neighbours get theirs."""
+    loop = asyncio.get_running_loop()
+    told = [loop.create_future() for _ in range(2)]
+
+    def fail(_: object) -> None:
+        raise RuntimeError("a bug of the caller")
+
+    for done in (told[0].set_result, fail, told[1].set_result):
+        store.submit(Story().ask, done)
+    assert [reply.verdict for reply in await asyncio.gather(*told)] == [OK, OK]
+    assert "a bug of the caller" in caplog.text

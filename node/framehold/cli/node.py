@@ -11,7 +11,6 @@ import uvicorn
 
 from framehold_core.errors import ConfigError
 
-from ..collector import tune
 from ..config import Settings
 from ..serving import Application, asgi
 
@@ -42,7 +41,6 @@ def run(server: Any, settings: Settings, host: str, port: int) -> None:
 
 
 async def _serve(server: uvicorn.Server, app: Application, listening: socket.socket) -> None:
-    tune(app.attached.runtime)
     watch = asyncio.create_task(_leave_when_lost(server, app))
     try:
         await server.serve(sockets=[listening])

@@ -1,5 +1,5 @@
--- The head of every script that carries a fence: redis.py puts it in front of them when it loads them, because a script
--- can't include another. core/framehold_core/record.py states what it means.
+-- The head of every script that carries a fence: __init__.py puts it in front of them, because a script can't include
+-- another. core/framehold_core/record.py states what it means.
 --
 -- KEYS  1 record (hash), 2 journal (list); same hash tag
 -- ARGV  1 owner  2 inc  3 epoch  4 round  5 n  6 ttl in ms

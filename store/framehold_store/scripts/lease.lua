@@ -1,5 +1,5 @@
--- The head of register, renew and leave: redis.py puts it in front of them when it loads them. core's lease.py states
--- what they mean.
+-- The head of register, renew and leave: __init__.py puts it in front of them. core/framehold_core/lease.py states what
+-- they mean.
 --
 -- KEYS  1 node lease: a string, a JSON array
 --         [1,<beat>,"<inc>","<boot>",<expires in ms>,"<node>","<address>","<state>","<code>","<stats>"]

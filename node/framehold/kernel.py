@@ -1,0 +1,109 @@
+"""One pass of the SDK's kernel for a round, without what a round needn't pay for.
+
+The order of things is the SDK's: middleware outermost first, surface validation, look-up, parameters, handler,
+envelope. Left out is what is known already:
+
+- the `_meta` model: the surface checks its shape with the rest of the parameters - the handshake's gate: a request of
+this revision is born past it - a retry's parameters, once the boundary has opened its state: name and arguments are
+sealed in it as round 1 validated them,
+  its answers are parsed by their own asks; so only a `_meta` that was never seen is validated
+- a reply that asks: its questions were shaped for the wire when they were asked
+
+Private methods of the SDK's runner are used here; the test that names the SDK's release checks them.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import mcp_types as types
+from mcp.server.connection import Connection
+from mcp.server.lowlevel.server import Server
+from mcp.server.runner import ServerRunner
+from mcp.shared.exceptions import MCPError
+from mcp_types import methods
+from pydantic_core import to_json
+
+from . import tokens
+from .exchange import Exchange
+from .invocation import Seam
+from .replies import Asking
+from .session import Ctx
+
+_KEPT = 1024
+_RETRY = {"name", "uri", "arguments", "_meta", "inputResponses", "requestState"}
+_PLAIN = {"progressToken", "traceparent", "tracestate", "baggage"}
+_IDENTITY = (types.PROTOCOL_VERSION_META_KEY, types.CLIENT_INFO_META_KEY, types.CLIENT_CAPABILITIES_META_KEY)
+
+
+class Kernel(ServerRunner[Any]):
+    """The SDK's kernel for one request of 2026-07-28. `stamp` is the server's identity, as each result carries it."""
+
+    def __init__(self, server: Server[Any], connection: Connection, lifespan_state: Any, stamp: dict[str, Any]) -> None:
+        super().__init__(server, connection, lifespan_state)
+        self._stamp = stamp
+
+    async def round(self, exchange: Exchange, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """Run one request through the chain; its result as it goes on the wire. Raises what the chain raises."""
+        ctx = self._make_context(exchange, method, params, params["_meta"], self.connection.protocol_version)
+        call = self._inner
+        for middleware in reversed(self.server.middleware):
+            call = partial(_through, middleware, call)
+        result = await call(ctx)
+        if isinstance(result, dict):
+            return result
+        # A middleware that answered by itself, without the chain.
+        return dict(result.model_dump(by_alias=True, mode="json", exclude_none=True)) if result is not None else {}
+
+    async def _inner(self, ctx: Ctx) -> Any:
+        method, params, version = ctx.method, ctx.params, self.connection.protocol_version
+        entry = self.server.get_request_handler(method)
+        if entry is None:
+            raise MCPError(types.METHOD_NOT_FOUND, "Method not found", method)
+        handler, typed = entry.handler, None
+        if not isinstance(handler, Seam) or not _sealed(params):
+            try:
+                methods.validate_client_request(method, version, params)
+            except KeyError:
+                raise MCPError(types.METHOD_NOT_FOUND, "Method not found", method) from None
+            typed = entry.params_type.model_validate({} if params is None else params, by_name=False)
+            _remember(params)
+        result = await handler(ctx, typed)
+        if isinstance(result, Asking):
+            return {**result, "_meta": {types.SERVER_INFO_META_KEY: self._stamp}}
+        if isinstance(result, types.ErrorData):
+            raise MCPError.from_error_data(result)
+        return self._serialize(method, version, result)
+
+
+def _through(middleware: Any, call: Any, ctx: Ctx) -> Any:
+    return middleware(ctx, call)
+
+
+_identities: set[bytes] = set()
+"""The client identities that passed the surface's validation, as JSON."""
+
+
+def _remember(params: Any) -> None:
+    meta = (params or {}).get("_meta")
+    if isinstance(meta, dict) and len(_identities) < _KEPT:
+        _identities.add(to_json([meta.get(name) for name in _IDENTITY]))
+
+
+def _known(meta: dict[str, Any]) -> bool:
+    """Whether a `_meta` holds an identity that was validated before, and beside it nothing but plain texts."""
+    for name, value in meta.items():
+        if name not in _IDENTITY and (name not in _PLAIN or not isinstance(value, str | int)):
+            return False
+    return to_json([meta.get(name) for name in _IDENTITY]) in _identities
+
+
+def _sealed(params: Any) -> bool:
+    """Whether these are the parameters of a retry that needs no validation beyond its seal and its asks."""
+    if not isinstance(params, dict) or not params.keys() <= _RETRY:
+        return False
+    state, answers = params.get("requestState"), params.get("inputResponses")
+    if not isinstance(state, str) or not state.startswith(tokens.OURS):
+        return False
+    return isinstance(answers, dict) and _known(params["_meta"])

@@ -1,0 +1,255 @@
+"""A store that went back: a live frame writes its journal again, then goes on where it was (PROTOCOL rule 7)."""
+
+from __future__ import annotations
+
+import pytest
+
+from framehold_core.call import Phase
+from framehold_core.effects import (
+    Cancel,
+    Deliver,
+    Effect,
+    Go,
+    Kept,
+    Lookup,
+    Op,
+    Outcome,
+    Questions,
+    Reason,
+    Refusal,
+    Write,
+)
+from framehold_core.events import Finished, Nudged, Refused
+from framehold_core.journal import Kind, decode_all
+from framehold_core.recovery import MAX_TRIES
+from framehold_core.requests import Verdict
+from framehold_core.writes import once_digest
+from tests.core.driver import Node, answer, bug, parked, reach, resumed, running
+
+K = once_digest("k")
+
+
+def ops(effects: tuple[Effect, ...]) -> list[Op]:
+    """The writes among `effects`."""
+    return [effect.op for effect in effects if isinstance(effect, Write)]
+
+
+@pytest.mark.parametrize("act", [lambda n: n.asks("b"), lambda n: n.intends(), lambda n: n.finishes()])
+def test_a_live_frame_heals_a_record_that_is_missing(act: object) -> None:
+    """Rule 7: the whole journal again, one epoch on, then the write that found it out."""
+    node = resumed()
+    node.shelf.stored = None
+    act(node)  # type: ignore[operator]  # one of the three above
+    blocked = node.call.flight
+    assert ops(node.commit()) == [Op.HEAL]
+    assert node.commit() == (blocked,)
+    assert node.shelf.stored is not None and node.shelf.stored.record.epoch == node.call.epoch == 2
+    node.commit()
+    assert node.call.phase in (Phase.PARKED, Phase.IDLE, Phase.RUNNING)
+
+
+def test_a_live_frame_heals_a_record_that_lost_its_last_round() -> None:
+    node = parked()
+    older = node.shelf.stored
+    node.retry(answer("a"))
+    node.asks("b")
+    node.commit()
+    node.shelf.stored = older
+    node.retry(answer("b"))
+    node.asks("c")
+    node.commit_all()
+    kinds = [item.kind for item in decode_all(node.shelf.stored.journal if node.shelf.stored else ())]
+    assert kinds == [Kind.ASK, Kind.ANSWER, Kind.ASK, Kind.ANSWER, Kind.ASK]
+    assert isinstance(node.heard[3], Questions) and node.heard[3].epoch == 2
+
+
+def test_healing_stands_in_for_verification() -> None:
+    """A lapse and a store that went back at once: one raise of the epoch is enough."""
+    node = parked()
+    node.shelf.stored = None
+    node.lapse()
+    node.retry(answer("a"))
+    assert ops(node.commit()) == [Op.HEAL]
+    node.retry(answer("a"))
+    assert node.commit() == (Deliver((answer("a"),)),)
+    assert node.call.inc == node.shelf.stored.record.inc == "n1-i2"  # type: ignore[union-attr]  # a missing one fails
+
+
+def test_an_intent_of_a_parked_call_heals_and_stays_parked() -> None:
+    node = parked()
+    node.shelf.stored = None
+    node.intends()
+    node.commit()
+    node.commit()
+    assert node.call.phase is Phase.PARKED
+    assert node.commit() == (Go(K),)
+
+
+def test_a_result_heals_too() -> None:
+    node = parked()
+    node.intends()
+    node.commit()
+    node.shelf.stored = None
+    node.results()
+    node.commit()
+    node.commit()
+    assert node.commit() == (Kept(K),)
+
+
+def test_a_record_that_moved_while_it_was_healed_is_written_to_again() -> None:
+    node = reach(Phase.HEALING)
+    blocked = node.call.queue[0]
+    assert node.feed(Refused(Verdict.CHANGED, None)) == (blocked,)
+    assert node.call.phase is Phase.PARKING
+
+
+def test_a_heal_that_finds_the_store_further_back_is_made_again() -> None:
+    node = reach(Phase.HEALING)
+    assert ops(node.feed(Refused(Verdict.BEHIND, None))) == [Op.HEAL]
+
+
+def test_a_heal_that_finds_another_owner_fences_the_frame() -> None:
+    node = reach(Phase.HEALING)
+    assert node.feed(Refused(Verdict.FENCED, None)) == (Cancel("fenced"), Lookup())
+
+
+def test_a_store_that_keeps_going_back_is_given_up_on() -> None:
+    node = reach(Phase.HEALING)
+    for _ in range(MAX_TRIES - 1):
+        node.feed(Refused(Verdict.BEHIND, None))
+    assert node.feed(Refused(Verdict.BEHIND, None)) == (Cancel("fenced"), Lookup())
+
+
+def test_a_retry_that_comes_while_a_record_is_healed_is_decided_after_it() -> None:
+    node = reach(Phase.HEALING)
+    node.retry(answer("a"))
+    node.commit_all()
+    assert isinstance(node.heard[2], Questions) and node.heard[3] == node.heard[2]
+
+
+def test_a_heal_without_a_store_is_stranded_and_goes_on_later() -> None:
+    node = reach(Phase.HEALING)
+    node.store_down()
+    assert node.call.phase is Phase.STRANDED and isinstance(node.heard[2], Refusal)
+    assert ops(node.feed(Nudged())) == [Op.HEAL]
+    node.commit_all()
+    assert node.call.phase is Phase.PARKED
+
+
+def test_the_frame_survives_whoever_waited_while_its_questions_heal() -> None:
+    node = reach(Phase.HEALING)
+    node.leave(2)
+    node.commit_all()
+    assert node.call.phase is Phase.PARKED
+
+
+def test_a_running_handler_runs_on_after_a_heal_that_everybody_left() -> None:
+    node = resumed()
+    node.shelf.stored = None
+    node.intends()
+    node.commit()
+    node.leave(2)
+    node.commit_all()
+    assert node.call.phase in (Phase.RUNNING, Phase.IDLE)
+
+
+@bug("a handler that ends while its intent is healed is noted, and never looked at again: its request hangs")
+def test_a_handler_that_ends_while_its_intent_is_healed_answers() -> None:
+    node = resumed()
+    node.shelf.stored = None
+    node.intends()
+    node.commit()
+    node.feed(Finished("42"))
+    node.commit_all()
+    assert node.heard.get(2) == Outcome("42")
+
+
+def test_a_healed_result_does_not_hide_the_end_of_the_round() -> None:
+    node = resumed()
+    node.intends()
+    node.commit()
+    node.shelf.stored = None
+    node.results()
+    node.asks("b")
+    node.commit_all()
+    assert node.call.phase is Phase.PARKED
+
+
+def healed_with_two_requests() -> Node:
+    """An intent was healed; request 2 had waited for the round, request 3 came meanwhile."""
+    node = resumed()
+    node.shelf.stored = None
+    node.intends()
+    node.commit()
+    node.retry(answer("a"))
+    node.commit()
+    node.commit()
+    node.results()
+    node.commit()
+    assert node.call.phase is Phase.RUNNING
+    return node
+
+
+def test_a_held_request_is_not_forgotten_when_the_waiting_one_leaves() -> None:
+    node = healed_with_two_requests()
+    node.leave(2)
+    assert 3 in {item.waiter for item in (*node.call.waiting, *node.call.held)} or 3 in node.heard
+
+
+def test_a_held_request_hears_an_ungated_outcome_too() -> None:
+    node = healed_with_two_requests()
+    node.finishes("42")
+    node.store_down(is_open=True)
+    assert 3 in node.heard
+
+
+@bug("a retry that finds a stranded heal runs at once; the heal is then acknowledged to RUNNING, as a result")
+def test_answers_wait_for_a_heal_that_is_stranded() -> None:
+    node = parked()
+    node.shelf.stored = None
+    node.intends()
+    node.commit()
+    node.store_down()
+    node.retry(answer("a"))
+    node.feed(Nudged())
+    assert Kept("") not in node.commit()
+
+
+@pytest.mark.parametrize("phase", [Phase.FINISHING, Phase.RUNNING, Phase.PARKED, Phase.VERIFYING])
+def test_each_write_is_tried_again_when_the_record_moved_while_it_was_healed(phase: Phase) -> None:
+    node = reach(phase)
+    if phase in (Phase.RUNNING, Phase.PARKED):
+        node.intends()
+    node.feed(Refused(Verdict.BEHIND, None))
+    blocked = node.call.queue[0]
+    assert node.feed(Refused(Verdict.CHANGED, None)) == (blocked,)
+    assert node.call.phase is phase
+
+
+def test_a_duplicate_sends_a_stranded_heal_again() -> None:
+    node = reach(Phase.HEALING)
+    node.store_down()
+    node.retry(answer("a"))
+    assert ops(node.effects) == [Op.HEAL] and node.call.phase is Phase.HEALING
+
+
+def test_a_handler_that_ends_while_its_questions_heal_answers_the_retry_after_them() -> None:
+    node = reach(Phase.HEALING)
+    node.feed(Finished("42"))
+    node.commit_all()
+    node.retry(answer("b"))
+    node.commit()
+    assert isinstance(node.heard[2], Questions) and node.heard[3] == Outcome("42")
+
+
+def test_round_1_that_can_be_neither_healed_nor_kept_goes() -> None:
+    node = running()
+    node.intends()
+    node.commit()
+    node.results()
+    node.commit()
+    node.shelf.stored = None
+    node.asks("a")
+    node.commit()
+    node.store_down()
+    assert node.heard[1] == Refusal(Reason.UNAVAILABLE) and node.call.phase is Phase.IDLE

@@ -1,0 +1,177 @@
+"""Entries survive their codec; what does not read is refused by name; a history has one name."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from framehold_core import journal
+from framehold_core.errors import JournalError, JournalVersionError
+from framehold_core.journal import GENESIS, VERSION, Draft, Entry, Kind, Lane, chain, decode, encode
+
+texts = st.text(st.characters(codec=None))
+drafts = st.builds(
+    Draft,
+    kind=st.sampled_from(Kind),
+    key=texts,
+    round=st.integers(0, 1000),
+    lane=st.sampled_from(Lane),
+    fp=texts,
+    codec=st.sampled_from(("none", "json", "pickle")),
+    value=st.binary(),
+)
+ASK = Entry(3, Kind.ASK, "units", 2, Lane.MAIN, "f" * 32, "json", b"sealed")
+RAW = encode(ASK)
+
+
+def changed(place: int, value: object) -> bytes:
+    """The stored form of ASK with another field at `place`."""
+    fields = json.loads(RAW)
+    fields[place] = value
+    return json.dumps(fields).encode()
+
+
+# ---- the codec
+
+
+@given(drafts, st.integers(0, 10_000), st.binary())
+def test_an_entry_reads_as_it_was_written(draft: Draft, n: int, sealed: bytes) -> None:
+    item = journal.entry(n, draft, sealed)
+    assert decode(encode(item), n) == item
+
+
+@given(st.lists(drafts, max_size=8))
+def test_a_journal_reads_as_it_was_written(items: list[Draft]) -> None:
+    entries = tuple(journal.entry(n, draft, draft.value) for n, draft in enumerate(items))
+    assert journal.decode_all([encode(item) for item in entries]) == entries
+
+
+@given(st.binary())
+def test_no_bytes_do_anything_but_read_or_fail_by_name(raw: bytes) -> None:
+    with pytest.raises(JournalError, match="entry 0 "):
+        decode(raw, 0)
+
+
+@given(st.recursive(st.none() | st.booleans() | st.floats() | st.integers() | texts, st.lists, max_leaves=12))
+def test_no_json_does_anything_but_read_or_fail_by_name(value: object) -> None:
+    with pytest.raises(JournalError):
+        decode(json.dumps([value] * 9).encode(), 0)
+
+
+@given(st.integers(0, len(RAW) - 1))
+def test_a_truncated_entry_is_refused(length: int) -> None:
+    with pytest.raises(JournalError, match="entry 3 is corrupted"):
+        decode(RAW[:length], 3)
+
+
+@given(st.integers(0, len(RAW) - 1), st.binary(min_size=1, max_size=1))
+def test_a_damaged_entry_is_refused_or_reads_at_its_own_position(place: int, byte: bytes) -> None:
+    """What a seal protects is the seal's to find; here nothing else than a JournalError may come of it."""
+    try:
+        item = decode(RAW[:place] + byte + RAW[place + 1 :], 3)
+    except JournalError:
+        return
+    assert item.n == 3 and isinstance(item.kind, Kind) and isinstance(item.value, bytes)
+
+
+DAMAGED = {
+    "kind": (2, "dream"),
+    "kind of another type": (2, ["ask"]),
+    "key": (3, 7),
+    "round": (4, "2"),
+    "round of a fraction": (4, 2.5),
+    "lane": (5, "middle"),
+    "fingerprint": (6, None),
+    "codec": (7, {}),
+    "value": (8, "not base64!"),
+    "value of another type": (8, 5),
+    "older version": (0, 0),
+    "version of another type": (0, "1"),
+    "position of another type": (1, "3"),
+}
+
+
+@pytest.mark.parametrize(("place", "value"), DAMAGED.values(), ids=DAMAGED.keys())
+def test_a_field_of_the_wrong_kind_is_refused(place: int, value: object) -> None:
+    with pytest.raises(JournalError, match="entry 3 is corrupted"):
+        decode(changed(place, value), 3)
+
+
+@pytest.mark.parametrize(("place", "value"), [(0, True), (1, 3.0), (4, True)])
+def test_a_field_that_only_compares_equal_is_refused_or_harmless(place: int, value: object) -> None:
+    """JSON's true and 3.0 equal 1 and 3 in Python: whatever reads is equal to an entry that could have been written."""
+    try:
+        item = decode(changed(place, value), 3)
+    except JournalError:
+        return
+    assert decode(encode(item), 3) == item
+
+
+@pytest.mark.parametrize("raw", [b"[" * 100_000, b'{"a":' * 100_000, b"[1,3," + b"[" * 100_000])
+def test_deep_nesting_is_refused(raw: bytes) -> None:
+    with pytest.raises(JournalError, match="corrupted"):
+        decode(raw, 3)
+
+
+def test_an_entry_of_another_position_is_refused() -> None:
+    """An entry that was moved or copied inside its journal is foreign there."""
+    with pytest.raises(JournalError, match="entry 4 is corrupted"):
+        decode(RAW, 4)
+    with pytest.raises(JournalError, match="entry 0 is corrupted"):
+        journal.decode_all([RAW])
+
+
+@pytest.mark.parametrize("raw", [changed(0, VERSION + 1), json.dumps([VERSION + 1, "of another shape"]).encode()])
+def test_an_entry_of_a_newer_release_is_refused_by_name(raw: bytes) -> None:
+    with pytest.raises(JournalVersionError, match=f"format {VERSION + 1}, this release reads up to {VERSION}"):
+        decode(raw, 3)
+
+
+# ---- histories and digests
+
+
+@given(st.lists(st.binary(), max_size=6), st.integers(0, 6))
+def test_a_history_continued_is_the_history_of_the_whole(encoded: list[bytes], cut: int) -> None:
+    assert chain(chain(GENESIS, encoded[:cut]), encoded[cut:]) == chain(GENESIS, encoded)
+
+
+def test_histories_differ_by_every_byte_and_by_order() -> None:
+    names = {chain(GENESIS, items) for items in ([], [b"a"], [b"b"], [b"a", b"b"], [b"b", b"a"], [b"ab"], [b"a\nb"])}
+    assert len(names) == 7
+
+
+def test_a_mark_ends_with_the_last_ask_of_its_round() -> None:
+    kinds = ((Kind.ASK, 1), (Kind.ASK, 1), (Kind.ANSWER, 1), (Kind.INTENT, 1), (Kind.ASK, 2), (Kind.RESULT, 1))
+    entries = [Entry(n, kind, "k", round_, Lane.MAIN, "", "none", b"") for n, (kind, round_) in enumerate(kinds)]
+    encoded = [encode(item) for item in entries]
+    assert journal.mark(encoded, entries, 1) == chain(GENESIS, encoded[:2])
+    assert journal.mark(encoded, entries, 2) == chain(GENESIS, encoded[:5])
+    assert journal.mark(encoded, entries, 3) == GENESIS
+    assert journal.asked(entries, 1) == ("k", "k")
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(values)
+def test_canonical_json_reads_as_it_was_written(value: object) -> None:
+    assert journal.parse(journal.canonical(value)) == value
+
+
+@given(st.dictionaries(st.text(), st.integers(), min_size=2, max_size=4))
+def test_the_order_of_keys_changes_no_digest(value: dict[str, int]) -> None:
+    backwards = dict(reversed(value.items()))
+    assert journal.canonical(value) == journal.canonical(backwards)
+    assert journal.fingerprint("elicit", value) == journal.fingerprint("elicit", backwards)
+
+
+def test_fingerprints_tell_their_parts_apart() -> None:
+    parts = [("a", "b"), ("ab",), ("a", "b", ""), (["a", "b"],), ("a", None), ("a", 1), ("a", "1")]
+    assert len({journal.fingerprint(*item) for item in parts}) == len(parts)

@@ -1,0 +1,225 @@
+"""A retry that meets no frame: look the record up, answer from it, or claim the call and replay it."""
+
+from __future__ import annotations
+
+import pytest
+
+from framehold_core.call import Phase
+from framehold_core.effects import (
+    Cancel,
+    Deliver,
+    Forget,
+    Lookup,
+    Outcome,
+    Questions,
+    Reason,
+    Refusal,
+    Relay,
+    Run,
+)
+from framehold_core.events import Diverged, Rebuilt, Refused
+from framehold_core.journal import Lane, decode_all
+from framehold_core.recovery import MAX_TRIES
+from framehold_core.replay import Cursor
+from framehold_core.requests import Evidence, RecordState, Verdict
+from tests.core.driver import Token, answer, bug, elsewhere, parked, reach, rebuild, resumed
+
+# ---- look up
+
+
+def test_a_retry_without_a_frame_reads_the_record() -> None:
+    node = elsewhere(parked())
+    node.retry(answer("a"))
+    assert node.effects == (Lookup(),)
+
+
+def test_a_token_without_a_record_enters_no_handler() -> None:
+    """Rule 17."""
+    first = parked()
+    first.shelf.stored = None
+    node = elsewhere(first)
+    node.retry(answer("a"))
+    assert Forget() in node.look()
+    assert isinstance(node.heard[1], Refusal) and node.heard[1].reason is Reason.UNKNOWN
+
+
+def test_an_owner_that_lives_elsewhere_gets_the_request() -> None:
+    node = elsewhere(parked())
+    node.retry(answer("a"))
+    node.look()
+    assert node.heard[1] == Relay(1, "n1")
+
+
+def test_a_finished_call_gives_its_outcome_again() -> None:
+    first = resumed()
+    first.finishes("42")
+    first.commit()
+    node = elsewhere(first)
+    node.retry(answer("a"))
+    node.look(Evidence.GONE)
+    assert node.heard[1] == Outcome(sealed=b"42", n=1)
+
+
+def test_other_answers_conflict_with_the_record_too() -> None:
+    first = resumed()
+    first.asks("b")
+    first.commit()
+    node = elsewhere(first)
+    assert node.token is not None and first.token is not None
+    round_1 = first.token._replace(round=1)
+    node.retry(answer("a", "no"), token=round_1)
+    node.look(Evidence.GONE)
+    assert node.heard[1] == Refusal(Reason.CONFLICT, 2)
+
+
+def test_a_round_long_past_needs_no_frame_to_be_refused() -> None:
+    first = resumed()
+    old = first.token
+    for key in ("b", "c"):
+        first.asks(key)
+        first.commit()
+        first.retry(answer(key))
+    node = elsewhere(first)
+    node.retry(answer("a"), token=old)
+    node.look(Evidence.GONE)
+    assert node.heard[1] == Refusal(Reason.ALREADY_ANSWERED, 3)
+
+
+def test_a_token_newer_than_the_record_goes_to_the_node_that_it_names() -> None:
+    """Rule 7: a live frame there heals; without one the call is lost, never guessed."""
+    node = elsewhere(parked())
+    ahead = Token(3, 1, "x", "n1")
+    node.retry(answer("a"), token=ahead)
+    node.look(Evidence.GONE, elsewhere=("n1",))
+    assert node.heard[1] == Relay(1, "n1")
+    node.retry(answer("a"), token=ahead)
+    node.look(Evidence.GONE)
+    assert isinstance(node.heard[2], Refusal) and node.heard[2].reason is Reason.LOST
+
+
+@pytest.mark.parametrize("phase", [Phase.LOOKING, Phase.CLAIMING])
+def test_a_store_that_does_not_answer_a_question_is_said_to_be_unavailable(phase: Phase) -> None:
+    node = reach(phase)
+    node.retry(answer("a"))
+    node.store_down()
+    assert node.heard[1] == node.heard[2] == Refusal(Reason.UNAVAILABLE)
+    assert node.call.phase is Phase.IDLE
+
+
+# ---- claim
+
+
+def test_a_claim_raises_the_epoch_and_replays_the_journal() -> None:
+    """I1: the frame of an epoch is entered by its claim alone."""
+    node = reach(Phase.CLAIMING)
+    (effect,) = node.commit()
+    assert effect == Run(2, decode_all(node.log)) and node.call.phase is Phase.REBUILDING
+    assert node.shelf.stored is not None and node.shelf.stored.record.owner == "n2"
+
+
+def test_a_rebuilt_frame_takes_the_answers_that_were_held() -> None:
+    node = reach(Phase.REBUILDING)
+    node.retry(answer("a"))
+    assert node.feed(Rebuilt()) == (Deliver((answer("a"),)),)
+    assert len(node.call.waiting) == 2
+    node.finishes("42")
+    node.commit()
+    assert node.heard[1] == node.heard[2] == Outcome("42")
+
+
+def test_a_round_that_was_recorded_as_answered_runs_its_tail_again() -> None:
+    first = resumed()
+    first.intends()
+    first.commit()
+    node = elsewhere(first)
+    node.retry(answer("a"))
+    rebuild(node)
+    assert node.call.phase is Phase.RUNNING and node.effects == ()
+    node.asks("b")
+    assert node.call.flight is not None and node.call.flight.answered is None
+    node.commit()
+    assert isinstance(node.heard[1], Questions) and node.heard[1].epoch == 2
+
+
+def test_a_claim_that_loses_its_race_looks_again() -> None:
+    first = parked()
+    second, third = elsewhere(first), elsewhere(first, "n3")
+    for node in (second, third):
+        node.retry(answer("a"))
+        node.look(Evidence.GONE)
+    second.commit()
+    assert third.commit() == (Lookup(),)
+    third.look()
+    assert third.heard[1] == Relay(1, "n2")
+
+
+def test_a_claim_gives_up_after_a_few_races() -> None:
+    node = reach(Phase.LOOKING)
+    for _ in range(MAX_TRIES):
+        node.look(Evidence.GONE)
+        assert node.feed(Refused(Verdict.CHANGED, None)) == (Lookup(),)
+    node.look(Evidence.GONE)
+    node.feed(Refused(Verdict.CHANGED, None))
+    assert isinstance(node.heard[1], Refusal) and node.heard[1].reason is Reason.UNAVAILABLE
+
+
+def test_an_unmarked_handler_is_never_entered_again() -> None:
+    """I6: the claim is refused, and the loss recorded before anybody is told."""
+    node = elsewhere(parked(reentrant=False))
+    node.retry(answer("a"))
+    node.look(Evidence.GONE)
+    node.commit()
+    assert node.heard[1] == Refusal(Reason.LOST, 1, "gone after round 1")
+    assert node.shelf.stored is not None and node.shelf.stored.record.state is RecordState.LOST
+    node.retry(answer("a"))
+    node.look(Evidence.GONE)
+    assert node.heard[2] == node.heard[1]
+
+
+def test_a_handler_that_kills_its_nodes_is_stuck() -> None:
+    """Rule 15."""
+    node = parked()
+    for count in range(node.terms.max_attempts):
+        node = elsewhere(node, f"n{count + 2}")
+        node.retry(answer("a"))
+        node.look(Evidence.GONE)
+        node.commit()
+    last = elsewhere(node, "n9")
+    last.retry(answer("a"))
+    last.look(Evidence.GONE)
+    last.commit()
+    assert last.heard[1] == Refusal(Reason.STUCK, 1)
+
+
+def test_a_record_that_goes_while_it_is_claimed_is_unknown() -> None:
+    node = reach(Phase.CLAIMING)
+    node.shelf.stored = None
+    node.commit()
+    assert node.heard[1] == Refusal(Reason.UNKNOWN)
+
+
+def test_divergence_is_reported_by_name_and_leaves_the_record() -> None:
+    node = reach(Phase.REBUILDING)
+    before = node.shelf.stored
+    assert Cancel("diverged") in node.feed(Diverged("entry 0 records ask 'a', ..."))
+    assert node.heard[1] == Refusal(Reason.DIVERGED, 1, "entry 0 records ask 'a', ...")
+    assert node.shelf.stored is before
+
+
+@bug("neither the cursor nor the machine keeps what a partly answered round had gathered before a takeover")
+def test_partial_answers_survive_a_takeover() -> None:
+    first = parked("a", "b")
+    first.retry(answer("a"))
+    first.commit()
+    node = elsewhere(first)
+    node.retry(answer("b"))
+    node.look(Evidence.GONE)
+    node.commit()
+    cursor = Cursor(decode_all(node.log))
+    for key in ("a", "b"):
+        cursor.ask(key, f"fp-{key}", Lane.MAIN)
+    delivered = {entry.key for entry in cursor.ready()}
+    assert cursor.live
+    node.feed(Rebuilt())
+    delivered |= {item.key for effect in node.effects if isinstance(effect, Deliver) for item in effect.answers}
+    assert delivered == {"a", "b"}

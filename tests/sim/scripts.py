@@ -1,0 +1,160 @@
+"""What a node's shell asks of the store, as `framehold_core.writes` describes it.
+
+A slot is one call on one process: the core's state, the frame, and the acknowledged journal. An attempt is one sending
+of one write. Its reply counts only while it is the slot's latest attempt, while the core still waits for that write,
+and until it was given up: a late reply to a write that was reported as unanswered is dropped, the write is sent again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import count
+from typing import TYPE_CHECKING
+
+from framehold_core import journal, lease, writes
+from framehold_core.call import Call, Phase, standing
+from framehold_core.effects import Op, Write
+from framehold_core.events import Acked, Claimed, Event, Found, StoreDown
+from framehold_core.journal import Draft
+from framehold_core.requests import Answered, Head, Read, Reply, Request, Stored
+from framehold_core.writes import Packed, Terms
+
+from .handlers import Frame
+
+if TYPE_CHECKING:
+    from .node import Process
+
+RECORD_TTL, TOKEN_TTL = 120.0, 60.0
+STORE_PATIENCE = 0.12
+"""Seconds until an unanswered script is given up."""
+
+
+@dataclass(eq=False, slots=True)
+class Attempt:
+    """One sending of one write; `believed` are the answers that its frame has resumed with."""
+
+    write: Write
+    packed: Packed
+    request: Request
+    believed: tuple[Answered, ...]
+    who: str
+
+
+class Slot:
+    """One call on one process."""
+
+    def __init__(self, process: Process, call: Call, program: str) -> None:
+        self.process = process
+        self.call = call
+        self.program = program
+        self.frame: Frame | None = None
+        self.log: list[bytes] = []
+        self.attempt: Attempt | None = None
+        self.lookup = 0
+        self.written = False
+        self.running_since = 0.0
+        boot = process.boot
+        head = Head(boot, call.reentrant, "tool", "code", "tools/call", "t", "args", "who")
+        self.terms = Terms(head, RECORD_TTL, RECORD_TTL)
+
+
+class Scripts:
+    """The scripts that one process sends."""
+
+    def __init__(self, process: Process, slots: dict[str, Slot], feed: Callable[[Slot, Event], None]) -> None:
+        self._process = process
+        self._world = process.world
+        self._slots = slots
+        self._feed = feed
+        self._nonces = count(1)
+
+    def _seal(self, n: int, draft: Draft) -> bytes:
+        return f"{self._process.boot}.{next(self._nonces)}:".encode() + draft.value
+
+    def write(self, slot: Slot, write: Write) -> None:
+        """Send a write; the same write at the same position is sent as the same bytes."""
+        last = slot.attempt
+        again = last is not None and last.write is write and last.request.fence.n == slot.call.n
+        if again:
+            packed = last.packed
+        else:
+            outcome = f"{next(self._nonces)}:{write.outcome}".encode()
+            packed = writes.pack(slot.call, write, self._seal, outcome)
+        request = writes.request(slot.call, write, packed, slot.terms, slot.log)
+        who = f"{self._process.boot} epoch {slot.call.epoch} n {slot.call.n}"
+        attempt = Attempt(write, packed, request, standing(slot.call).answered, who)
+        slot.attempt, slot.written = attempt, True
+        store = self._world.store
+        store.call(self._process, store.apply, (request, attempt), lambda reply: self._answered(slot, attempt, reply))
+        self._process.later(STORE_PATIENCE, self._give_up, slot, attempt)
+
+    def _live(self, slot: Slot, attempt: Attempt) -> bool:
+        call = slot.call
+        held = self._slots.get(call.id) is slot and slot.attempt is attempt
+        return held and call.flight is attempt.write and not call.stalled
+
+    def _answered(self, slot: Slot, attempt: Attempt, reply: Reply) -> None:
+        if not self._live(slot, attempt):
+            return
+        held = self._process.lease
+        assert held is not None
+        self._world.counts[str(reply.verdict)] += 1
+        event = writes.event(slot.call, attempt.write, attempt.packed, reply, held, self._process.now())
+        if isinstance(event, Claimed):
+            self._world.counts["takeovers"] += 1
+            slot.log = list(event.stored.journal)
+        elif isinstance(event, Acked):
+            slot.log += attempt.packed.entries
+            self._count(attempt.write.op)
+        self._feed(slot, event)
+        if isinstance(event, Claimed) and slot.call.inc != event.stored.record.inc:
+            self._world.watch.fail("core", f"{slot.call.id} was claimed under another incarnation than its frame has")
+
+    def _count(self, op: Op) -> None:
+        name = {Op.PARK: "parks", Op.VERIFY: "verifies", Op.HEAL: "heals", Op.FINISH: "finishes"}.get(op)
+        if name:
+            self._world.counts[name] += 1
+
+    def _give_up(self, slot: Slot, attempt: Attempt) -> None:
+        held = self._process.lease
+        if self._live(slot, attempt):
+            is_open = held is not None and lease.is_open(held, self._process.now())
+            self._feed(slot, StoreDown(is_open))
+
+    def look(self, slot: Slot) -> None:
+        """Read the record, then the registry: never the other way round, or an incarnation that began in between
+        would look gone."""
+        slot.lookup += 1
+        number, store = slot.lookup, self._world.store
+
+        def first(reply: Reply) -> None:
+            if self._looking(slot, number):
+                store.call(self._process, store.members, (), lambda members: second(reply.stored, members))
+
+        def second(stored: Stored | None, members: dict[str, lease.NodeRecord]) -> None:
+            if self._looking(slot, number):
+                self._found(slot, stored, members)
+
+        store.call(self._process, store.apply, (Read(slot.call.id),), first)
+        self._process.later(2 * STORE_PATIENCE, self._stop_looking, slot, number)
+
+    def _looking(self, slot: Slot, number: int) -> bool:
+        here = self._slots.get(slot.call.id) is slot
+        return here and slot.call.phase is Phase.LOOKING and slot.lookup == number
+
+    def _stop_looking(self, slot: Slot, number: int) -> None:
+        if self._looking(slot, number):
+            self._feed(slot, StoreDown(False))
+
+    def _found(self, slot: Slot, stored: Stored | None, members: dict[str, lease.NodeRecord]) -> None:
+        process = self._process
+        if not process.member.may_claim():
+            self._feed(slot, StoreDown(False))
+            return
+        told = process.told(slot.call.held)
+        elsewhere = frozenset(members) - {process.name} - {name for name, _ in told}
+        evidence = process.evidence(stored.record, members, told) if stored else None
+        entries = journal.decode_all(stored.journal) if stored else ()
+        process.seen[slot.call.id] = stored.record.seen if stored else None
+        self._feed(slot, Found(stored, entries, evidence, elsewhere))
