@@ -1,22 +1,26 @@
 #!/bin/sh
-# Makes sure that the system packages which the tests start are here: installs them where it may (root and apt-get),
-# otherwise prints the one line that does and exits 2.
+# Makes sure that the system packages which the tests start are here (redis-server; npm for the TypeScript client and the
+# conformance suite): installs them where it may (root and apt-get), otherwise prints the one line that does and exits 2.
 set -eu
 
-command -v redis-server >/dev/null 2>&1 && exit 0
+missing=""
+for program in redis-server npm; do
+    command -v "$program" >/dev/null 2>&1 || missing="$missing $program"
+done
+[ -n "$missing" ] || exit 0
 
-packages="redis-server"
-install="apt-get install -y --no-install-recommends $packages"
+# A program's name is its Debian package's name.
+install="apt-get install -y --no-install-recommends$missing"
 if command -v apt-get >/dev/null 2>&1 && [ "$(id -u)" = 0 ]; then
     export DEBIAN_FRONTEND=noninteractive
-    echo "installing $packages" >&2
-    apt-get update -qq && $install -qq >/dev/null && command -v redis-server >/dev/null 2>&1 && exit 0
-    echo "redis-server is needed and could not be installed; run: apt-get update && $install" >&2
+    echo "installing$missing" >&2
+    apt-get update -qq && $install -qq >/dev/null && exit 0
+    echo "needed, and could not be installed:$missing; run: apt-get update && $install" >&2
 elif command -v apt-get >/dev/null 2>&1; then
-    echo "redis-server is needed; run: sudo apt-get update && sudo $install" >&2
+    echo "needed:$missing; run: sudo apt-get update && sudo $install" >&2
 elif command -v brew >/dev/null 2>&1; then
-    echo "redis-server is needed; run: brew install redis" >&2
+    echo "needed:$missing; run: brew install redis node" >&2
 else
-    echo "redis-server is needed; install Redis with your system's package manager, so that redis-server is on PATH" >&2
+    echo "needed on PATH:$missing; install Redis and Node.js with your system's package manager" >&2
 fi
 exit 2

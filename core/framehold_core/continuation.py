@@ -91,7 +91,7 @@ TABLE: dict[tuple[Phase, type[Any]], Row] = {
     (RUNNING, StoreDown): Row(recovery.stranded, (STRANDED, IDLE)),
     (PARKING, Retry): Row(rounds.retried, (PARKING, LOOKING)),
     (PARKING, Finished): Row(rounds.ended_early, (PARKING,)),
-    (PARKING, Acked): Row(rounds.acked, (PARKED, PARKING)),
+    (PARKING, Acked): Row(rounds.acked, (PARKED, PARKING, IDLE)),
     (PARKING, Refused): Row(recovery.refused, (HEALING, PARKING, *FENCED)),
     (PARKING, StoreDown): Row(recovery.stranded, (STRANDED, IDLE)),
     (FINISHING, Retry): Row(rounds.retried, (FINISHING, LOOKING)),

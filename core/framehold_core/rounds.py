@@ -56,9 +56,10 @@ def noted(call: Call, event: Noted, now: float) -> Move:
 
 
 def asked(call: Call, event: Asked, now: float) -> Move:
-    """The handler waits: commit the questions before anybody hears them."""
+    """The handler waits: commit the questions before anybody hears them. A round that comes to its end is not cancelled
+    any more: its questions stand, and the retry that asks for them gets them."""
     write = Write(Op.PARK, call.notes + event.asks, event.asks, carry(call))
-    call, effects = send(call._replace(phase=Phase.PARKING, notes=(), carried=True), write)
+    call, effects = send(call._replace(phase=Phase.PARKING, notes=(), carried=True, leaving=False), write)
     return Move(call, effects)
 
 
@@ -82,7 +83,7 @@ def finished(call: Call, event: Finished, now: float) -> Move:
         return Move(call._replace(phase=Phase.IDLE, waiting=()), (*replies, Forget()))
     write = Write(Op.FINISH, answered=carry(call), outcome=event.outcome, cause=event.cause)
     ended = (event.outcome, event.cause)
-    call, effects = send(call._replace(phase=Phase.FINISHING, carried=True, ended=ended), write)
+    call, effects = send(call._replace(phase=Phase.FINISHING, carried=True, ended=ended, leaving=False), write)
     return Move(call, effects)
 
 
@@ -105,16 +106,20 @@ def acked(call: Call, event: Acked, now: float) -> Move:
         empty = Call(call.id, call.owner, call.inc, call.reentrant, call.ttl, round=call.round)
         return Move(empty, (*replies, Forget()), again)
     call, effects = landed(call)
+    # An end that came while no exchange was open, or while the store was healed, is still to be committed (rule 11).
+    ended = (Finished(*call.ended),) if call.phase is Phase.RUNNING and call.ended is not None else ()
     if write.op is Op.INTEND:
         # Rule 6: the window is looked at again between an intent's acknowledgement and its effect.
         if event.is_open:
-            return Move(call, (Go(write.key), *effects))
+            return Move(call, (Go(write.key), *effects), ended)
         call = call._replace(intents=call.intents - {write.key})
-        return gone(call, "left") if call.leaving and not call.intents else Move(call, (InDoubt(write.key), *effects))
+        if call.leaving and not call.intents:
+            return gone(call, "left")
+        return Move(call, (InDoubt(write.key), *effects), ended)
     call = call._replace(intents=call.intents - {write.key})
     if call.leaving and not call.intents:
         return gone(call, "left")
-    return Move(call, (Kept(write.key), *effects))
+    return Move(call, (Kept(write.key), *effects), ended)
 
 
 def _parked(call: Call, write: Write, now: float) -> Move:
@@ -194,6 +199,7 @@ def _accept(call: Call, case: Case, now: float) -> Move:
         notes=call.notes + taken,
         gathered=call.gathered + case.usable,
         waiting=(case.retry,),
+        leaving=False,
     )
     call, stalled = resend(call)
     given = {answer.key for answer in case.usable}

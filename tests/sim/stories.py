@@ -1,0 +1,57 @@
+"""Schedules that tell what the protocol is for, one each. `python -m tests.sim.stories` writes their transcripts anew.
+
+The transcripts are kept beside the code, so that whoever changes a rule reads in the diff what becomes of the story.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from .plan import Fault, Intent, Mischief, Plan
+from .report import story
+
+FOLDER = Path(__file__).parent / "transcripts"
+FULL = ("full",) * 6
+
+
+def _plan(program: str, *happenings: Fault | Mischief, marked: bool = True, styles: tuple[str, ...] = FULL) -> Plan:
+    return Plan(
+        seed=1,
+        nodes=("a", "b"),
+        rates=(1.0, 1.0, 1.0),
+        clients=(Intent(0.1, program, marked, "a", styles),),
+        faults=tuple(item for item in happenings if isinstance(item, Fault)),
+        mischief=tuple(item for item in happenings if isinstance(item, Mischief)),
+    )
+
+
+STORIES = {
+    "takeover": _plan("k1; o1; k2", Fault(0.3, "crash", "a", 3.0)),
+    "unmarked_dies_with_its_node": _plan("k1; k2", Fault(0.3, "crash", "a", 3.0), marked=False),
+    "lapse_and_verify": _plan("k1; k2", Fault(0.16, "pause", "a", 1.6), marked=False),
+    "paused_owner_is_fenced": _plan(
+        "k1; o1; k2", Fault(0.2, "slow", "store>a", 0.5, 0.0), Fault(0.415, "pause", "a", 2.5)
+    ),
+    "duplicates_at_two_nodes": _plan(
+        "k1; o1; k2", Mischief(0.3, 0, "same", "b"), Mischief(0.305, 0, "same", "a"), Mischief(0.31, 0, "same", "b")
+    ),
+    "conflict": _plan("k1; k2", Mischief(0.16, 0, "other", "b"), Mischief(0.5, 0, "full", "a", 1)),
+    "partial_answers": _plan("k1+k2; k3", styles=("partial", "extra", "none", "full")),
+    "store_went_back": _plan("k1; i1; k2", Fault(0.3, "rollback", "store", 0.0, 0.2)),
+}
+
+
+def told(name: str) -> str:
+    """The transcript of a story.
+
+    Raises:
+        AssertionError: an invariant does not hold in it.
+    """
+    text, held = story(STORIES[name])
+    assert held, text
+    return text
+
+
+if __name__ == "__main__":
+    for title in STORIES:
+        (FOLDER / f"{title}.txt").write_text(told(title))
