@@ -2,10 +2,10 @@
 
 Invariants, as far as one node can keep them (PROTOCOL section 5 has their exact words):
 
-I1 single-owner   a frame is entered only by `Start` in an empty call or by a granted claim, and each claim raises the
-epoch I2 monotone       epoch, round and position change only by what the store acknowledged I3 output-gate
-`Questions` and `Outcome` leave in the step of the acknowledgement that makes them true, or of a record
-                  read; the one exception is the row (FINISHING, StoreDown), which says `Ungated`
+I1 single-owner   a frame is entered only by `Start` in an empty call or by a granted claim, which raises the epoch
+I2 monotone       epoch, round and position change only by what the store acknowledged
+I3 output-gate    `Questions` and `Outcome` leave in the step of the acknowledgement that makes them true, or of a
+                  record that was read; the one exception is the row (FINISHING, StoreDown), which says `Ungated`
 I4 one-resume     `Deliver` leaves in the step that moves PARKED to RUNNING, and only there
 I5 once           `Go` leaves only in the step of its intent's acknowledgement
 I6 no-hidden-re-entry   `Run` with entries leaves only after `Claimed`, which the store refuses for unmarked handlers
@@ -101,7 +101,7 @@ TABLE: dict[tuple[Phase, type[Any]], Row] = {
     # ---- between rounds
     (PARKED, Retry): Row(rounds.retried, (PARKED, RUNNING, PARKING, FINISHING, VERIFYING, LOOKING)),
     (PARKED, Finished): Row(rounds.ended_early, (PARKED,)),
-    (PARKED, Acked): Row(rounds.acked, (PARKED, IDLE)),
+    (PARKED, Acked): Row(rounds.acked, (PARKED,)),
     (PARKED, Refused): Row(recovery.refused, (PARKED, HEALING, *FENCED)),
     (PARKED, StoreDown): Row(recovery.stranded, (PARKED,)),
     (PARKED, Expired): Row(recovery.expired, (PARKED, IDLE)),
@@ -133,8 +133,9 @@ TABLE: dict[tuple[Phase, type[Any]], Row] = {
 LIVE = (RUNNING, PARKING, PARKED, FINISHING, VERIFYING, HEALING, RELEASING, STRANDED, REBUILDING)
 TABLE |= {(phase, Left): Row(rounds.left, (phase, IDLE) if phase is RUNNING else (phase,)) for phase in Phase}
 TABLE |= {(phase, Noted): Row(rounds.noted, (phase,)) for phase in LIVE}
-TABLE |= {(phase, Intended): Row(rounds.intended, (phase,)) for phase in LIVE}
-TABLE |= {(phase, Resulted): Row(rounds.resulted, (phase,)) for phase in LIVE}
+# While a journal is replayed no effect runs: the cursor answers, or the `once` waits until the frame is rebuilt.
+TABLE |= {(phase, Intended): Row(rounds.intended, (phase,)) for phase in LIVE if phase is not REBUILDING}
+TABLE |= {(phase, Resulted): Row(rounds.resulted, (phase,)) for phase in LIVE if phase is not REBUILDING}
 for _signal in (Overran, Expired, Evict, Drain, Nudged):
     for _phase in Phase:
         TABLE.setdefault((_phase, _signal), Row(stay, (_phase,)))

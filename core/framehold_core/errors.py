@@ -5,6 +5,7 @@ FrameholdError
 +-- ProtocolError          this process broke a rule of the core (a bug here, never a client's fault)
 +-- JournalError           a stored entry can't be read
 |   +-- JournalVersionError    written by a newer release
++-- DivergenceError        replay asked for something other than what was recorded
 +-- SealError              a stored value's seal does not verify
 +-- StoreError
 |   +-- StoreUnavailable       the store did not answer in time

@@ -106,7 +106,7 @@ def _read(stored: Stored | None, request: Read, now: float) -> Applied:
 
 
 def _commit(stored: Stored | None, request: Commit, now: float) -> Applied:
-    verdict = fence(stored, request.fence, request.batch.jh, creates=True)
+    verdict = fence(stored, request.fence, request.batch.jh, creates=request.head is not None)
     if verdict is not Verdict.OK:
         return _refused(stored, verdict)
     record = stored.record if stored else None
@@ -120,7 +120,7 @@ def _commit(stored: Stored | None, request: Commit, now: float) -> Applied:
 
 
 def _intent(stored: Stored | None, request: Intent, now: float) -> Applied:
-    verdict = fence(stored, request.fence, request.batch.jh, creates=True)
+    verdict = fence(stored, request.fence, request.batch.jh, creates=request.head is not None)
     if verdict is not Verdict.OK:
         return _refused(stored, verdict)
     record = stored.record if stored else None

@@ -1,12 +1,12 @@
-"""Transitions of a call whose frame, owner or store is not what it was: look up, claim, rebuild, verify, heal, hand
-off.
+"""Transitions of a call whose frame, owner or store is not what it was: look up, claim, rebuild, verify, heal, release.
 
-    A fenced frame is dropped, its waiting retries are decided again from the record: executors are fenced, answers
-    never. A write that the store did not answer waits as it was; the same retry, or the store's return, sends it
-    again.
+A fenced frame is dropped, its waiting retries are decided again from the record: executors are fenced, answers never.
+A write that the store did not answer waits as it was; the same retry, or the store's return, sends it again.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from .call import Call, Move, Phase, dropped, gone, home, landed, refuse, resend, send, superseded
 from .effects import Effect, Forget, InDoubt, Lookup, Op, Outcome, Reason, Refusal, Relay, Reply, Run, Ungated, Write
@@ -63,7 +63,8 @@ def found(call: Call, event: Found, now: float) -> Move:
     if not needy:
         return _done_looking(call, tuple(effects), ())
     write = Write(Op.CLAIM, seen=record.seen, evidence=event.evidence)
-    call = call._replace(phase=Phase.CLAIMING, held=tuple(needy), flight=write)
+    # The latest lease that is known of here: the call may have been looked up under one that lapsed since (rule 4).
+    call = call._replace(phase=Phase.CLAIMING, inc=needy[-1].lease.inc, held=tuple(needy), flight=write)
     return Move(call, (*effects, write))
 
 
@@ -156,9 +157,20 @@ def refused(call: Call, event: Refused, now: float) -> Move:
     if event.verdict is Verdict.BEHIND and write.op is not Op.RELEASE:
         return _heal(call, write, event)
     if write.op is Op.INTEND and event.verdict is Verdict.CONFLICT:
-        call, effects = landed(call._replace(intents=call.intents - {write.key}))
+        call, effects = landed(_handed_on(call._replace(intents=call.intents - {write.key}), write))
         return Move(call, (InDoubt(write.key), *effects))
     return superseded(call, "fenced")
+
+
+def _handed_on(call: Call, write: Write) -> Call:
+    """What a refused intent took along, answers and notes, goes with the next write that can carry it (rule 2)."""
+    notes = write.drafts[:-1]
+    for place, later in enumerate(call.queue):
+        if later.op in (Op.PARK, Op.INTEND, Op.FINISH):
+            drafts = later.drafts if later.op is Op.FINISH else notes + later.drafts
+            taken = replace(later, drafts=drafts, answered=later.answered or write.answered)
+            return call._replace(queue=(*call.queue[:place], taken, *call.queue[place + 1 :]))
+    return call._replace(notes=notes + call.notes, carried=call.carried and write.answered is None)
 
 
 def _heal(call: Call, write: Write, event: Refused) -> Move:
@@ -230,7 +242,7 @@ def stranded(call: Call, event: StoreDown, now: float) -> Move:
         return Move(kept, (*counted, *replies))
     replies = refuse((*call.waiting, *call.held), Reason.UNAVAILABLE, call)
     phase = Phase.PARKED if call.phase in (Phase.PARKED, Phase.VERIFYING) else Phase.STRANDED
-    leaving = call.round == 0
+    leaving = call.leaving or call.round == 0
     kept = call._replace(phase=phase, stalled=True, waiting=(), held=(), leaving=leaving, expires=now + call.ttl)
     return Move(kept, replies)
 
@@ -247,8 +259,8 @@ def nudged(call: Call, event: Nudged, now: float) -> Move:
 
 
 def expired(call: Call, event: Expired, now: float) -> Move:
-    """No token of this call can be valid any more: the frame goes."""
-    return gone(call, "expired") if now >= call.expires else Move(call)
+    """No token of this call can be valid any more: the frame goes, when no effect of it runs (rule 8)."""
+    return gone(call, "expired") if now >= call.expires and not call.intents else Move(call)
 
 
 def evicted(call: Call, event: Evict, now: float) -> Move:

@@ -11,6 +11,7 @@ handler asks beyond the record waits.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from enum import Enum
 
@@ -27,26 +28,35 @@ class Once(Enum):
     IN_DOUBT = "intended, no result: it may have run, or may yet run"
 
 
+Place = tuple[Kind, str, int]
+"""Where something is recorded: its kind, its key, and how often that key was answered before. A handler may ask under
+one key again once it was answered."""
+
+
 class Cursor:
     """A journal being replayed. Mutable; of one frame."""
 
     def __init__(self, entries: Iterable[Entry]) -> None:
-        self._asks: dict[int, dict[str, Entry]] = {}
+        self._asks: dict[int, dict[str, Place]] = {}
         self._answers: dict[int, dict[str, Entry]] = {}
-        self._owed: dict[tuple[Kind, str], Entry] = {}
+        self._owed: dict[Place, Entry] = {}
         self._results: dict[str, Entry] = {}
+        times: Counter[str] = Counter()
         for item in entries:
             if item.kind is Kind.ANSWER:
                 self._answers.setdefault(item.round, {})[item.key] = item
+                times[item.key] += 1
             elif item.kind is Kind.RESULT:
                 self._results[item.key] = item
             else:
                 # A round that was answered in part asks the rest again; the handler asked those only once.
-                self._owed.setdefault((item.kind, item.key), item)
-            if item.kind is Kind.ASK:
-                self._asks.setdefault(item.round, {})[item.key] = item
-        self._main = [item for item in self._owed.values() if item.lane is Lane.MAIN]
-        self._met: set[tuple[Kind, str]] = set()
+                place = (item.kind, item.key, times[item.key] if item.kind is Kind.ASK else 0)
+                self._owed.setdefault(place, item)
+                if item.kind is Kind.ASK:
+                    self._asks.setdefault(item.round, {})[item.key] = place
+        self._main = [place for place, item in self._owed.items() if item.lane is Lane.MAIN]
+        self._met: set[Place] = set()
+        self._times: Counter[str] = Counter()
         self._round = min((round_ for round_ in self._asks if round_ > 0), default=1)
         self._pool: dict[str, Entry] = {}
 
@@ -61,63 +71,76 @@ class Cursor:
         Raises:
             DivergenceError: something else was recorded at this point, or under this key.
         """
-        self._meet(Kind.ASK, key, fp, lane)
+        place = (Kind.ASK, key, self._times[key])
+        self._meet(place, fp, lane)
+        if place != self._asks.get(0, {}).get(key):
+            return None
+        self._times[key] += 1
         return self._answers.get(0, {}).get(key)
 
     def once(self, key: str, fp: str, lane: Lane) -> Entry | Once:
         """The handler comes to a `once`: its recorded result, or what is known of it. Raises as `ask`."""
-        if not self._meet(Kind.INTENT, key, fp, lane):
+        if not self._meet((Kind.INTENT, key, 0), fp, lane):
             return Once.LIVE
         return self._results.get(key, Once.IN_DOUBT)
 
     def value(self, key: str, fp: str, lane: Lane) -> Entry | None:
-        """The handler wants a recorded value (`now`, `uuid4`, `random`), None where it must be made. Raises as
+        """The handler wants a recorded value (`now`, `uuid4`, `random`); None where it must be made. Raises as
         `ask`."""
-        return self._owed[Kind.VALUE, key] if self._meet(Kind.VALUE, key, fp, lane) else None
+        place = (Kind.VALUE, key, 0)
+        return self._owed[place] if self._meet(place, fp, lane) else None
 
     def ready(self) -> tuple[Entry, ...]:
         """The answers that may be delivered now: those of the next round, once all its asks were asked again."""
         while self._round in self._answers:
             asks, answers = self._asks.get(self._round, {}), self._answers[self._round]
-            if any((Kind.ASK, key) not in self._met for key in asks):
+            if any(place not in self._met for place in asks.values()):
                 return ()
             self._pool |= answers
             self._round += 1
             if asks.keys() <= answers.keys():
-                pool, self._pool = self._pool, {}
-                return tuple(pool.values())
+                return self.rest()
         return ()
 
     def rest(self) -> tuple[Entry, ...]:
         """What rounds that were answered only in part have brought so far. Once live, it is delivered together with
         the answers that were missing; given once."""
         pool, self._pool = self._pool, {}
+        self._times.update(pool.keys())
         return tuple(pool.values())
 
     def finish(self) -> None:
-        """The handler ended. Raises DivergenceError where recorded entries were never asked for."""
+        """The handler ended. Raises DivergenceError where recorded entries were never asked for, or never heard."""
         for place, item in self._owed.items():
             if place not in self._met:
                 raise DivergenceError(
                     f"the handler ended without its recorded {item.kind.value} {item.key!r} (entry {item.n}); "
                     f"nothing was answered; {_LIKELY}"
                 )
-
-    def _meet(self, kind: Kind, key: str, fp: str, lane: Lane) -> bool:
-        """Tick off a recorded entry; False where the handler is past the record."""
-        item = self._owed.get((kind, key))
-        expected = next((main for main in self._main if (main.kind, main.key) not in self._met), None)
-        if lane is Lane.MAIN and expected is not None and item is not expected:
+        if self._round in self._answers:
+            keys = ", ".join(sorted(map(repr, self._answers[self._round])))
             raise DivergenceError(
-                f"entry {expected.n} records {expected.kind.value} {expected.key!r}, but the handler came to "
+                f"the handler ended before it heard the recorded answers of round {self._round} ({keys}); "
+                f"nothing was answered; {_LIKELY}"
+            )
+
+    def _meet(self, place: Place, fp: str, lane: Lane) -> bool:
+        """Tick off a recorded entry; False where the handler is past the record."""
+        kind, key, _ = place
+        expected = next((main for main in self._main if main not in self._met), None)
+        if lane is Lane.MAIN and expected is not None and place != expected:
+            item = self._owed[expected]
+            raise DivergenceError(
+                f"entry {item.n} records {item.kind.value} {item.key!r}, but the handler came to "
                 f"{kind.value} {key!r}; it was not continued; {_LIKELY}"
             )
-        if item is None:
+        owed = self._owed.get(place)
+        if owed is None:
             return False
-        if item.fp != fp:
+        if owed.fp != fp:
             raise DivergenceError(
-                f"entry {item.n} records {kind.value} {key!r} with another text, schema or arguments; "
+                f"entry {owed.n} records {kind.value} {key!r} with another text, schema or arguments; "
                 f"the handler was not continued; {_LIKELY}"
             )
-        self._met.add((kind, key))
+        self._met.add(place)
         return True

@@ -1,8 +1,8 @@
 """Transitions of a call whose frame is here and whose store answers: start, ask, park, resume, finish.
 
-Parked becomes running in the same step that accepts answers (rule 8), so between two steps no answer is half taken.
-The set of asks is frozen by `Asked`, before the commit is awaited (rule 11); what the handler does meanwhile lines up
-behind it."""
+Parked becomes running in the same step that accepts answers (rule 8), so between two steps no answer is half taken. The
+set of asks is frozen by `Asked`, before the commit is awaited (rule 11); what the handler does meanwhile lines up.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +71,8 @@ def intended(call: Call, event: Intended, now: float) -> Move:
 
 
 def resulted(call: Call, event: Resulted, now: float) -> Move:
-    """The effect ran: its result is written before the handler sees it."""
+    """The effect ran: its result is written before the handler sees it, and the frame stays until it is (rule 8)."""
+    call = call._replace(intents=call.intents | {event.key})
     call, effects = send(call, Write(Op.RESULT, (event.draft,), key=event.key))
     return Move(call, effects)
 
@@ -173,8 +174,8 @@ def _join(call: Call, event: Retry) -> Move:
 def _deliver(call: Call, case: Case, now: float) -> Move:
     """Accept a round's answers, if this node may run without asking the store (rule 6)."""
     event = case.retry
-    if call.flight is not None and call.flight.op is Op.VERIFY:
-        call, effects = resend(call._replace(phase=Phase.VERIFYING, held=(*call.held, event)))
+    if call.flight is not None and call.flight.op in (Op.VERIFY, Op.HEAL):
+        call, effects = resend(call._replace(phase=home(call, call.flight), held=(*call.held, event)))
         return Move(call, effects)
     if event.lease.inc != call.inc:
         # Rule 4: the lease lapsed since; the epoch rises before the frame runs again.

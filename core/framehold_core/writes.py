@@ -3,10 +3,10 @@
 A driver (a node's runtime, the simulation) performs a write in four steps:
 
 1. `pack` it at the call's present position: encode its drafts, each sealed for its place. Keep the result with the
-write: a
-   write that is sent again must be the same bytes, or the store can't tell that it was already applied.
+   write: one that is sent again must be the same bytes, or the store can't tell that it was already applied.
 2. `request` it, and submit that to the store.
-3. Drop the reply if `call.flight` is no longer this write (the frame went meanwhile).
+3. Drop the reply if `call.flight` is no longer this write (the frame went meanwhile), or if `StoreDown` was fed for
+   this sending of it: a late reply to a write that was given up has no row, the write is sent again.
 4. Feed `event` of the reply to `step`; after an acknowledgement the packed entries belong to the frame's log.
 """
 
@@ -82,7 +82,7 @@ def once_intents(entries: Sequence[Entry]) -> tuple[tuple[str, bool], ...]:
 
 def once_digest(key: str) -> str:
     """The name of a `once` key in the record."""
-    return journal.digest(key.encode("utf-8"))
+    return journal.digest(key.encode("utf-8", "surrogatepass"))
 
 
 def request(call: Call, write: Write, packed: Packed, terms: Terms, log: Sequence[bytes]) -> Request:
@@ -132,4 +132,6 @@ def event(call: Call, write: Write, packed: Packed, reply: Reply, held: Lease, n
     if write.op is Op.CLAIM:
         assert reply.stored is not None, "a granted claim brings the record"
         return Claimed(reply.stored, journal.decode_all(reply.stored.journal), held)
-    return Acked(reply.epoch, call.n + len(packed.entries), packed.jh, lease.is_open(held, now))
+    # The window of a later incarnation is not this frame's: it was not verified under it (rule 4).
+    is_open = held.inc == call.inc and lease.is_open(held, now)
+    return Acked(reply.epoch, call.n + len(packed.entries), packed.jh, is_open)

@@ -117,11 +117,6 @@ class Frame:
             )
         if (known := self._prefilled(name, question)) is not None:
             return known.value
-        refusal = self.carrier.refusal(question) if self.carrier is not None else None
-        if refusal is not None:
-            # Raised into the handler it could be swallowed: the call ends here instead.
-            self._keeper.refused(refusal)
-            raise asyncio.CancelledError("this client can't be asked")
         loop = asyncio.get_running_loop()
         lane = Lane.MAIN if asyncio.current_task() is self.task else Lane.SIDE
         ask = self.pending[name] = Ask(name, question, lane, loop.create_future())
@@ -146,7 +141,18 @@ class Frame:
         if self._settling > 0:
             loop.call_soon(self._turn, loop)
         elif not self.dead and self.pending and self._keeper.phase() is Phase.RUNNING:
-            self._keeper.asked(tuple(ask.draft(self.round) for ask in self.pending.values()))
+            self._leave(self.carrier)
+
+    def _leave(self, carrier: Carrier | None) -> None:
+        """Ask everything that waits of the client that carries this round, if it can be asked all of it."""
+        asks = tuple(self.pending.values())
+        refusals = () if carrier is None else (carrier.refusal(ask.question) for ask in asks)
+        refusal = next((item for item in refusals if item is not None), None)
+        if refusal is None:
+            self._keeper.asked(tuple(ask.draft(self.round) for ask in asks))
+        else:
+            # Raised into the handler it could be swallowed: the call ends here instead.
+            self._keeper.refused(refusal)
 
     def deliver(self, answers: tuple[Answer, ...], parsed: dict[str, Any]) -> None:
         """Wake the asks that were answered. `parsed` holds what was parsed already; the rest is parsed again."""
@@ -157,8 +163,8 @@ class Frame:
             value = parsed[answer.key] if answer.key in parsed else ask.question.parse(journal.parse(answer.value))
             ask.answer.set_result(value)
         self.prefilled = {}
-        if len(self.pending) > len(answers):
-            # A branch asked while nobody listened: it leaves with this round's asks.
+        if not all(ask.answer.done() for ask in self.pending.values()):
+            # The handler asked while nobody listened: it leaves with this round's asks.
             self.settle(asyncio.get_running_loop())
 
     def kill(self) -> asyncio.Task[None] | None:
@@ -205,6 +211,11 @@ class _Known:
 
 
 _seen: contextvars.ContextVar[contextvars.Context | None] = contextvars.ContextVar("framehold_round", default=None)
+
+
+def begin(first: contextvars.Context) -> None:
+    """Remember what the transport said in round 1, in the handler's own context: later rounds are compared with it."""
+    _seen.set(first)
 
 
 def refresh(fresh: contextvars.Context) -> None:

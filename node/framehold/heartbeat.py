@@ -1,10 +1,10 @@
 """The node's own lease: registered once, renewed every third of its TTL, replaced when it lapsed.
 
-    1. register, set if absent; a name that is taken is waited out for one TTL, then refused 2. renew; the window
-    opens until the start of that renewal + TTL - margin 3. renewal answers LAPSED: the window closes at once, what is
-    left of the old lease is deleted, and a new incarnation
-       registers; frames of the old one are verified before they run again (PROTOCOL rule 4)
-    4. renewal finds another boot under our name: this process must not go on; `lost` is set
+    1. register, set if absent; a name that is taken is waited out for one TTL, then refused
+    2. renew; the window opens until the start of that renewal + TTL - margin
+    3. renewal answers LAPSED: the window closes at once, what is left of the old lease is deleted, and a new
+       incarnation registers; frames of the old one are verified before they run again (PROTOCOL rule 4)
+    4. after the start, another boot stands under our name: this process must not go on; `lost` is set
 
 A store that does not answer closes nothing by itself: the window runs out on its own.
 """
@@ -52,15 +52,13 @@ class Heartbeat:
             NodeNameTaken: another live process has this node's name, and kept it for longer than a lease lasts.
         """
         deadline = clock.now() + self._ttl + 1.0
-        while not await self._beat():
-            if not self.lost.is_set():
-                break
+        while await self._beat() is Renewal.TAKEN:
             if clock.now() > deadline:
                 raise NodeNameTaken(
                     f"another live process is registered as node {self.lease.node!r}; nothing was started; "
                     "give this one another FRAMEHOLD_NODE_ID, or stop the other"
                 )
-            self.lost.clear()
+            logger.info("node name %r is taken: waiting for the lease of its former life to run out", self.lease.node)
             await asyncio.sleep(self._ttl / 5)
         self._task = asyncio.create_task(self._run(), name="framehold-heartbeat")
 
@@ -80,39 +78,50 @@ class Heartbeat:
     async def _run(self) -> None:
         while not self.lost.is_set():
             await asyncio.sleep(self._ttl / 3)
-            await self._beat()
+            try:
+                renewal = await self._beat()
+            except Exception:
+                # Without a heartbeat the node would refuse everything for good, and say nothing.
+                logger.exception("a bug in what follows a renewal; the next renewal is tried as ever")
+                continue
+            if renewal is Renewal.TAKEN:
+                self.lost.set()
+                logger.error("another process is registered as node %r: no call runs here any more", self.lease.node)
 
-    async def _beat(self) -> bool:
-        """One registration or renewal; whether the window is open after it."""
+    async def _beat(self) -> Renewal | None:
+        """One registration or renewal: RENEWED or TAKEN, None where the store did not answer."""
         started = clock.now()
         try:
             renewal, beat = await self._ask()
         except StoreUnavailable as error:
             logger.warning("lease not renewed, parked calls resume until the window closes: %s", error)
-            return False
+            return None
         if renewal is Renewal.RENEWED:
             self._registered = True
             self.lease = self.lease._replace(beat=beat, until=window_until(started, self._ttl))
             self.on_renewed()
-            return True
+            return renewal
         self.lease = self.lease._replace(until=-math.inf)
-        if renewal is Renewal.LAPSED:
-            return await self._reincarnate(beat)
-        self.lost.set()
-        logger.error("another process is registered as node %r: no call runs here any more", self.lease.node)
-        return False
+        return await self._reincarnate(beat) if renewal is Renewal.LAPSED else renewal
 
     async def _ask(self) -> tuple[Renewal, int]:
         if self._registered:
             return await self._store.renew(self._record(), self.lease.beat, self._ttl)
         return await self._store.register(self._record(), self._ttl), 0
 
-    async def _reincarnate(self, beat: int) -> bool:
-        """The lease lapsed: take a new incarnation. A beat that went down means that the store went back."""
+    async def _reincarnate(self, beat: int) -> Renewal | None:
+        """The lease lapsed: take a new incarnation. A beat that went down means that the store went back.
+
+        If the old lease can't be deleted nothing changes: the next renewal finds the lapse again.
+        """
         if 0 < beat < self.lease.beat:
             self.claims_from = clock.now() + self._ttl
         logger.warning("the node lease lapsed; frames are verified with the store before they run again")
-        await self._store.leave(self._record())
+        try:
+            await self._store.leave(self._record())
+        except StoreUnavailable as error:
+            logger.warning("what is left of the lapsed lease was not deleted, it is tried again: %s", error)
+            return None
         self.lease = self.lease._replace(inc=Incarnation(_fresh()), beat=0)
         self._registered = False
         return await self._beat()

@@ -21,6 +21,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.methods import is_input_required
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel
+from pydantic_core import PydanticSerializationError
 
 from framehold_core import journal
 from framehold_core.errors import LimitExceeded
@@ -126,12 +127,12 @@ class Invocation:
             if isinstance(error, MCPError)
             else types.ErrorData(code=types.INTERNAL_ERROR, message=_INTERNAL)
         )
-        return b"e" + told.model_dump_json(by_alias=True, exclude_none=True).encode()
+        return b"e" + _dumped(told)
 
     def load(self, data: bytes) -> Outcome:
         """An outcome from its tombstone."""
         if data[:1] == b"e":
-            return Outcome(error=MCPError.from_error_data(types.ErrorData.model_validate_json(data[1:])))
+            return Outcome(error=MCPError.from_error_data(types.ErrorData.model_validate(json.loads(data[1:]))))
         return Outcome(json.loads(data[1:]))
 
 
@@ -140,7 +141,11 @@ _INTERNAL = "Internal server error"
 
 def _dumped(result: Any) -> bytes:
     if isinstance(result, BaseModel):
-        return result.model_dump_json(by_alias=True, exclude_none=True).encode()
+        try:
+            return result.model_dump_json(by_alias=True, exclude_none=True).encode()
+        except PydanticSerializationError:
+            # A lone surrogate in a text: only escapes can carry it.
+            result = result.model_dump(by_alias=True, mode="json", exclude_none=True)
     return json.dumps(result).encode()
 
 

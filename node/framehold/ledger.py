@@ -159,8 +159,8 @@ class Ledger:
 
 
 def _questions(slot: Slot, write: fx.Write) -> dict[str, dict[str, object]]:
-    """The wire form of the questions that a PARK asks: new ones from the frame, the rest as they were."""
+    """The wire form of the questions that a PARK asks: new ones from the frame, the rest as they were. A write that is
+    sent again asks the same, though its handler may have stopped waiting for some of it."""
     pending = {} if slot.frame is None else slot.frame.pending
-    return {
-        ask.key: pending[ask.key].question.wire if ask.key in pending else slot.questions[ask.key] for ask in write.asks
-    }
+    known = {**slot.questions, **slot.asking}
+    return {ask.key: pending[ask.key].question.wire if ask.key in pending else known[ask.key] for ask in write.asks}

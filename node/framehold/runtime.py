@@ -22,14 +22,13 @@ from framehold_core import events as ev
 from framehold_core import journal, lease
 from framehold_core.call import Call, Phase
 from framehold_core.continuation import step
-from framehold_core.errors import ProtocolError
 from framehold_core.ids import CallId, Waiter, prefix
 from framehold_store.base import Store
 from framehold_store.seal import Sealer
 
 from . import clock
 from .config import Settings
-from .frames import Carrier, Frame
+from .frames import Carrier, Frame, begin
 from .heartbeat import Alone, Heartbeat
 from .ledger import Ledger
 from .slots import Answer, Arrival, Ended, Entrance, Parked, Slot
@@ -85,7 +84,7 @@ class Runtime:
     async def close(self) -> None:
         """Tear every frame down, then give the lease back. Callers see their handlers cancelled."""
         for slot in self.table:
-            self._drop(slot, "this node is shutting down")
+            self._drop(slot, fx.Reason.UNAVAILABLE, "this node is shutting down")
         await self.tasks.close()
         await self.heartbeat.close()
         await self.store.close()
@@ -152,13 +151,14 @@ class Runtime:
     def _step(self, slot: Slot, event: ev.Event) -> None:
         try:
             slot.call, effects = step(slot.call, event, clock.now())
-        except ProtocolError:
-            logger.exception("call %s broke the core's rules: its frame is dropped", prefix(slot.call.id))
+            for effect in effects:
+                self._perform[type(effect)](slot, effect)
+        except Exception:
+            # A bug costs the call that met it, never the node; and nobody is left waiting.
+            logger.exception("call %s met a bug of this node: its frame is dropped", prefix(slot.call.id))
             self.counts["broken"] += 1
-            self._drop(slot, "this node is at fault")
+            self._drop(slot, fx.Reason.LOST, "this node is at fault")
             return
-        for effect in effects:
-            self._perform[type(effect)](slot, effect)
         if slot.call.stalled:
             self._stalled.add(slot.call.id)
 
@@ -171,6 +171,8 @@ class Runtime:
         frame.task = asyncio.get_running_loop().create_task(self._enter(slot, frame), name="framehold-frame")
 
     async def _enter(self, slot: Slot, frame: Frame) -> None:
+        if frame.carrier is not None:
+            begin(frame.carrier.variables)
         outcome = await slot.entrance.enter(frame)
         frame.task = None
         if slot.frame is frame and not frame.dead:
@@ -222,10 +224,10 @@ class Runtime:
                 self.tasks.bury(slot.frame)
                 slot.frame = None
 
-    def _drop(self, slot: Slot, detail: str) -> None:
-        """Let go of a call, whatever its state; whoever waits is told to come again."""
+    def _drop(self, slot: Slot, reason: fx.Reason, detail: str) -> None:
+        """Let go of a call, whatever its state; whoever waits is told why."""
         for waiter in list(slot.arrivals):
-            self._answer(slot, waiter, fx.Refusal(fx.Reason.UNAVAILABLE, detail=detail))
+            self._answer(slot, waiter, fx.Refusal(reason, slot.call.round, detail))
         self._forget(slot, fx.Forget())
 
     def _nudge(self) -> None:

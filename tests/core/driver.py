@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import pytest
-
 from framehold_core import journal, record, writes
 from framehold_core.call import Call, Phase
 from framehold_core.continuation import step
@@ -280,8 +278,3 @@ def rebuild(node: Node, evidence: Evidence = Evidence.GONE) -> None:
     node.look(evidence)
     node.commit()
     node.feed(Rebuilt())
-
-
-def bug(reason: str) -> pytest.MarkDecorator:
-    """What the core does wrong today. The mark is strict: it goes with the bug."""
-    return pytest.mark.xfail(strict=True, reason=f"BUG in core: {reason}")

@@ -21,7 +21,7 @@ from framehold_core.ids import Waiter
 from framehold_core.journal import Draft, Kind, Lane
 from framehold_core.requests import Verdict
 from tests.core import test_healing, test_once, test_recovery, test_rounds, test_store_down, test_takeover
-from tests.core.driver import answer, bug, reach, resumed
+from tests.core.driver import answer, reach, resumed
 
 NOTE = Draft(Kind.VALUE, "now-1", 1, Lane.MAIN, "fp", "json", b"1")
 SIGNALS: tuple[Event, ...] = (Overran(), Expired(), Evict(), Drain(), Nudged())
@@ -84,6 +84,8 @@ def test_what_a_live_frame_learns_is_kept_in_every_phase() -> None:
 
 def test_an_intent_and_its_result_line_up_behind_the_write_in_flight_in_every_phase() -> None:
     for phase in continuation.LIVE:
+        if phase is Phase.REBUILDING:
+            continue
         node = reach(phase)
         before = node.call.flight
         node.intends()
@@ -93,11 +95,10 @@ def test_an_intent_and_its_result_line_up_behind_the_write_in_flight_in_every_ph
         assert before is None or node.call.flight is before
 
 
-@bug("REBUILDING has rows for `Intended` and `Resulted`, and none for the store's reply to them")
-def test_an_intent_of_a_frame_that_is_rebuilt_can_be_acknowledged() -> None:
+def test_no_effect_is_intended_while_a_journal_is_replayed() -> None:
     node = reach(Phase.REBUILDING)
-    node.intends()
-    node.commit()
+    with pytest.raises(ProtocolError):
+        node.intends()
 
 
 def test_a_conflicting_intent_leaves_the_phase_as_it_is() -> None:

@@ -24,7 +24,7 @@ from framehold_core.journal import Kind, decode_all
 from framehold_core.recovery import MAX_TRIES
 from framehold_core.requests import Verdict
 from framehold_core.writes import once_digest
-from tests.core.driver import Node, answer, bug, parked, reach, resumed, running
+from tests.core.driver import Node, answer, parked, reach, resumed, running
 
 K = once_digest("k")
 
@@ -153,7 +153,6 @@ def test_a_running_handler_runs_on_after_a_heal_that_everybody_left() -> None:
     assert node.call.phase in (Phase.RUNNING, Phase.IDLE)
 
 
-@bug("a handler that ends while its intent is healed is noted, and never looked at again: its request hangs")
 def test_a_handler_that_ends_while_its_intent_is_healed_answers() -> None:
     node = resumed()
     node.shelf.stored = None
@@ -203,7 +202,6 @@ def test_a_held_request_hears_an_ungated_outcome_too() -> None:
     assert 3 in node.heard
 
 
-@bug("a retry that finds a stranded heal runs at once; the heal is then acknowledged to RUNNING, as a result")
 def test_answers_wait_for_a_heal_that_is_stranded() -> None:
     node = parked()
     node.shelf.stored = None

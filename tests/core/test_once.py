@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from framehold_core.call import Phase
 from framehold_core.effects import Cancel, Forget, Go, InDoubt, Kept, Lookup, Op, Outcome, Reason, Refusal, Write
-from framehold_core.events import Evict, Overran
+from framehold_core.events import Evict, Nudged, Overran, StoreDown
 from framehold_core.journal import Kind, decode_all
 from framehold_core.writes import once_digest
-from tests.core.driver import answer, bug, parked, resumed, running
+from tests.core.driver import answer, parked, resumed, running
 
 K = once_digest("k")
 
@@ -40,7 +40,6 @@ def test_an_effect_does_not_run_when_the_window_closed_on_the_way() -> None:
     assert node.commit() == (InDoubt(K),)
 
 
-@bug("`writes.event` looks at the window of the new lease; the frame was never verified under it")
 def test_an_effect_does_not_run_when_the_lease_lapsed_on_the_way() -> None:
     """Rule 4: an old frame must be verified before it runs, however open the new incarnation's window is."""
     node = resumed()
@@ -50,7 +49,6 @@ def test_an_effect_does_not_run_when_the_lease_lapsed_on_the_way() -> None:
     assert node.hear(*reply) == (InDoubt(K),)
 
 
-@bug("a key that ended InDoubt stays in `intents`, so the frame can never be evicted, handed off or left")
 def test_an_effect_that_was_not_run_holds_nothing_back() -> None:
     node = resumed()
     node.intends()
@@ -93,7 +91,6 @@ def test_a_second_intent_for_a_recorded_key_is_in_doubt() -> None:
     assert node.call.phase is Phase.RUNNING
 
 
-@bug("an intent that is refused as conflicting takes this round's answers and notes with it: they are never written")
 def test_a_refused_intent_loses_no_answers() -> None:
     """Rule 2: the first write *that is applied* after a resume carries the answers."""
     node = parked()
@@ -147,7 +144,6 @@ def test_a_duplicate_that_comes_in_time_keeps_a_round_that_was_being_left() -> N
     assert node.commit() == (Kept(K),)
 
 
-@bug("(PARKING, Acked) of a result goes to IDLE when the round was left, which its row does not allow")
 def test_a_branch_that_asks_while_the_left_round_waits_for_a_result_breaks_nothing() -> None:
     node = resumed()
     node.intends()
@@ -166,7 +162,6 @@ def test_a_round_that_runs_too_long_is_cancelled_and_says_which_limit() -> None:
     assert node.call.phase is Phase.IDLE
 
 
-@bug("`overran` drops the frame at once, with the effect running: its result is never written")
 def test_an_overrun_lands_after_a_running_effect_and_its_result() -> None:
     """Rule 8 again: the shield holds whatever cancels."""
     node = resumed()
@@ -178,7 +173,8 @@ def test_an_overrun_lands_after_a_running_effect_and_its_result() -> None:
     assert node.shelf.stored is not None and node.shelf.stored.record.intents == {K: True}
 
 
-def test_a_left_round_that_parked_meanwhile_goes_with_its_last_result() -> None:
+def test_a_left_round_that_parked_meanwhile_stays() -> None:
+    """Its questions are committed: a retry of the round before gets them, so the frame is not cancelled any more."""
     node = resumed()
     node.intends()
     node.commit()
@@ -186,6 +182,19 @@ def test_a_left_round_that_parked_meanwhile_goes_with_its_last_result() -> None:
     node.asks("b")
     node.commit()
     node.results()
+    assert not any(isinstance(effect, Cancel) for effect in node.commit())
+    assert node.call.phase is Phase.PARKED
+
+
+def test_a_first_round_whose_result_found_no_store_goes_once_it_is_written() -> None:
+    """Nobody has a token of round 1: the effect's result is kept, then the frame goes, questions and all."""
+    node = running()
+    node.intends()
+    node.commit()
+    node.results()
+    node.asks("a")
+    node.feed(StoreDown(True))
+    node.feed(Nudged())
     assert node.commit() == (Cancel("left"), Forget())
 
 

@@ -19,7 +19,7 @@ from framehold_core.effects import (
 )
 from framehold_core.events import Drain, Evict, Expired, Finished, Nudged, Refused
 from framehold_core.requests import Evidence, Verdict
-from tests.core.driver import TOKEN_TTL, answer, bug, elsewhere, parked, reach, rebuild, resumed, running
+from tests.core.driver import TOKEN_TTL, answer, elsewhere, parked, reach, rebuild, resumed, running
 
 # ---- verify
 
@@ -48,7 +48,6 @@ def test_a_frame_that_was_taken_over_meanwhile_dies_and_its_retry_finds_the_owne
     assert node.heard[2] == Relay(2, "n2")
 
 
-@bug("a claim is written under the incarnation that the call knew, which may be gone for good (rule 4)")
 def test_a_call_is_claimed_under_the_present_incarnation() -> None:
     node = parked()
     rival = elsewhere(node)

@@ -7,7 +7,6 @@ import pytest
 from framehold_core.errors import DivergenceError
 from framehold_core.journal import Entry, Kind, Lane
 from framehold_core.replay import Cursor, Once
-from tests.core.driver import bug
 
 MAIN, SIDE = Lane.MAIN, Lane.SIDE
 
@@ -124,7 +123,6 @@ def test_a_call_that_only_had_prefilled_answers_is_live_after_them() -> None:
     assert cursor.live and cursor.ready() == ()
 
 
-@bug("entries are known by key alone, so a key that was asked again in a later round is delivered too early")
 def test_a_key_that_is_asked_in_two_rounds_is_delivered_in_each() -> None:
     """A handler that asks for a name until it is valid uses one key: only *pending* questions must differ."""
     cursor = Tape().asks(1, "name").answers(1, "name").asks(2, "name").answers(2, "name").cursor()
@@ -189,7 +187,6 @@ def test_a_handler_that_ends_with_entries_unconsumed_diverges(kind: Kind) -> Non
         cursor.finish()
 
 
-@bug("`finish` looks at what was asked, not at what was delivered: a deadline that fired early goes unnoticed")
 def test_a_handler_that_ends_before_it_heard_its_recorded_answers_diverges() -> None:
     cursor = Tape().asks(1, "a").answers(1, "a").cursor()
     ask(cursor, "a")

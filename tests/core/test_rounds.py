@@ -23,7 +23,7 @@ from framehold_core.effects import (
 from framehold_core.events import Noted
 from framehold_core.journal import Draft, Kind, Lane, decode_all
 from framehold_core.requests import RecordState
-from tests.core.driver import Node, answer, bug, parked, resumed, running
+from tests.core.driver import Node, answer, parked, resumed, running
 
 # ---- start and finish
 
@@ -222,7 +222,6 @@ def test_a_token_of_a_later_epoch_proves_the_frame_stale() -> None:
 
 
 @pytest.mark.parametrize("act", [lambda n: None, lambda n: n.asks("b"), lambda n: n.finishes()])
-@bug("`retried` drops `waiting` when the frame proves stale, so those requests hang")
 def test_whoever_waited_for_a_stale_frame_is_decided_from_the_record(act: object) -> None:
     node = resumed()
     act(node)  # type: ignore[operator]  # one of the three above

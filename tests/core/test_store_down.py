@@ -19,7 +19,7 @@ from framehold_core.effects import (
 )
 from framehold_core.events import Expired, Finished, Nudged
 from framehold_core.writes import once_digest
-from tests.core.driver import TOKEN_TTL, Node, answer, bug, parked, reach, resumed, running
+from tests.core.driver import TOKEN_TTL, Node, answer, parked, reach, resumed, running
 
 K = once_digest("k")
 
@@ -166,7 +166,6 @@ def test_questions_behind_a_stranded_result_arrive() -> None:
     assert node.call.phase is Phase.PARKED
 
 
-@bug("`Finished` in STRANDED is noted, but no row looks at `ended` when the round runs again: its request hangs")
 def test_a_handler_that_ends_while_its_intent_is_stranded_answers_the_retry() -> None:
     node = resumed()
     node.intends()

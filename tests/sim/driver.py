@@ -98,9 +98,11 @@ class Driver:
         try:
             slot.call, effects = continuation.step(was, event, self._process.now())
         except (ProtocolError, AssertionError) as error:
-            self._world.watch.fail("core", f"{slot.call.id} at {self._process.name}: {error or type(event).__name__}")
+            self._world.watch.fail(
+                "core", f"{slot.call.id} at {self._process.name}: {str(error) or type(event).__name__}"
+            )
         self._world.watch.nobody_forgotten(was, event, slot.call, effects)
-        if self._world.lines is not None:
+        if self._world.lines is not None and (effects or slot.call is not was):
             text = f"{was.id} {tell_event(event)} -> {slot.call.phase.name}{tell_effects(effects)}"
             self._world.say(self._process.boot, text)
         if slot.call.phase is Phase.RUNNING is not was.phase:
@@ -138,7 +140,7 @@ class Driver:
             frame.deliver((item.key, item.value.decode()) for item in effect.answers)
             self._compute(slot, frame)
         elif isinstance(effect, Go):
-            self._run_effect(slot, frame, frame.name_of(effect.key))
+            self._run_effect(slot, frame, frame.name_of(effect.key), let_go=True)
         elif isinstance(effect, Kept):
             frame.keep(effect.key)
             self._compute(slot, frame)
@@ -184,15 +186,18 @@ class Driver:
         if frame.bombs:
             self._process.leave()
 
-    def _run_effect(self, slot: Slot, frame: Frame, name: str) -> None:
+    def _run_effect(self, slot: Slot, frame: Frame, name: str, let_go: bool = False) -> None:
         held = self._process.lease
         if held is None or not lease.is_open(held, self._process.now()):
-            if name in frame.pending or name[0] != "i":
+            if let_go:
                 self._world.watch.fail("I5 once", f"{name} is let go while the window is shut")
             self._process.later(0.05, self._again, slot, frame, name)
             return
         self._world.watch.ran(slot, name, name[0] == "i")
-        frame.running.add(name)
+        if let_go:
+            if held.inc != slot.call.inc:
+                self._world.watch.fail("I5 once", f"{name} is let go under a lease that its frame was not verified for")
+            frame.running.add(name)
         self._world.say(self._process.boot, f"{slot.call.id} effect {name} runs")
         value = f"{slot.call.id}:{name}" if name[0] == "i" else f"{slot.call.id}:{name}:{frame.number}"
         rng = self._world.stream(f"effects {self._process.name}")

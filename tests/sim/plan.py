@@ -126,7 +126,8 @@ class Plan:
     def lines(self) -> Iterator[str]:
         """The plan as text."""
         yield f"plan of seed {self.seed}: nodes {' '.join(self.nodes)}"
-        for item in sorted((*self.clients, *self.faults, *self.mischief), key=lambda item: item.at):
+        happenings: list[Fault | Mischief | Intent] = [*self.clients, *self.faults, *self.mischief]
+        for item in sorted(happenings, key=lambda item: item.at):
             yield f"  {item}"
 
 

@@ -38,6 +38,7 @@ class Attempt:
     packed: Packed
     request: Request
     believed: tuple[Answered, ...]
+    n: int
     who: str
 
 
@@ -75,15 +76,14 @@ class Scripts:
     def write(self, slot: Slot, write: Write) -> None:
         """Send a write; the same write at the same position is sent as the same bytes."""
         last = slot.attempt
-        again = last is not None and last.write is write and last.request.fence.n == slot.call.n
-        if again:
+        if last is not None and last.write is write and last.n == slot.call.n:
             packed = last.packed
         else:
             outcome = f"{next(self._nonces)}:{write.outcome}".encode()
             packed = writes.pack(slot.call, write, self._seal, outcome)
         request = writes.request(slot.call, write, packed, slot.terms, slot.log)
         who = f"{self._process.boot} epoch {slot.call.epoch} n {slot.call.n}"
-        attempt = Attempt(write, packed, request, standing(slot.call).answered, who)
+        attempt = Attempt(write, packed, request, standing(slot.call).answered, slot.call.n, who)
         slot.attempt, slot.written = attempt, True
         store = self._world.store
         store.call(self._process, store.apply, (request, attempt), lambda reply: self._answered(slot, attempt, reply))
@@ -119,7 +119,7 @@ class Scripts:
     def _give_up(self, slot: Slot, attempt: Attempt) -> None:
         held = self._process.lease
         if self._live(slot, attempt):
-            is_open = held is not None and lease.is_open(held, self._process.now())
+            is_open = held is not None and held.inc == slot.call.inc and lease.is_open(held, self._process.now())
             self._feed(slot, StoreDown(is_open))
 
     def look(self, slot: Slot) -> None:

@@ -9,11 +9,11 @@ from .plan import draw
 from .report import INTERESTING, run_part, smallest, story
 from .world import play
 
-CLEAN = 3000
+CLEAN = 8000
 """Schedules of the clean run: some twenty seconds."""
 
 BOUND = 4000
-"""Within how many schedules a mutation must be found; the worst took a few hundred."""
+"""Within how many schedules a mutation must be found; the slowest takes some eight hundred."""
 
 
 def test_every_invariant_holds_in_every_schedule() -> None:
@@ -35,8 +35,8 @@ def test_a_masked_mutation_stays_green_and_says_why(name: str) -> None:
     """What another rule makes up for is written down with its reason; if it turns red, it belongs to RED."""
     reason, _ = MASKED[name]
     assert reason
-    counts, failed = run_part(1, 300, name)
-    assert failed is None and counts["schedules"] == 300
+    counts, failed = run_part(1, 500, name)
+    assert failed is None and counts["schedules"] == 500
 
 
 def test_owner_and_epoch_fence_mask_each_other() -> None:

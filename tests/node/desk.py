@@ -1,0 +1,161 @@
+"""A runtime without HTTP and SDK: handlers are plain coroutines over a frame, clients are method calls."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+from framehold import clock
+from framehold.config import Settings
+from framehold.frames import Frame, Question
+from framehold.heartbeat import Alone
+from framehold.runtime import Runtime
+from framehold.slots import Answer, Ended, Parked
+from framehold.tokens import Claims
+from framehold_core import effects as fx
+from framehold_core import journal
+from framehold_core.errors import StoreUnavailable
+from framehold_core.ids import NodeId
+from framehold_core.requests import Reply, Request
+from framehold_store.memory import MemoryStore
+from framehold_store.seal import Sealer
+
+Script = Callable[[Frame], Awaitable[object]]
+
+
+def a_text(raw: Any) -> str:
+    """Answers of these tests are texts."""
+    if not isinstance(raw, str):
+        raise ValueError("a text is wanted")
+    return raw
+
+
+def question(text: str, kind: str = "elicit") -> Question:
+    """A question whose answer is a text."""
+    return Question(kind, {"asks": text}, journal.digest(text.encode()), a_text)
+
+
+class Card:
+    """A request's carrier: the context of its arrival, and the texts that its client can't be asked."""
+
+    def __init__(self, *unable: str) -> None:
+        self.variables = contextvars.copy_context()
+        self._unable = unable
+
+    def refusal(self, asked: Question) -> object | None:
+        text = asked.wire["asks"]
+        return f"can't be asked {text}" if text in self._unable else None
+
+
+class Talk:
+    """How these tests' handlers are entered."""
+
+    principal: str | None = None
+    reentrant = False
+
+    def __init__(self, script: Script, prefilled: Mapping[str, Any] | None = None) -> None:
+        self._script, self.prefilled = script, dict(prefilled or {})
+
+    async def enter(self, frame: Frame) -> object:
+        try:
+            return await self._script(frame)
+        except Exception as error:
+            return error
+
+    def describe(self) -> dict[str, str]:
+        return dict.fromkeys(("tool", "code", "method", "target", "args", "principal"), "")
+
+    def dump(self, outcome: object) -> bytes:
+        if not isinstance(outcome, str):
+            raise TypeError("this outcome has no stored form")
+        return outcome.encode()
+
+    def load(self, data: bytes) -> object:
+        return data.decode()
+
+
+class Moody(MemoryStore):
+    """A store in memory that can be told to fall silent. `down` is whether it is."""
+
+    down = False
+
+    def submit(self, request: Request, done: Callable[[Reply | StoreUnavailable], None]) -> None:
+        if self.down:
+            asyncio.get_running_loop().call_soon(done, StoreUnavailable("the store is away"))
+        else:
+            super().submit(request, done)
+
+
+class Desk:
+    """Starts calls and answers their questions."""
+
+    def __init__(self, runtime: Runtime, store: Moody) -> None:
+        self.runtime, self.store, self.counts = runtime, store, runtime.counts
+
+    async def start(self, script: Script, prefilled: Mapping[str, Any] | None = None, card: Card | None = None) -> Any:
+        return await self.runtime.start(Talk(script, prefilled), card or Card())
+
+    async def parked(self, script: Script) -> Parked:
+        """Start a call that is to ask."""
+        answer = await self.start(script)
+        assert isinstance(answer, Parked), answer
+        return answer
+
+    async def ended(self, script: Script) -> object:
+        """Start a call, answer each question with its own text, and give what it came to."""
+        heard: Answer = await self.start(script)
+        while isinstance(heard, Parked):
+            heard = await self.retry(heard, {key: wire["asks"] for key, wire in heard.questions.items()})
+        assert isinstance(heard, Ended), heard
+        return heard.outcome
+
+    async def retry(self, parked: Parked, answers: Mapping[str, Any], card: Card | None = None) -> Any:
+        """Send answers with the token of `parked`."""
+        return await self.runtime.retry(self.claims(parked), answers, Talk(_never), card or Card())
+
+    def claims(self, parked: Parked) -> Claims:
+        at, held = parked.at, self.runtime.heartbeat.lease
+        return Claims(parked.call, at.round, at.epoch, at.n, at.mark, NodeId(held.node), held.boot)
+
+    def frame(self, parked: Parked) -> Frame:
+        """The live frame of a call."""
+        slot = self.runtime.table.get(parked.call)
+        assert slot is not None and slot.frame is not None, "there is no live frame"
+        return slot.frame
+
+
+async def _never(frame: Frame) -> object:
+    raise AssertionError("a retry enters no handler")
+
+
+@asynccontextmanager
+async def desk(**settings: Any) -> AsyncIterator[Desk]:
+    """An open runtime over a store in memory."""
+    store = Moody(clock.now)
+    sealer = Sealer((b"k" * 32,), "desk")
+    runtime = Runtime(store, Alone("desk"), sealer, Settings(node_id="desk", **settings))
+    await runtime.open()
+    try:
+        yield Desk(runtime, store)
+    finally:
+        await runtime.close()
+
+
+def texts(parked: Parked) -> list[str]:
+    """What a reply asks, in order."""
+    return [wire["asks"] for wire in parked.questions.values()]
+
+
+def reason(answer: object) -> fx.Reason:
+    """Why a request was refused."""
+    assert isinstance(answer, fx.Refusal), answer
+    return answer.reason
+
+
+async def turns(count: int) -> None:
+    """Let the loop turn this often."""
+    for _ in range(count):
+        await asyncio.sleep(0)

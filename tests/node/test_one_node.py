@@ -1,0 +1,226 @@
+"""The main job on real parts: a node process, a real Redis, the official client, real HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client
+from mcp.client import ClientRequestContext
+from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
+from mcp.types import ElicitRequestFormParams, ElicitRequestParams, ElicitResult, TextContent
+from pydantic import BaseModel
+
+import framehold
+from framehold.config import Settings
+from tests.node.nodes import KEY, Caller, Heard, NodeProcess, accepted, entries, node, served, until
+from tests.store.server import RedisServer
+
+pytestmark = pytest.mark.anyio
+
+TARGET = "tests/node/three_rounds.py"
+CALLS = 200
+CLIENTS = 20
+LOST = (
+    "This call was lost. Its handler was entered once, stopped at an unknown point after question {}, "
+    "and may still be running; it was not entered again. Start a new call if that is safe."
+)
+
+
+@pytest.fixture(scope="module")
+def redis() -> Iterator[RedisServer]:
+    server = RedisServer()
+    server.start()
+    yield server
+    server.remove()
+
+
+@pytest.fixture
+async def one(redis: RedisServer, tmp_path: Path) -> AsyncIterator[NodeProcess]:
+    """A node with a namespace of its own."""
+    settings = {"store_url": redis.url, "namespace": tmp_path.name, "node_id": "one", "lease_ttl": "1.5"}
+    async with node(TARGET, tmp_path, **settings, log_level="info") as child:
+        yield child
+
+
+@pytest.fixture(autouse=True)
+def noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file in which handlers note that they were entered."""
+    path = tmp_path / "entries"
+    monkeypatch.setenv("ENTRIES", str(path))
+    return path
+
+
+def everything(redis: RedisServer) -> dict[bytes, Any]:
+    """Each key of the store with all it holds."""
+    found: dict[bytes, Any] = {}
+    read = {b"hash": "hgetall", b"string": "get"}
+    with redis.client() as client:
+        for key in client.scan_iter(count=1000):
+            kind = client.type(key)
+            if kind == b"list":
+                found[key] = client.lrange(key, 0, -1)
+            elif kind == b"zset":
+                found[key] = client.zrange(key, 0, -1, withscores=True)
+            else:
+                found[key] = getattr(client, read[kind])(key)
+    return found
+
+
+async def _echo(context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
+    """Answers with the question, so that an answer that went astray shows."""
+    assert isinstance(params, ElicitRequestFormParams)
+    await asyncio.sleep(0)
+    return ElicitResult(action="accept", content={"word": f"<{params.message}>"})
+
+
+def _expected(name: str) -> str:
+    first = f"<{name}, a secret question?>"
+    second = f"<{name}, after {first}?>"
+    return f"{name}: {first} {second} <{name}, after {second}?>"
+
+
+async def test_200_concurrent_calls_of_three_rounds_by_the_official_client(one: NodeProcess, noted: Path) -> None:
+    """Every handler is entered once, every result is that of its own answers, and nobody sees an error."""
+    names = [f"guest{number}" for number in range(CALLS)]
+    said: dict[str, str] = {}
+
+    async def talk(mine: list[str]) -> None:
+        async with Client(one.url, elicitation_callback=_echo) as client:
+
+            async def call(name: str) -> None:
+                result = await client.call_tool("three", {"name": name})
+                (block,) = result.content
+                assert not result.is_error and isinstance(block, TextContent), result
+                said[name] = block.text
+
+            await asyncio.gather(*map(call, mine))
+
+    await asyncio.gather(*(talk(names[start::CLIENTS]) for start in range(CLIENTS)))
+    assert said == {name: _expected(name) for name in names}
+    assert Counter(entries(noted)) == dict.fromkeys(names, 1)
+    log = one.log()
+    assert "Traceback" not in log and "WARNING" not in log and "ERROR" not in log, log
+
+
+async def test_while_parked_record_journal_and_node_lease_stand_in_redis(
+    one: NodeProcess, redis: RedisServer, tmp_path: Path
+) -> None:
+    """They have the fields and lives that the protocol gives them, and tell nobody what was asked or answered."""
+    async with Caller(one.url) as caller:
+        asked = await caller.call("three", arguments={"name": "quincunx"})
+        asked = await caller.retry("three", asked.token, asked.accept(word="zeugmatic"), arguments={"name": "quincunx"})
+    call = asked.token.split(".")[1]
+    record_key, journal_key = f"fh:{tmp_path.name}:{{{call}}}:r", f"fh:{tmp_path.name}:{{{call}}}:j"
+    lease_key = f"fh:{tmp_path.name}:node:one"
+    with redis.client() as client:
+        record: dict[bytes, bytes] = client.hgetall(record_key)
+        lives = [client.ttl(key) for key in (record_key, journal_key)]
+        assert client.llen(journal_key) == 3
+        lease = client.get(lease_key)
+        assert 0 < client.pttl(lease_key) <= 1500
+    fixed = {"state": "open", "owner": "one", "epoch": "1", "round": "2", "n": "3", "attempts": "0", "reentrant": "0"}
+    named = {"method": "tools/call", "target": "three", "tool": "three", "strategy": "hold"}
+    assert {name.encode(): value.encode() for name, value in {**fixed, **named}.items()}.items() <= record.items()
+    assert record[b"inc"] in lease and record[b"boot"] in lease
+    assert {b"a:1", b"jh", b"args", b"created", b"expires"} <= record.keys()
+    # Token 600 s, longest round 300 s, skew 60 s.
+    assert all(950 <= life <= 960 for life in lives)
+    stored = repr(everything(redis))
+    assert not [secret for secret in ("quincunx", "zeugmatic", "secret question") if secret in stored]
+
+
+async def test_after_the_end_only_a_sealed_tombstone_is_left(
+    one: NodeProcess, redis: RedisServer, tmp_path: Path
+) -> None:
+    """The journal goes, the outcome stays sealed, and a late duplicate gets it from there."""
+    async with Caller(one.url) as caller:
+        asked = await caller.call("one", arguments={"name": "palimpsest"})
+        answers = asked.accept(word="chiaroscuro")
+        done = await caller.retry("one", asked.token, answers, arguments={"name": "palimpsest"})
+        again = await caller.retry("one", asked.token, answers, arguments={"name": "palimpsest"})
+    assert done.text == again.text == "palimpsest: chiaroscuro"
+    call = asked.token.split(".")[1]
+    with redis.client() as client:
+        record = client.hgetall(f"fh:{tmp_path.name}:{{{call}}}:r")
+        assert not client.exists(f"fh:{tmp_path.name}:{{{call}}}:j")
+    assert (record[b"state"], record[b"out_round"]) == (b"done", b"1")
+    stored = repr(everything(redis))
+    assert not [secret for secret in ("palimpsest", "chiaroscuro") if secret in stored]
+
+
+async def test_after_a_kill_the_loss_is_told_and_no_handler_is_entered_again(one: NodeProcess, noted: Path) -> None:
+    """The restarted node, under the same name, owns up: entered once, stopped after question r, not entered again."""
+    async with Caller(one.url) as caller:
+        first = await caller.call("three", arguments={"name": "early"})
+        other = await caller.call("three", arguments={"name": "later"})
+        second = await caller.retry("three", other.token, other.accept(word="x"), arguments={"name": "later"})
+    one.kill()
+    await one.start()
+
+    async def lost(heard: Heard, name: str) -> dict[str, Any]:
+        answers = heard.accept(word="y")
+        return (await caller.retry("three", heard.token, answers, arguments={"name": name})).result
+
+    async with Caller(one.url) as caller:
+        for heard, name, question in ((first, "early", 1), (second, "later", 2), (second, "later", 2)):
+            result = await lost(heard, name)
+            assert result["isError"] is True
+            assert result["content"] == [{"type": "text", "text": LOST.format(question)}]
+        assert (await caller.call("one", arguments={"name": "fresh"})).messages == ["fresh?"]
+    assert entries(noted) == ["early", "later", "fresh"]
+
+
+async def test_a_restarted_node_waits_out_the_lease_of_its_former_life(one: NodeProcess) -> None:
+    """A killed process leaves its lease behind: its successor of the same name waits for it to run out, and serves."""
+    one.kill()
+    await one.start()
+    async with Caller(one.url) as caller:
+        await until(lambda: "Traceback" not in one.log(), "a clean start")
+        assert (await caller.call("one", arguments={"name": "again"})).messages == ["again?"]
+
+
+class Word(BaseModel):
+    word: str
+
+
+@pytest.mark.parametrize("kind", ["memory", "redis"])
+async def test_what_a_call_costs_the_store(kind: str, redis: RedisServer) -> None:
+    """A tool that never asks writes nothing; each round writes once, whatever it learned; nothing is ever read."""
+    mcp = MCPServer("costs")
+
+    @mcp.tool()
+    async def silent() -> str:
+        """Ask nothing."""
+        return "silence"
+
+    @mcp.tool()
+    async def rounds(count: int, ctx: Context) -> str:
+        """Ask two things in each of some rounds."""
+        for number in range(count):
+            await asyncio.gather(ctx.elicit(f"left {number}?", Word), ctx.elicit(f"right {number}?", Word))
+        return "done"
+
+    url = redis.url if kind == "redis" else None
+    app = framehold.asgi(mcp, Settings(store_url=url, namespace=f"costs-{kind}", node_id="c", keys=(KEY,)))
+    store = app.attached.runtime.store
+
+    def written() -> dict[str, int]:
+        return {name: count for name, count in store.writes.items() if name not in ("register", "renew", "leave")}
+
+    async with served(app) as at, Caller(at) as caller:
+        await caller.call("silent")
+        assert (await caller.call("rounds", arguments={"count": 0})).text == "done"
+        assert written() == {}
+        for count, commits in ((1, 1), (2, 3)):
+            heard = await caller.call("rounds", arguments={"count": count})
+            for _ in range(count):
+                answers = {key: accepted(word="w") for key in heard.asked}
+                heard = await caller.retry("rounds", heard.token, answers, arguments={"count": count})
+            assert heard.text == "done"
+            assert written() == {"commit": commits, "finish": count}

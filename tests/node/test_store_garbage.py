@@ -1,0 +1,109 @@
+"""Somebody else writes the store: what can't be read is named in the log, and costs its own call only."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.node.trouble import call_of, node_at, refused
+from tests.store.server import RedisServer
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def redis() -> Iterator[RedisServer]:
+    """A Redis that the test starts, stops and pauses."""
+    server = RedisServer()
+    yield server
+    server.remove()
+
+
+@pytest.fixture(autouse=True)
+def every_line(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+
+
+def _no_epoch(client: Any, record: str, journal: str) -> None:
+    client.hset(record, "epoch", "many")
+
+
+def _another_type(client: Any, record: str, journal: str) -> None:
+    client.delete(record)
+    client.set(record, "no hash")
+
+
+def _newer(client: Any, record: str, journal: str) -> None:
+    client.hset(record, mapping={"v": "99", "epoch": "3"})
+
+
+def _journal_type(client: Any, record: str, journal: str) -> None:
+    client.delete(journal)
+    client.set(journal, "no list")
+
+
+def _journal_entry(client: Any, record: str, journal: str) -> None:
+    client.lset(journal, 0, b"\xff no entry")
+
+
+Spoil = Callable[[Any, str, str], None]
+
+
+@pytest.mark.parametrize("spoil", [_no_epoch, _another_type, _newer, _journal_type])
+async def test_garbage_under_a_live_frame(redis: RedisServer, spoil: Spoil, caplog: pytest.LogCaptureFixture) -> None:
+    """Its write is refused by name in the log, its client told to come again; its neighbour notices nothing."""
+    redis.start()
+    async with node_at(redis, 30) as one:
+        heard, other = await one.ask("a"), await one.ask("b")
+        with redis.client() as client:
+            spoil(client, *(f"fh:trouble:{{{call_of(heard)}}}:{kind}" for kind in "rj"))
+        told = await one.answer(heard, "a")
+        assert refused(told) and "Traceback" not in str(told.message)
+        assert await one.complete(other, "b") == "b is done"
+    assert call_of(heard)[:6] in caplog.text and "the store did not answer a commit" in caplog.text
+    assert "Traceback" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("spoil", "code", "logged"),
+    [
+        (_no_epoch, -32603, "can't be read"),
+        (_another_type, -32603, "WRONGTYPE"),
+        (_newer, -32603, "its format is 99, this release reads 1"),
+        (_journal_type, -32603, "WRONGTYPE"),
+        (_journal_entry, -32602, "journal entry 0 is corrupted"),
+    ],
+)
+async def test_garbage_in_a_call_without_a_frame(
+    redis: RedisServer, spoil: Spoil, code: int, logged: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """After a restart the record is all there is: where it can't be read the client hears a protocol error."""
+    redis.start()
+    async with node_at(redis, 30) as one:
+        heard = await one.ask("a")
+    async with node_at(redis, 30) as one:
+        with redis.client() as client:
+            spoil(client, *(f"fh:trouble:{{{call_of(heard)}}}:{kind}" for kind in "rj"))
+        told = await one.answer(heard, "a")
+        assert told.code == code and "Traceback" not in str(told.message)
+        assert one.entered == []
+        assert await one.complete(await one.ask("b"), "b") == "b is done"
+    assert logged in caplog.text and "Traceback" not in caplog.text
+
+
+async def test_garbage_in_the_registry(redis: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
+    """Entries that are no leases are passed over, each named once in the log; whoever is looked up is found."""
+    redis.start()
+    async with node_at(redis, 30) as one:
+        with redis.client() as client:
+            client.zadd("fh:trouble:nodes", {"no name!": 4e12, "liar": 4e12, "list": 4e12})
+            client.set("fh:trouble:node:liar", "[1, 2, what]")
+            client.rpush("fh:trouble:node:list", "x")
+        heard = await one.ask("a", rounds=1)
+        done = [await one.answer(heard, "a", rounds=1) for _ in range(3)]
+        assert {item.text for item in done} == {"a is done"} and one.entered == ["a"]
+    for name in ("no name!", "liar", "list"):
+        assert caplog.text.count(f"an entry that is no lease: {name!r}") == 1

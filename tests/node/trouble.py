@@ -1,0 +1,103 @@
+"""A node in this process over a Redis that a test may trouble, with a client that comes again when it is told to."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
+from pydantic import BaseModel
+
+import framehold
+from framehold.config import Settings
+from framehold.runtime import Runtime
+from tests.node.nodes import DEADLINE, KEY, Caller, Heard, served
+from tests.store.server import RedisServer
+
+
+class Word(BaseModel):
+    word: str
+
+
+class Node:
+    """A node in this process, its client, and what its handlers did."""
+
+    def __init__(self, redis: RedisServer, caller: Caller, runtime: Runtime) -> None:
+        self.redis, self.caller, self.runtime = redis, caller, runtime
+        self.entered: list[str] = []
+        self.resumed: list[str] = []
+
+    async def ask(self, name: str, rounds: int = 2) -> Heard:
+        """A call that is to park in round 1."""
+        heard = await self.caller.call("ask", arguments={"name": name, "rounds": rounds})
+        assert heard.messages == [f"{name} 1?"]
+        return heard
+
+    async def answer(self, heard: Heard, name: str, rounds: int = 2) -> Heard:
+        """Answer with the name, once."""
+        arguments = {"name": name, "rounds": rounds}
+        return await self.caller.retry("ask", heard.token, heard.accept(word=name), arguments=arguments)
+
+    async def complete(self, heard: Heard, name: str) -> str:
+        """Answer all rounds, each as often as the server asks to come again."""
+        while heard.result["resultType"] == "input_required":
+            token = heard
+            heard = await insist(lambda token=token: self.answer(token, name))
+        return heard.text
+
+    def record(self, heard: Heard) -> dict[str, str]:
+        """The call's record as it stands."""
+        with self.redis.client() as client:
+            raw = client.hgetall(f"fh:trouble:{{{call_of(heard)}}}:r")
+        return {name.decode(): value.decode("latin-1") for name, value in raw.items()}
+
+
+def call_of(heard: Heard) -> str:
+    return heard.token.split(".")[1]
+
+
+def refused(heard: Heard) -> bool:
+    """Whether a request was told to come again: a protocol error with status 503 and a delay."""
+    if heard.status != 503:
+        return False
+    assert heard.code == -32603 and int(heard.headers["retry-after"]) >= 1
+    assert "nothing was lost; send the same request again" in heard.text
+    return True
+
+
+async def insist(send: Callable[[], Awaitable[Heard]]) -> Heard:
+    """Send until the store is there again."""
+    async with asyncio.timeout(DEADLINE):
+        while refused(heard := await send()):
+            await asyncio.sleep(0.05)
+    return heard
+
+
+@asynccontextmanager
+async def node_at(redis: RedisServer, lease_ttl: float) -> AsyncIterator[Node]:
+    """A node in this process that shares `redis`."""
+    mcp = MCPServer("trouble")
+
+    @mcp.tool()
+    async def ask(name: str, rounds: int, ctx: Context) -> str:
+        """Ask in each of some rounds."""
+        here.entered.append(name)
+        for number in range(1, rounds + 1):
+            await ctx.elicit(f"{name} {number}?", Word)
+            here.resumed.append(name)
+        return f"{name} is done"
+
+    @mcp.tool()
+    async def silent() -> str:
+        """Ask nothing."""
+        return "silence"
+
+    settings = Settings(
+        store_url=redis.url, namespace="trouble", node_id="one", keys=(KEY,), lease_ttl=lease_ttl, log_level="info"
+    )
+    app = framehold.asgi(mcp, settings)
+    async with served(app) as url, Caller(url) as caller:
+        here = Node(redis, caller, app.attached.runtime)
+        yield here
