@@ -101,7 +101,7 @@ TABLE: dict[tuple[Phase, type[Any]], Row] = {
     # ---- between rounds
     (PARKED, Retry): Row(rounds.retried, (PARKED, RUNNING, PARKING, FINISHING, VERIFYING, LOOKING)),
     (PARKED, Finished): Row(rounds.ended_early, (PARKED,)),
-    (PARKED, Acked): Row(rounds.acked, (PARKED,)),
+    (PARKED, Acked): Row(rounds.acked, (PARKED, IDLE)),
     (PARKED, Refused): Row(recovery.refused, (PARKED, HEALING, *FENCED)),
     (PARKED, StoreDown): Row(recovery.stranded, (PARKED,)),
     (PARKED, Expired): Row(recovery.expired, (PARKED, IDLE)),

@@ -198,6 +198,20 @@ def test_a_first_round_whose_result_found_no_store_goes_once_it_is_written() -> 
     assert node.commit() == (Cancel("left"), Forget())
 
 
+def test_a_first_round_that_parked_unheard_goes_with_its_last_result() -> None:
+    """Its client was refused while the store was away, so nobody has a token for its questions."""
+    node = running()
+    node.intends()
+    node.commit()
+    node.asks("a")
+    node.feed(StoreDown(True))
+    node.results()
+    node.feed(Nudged())
+    node.commit()
+    assert node.call.phase is Phase.PARKED
+    assert node.commit() == (Cancel("left"), Forget())
+
+
 def test_a_left_round_is_dropped_by_a_token_of_a_later_owner() -> None:
     node = resumed()
     node.intends()
