@@ -83,8 +83,8 @@ def _clashes(record: Record | None, answered: Answered | None) -> bool:
     return record.answers.get(answered.round, answered).digest != answered.digest
 
 
-def _advance(stored: Stored | None, request: Commit | Intent | Result, now: float) -> Stored:
-    """Append the batch, with the round's answers ahead of it."""
+def _advance(stored: Stored | None, request: Commit | Intent | Result, now: float, **moved: Any) -> Stored:
+    """Append the batch, with the round's answers ahead of it; `moved` is what else changes in the record."""
     if stored is None:
         assert not isinstance(request, Result) and request.head is not None, "a first write carries the head"
         claim = request.fence
@@ -95,8 +95,8 @@ def _advance(stored: Stored | None, request: Commit | Intent | Result, now: floa
     if not isinstance(request, Result) and request.answered is not None:
         answers[request.answered.round] = request.answered
     entries = stored.journal + request.batch.entries
-    moved = replace(record, n=len(entries), jh=request.batch.jh, answers=answers, expires=now + request.ttl)
-    return Stored(moved, entries)
+    jh, expires = request.batch.jh, now + request.ttl
+    return Stored(replace(record, n=len(entries), jh=jh, answers=answers, expires=expires, **moved), entries)
 
 
 def _read(stored: Stored | None, request: Read, now: float) -> Applied:
@@ -114,8 +114,7 @@ def _commit(stored: Stored | None, request: Commit, now: float) -> Applied:
         return _refused(stored, Verdict.FENCED)
     if _clashes(record, request.answered):
         return _refused(stored, Verdict.CONFLICT)
-    moved = _advance(stored, request, now)
-    moved = moved._replace(record=replace(moved.record, round=request.fence.round + 1, attempts=0))
+    moved = _advance(stored, request, now, round=request.fence.round + 1, attempts=0)
     return moved, Reply(Verdict.OK, request.fence.epoch)
 
 
@@ -126,9 +125,8 @@ def _intent(stored: Stored | None, request: Intent, now: float) -> Applied:
     record = stored.record if stored else None
     if _clashes(record, request.answered) or (record is not None and request.key in record.intents):
         return _refused(stored, Verdict.CONFLICT)
-    moved = _advance(stored, request, now)
-    intents = {**moved.record.intents, request.key: False}
-    return moved._replace(record=replace(moved.record, intents=intents)), Reply(Verdict.OK, request.fence.epoch)
+    intents = {**(record.intents if record else {}), request.key: False}
+    return _advance(stored, request, now, intents=intents), Reply(Verdict.OK, request.fence.epoch)
 
 
 def _result(stored: Stored | None, request: Result, now: float) -> Applied:
@@ -137,9 +135,8 @@ def _result(stored: Stored | None, request: Result, now: float) -> Applied:
         return _refused(stored, verdict)
     if stored.record.intents.get(request.key) is not False:
         return _refused(stored, Verdict.CONFLICT)
-    moved = _advance(stored, request, now)
-    intents = {**moved.record.intents, request.key: True}
-    return moved._replace(record=replace(moved.record, intents=intents)), Reply(Verdict.OK, request.fence.epoch)
+    intents = {**stored.record.intents, request.key: True}
+    return _advance(stored, request, now, intents=intents), Reply(Verdict.OK, request.fence.epoch)
 
 
 def _finish(stored: Stored | None, request: Finish, now: float) -> Applied:

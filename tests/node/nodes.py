@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx2
 import uvicorn
@@ -79,7 +79,6 @@ class Heard:
     headers: Mapping[str, str]
     message: dict[str, Any]
     events: list[dict[str, Any]] = field(default_factory=list)
-    pings: int = 0
 
     @property
     def streamed(self) -> bool:
@@ -131,6 +130,13 @@ def accepted(**content: Any) -> dict[str, Any]:
     return {"action": "accept", "content": content}
 
 
+class Envelope(NamedTuple):
+    """A request's body and headers."""
+
+    body: dict[str, Any]
+    headers: dict[str, str]
+
+
 class Caller:
     """A client that sends one request at a time as it is told to, and hides nothing of the response."""
 
@@ -156,7 +162,12 @@ class Caller:
             "tools/call", {**params, "requestState": token, "inputResponses": dict(answers)}, **options
         )
 
-    async def send(
+    async def send(self, method: str, params: dict[str, Any], **options: Any) -> Heard:
+        """One request; options as for `envelope`."""
+        envelope = self.envelope(method, params, **options)
+        return _heard(await self._http.post(self.url, json=envelope.body, headers=envelope.headers))
+
+    def envelope(
         self,
         method: str,
         params: dict[str, Any],
@@ -165,8 +176,9 @@ class Caller:
         headers: Mapping[str, str] | None = None,
         has: Mapping[str, Any] | None = None,
         request_id: int | str | None = None,
-    ) -> Heard:
-        """One request. `meta` is added to its `_meta`, `has` replaces the capabilities that the client declares."""
+    ) -> Envelope:
+        """A request as it is sent. `meta` is added to its `_meta`, `has` replaces the capabilities that the client
+        declares."""
         identity = {
             PROTOCOL_VERSION_META_KEY: VERSION,
             CLIENT_INFO_META_KEY: {"name": "caller", "version": "1"},
@@ -180,14 +192,10 @@ class Caller:
         }
         if name := params.get("name") or params.get("uri"):
             told["mcp-name"] = name
-        body = {
-            "jsonrpc": "2.0",
-            "id": next(self._ids) if request_id is None else request_id,
-            "method": method,
-            "params": {**params, "_meta": {**identity, **(meta or {})}},
-        }
-        response = await self._http.post(self.url, json=body, headers={**told, **(headers or {})})
-        return _heard(response)
+        number = next(self._ids) if request_id is None else request_id
+        whole = {**params, "_meta": {**identity, **(meta or {})}}
+        body = {"jsonrpc": "2.0", "id": number, "method": method, "params": whole}
+        return Envelope(body, {**told, **(headers or {})})
 
 
 def _heard(response: httpx2.Response) -> Heard:
@@ -195,8 +203,7 @@ def _heard(response: httpx2.Response) -> Heard:
         return Heard(response.status_code, response.headers, response.json())
     lines = response.text.splitlines()
     *events, last = [json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: ")]
-    pings = sum(line.startswith(":") for line in lines)
-    return Heard(response.status_code, response.headers, last, events, pings)
+    return Heard(response.status_code, response.headers, last, events)
 
 
 class NodeProcess:

@@ -1,0 +1,43 @@
+"""Tools of one test, served on a loopback port with a store in memory, and their client."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+from mcp.server import MCPServer
+from pydantic import BaseModel
+
+import framehold
+from framehold.config import Settings
+from framehold.runtime import Runtime
+from tests.node.nodes import EVERYTHING, Caller, served
+
+
+class Word(BaseModel):
+    word: str
+
+
+def said(answer: Any) -> str:
+    """The word of an accepted form, else what was done with it."""
+    return str(answer.data.word) if answer.action == "accept" else str(answer.action)
+
+
+class Stage(Caller):
+    """The client, with the runtime and the server behind it."""
+
+    runtime: Runtime
+    server: MCPServer[Any]
+
+
+@asynccontextmanager
+async def stage(*tools: Callable[..., Any], has: Mapping[str, Any] = EVERYTHING) -> AsyncIterator[Stage]:
+    """Serve `tools`, each under its own name."""
+    server: MCPServer[Any] = MCPServer("stage")
+    for tool in tools:
+        server.tool(description="A tool of this test.")(tool)
+    app = framehold.asgi(server, Settings(node_id="stage"))
+    async with served(app) as url, Stage(url, has) as caller:
+        caller.runtime, caller.server = app.attached.runtime, server
+        yield caller
