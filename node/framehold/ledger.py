@@ -7,27 +7,38 @@ same bytes, so that the store can tell that it was already applied.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 from framehold_core import effects as fx
 from framehold_core import events as ev
-from framehold_core import journal, writes
+from framehold_core import journal, lease, writes
 from framehold_core.call import Phase
 from framehold_core.effects import Op
 from framehold_core.errors import JournalError, SealError, StoreUnavailable
 from framehold_core.ids import Boot, NodeId, prefix
 from framehold_core.journal import Draft
 from framehold_core.requests import Evidence, Head, Read, Record, RecordState, Reply, Verdict
+from framehold_store.base import Store
 from framehold_store.seal import Sealer
 
 from . import clock
+from .config import Settings
+from .heartbeat import Alone, Heartbeat
 from .slots import Answer, Ended, Slot
-
-if TYPE_CHECKING:
-    from .runtime import Runtime
+from .tasks import Tasks
 
 logger = logging.getLogger(__name__)
+
+
+class Node(NamedTuple):
+    """What a runtime stands on."""
+
+    store: Store
+    heartbeat: Heartbeat | Alone
+    settings: Settings
+
 
 SKEW = 60.0
 """Seconds that clocks may differ by: a record outlives its tokens by this much, and by the longest round."""
@@ -37,10 +48,11 @@ _WHOLE, _DIGEST = b"=", b"#"
 
 
 class Ledger:
-    """Performs a runtime's writes and lookups."""
+    """Performs a runtime's writes and lookups. `feed` takes what came of them."""
 
-    def __init__(self, runtime: Runtime, sealer: Sealer) -> None:
-        self._runtime, self._sealer = runtime, sealer
+    def __init__(self, node: Node, sealer: Sealer, tasks: Tasks, feed: Callable[[Slot, ev.Event], None]) -> None:
+        self._store, self._heartbeat, self._settings = node
+        self._sealer, self._tasks, self._feed = sealer, tasks, feed
 
     def write(self, slot: Slot, write: fx.Write) -> None:
         """Send one write of a call."""
@@ -52,7 +64,7 @@ class Ledger:
             slot.asking = _questions(slot, write)
         packed = slot.packed[1]
         request = writes.request(slot.call, write, packed, slot.terms, slot.log)
-        self._runtime.store.submit(request, partial(self._wrote, slot, write, packed))
+        self._store.submit(request, partial(self._wrote, slot, write, packed))
 
     def _pack(self, slot: Slot, write: fx.Write) -> writes.Packed:
         call, seal = slot.call, self._sealer.seal
@@ -70,22 +82,21 @@ class Ledger:
         return writes.pack(call, write, sealed, outcome)
 
     def _terms(self, slot: Slot) -> writes.Terms:
-        settings = self._runtime.settings
-        boot = self._runtime.heartbeat.lease.boot
+        settings = self._settings
+        boot = self._heartbeat.lease.boot
         head = Head(boot=boot, reentrant=slot.entrance.reentrant, **slot.entrance.describe())
         record_ttl = settings.token_ttl + settings.max_round + SKEW
         return writes.Terms(head, record_ttl, settings.token_ttl + SKEW)
 
     def _wrote(self, slot: Slot, write: fx.Write, packed: writes.Packed, reply: Reply | StoreUnavailable) -> None:
-        runtime = self._runtime
         if slot.call.flight is not write:
             return
         if isinstance(reply, StoreUnavailable):
             logger.warning("call %s: the store did not answer a %s: %s", prefix(slot.call.id), write.op.value, reply)
-            runtime.feed(slot, ev.StoreDown(runtime.is_open()))
+            self._feed(slot, ev.StoreDown(self._may_reply(slot)))
             return
         try:
-            event = writes.event(slot.call, write, packed, reply, runtime.heartbeat.lease, clock.now())
+            event = writes.event(slot.call, write, packed, reply, self._heartbeat.lease, clock.now())
         except JournalError as error:
             logger.error("call %s: %s", prefix(slot.call.id), error)
             event = ev.Refused(Verdict.FENCED, None)
@@ -98,35 +109,38 @@ class Ledger:
             logger.info(
                 "call %s: the store refused a %s: %s", prefix(slot.call.id), write.op.value, event.verdict.value
             )
-        runtime.feed(slot, event)
+        self._feed(slot, event)
+
+    def _may_reply(self, slot: Slot) -> bool:
+        """Whether a reply may leave without the store: inside the window of the lease that this frame runs under."""
+        held = self._heartbeat.lease
+        return held.inc == slot.call.inc and lease.is_open(held, clock.now())
 
     def look(self, slot: Slot, effect: fx.Lookup) -> None:
         """Read the record for retries that found no frame."""
-        self._runtime.tasks.spawn(self._look(slot))
+        self._tasks.spawn(self._look(slot))
 
     async def _look(self, slot: Slot) -> None:
-        runtime = self._runtime
         event: ev.Event
         try:
             event = await self._found(slot)
         except StoreUnavailable as error:
             logger.warning("call %s: the store did not answer a read: %s", prefix(slot.call.id), error)
-            event = ev.StoreDown(runtime.is_open())
+            event = ev.StoreDown(self._may_reply(slot))
         except JournalError as error:
             logger.error("call %s: %s", prefix(slot.call.id), error)
             event = ev.Found(None, (), None, frozenset())
         if slot.call.phase is Phase.LOOKING:
-            runtime.feed(slot, event)
+            self._feed(slot, event)
 
     async def _found(self, slot: Slot) -> ev.Event:
-        runtime = self._runtime
-        reply = await runtime.store.run(Read(slot.call.id))
-        nodes = await runtime.store.nodes()
-        me = runtime.heartbeat.lease
+        reply = await self._store.run(Read(slot.call.id))
+        nodes = await self._store.nodes()
+        me = self._heartbeat.lease
         elsewhere = frozenset(node.node for node in nodes if node.node != me.node)
         if reply.stored is None:
             return ev.Found(None, (), None, elsewhere)
-        if clock.now() < runtime.heartbeat.claims_from:
+        if clock.now() < self._heartbeat.claims_from:
             raise StoreUnavailable("the store went back lately; nothing is claimed until its leases are told apart")
         record = reply.stored.record
         boots = {node.node: node.boot for node in nodes}
@@ -138,7 +152,7 @@ class Ledger:
         """Why this node may claim the call; None while its owner lives elsewhere (rules 4 and 5)."""
         if record.state is RecordState.RELEASED:
             return Evidence.RELEASED
-        me = self._runtime.heartbeat.lease
+        me = self._heartbeat.lease
         if record.owner == me.node:
             return Evidence.OWNER
         alive = boots.get(NodeId(record.owner)) == record.head.boot

@@ -19,7 +19,7 @@ from typing import Any
 
 from framehold_core import effects as fx
 from framehold_core import events as ev
-from framehold_core import journal, lease
+from framehold_core import journal
 from framehold_core.call import Call, Phase
 from framehold_core.continuation import step
 from framehold_core.ids import CallId, Waiter, prefix
@@ -30,7 +30,7 @@ from . import clock
 from .config import Settings
 from .frames import Carrier, Frame, begin
 from .heartbeat import Alone, Heartbeat
-from .ledger import Ledger
+from .ledger import Ledger, Node
 from .slots import Answer, Arrival, Ended, Entrance, Parked, Slot
 from .table import Table
 from .tasks import Tasks
@@ -54,8 +54,8 @@ class Runtime:
         self.table = Table(settings)
         self.counts: Counter[str] = Counter()
         """What happened, by name: `entered`, `parked`, `resumed`, `fenced`, `ungated`, `unburied`, ..."""
-        self._ledger = Ledger(self, sealer)
         self.tasks = Tasks(self.counts)
+        self._ledger = Ledger(Node(store, heartbeat, settings), sealer, self.tasks, self.feed)
         self.after_renewal: list[Callable[[], None]] = [self._nudge]
         """What is due when the lease was just renewed: the next renewal is farthest away then."""
         self._waiters = itertools.count(1)
@@ -99,7 +99,7 @@ class Runtime:
         held = self.heartbeat.lease
         call_id = CallId(os.urandom(16).hex())
         call = Call(call_id, held.node, held.inc, entrance.reentrant, self.settings.token_ttl)
-        slot = self.table.add(Slot(self, call, entrance))
+        slot = self.table.add(Slot(call, entrance, self))
         waiter = Waiter(next(self._waiters))
         return await self._wait(slot, ev.Start(waiter), carrier, {})
 
@@ -114,7 +114,7 @@ class Runtime:
         parsed = {} if slot is None else _parse(slot, claims, answers)
         if slot is None:
             call = Call(claims.call, held.node, held.inc, entrance.reentrant, self.settings.token_ttl)
-            slot = self.table.add(Slot(self, call, entrance))
+            slot = self.table.add(Slot(call, entrance, self))
         given = []
         for key, raw in answers.items():
             data = journal.canonical(raw)
@@ -162,6 +162,10 @@ class Runtime:
         if slot.call.stalled:
             self._stalled.add(slot.call.id)
 
+    def bury(self, frame: Frame) -> None:
+        """Silence a frame and see its handler to its end."""
+        self.tasks.bury(frame)
+
     def _run(self, slot: Slot, effect: fx.Run) -> None:
         carrier = slot.arrivals[slot.call.waiting[0].waiter].carrier
         frame = slot.frame = Frame(slot, effect.epoch, carrier, slot.entrance.prefilled)
@@ -193,20 +197,32 @@ class Runtime:
         slot.log, slot.packed, slot.questions = [], None, {}
         if frame is not None:
             logger.info("call %s: frame of epoch %d dropped (%s)", prefix(slot.call.id), frame.epoch, effect.cause)
-            self.tasks.bury(frame)
+            self.bury(frame)
 
     def _reply(self, slot: Slot, effect: fx.Reply) -> None:
         answer = effect.answer
         if isinstance(answer, fx.Questions):
             self.counts["parked"] += 1
-            self._answer(slot, effect.waiter, Parked(slot.questions, slot.call.id, answer))
+            refusal = self._unaskable(slot, effect.waiter)
+            told = Parked(slot.questions, slot.call.id, answer) if refusal is None else Ended(refusal)
+            self._answer(slot, effect.waiter, told)
             if slot.frame is not None and slot.call.phase is Phase.PARKED:
                 slot.frame.carrier = None
         elif isinstance(answer, fx.Refusal):
             self._answer(slot, effect.waiter, answer)
         else:
-            told = self._ledger.opened(slot, answer) if answer.sealed else Ended(answer.value)
-            self._answer(slot, effect.waiter, told)
+            outcome = self._ledger.opened(slot, answer) if answer.sealed else Ended(answer.value)
+            self._answer(slot, effect.waiter, outcome)
+
+    def _unaskable(self, slot: Slot, waiter: int) -> object | None:
+        """What this one request gets instead of questions that its client can't be asked: the call stays as it is, for
+        one that can. The request that carried the round was looked at when the handler asked."""
+        frame, arrival = slot.frame, slot.arrivals.get(waiter)
+        if frame is None or arrival is None or arrival.carrier is frame.carrier:
+            return None
+        asks = (frame.pending[key] for key in slot.questions if key in frame.pending)
+        refusals = (arrival.carrier.refusal(ask.question) for ask in asks)
+        return next((refusal for refusal in refusals if refusal is not None), None)
 
     def _answer(self, slot: Slot, waiter: int, answer: Answer) -> None:
         arrival = slot.arrivals.pop(waiter, None)
@@ -221,7 +237,7 @@ class Runtime:
         if self.table.remove(slot):
             self._stalled.discard(slot.call.id)
             if slot.frame is not None:
-                self.tasks.bury(slot.frame)
+                self.bury(slot.frame)
                 slot.frame = None
 
     def _drop(self, slot: Slot, reason: fx.Reason, detail: str) -> None:
@@ -248,10 +264,6 @@ class Runtime:
     def _renewed(self) -> None:
         for action in self.after_renewal:
             action()
-
-    def is_open(self) -> bool:
-        """Whether this node may run and reply without asking the store."""
-        return lease.is_open(self.heartbeat.lease, clock.now())
 
 
 def _parse(slot: Slot, claims: Claims, answers: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from framehold_core import effects as fx
 from framehold_core import events as ev
@@ -14,9 +14,6 @@ from framehold_core.ids import CallId
 from framehold_core.journal import Draft
 
 from .frames import Carrier, Frame
-
-if TYPE_CHECKING:
-    from .runtime import Runtime
 
 
 class Parked(NamedTuple):
@@ -66,11 +63,21 @@ class Arrival:
     parsed: dict[str, Any]
 
 
+class Holder(Protocol):
+    """Who steps a slot's call and buries its frame."""
+
+    def feed(self, slot: Slot, event: ev.Event) -> None:
+        """Step one event, and whatever follows from it."""
+
+    def bury(self, frame: Frame) -> None:
+        """Silence a frame and see its handler to its end."""
+
+
 class Slot:
     """One call on this node. `due` is when its running round has run too long, in seconds on the node's clock."""
 
     __slots__ = (
-        "_runtime",
+        "_holder",
         "arrivals",
         "asking",
         "call",
@@ -83,8 +90,8 @@ class Slot:
         "terms",
     )
 
-    def __init__(self, runtime: Runtime, call: Call, entrance: Entrance) -> None:
-        self._runtime, self.call, self.entrance = runtime, call, entrance
+    def __init__(self, call: Call, entrance: Entrance, holder: Holder) -> None:
+        self.call, self.entrance, self._holder = call, entrance, holder
         self.frame: Frame | None = None
         self.arrivals: dict[int, Arrival] = {}
         self.log: list[bytes] = []
@@ -100,18 +107,18 @@ class Slot:
 
     def noted(self, drafts: tuple[Draft, ...]) -> None:
         """The handler learned something without asking."""
-        self._runtime.feed(self, ev.Noted(drafts))
+        self._holder.feed(self, ev.Noted(drafts))
 
     def asked(self, asks: tuple[Draft, ...]) -> None:
         """The handler waits for answers."""
-        self._runtime.feed(self, ev.Asked(asks))
+        self._holder.feed(self, ev.Asked(asks))
 
     def refused(self, outcome: object) -> None:
         """The handler asked what this client can't be asked: the call ends with `outcome`, the handler is cancelled."""
         frame = self.frame
         if frame is not None:
-            self._runtime.feed(self, ev.Finished(outcome, "refused"))
-            self._runtime.tasks.bury(frame)
+            self._holder.feed(self, ev.Finished(outcome, "refused"))
+            self._holder.bury(frame)
 
     def carry_on(self) -> None:
         """The request that carried the round is gone: the next one that waits for it takes over."""
