@@ -1,4 +1,4 @@
-"""Calls the booking tool and puts its questions to whoever sits at this terminal. Run: python examples/guest.py [RESTAURANT]"""
+"""Puts the booking tool's questions to whoever sits at this terminal. Run: python examples/guest.py [RESTAURANT]"""
 
 from __future__ import annotations
 

@@ -161,26 +161,27 @@ class Seam:
             return await self.handler(ctx, params)
         state = (ctx.params or {}).get("requestState")
         if isinstance(state, str) and state.startswith(tokens.OURS):
-            return await self._retry(ctx, params, state)
+            return self._told(await self._retry(ctx, params, state))
         if isinstance(state, str):
             ctx, params = _untagged(ctx, params, state)
+        return self._told(await self._start(ctx, params))
+
+    async def _start(self, ctx: Ctx, params: Any) -> Answer:
         try:
-            answer = await self.runtime.start(Invocation(self, ctx, params), Round(ctx))
+            return await self.runtime.start(Invocation(self, ctx, params), Round(ctx))
         except LimitExceeded as error:
             raise replies.Unavailable(str(error), self._retry_after()) from None
-        return self._told(answer)
 
-    async def _retry(self, ctx: Ctx, params: Any, state: str) -> Any:
+    async def _retry(self, ctx: Ctx, params: Any, state: str) -> Answer:
         claims = tokens.read(state)
         if claims is None:
             raise MCPError(types.INVALID_PARAMS, "Invalid or expired requestState", {"reason": "invalid_request_state"})
         raw = (ctx.params or {}).get("inputResponses")
         answers = raw if isinstance(raw, dict) else {}
         try:
-            answer = await self.runtime.retry(claims, answers, Invocation(self, ctx, params), Round(ctx))
+            return await self.runtime.retry(claims, answers, Invocation(self, ctx, params), Round(ctx))
         except MalformedAnswer as error:
             raise MCPError(types.INVALID_PARAMS, str(error)) from None
-        return self._told(answer)
 
     def _told(self, answer: Answer) -> Any:
         """What the SDK returns to the client for this answer."""
@@ -190,23 +191,32 @@ class Seam:
             state = tokens.mint(answer, held.node, held.boot)
             return replies.Asking(resultType="input_required", inputRequests=answer.questions, requestState=state)
         if isinstance(answer, Ended):
-            return _finished(answer.outcome)
+            outcome = answer.outcome
+            assert isinstance(outcome, Outcome)
+            if outcome.error is None:
+                return _finished(outcome.result)
+            try:
+                raise _raised(outcome.error)
+            finally:
+                # A traceback holds its frames: one that held the outcome would be a cycle with its own error.
+                del outcome, answer
         return replies.refusal(answer, self.method, self._retry_after(), runtime.settings.max_round)
 
     def _retry_after(self) -> int:
         return max(1, round(self.runtime.settings.lease_ttl / 3))
 
 
-def _finished(outcome: object) -> Any:
-    """A handler's own outcome. The state of a handler that parks by hand is tagged as its author's."""
-    assert isinstance(outcome, Outcome)
-    if isinstance(outcome.error, asyncio.CancelledError):
-        raise MCPError(
+def _raised(error: BaseException) -> BaseException:
+    """What a handler raised, as the SDK takes it."""
+    if isinstance(error, asyncio.CancelledError):
+        return MCPError(
             types.INTERNAL_ERROR, "the handler was cancelled from within; start the call again if that is safe"
         )
-    if outcome.error is not None:
-        raise outcome.error
-    result = outcome.result
+    return error
+
+
+def _finished(result: Any) -> Any:
+    """A handler's own result. The state of a handler that parks by hand is tagged as its author's."""
     if not is_input_required(result):
         return result
     if isinstance(result, BaseModel):

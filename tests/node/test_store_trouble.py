@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from framehold import clock
+from framehold_core.call import Phase
 from tests.node.nodes import Caller, Heard, entries, node, until
 from tests.node.trouble import call_of, insist, node_at, refused
 from tests.store.server import RedisServer
@@ -96,6 +97,26 @@ async def test_a_pause_shorter_than_the_lease_goes_unnoticed(redis: RedisServer)
         assert await one.complete(second, "a") == "a is done"
 
 
+async def test_a_client_that_leaves_while_its_round_is_committed_finds_it_again(redis: RedisServer) -> None:
+    """The set of questions stands: the same answers, sent again, get it."""
+    redis.start()
+    async with node_at(redis, 4) as one:
+        heard = await one.ask("a")
+        redis.pause()
+        try:
+            answering = asyncio.create_task(one.answer(heard, "a"))
+            await until(lambda: one.resumed, "the delivery")
+            (slot,) = one.runtime.table
+            await until(lambda: slot.call.phase is Phase.PARKING, "the commit")
+            answering.cancel()
+            await until(lambda: not slot.call.waiting, "the client to be gone")
+        finally:
+            redis.resume()
+        second = await insist(lambda: one.answer(heard, "a"))
+        assert second.messages == ["a 2?"] and one.resumed == one.entered == ["a"]
+        assert await one.complete(second, "a") == "a is done"
+
+
 async def test_a_pause_longer_than_the_lease_stops_delivery_until_the_frame_is_verified(redis: RedisServer) -> None:
     """The window closes by itself: nothing is consumed; afterwards the epoch is raised and the call completes."""
     redis.start()
@@ -103,7 +124,7 @@ async def test_a_pause_longer_than_the_lease_stops_delivery_until_the_frame_is_v
         heard = await one.ask("a")
         redis.pause()
         try:
-            await until(lambda: not one.runtime.is_open(), "the window to close")
+            await until(lambda: not one.window_open, "the window to close")
             assert refused(await one.answer(heard, "a")) and not one.resumed
             over = one.runtime.heartbeat.lease.until + 0.2
             await until(lambda: clock.now() > over, "the lease to end in the store too")

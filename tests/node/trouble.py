@@ -11,8 +11,10 @@ from mcp.server.mcpserver import Context
 from pydantic import BaseModel
 
 import framehold
+from framehold import clock
 from framehold.config import Settings
 from framehold.runtime import Runtime
+from framehold_core import lease
 from tests.node.nodes import DEADLINE, KEY, Caller, Heard, served
 from tests.store.server import RedisServer
 
@@ -28,6 +30,11 @@ class Node:
         self.redis, self.caller, self.runtime = redis, caller, runtime
         self.entered: list[str] = []
         self.resumed: list[str] = []
+
+    @property
+    def window_open(self) -> bool:
+        """Whether the node may run and reply without asking the store."""
+        return lease.is_open(self.runtime.heartbeat.lease, clock.now())
 
     async def ask(self, name: str, rounds: int = 2) -> Heard:
         """A call that is to park in round 1."""
