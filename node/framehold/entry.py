@@ -40,6 +40,8 @@ _VERSIONS = {version.encode() for version in MODERN_PROTOCOL_VERSIONS}
 _CHECKED = (b"host", b"origin", b"content-type", b"accept")
 _KEPT = 1024
 """Client identities, header sets and tool schemas of which what was found out is kept."""
+_LONG = 4096
+"""Bytes beyond which an identity or a header set is looked at each time: clients choose them, and what is kept stays."""
 
 
 class TooLarge(Exception):
@@ -62,7 +64,7 @@ class Entry:
         self._security = TransportSecurityMiddleware(security)
         self._limit = attached.settings.max_body
         self._identities: OrderedDict[bytes, Connection] = OrderedDict()
-        self._accepted: set[tuple[bytes | None, ...]] = set()
+        self._accepted: set[tuple[tuple[bytes, bytes], ...]] = set()
         self._plain: dict[str, Any] = {}
         self._stamp = attached.server.server_info_stamp
 
@@ -83,11 +85,13 @@ class Entry:
             declared = headers.get(b"content-length", b"0")
             if declared.isdigit() and int(declared) > self._limit:
                 raise TooLarge
-            plain = await self._acceptable(request, headers)
+            plain = await self._acceptable(request)
             data = await body.whole()
         except TooLarge:
             text = f"Request body too large: the limit is {self._limit} bytes (FRAMEHOLD_MAX_BODY); nothing was started"
             await Response(text, status_code=413, headers={"connection": "close"})(scope, receive, send)
+            return
+        if data is None:
             return
         found = await self._classified(request, data) if plain else None
         if found is None:
@@ -95,17 +99,17 @@ class Entry:
         else:
             await self._serve(request, found, receive, send)
 
-    async def _acceptable(self, request: Request, headers: dict[bytes, bytes]) -> bool:
+    async def _acceptable(self, request: Request) -> bool:
         """Whether host, origin, content type and accept are as the SDK wants them; it is asked once for each set of
-        them."""
-        names = tuple(headers.get(name) for name in _CHECKED)
-        if names in self._accepted:
+        them. Of a header that is there twice the SDK reads the first: the set holds every copy, in order."""
+        said = tuple(item for item in request.scope["headers"] if item[0] in _CHECKED)
+        if said in self._accepted:
             return True
         refused = await self._security.validate_request(request, is_post=True) is not None
         if refused or not all(check_accept_headers(request)):
             return False
-        if len(self._accepted) < _KEPT:
-            self._accepted.add(names)
+        if len(self._accepted) < _KEPT and sum(len(value) for _, value in said) <= _LONG:
+            self._accepted.add(said)
         return True
 
     async def _classified(self, request: Request, data: bytes) -> Ordinary | None:
@@ -175,6 +179,8 @@ class Entry:
         known = self._identities.get(key)
         if known is None:
             known = Connection.from_envelope(route.protocol_version, route.client_info, route.client_capabilities)
+            if len(key) > _LONG:
+                return known
             self._identities[key] = known
             if len(self._identities) > _KEPT:
                 self._identities.popitem(last=False)
@@ -188,14 +194,15 @@ class _Body:
         self._receive, self._limit = receive, limit
         self._read: list[Message] = []
 
-    async def whole(self) -> bytes:
-        """The body. Raises TooLarge beyond the limit, having read no further."""
+    async def whole(self) -> bytes | None:
+        """The body, None if its client left before its end. Raises TooLarge beyond the limit, having read no
+        further."""
         size = 0
         while True:
             message = await self._receive()
             self._read.append(message)
             if message["type"] != "http.request":
-                return b""
+                return None
             size += len(message.get("body", b""))
             if size > self._limit:
                 raise TooLarge

@@ -31,7 +31,8 @@ from .invocation import Seam
 from .replies import Asking
 from .session import Ctx
 
-_KEPT = 1024
+_KEPT, _LONG = 1024, 4096
+"""How many client identities are remembered, and up to how many bytes each."""
 _RETRY = {"name", "uri", "arguments", "_meta", "inputResponses", "requestState"}
 _PLAIN = {"progressToken", "traceparent", "tracestate", "baggage"}
 _IDENTITY = (types.PROTOCOL_VERSION_META_KEY, types.CLIENT_INFO_META_KEY, types.CLIENT_CAPABILITIES_META_KEY)
@@ -88,7 +89,9 @@ _identities: set[bytes] = set()
 def _remember(params: Any) -> None:
     meta = (params or {}).get("_meta")
     if isinstance(meta, dict) and len(_identities) < _KEPT:
-        _identities.add(to_json([meta.get(name) for name in _IDENTITY]))
+        identity = to_json([meta.get(name) for name in _IDENTITY])
+        if len(identity) <= _LONG:
+            _identities.add(identity)
 
 
 def _known(meta: dict[str, Any]) -> bool:
@@ -103,7 +106,10 @@ def _sealed(params: Any) -> bool:
     """Whether these are the parameters of a retry that needs no validation beyond its seal and its asks."""
     if not isinstance(params, dict) or not params.keys() <= _RETRY:
         return False
-    state, answers = params.get("requestState"), params.get("inputResponses")
+    state, answers, arguments = params.get("requestState"), params.get("inputResponses"), params.get("arguments")
     if not isinstance(state, str) or not state.startswith(tokens.OURS):
+        return False
+    # The digest of the arguments takes an empty list or text for none.
+    if arguments is not None and not isinstance(arguments, dict):
         return False
     return isinstance(answers, dict) and _known(params["_meta"])

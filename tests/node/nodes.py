@@ -58,7 +58,9 @@ async def served(app: Any) -> AsyncIterator[str]:
     """Serve `app` on this loop and yield the URL of its `/mcp`. The collector's settings are put back after."""
     config = uvicorn.Config(app, http="httptools", lifespan="on", log_level="critical", timeout_graceful_shutdown=2)
     server, threshold = _Quiet(config), gc.get_threshold()
-    with socket.create_server(("127.0.0.1", 0), backlog=512) as listener:
+    # Named as TCP: else asyncio leaves Nagle's algorithm on in the sockets that it accepts, 40 ms a request.
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
+        listener.bind(("127.0.0.1", 0))
         serving = asyncio.create_task(server.serve(sockets=[listener]))
         try:
             await until(lambda: server.started or serving.done(), "the app's start")

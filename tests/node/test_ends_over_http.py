@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 
 import pytest
@@ -148,3 +149,20 @@ async def test_a_result_that_only_escapes_can_carry() -> None:
                     client.retry("odd", heard.token, heard.accept(word="x"), arguments=arguments), 5
                 )
                 assert told.text == "half \ud83d"
+
+
+@pytest.mark.xfail(reason="core: a retry without usable answers is asked again before the call's end is looked at")
+async def test_a_call_that_ended_while_parked_asks_nothing_more() -> None:
+    """Rule 11: the next retry gets the outcome, also one that brings no answer; nobody waits for one any more."""
+    ended = asyncio.Event()
+
+    async def impatient(ctx: Context) -> str:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(ctx.elicit("quick?", Word), 0.05)
+        ended.set()
+        return "gave up"
+
+    async with stage(impatient) as client:
+        heard = await client.call("impatient")
+        await asyncio.wait_for(ended.wait(), 5)
+        assert (await client.retry("impatient", heard.token, {})).result["resultType"] == "complete"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from base64 import b64decode
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -131,7 +133,9 @@ async def test_while_parked_record_journal_and_node_lease_stand_in_redis(
     assert {b"a:1", b"jh", b"args", b"created", b"expires"} <= record.keys()
     # Token 600 s, longest round 300 s, skew 60 s.
     assert all(950 <= life <= 960 for life in lives)
-    stored = repr(everything(redis))
+    opened = [b64decode(json.loads(entry)[-1]) for entry in everything(redis)[journal_key.encode()]]
+    assert [bool(value) for value in opened] == [False, True, False], "only the answer has a value"
+    stored = repr(everything(redis)) + repr(opened)
     assert not [secret for secret in ("quincunx", "zeugmatic", "secret question") if secret in stored]
 
 
