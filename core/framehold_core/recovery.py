@@ -16,6 +16,10 @@ from .journal import Draft, Entry, Kind, mark
 from .requests import Record, RecordState, Stored, Verdict
 from .retry import Decision, Standing, decide
 
+UNKEPT = (
+    "the store did not answer, so the call's first round could not be kept; its handler was cancelled where it stood; "
+    "start a new call if that is safe"
+)
 MAX_TRIES = 3
 """How often a compare-and-set that lost its race is tried again before the client is asked to come back."""
 
@@ -231,7 +235,7 @@ def stranded(call: Call, event: StoreDown, now: float) -> Move:
     assert write is not None, "only a write can fail"
     if call.round == 0 and not call.intents and write.op is not Op.FINISH:
         # Round 1 has no token yet: nobody could ever come back for this frame.
-        replies = refuse(call.waiting, Reason.UNAVAILABLE, call)
+        replies = refuse(call.waiting, Reason.UNAVAILABLE, call, UNKEPT)
         call, effects = dropped(call, "unavailable")
         return Move(call._replace(held=()), (*replies, *effects, Forget()))
     if write.op is Op.FINISH and event.is_open:

@@ -145,10 +145,16 @@ def _parked(call: Call, write: Write, now: float) -> Move:
 def retried(call: Call, event: Retry, now: float) -> Move:
     """A retry meets the live frame: look it up in the table of `retry`."""
     decision, case = decide(event, standing(call))
+    if decision in (Decision.DELIVER, Decision.ASK_AGAIN) and _ends(call):
+        # The outcome is on its way to the store: nobody needs an answer any more, or is asked for one (rule 11).
+        return _join(call, event)
     if decision is Decision.DELIVER:
         return _deliver(call, case, now)
     if decision is Decision.JOIN:
         return _join(call, event)
+    if decision is Decision.ASK_AGAIN and call.ended is not None and call.phase is Phase.PARKED and call.flight is None:
+        # Nobody waits for an answer any more: the next retry gets the outcome, whatever it brings (rule 11).
+        return finished(call._replace(waiting=(event,)), Finished(*call.ended), now)
     if decision is Decision.ASK_AGAIN:
         return Move(call._replace(expires=now + call.ttl), (Reply(event.waiter, questions(call)),))
     if decision is Decision.NEWER:
@@ -160,6 +166,10 @@ def retried(call: Call, event: Retry, now: float) -> Move:
         return Move(call, refuse((event,), Reason.LOST, call, "the store lost a later round"))
     reason = Reason.CONFLICT if decision is Decision.CONFLICT else Reason.ALREADY_ANSWERED
     return Move(call, (Reply(event.waiter, Refusal(reason, call.round)),))
+
+
+def _ends(call: Call) -> bool:
+    return any(write is not None and write.op is Op.FINISH for write in (call.flight, *call.queue))
 
 
 def _join(call: Call, event: Retry) -> Move:

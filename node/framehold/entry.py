@@ -44,6 +44,10 @@ _LONG = 4096
 """Bytes beyond which an identity or a header set is looked at each time: clients choose them, and what is kept stays."""
 
 
+_DIGITS = 20
+"""Digits of a length beyond which it is too large without being counted: Python counts no more than some thousands."""
+
+
 class TooLarge(Exception):
     """A body beyond FRAMEHOLD_MAX_BODY."""
 
@@ -72,6 +76,10 @@ class Entry:
         # httptools keeps white space round a header's value; h11 and the protocol don't.
         raw = scope["headers"] = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
         headers = dict(raw)
+        declared = headers.get(b"content-length", b"0")
+        if declared.isdigit() and (len(declared) > _DIGITS or int(declared) > self._limit):
+            await self._too_large(scope, receive, send)
+            return
         if (
             scope["method"] != "POST"
             or headers.get(b"mcp-protocol-version") not in _VERSIONS
@@ -82,14 +90,10 @@ class Entry:
         body = _Body(receive, self._limit)
         request = Request(scope, body.replay)
         try:
-            declared = headers.get(b"content-length", b"0")
-            if declared.isdigit() and int(declared) > self._limit:
-                raise TooLarge
             plain = await self._acceptable(request)
             data = await body.whole()
         except TooLarge:
-            text = f"Request body too large: the limit is {self._limit} bytes (FRAMEHOLD_MAX_BODY); nothing was started"
-            await Response(text, status_code=413, headers={"connection": "close"})(scope, receive, send)
+            await self._too_large(scope, receive, send)
             return
         if data is None:
             return
@@ -98,6 +102,10 @@ class Entry:
             await self._rest(scope, body.replay, send)
         else:
             await self._serve(request, found, receive, send)
+
+    async def _too_large(self, scope: Scope, receive: Receive, send: Send) -> None:
+        text = f"Request body too large: the limit is {self._limit} bytes (FRAMEHOLD_MAX_BODY); nothing was started"
+        await Response(text, status_code=413, headers={"connection": "close"})(scope, receive, send)
 
     async def _acceptable(self, request: Request) -> bool:
         """Whether host, origin, content type and accept are as the SDK wants them; it is asked once for each set of

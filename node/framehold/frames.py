@@ -145,7 +145,7 @@ class Frame:
 
     def _leave(self, carrier: Carrier | None) -> None:
         """Ask everything that waits of the client that carries this round, if it can be asked all of it."""
-        asks = tuple(self.pending.values())
+        asks = tuple(ask for ask in self.pending.values() if not ask.answer.done())
         refusals = () if carrier is None else (carrier.refusal(ask.question) for ask in asks)
         refusal = next((item for item in refusals if item is not None), None)
         if refusal is None:
@@ -154,11 +154,13 @@ class Frame:
             # Raised into the handler it could be swallowed: the call ends here instead.
             self._keeper.refused(refusal)
 
-    def deliver(self, answers: tuple[Answer, ...], parsed: dict[str, Any]) -> None:
-        """Wake the asks that were answered. `parsed` holds what was parsed already; the rest is parsed again."""
+    def deliver(self, answers: tuple[Answer, ...], parsed: dict[str, Any], asked: dict[str, str]) -> None:
+        """Wake the asks that were answered. `parsed` holds what was parsed already; the rest is parsed again. `asked`
+        holds the digests of the questions that the client saw: a handler that gave one up may ask another under its
+        key."""
         for answer in answers:
             ask = self.pending.get(answer.key)
-            if ask is None or ask.answer.done():
+            if ask is None or ask.answer.done() or ask.question.fp != asked.get(answer.key, ask.question.fp):
                 continue
             value = parsed[answer.key] if answer.key in parsed else ask.question.parse(journal.parse(answer.value))
             ask.answer.set_result(value)

@@ -32,10 +32,8 @@ def refusal(answer: Refusal, method: str, retry_after: int, max_round: float) ->
     if reason is Reason.UNKNOWN:
         raise MCPError(types.INVALID_PARAMS, "Invalid or expired requestState", {"reason": "invalid_request_state"})
     if reason is Reason.UNAVAILABLE:
-        detail = f" ({answer.detail})" if answer.detail else ""
-        raise Unavailable(
-            f"the store did not answer{detail}; nothing was lost; send the same request again", retry_after
-        )
+        text = answer.detail or "the store did not answer; nothing was lost; send the same request again"
+        raise Unavailable(text, retry_after)
     if reason is Reason.CONFLICT:
         text = (
             f"this round of the call (now at round {answer.round}) was already answered otherwise; nothing was changed"

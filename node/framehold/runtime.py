@@ -84,7 +84,11 @@ class Runtime:
     async def close(self) -> None:
         """Tear every frame down, then give the lease back. Callers see their handlers cancelled."""
         for slot in self.table:
-            self._drop(slot, fx.Reason.UNAVAILABLE, "this node is shutting down")
+            self._drop(
+                slot,
+                fx.Reason.UNAVAILABLE,
+                "this node shuts down and the call ends with it; start it again if that is safe",
+            )
         await self.tasks.close()
         await self.heartbeat.close()
         await self.store.close()
@@ -189,7 +193,7 @@ class Runtime:
         frame.carrier, frame.round = arrival.carrier, slot.call.round + 1
         slot.due = clock.now() + self.settings.max_round
         self.counts["resumed"] += 1
-        frame.deliver(effect.answers, arrival.parsed)
+        frame.deliver(effect.answers, arrival.parsed, {ask.key: ask.fp for ask in slot.call.asks})
 
     def _cancel(self, slot: Slot, effect: fx.Cancel) -> None:
         self.counts[effect.cause] += 1
@@ -230,7 +234,7 @@ class Runtime:
             arrival.future.set_result(answer)
 
     def _relay(self, slot: Slot, effect: fx.Relay) -> None:
-        detail = "another node holds this call"
+        detail = "another node holds this call; nothing was lost; send the same request again"
         self._answer(slot, effect.waiter, fx.Refusal(fx.Reason.UNAVAILABLE, slot.call.round, detail))
 
     def _forget(self, slot: Slot, effect: fx.Forget) -> None:

@@ -21,7 +21,7 @@ from framehold_core.effects import (
 )
 from framehold_core.events import Finished, Nudged, Refused
 from framehold_core.journal import Kind, decode_all
-from framehold_core.recovery import MAX_TRIES
+from framehold_core.recovery import MAX_TRIES, UNKEPT
 from framehold_core.requests import Verdict
 from framehold_core.writes import once_digest
 from tests.core.driver import Node, answer, parked, reach, resumed, running
@@ -250,4 +250,4 @@ def test_round_1_that_can_be_neither_healed_nor_kept_goes() -> None:
     node.asks("a")
     node.commit()
     node.store_down()
-    assert node.heard[1] == Refusal(Reason.UNAVAILABLE) and node.call.phase is Phase.IDLE
+    assert node.heard[1] == Refusal(Reason.UNAVAILABLE, detail=UNKEPT) and node.call.phase is Phase.IDLE

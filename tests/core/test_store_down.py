@@ -18,6 +18,7 @@ from framehold_core.effects import (
     Write,
 )
 from framehold_core.events import Expired, Finished, Nudged
+from framehold_core.recovery import UNKEPT
 from framehold_core.writes import once_digest
 from tests.core.driver import TOKEN_TTL, Node, answer, parked, reach, resumed, running
 
@@ -37,7 +38,7 @@ def test_round_1_without_a_store_keeps_nothing() -> None:
     node = running()
     node.asks("a")
     assert node.store_down()[-2:] == (Cancel("unavailable"), Forget())
-    assert node.heard[1] == Refusal(Reason.UNAVAILABLE)
+    assert node.heard[1] == Refusal(Reason.UNAVAILABLE, detail=UNKEPT)
 
 
 def test_a_failed_park_keeps_its_frame_and_the_same_retry_joins_it() -> None:

@@ -44,7 +44,11 @@ BODIES: dict[str, tuple[Change, int, Any]] = {
     "not UTF-8": (lambda w: w.saying(w.body.replace(b'"aye"', b'"\xff"')), 400, PARSE),
     "nested lists": (lambda w: w.saying(b"[" * DEPTH + b"]" * DEPTH), 400, PARSE),
     "nested argument": (lambda w: w.saying(w.body.replace(b'"aye"', b"[" * DEPTH + b"]" * DEPTH)), 400, PARSE),
-    "nested objects": (lambda w: w.saying(w.body.replace(b'"aye"', b'{"a":' * DEPTH + b"1" + b"}" * DEPTH)), 400, PARSE),
+    "nested objects": (
+        lambda w: w.saying(w.body.replace(b'"aye"', b'{"a":' * DEPTH + b"1" + b"}" * DEPTH)),
+        400,
+        PARSE,
+    ),
     "5,000 digits": (lambda w: w.saying(w.body.replace(b'"aye"', b"9" * 5000)), 400, PARSE),
     "two values": (lambda w: w.saying(w.body + b"{}"), 400, PARSE),
     "a batch": (lambda w: w.saying(b"[" + w.body + b"]"), 400, INVALID),
@@ -105,9 +109,17 @@ HEADERS: dict[str, tuple[Change, int, Any]] = {
     "two versions": (lambda w: w.adding(mcp_protocol_version=VERSION), 400, MISMATCH),
     "two methods": (lambda w: w.adding(mcp_method="tools/call"), 400, MISMATCH),
     "two names": (lambda w: w.adding(mcp_name="ask"), 400, MISMATCH),
-    "another version first": (lambda w: w.having(mcp_protocol_version="2027-01-01").adding(mcp_protocol_version=VERSION), 400, MISMATCH),
+    "another version first": (
+        lambda w: w.having(mcp_protocol_version="2027-01-01").adding(mcp_protocol_version=VERSION),
+        400,
+        MISMATCH,
+    ),
     "another version": (lambda w: w.having(mcp_protocol_version="2027-01-01"), 400, MISMATCH),
-    "a version to come": (lambda w: w.having(mcp_protocol_version="2027-01-01").meta(protocolVersion="2027-01-01"), 400, VERSIONS),
+    "a version to come": (
+        lambda w: w.having(mcp_protocol_version="2027-01-01").meta(protocolVersion="2027-01-01"),
+        400,
+        VERSIONS,
+    ),
     "another method": (lambda w: w.having(mcp_method="prompts/get"), 400, MISMATCH),
     "no method": (lambda w: w.without("mcp-method"), 400, MISMATCH),
     "another name": (lambda w: w.having(mcp_name="echo"), 400, MISMATCH),
@@ -249,9 +261,10 @@ async def test_a_tool_that_is_not_there() -> None:
     async with edge() as client:
         ours, theirs = await client.both(wire(client.envelope("tools/call", {"name": "nobody", "arguments": {}})))
         assert ours.verdict == theirs.verdict
-        assert ours.message["error" if "error" in ours.message else "result"] == theirs.message[
-            "error" if "error" in theirs.message else "result"
-        ]
+        assert (
+            ours.message["error" if "error" in ours.message else "result"]
+            == theirs.message["error" if "error" in theirs.message else "result"]
+        )
         assert len(client.runtime.table) == 0
 
 

@@ -151,7 +151,6 @@ async def test_a_result_that_only_escapes_can_carry() -> None:
                 assert told.text == "half \ud83d"
 
 
-@pytest.mark.xfail(reason="core: a retry without usable answers is asked again before the call's end is looked at")
 async def test_a_call_that_ended_while_parked_asks_nothing_more() -> None:
     """Rule 11: the next retry gets the outcome, also one that brings no answer; nobody waits for one any more."""
     ended = asyncio.Event()

@@ -250,19 +250,28 @@ async def test_an_authors_own_state_round_trips_unchanged() -> None:
         assert client.runtime.counts["resumed"] == 1
 
 
-async def test_a_calls_token_is_no_authors_state() -> None:
-    """A tool that parks by hand never gets to see a token of ours, whatever prefix it comes with."""
+async def test_a_tool_that_parks_both_ways() -> None:
+    """A client whose text becomes an author's state can't make it name a parked call of the same tool and arguments,
+    and the tool never gets to see a token of ours as its author's state."""
+    texts: list[str] = []
 
-    async def both(ctx: Context) -> str:
-        if ctx.request_state is not None:
-            return f"leaked {ctx.request_state}"
+    async def both(ctx: Context) -> str | InputRequiredResult:
+        if ctx.request_state is not None or texts:
+            return await by_hand(texts[0], ctx)
         return said(await ctx.elicit("word?", Word))
 
     async with stage(both) as client:
         asked = await client.call("both")
-        _, _, sealed = asked.token.split(".", 2)
+        _, call, sealed = asked.token.split(".", 2)
         for token in (f"s1.{sealed}", sealed):
             assert told(await client.retry("both", token, asked.accept(word="x"))) == BAD_STATE
+        (slot,) = client.runtime.table
+        at = slot.call
+        texts.append(f'F[1,"{call}",{at.round},{at.epoch},{at.n},"{at.mark}","stage","{at.inc}","hold"]')
+        own = (await client.call("both")).token
+        assert told(await client.retry("both", f"h1.{call}.{own[3:]}", asked.accept(word="x"))) == BAD_STATE
+        assert (await client.retry("both", own, asked.accept(word="x"))).text == f"state: {texts[0]}"
+        assert client.runtime.counts["resumed"] == 0
         assert (await client.retry("both", asked.token, asked.accept(word="x"))).text == "x"
 
 

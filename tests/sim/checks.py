@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from framehold_core import journal, retry
+from framehold_core.call import Phase
 from framehold_core.effects import Effect, Op, Outcome, Questions, Relay
 from framehold_core.effects import Reply as ReplyEffect
 from framehold_core.errors import JournalError
@@ -58,6 +59,8 @@ class Watch:
         self._results: set[tuple[str, str]] = set()
         self._ran: set[tuple[str, str]] = set()
         self._loose: set[str] = set()
+        self._early: set[str] = set()
+        """Calls whose handler ended while it was parked: a retry finishes their last round, not its answers."""
 
     def fail(self, name: str, text: str) -> None:
         """Stop the schedule."""
@@ -208,7 +211,7 @@ class Watch:
         """Whoever is told how a round went on had sent the answers that it went on with."""
         fixed = self._fixed.get((slot.call.id, event.round))
         if fixed is None:
-            if slot.call.id in self._known and slot.call.id not in self._loose:
+            if slot.call.id in self._known and slot.call.id not in self._loose | self._early:
                 self.fail("I4 one-resume", f"round {event.round} of {slot.call.id} went on with no answers recorded")
             return
         if retry.digest(retry.usable(event.answers, fixed.keys)) != fixed.digest:
@@ -216,6 +219,8 @@ class Watch:
 
     def nobody_forgotten(self, was: Call, event: Event, call: Call, effects: tuple[Effect, ...]) -> None:
         """Whoever waited still waits, or is answered or relayed in this step, or has left."""
+        if call.ended is not None and call.phase is Phase.PARKED:
+            self._early.add(call.id)
         before = {item.waiter for item in (*was.waiting, *was.held)}
         if isinstance(event, Start | Retry):
             before.add(event.waiter)

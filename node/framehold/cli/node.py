@@ -15,6 +15,7 @@ from ..config import Settings
 from ..serving import Application, asgi
 
 logger = logging.getLogger("framehold")
+_FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 
 
 def run(server: Any, settings: Settings, host: str, port: int) -> None:
@@ -24,7 +25,7 @@ def run(server: Any, settings: Settings, host: str, port: int) -> None:
         ConfigError: the server can't be served, or the port can't be had.
         NodeNameTaken: another process runs under this node's name.
     """
-    logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(levelname)-7s %(name)s: %(message)s")
+    logging.basicConfig(level=settings.log_level.upper(), format=_FORMAT, force=True)
     try:
         app = asgi(server, settings)
     except TypeError as error:
@@ -60,7 +61,11 @@ async def _leave_when_lost(server: uvicorn.Server, app: Application) -> None:
 def _listen(host: str, port: int) -> socket.socket:
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        listening = socket.create_server((host, port), family=family, backlog=2048)
+        # Named, because asyncio sets TCP_NODELAY only where it sees the protocol: 40 ms a request without.
+        listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, port))
+        listening.listen(2048)
     except OSError as error:
         raise ConfigError(
             f"can't listen on {host}:{port}: {error.strerror or error}; nothing was started; choose another --port"
