@@ -57,6 +57,8 @@ class Settings(BaseSettings):
         if any(len(key.encode()) < KEY_BYTES for key in value):
             # The value itself stays out of the message: it is a secret.
             raise ValueError(f"each key must have at least {KEY_BYTES} bytes; make one with: framehold keys new")
+        if len(set(value)) < len(value):
+            raise ValueError("a key is listed twice; leave each in once")
         return value
 
     @field_validator("node_id")

@@ -41,7 +41,7 @@ _CHECKED = (b"host", b"origin", b"content-type", b"accept")
 _KEPT = 1024
 """Client identities, header sets and tool schemas of which what was found out is kept."""
 _LONG = 4096
-"""Bytes beyond which an identity or a header set is looked at each time: clients choose them, and what is kept stays."""
+"""Bytes beyond which an identity or a header set is looked at each time: clients choose them, and they stay."""
 
 
 _DIGITS = 20

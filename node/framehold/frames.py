@@ -80,6 +80,7 @@ class Frame:
         "_keeper",
         "_settling",
         "carrier",
+        "context",
         "dead",
         "epoch",
         "pending",
@@ -99,6 +100,11 @@ class Frame:
         self.dead = False
         self.round = 1
         self.task: asyncio.Task[None] | None = None
+        context = contextvars.copy_context()
+        context.run(_seen.set, carrier.variables)
+        self.context: contextvars.Context | None = context
+        """The handler's own, while it runs. It is brought up to date here too: a handler may wait for others that
+        ask."""
 
     async def ask(self, question: Question, key: str | None = None) -> Any:
         """Suspend until the client has answered; the parsed answer.
@@ -158,6 +164,8 @@ class Frame:
         """Wake the asks that were answered. `parsed` holds what was parsed already; the rest is parsed again. `asked`
         holds the digests of the questions that the client saw: a handler that gave one up may ask another under its
         key."""
+        if self.carrier is not None and self.context is not None:
+            self.context.run(refresh, self.carrier.variables)
         for answer in answers:
             ask = self.pending.get(answer.key)
             if ask is None or ask.answer.done() or ask.question.fp != asked.get(answer.key, ask.question.fp):
@@ -172,7 +180,7 @@ class Frame:
     def kill(self) -> asyncio.Task[None] | None:
         """Silence the frame and cancel its handler; the task to wait for, if it still runs."""
         self.dead, self.carrier = True, None
-        task, self.task = self.task, None
+        task, self.task, self.context = self.task, None, None
         for ask in self.pending.values():
             ask.answer.cancel()
         self.pending = {}
@@ -213,15 +221,12 @@ class _Known:
 
 
 _seen: contextvars.ContextVar[contextvars.Context | None] = contextvars.ContextVar("framehold_round", default=None)
-
-
-def begin(first: contextvars.Context) -> None:
-    """Remember what the transport said in round 1, in the handler's own context: later rounds are compared with it."""
-    _seen.set(first)
+"""What the transport said in the last round that this context heard of; the next is compared with it."""
 
 
 def refresh(fresh: contextvars.Context) -> None:
-    """Take over what the transport changed between two rounds (access token, request id), in the asker's own context.
+    """Take over what the transport changed between two rounds (access token, request id), in a context of the
+    handler's.
 
     Only variables that differ between the two requests are set: what the handler set itself stays.
     """

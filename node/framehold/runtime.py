@@ -28,7 +28,7 @@ from framehold_store.seal import Sealer
 
 from . import clock
 from .config import Settings
-from .frames import Carrier, Frame, begin
+from .frames import Carrier, Frame
 from .heartbeat import Alone, Heartbeat
 from .ledger import Ledger, Node
 from .slots import Answer, Arrival, Ended, Entrance, Parked, Slot
@@ -176,13 +176,13 @@ class Runtime:
         slot.entrance.prefilled = {}
         slot.due = clock.now() + self.settings.max_round
         self.counts["entered"] += 1
-        frame.task = asyncio.get_running_loop().create_task(self._enter(slot, frame), name="framehold-frame")
+        handler = self._enter(slot, frame)
+        frame.task = asyncio.get_running_loop().create_task(handler, name="framehold-frame", context=frame.context)
 
     async def _enter(self, slot: Slot, frame: Frame) -> None:
-        if frame.carrier is not None:
-            begin(frame.carrier.variables)
         outcome = await slot.entrance.enter(frame)
-        frame.task = None
+        # What the handler's context holds leads back to the frame: let go of it, or a collector has to.
+        frame.task = frame.context = None
         if slot.frame is frame and not frame.dead:
             self.feed(slot, ev.Finished(outcome))
 
@@ -275,14 +275,14 @@ def _parse(slot: Slot, claims: Claims, answers: Mapping[str, Any]) -> dict[str, 
     parsed: dict[str, Any] = {}
     if slot.frame is None or claims.round != slot.call.round or slot.call.answered is not None:
         return parsed
-    for key, raw in answers.items():
-        ask = slot.frame.pending.get(key)
-        if ask is None:
+    for asked in slot.call.asks:
+        ask = slot.frame.pending.get(asked.key)
+        if ask is None or ask.question.fp != asked.fp or asked.key not in answers:
             continue
         try:
-            parsed[key] = ask.question.parse(raw)
+            parsed[asked.key] = ask.question.parse(answers[asked.key])
         except ValueError as error:
             raise MalformedAnswer(
-                f"the answer to {key!r} is malformed: {error}; no answer was taken; send it again"
+                f"the answer to {asked.key!r} is malformed: {error}; no answer was taken; send it again"
             ) from None
     return parsed

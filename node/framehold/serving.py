@@ -46,6 +46,8 @@ class Application:
             self._keeper = asyncio.get_running_loop().create_task(self._keep(self._ready), name="framehold-keeper")
         if not self._ready.done():
             await asyncio.shield(self._ready)
+        # A start that failed is told to every request: none is served by what never started.
+        self._ready.result()
         path: str = scope["path"]
         if path.removeprefix(scope.get("root_path", "")) == PATH and scope["type"] == "http":
             await self._fast(scope, receive, send)

@@ -80,13 +80,6 @@ async def test_answers_that_are_missing_are_asked_again(client: Stage) -> None:
     assert (await client.retry("three", heard.token, {last: answers[last]})).text == DONE
 
 
-KEPT = (
-    "runtime._parse parses every pending ask's answer, not only those of the round's own asks: a kept answer is replaced "
-    "in the frame, but not in the journal, by a later one that nobody asked for, and a malformed one is refused"
-)
-
-
-@pytest.mark.xfail(reason=KEPT)
 @pytest.mark.parametrize("late", [accepted(word="nay"), 12345], ids=["other", "malformed"])
 async def test_an_answer_that_was_kept_stands(client: Stage, late: Any) -> None:
     """Once taken it is no longer asked for, so whatever comes for it later is ignored, as any extra is."""

@@ -40,9 +40,7 @@ class Verifier:
 def guarded() -> MCPServer[Any]:
     """A server whose tools tell which access token they see."""
     url = AnyHttpUrl("http://127.0.0.1:9")
-    auth = AuthSettings(
-        issuer_url=url, resource_server_url=url, required_scopes=["ask"], validate_token_resource=False
-    )
+    auth = AuthSettings(issuer_url=url, resource_server_url=url, required_scopes=["ask"], validate_token_resource=False)
     server: MCPServer[Any] = MCPServer("guarded", token_verifier=Verifier(), auth=auth)
 
     def seen() -> str:
@@ -161,13 +159,6 @@ async def test_the_access_token_is_that_of_the_present_round() -> None:
         assert last.endswith(">4")
 
 
-PARENT = (
-    "frames.refresh sets context variables in the asker's own task: a handler that only awaits children who ask goes on "
-    "under the access token of the last round that it asked in itself"
-)
-
-
-@pytest.mark.xfail(reason=PARENT)
 async def test_the_access_token_in_a_handler_whose_children_asked() -> None:
     """After a gather the handler itself sees the token that came with its children's answers."""
     async with guard() as client:

@@ -4,7 +4,6 @@ Each bad request here is made of the good retry of a parked call: had it been ta
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -16,7 +15,7 @@ from starlette.types import Message
 import framehold
 from framehold.config import Settings
 from tests.node.nodes import VERSION, served
-from tests.node.served import Edge, Said, Wire, edge, send, twin, wire
+from tests.node.served import Edge, Wire, edge, send, twin, wire
 
 pytestmark = pytest.mark.anyio
 
@@ -261,10 +260,7 @@ async def test_a_tool_that_is_not_there() -> None:
     async with edge() as client:
         ours, theirs = await client.both(wire(client.envelope("tools/call", {"name": "nobody", "arguments": {}})))
         assert ours.verdict == theirs.verdict
-        assert (
-            ours.message["error" if "error" in ours.message else "result"]
-            == theirs.message["error" if "error" in theirs.message else "result"]
-        )
+        assert ours.message == theirs.message
         assert len(client.runtime.table) == 0
 
 
@@ -291,16 +287,3 @@ async def test_a_client_that_leaves_before_its_body_is_through() -> None:
         await app(scope, receive, take)
     assert sent == []
     assert app.attached.runtime.counts["entered"] == 0
-
-
-def test_a_said_is_compared_by_what_a_client_can_see() -> None:
-    """The yardstick itself: an error by its code, a result as such, a text as it stands."""
-    from http.client import HTTPMessage
-
-    def verdict(body: Any) -> Any:
-        data = body if isinstance(body, bytes) else json.dumps(body).encode()
-        return Said(200, HTTPMessage(), data).verdict[1]
-
-    assert verdict({"error": {"code": -1}}) == -1
-    assert verdict({"result": {}}) == "result"
-    assert verdict(b"Not Found") == "Not Found"

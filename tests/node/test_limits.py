@@ -84,7 +84,7 @@ async def test_max_parked() -> None:
 
 
 async def test_expiry_makes_room_and_runs_finally() -> None:
-    """A call whose last token has expired is let go: its handler is cancelled, its `finally` runs, its place is free."""
+    """A call whose last token expired is let go: its handler is cancelled, its `finally` runs, its place is free."""
     async with room(max_parked=1, token_ttl=0.3) as client:
         asked = await ask(client)
         full(await ask(client), "FRAMEHOLD_MAX_PARKED")
@@ -173,7 +173,7 @@ async def test_max_body_of_a_body_that_never_comes() -> None:
 
 
 async def test_a_clients_long_identity_is_served_and_not_kept() -> None:
-    """Identities are remembered to save time; one that a client chose to be long is not, and neither is a long header."""
+    """Identities are remembered to save time; one that a client chose to be long is not, nor is a long header."""
     async with edge() as client:
         _, retry = await client.parked()
         before = len(kernel._identities)

@@ -3,16 +3,38 @@
 from __future__ import annotations
 
 import sys
+from typing import NoReturn
+
+import typer
 
 from framehold_core.errors import FrameholdError
 
 from .commands import app
 
+_MISUSED = typer.BadParameter.__base__
+"""The parser's own error of the one who typed; some releases of typer bring their own parser and don't export it."""
+
 
 def main() -> None:
     """Run `framehold`."""
     try:
-        app()
+        status = app(standalone_mode=False)
     except FrameholdError as error:
-        print(f"framehold: {error}", file=sys.stderr)
-        sys.exit(2)
+        _refuse(str(error))
+    except (KeyboardInterrupt, typer.Abort):
+        status = 130
+    except Exception as error:
+        if _MISUSED is None or not isinstance(error, _MISUSED):
+            raise
+        said = str(getattr(error, "format_message", error.__str__)())
+        if said:
+            _refuse(f"{said.rstrip('.')}; nothing was started; see: framehold --help")
+        # Without a command the help was shown.
+        status = 2
+    sys.exit(status)
+
+
+def _refuse(why: str) -> NoReturn:
+    """One line, whatever another's error was made of."""
+    print("framehold:", " ".join(why.split()), file=sys.stderr)
+    sys.exit(2)

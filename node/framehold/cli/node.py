@@ -63,15 +63,23 @@ def _listen(host: str, port: int) -> socket.socket:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         # Named, because asyncio sets TCP_NODELAY only where it sees the protocol: 40 ms a request without.
         listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    except OSError as error:
+        raise _unheard(host, port, error) from None
+    try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((host, port))
         listening.listen(2048)
     except OSError as error:
-        raise ConfigError(
-            f"can't listen on {host}:{port}: {error.strerror or error}; nothing was started; choose another --port"
-        ) from None
+        listening.close()
+        raise _unheard(host, port, error) from None
     listening.setblocking(False)
     return listening
+
+
+def _unheard(host: str, port: int, error: OSError) -> ConfigError:
+    return ConfigError(
+        f"can't listen on {host}:{port}: {error.strerror or error}; nothing was started; choose another --port"
+    )
 
 
 def _loop() -> Any:

@@ -57,7 +57,7 @@ def _run(importing: Any, target: str) -> None:
         raise ConfigError(f"TARGET {target}: there is no module {error.name!r}; nothing was started") from error
     except FrameholdError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         where = f"{type(error).__name__}: {error}"
         raise ConfigError(f"TARGET {target} can't be imported: {where}; nothing was started") from error
 

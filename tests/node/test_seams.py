@@ -1,0 +1,184 @@
+"""The SDK's private parts that we touch are as they were read off mcp 2.3.0. An upgrade of the SDK fails here first.
+
+Then: go through each seam below against the new release, mend `attach` and `kernel`, run the conformance suite, and
+raise `attach.TESTED`."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import importlib
+import importlib.metadata
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import mcp.server._streamable_http_modern as modern
+from mcp.server import MCPServer, Server, ServerRequestContext, elicitation
+from mcp.server._otel import OpenTelemetryMiddleware
+from mcp.server.auth.middleware.bearer_auth import RequireAuthMiddleware
+from mcp.server.connection import Connection
+from mcp.server.request_state import AESGCMRequestStateCodec, RequestStateBoundary, RequestStateSecurity
+from mcp.server.runner import ServerRunner
+from mcp.server.session import ServerSession
+from mcp.server.transport_security import TransportSecurityMiddleware
+from mcp_types import methods
+from starlette.routing import Route
+
+import framehold
+from framehold import serving
+
+SEAM = importlib.import_module("framehold.attach")
+"""The module, which the package's function of the same name hides."""
+PACKAGE = Path(framehold.__file__).parent
+MCP = "mcp 2.3.0"
+CHANGED = f"this release of mcp has moved a seam that was read off {MCP}: "
+
+TOUCHED = {
+    "attach.py": {"_lowlevel_server", "_security", "_connection", "_mcp_param_rejection", "mcp.server._otel"}
+    | {"mcp.server._streamable_http_modern"},
+    "kernel.py": {"_make_context", "_serialize"},
+}
+"""What is touched of the SDK that it calls private, by file."""
+
+
+def names(callable_: Any) -> list[str]:
+    return [name for name in inspect.signature(callable_).parameters if name != "self"]
+
+
+def test_the_installed_release_is_the_tested_one() -> None:
+    """Patches are let through; a minor release is read first."""
+    assert f"mcp {SEAM.TESTED}" == MCP
+    installed = importlib.metadata.version("mcp")
+    assert installed.split(".")[:2] == SEAM.TESTED.split(".")[:2], (
+        f"mcp {installed} is installed, but the seams were read off {MCP}: check each test of this file against it, "
+        "run the conformance suite, then raise attach.TESTED"
+    )
+
+
+def private(path: Path) -> Iterator[str]:
+    """The underscored names that a file reaches for in others' objects, and the underscored modules that it imports."""
+    tree = ast.parse(path.read_text())
+    own = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)}
+    own |= {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+    slots = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            mine = isinstance(node.value, ast.Name) and node.value.id == "self" and node.attr in own | slots
+            if node.attr.startswith("_") and not node.attr.startswith("__") and node.attr != "_replace" and not mine:
+                yield node.attr
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("getattr", "setattr"):
+            name = node.args[1]
+            if isinstance(name, ast.Constant) and str(name.value).startswith("_"):
+                yield str(name.value)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
+            yield from (name for name in modules if name.startswith("mcp") and "._" in name)
+
+
+def test_only_the_seam_touches_private_parts() -> None:
+    """What the files touch is what this file checks; no other file touches any."""
+    found = {path.relative_to(PACKAGE).as_posix(): set(private(path)) for path in sorted(PACKAGE.rglob("*.py"))}
+    assert {name: touched for name, touched in found.items() if touched} == TOUCHED
+
+
+def test_an_mcpserver_holds_a_low_level_server() -> None:
+    inner = getattr(MCPServer("seams"), "_lowlevel_server", None)
+    assert isinstance(inner, Server), CHANGED + "MCPServer._lowlevel_server"
+
+
+def test_an_mcpserver_comes_with_its_boundary_and_its_tracing() -> None:
+    """In a list that may be changed in place, each by its class; the boundary after the tracing."""
+    middleware = MCPServer("seams")._lowlevel_server.middleware
+    kinds = [type(item) for item in middleware]
+    assert isinstance(middleware, list), CHANGED + "Server.middleware"
+    assert kinds.index(OpenTelemetryMiddleware) < kinds.index(RequestStateBoundary), CHANGED + "the middleware's order"
+
+
+def test_a_boundary_holds_its_policy() -> None:
+    """The policy that it was given, whose codec and life can be set, and read again on each request."""
+    policy = RequestStateSecurity.ephemeral()
+    boundary = RequestStateBoundary(policy, default_audience="seams")
+    assert getattr(boundary, "_security", None) is policy, CHANGED + "RequestStateBoundary._security"
+    assert isinstance(policy.codec, AESGCMRequestStateCodec)
+    assert "security.codec" in inspect.getsource(RequestStateBoundary), CHANGED + "the codec is no longer read late"
+    assert policy.ttl == 600
+
+
+def test_a_codec_gets_the_claims_as_json() -> None:
+    """With the state as its member `s`: that is where the call id is read from."""
+    source = inspect.getsource(RequestStateBoundary)
+    assert '"s": state' in source and "compact_json(claims)" in source, CHANGED + "the sealed claims"
+
+
+def test_a_session_holds_its_connection() -> None:
+    connection = Connection.from_envelope("2026-07-28", {"name": "n", "version": "1"}, {})
+    session = ServerSession(None, connection)  # type: ignore[arg-type] - nothing is sent
+    assert getattr(session, "_connection", None) is connection, CHANGED + "ServerSession._connection"
+
+
+def test_a_session_sends_each_request_through_one_method() -> None:
+    """`FrameSession` overrides it with the same parameters; all asks go through it."""
+    wanted = ["request", "result_type", "request_read_timeout_seconds", "metadata", "progress_callback"]
+    assert names(ServerSession.send_request) == wanted, CHANGED + "ServerSession.send_request"
+    for ask in (
+        ServerSession.elicit_form,
+        ServerSession.elicit_url,
+        ServerSession.create_message,
+        ServerSession.list_roots,
+    ):
+        assert "self.send_request(" in inspect.getsource(ask), CHANGED + ask.__name__
+    assert names(ServerSession.__init__) == ["request_outbound", "connection", "request_meta"]
+    assert isinstance(inspect.getattr_static(ServerSession, "can_send_request"), property)
+
+
+def test_a_request_context_has_the_fields_that_a_frame_reads_through() -> None:
+    """All others are of round 1 and stay."""
+    fields = {field.name for field in dataclasses.fields(ServerRequestContext)}
+    live = {"request_id", "meta", "request", "close_sse_stream", "close_standalone_sse_stream"}
+    kept = {"session", "lifespan_context", "protocol_version", "method", "params"}
+    assert fields == live | kept, CHANGED + "ServerRequestContext"
+
+
+def test_the_header_check_can_be_called() -> None:
+    check = getattr(modern, "_mcp_param_rejection", None)
+    assert inspect.iscoroutinefunction(check), CHANGED + "_mcp_param_rejection"
+    assert names(check) == ["app", "request", "req", "verdict", "lifespan_state"], CHANGED + "_mcp_param_rejection"
+
+
+def test_schemas_are_rendered_through_the_module() -> None:
+    """`elicit_with_validation` looks the function up in its module at each call: a cache may stand in for it."""
+    assert names(SEAM._render) == ["schema"], CHANGED + "render_elicitation_schema"
+    called = elicitation.elicit_with_validation.__code__.co_names
+    assert "render_elicitation_schema" in called, CHANGED + "elicit_with_validation"
+
+
+def test_the_runner_can_be_driven_in_parts() -> None:
+    """`Kernel` is a runner that composes the chain itself."""
+    assert names(ServerRunner)[:3] == ["server", "connection", "lifespan_state"], CHANGED + "ServerRunner"
+    context = names(ServerRunner._make_context)
+    assert context == ["dctx", "method", "params", "meta", "protocol_version"], CHANGED + "_make_context"
+    assert names(ServerRunner._serialize) == ["method", "version", "result"], CHANGED + "_serialize"
+    assert names(methods.validate_client_request)[:3] == ["method", "version", "params"]
+    source = inspect.getsource(ServerRunner._on_request)
+    steps = ("validate_client_request", "get_request_handler", "model_validate", "entry.handler", "_serialize")
+    assert sorted(steps, key=source.rindex) == list(steps), CHANGED + "the order of the kernel's steps"
+
+
+def test_a_server_is_wrapped_by_public_means() -> None:
+    """Handlers are taken and put back, the lifespan is an attribute, the stamp a mapping."""
+    server: Server[Any] = Server("seams")
+    assert names(server.get_request_handler) == ["method"]
+    assert names(server.add_request_handler)[:3] == ["method", "params_type", "handler"]
+    assert callable(server.lifespan) and server.get_tool_input_schema is None
+    assert dict(server.server_info_stamp)["name"] == "seams"
+
+
+def test_the_app_has_the_route_that_is_guarded() -> None:
+    """One route for the path, whose endpoint is the SDK's app itself, or the wrapper that asks for a token."""
+    app = MCPServer("seams").streamable_http_app(streamable_http_path=serving.PATH)
+    (route,) = [route for route in app.routes if isinstance(route, Route) and route.path == serving.PATH]
+    assert not isinstance(route.endpoint, RequireAuthMiddleware)
+    assert names(RequireAuthMiddleware)[0] == "app", CHANGED + "RequireAuthMiddleware"
+    assert names(TransportSecurityMiddleware.validate_request) == ["request", "is_post"]
