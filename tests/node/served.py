@@ -7,7 +7,7 @@ import http.client
 import io
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -193,12 +193,14 @@ class Edge(Caller):
 
 @asynccontextmanager
 async def edge(
-    register: Register | None = None, *, has: Mapping[str, Any] = EVERYTHING, **settings: Any
+    register: Register | None = None, *, compared: bool = True, has: Mapping[str, Any] = EVERYTHING, **settings: Any
 ) -> AsyncIterator[Edge]:
-    """Both servers and the client. `settings` are ours, by field; `max_body` is the SDK's too."""
+    """Both servers and the client; without `compared` ours alone. `settings` are ours, by field; `max_body` is the
+    SDK's too."""
     app = framehold.asgi(twin(register), Settings(node_id="edge", **settings))
     limits = {"max_request_body_size": settings["max_body"]} if "max_body" in settings else {}
     plain = twin(register).streamable_http_app(**limits)
-    async with served(app) as ours, served(plain) as theirs, Edge(ours, has) as client:
-        client.runtime, client.plain = app.attached.runtime, theirs
+    async with served(app) as ours, AsyncExitStack() as stack, Edge(ours, has) as client:
+        client.runtime = app.attached.runtime
+        client.plain = await stack.enter_async_context(served(plain)) if compared else ""
         yield client

@@ -176,7 +176,7 @@ async def test_odd_values_that_are_no_mistake() -> None:
 
 async def test_a_lone_surrogate_in_an_answer_is_answered_with() -> None:
     """Only escapes can carry it: the handler gets it, and says it again, also to a late duplicate."""
-    async with edge() as client:
+    async with edge(compared=False) as client:
         _, retry = await client.parked()
         odd = retry.saying(retry.body.replace(b'"aye"', rb'"\ud83d"'))
         for _ in range(2):
@@ -186,7 +186,7 @@ async def test_a_lone_surrogate_in_an_answer_is_answered_with() -> None:
 
 async def test_spaces_and_tabs_round_header_values_are_no_part_of_them() -> None:
     """RFC 9110: optional white space is stripped, whatever the HTTP parser does about it."""
-    async with edge() as client:
+    async with edge(compared=False) as client:
         _, retry = await client.parked()
         padded = {name: f" \t{value} \t " for name, value in retry.headers}
         await client.completes(Wire(tuple(padded.items()), retry.body))
@@ -194,7 +194,7 @@ async def test_spaces_and_tabs_round_header_values_are_no_part_of_them() -> None
 
 async def test_internal_headers_of_a_client_are_ignored() -> None:
     """Whatever they claim, call and answers are the same, and none is echoed."""
-    async with edge() as client:
+    async with edge(compared=False) as client:
         _, retry = await client.parked()
         names = ("node", "route", "call", "relay", "secret", "principal", "epoch")
         claims = {f"framehold_{name}": "0" * 32 for name in names}

@@ -29,6 +29,7 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 import framehold
+from framehold import runtime
 from framehold.config import Settings
 from framehold.invocation import Seam
 from framehold_core.errors import NotInCall
@@ -150,8 +151,9 @@ async def test_a_token_is_good_for_its_own_method_and_resource(server: Any) -> N
         assert done.result["contents"][0]["text"] == "thaw"
 
 
-async def test_a_refusal_of_a_prompt_is_an_error() -> None:
+async def test_a_refusal_of_a_prompt_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a tool's caller gets as a result, a prompt's and a resource's gets as the protocol's error."""
+    monkeypatch.setattr(runtime, "SWEEP", 0.02)
     server: Server[Any] = Server("slow", on_get_prompt=_hang)
     async with served(framehold.asgi(server, Settings(node_id="n", max_round=0.2))) as url, Caller(url) as caller:
         told = await caller.send("prompts/get", {"name": "poem"})
