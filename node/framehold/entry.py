@@ -116,7 +116,9 @@ class Entry:
         refused = await self._security.validate_request(request, is_post=True) is not None
         if refused or not all(check_accept_headers(request)):
             return False
-        if len(self._accepted) < _KEPT and sum(len(value) for _, value in said) <= _LONG:
+        if len(self._accepted) >= _KEPT:
+            self._accepted.clear()
+        if sum(len(value) for _, value in said) <= _LONG:
             self._accepted.add(said)
         return True
 

@@ -88,8 +88,11 @@ _identities: set[bytes] = set()
 
 def _remember(params: Any) -> None:
     meta = (params or {}).get("_meta")
-    if isinstance(meta, dict) and len(_identities) < _KEPT:
+    if isinstance(meta, dict):
         identity = to_json([meta.get(name) for name in _IDENTITY])
+        if len(_identities) >= _KEPT:
+            # Clients choose them: junk may cost others a validation, not their place for good.
+            _identities.clear()
         if len(identity) <= _LONG:
             _identities.add(identity)
 
@@ -97,7 +100,7 @@ def _remember(params: Any) -> None:
 def _known(meta: dict[str, Any]) -> bool:
     """Whether a `_meta` holds an identity that was validated before, and beside it nothing but plain texts."""
     for name, value in meta.items():
-        if name not in _IDENTITY and (name not in _PLAIN or not isinstance(value, str | int)):
+        if name not in _IDENTITY and (name not in _PLAIN or type(value) not in (str, int)):
             return False
     return to_json([meta.get(name) for name in _IDENTITY]) in _identities
 
