@@ -232,4 +232,5 @@ def _only_traced(middleware: Any) -> Any:
             return await call_next(ctx)
         return await middleware(ctx, call_next)
 
+    traced.__dict__["framehold"] = True
     return traced

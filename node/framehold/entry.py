@@ -11,7 +11,7 @@ from collections import OrderedDict
 from typing import Any, NamedTuple
 
 from mcp.server.connection import Connection
-from mcp.server.runner import modern_error_data
+from mcp.server.runner import aclose_shielded, modern_error_data
 from mcp.server.streamable_http import check_accept_headers
 from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
 from mcp.shared.inbound import (
@@ -162,7 +162,8 @@ class Entry:
         message, params, route = found
         exchange = Exchange(request, message.id, progress_token_from_params(params), send)
         attached = self._attached
-        kernel = Kernel(attached.server, self._connection(route), attached.lifespan_state, self._stamp)
+        connection = self._connection(route)
+        kernel = Kernel(attached.server, connection, attached.lifespan_state, self._stamp)
         main = asyncio.current_task()
         assert main is not None, "a request runs in a task"
         watch = asyncio.get_running_loop().call_later(WATCH_AFTER, exchange.watch, main, receive)
@@ -181,20 +182,25 @@ class Entry:
         finally:
             watch.cancel()
             exchange.close()
+            if getattr(connection.exit_stack, "_exit_callbacks", True):
+                # Rarely used, and ten microseconds to ask it properly.
+                await aclose_shielded(connection)
 
     def _connection(self, route: InboundModernRoute) -> Connection:
-        """A connection with this client's identity. Parsing an identity costs more than the rest of it: parse each
+        """A connection with this client's identity. Parsing one costs more than the rest of it: each is parsed
         once."""
         key = to_json([route.protocol_version, route.client_info, route.client_capabilities])
         known = self._identities.get(key)
         if known is None:
             known = Connection.from_envelope(route.protocol_version, route.client_info, route.client_capabilities)
-            if len(key) > _LONG:
-                return known
-            self._identities[key] = known
+            if len(key) <= _LONG:
+                self._identities[key] = known
             if len(self._identities) > _KEPT:
                 self._identities.popitem(last=False)
-        return known
+        fresh = Connection(known.outbound, protocol_version=route.protocol_version, client_params=known.client_params)
+        fresh.client_capabilities = known.client_capabilities
+        fresh.initialized.set()
+        return fresh
 
 
 class _Body:

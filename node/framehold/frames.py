@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 from framehold_core import journal
 from framehold_core.call import Phase
-from framehold_core.errors import DuplicateAsk
+from framehold_core.errors import AskError, DuplicateAsk
 from framehold_core.events import Answer
 from framehold_core.journal import Draft, Kind, Lane
 
@@ -78,6 +78,7 @@ class Frame:
         "__weakref__",
         "_counts",
         "_keeper",
+        "_loop",
         "_settling",
         "carrier",
         "context",
@@ -93,6 +94,7 @@ class Frame:
         self._keeper = keeper
         self._counts: dict[str, int] | None = None
         self._settling = 0
+        self._loop = asyncio.get_running_loop()
         self.epoch = epoch
         self.carrier: Carrier | None = carrier
         self.prefilled = prefilled
@@ -111,19 +113,26 @@ class Frame:
 
         Raises:
             DuplicateAsk: the same question, or the same key, is pending already.
+            AskError: this is not the event loop that the handler was entered on.
             asyncio.CancelledError: the frame was torn down.
         """
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:
+            raise AskError(
+                "asked from another event loop than the handler's; nothing was asked; make the tool async and await"
+            )
         if self.dead:
+            # A handler that won't be cancelled and asks for ever must not keep the loop from everybody else.
+            await asyncio.sleep(0)
             raise asyncio.CancelledError("this call's frame is gone: nothing can be asked any more")
         name = self._key(question) if key is None else key
-        if name in self.pending:
+        if self._waits(name):
             raise DuplicateAsk(
                 f"a question with the key {name!r} is pending already: answers could be swapped; nothing was asked; "
                 "give each its own key: framehold.ask(key, message, Model)"
             )
         if (known := self._prefilled(name, question)) is not None:
             return known.value
-        loop = asyncio.get_running_loop()
         lane = Lane.MAIN if asyncio.current_task() is self.task else Lane.SIDE
         ask = self.pending[name] = Ask(name, question, lane, loop.create_future())
         self.settle(loop)
@@ -152,6 +161,8 @@ class Frame:
     def _leave(self, carrier: Carrier | None) -> None:
         """Ask everything that waits of the client that carries this round, if it can be asked all of it."""
         asks = tuple(ask for ask in self.pending.values() if not ask.answer.done())
+        if not asks:
+            return
         refusals = () if carrier is None else (carrier.refusal(ask.question) for ask in asks)
         refusal = next((item for item in refusals if item is not None), None)
         if refusal is None:
@@ -168,7 +179,7 @@ class Frame:
             self.context.run(refresh, self.carrier.variables)
         for answer in answers:
             ask = self.pending.get(answer.key)
-            if ask is None or ask.answer.done() or ask.question.fp != asked.get(answer.key, ask.question.fp):
+            if ask is None or ask.answer.done() or ask.question.fp != asked.get(answer.key):
                 continue
             value = parsed[answer.key] if answer.key in parsed else ask.question.parse(journal.parse(answer.value))
             ask.answer.set_result(value)
@@ -195,10 +206,14 @@ class Frame:
         if self._counts is None:
             self._counts = {}
         count = self._counts.get(stem, 0) + 1
-        if f"{stem}-{count - 1}" in self.pending:
+        if self._waits(f"{stem}-{count - 1}"):
             return f"{stem}-{count - 1}"
         self._counts[stem] = count
         return f"{stem}-{count}"
+
+    def _waits(self, key: str) -> bool:
+        """Whether a question under this key waits for its answer."""
+        return key in self.pending and not self.pending[key].answer.done()
 
     def _prefilled(self, key: str, question: Question) -> _Known | None:
         """An answer that came with round 1. One of the wrong kind counts as missing."""
@@ -220,6 +235,8 @@ class _Known:
     value: Any
 
 
+OWN = "framehold_"
+"""How the names of our own context variables begin: a request may carry those of a call that it was sent from."""
 _seen: contextvars.ContextVar[contextvars.Context | None] = contextvars.ContextVar("framehold_round", default=None)
 """What the transport said in the last round that this context heard of; the next is compared with it."""
 
@@ -234,6 +251,6 @@ def refresh(fresh: contextvars.Context) -> None:
     if before is fresh:
         return
     for variable, value in fresh.items():
-        if variable is not _seen and (before is None or before.get(variable) is not value):
+        if not variable.name.startswith(OWN) and (before is None or before.get(variable) is not value):
             variable.set(value)
     _seen.set(fresh)

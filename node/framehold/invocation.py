@@ -6,7 +6,6 @@ in its frame."""
 
 from __future__ import annotations
 
-import asyncio
 import contextvars
 import json
 import logging
@@ -27,9 +26,10 @@ from framehold_core import journal
 from framehold_core.errors import LimitExceeded
 
 from . import questions, replies, tokens
+from .answers import MalformedAnswer
 from .authoring import current
 from .frames import Frame, Question
-from .runtime import MalformedAnswer, Runtime
+from .runtime import Runtime
 from .session import Ctx, FrameContext, FrameSession
 from .slots import Answer, Ended, Parked
 
@@ -93,11 +93,12 @@ class Invocation:
         current.set((session, None))
         try:
             return Outcome(await self._handler(inner, params))
-        except asyncio.CancelledError as error:
-            if frame.dead:
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:
+            # Whatever a handler raises is its outcome: nobody would ever answer its client otherwise.
+            if frame.dead and not isinstance(error, Exception):
                 raise
-            return Outcome(error=error)
-        except Exception as error:
             return Outcome(error=error)
 
     def describe(self) -> dict[str, str]:
@@ -121,7 +122,10 @@ class Invocation:
         assert isinstance(outcome, Outcome)
         error = outcome.error
         if error is None:
-            return b"r" + _dumped(outcome.result)
+            try:
+                return b"r" + _dumped(outcome.result)
+            except (TypeError, ValueError, RecursionError):
+                logger.exception("a handler's result can't be written as JSON: its call ends with an error")
         told = (
             error.error
             if isinstance(error, MCPError)
@@ -208,9 +212,10 @@ class Seam:
 
 def _raised(error: BaseException) -> BaseException:
     """What a handler raised, as the SDK takes it."""
-    if isinstance(error, asyncio.CancelledError):
+    if not isinstance(error, Exception):
         return MCPError(
-            types.INTERNAL_ERROR, "the handler was cancelled from within; start the call again if that is safe"
+            types.INTERNAL_ERROR,
+            "the handler broke off from within; start the call again if that is safe",
         )
     return error
 

@@ -14,12 +14,14 @@ Private methods of the SDK's runner are used here; the test that names the SDK's
 
 from __future__ import annotations
 
+import copy
 from functools import partial
 from typing import Any
 
 import mcp_types as types
 from mcp.server.connection import Connection
 from mcp.server.lowlevel.server import Server
+from mcp.server.request_state import RequestStateBoundary
 from mcp.server.runner import ServerRunner
 from mcp.shared.exceptions import MCPError
 from mcp_types import methods
@@ -47,7 +49,12 @@ class Kernel(ServerRunner[Any]):
 
     async def round(self, exchange: Exchange, method: str, params: dict[str, Any]) -> dict[str, Any]:
         """Run one request through the chain; its result as it goes on the wire. Raises what the chain raises."""
-        ctx = self._make_context(exchange, method, params, params["_meta"], self.connection.protocol_version)
+        meta = params["_meta"]
+        if "progressToken" in meta:
+            # The one key that the SDK's model of it names otherwise.
+            meta = {name: value for name, value in meta.items() if name != "progressToken"}
+            meta["progress_token"] = params["_meta"]["progressToken"]
+        ctx = self._make_context(exchange, method, params, meta, self.connection.protocol_version)
         call = self._inner
         for middleware in reversed(self.server.middleware):
             call = partial(_through, middleware, call)
@@ -55,6 +62,8 @@ class Kernel(ServerRunner[Any]):
         if isinstance(result, dict):
             return result
         # A middleware that answered by itself, without the chain.
+        if isinstance(result, types.ErrorData):
+            raise MCPError.from_error_data(result)
         return dict(result.model_dump(by_alias=True, mode="json", exclude_none=True)) if result is not None else {}
 
     async def _inner(self, ctx: Ctx) -> Any:
@@ -72,10 +81,17 @@ class Kernel(ServerRunner[Any]):
             _remember(params)
         result = await handler(ctx, typed)
         if isinstance(result, Asking):
-            return {**result, "_meta": {types.SERVER_INFO_META_KEY: self._stamp}}
+            told = {**result, "_meta": {types.SERVER_INFO_META_KEY: self._stamp}}
+            # Questions and identity are shared by all who are told them: middleware of others may edit its own copy.
+            return told if all(map(is_ours, self.server.middleware)) else copy.deepcopy(told)
         if isinstance(result, types.ErrorData):
             raise MCPError.from_error_data(result)
         return self._serialize(method, version, result)
+
+
+def is_ours(middleware: Any) -> bool:
+    """Whether a middleware is one that never edits a result in place: the boundary, or what `attach` put there."""
+    return isinstance(middleware, RequestStateBoundary) or getattr(middleware, "framehold", False)
 
 
 def _through(middleware: Any, call: Any, ctx: Ctx) -> Any:
@@ -100,7 +116,9 @@ def _remember(params: Any) -> None:
 def _known(meta: dict[str, Any]) -> bool:
     """Whether a `_meta` holds an identity that was validated before, and beside it nothing but plain texts."""
     for name, value in meta.items():
-        if name not in _IDENTITY and (name not in _PLAIN or type(value) not in (str, int)):
+        if name == "progressToken" and type(value) is int:
+            continue
+        if name not in _IDENTITY and (name not in _PLAIN or not isinstance(value, str)):
             return False
     return to_json([meta.get(name) for name in _IDENTITY]) in _identities
 

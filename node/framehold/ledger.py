@@ -105,6 +105,7 @@ class Ledger:
             slot.packed = None
             if write.op is Op.PARK:
                 slot.questions = slot.asking
+                slot.shown |= {ask.key: ask.fp for ask in write.asks}
         elif isinstance(event, ev.Refused):
             logger.info(
                 "call %s: the store refused a %s: %s", prefix(slot.call.id), write.op.value, event.verdict.value
@@ -130,6 +131,11 @@ class Ledger:
         except JournalError as error:
             logger.error("call %s: %s", prefix(slot.call.id), error)
             event = ev.Found(None, (), None, frozenset())
+        except Exception:
+            logger.exception(
+                "call %s: its record could not be read; its client is told to try again", prefix(slot.call.id)
+            )
+            event = ev.StoreDown(False)
         if slot.call.phase is Phase.LOOKING:
             self._feed(slot, event)
 
@@ -174,7 +180,8 @@ class Ledger:
 
 def _questions(slot: Slot, write: fx.Write) -> dict[str, dict[str, object]]:
     """The wire form of the questions that a PARK asks: new ones from the frame, the rest as they were. A write that is
-    sent again asks the same, though its handler may have stopped waiting for some of it."""
-    pending = {} if slot.frame is None else slot.frame.pending
+    sent again asks the same, though its handler may have stopped waiting for some of it, or asks another by its key."""
+    pending = {} if slot.frame is None else {ask.key: ask.question for ask in slot.frame.pending.values()}
     known = {**slot.questions, **slot.asking}
-    return {ask.key: pending[ask.key].question.wire if ask.key in pending else known[ask.key] for ask in write.asks}
+    fresh = {ask.key for ask in write.asks if ask.key in pending and pending[ask.key].fp == ask.fp}
+    return {ask.key: pending[ask.key].wire if ask.key in fresh else known[ask.key] for ask in write.asks}

@@ -32,11 +32,15 @@ def question(request: types.ServerRequest, result_type: type[BaseModel]) -> Ques
     if kind is None:
         return None
     wire = request.model_dump(by_alias=True, mode="json", exclude_none=True)
-    return Question(kind, *_shaped(to_json(wire)), reader(result_type))
+    data = to_json(wire)
+    return Question(kind, *(_shaped(data) if len(data) <= _LONG else _shape(data)), reader(result_type))
 
 
-@lru_cache(maxsize=1024)
-def _shaped(request: bytes) -> tuple[dict[str, Any], str]:
+_LONG = 4096
+"""Bytes beyond which a question is shaped each time: its text may be a user's, and what is kept stays."""
+
+
+def _shape(request: bytes) -> tuple[dict[str, Any], str]:
     """A question as the client gets it, and the digest of all of it, whatever the order of its fields.
 
     The same few questions are asked again and again: each is shaped once. The SDK's surface drops fields that this
@@ -51,6 +55,9 @@ def _shaped(request: bytes) -> tuple[dict[str, Any], str]:
             types.INTERNAL_ERROR, f"{raw['method']}: the question is not one that this revision knows; it was not asked"
         ) from None
     return shaped["inputRequests"]["q"], journal.digest(journal.canonical(raw))
+
+
+_shaped = lru_cache(maxsize=1024)(_shape)
 
 
 @lru_cache(maxsize=64)

@@ -19,13 +19,13 @@ from typing import Any
 
 from framehold_core import effects as fx
 from framehold_core import events as ev
-from framehold_core import journal
 from framehold_core.call import Call, Phase
 from framehold_core.continuation import step
 from framehold_core.ids import CallId, Waiter, prefix
 from framehold_store.base import Store
 from framehold_store.seal import Sealer
 
+from . import answers as answers_of
 from . import clock
 from .config import Settings
 from .frames import Carrier, Frame
@@ -38,12 +38,10 @@ from .tokens import Claims
 
 logger = logging.getLogger(__name__)
 
+_SHUT = "this node shuts down and the call ends with it; start it again if that is safe"
+_LOST = "another process runs under this node's name, so no call runs here; nothing was done; send the request again"
 SWEEP = 1.0
 """Seconds between two looks for expired frames and rounds that ran too long."""
-
-
-class MalformedAnswer(ValueError):
-    """An answer is not of the kind that was asked for; nothing was consumed."""
 
 
 class Runtime:
@@ -60,7 +58,7 @@ class Runtime:
         """What is due when the lease was just renewed: the next renewal is farthest away then."""
         self._waiters = itertools.count(1)
         self._queue: deque[tuple[Slot, ev.Event]] = deque()
-        self._feeding = False
+        self._feeding = self._closing = False
         self._stalled: set[CallId] = set()
         self._perform: dict[type[Any], Callable[[Slot, Any], None]] = {
             fx.Write: self._ledger.write,
@@ -76,6 +74,7 @@ class Runtime:
 
     async def open(self) -> None:
         """Connect the store, take the node lease, start looking after what expires. Raises NodeNameTaken."""
+        self._closing = False
         await self.store.open()
         await self.heartbeat.open()
         self.heartbeat.on_renewed = self._renewed
@@ -83,12 +82,9 @@ class Runtime:
 
     async def close(self) -> None:
         """Tear every frame down, then give the lease back. Callers see their handlers cancelled."""
+        self._closing = True
         for slot in self.table:
-            self._drop(
-                slot,
-                fx.Reason.UNAVAILABLE,
-                "this node shuts down and the call ends with it; start it again if that is safe",
-            )
+            self._drop(slot, fx.Reason.UNAVAILABLE, _SHUT)
         await self.tasks.close()
         await self.heartbeat.close()
         await self.store.close()
@@ -99,6 +95,8 @@ class Runtime:
         Raises:
             LimitExceeded: this node, or this principal, has as many calls as it may; nothing was started.
         """
+        if (refusal := self._refusal()) is not None:
+            return refusal
         self.table.admit(entrance.principal)
         held = self.heartbeat.lease
         call_id = CallId(os.urandom(16).hex())
@@ -113,19 +111,26 @@ class Runtime:
         Raises:
             MalformedAnswer: an answer is not of the kind that its question asks for; nothing was consumed.
         """
+        if (refusal := self._refusal()) is not None:
+            return refusal
         held = self.heartbeat.lease
         slot = self.table.get(claims.call)
-        parsed = {} if slot is None else _parse(slot, claims, answers)
+        parsed = {} if slot is None else answers_of.parsed(slot, claims.round, answers)
+        given = answers_of.given(answers)
         if slot is None:
             call = Call(claims.call, held.node, held.inc, entrance.reentrant, self.settings.token_ttl)
             slot = self.table.add(Slot(call, entrance, self))
-        given = []
-        for key, raw in answers.items():
-            data = journal.canonical(raw)
-            given.append(ev.Answer(key, journal.digest(data), data))
         waiter = Waiter(next(self._waiters))
-        event = ev.Retry(waiter, claims.round, claims.epoch, claims.mark, claims.node, tuple(given), held)
+        event = ev.Retry(waiter, claims.round, claims.epoch, claims.mark, claims.node, given, held)
         return await self._wait(slot, event, carrier, parsed)
+
+    def _refusal(self) -> fx.Refusal | None:
+        """Why this node takes no request now, if it doesn't."""
+        if self._closing:
+            return fx.Refusal(fx.Reason.UNAVAILABLE, detail=_SHUT)
+        if self.heartbeat.lost.is_set():
+            return fx.Refusal(fx.Reason.UNAVAILABLE, detail=_LOST)
+        return None
 
     async def _wait(self, slot: Slot, event: ev.Start | ev.Retry, carrier: Carrier, parsed: dict[str, Any]) -> Answer:
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
@@ -193,7 +198,8 @@ class Runtime:
         frame.carrier, frame.round = arrival.carrier, slot.call.round + 1
         slot.due = clock.now() + self.settings.max_round
         self.counts["resumed"] += 1
-        frame.deliver(effect.answers, arrival.parsed, {ask.key: ask.fp for ask in slot.call.asks})
+        shown, slot.shown = slot.shown, {}
+        frame.deliver(effect.answers, arrival.parsed, shown)
 
     def _cancel(self, slot: Slot, effect: fx.Cancel) -> None:
         self.counts[effect.cause] += 1
@@ -268,21 +274,3 @@ class Runtime:
     def _renewed(self) -> None:
         for action in self.after_renewal:
             action()
-
-
-def _parse(slot: Slot, claims: Claims, answers: Mapping[str, Any]) -> dict[str, Any]:
-    """Each answer to a pending question of the token's round as its own ask parses it, before any is delivered."""
-    parsed: dict[str, Any] = {}
-    if slot.frame is None or claims.round != slot.call.round or slot.call.answered is not None:
-        return parsed
-    for asked in slot.call.asks:
-        ask = slot.frame.pending.get(asked.key)
-        if ask is None or ask.question.fp != asked.fp or asked.key not in answers:
-            continue
-        try:
-            parsed[asked.key] = ask.question.parse(answers[asked.key])
-        except ValueError as error:
-            raise MalformedAnswer(
-                f"the answer to {asked.key!r} is malformed: {error}; no answer was taken; send it again"
-            ) from None
-    return parsed

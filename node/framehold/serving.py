@@ -127,9 +127,11 @@ def _guarded(attached: Attached, app: Starlette, security: TransportSecuritySett
     route = next((item for item in app.routes if isinstance(item, Route) and item.path == PATH), None)
     if route is None:
         raise ConfigError(f"the server's app has no route {PATH}; this release of mcp builds it otherwise")
-    entry: ASGIApp = Entry(attached, app, security)
-    if isinstance(route.endpoint, RequireAuthMiddleware):
-        entry, inner = copy.copy(route.endpoint), entry
+    guard = route.endpoint if isinstance(route.endpoint, RequireAuthMiddleware) else None
+    # What is not ordinary goes to the endpoint itself: it has passed all that stands before it already.
+    entry: ASGIApp = Entry(attached, route.app if guard is None else guard.app, security)
+    if guard is not None:
+        entry, inner = copy.copy(guard), entry
         entry.app = inner
     for middleware in reversed(app.user_middleware):
         entry = middleware.cls(entry, *middleware.args, **middleware.kwargs)

@@ -87,6 +87,7 @@ class Slot:
         "log",
         "packed",
         "questions",
+        "shown",
         "terms",
     )
 
@@ -98,6 +99,8 @@ class Slot:
         self.packed: tuple[fx.Write, writes.Packed] | None = None
         self.asking: dict[str, dict[str, Any]] = {}
         self.questions: dict[str, dict[str, Any]] = {}
+        self.shown: dict[str, str] = {}
+        """The digests of the questions that the client was shown since answers were last delivered."""
         self.terms: writes.Terms | None = None
         self.due = 0.0
 

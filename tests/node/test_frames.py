@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from framehold.answers import MalformedAnswer
 from framehold.frames import SETTLE, Frame
-from framehold.runtime import MalformedAnswer
 from framehold.slots import Ended
 from framehold_core.effects import Reason
 from framehold_core.errors import DuplicateAsk

@@ -57,7 +57,7 @@ async def test_the_handler_sees_the_present_rounds_request() -> None:
 
     def note(ctx: Context) -> None:
         headers, meta = ctx.headers, ctx.request_context.meta
-        seen.append((ctx.request_id, headers and headers["x-round"], meta and meta.get("progressToken")))
+        seen.append((ctx.request_id, headers and headers["x-round"], meta and meta.get("progress_token")))
 
     async def branch(ctx: Context) -> None:
         await look.wait()
