@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable
 from typing import Any, TypeVar
 
 import mcp_types as types
@@ -81,12 +82,15 @@ class FrameSession(ServerSession):
         asked = questions.question(request, result_type)
         if asked is None:
             raise MCPError(types.INVALID_REQUEST, f"{request.method!r} can't be asked of a client on this revision")
+        waiting: Awaitable[ResultT] = self.frame.ask(asked, self._key)
+        if request_read_timeout_seconds is None:
+            return await waiting
         try:
+            # In this task, not in one of its own: the ask belongs to whoever asks.
             async with asyncio.timeout(request_read_timeout_seconds):
-                answer: ResultT = await self.frame.ask(asked, self._key)
+                return await waiting
         except TimeoutError:
             raise MCPError(types.REQUEST_TIMEOUT, f"no answer to {request.method!r} came in time") from None
-        return answer
 
     @property
     def can_send_request(self) -> bool:
