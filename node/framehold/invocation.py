@@ -179,7 +179,7 @@ class Seam:
     async def _retry(self, ctx: Ctx, params: Any, state: str) -> Answer:
         claims = tokens.read(state)
         if claims is None:
-            raise MCPError(types.INVALID_PARAMS, "Invalid or expired requestState", {"reason": "invalid_request_state"})
+            raise replies.invalid_state()
         raw = (ctx.params or {}).get("inputResponses")
         answers = raw if isinstance(raw, dict) else {}
         try:
@@ -234,7 +234,7 @@ def _finished(result: Any) -> Any:
 def _untagged(ctx: Ctx, params: Any, state: str) -> tuple[Ctx, Any]:
     """An author's own state as the author wrote it."""
     if not state.startswith(tokens.AUTHORS):
-        raise MCPError(types.INVALID_PARAMS, "Invalid or expired requestState", {"reason": "invalid_request_state"})
+        raise replies.invalid_state()
     own = state[len(tokens.AUTHORS) :]
     raw = {**(ctx.params or {}), "requestState": own}
     return replace(ctx, params=raw), params.model_copy(update={"request_state": own})

@@ -22,6 +22,11 @@ class Unavailable(MCPError):
         self.retry_after = retry_after
 
 
+def invalid_state() -> MCPError:
+    """The SDK's own words for a request state that it can't use."""
+    return MCPError(types.INVALID_PARAMS, "Invalid or expired requestState", {"reason": "invalid_request_state"})
+
+
 def refusal(answer: Refusal, method: str, retry_after: int, max_round: float) -> dict[str, Any]:
     """The reply to a request that gets neither questions nor an outcome.
 
@@ -30,7 +35,7 @@ def refusal(answer: Refusal, method: str, retry_after: int, max_round: float) ->
     """
     reason = answer.reason
     if reason is Reason.UNKNOWN:
-        raise MCPError(types.INVALID_PARAMS, "Invalid or expired requestState", {"reason": "invalid_request_state"})
+        raise invalid_state()
     if reason is Reason.UNAVAILABLE:
         text = answer.detail or "the store did not answer; nothing was lost; send the same request again"
         raise Unavailable(text, retry_after)

@@ -204,7 +204,7 @@ class Runtime:
     def _cancel(self, slot: Slot, effect: fx.Cancel) -> None:
         self.counts[effect.cause] += 1
         frame, slot.frame = slot.frame, None
-        slot.log, slot.packed, slot.questions = [], None, {}
+        slot.log, slot.packed, slot.questions, slot.shown = [], None, {}, {}
         if frame is not None:
             logger.info("call %s: frame of epoch %d dropped (%s)", prefix(slot.call.id), frame.epoch, effect.cause)
             self.bury(frame)
