@@ -23,7 +23,7 @@ $(STAMP): pyproject.toml
 
 up: $(STAMP)  ## serve TARGET (examples/booking.py), with fresh keys unless FRAMEHOLD_KEYS is set
 	@FRAMEHOLD_KEYS="$${FRAMEHOLD_KEYS:-$$($(BIN)/python -c 'import secrets; print(secrets.token_hex(32))')}" \
-	  $(BIN)/framehold node $(TARGET)
+	  exec $(BIN)/framehold node $(TARGET)
 
 test: $(STAMP)  ## all tests; ARGS="-k name" narrows them
 	@sh tests/system_packages.sh
