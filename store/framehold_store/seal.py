@@ -32,7 +32,8 @@ _BODY = 17
 _TAG = 16
 
 
-def _derive(secret: bytes, info: str, length: int) -> bytes:
+def derive(secret: bytes, info: str, length: int) -> bytes:
+    """A subkey of `length` bytes for one purpose, which `info` names (HKDF-SHA256)."""
     return HKDF(algorithm=SHA256(), length=length, salt=None, info=info.encode()).derive(secret)
 
 
@@ -52,7 +53,7 @@ class Sealer:
                     f"FRAMEHOLD_KEYS: key {index} of {len(keys)} has {len(key)} bytes, at least {MIN_KEY} are needed; "
                     "nothing was started; make one with `framehold keys new`"
                 )
-        self._keys = tuple((_derive(key, "framehold key id 1", 4), key) for key in keys)
+        self._keys = tuple((derive(key, "framehold key id 1", 4), key) for key in keys)
         self._place = f"{len(namespace)}:{namespace}"
         self._subkeys: dict[str, tuple[tuple[bytes, AESGCM], ...]] = {}
 
@@ -90,7 +91,7 @@ class Sealer:
 
     def _subkeys_of(self, purpose: str) -> tuple[tuple[bytes, AESGCM], ...]:
         """Derived on first use and kept: purposes are constants of the code, so there are few."""
-        subkeys = tuple((name, AESGCM(_derive(key, f"framehold seal 1 {purpose}", 32))) for name, key in self._keys)
+        subkeys = tuple((name, AESGCM(derive(key, f"framehold seal 1 {purpose}", 32))) for name, key in self._keys)
         self._subkeys[purpose] = subkeys
         return subkeys
 

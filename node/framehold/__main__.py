@@ -1,0 +1,5 @@
+"""`python -m framehold` is `framehold`."""
+
+from framehold.cli import main
+
+main()

@@ -1,0 +1,110 @@
+"""Settings: `FRAMEHOLD_*` environment variables that routers and nodes share, and those of a router.
+
+Each limit has a default, and the error of whoever meets it names the setting.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated, Any, TypeVar
+
+from pydantic import Field, ValidationError, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from framehold_core.errors import ConfigError
+from framehold_store.config import StoreConfig
+
+KEY_BYTES = 32
+"""The least length of a key, in bytes."""
+
+Listed = Annotated[tuple[str, ...], NoDecode]
+"""Comma-separated in the environment."""
+
+
+class FleetSettings(BaseSettings):
+    """What routers and nodes of one fleet have in common. Field `x` is read from `FRAMEHOLD_X`; times are in seconds,
+    sizes in bytes."""
+
+    model_config = SettingsConfigDict(env_prefix="FRAMEHOLD_", extra="ignore", frozen=True)
+
+    store_url: str | None = None
+    namespace: str = "default"
+    keys: Listed = ()
+    max_body: int = Field(4 * 1024 * 1024, gt=0)
+    route_headers: bool = False
+    log_level: str = "info"
+
+    @field_validator("keys", mode="before")
+    @classmethod
+    def _split_keys(cls, value: Any) -> Any:
+        return listed(value)
+
+    @field_validator("keys")
+    @classmethod
+    def _long_enough(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if any(len(key.encode()) < KEY_BYTES for key in value):
+            # The value itself stays out of the message: it is a secret.
+            raise ValueError(f"each key must have at least {KEY_BYTES} bytes; make one with: framehold keys new")
+        if len(set(value)) < len(value):
+            raise ValueError("a key is listed twice; leave each in once")
+        return value
+
+    @field_validator("log_level")
+    @classmethod
+    def _names_a_level(cls, value: str) -> str:
+        if value.lower() not in ("debug", "info", "warning", "error", "critical"):
+            raise ValueError("must be debug, info, warning, error or critical")
+        return value.lower()
+
+    def secrets(self) -> tuple[bytes, ...]:
+        """The keys as bytes; the first seals, all open."""
+        return tuple(key.encode() for key in self.keys)
+
+    def store(self) -> StoreConfig:
+        """The store's part."""
+        return StoreConfig(url=self.store_url, namespace=self.namespace)
+
+
+class RouterSettings(FleetSettings):
+    """Everything that a router can be told."""
+
+    connect_timeout: float = Field(1.0, gt=0, le=60)
+    """Until a node that doesn't accept a connection is passed over."""
+    upstream_timeout: float = Field(30.0, gt=0)
+    """How long a node may stay silent in the middle of a request: it pings every 15 s."""
+    client_timeout: float = Field(30.0, gt=0)
+    """How long a client may take to send a whole request, or to read what it was sent."""
+    keep_alive: float = Field(75.0, gt=0)
+    """How long a client's idle connection stays open."""
+    max_connections: int = Field(10_000, gt=0)
+    """Connections of clients at once."""
+
+
+Chosen = TypeVar("Chosen", bound=BaseSettings)
+
+
+def load(kind: type[Chosen], **overrides: Any) -> Chosen:
+    """Read the environment; `overrides` that are not None count more, here and for whatever reads it later.
+
+    Raises:
+        ConfigError: a setting is malformed; the message names it by its environment variable.
+    """
+    # A server's module may read the settings itself, when it is imported: it must see the same.
+    os.environ.update(
+        {f"FRAMEHOLD_{name.upper()}": str(value) for name, value in overrides.items() if value is not None}
+    )
+    try:
+        return kind()
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        name = "FRAMEHOLD_" + str(first["loc"][0]).upper()
+        raise ConfigError(
+            f"{name} is wrong: {first['msg'].removeprefix('Value error, ')}; nothing was started"
+        ) from None
+
+
+def listed(value: Any) -> Any:
+    """A comma-separated text as a tuple, anything else as it is."""
+    if isinstance(value, str):
+        return tuple(part.strip() for part in value.split(",") if part.strip())
+    return value

@@ -1,0 +1,53 @@
+"""What routers and nodes of a fleet tell each other in headers.
+
+Their names begin with `framehold-`. On a request they count only with the fleet's secret beside them and are dropped
+otherwise; a client's own never get past a router. On a response they tell the router who served, and reach the client
+only where FRAMEHOLD_ROUTE_HEADERS says so.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Iterable, Sequence
+
+from framehold_store.seal import derive
+
+PREFIX = b"framehold-"
+SECRET = b"framehold-secret"
+"""On requests: the fleet's secret, which every other internal header needs beside it."""
+CALL_ID = b"framehold-call-id"
+"""On a request without a token: the id that its call shall have, if it becomes one."""
+VIA = b"framehold-via"
+"""On requests: `router`, or `node` where a node relays. What came from a node is never relayed again (rule 19)."""
+NODE = b"framehold-node"
+"""On responses: the node that served."""
+ROUTE = b"framehold-route"
+"""On responses: how the request found its node: start, ring, lease, takeover or any."""
+NOT_HELD = b"framehold-not-held"
+"""On responses to a relay: this node doesn't hold the call; the one that relays reads the store again."""
+
+Header = tuple[bytes, bytes]
+
+
+class Trust:
+    """The fleet's secret, derived from its keys: the first key's is sent, any key's is believed (rotation)."""
+
+    def __init__(self, keys: Sequence[bytes]) -> None:
+        self._secrets = tuple(derive(key, "framehold fleet secret 1", 32).hex().encode() for key in keys)
+
+    @property
+    def header(self) -> Header:
+        """What is put beside internal headers. Raises IndexError where there is no key."""
+        return SECRET, self._secrets[0]
+
+    def believed(self, headers: Iterable[Header]) -> dict[bytes, bytes]:
+        """The internal headers among `headers` (names in lower case), without the secret; empty where it is missing or
+        wrong."""
+        found = {name: value for name, value in headers if name.startswith(PREFIX)}
+        said = found.pop(SECRET, b"")
+        return found if any(hmac.compare_digest(said, secret) for secret in self._secrets) else {}
+
+
+def without_internal(headers: Iterable[Header]) -> list[Header]:
+    """`headers` less all internal ones."""
+    return [item for item in headers if not item[0].startswith(PREFIX)]
