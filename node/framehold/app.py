@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 
 from framehold_core.errors import ConfigError
+from framehold_router.internal import Trust
 from framehold_store import open_store
 from framehold_store.seal import Sealer
 
 from . import clock
 from .config import Settings
 from .heartbeat import Alone, Heartbeat
+from .peers import Peers
 from .runtime import Runtime
 
 
@@ -32,4 +34,5 @@ def build(settings: Settings, token_ttl: float) -> Runtime:
         heartbeat = Alone(settings.node_id)
     else:
         heartbeat = Heartbeat(store, settings.node_id, settings.advertise_url, settings.lease_ttl)
-    return Runtime(store, heartbeat, sealer, settings.model_copy(update={"token_ttl": token_ttl}))
+    peers = Peers(settings.node_id, Trust(settings.secrets()), None if settings.store_url is None else store)
+    return Runtime(store, heartbeat, sealer, settings.model_copy(update={"token_ttl": token_ttl}), peers)

@@ -3,12 +3,14 @@ test names it.
 
 What is touched, and why (each is looked up with a clear error where it isn't found):
 
-- `MCPServer._lowlevel_server`          the server whose handlers are wrapped - `RequestStateBoundary._security`
-its codec is wrapped, so that tokens carry a routing prefix; its crypto stays - `ServerSession._connection`
-a frame needs a connection of its own, with the same outbound channel - `_streamable_http_modern._mcp_param_rejection`
-the header check of our own HTTP entry, so as not to restate it - `elicitation.render_elicitation_schema`
-cached per model: rendering it again for each ask is a third of a round - `OpenTelemetryMiddleware`
-skipped while no tracer provider is set"""
+- `MCPServer._lowlevel_server`: the server whose handlers are wrapped
+- `RequestStateBoundary._security`: its codec is wrapped, so that tokens carry a routing prefix; its crypto stays
+- `ServerSession._connection`: a frame needs a connection of its own, with the same outbound channel
+- `_streamable_http_modern._mcp_param_rejection`: the header check of our own HTTP entry, so as not to restate it
+- `elicitation.render_elicitation_schema`: cached per model; rendering it for each ask is a third of a round
+- `OpenTelemetryMiddleware`: skipped while no tracer provider is set
+- `ListenHandler._bus`: its events are told to the other nodes
+"""
 
 from __future__ import annotations
 
@@ -31,6 +33,7 @@ from mcp.server.request_state import (
     RequestStateCodec,
     RequestStateSecurity,
 )
+from mcp.server.subscriptions import InMemorySubscriptionBus
 from mcp_types.methods import INPUT_REQUIRED_METHODS
 from opentelemetry import trace
 from pydantic import BaseModel
@@ -39,9 +42,11 @@ from pydantic_core import from_json
 from framehold_core import token
 from framehold_core.errors import ConfigError
 from framehold_core.ids import CallId
+from framehold_store.seal import Sealer
 
 from . import tokens
 from .app import build
+from .bus import FleetBus
 from .config import Settings, load
 from .invocation import Handler, Seam
 from .runtime import Runtime
@@ -63,6 +68,7 @@ class Attached:
         self.server, self.runtime, self.settings = server, runtime, settings
         self.lifespan_state: Any = None
         self._users = 0
+        self._bus = _joined(server, runtime, settings)
         self._lifespan = server.lifespan
         server.lifespan = self._run
 
@@ -76,6 +82,8 @@ class Attached:
             try:
                 if self._users == 1:
                     await self.runtime.open()
+                    if self._bus is not None:
+                        self._bus.open()
                 yield state
             finally:
                 self._users -= 1
@@ -124,6 +132,16 @@ def attach(server: Any, settings: Settings | None = None) -> Attached:
     for method in sorted(INPUT_REQUIRED_METHODS):
         _wrap(inner, method, attached)
     return attached
+
+
+def _joined(server: Server[Any], runtime: Runtime, settings: Settings) -> FleetBus | None:
+    """The server's bus, joined to those of the other nodes. A bus of the author's own is the author's."""
+    entry = server.get_request_handler("subscriptions/listen")
+    bus = getattr(entry.handler, "_bus", None) if entry is not None else None
+    if type(bus) is not InMemorySubscriptionBus or settings.store_url is None:
+        return None
+    sealer = Sealer(settings.secrets(), settings.namespace)
+    return FleetBus(bus, runtime.store, sealer, runtime.heartbeat.lease.boot, runtime.tasks)
 
 
 def _wrap(server: Server[Any], method: str, attached: Attached) -> None:

@@ -27,13 +27,17 @@ from mcp_types.methods import INPUT_REQUIRED_METHODS
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic_core import from_json, to_json
 from starlette.requests import Request
-from starlette.responses import Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from framehold_core import token
 
 from .attach import Attached, param_rejection
+from .body import Body, TooLarge
 from .exchange import WATCH_AFTER, Exchange
+from .hop import Hop
 from .kernel import Kernel
-from .replies import Unavailable
+from .peers import TRIES, Passed
+from .replies import Misdirected, Unavailable, not_held, out_of_reach, too_large
 
 _METHODS = {method.encode() for method in INPUT_REQUIRED_METHODS}
 _VERSIONS = {version.encode() for version in MODERN_PROTOCOL_VERSIONS}
@@ -44,12 +48,10 @@ _LONG = 4096
 """Bytes beyond which an identity or a header set is looked at each time: clients choose them, and they stay."""
 
 
+_PAUSE = 0.1
+"""Seconds by which each further try to find a call's owner is put off."""
 _DIGITS = 20
 """Digits of a length beyond which it is too large without being counted: Python counts no more than some thousands."""
-
-
-class TooLarge(Exception):
-    """A body beyond FRAMEHOLD_MAX_BODY."""
 
 
 class Ordinary(NamedTuple):
@@ -73,12 +75,10 @@ class Entry:
         self._stamp = attached.server.server_info_stamp
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        # httptools keeps white space round a header's value; h11 and the protocol don't.
-        raw = scope["headers"] = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
-        headers = dict(raw)
+        headers = dict(scope["headers"])
         declared = headers.get(b"content-length", b"0")
         if declared.isdigit() and (len(declared) > _DIGITS or int(declared) > self._limit):
-            await self._too_large(scope, receive, send)
+            await too_large(self._limit, scope, receive, send)
             return
         if (
             scope["method"] != "POST"
@@ -87,13 +87,13 @@ class Entry:
         ):
             await self._rest(scope, receive, send)
             return
-        body = _Body(receive, self._limit)
+        body = Body(receive, self._limit)
         request = Request(scope, body.replay)
         try:
             plain = await self._acceptable(request)
             data = await body.whole()
         except TooLarge:
-            await self._too_large(scope, receive, send)
+            await too_large(self._limit, scope, receive, send)
             return
         if data is None:
             return
@@ -101,11 +101,7 @@ class Entry:
         if found is None:
             await self._rest(scope, body.replay, send)
         else:
-            await self._serve(request, found, receive, send)
-
-    async def _too_large(self, scope: Scope, receive: Receive, send: Send) -> None:
-        text = f"Request body too large: the limit is {self._limit} bytes (FRAMEHOLD_MAX_BODY); nothing was started"
-        await Response(text, status_code=413, headers={"connection": "close"})(scope, receive, send)
+            await self._serve(request, found, data, receive, send)
 
     async def _acceptable(self, request: Request) -> bool:
         """Whether host, origin, content type and accept are as the SDK wants them; it is asked once for each set of
@@ -158,10 +154,31 @@ class Entry:
         attached = self._attached
         return await param_rejection(attached.server, request, message, route, attached.lifespan_state)
 
-    async def _serve(self, request: Request, found: Ordinary, receive: Receive, send: Send) -> None:
+    async def _serve(self, request: Request, found: Ordinary, data: bytes, receive: Receive, send: Send) -> None:
+        """Serve a round here, or pass it on to the node that holds its call; each time that one doesn't hold it after
+        all, the store is read again."""
+        hop: Hop = request.scope["framehold"]
+        hop.route = _route(found.params)
+        exchange = Exchange(request, found.message.id, progress_token_from_params(found.params), send)
+        for attempt in range(TRIES):
+            elsewhere = await self._round(exchange, found, receive)
+            if elsewhere is None:
+                return
+            if hop.relayed:
+                await not_held(request.scope, receive, send)
+                return
+            await asyncio.sleep(attempt * _PAUSE)
+            peers = self._attached.runtime.peers
+            if await peers.pass_on(elsewhere.address, (request.scope, data), receive, send) is Passed.ANSWERED:
+                return
+        told = out_of_reach(self._attached.settings.lease_ttl)
+        await exchange.error(told.error, told.retry_after)
+
+    async def _round(self, exchange: Exchange, found: Ordinary, receive: Receive) -> Misdirected | None:
+        """One pass; where the call is, if that is elsewhere."""
         message, params, route = found
-        exchange = Exchange(request, message.id, progress_token_from_params(params), send)
         attached = self._attached
+        exchange.open()
         connection = self._connection(route)
         kernel = Kernel(attached.server, connection, attached.lifespan_state, self._stamp)
         main = asyncio.current_task()
@@ -173,6 +190,8 @@ class Entry:
             if not exchange.gone:
                 raise
             main.uncancel()
+        except Misdirected as elsewhere:
+            return elsewhere
         except Unavailable as error:
             await exchange.error(error.error, error.retry_after)
         except Exception as error:
@@ -185,6 +204,7 @@ class Entry:
             if getattr(connection.exit_stack, "_exit_callbacks", True):
                 # Rarely used, and ten microseconds to ask it properly.
                 await aclose_shielded(connection)
+        return None
 
     def _connection(self, route: InboundModernRoute) -> Connection:
         """A connection with this client's identity. Parsing one costs more than the rest of it: each is parsed
@@ -203,29 +223,7 @@ class Entry:
         return fresh
 
 
-class _Body:
-    """Reads a request's body up to a limit, and plays it again for whoever else reads it."""
-
-    def __init__(self, receive: Receive, limit: int) -> None:
-        self._receive, self._limit = receive, limit
-        self._read: list[Message] = []
-
-    async def whole(self) -> bytes | None:
-        """The body, None if its client left before its end. Raises TooLarge beyond the limit, having read no
-        further."""
-        size = 0
-        while True:
-            message = await self._receive()
-            self._read.append(message)
-            if message["type"] != "http.request":
-                return None
-            size += len(message.get("body", b""))
-            if size > self._limit:
-                raise TooLarge
-            if not message.get("more_body", False):
-                break
-        return b"".join(item.get("body", b"") for item in self._read)
-
-    async def replay(self) -> Message:
-        """The body's messages again, then what comes after them."""
-        return self._read.pop(0) if self._read else await self._receive()
+def _route(params: dict[str, Any]) -> bytes:
+    """How a request that is served here found its way: a call begins, or its frame was steered to."""
+    state = params.get("requestState")
+    return b"ring" if isinstance(state, str) and state.startswith(token.HOLD) else b"start"

@@ -2,8 +2,7 @@
 something is.
 
     1. the handler notifies, or 15 s of silence go by: status 200 and `text/event-stream` are committed, and from then
-    on
-       the stream is kept alive by pings
+       on the stream is kept alive by pings
     2. else the reply is plain JSON, with the status that the protocol's table gives its error
     3. the client disconnects: the request is cancelled (closing the response stream is the protocol's cancellation)
 
@@ -117,6 +116,10 @@ class Exchange:
                 self._streaming = True
                 await self._send({"type": "http.response.start", "status": 200, "headers": _STREAM})
             await self._send({"type": "http.response.body", "body": event, "more_body": True})
+
+    def open(self) -> None:
+        """A pass of the kernel begins: what it says goes out."""
+        self._closed = False
 
     def close(self) -> None:
         """Nothing more is said; the watch ends."""

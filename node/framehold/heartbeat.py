@@ -41,7 +41,11 @@ class Heartbeat:
         self.lost = asyncio.Event()
         """Set when another process runs under this node's name."""
         self.on_renewed: Callable[[], None] = lambda: None
-        self._store, self._address, self._ttl = store, address, ttl
+        self.stats: Callable[[], str] = str
+        """What the lease says of the node's load."""
+        self.address = address
+        """Where other nodes and routers reach this one."""
+        self._store, self._ttl = store, ttl
         self._registered = False
         self._task: asyncio.Task[None] | None = None
 
@@ -128,7 +132,7 @@ class Heartbeat:
 
     def _record(self) -> NodeRecord:
         held = self.lease
-        return NodeRecord(held.node, held.inc, held.boot, held.beat, self._address, "live", "", "", 0.0)
+        return NodeRecord(held.node, held.inc, held.boot, held.beat, self.address, "live", "", self.stats(), 0.0)
 
 
 class Alone:
@@ -139,6 +143,8 @@ class Alone:
         self.claims_from = -math.inf
         self.lost = asyncio.Event()
         self.on_renewed: Callable[[], None] = lambda: None
+        self.stats: Callable[[], str] = str
+        self.address = ""
 
     async def open(self) -> None:
         """Nothing to register."""

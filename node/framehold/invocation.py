@@ -25,13 +25,14 @@ from pydantic_core import PydanticSerializationError
 from framehold_core import journal
 from framehold_core.errors import LimitExceeded
 
+from . import hop as hops
 from . import questions, replies, tokens
 from .answers import MalformedAnswer
 from .authoring import current
 from .frames import Frame, Question
 from .runtime import Runtime
 from .session import Ctx, FrameContext, FrameSession
-from .slots import Answer, Ended, Parked
+from .slots import Answer, Elsewhere, Ended, Parked
 
 logger = logging.getLogger(__name__)
 
@@ -172,7 +173,9 @@ class Seam:
 
     async def _start(self, ctx: Ctx, params: Any) -> Answer:
         try:
-            return await self.runtime.start(Invocation(self, ctx, params), Round(ctx))
+            hop = hops.of(ctx.request)
+            call = None if hop is None else hop.call
+            return await self.runtime.start(Invocation(self, ctx, params), Round(ctx), call)
         except LimitExceeded as error:
             raise replies.Unavailable(str(error), self._retry_after()) from None
 
@@ -204,6 +207,8 @@ class Seam:
             finally:
                 # A traceback holds its frames: one that held the outcome would be a cycle with its own error.
                 del outcome, answer
+        if isinstance(answer, Elsewhere):
+            raise replies.Misdirected(answer.address, self._retry_after())
         return replies.refusal(answer, self.method, self._retry_after(), runtime.settings.max_round)
 
     def _retry_after(self) -> int:

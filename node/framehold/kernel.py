@@ -3,10 +3,10 @@
 The order of things is the SDK's: middleware outermost first, surface validation, look-up, parameters, handler,
 envelope. Left out is what is known already:
 
-- the `_meta` model: the surface checks its shape with the rest of the parameters - the handshake's gate: a request of
-this revision is born past it - a retry's parameters, once the boundary has opened its state: name and arguments are
-sealed in it as round 1 validated them,
-  its answers are parsed by their own asks; so only a `_meta` that was never seen is validated
+- the `_meta` model: the surface checks its shape with the rest of the parameters
+- the handshake's gate: a request of this revision is born past it
+- a retry's parameters, once the boundary has opened its state: name and arguments are sealed in it as round 1
+  validated them, its answers are parsed by their own asks; so only a `_meta` that was never seen is validated
 - a reply that asks: its questions were shaped for the wire when they were asked
 
 Private methods of the SDK's runner are used here; the test that names the SDK's release checks them.

@@ -53,6 +53,8 @@ class Ledger:
     def __init__(self, node: Node, sealer: Sealer, tasks: Tasks, feed: Callable[[Slot, ev.Event], None]) -> None:
         self._store, self._heartbeat, self._settings = node
         self._sealer, self._tasks, self._feed = sealer, tasks, feed
+        self.addresses: dict[NodeId, str] = {}
+        """Where the other nodes are reached, as the last lookup read it."""
 
     def write(self, slot: Slot, write: fx.Write) -> None:
         """Send one write of a call."""
@@ -143,6 +145,7 @@ class Ledger:
         reply = await self._store.run(Read(slot.call.id))
         nodes = await self._store.nodes()
         me = self._heartbeat.lease
+        self.addresses = {node.node: node.address for node in nodes}
         elsewhere = frozenset(node.node for node in nodes if node.node != me.node)
         if reply.stored is None:
             return ev.Found(None, (), None, elsewhere)

@@ -6,8 +6,11 @@ from typing import Any
 
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from framehold_core.effects import Reason, Refusal
+from framehold_router.internal import NOT_HELD
 
 
 class Asking(dict[str, Any]):
@@ -20,6 +23,32 @@ class Unavailable(MCPError):
     def __init__(self, message: str, retry_after: int) -> None:
         super().__init__(types.INTERNAL_ERROR, message)
         self.retry_after = retry_after
+
+
+class Misdirected(Unavailable):
+    """Another node holds the call. Where requests can be passed on, this one is; elsewhere it is told so."""
+
+    def __init__(self, address: str, retry_after: int) -> None:
+        super().__init__("another node holds this call; nothing was lost; send the same request again", retry_after)
+        self.address = address
+
+
+def out_of_reach(lease_ttl: float) -> Unavailable:
+    """The reply to a request whose call is held by a node that can't be reached."""
+    text = "the node that holds this call can't be reached; nothing was lost; send the same request again"
+    return Unavailable(text, max(1, round(lease_ttl)))
+
+
+async def too_large(limit: int, scope: Scope, receive: Receive, send: Send) -> None:
+    """Refuse a body beyond `limit` bytes, most of it unread."""
+    text = f"Request body too large: the limit is {limit} bytes (FRAMEHOLD_MAX_BODY); nothing was started"
+    await Response(text, 413, {"connection": "close"})(scope, receive, send)
+
+
+async def not_held(scope: Scope, receive: Receive, send: Send) -> None:
+    """Tell the node that relayed a request that its call is not here (PROTOCOL rule 19)."""
+    headers = {NOT_HELD.decode(): "1"}
+    await Response("this node does not hold the call", 421, headers)(scope, receive, send)
 
 
 def invalid_state() -> MCPError:

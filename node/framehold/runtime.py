@@ -19,19 +19,23 @@ from typing import Any
 
 from framehold_core import effects as fx
 from framehold_core import events as ev
+from framehold_core import lease
 from framehold_core.call import Call, Phase
 from framehold_core.continuation import step
-from framehold_core.ids import CallId, Waiter, prefix
+from framehold_core.ids import CallId, NodeId, Waiter, prefix
+from framehold_router.stats import Stats
 from framehold_store.base import Store
 from framehold_store.seal import Sealer
 
 from . import answers as answers_of
 from . import clock
+from .about import STARTED, VERSION
 from .config import Settings
 from .frames import Carrier, Frame
 from .heartbeat import Alone, Heartbeat
 from .ledger import Ledger, Node
-from .slots import Answer, Arrival, Ended, Entrance, Parked, Slot
+from .peers import Peers
+from .slots import Answer, Arrival, Elsewhere, Ended, Entrance, Parked, Slot
 from .table import Table
 from .tasks import Tasks
 from .tokens import Claims
@@ -39,6 +43,8 @@ from .tokens import Claims
 logger = logging.getLogger(__name__)
 
 _SHUT = "this node shuts down and the call ends with it; start it again if that is safe"
+_TWICE = "this request arrived twice; its call was begun once and is not begun again"
+_LAPSED = "its node lease is not valid: the store does not answer, or it lapsed"
 _LOST = "another process runs under this node's name, so no call runs here; nothing was done; send the request again"
 SWEEP = 1.0
 """Seconds between two looks for expired frames and rounds that ran too long."""
@@ -47,8 +53,10 @@ SWEEP = 1.0
 class Runtime:
     """Holds the calls of one node. Belongs to one event loop."""
 
-    def __init__(self, store: Store, heartbeat: Heartbeat | Alone, sealer: Sealer, settings: Settings) -> None:
-        self.store, self.heartbeat, self.settings = store, heartbeat, settings
+    def __init__(
+        self, store: Store, heartbeat: Heartbeat | Alone, sealer: Sealer, settings: Settings, peers: Peers
+    ) -> None:
+        self.store, self.heartbeat, self.settings, self.peers = store, heartbeat, settings, peers
         self.table = Table(settings)
         self.counts: Counter[str] = Counter()
         """What happened, by name: `entered`, `parked`, `resumed`, `fenced`, `ungated`, `unburied`, ..."""
@@ -78,6 +86,7 @@ class Runtime:
         await self.store.open()
         await self.heartbeat.open()
         self.heartbeat.on_renewed = self._renewed
+        self.heartbeat.stats = lambda: self.stats().dump()
         self.tasks.spawn(self._sweep())
 
     async def close(self) -> None:
@@ -86,20 +95,23 @@ class Runtime:
         for slot in self.table:
             self._drop(slot, fx.Reason.UNAVAILABLE, _SHUT)
         await self.tasks.close()
+        await self.peers.close()
         await self.heartbeat.close()
         await self.store.close()
 
-    async def start(self, entrance: Entrance, carrier: Carrier) -> Answer:
-        """Enter a handler for a new call and wait for the reply to round 1.
+    async def start(self, entrance: Entrance, carrier: Carrier, call_id: CallId | None = None) -> Answer:
+        """Enter a handler for a new call, which a router may have named, and wait for the reply to round 1.
 
         Raises:
             LimitExceeded: this node, or this principal, has as many calls as it may; nothing was started.
         """
         if (refusal := self._refusal()) is not None:
             return refusal
+        if call_id is not None and self.table.get(call_id) is not None:
+            return fx.Refusal(fx.Reason.UNAVAILABLE, detail=_TWICE)
         self.table.admit(entrance.principal)
         held = self.heartbeat.lease
-        call_id = CallId(os.urandom(16).hex())
+        call_id = call_id or self.peers.mint()
         call = Call(call_id, held.node, held.inc, entrance.reentrant, self.settings.token_ttl)
         slot = self.table.add(Slot(call, entrance, self))
         waiter = Waiter(next(self._waiters))
@@ -123,6 +135,16 @@ class Runtime:
         waiter = Waiter(next(self._waiters))
         event = ev.Retry(waiter, claims.round, claims.epoch, claims.mark, claims.node, given, held)
         return await self._wait(slot, event, carrier, parsed)
+
+    def stats(self) -> Stats:
+        """This node's load, as its lease and its routers tell it."""
+        return Stats(os.getpid(), *self.table.load(), VERSION, STARTED)
+
+    def unready(self) -> str | None:
+        """Why this node takes no new call now; None where it does."""
+        if (refusal := self._refusal()) is not None:
+            return refusal.detail
+        return None if lease.is_open(self.heartbeat.lease, clock.now()) else _LAPSED
 
     def _refusal(self) -> fx.Refusal | None:
         """Why this node takes no request now, if it doesn't."""
@@ -240,8 +262,8 @@ class Runtime:
             arrival.future.set_result(answer)
 
     def _relay(self, slot: Slot, effect: fx.Relay) -> None:
-        detail = "another node holds this call; nothing was lost; send the same request again"
-        self._answer(slot, effect.waiter, fx.Refusal(fx.Reason.UNAVAILABLE, slot.call.round, detail))
+        node = NodeId(effect.node)
+        self._answer(slot, effect.waiter, Elsewhere(node, self._ledger.addresses.get(node, "")))
 
     def _forget(self, slot: Slot, effect: fx.Forget) -> None:
         if self.table.remove(slot):

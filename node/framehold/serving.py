@@ -22,6 +22,9 @@ from .attach import Attached, attach
 from .collector import tune
 from .config import Settings
 from .entry import Entry
+from .hop import received
+from .probes import PROBES
+from .sticky import Sticky
 
 PATH = "/mcp"
 
@@ -31,7 +34,9 @@ class Application:
 
     def __init__(self, attached: Attached, app: Starlette, security: TransportSecuritySettings | None) -> None:
         self.attached, self._app = attached, app
-        self._fast = _guarded(attached, app, security)
+        self._fast = Sticky(_guarded(attached, app, security), attached.runtime)
+        own = {route.path for route in app.routes if isinstance(route, Route)}
+        self._probes = {path: probe for path, probe in PROBES.items() if path not in own}
         self._ready: asyncio.Future[None] | None = None
         self._keeper: asyncio.Task[None] | None = None
         self.failure: Exception | None = None
@@ -48,11 +53,18 @@ class Application:
             await asyncio.shield(self._ready)
         # A start that failed is told to every request: none is served by what never started.
         self._ready.result()
-        path: str = scope["path"]
-        if path.removeprefix(scope.get("root_path", "")) == PATH and scope["type"] == "http":
-            await self._fast(scope, receive, send)
-        else:
+        if scope["type"] != "http":
             await self._app(scope, receive, send)
+            return
+        runtime = self.attached.runtime
+        hop = received(scope, runtime.peers.trust, runtime.settings.node_id, runtime.settings.route_headers)
+        path = str(scope["path"]).removeprefix(scope.get("root_path", ""))
+        if path == PATH:
+            await self._fast(scope, receive, hop.telling(send))
+        elif (probe := self._probes.get(path)) is not None:
+            await probe(runtime, hop)(scope, receive, send)
+        else:
+            await self._app(scope, receive, hop.telling(send))
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         """The ASGI lifespan: a start that failed is reported in one line, not as a traceback."""

@@ -10,7 +10,7 @@ from framehold_core import effects as fx
 from framehold_core import events as ev
 from framehold_core import writes
 from framehold_core.call import Call, Phase
-from framehold_core.ids import CallId
+from framehold_core.ids import CallId, NodeId
 from framehold_core.journal import Draft
 
 from .frames import Carrier, Frame
@@ -30,7 +30,14 @@ class Ended(NamedTuple):
     outcome: object
 
 
-Answer = Parked | Ended | fx.Refusal
+class Elsewhere(NamedTuple):
+    """No reply: another node holds the call. `address` is where it is reached, empty where nobody knows."""
+
+    node: NodeId
+    address: str
+
+
+Answer = Parked | Ended | Elsewhere | fx.Refusal
 
 
 class Entrance(Protocol):

@@ -67,6 +67,11 @@ class Table:
                 del self._held[principal]
         return True
 
+    def load(self) -> tuple[int, int]:
+        """How many calls are parked, and how many run or wait for the store."""
+        parked = sum(slot.call.phase is Phase.PARKED for slot in self._slots.values())
+        return parked, len(self._slots) - parked
+
     def due(self, now: float) -> Iterator[tuple[Slot, ev.Event]]:
         """What is due at `now`. A plain pass: 20,000 calls take about a millisecond, and no call carries a timer."""
         for slot in self:

@@ -40,14 +40,30 @@ class Trust:
         """What is put beside internal headers. Raises IndexError where there is no key."""
         return SECRET, self._secrets[0]
 
-    def believed(self, headers: Iterable[Header]) -> dict[bytes, bytes]:
-        """The internal headers among `headers` (names in lower case), without the secret; empty where it is missing or
+    def believed(self, headers: Iterable[Header]) -> dict[bytes, bytes] | None:
+        """The internal headers among `headers` (names in lower case), less the secret; None where that is missing or
         wrong."""
         found = {name: value for name, value in headers if name.startswith(PREFIX)}
         said = found.pop(SECRET, b"")
-        return found if any(hmac.compare_digest(said, secret) for secret in self._secrets) else {}
+        return found if any(hmac.compare_digest(said, secret) for secret in self._secrets) else None
 
 
 def without_internal(headers: Iterable[Header]) -> list[Header]:
     """`headers` less all internal ones."""
     return [item for item in headers if not item[0].startswith(PREFIX)]
+
+
+_HOP_BY_HOP = frozenset(
+    b"connection keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer transfer-encoding "
+    b"upgrade expect content-length".split()
+)
+_END_TO_END = frozenset((b"host", b"authorization", b"content-type", b"accept", b"origin", b"mcp-session-id"))
+
+
+def end_to_end(headers: Iterable[Header]) -> list[Header]:
+    """`headers` less those of one connection (RFC 9110, 7.6.1) and the length, which whoever sends them on states anew.
+    What `Connection` names goes too, but for what no client may take from the server behind us."""
+    kept = list(headers)
+    named = {part.strip().lower() for name, value in kept if name == b"connection" for part in value.split(b",")}
+    dropped = _HOP_BY_HOP | (named - _END_TO_END)
+    return [item for item in kept if item[0] not in dropped]

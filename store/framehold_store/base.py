@@ -92,6 +92,18 @@ class Store(Protocol):
         the reader is busy, and never raises over a store that is down. Ends when the store is closed.
         """
 
+    async def tell(self, message: bytes) -> None:
+        """Say something to every node of the namespace, this one included. Nothing is stored: who doesn't listen now
+        misses it, and order across nodes is nobody's.
+
+        Raises:
+            StoreUnavailable: nobody answered in time; whether it was said is unknown.
+        """
+
+    def listen(self, hear: Callable[[bytes], None]) -> None:
+        """Call `hear` on the event loop with everything that is told, until the store is closed. Once per store; `hear`
+        must not raise."""
+
     async def open(self) -> None:
         """Make ready. A store that is down now is no error here: requests answer `StoreUnavailable` until it is back.
 

@@ -5,6 +5,7 @@
     fh:<ns>:node:<id>      string       a node's lease, with a TTL (scripts/lease.lua has its format)
     fh:<ns>:nodes          sorted set   the names of nodes, scored by the instant when their leases end
     fh:<ns>:changes        channel      a message for each change of the membership; nothing is stored
+    fh:<ns>:events         channel      what a node tells all nodes: sealed server events; nothing is stored
 
 The call is the hash tag, so a call's two keys share a slot of a Redis Cluster and calls spread over all of them.
 
@@ -47,6 +48,7 @@ class Keys:
         self._node = f"fh:{namespace}:node:"
         self.nodes = f"fh:{namespace}:nodes"
         self.changes = f"fh:{namespace}:changes"
+        self.events = f"fh:{namespace}:events"
 
     def call(self, call: str) -> tuple[str, str]:
         """Record and journal. Raises ValueError for what is no call id: it never becomes a key."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import heapq
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 
 from framehold_core import lease, record
 from framehold_core.ids import CallId, NodeId
@@ -39,6 +39,7 @@ class MemoryStore:
         self._tombstones: dict[CallId, None] = {}
         self._nodes: dict[NodeId, NodeRecord] = {}
         self._feed = Feed(poll)
+        self._hear: Callable[[bytes], None] | None = None
         self._writes: Counter[str] = Counter()
 
     def submit(self, request: Request, done: Done) -> None:
@@ -134,6 +135,13 @@ class MemoryStore:
 
     def changes(self) -> AsyncIterator[None]:
         return self._feed.changes()
+
+    async def tell(self, message: bytes) -> None:
+        if self._hear is not None:
+            self._hear(message)
+
+    def listen(self, hear: Callable[[bytes], None]) -> None:
+        self._hear = hear
 
     async def open(self) -> None:
         """Nothing to make ready."""

@@ -23,6 +23,7 @@ from framehold_core.requests import Reply, Request
 from . import codec
 from .base import Done
 from .batch import Item, Lane, pack
+from .channels import follow
 from .config import StoreConfig
 from .keys import Keys
 from .link import Link
@@ -46,6 +47,7 @@ class RedisStore:
         self._lane = Lane(Link(self._pool, config.target, config.op_timeout), config.op_timeout, config.max_queue)
         self._registry = Registry(self._keys, self._script, self._command, config.poll)
         self._writes: Counter[str] = Counter()
+        self._listener: asyncio.Task[None] | None = None
 
     def _make_pool(self, config: StoreConfig) -> ConnectionPool:
         """RESP2, because our scripts speak it and it needs no handshake; time-outs are the lane's."""
@@ -160,11 +162,23 @@ class RedisStore:
     def changes(self) -> AsyncIterator[None]:
         return self._registry.changes(self._pool)
 
+    async def tell(self, message: bytes) -> None:
+        raw = await self._command(self._keys.events, "PUBLISH", self._keys.events, message)
+        if isinstance(raw, ResponseError):
+            raise StoreUnavailable(f"the store refused to publish ({raw}); nobody heard it; look at its own log")
+
+    def listen(self, hear: Callable[[bytes], None]) -> None:
+        following = follow(self._pool, self._keys.events, lambda said: None if said is None else hear(said))
+        self._listener = asyncio.get_running_loop().create_task(following, name="framehold events")
+
     async def open(self) -> None:
         """Connects with the first request: a store that is down at the start is none the worse for it."""
 
     async def close(self) -> None:
         await self._registry.close()
+        if self._listener is not None:
+            self._listener.cancel()
+            await asyncio.wait((self._listener,))
         await self._lane.close()
         await self._pool.disconnect()
 

@@ -13,13 +13,14 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
-from redis.asyncio import ConnectionPool, Redis
+from redis.asyncio import ConnectionPool
 from redis.exceptions import ResponseError
 
 from framehold_core.errors import ProtocolError, StoreUnavailable
 from framehold_core.ids import Boot, Incarnation, NodeId, is_node_id
 from framehold_core.lease import NodeRecord, Renewal
 
+from .channels import follow
 from .codec import milliseconds
 from .feed import Feed
 from .keys import FORGET_MS, Keys
@@ -29,7 +30,6 @@ _log = logging.getLogger(__name__)
 _RENEWALS = {renewal.value.encode(): renewal for renewal in Renewal}
 _NAME = re.compile(r"[0-9A-Za-z_.:-]{1,64}")
 _MAX_NODES = 10_000
-_BACKOFF = (0.1, 0.5, 1.0, 2.0)
 
 Script = Callable[..., Awaitable[Any]]
 """(script's name, key, arguments) -> raw reply; raises StoreUnavailable."""
@@ -105,7 +105,9 @@ class Registry:
 
     def changes(self, pool: ConnectionPool) -> AsyncIterator[None]:
         if self._listener is None:
-            self._listener = asyncio.get_running_loop().create_task(self._listen(pool), name="framehold change feed")
+            # Messages are lost while nobody listens: each subscription counts as one.
+            following = follow(pool, self._keys.changes, lambda _: self.feed.notify())
+            self._listener = asyncio.get_running_loop().create_task(following, name="framehold change feed")
         return self.feed.changes()
 
     async def close(self) -> None:
@@ -114,33 +116,6 @@ class Registry:
         if task is not None:
             task.cancel()
             await asyncio.wait((task,))
-
-    async def _listen(self, pool: ConnectionPool) -> None:
-        """Follow the channel for ever. Messages are lost while nobody listens, hence a notice with each
-        subscription."""
-        failures = 0
-        while True:
-            pubsub = Redis(connection_pool=pool).pubsub()
-            try:
-                await pubsub.subscribe(self._keys.changes)
-                async for message in pubsub.listen():
-                    failures = 0
-                    if message["type"] in ("subscribe", "message"):
-                        self.feed.notify()
-            except Exception as error:
-                if not failures:
-                    _log.warning("the change feed lost the store (%s); membership is polled until it is back", error)
-            finally:
-                await _abandon(pubsub)
-            await asyncio.sleep(_BACKOFF[min(failures, len(_BACKOFF) - 1)])
-            failures += 1
-
-
-async def _abandon(pubsub: Any) -> None:
-    try:
-        await pubsub.aclose()
-    except Exception as error:
-        _log.debug("closing a subscription failed (%r); it is abandoned", error)
 
 
 def _names(node: NodeRecord) -> tuple[str, str]:

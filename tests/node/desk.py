@@ -12,6 +12,7 @@ from framehold import clock
 from framehold.config import Settings
 from framehold.frames import Frame, Question
 from framehold.heartbeat import Alone
+from framehold.peers import Peers
 from framehold.runtime import Runtime
 from framehold.slots import Answer, Ended, Parked
 from framehold.tokens import Claims
@@ -20,6 +21,7 @@ from framehold_core import journal
 from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import NodeId
 from framehold_core.requests import Reply, Request
+from framehold_router.internal import Trust
 from framehold_store.memory import MemoryStore
 from framehold_store.seal import Sealer
 
@@ -136,7 +138,8 @@ async def desk(**settings: Any) -> AsyncIterator[Desk]:
     """An open runtime over a store in memory."""
     store = Moody(clock.now)
     sealer = Sealer((b"k" * 32,), "desk")
-    runtime = Runtime(store, Alone("desk"), sealer, Settings(node_id="desk", **settings))
+    peers = Peers("desk", Trust(()), None)
+    runtime = Runtime(store, Alone("desk"), sealer, Settings(node_id="desk", **settings), peers)
     await runtime.open()
     try:
         yield Desk(runtime, store)

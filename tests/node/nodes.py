@@ -27,6 +27,8 @@ from mcp.types import (
     PROTOCOL_VERSION_META_KEY,
 )
 
+from framehold.serving import Application
+
 ROOT = Path(__file__).resolve().parents[2]
 VERSION = "2026-07-28"
 KEY = secrets.token_hex(32)
@@ -61,6 +63,8 @@ async def served(app: Any) -> AsyncIterator[str]:
     # Named as TCP: else asyncio leaves Nagle's algorithm on in the sockets that it accepts, 40 ms a request.
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
         listener.bind(("127.0.0.1", 0))
+        if isinstance(app, Application):
+            app.attached.runtime.heartbeat.address = f"http://127.0.0.1:{listener.getsockname()[1]}"
         serving = asyncio.create_task(server.serve(sockets=[listener]))
         try:
             await until(lambda: server.started or serving.done(), "the app's start")
@@ -208,11 +212,11 @@ def _heard(response: httpx2.Response) -> Heard:
     return Heard(response.status_code, response.headers, last, events)
 
 
-class NodeProcess:
-    """One `framehold node` child. Ended by its process id."""
+class FrameholdProcess:
+    """One `framehold` child that serves. Ended by its process id. `command` is what stands behind `framehold`."""
 
-    def __init__(self, target: str, log: Path, **environment: str) -> None:
-        self._command = [sys.executable, "-c", _RUN, "node", target, "--port", "0"]
+    def __init__(self, command: list[str], log: Path, **environment: str) -> None:
+        self._command = [sys.executable, "-c", _RUN, *command]
         self._log, self._environment = log, environment
         self._child: subprocess.Popen[bytes] | None = None
         self.url = ""
@@ -227,18 +231,22 @@ class NodeProcess:
             self._child = subprocess.Popen(self._command, cwd=ROOT, stdout=subprocess.PIPE, stderr=log, env=environment)
         assert self._child.stdout is not None
         line = (await asyncio.to_thread(self._child.stdout.readline)).decode()
-        assert " serves " in line, f"the node did not say where it serves: {line!r}\n{self.log()}"
+        assert " serves " in line, f"it did not say where it serves: {line!r}\n{self.log()}"
         self.url = line.split(" serves ")[1].split(",")[0]
-        host, port = self.url.removeprefix("http://").removesuffix("/mcp").split(":")
-        await until(lambda: self._answers(host, int(port)), "the node's start")
+        await until(self._answers, "the child's start")
 
-    def _answers(self, host: str, port: int) -> bool:
+    def _answers(self) -> bool:
         """Its socket listens before its lifespan is through: only an answer says that it serves."""
-        assert self._child is not None and self._child.poll() is None, f"the node ended:\n{self.log()}"
+        assert self._child is not None and self._child.poll() is None, f"the child ended:\n{self.log()}"
         try:
-            return httpx2.get(f"http://{host}:{port}/nowhere", timeout=0.2).status_code == 404
+            return httpx2.get(f"{self.root}/healthz", timeout=0.2).status_code == 200
         except httpx2.TransportError:
             return False
+
+    @property
+    def root(self) -> str:
+        """Its address without a path."""
+        return self.url.removesuffix("/mcp")
 
     def log(self) -> str:
         """Everything that it said so far."""
@@ -246,7 +254,7 @@ class NodeProcess:
 
     @property
     def pid(self) -> int:
-        assert self._child is not None, "the node was not started"
+        assert self._child is not None, "the child was not started"
         return self._child.pid
 
     def pause(self) -> None:
@@ -275,6 +283,13 @@ class NodeProcess:
         assert child.stdout is not None
         child.stdout.close()
         return child.returncode
+
+
+class NodeProcess(FrameholdProcess):
+    """One `framehold node` child."""
+
+    def __init__(self, target: str, log: Path, **environment: str) -> None:
+        super().__init__(["node", target, "--port", "0"], log, **environment)
 
 
 @asynccontextmanager

@@ -10,6 +10,7 @@ import dataclasses
 import importlib
 import importlib.metadata
 import inspect
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -37,12 +38,16 @@ CHANGED = f"this release of mcp has moved a seam that was read off {MCP}: "
 
 TOUCHED = {
     "attach.py": {"_lowlevel_server", "_security", "_connection", "_mcp_param_rejection", "mcp.server._otel"}
-    | {"mcp.server._streamable_http_modern"},
+    | {"mcp.server._streamable_http_modern", "_bus"},
     "entry.py": {"_exit_callbacks"},
     "kernel.py": {"_make_context", "_serialize"},
 }
 """What is touched that others call private, by file: the SDK's parts, and the emptiness of contextlib's exit stack
 (where that is renamed, each stack is closed, used or not)."""
+
+
+_PUBLIC = {"_replace", "_asdict", "_exit"}
+"""Documented, in spite of their names."""
 
 
 def names(callable_: Any) -> list[str]:
@@ -68,11 +73,11 @@ def private(path: Path) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute):
             mine = isinstance(node.value, ast.Name) and node.value.id == "self" and node.attr in own | slots
-            if node.attr.startswith("_") and not node.attr.startswith("__") and node.attr != "_replace" and not mine:
+            if node.attr.startswith("_") and not node.attr.startswith("__") and node.attr not in _PUBLIC and not mine:
                 yield node.attr
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("getattr", "setattr"):
             name = node.args[1]
-            if isinstance(name, ast.Constant) and str(name.value).startswith("_"):
+            if isinstance(name, ast.Constant) and re.match("_(?!_)", str(name.value)):
                 yield str(name.value)
         elif isinstance(node, ast.Import | ast.ImportFrom):
             modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]

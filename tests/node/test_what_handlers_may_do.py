@@ -17,9 +17,11 @@ from framehold import clock, runtime
 from framehold.config import Settings
 from framehold.frames import Frame
 from framehold.heartbeat import Heartbeat
+from framehold.peers import Peers
 from framehold.runtime import Runtime
 from framehold.slots import Ended, Parked
 from framehold_core.effects import Refusal
+from framehold_router.internal import Trust
 from framehold_store.memory import MemoryStore
 from framehold_store.seal import Sealer
 from tests.node.desk import Card, Desk, Talk, desk, question, turns
@@ -165,7 +167,13 @@ async def test_a_node_that_lost_its_name_starts_nothing() -> None:
 
     def one() -> Runtime:
         settings = Settings(node_id="same", lease_ttl=0.5)
-        return Runtime(store, Heartbeat(store, "same", "", 0.5), Sealer((b"k" * 32,), "desk"), settings)
+        return Runtime(
+            store,
+            Heartbeat(store, "same", "", 0.5),
+            Sealer((b"k" * 32,), "desk"),
+            settings,
+            Peers("same", Trust(()), None),
+        )
 
     old, new = one(), one()
     await old.open()

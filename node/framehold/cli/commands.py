@@ -1,8 +1,9 @@
-"""The commands, as Typer sees them."""
+"""The commands, as Typer sees them. What a command needs is imported when it runs: most of it takes a while."""
 
 from __future__ import annotations
 
 import secrets
+from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -10,12 +11,28 @@ import typer
 from framehold_core.errors import ConfigError
 
 from .. import config
-from . import node as node_command
-from . import target as targets
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 keys = typer.Typer(no_args_is_help=True, help="Keys that seal tokens and stored values.")
-app.add_typer(keys, name="keys")
+
+_NO_KEYS = (
+    "FRAMEHOLD_KEYS is missing: {why}; nothing was started; make one with: export FRAMEHOLD_KEYS=$(framehold keys new)"
+)
+
+
+class Output(StrEnum):
+    """How a table is printed."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+Target = Annotated[str, typer.Argument(help="The server: module:name, file.py or file.py:name.")]
+Host = Annotated[str, typer.Option(help="Address to listen on.")]
+LogLevel = Annotated[str | None, typer.Option(help="debug, info, warning or error (FRAMEHOLD_LOG_LEVEL).")]
+Printed = Annotated[Output, typer.Option("--output", "-o", help="How to print it.")]
+RouterUrl = Annotated[str, typer.Option("--url", help="The router's address.")]
+_ROUTER = "http://127.0.0.1:8080"
 
 
 @app.callback()
@@ -24,22 +41,110 @@ def framehold() -> None:
 
 
 @app.command()
+def up(
+    target: Annotated[
+        str | None, typer.Argument(help="The server: module:name, file.py or file.py:name. Without: an example.")
+    ] = None,
+    nodes: Annotated[int, typer.Option(min=1, max=50, help="How many nodes.")] = 3,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The router's port; 0 takes a free one.")] = 8080,
+    store: Annotated[
+        str | None, typer.Option(help="Redis URL (FRAMEHOLD_STORE_URL); without one, a private store.")
+    ] = None,
+    open_browser: Annotated[bool, typer.Option("--open", help="Open the dashboard when all is ready.")] = False,
+    reload: Annotated[
+        bool, typer.Option("--reload", help="Restart the nodes when a file beside TARGET changes.")
+    ] = False,
+    log_level: LogLevel = None,
+) -> None:
+    """Start a whole fleet on this machine: a router, nodes that serve TARGET, and a store. Ctrl-C ends it."""
+    from .up import EXAMPLE, Plan, run
+
+    raise typer.Exit(run(Plan(target or EXAMPLE, nodes, port, store, log_level, open_browser, reload)))
+
+
+@app.command()
+def call(
+    tool: Annotated[str, typer.Argument(help="The tool's name.")],
+    arguments: Annotated[list[str] | None, typer.Argument(help="Its arguments, as key=value.")] = None,
+    url: Annotated[str, typer.Option(help="The server's MCP address.")] = f"{_ROUTER}/mcp",
+) -> None:
+    """Call TOOL and answer its questions at this terminal. Enter takes a default, or declines; Ctrl-D cancels."""
+    from .call import run
+
+    raise typer.Exit(run(tool, arguments or [], url))
+
+
+@app.command()
+def nodes(output: Printed = Output.TABLE, url: RouterUrl = _ROUTER) -> None:
+    """List the nodes that a router knows."""
+    from . import views
+
+    views.nodes(url, output)
+
+
+@app.command()
+def ring(output: Printed = Output.TABLE, url: RouterUrl = _ROUTER) -> None:
+    """Show each node's share of new calls."""
+    from . import views
+
+    views.ring(url, output)
+
+
+@app.command()
+def doctor(
+    output: Printed = Output.TABLE,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="The router's port.")] = 8080,
+) -> None:
+    """Check this machine, the settings and the store, and say what to do."""
+    from .doctor import run
+
+    raise typer.Exit(run(output, port))
+
+
+@app.command()
 def node(
-    target: Annotated[str, typer.Argument(help="The server: module:name, file.py or file.py:name.")],
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    target: Target,
+    host: Host = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8000,
     store: Annotated[str | None, typer.Option(help="Redis URL (FRAMEHOLD_STORE_URL); without one, memory.")] = None,
     node_id: Annotated[str | None, typer.Option(help="This node's stable name (FRAMEHOLD_NODE_ID).")] = None,
-    log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error (FRAMEHOLD_LOG_LEVEL).")] = None,
+    log_level: LogLevel = None,
 ) -> None:
     """Serve TARGET on one node, at http://HOST:PORT/mcp. Needs FRAMEHOLD_KEYS."""
+    from . import node as node_command
+    from . import target as targets
+
     settings = config.load(store_url=store, node_id=node_id, log_level=log_level)
     if not settings.keys:
-        raise ConfigError(
-            "FRAMEHOLD_KEYS is missing: without keys that outlive this process its tokens die with it; nothing was "
-            "started; make one with: export FRAMEHOLD_KEYS=$(framehold keys new)"
-        )
+        raise ConfigError(_NO_KEYS.format(why="without keys that outlive this process its tokens die with it"))
     node_command.run(targets.load(target), settings, host, port)
+
+
+@app.command()
+def router(
+    host: Host = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8080,
+    store: Annotated[str | None, typer.Option(help="Redis URL of the fleet (FRAMEHOLD_STORE_URL).")] = None,
+    log_level: LogLevel = None,
+) -> None:
+    """Steer each call to the node that holds it, at http://HOST:PORT/mcp. Needs FRAMEHOLD_KEYS and a store."""
+    from framehold_router.config import RouterSettings
+    from framehold_router.config import load as load_settings
+
+    settings = load_settings(RouterSettings, store_url=store, log_level=log_level)
+    if not settings.keys:
+        raise ConfigError(_NO_KEYS.format(why="a router and its nodes know each other by them"))
+    if settings.store().scheme in ("memory", "embedded"):
+        raise ConfigError(
+            "FRAMEHOLD_STORE_URL names no store that processes can share: a router finds its nodes there; nothing was "
+            "started; give --store redis://HOST:PORT, or try a whole fleet with framehold up"
+        )
+    from . import router as router_command
+
+    router_command.run(settings, host, port)
+
+
+app.add_typer(keys, name="keys")
 
 
 @keys.command("new")
@@ -47,3 +152,19 @@ def keys_new() -> None:
     """Print a fresh key: 32 random bytes as hex. Put new keys first in FRAMEHOLD_KEYS, drop old ones a token's life
     later."""
     print(secrets.token_hex(32))
+
+
+@app.command(hidden=True)
+def check(target: Target) -> None:
+    """Import TARGET, and say whether it can be served. For `up`."""
+    from .check import here
+
+    here(target, config.load())
+
+
+@app.command("embedded-store", hidden=True)
+def embedded_store(port: Annotated[int, typer.Option(min=1, max=65535, help="Port to listen on.")]) -> None:
+    """Serve the stand-in for Redis until a signal. For `up`."""
+    from .local_store import serve_embedded
+
+    serve_embedded(port)

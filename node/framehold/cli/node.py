@@ -15,7 +15,7 @@ from ..config import Settings
 from ..serving import Application, asgi
 
 logger = logging.getLogger("framehold")
-_FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
+FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 
 
 def run(server: Any, settings: Settings, host: str, port: int) -> None:
@@ -25,19 +25,28 @@ def run(server: Any, settings: Settings, host: str, port: int) -> None:
         ConfigError: the server can't be served, or the port can't be had.
         NodeNameTaken: another process runs under this node's name.
     """
-    logging.basicConfig(level=settings.log_level.upper(), format=_FORMAT, force=True)
+    logging.basicConfig(level=settings.log_level.upper(), format=FORMAT, force=True)
     try:
         app = asgi(server, settings)
     except TypeError as error:
         raise ConfigError(str(error)) from None
-    listening = _listen(host, port)
-    address = f"http://{host}:{listening.getsockname()[1]}/mcp"
+    listening = listen(host, port)
+    heartbeat, address = app.attached.runtime.heartbeat, url_of(host, listening)
+    # What others are told, unless the environment said where they reach this node from outside its machine.
+    heartbeat.address = heartbeat.address or address
     store = "memory (parked calls die with this process)" if settings.store_url is None else "redis"
-    print(f"framehold node {settings.node_id} serves {address}, store: {store}", flush=True)
+    print(f"framehold node {settings.node_id} serves {address}/mcp, store: {store}", flush=True)
     options = uvicorn.Config(
-        app, log_level="critical", access_log=False, lifespan="on", timeout_graceful_shutdown=10, http="httptools"
+        app,
+        log_level="critical",
+        access_log=False,
+        lifespan="on",
+        timeout_graceful_shutdown=10,
+        # Longer than routers keep an idle connection: a request must not meet a connection that is being closed.
+        timeout_keep_alive=90,
+        http="httptools",
     )
-    with asyncio.Runner(loop_factory=_loop()) as runner:
+    with asyncio.Runner(loop_factory=event_loop()) as runner:
         runner.run(_serve(uvicorn.Server(options), app, listening))
 
 
@@ -58,7 +67,8 @@ async def _leave_when_lost(server: uvicorn.Server, app: Application) -> None:
     server.should_exit = True
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens there. Raises ConfigError where it can't be had."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         # Named, because asyncio sets TCP_NODELAY only where it sees the protocol: 40 ms a request without.
@@ -76,13 +86,20 @@ def _listen(host: str, port: int) -> socket.socket:
     return listening
 
 
+def url_of(host: str, listening: socket.socket) -> str:
+    """How this machine's other processes reach it; the name of the machine where it listens on all addresses."""
+    if host in ("0.0.0.0", "::", ""):
+        host = socket.gethostname()
+    return f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
+
+
 def _unheard(host: str, port: int, error: OSError) -> ConfigError:
     return ConfigError(
         f"can't listen on {host}:{port}: {error.strerror or error}; nothing was started; choose another --port"
     )
 
 
-def _loop() -> Any:
+def event_loop() -> Any:
     """uvloop where the platform has it."""
     try:
         import uvloop

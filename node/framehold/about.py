@@ -1,0 +1,10 @@
+"""What this process is: its release, and when it began."""
+
+from __future__ import annotations
+
+import time
+from importlib import metadata
+
+VERSION = metadata.version("framehold")
+STARTED = time.time()
+"""Seconds since 1970."""

@@ -1,0 +1,76 @@
+"""Is TARGET a server? Asked in a process of its own: importing it runs its author's code, which is no business of a
+supervisor's."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from framehold_core.errors import ConfigError
+
+from ..config import Settings
+from . import target as targets
+from .children import die_with_parent
+
+_MARK = "framehold-target "
+PATIENCE = 60.0
+"""Seconds that importing TARGET may take."""
+
+
+def here(target: str, settings: Settings) -> None:
+    """Import TARGET in this process and print where its module is.
+
+    Raises:
+        ConfigError: it can't be served.
+    """
+    from ..serving import asgi
+
+    try:
+        asgi(targets.load(target), settings)
+    except TypeError as error:
+        raise ConfigError(str(error)) from None
+    place = target.partition(":")[0]
+    module = sys.modules.get(place)
+    file = getattr(module, "__file__", None) or place
+    print(f"\n{_MARK}{Path(file).resolve()}")
+
+
+async def in_child(target: str, environment: Mapping[str, str]) -> Path:
+    """The file of TARGET's module, as a child finds it.
+
+    Raises:
+        ConfigError: it can't be served; the child's line says why.
+    """
+    child = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-P", "-m", "framehold", "check", "--", target),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env={**os.environ, **environment},
+        start_new_session=True,
+        preexec_fn=die_with_parent(),
+    )
+    try:
+        async with asyncio.timeout(PATIENCE):
+            out, err = await child.communicate()
+    except TimeoutError:
+        raise ConfigError(f"TARGET {target} can't be imported within {PATIENCE:g} s; nothing was started") from None
+    finally:
+        if child.returncode is None:
+            child.kill()
+            await child.wait()
+    if child.returncode:
+        said = err.decode("utf-8", "replace").strip().splitlines() or [f"exit code {child.returncode}"]
+        last = said[-1].removeprefix("framehold: ")
+        raise ConfigError(last if "TARGET" in last or "nothing was" in last else _odd(target, last))
+    found = [line for line in out.decode("utf-8", "replace").splitlines() if line.startswith(_MARK)]
+    if not found:
+        raise ConfigError(_odd(target, "it ended the process that imported it"))
+    return Path(found[-1].removeprefix(_MARK))
+
+
+def _odd(target: str, why: str) -> str:
+    return f"TARGET {target} can't be imported: {why}; nothing was started"

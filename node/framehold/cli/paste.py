@@ -1,0 +1,96 @@
+"""Commands to paste into a shell: a call of a tool by `framehold call`, and its first round by curl."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from mcp.shared.inbound import (
+    MCP_METHOD_HEADER,
+    MCP_NAME_HEADER,
+    MCP_PROTOCOL_VERSION_HEADER,
+    encode_header_value,
+    mcp_param_headers,
+    x_mcp_header_map,
+)
+from mcp.types import CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY, PROTOCOL_VERSION_META_KEY, Tool
+
+from . import samples
+
+VERSION = "2026-07-28"
+USUAL_PORT = 8080
+
+
+def program() -> list[str]:
+    """How to run this very `framehold` from a shell: by its name where that finds it, else by its path."""
+    beside = Path(sys.executable).with_name("framehold")
+    on_path = shutil.which("framehold")
+    if not beside.is_file():
+        return [sys.executable, "-m", "framehold"]
+    if on_path is not None and Path(on_path).resolve() == beside.resolve():
+        return ["framehold"]
+    try:
+        near = beside.relative_to(Path.cwd())
+    except ValueError:
+        return [str(beside)]
+    return [str(near) if len(near.parts) > 1 else f"./{near}"]
+
+
+def call(tool: Tool, url: str) -> str:
+    """The line that calls `tool` at `url` with sample arguments and puts its questions to whoever pasted it."""
+    words = [f"{key}={_typeable(value)}" for key, value in samples.arguments(tool.input_schema).items()]
+    where = [] if url == f"http://127.0.0.1:{USUAL_PORT}/mcp" else ["--url", url]
+    name = [tool.name] if not tool.name.startswith("-") else ["--", tool.name]
+    return shlex.join([*program(), "call", *where, *name, *words])
+
+
+def curl(tool: Tool, url: str) -> str:
+    """The line that sends the first round of a call of `tool` to `url`."""
+    arguments = samples.arguments(tool.input_schema)
+    headers = {MCP_NAME_HEADER: encode_header_value(tool.name)}
+    headers |= mcp_param_headers(x_mcp_header_map(tool.input_schema), arguments)
+    return _curl(url, "tools/call", {"name": tool.name, "arguments": arguments}, headers)
+
+
+def curl_tools(url: str) -> str:
+    """The line that asks `url` which tools there are."""
+    return _curl(url, "tools/list", {}, {})
+
+
+def _curl(url: str, method: str, params: Mapping[str, Any], headers: Mapping[str, str]) -> str:
+    identity = {
+        PROTOCOL_VERSION_META_KEY: VERSION,
+        CLIENT_INFO_META_KEY: {"name": "curl", "version": "1"},
+        CLIENT_CAPABILITIES_META_KEY: {"elicitation": {"form": {}}},
+    }
+    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": identity}}
+    told = {
+        "content-type": "application/json",
+        "accept": "application/json, text/event-stream",
+        MCP_PROTOCOL_VERSION_HEADER: VERSION,
+        MCP_METHOD_HEADER: method,
+        **headers,
+    }
+    lines = ["curl -sS " + shlex.quote(url)]
+    lines += [f"-H {_quoted(f'{name}: {value}')}" for name, value in told.items()]
+    lines.append("-d " + _quoted(json.dumps(body, ensure_ascii=False)))
+    return " \\\n  ".join(lines)
+
+
+def _quoted(text: str) -> str:
+    """In single quotes, also where a shell would do without: the eye finds the end more easily."""
+    return "'" + text.replace("'", "'\"'\"'") + "'"
+
+
+def _typeable(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def indented(lines: Sequence[str]) -> str:
+    """Commands as they are printed: moved to the right, which no shell minds."""
+    return "\n".join("  " + line for text in lines for line in text.split("\n"))

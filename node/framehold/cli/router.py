@@ -1,0 +1,36 @@
+"""`framehold router`: one router in one process, on uvloop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import socket
+
+from framehold_router.app import ready, running
+from framehold_router.config import RouterSettings
+
+from .node import FORMAT, event_loop, listen, url_of
+
+
+def run(settings: RouterSettings, host: str, port: int) -> None:
+    """Serve until a signal ends it.
+
+    Raises:
+        ConfigError: it can't be built of these settings, or the port can't be had.
+    """
+    logging.basicConfig(level=settings.log_level.upper(), format=FORMAT, force=True)
+    ready(settings)
+    listening = listen(host, port)
+    print(f"framehold router serves {url_of(host, listening)}/mcp, store: {settings.store().target}", flush=True)
+    with asyncio.Runner(loop_factory=event_loop()) as runner:
+        runner.run(_serve(settings, listening))
+
+
+async def _serve(settings: RouterSettings, listening: socket.socket) -> None:
+    ended = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for name in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(name, ended.set)
+    async with running(settings, listening):
+        await ended.wait()

@@ -1,0 +1,141 @@
+"""The store's part of `framehold doctor`: is it there, does it keep what it is given, does its clock agree.
+
+The verdicts are pure functions of what the server says; one function asks it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from framehold_core.errors import StoreUnavailable
+from framehold_store import StoreConfig, open_store
+
+from .. import clock
+from .findings import Finding, fail, ok, warn
+
+_OLDEST = (6, 2)
+_SLOW_MS = 5.0
+_SKEW_S = 1.0
+_PINGS = 5
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a server said. `info` is its INFO, `skew` in seconds (its clock minus ours), `ping` in milliseconds."""
+
+    info: Mapping[str, Any] = field(default_factory=dict)
+    skew: float = 0.0
+    ping: float = 0.0
+
+
+async def check(config: StoreConfig) -> list[Finding]:
+    """All findings on the store that `config` names."""
+    if config.scheme == "memory":
+        return [ok("store", "memory: one node alone; parked calls die with its process (fine for trials)")]
+    if config.scheme == "embedded":
+        return [warn("store", "embedded: a stand-in inside one process; nothing is kept or shared", _GIVE)]
+    try:
+        told = await _ask(config)
+    except Exception as error:
+        return [fail("store", f"{config.target} doesn't answer ({type(error).__name__})", _START)]
+    nodes = await _nodes(config)
+    return [version(told, config.target), latency(told), skew(told), eviction(told), persistence(told), nodes]
+
+
+_GIVE = "set FRAMEHOLD_STORE_URL=redis://HOST:PORT"
+_START = "start it, or correct FRAMEHOLD_STORE_URL: host, port, password, TLS (rediss://)"
+
+
+async def _ask(config: StoreConfig) -> Told:
+    from redis.asyncio import Redis
+    from redis.exceptions import ResponseError
+
+    client = Redis.from_url(config.url or "", protocol=2, socket_connect_timeout=2, socket_timeout=2)
+    try:
+        await client.ping()
+        pings = []
+        for _ in range(_PINGS):
+            start = time.perf_counter()
+            await client.ping()
+            pings.append(time.perf_counter() - start)
+        before = time.time()
+        seconds, micros = await client.time()
+        # Its answer was made somewhere between our two looks at the clock.
+        here = (before + time.time()) / 2
+        try:
+            info: Mapping[str, Any] = await client.info()
+        except ResponseError:
+            info = {}
+        return Told(info, seconds + micros / 1e6 - here, min(pings) * 1000)
+    finally:
+        await client.aclose()
+
+
+def version(told: Told, target: str) -> Finding:
+    """A server old enough to lack what the scripts use is told as such."""
+    name = "valkey" if "valkey_version" in told.info else "redis"
+    said = str(told.info.get(f"{name}_version", ""))
+    parts = tuple(int(part) for part in said.split(".")[:2] if part.isdigit())
+    if not parts:
+        return warn("store", f"{target} answers, and doesn't say its version", "make sure it is Redis 6.2 or later")
+    if parts < _OLDEST:
+        return fail("store", f"{target} is {name} {said}", "use Redis 6.2 or later, or Valkey")
+    return ok("store", f"{target} answers: {name} {said}")
+
+
+def latency(told: Told) -> Finding:
+    """Each round waits for the store once or twice."""
+    says = f"a PING takes {told.ping:.2f} ms"
+    if told.ping > _SLOW_MS:
+        return warn("store latency", says, "move the store nearer: each round of a call waits for it")
+    return ok("store latency", says)
+
+
+def skew(told: Told) -> Finding:
+    """Leases are counted on the store's clock alone; logs are read side by side."""
+    ahead = "ahead of" if told.skew > 0 else "behind"
+    says = f"the store's clock is {abs(told.skew):.2f} s {ahead} this machine's"
+    if abs(told.skew) > _SKEW_S:
+        return warn("store clock", says, "run a time service on both; leases hold, but tokens and logs don't agree")
+    return ok("store clock", says)
+
+
+def eviction(told: Told) -> Finding:
+    """An evicted lease is a correctness bug."""
+    policy = told.info.get("maxmemory_policy")
+    if policy is None:
+        return warn("store eviction", "the store doesn't say its maxmemory-policy", "make sure that it is noeviction")
+    says = f"maxmemory-policy is {policy}"
+    if policy == "noeviction":
+        return ok("store eviction", says)
+    limited = bool(told.info.get("maxmemory"))
+    do = "CONFIG SET maxmemory-policy noeviction: a lease that is evicted loses its call"
+    return fail("store eviction", says, do) if limited else warn("store eviction", f"{says}, without a limit yet", do)
+
+
+def persistence(told: Told) -> Finding:
+    """Without an append-only file a restart of the store forgets parked calls."""
+    if told.info.get("aof_enabled"):
+        return ok("store persistence", "the append-only file is on")
+    return warn(
+        "store persistence",
+        "the append-only file is off: when the store restarts, parked calls are lost",
+        "CONFIG SET appendonly yes, unless this is a trial",
+    )
+
+
+async def _nodes(config: StoreConfig) -> Finding:
+    store = open_store(config, clock.now)
+    try:
+        await store.open()
+        found = await store.nodes()
+    except StoreUnavailable as error:
+        return fail("nodes", f"the registry can't be read ({error})", "look at the store's own log")
+    finally:
+        await store.close()
+    if not found:
+        return warn("nodes", f"no node is live in namespace {config.namespace}", "start one: framehold node TARGET")
+    return ok("nodes", f"{len(found)} live: {', '.join(str(one.node) for one in found)}")

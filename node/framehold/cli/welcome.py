@@ -1,0 +1,84 @@
+"""What `framehold up` prints when all are ready: where everything is, and a call to paste."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import httpx2
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.types import Tool
+from rich.text import Text
+
+from . import paste, readiness
+from .voice import aligned, drawn
+
+_log = logging.getLogger("framehold")
+
+
+@dataclass(frozen=True)
+class Welcome:
+    """A fleet that has just started. `nodes` and `pids` are by name; `store` says what is kept."""
+
+    url: str
+    served: str
+    nodes: Mapping[str, int]
+    pids: Mapping[str, int]
+    store: str
+
+    async def text(self, colour: bool) -> str:
+        """All of it, with one empty line at each end."""
+        try:
+            tools = await listed(f"{self.url}/mcp")
+        except Exception as error:
+            # A server that lists them to nobody unknown is served all the same.
+            _log.debug("tools/list failed: %r", error)
+            tools = []
+        dashboard = await readiness.status(f"{self.url}/dashboard")
+        rows = self._rows(with_dashboard=dashboard is not None and dashboard < 400)
+        count = f"{len(self.nodes)} nodes serve" if len(self.nodes) > 1 else "1 node serves"
+        table = aligned(rows)
+        if colour:
+            shown = Text(table)
+            shown.highlight_regex(r"(?m)^ +[\w-]+", "bold cyan")
+            shown.highlight_regex(r"(?m)pid \d+$", "dim")
+            table = drawn(shown)
+        parts = [f"framehold is up: {count} {self.served}", table, self._calls(tools), self._hint()]
+        return "\n" + "\n\n".join(parts) + "\n"
+
+    def _rows(self, with_dashboard: bool) -> list[tuple[str, ...]]:
+        rows: list[tuple[str, ...]] = [("router", f"{self.url}/mcp")]
+        if with_dashboard:
+            rows.append(("dashboard", f"{self.url}/dashboard"))
+        rows += [(name, f"http://127.0.0.1:{port}/mcp", f"pid {self.pids[name]}") for name, port in self.nodes.items()]
+        return [*rows, ("store", self.store)]
+
+    def _calls(self, tools: Sequence[Tool]) -> str:
+        if not tools:
+            return "It shows no tools. Ask it yourself:\n" + paste.indented([paste.curl_tools(f"{self.url}/mcp")])
+        first, where = tools[0], f"{self.url}/mcp"
+        return (
+            f"Call {first.name}, and answer what it asks:\n{paste.indented([paste.call(first, where)])}\n\n"
+            f"The same as it goes over the wire, round 1:\n{paste.indented([paste.curl(first, where)])}"
+        )
+
+    def _hint(self) -> str:
+        name, pid = next(iter(self.pids.items()))
+        return (
+            f"Before each question stands the node that asked it. Now kill one, say {name}: kill -9 {pid}\n"
+            "The others go on, and it comes back by itself. A question of its own that you answer then gets an error\n"
+            "which says that its call is lost: a tool is never run twice behind your back.\n\n"
+            "Ctrl-C stops everything."
+        )
+
+
+async def listed(url: str) -> list[Tool]:
+    """The first page of the tools at `url`, as the official client sees it."""
+    # Past any proxy that the environment names: it is this machine.
+    async with (
+        httpx2.AsyncClient(trust_env=False, timeout=10) as http,
+        Client(streamable_http_client(url, http_client=http)) as client,
+    ):
+        return (await client.list_tools()).tools

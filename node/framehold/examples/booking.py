@@ -1,0 +1,59 @@
+"""A restaurant that takes bookings: an ordinary MCP server whose tool asks three questions, as plain awaits.
+
+Nothing here knows of Framehold. `framehold up` serves it on a fleet when it is given no other server; copy it as a
+start of your own: `framehold up my_server.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
+from pydantic import BaseModel, Field
+
+mcp = MCPServer("booking", version="1.0")
+
+NOTHING = "Nothing was booked. Another time, perhaps."
+
+
+class Party(BaseModel):
+    """Who comes, and when."""
+
+    guests: int = Field(2, ge=1, le=12, description="How many will you be?")
+    evening: Literal["thursday", "friday", "saturday"] = Field("friday", description="Which evening?")
+
+
+class Table(BaseModel):
+    """Where to sit."""
+
+    place: Literal["window", "garden", "bar"] = Field("window", description="Where would you like to sit?")
+    candles: bool = Field(True, description="Shall we light candles?")
+
+
+class Booking(BaseModel):
+    """The last word."""
+
+    name: str = Field(min_length=1, max_length=40, description="Under which name?")
+
+
+@mcp.tool()
+async def book(restaurant: Annotated[str, Field(examples=["Luna"])], ctx: Context) -> str:
+    """Book a table for dinner. Asks the guest for the party, the table and a name, one after the other."""
+    party = await ctx.elicit(f"A table at {restaurant}, with pleasure. Tell me about your party.", Party)
+    if party.action != "accept":
+        return NOTHING
+    guests, evening = party.data.guests, party.data.evening
+    people = "one" if guests == 1 else str(guests)
+
+    table = await ctx.elicit(f"For {people} on {evening} there is a choice of tables.", Table)
+    if table.action != "accept":
+        return NOTHING
+    seat = {"window": "by the window", "garden": "in the garden", "bar": "at the bar"}[table.data.place]
+    light = "by candlelight" if table.data.candles else "without candles"
+
+    summary = f"{restaurant}, {evening} evening: a table for {people} {seat}, {light}"
+    booking = await ctx.elicit(f"{summary}. Shall I book it?", Booking)
+    if booking.action != "accept":
+        return NOTHING
+    return f"Booked for {booking.data.name}. {summary}. See you there!"

@@ -1,0 +1,172 @@
+"""The other nodes: where they are, which call ids the ring maps to this one, and requests passed on to them.
+
+A relay is a star (PROTOCOL rule 19): what was relayed is never relayed again. The one that relays hears "not held", or
+nothing at all, and reads the store again.
+
+    1. a retry reaches this node; the record says that another one owns the call
+    2. it is passed on as it came, its body buffered, with the fleet's secret and `framehold-via: node`
+    3. the owner answers: status, headers and stream go to the client as they come
+    4. the client leaves: the connection to the owner is closed, which cancels the round there
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from enum import Enum
+from typing import Any
+
+import aiohttp
+from starlette.types import Receive, Scope, Send
+
+from framehold_core.ids import Boot, CallId, NodeId
+from framehold_router.internal import NODE, NOT_HELD, VIA, Trust, end_to_end, without_internal
+from framehold_router.membership import Membership
+from framehold_store.base import Store
+
+from .exchange import PING
+from .hop import Hop
+
+logger = logging.getLogger(__name__)
+
+TRIES = 3
+"""How often the store is read again for a call that its owner did not hold, or could not be asked for."""
+CONNECT = 1.0
+"""Seconds until a node that doesn't accept a connection counts as out of reach."""
+_DRAWS = 256
+"""How many ids are drawn for one that the ring maps to this node; beyond it any will do, at the price of a relay."""
+_AUTOMATIC = ("accept", "accept-encoding", "user-agent", "content-type")
+
+
+class Passed(Enum):
+    """What came of passing a request on."""
+
+    ANSWERED = "its response went to the client"
+    NOT_HELD = "that node does not hold the call"
+    UNREACHED = "nothing was sent: it accepts no connection"
+    BROKEN = "it was sent, and no response came"
+
+
+class Peers:
+    """The fleet as one node sees it. `membership` is None for a process that shares no store: it has no peers."""
+
+    def __init__(self, node: str, trust: Trust, store: Store | None) -> None:
+        self.trust = trust
+        self._node = NodeId(node)
+        self._membership = None if store is None else Membership(store)
+        self._http: aiohttp.ClientSession | None = None
+        self._following: asyncio.Task[None] | None = None
+
+    async def close(self) -> None:
+        """Let go of connections; requests that are being passed on are cut off."""
+        if self._membership is not None and self._following is not None:
+            await asyncio.wait((self._following,))
+            await self._membership.close()
+            self._following = None
+        if self._http is not None:
+            await self._http.close()
+            self._http = None
+
+    def mint(self) -> CallId:
+        """A fresh call id that the ring maps to this node, where it is on the ring.
+
+        The first one has the membership followed from then on: a node behind routers needs none of it."""
+        call = CallId(os.urandom(16).hex())
+        if self._membership is None:
+            return call
+        if self._following is None:
+            self._following = asyncio.create_task(self._membership.open(), name="framehold peers")
+        ring = self._membership.fleet.ring
+        if self._node not in ring.nodes:
+            return call
+        owner = ring.owner
+        for _ in range(_DRAWS):
+            if owner(call) == self._node:
+                break
+            call = CallId(os.urandom(16).hex())
+        return call
+
+    async def address(self, node: NodeId, boot: Boot) -> str | None:
+        """Where this life of a node's process is reached; None where it is gone."""
+        if self._membership is None:
+            return None
+        member = self._membership.fleet.members.get(node)
+        if member is None or member.boot != boot:
+            await self._membership.refresh()
+            member = self._membership.fleet.members.get(node)
+        return member.url if member is not None and member.boot == boot else None
+
+    async def pass_on(self, address: str, request: tuple[Scope, bytes], receive: Receive, send: Send) -> Passed:
+        """Send a request (its scope and its whole body) to the node at `address`, and its response to the client."""
+        hop: Hop = request[0]["framehold"]
+        passing = asyncio.ensure_future(self._pass(address, request, hop, send))
+        leaving = asyncio.ensure_future(_left(receive))
+        try:
+            await asyncio.wait((passing, leaving), return_when=asyncio.FIRST_COMPLETED)
+            # A client that left needs no response: there is nothing to try again.
+            return passing.result() if passing.done() else Passed.ANSWERED
+        finally:
+            passing.cancel()
+            leaving.cancel()
+
+    async def _pass(self, address: str, request: tuple[Scope, bytes], hop: Hop, send: Send) -> Passed:
+        scope, body = request
+        if self._http is None:
+            limits = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT, sock_read=2 * PING)
+            self._http = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0),
+                timeout=limits,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                auto_decompress=False,
+            )
+        headers = [*end_to_end(scope["headers"]), self.trust.header, (VIA, b"node")]
+        asked = self._http.request(
+            scope["method"],
+            address.rstrip("/") + _target(scope),
+            data=body or None,
+            headers=[(name.decode("latin-1"), value.decode("latin-1")) for name, value in headers],
+            skip_auto_headers=_AUTOMATIC,
+            allow_redirects=False,
+        )
+        begun = False
+        try:
+            async with asked as response:
+                if NOT_HELD.decode() in response.headers:
+                    return Passed.NOT_HELD
+                begun = True
+                await _stream(response, hop, send)
+                return Passed.ANSWERED
+        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.InvalidURL) as error:
+            logger.warning("a node at %s is out of reach: %s", address, error)
+            return Passed.UNREACHED
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            logger.warning("a node at %s broke off: %r", address, error)
+            if begun:
+                raise
+            return Passed.BROKEN
+
+
+async def _stream(response: aiohttp.ClientResponse, hop: Hop, send: Send) -> None:
+    served = response.headers.get(NODE.decode())
+    if served is not None:
+        hop.node, hop.route = served.encode("latin-1"), b"lease"
+    headers = without_internal(end_to_end([(name.lower(), value) for name, value in response.raw_headers]))
+    await send({"type": "http.response.start", "status": response.status, "headers": headers})
+    async for chunk in response.content.iter_any():
+        await send({"type": "http.response.body", "body": chunk, "more_body": True})
+    await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _left(receive: Receive) -> None:
+    """Returns when the client has left."""
+    while True:
+        message: Any = await receive()
+        if message["type"] == "http.disconnect":
+            return
+
+
+def _target(scope: Scope) -> str:
+    query = scope.get("query_string", b"").decode("latin-1")
+    path = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1")
+    return f"{path}?{query}" if query else path

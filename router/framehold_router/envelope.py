@@ -1,0 +1,82 @@
+"""What a request says of where it belongs: two headers, and two fields of its body.
+
+The law: these are hints. Nothing here is authenticated and nothing here refuses a request: what can't be read belongs
+anywhere, and the node that it reaches says what is wrong with it. Reading never raises, and costs time in proportion to
+the body, which the reader of the connection has bounded.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+import msgspec
+
+from framehold_core import token
+from framehold_core.ids import CallId, NodeId
+
+from . import sessions
+from .message import Request
+
+REVISION = b"2026-07-28"
+"""The protocol revision on which a request may start a call that asks."""
+METHODS = frozenset(("tools/call", "prompts/get", "resources/read"))
+"""The methods that are calls."""
+
+
+class Kind(Enum):
+    """What a request is, as far as its place goes."""
+
+    START = "start"
+    """May start a call: it gets a fresh call id, and the node that the ring maps it to."""
+    RETRY = "retry"
+    """A further round of the call that its token names."""
+    SESSION = "session"
+    """Belongs to a session of the 2025 era, which lives on one node."""
+    ANY = "any"
+    """Any node serves it."""
+
+
+class Facts(NamedTuple):
+    """`call` is set for RETRY, `node` for SESSION."""
+
+    kind: Kind
+    call: CallId | None = None
+    node: NodeId | None = None
+
+
+class _Params(msgspec.Struct, gc=False):
+    requestState: str | None = None
+
+
+class _Body(msgspec.Struct, gc=False):
+    method: str = ""
+    params: _Params | None = None
+
+
+_decode = msgspec.json.Decoder(_Body).decode
+_ANY = Facts(Kind.ANY)
+_START = Facts(Kind.START)
+
+
+def read(request: Request) -> Facts:
+    """The routing facts of a request; never raises."""
+    headers = dict(request.headers)
+    named = headers.get(b"mcp-session-id")
+    if named is not None:
+        session = sessions.parse(named.decode("latin-1").strip())
+        if session is not None:
+            return Facts(Kind.SESSION, node=session.node)
+    if request.method != b"POST":
+        return _ANY
+    try:
+        body = _decode(request.body)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return _ANY
+    if body.method not in METHODS:
+        return _ANY
+    state = body.params.requestState if body.params is not None else None
+    routed = token.parse(state) if state else None
+    if routed is not None and routed.call is not None:
+        return Facts(Kind.RETRY, call=routed.call)
+    return _START if headers.get(b"mcp-protocol-version", b"").strip() == REVISION else _ANY

@@ -1,0 +1,182 @@
+"""Who is in the fleet: an immutable view of the node leases, which follows the store.
+
+The law: a view is whole, and never older than the one before it. While the store is down the last view stays: a node
+that is gone costs a connection attempt, an empty view would refuse everything. A view never waits for a reader: whoever
+must know more than the last one asks for a `refresh`.
+
+    1. A asks for a refresh; its read begins
+    2. B asks: what A's read sees may be older than B's question, so B waits for the next read
+    3. C asks; it shares B's read, which has not begun
+    4. A's read ends, one read for B and C begins
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+import re
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+from framehold_core.errors import StoreUnavailable
+from framehold_core.ids import Boot, Incarnation, NodeId
+from framehold_core.lease import NodeRecord
+from framehold_store.base import Store
+
+from .message import Address
+from .ring import Ring
+from .stats import Stats, read
+
+_log = logging.getLogger(__name__)
+
+LIVE = "live"
+DRAINING = "draining"
+
+_URL = re.compile(r"http://(?:\[([0-9A-Fa-f:.]+)\]|([0-9A-Za-z._-]+))(?::([0-9]{1,5}))?/?")
+
+
+def address_of(url: str) -> Address | None:
+    """Where a lease's `http://host:port` is reached, an IPv6 host in brackets; None for anything else."""
+    parts = _URL.fullmatch(url)
+    if parts is None:
+        return None
+    bracketed, host, port = parts.groups("")
+    if bracketed:
+        try:
+            ipaddress.IPv6Address(bracketed)
+        except ValueError:
+            return None
+    number = int(port or 80)
+    return (bracketed or host, number) if 0 < number < 65536 else None
+
+
+class Member(NamedTuple):
+    """One node, as its lease says. `address` is None where `url` can't be used."""
+
+    node: NodeId
+    inc: Incarnation
+    boot: Boot
+    state: str
+    url: str
+    address: Address | None
+    stats: Stats
+
+    @classmethod
+    def of(cls, lease: NodeRecord) -> Member:
+        """What a lease says."""
+        address = address_of(lease.address)
+        return cls(lease.node, lease.inc, lease.boot, lease.state, lease.address, address, read(lease.stats))
+
+
+class Fleet(NamedTuple):
+    """All members by name, and the ring of those that take new calls."""
+
+    members: Mapping[NodeId, Member]
+    ring: Ring
+
+    @classmethod
+    def of(cls, members: Iterable[Member], before: Ring | None = None) -> Fleet:
+        """The view of these members. `before` is used again where it has the same nodes: to lay out a ring takes
+        half a millisecond a node."""
+        by_name = {member.node: member for member in sorted(members, key=lambda member: member.node)}
+        names = frozenset(
+            name for name, member in by_name.items() if member.state == LIVE and member.address is not None
+        )
+        ring = before if before is not None and before.nodes == names else Ring(names)
+        return cls(MappingProxyType(by_name), ring)
+
+
+class Membership:
+    """Follows the node leases of a store, which somebody else opens and closes. Belongs to one event loop."""
+
+    def __init__(self, store: Store) -> None:
+        self.fleet = Fleet.of(())
+        """The newest view."""
+        self._store = store
+        self._task: asyncio.Task[None] | None = None
+        self._reading = asyncio.Lock()
+        self._begun = self._ended = 0
+        self._changed = asyncio.Event()
+        self._down = False
+        self._unusable: dict[NodeId, str] = {}
+
+    async def open(self) -> None:
+        """Read once, if the store answers, and follow from then on."""
+        await self.refresh()
+        self._task = asyncio.create_task(self._follow(), name="framehold membership")
+
+    async def close(self) -> None:
+        """Follow no longer; the last view stays. Idempotent."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.wait((task,))
+
+    async def refresh(self) -> Fleet:
+        """A view that was read after this was called; the last one where the store doesn't answer."""
+        wanted = self._begun + 1
+        async with self._reading:
+            if self._ended < wanted:
+                self._begun += 1
+                serial = self._begun
+                await self._read()
+                self._ended = serial
+        return self.fleet
+
+    async def wait(self, predicate: Callable[[Fleet], bool]) -> Fleet:
+        """The first view from now on that `predicate` is true of."""
+        while not predicate(self.fleet):
+            await self._changed.wait()
+        return self.fleet
+
+    async def _follow(self) -> None:
+        async for _ in self._store.changes():
+            try:
+                await self.refresh()
+            except Exception:
+                # A follower that died would leave an ever older view, and say nothing.
+                _log.exception("a bug in reading the node leases; the last view stays, the next change is read as ever")
+
+    async def _read(self) -> None:
+        try:
+            leases = await self._store.nodes()
+        except StoreUnavailable as error:
+            if not self._down:
+                _log.warning("the node leases can't be read, requests are placed by the last view: %s", error)
+            self._down = True
+            return
+        if self._down:
+            _log.info("the store is back: the node leases are read again")
+        self._down = False
+        members = [Member.of(lease) for lease in leases]
+        self._report(members)
+        self._show(Fleet.of(members, self.fleet.ring))
+
+    def _report(self, members: Iterable[Member]) -> None:
+        """One line for each address that can't be used, and no second one until it changes."""
+        unusable = {member.node: member.url for member in members if member.address is None}
+        for node, url in unusable.items():
+            if self._unusable.get(node) != url:
+                _log.warning(
+                    "node %.80r says that it is reached at %.200r; nothing is sent to it: FRAMEHOLD_ADVERTISE_URL of "
+                    "that node must be http://host:port",
+                    node,
+                    url,
+                )
+        self._unusable = unusable
+
+    def _show(self, fleet: Fleet) -> None:
+        before, self.fleet = self.fleet, fleet
+        if fleet.ring is not before.ring:
+            came, went = fleet.ring.nodes - before.ring.nodes, before.ring.nodes - fleet.ring.nodes
+            _log.info(
+                "%d nodes on the ring; joined: %.300s; left: %.300s",
+                len(fleet.ring.nodes),
+                ", ".join(sorted(came)) or "none",
+                ", ".join(sorted(went)) or "none",
+            )
+        if fleet.members != before.members:
+            self._changed.set()
+            self._changed = asyncio.Event()

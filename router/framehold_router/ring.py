@@ -1,0 +1,95 @@
+"""The ring: an immutable map from names of calls to nodes, equal in every process that knows the same nodes.
+
+The law: who owns a key follows from the set of nodes alone, never from the order in which they joined. Where points of
+two nodes fall on one place the smaller name has it. A node that joins takes keys from all and moves none between
+others; a node that leaves gives its keys to all. Routers and nodes of a rolling release must agree, so neither the hash
+nor the number of points may change without a new prefix of the token.
+
+`uhashring` lays the points out. It lets the last writer have a place that two nodes hit, so nodes are given to it in
+falling order of their names; and it may be changed at any time, so its lists are copied and it is let go.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from hashlib import blake2b
+from itertools import chain
+
+from uhashring import HashRing
+
+from framehold_core.ids import NodeId
+
+POINTS = 160
+"""Points of each node: shares then lie within about a quarter of the ideal."""
+SPACE = 1 << 64
+"""How many places the ring has."""
+
+
+def place(text: str) -> int:
+    """Where a text falls on the ring."""
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big")
+
+
+class Ring:
+    """The nodes of one view of the fleet. `hash_fn` maps a text to 0 .. SPACE - 1; tests make it collide."""
+
+    def __init__(self, nodes: Iterable[NodeId], hash_fn: Callable[[str], int] = place) -> None:
+        self.nodes = frozenset(nodes)
+        laid = HashRing(nodes=sorted(self.nodes, reverse=True), hash_fn=hash_fn, vnodes=POINTS)
+        owners = dict(laid.get_points())
+        self._hash = hash_fn
+        self._places: list[int] = list(owners)
+        # The first owner stands at the end once more: a key behind the last point needs no branch.
+        self._owners: list[NodeId] = [*owners.values(), *list(owners.values())[:1]]
+        self._shares: dict[NodeId, float] | None = None
+
+    def owner(self, key: str) -> NodeId | None:
+        """The node that a key belongs to; None where there is no node."""
+        return self._owners[bisect(self._places, self._hash(key))] if self._owners else None
+
+    def order(self, key: str) -> Iterator[NodeId]:
+        """All nodes, each once, in the order in which a key would belong to them if those before were gone."""
+        start = bisect(self._places, self._hash(key))
+        seen: set[NodeId] = set()
+        for index in chain(range(start, self.points), range(start)):
+            node = self._owners[index]
+            if node not in seen:
+                seen.add(node)
+                yield node
+                if len(seen) == len(self.nodes):
+                    return
+
+    def shares(self) -> dict[NodeId, float]:
+        """The part of all keys that belongs to each node; together 1."""
+        if self._shares is None:
+            held: Counter[NodeId] = Counter(dict.fromkeys(self.nodes, 0))
+            before = self._places[-1] - SPACE if self._places else 0
+            for here, node in zip(self._places, self._owners, strict=False):
+                held[node] += here - before
+                before = here
+            self._shares = {node: size / SPACE for node, size in held.items()}
+        return dict(self._shares)
+
+    @property
+    def points(self) -> int:
+        """How many points there are; fewer than POINTS a node only where two hit one place."""
+        return len(self._places)
+
+    def points_of(self) -> dict[NodeId, int]:
+        """How many points each node has."""
+        held = Counter(dict.fromkeys(self.nodes, 0))
+        held.update(self._owners[:-1])
+        return dict(held)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Ring):
+            return NotImplemented
+        return self._places == other._places and self._owners == other._owners
+
+    def __hash__(self) -> int:
+        return hash(self.nodes)
+
+    def __repr__(self) -> str:
+        return f"Ring({sorted(self.nodes)!r})"

@@ -1,0 +1,184 @@
+"""The doctor: a verdict and what to do for each thing that may be wrong, and never a secret."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from framehold import config
+from framehold.cli import doctor, store_health
+from framehold.cli.findings import Finding
+from framehold.cli.store_health import Told
+from tests.cli.test_up import framehold
+from tests.node.nodes import KEY
+from tests.store.server import RedisServer, free_port
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(scope="module")
+def redis() -> Iterator[RedisServer]:
+    server = RedisServer()
+    server.start()
+    yield server
+    server.remove()
+
+
+@pytest.mark.parametrize(
+    ("check", "info", "verdict"),
+    [
+        (store_health.eviction, {"maxmemory_policy": "noeviction"}, "ok"),
+        (store_health.eviction, {"maxmemory_policy": "allkeys-lru", "maxmemory": 0}, "warn"),
+        (store_health.eviction, {"maxmemory_policy": "allkeys-lru", "maxmemory": 1 << 30}, "fail"),
+        (store_health.eviction, {}, "warn"),
+        (store_health.persistence, {"aof_enabled": 1}, "ok"),
+        (store_health.persistence, {"aof_enabled": 0}, "warn"),
+        (store_health.persistence, {}, "warn"),
+    ],
+)
+def test_what_the_store_says_of_itself(check: Any, info: dict[str, Any], verdict: str) -> None:
+    """An evicted lease is a lost call; so is one that no restart of the store survives."""
+    assert_is(check(Told(info)), verdict)
+
+
+@pytest.mark.parametrize(
+    ("info", "verdict", "says"),
+    [
+        ({"redis_version": "7.0.15"}, "ok", "redis 7.0.15"),
+        ({"redis_version": "6.0.16"}, "fail", "redis 6.0.16"),
+        ({"redis_version": "7.2.4", "valkey_version": "8.1.0"}, "ok", "valkey 8.1.0"),
+        ({}, "warn", "doesn't say its version"),
+    ],
+)
+def test_the_stores_release(info: dict[str, Any], verdict: str, says: str) -> None:
+    finding = store_health.version(Told(info), "redis://x:1")
+    assert_is(finding, verdict)
+    assert says in finding.says
+
+
+@pytest.mark.parametrize(("skew", "verdict"), [(0.2, "ok"), (-0.2, "ok"), (3.0, "warn"), (-3.0, "warn")])
+def test_the_stores_clock(skew: float, verdict: str) -> None:
+    finding = store_health.skew(Told(skew=skew))
+    assert_is(finding, verdict)
+    assert ("ahead of" if skew > 0 else "behind") in finding.says
+
+
+@pytest.mark.parametrize(("ping", "verdict"), [(0.3, "ok"), (40.0, "warn")])
+def test_the_way_to_the_store(ping: float, verdict: str) -> None:
+    assert_is(store_health.latency(Told(ping=ping)), verdict)
+
+
+def test_python_and_the_sdk() -> None:
+    """An SDK that was never tried is a warning; none at all is a failure."""
+    from framehold.attach import TESTED
+
+    assert_is(doctor.python((3, 11, 7)), "ok")
+    assert_is(doctor.python((3, 19, 0)), "warn")
+    assert_is(doctor.sdk(TESTED), "ok")
+    assert_is(doctor.sdk("2.99.0"), "warn")
+    assert_is(doctor.sdk(""), "fail")
+
+
+@pytest.mark.parametrize(
+    ("settings", "verdict"),
+    [
+        ({}, "warn"),
+        ({"store_url": "redis://x"}, "fail"),
+        ({"keys": (KEY,)}, "ok"),
+        ({"keys": tuple(f"{number:032}" for number in range(4))}, "warn"),
+    ],
+)
+def test_keys(settings: dict[str, Any], verdict: str) -> None:
+    finding = doctor.keys(config.Settings(**settings))
+    assert_is(finding, verdict)
+    assert KEY not in finding.says
+
+
+async def test_the_address_that_a_node_gives_others() -> None:
+    """Nobody can call a wildcard; an address where nothing listens may be a mistake."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        here = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        cases = {
+            "": "warn",
+            "http://0.0.0.0:8000": "fail",
+            "http://[::]:8000": "fail",
+            "127.0.0.1:8000": "fail",
+            "http://x:port": "fail",
+            here: "warn",
+            f"http://127.0.0.1:{free_port()}": "warn",
+        }
+        for url, verdict in cases.items():
+            assert_is(await doctor.advertised(config.Settings(store_url="redis://x", advertise_url=url)), verdict)
+    assert_is(await doctor.advertised(config.Settings()), "ok")
+
+
+@pytest.mark.parametrize(
+    ("answer", "verdict", "says"),
+    [
+        (b"HTTP/1.1 200 OK\r\n\r\n", "ok", "one is ready"),
+        (b"HTTP/1.1 503 Service Unavailable\r\n\r\n", "warn", "not ready"),
+        (b"HTTP/1.1 404 Not Found\r\n\r\n", "warn", "something else"),
+        (b"220 smtp\r\n", "warn", "something else"),
+    ],
+)
+async def test_who_is_at_the_routers_port(answer: bytes, verdict: str, says: str) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(answer)
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        finding = await doctor.router(server.sockets[0].getsockname()[1])
+    assert_is(finding, verdict)
+    assert says in finding.says
+
+
+async def test_a_free_port() -> None:
+    finding = await doctor.router(free_port())
+    assert_is(finding, "ok")
+    assert "free" in finding.says
+
+
+def test_against_a_real_store(redis: RedisServer) -> None:
+    """All that is asked of one has an answer, and none of it shows a secret."""
+    told = framehold("doctor", "-o", "json", FRAMEHOLD_STORE_URL=redis.url, FRAMEHOLD_KEYS=KEY)
+    found = {one["check"]: one for one in json.loads(told.stdout)}
+    verdicts = {check: one["verdict"] for check, one in found.items()}
+    assert verdicts | {"router": ""} == {
+        "python": "ok",
+        "mcp": "ok",
+        "keys": "ok",
+        "node name": "ok",
+        "store": "ok",
+        "store latency": "ok",
+        "store clock": "ok",
+        "store eviction": "ok",
+        "store persistence": "warn",
+        "nodes": "warn",
+        "advertise url": "warn",
+        "router": "",
+    }
+    assert told.returncode == 0 and KEY not in told.stdout
+    assert all(bool(one["do"]) == (one["verdict"] != "ok") for one in found.values())
+
+
+def test_what_failed_is_the_exit_code() -> None:
+    """A store that isn't there, settings that can't be read: 1, and what to do, without password or key."""
+    told = framehold("doctor", FRAMEHOLD_STORE_URL="redis://user:hunter2@127.0.0.1:1", FRAMEHOLD_KEYS=KEY)
+    assert told.returncode == 1 and told.stderr == ""
+    assert "redis://127.0.0.1:1 doesn't answer" in told.stdout and "-> start it" in told.stdout
+    assert "hunter2" not in told.stdout and KEY not in told.stdout
+    told = framehold("doctor", FRAMEHOLD_KEYS="too-short-a-secret")
+    assert told.returncode == 1 and "32 bytes" in told.stdout and "too-short" not in told.stdout
+
+
+def assert_is(finding: Finding, verdict: str) -> None:
+    """The verdict; what to do is there where something is to be done, and nowhere else."""
+    assert finding.verdict == verdict, finding
+    assert bool(finding.do) == (verdict != "ok"), finding
+    assert finding.says

@@ -1,0 +1,337 @@
+"""A fleet of small processes: started in order, kept alive, told about in single lines, and never left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from framehold.cli.children import Child, Spec, cause
+from framehold.cli.keeper import Backoff, StartFailed
+from framehold.cli.supervisor import Pace, Supervisor
+from framehold.cli.voice import Voice
+from tests.cli.processes import alive, environment
+from tests.node.nodes import until
+
+pytestmark = pytest.mark.anyio
+
+QUICK = Pace(start=10, end=5, first=0.01, most=0.05, enough=60)
+WAITS = "import signal; signal.pause()"
+DEAF = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); " + WAITS
+
+
+def spec(name: str, program: str, ready: Callable[[], Awaitable[bool]] | None = None, **options: object) -> Spec:
+    return Spec(name, (sys.executable, "-c", program), ready=ready, **options)  # type: ignore[arg-type]  # see Spec
+
+
+def there(path: Path) -> Callable[[], Awaitable[bool]]:
+    """Ready when a file exists."""
+
+    async def look() -> bool:
+        return path.exists()
+
+    return look
+
+
+class Stage:
+    """A supervisor and what it says."""
+
+    def __init__(self, *groups: list[Spec], pace: Pace = QUICK) -> None:
+        self.out = io.StringIO()
+        self.supervisor = Supervisor(groups, Voice(self.out, colour=False), pace)
+
+    @property
+    def said(self) -> str:
+        return self.out.getvalue()
+
+    def pid(self, name: str) -> int:
+        child = self.supervisor.keeper(name).child
+        assert child is not None
+        return child.pid
+
+    async def says(self, text: str, count: int = 1) -> None:
+        await until(lambda: self.said.count(text) >= count, f"{text!r} in {self.said!r}")
+
+
+@asynccontextmanager
+async def stage(*groups: list[Spec], pace: Pace = QUICK) -> AsyncIterator[Stage]:
+    one = Stage(*groups, pace=pace)
+    try:
+        yield one
+    finally:
+        one.supervisor.kill()
+        await one.supervisor.stop()
+
+
+async def test_all_run_until_stopped_and_none_after() -> None:
+    """Each in a session of its own, so that a terminal's Ctrl-C reaches none of them."""
+    async with stage([spec("a", WAITS)], [spec("b", WAITS), spec("c", WAITS)]) as one:
+        await one.supervisor.start()
+        pids = [one.pid(name) for name in "abc"]
+        assert all(alive(pid) and os.getsid(pid) == pid for pid in pids)
+        await one.supervisor.stop()
+        assert not any(map(alive, pids))
+        assert one.said == ""
+
+
+async def test_a_group_waits_for_the_one_before(tmp_path: Path) -> None:
+    """What needs the store doesn't start before the store is ready."""
+    gate, second = tmp_path / "gate", tmp_path / "second"
+    groups = [spec("a", WAITS, ready=there(gate))], [spec("b", f"open({str(second)!r}, 'w').close(); {WAITS}")]
+    async with stage(*groups) as one:
+        starting = asyncio.create_task(one.supervisor.start())
+        await until(lambda: one.supervisor.keeper("a").child, "the first group")
+        assert one.supervisor.keeper("b").child is None
+        gate.touch()
+        await starting
+        await until(second.exists, "the second group")
+
+
+async def test_a_start_that_fails_says_why_in_the_childs_own_words(tmp_path: Path) -> None:
+    """One that ends before it is ready ends the start; what it said last goes with the error, and nowhere else."""
+    ends = spec("b", "print('one'); raise SystemExit('no such table')", ready=there(tmp_path / "never"))
+    async with stage([spec("a", WAITS), ends]) as one:
+        with pytest.raises(StartFailed, match=r"b ended \(exit code 1\) before it was ready") as failed:
+            await one.supervisor.start()
+        assert sorted(failed.value.lines) == ["no such table", "one"]
+        await one.supervisor.stop()
+        assert not alive(one.pid("a"))
+        assert one.said == ""
+
+
+async def test_a_start_that_takes_too_long_is_given_up(tmp_path: Path) -> None:
+    """The line names who was late, with what it has said."""
+    late = spec("b", "print('still looking', flush=True); " + WAITS, ready=there(tmp_path / "never"))
+    async with stage([spec("a", WAITS), late], pace=Pace(start=0.5)) as one:
+        with pytest.raises(StartFailed, match=r"b was not ready within 0\.5 s") as failed:
+            await one.supervisor.start()
+        assert failed.value.lines == ["still looking"]
+
+
+async def test_a_program_that_is_not_there() -> None:
+    """Is a failed start like any other."""
+    async with stage([Spec("a", ("/no/such/program",))]) as one:
+        with pytest.raises(StartFailed, match="a can't be started"):
+            await one.supervisor.start()
+
+
+async def test_a_dead_child_is_told_in_one_line_and_started_again() -> None:
+    """With the signal by name, what was lost, and the new process when it is ready."""
+    async with stage([spec("node-1", WAITS, loss="calls parked on it are lost")]) as one:
+        await one.supervisor.start()
+        first = one.pid("node-1")
+        os.kill(first, signal.SIGKILL)
+        await one.says("is back")
+        second = one.pid("node-1")
+        assert second != first and alive(second)
+        assert one.said.splitlines() == [
+            "node-1 died (SIGKILL); calls parked on it are lost; starting it again in 0.01 s",
+            f"node-1 is back (pid {second})",
+        ]
+
+
+async def test_a_child_that_cannot_come_up_again_does_not_flood(tmp_path: Path) -> None:
+    """Its last words are told once, its deaths in single lines, and those less and less often."""
+    broken = tmp_path / "broken"
+    program = f"import os, signal\nif os.path.exists({str(broken)!r}): raise SystemExit('the disk is full')\n{WAITS}"
+    ready = tmp_path / "ready"
+    ready.touch()
+    async with stage([spec("a", program, ready=there(ready))], pace=Pace(first=0.001, most=0.001)) as one:
+        await one.supervisor.start()
+        broken.touch()
+        ready.unlink()
+        os.kill(one.pid("a"), signal.SIGTERM)
+        await one.says("died (exit code 1)", count=7)
+        assert one.said.count("the disk is full") == 1
+        assert one.said.count("a died") == 8
+        ready.touch()
+        broken.unlink()
+        await one.says("is back")
+
+
+def test_the_pause_doubles_while_lives_are_short() -> None:
+    """Up to a limit; a long life starts it over."""
+    backoff = Backoff(first=0.5, most=10, enough=30)
+    assert [backoff.after(1) for _ in range(7)] == [0.5, 1, 2, 4, 8, 10, 10]
+    assert [backoff.after(31), backoff.after(29)] == [0.5, 1]
+    told = []
+    for _ in range(24):
+        backoff.after(0)
+        told.append(backoff.worth_a_line)
+    assert told == [True] * 4 + ([False] * 5 + [True]) * 3 + [False] * 2
+
+
+async def test_lines_are_told_whole_behind_their_names() -> None:
+    """Whatever a child writes at once or in pieces, without an end, or as no text at all."""
+    parts = (b"one\ntw", b"o\n", b"\xff\n")
+    program = f"import os, signal\nfor part in (*{parts}, b'x' * 70_000 + b'\\n', b'end'): os.write(1, part)\n"
+    async with stage([spec("a", program + WAITS), spec("longer", "print('hello', flush=True); " + WAITS)]) as one:
+        await one.supervisor.start()
+        await one.says("x\n")
+        await one.says("longer | hello\n")
+        os.kill(one.pid("a"), signal.SIGKILL)
+        await one.says("a      | end\n")
+        lines = one.said.splitlines()
+        assert all(line.startswith(("a      | ", "longer | ", "a died")) for line in lines), lines
+        assert {"a      | one", "a      | two", "a      | \ufffd"} <= set(lines)
+        assert max(map(len, lines)) > 65_000
+
+
+async def test_what_a_child_leaves_running_dies_with_it() -> None:
+    """Also where that holds the child's output open: the death is told at once all the same."""
+    program = (
+        "import subprocess, sys, signal\n"
+        f"one = subprocess.Popen([sys.executable, '-c', {WAITS!r}])\nprint('pid', one.pid, flush=True)\n{WAITS}"
+    )
+    async with stage([spec("a", program)]) as one:
+        await one.supervisor.start()
+        await one.says("pid ")
+        grandchild = int(one.said.split("pid ")[1].split()[0])
+        assert alive(grandchild)
+        os.kill(one.pid("a"), signal.SIGKILL)
+        await one.says("a died (SIGKILL)")
+        await until(lambda: not alive(grandchild), "the end of the grandchild")
+
+
+async def test_the_deaf_are_killed_when_their_time_is_over() -> None:
+    """And at once when someone is in a hurry."""
+    for hurry, least, most in ((False, 0.5, 5.0), (True, 0.0, 0.45)):
+        async with stage([spec("a", DEAF)], pace=Pace(end=0.5)) as one:
+            await one.supervisor.start()
+            await one.says("deaf")
+            pid, start = one.pid("a"), time.monotonic()
+            if hurry:
+                one.supervisor.kill()
+            await one.supervisor.stop()
+            assert not alive(pid)
+            assert least <= time.monotonic() - start < most
+
+
+async def test_a_stop_during_a_start_leaves_nothing(tmp_path: Path) -> None:
+    """Whichever step the start is at."""
+    for turns in range(12):
+        one = Stage([spec("a", WAITS)], [spec("b", WAITS, ready=there(tmp_path / "never"))])
+        starting = asyncio.create_task(one.supervisor.start())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        starting.cancel()
+        await one.supervisor.stop()
+        for keeper in (one.supervisor.keeper("a"), one.supervisor.keeper("b")):
+            assert keeper.child is None or not alive(keeper.child.pid)
+
+
+async def test_a_stop_while_a_dead_child_waits_for_its_next_life() -> None:
+    """There is no next life."""
+    async with stage([spec("a", WAITS)], pace=Pace(first=60)) as one:
+        await one.supervisor.start()
+        os.kill(one.pid("a"), signal.SIGKILL)
+        await one.says("starting it again in")
+        start = time.monotonic()
+        await one.supervisor.stop()
+        assert time.monotonic() - start < 3
+        assert not alive(one.pid("a"))
+
+
+async def test_a_restart_on_purpose_is_no_death() -> None:
+    """One after the other, each ready before the next one ends."""
+    async with stage([spec("a", WAITS), spec("b", WAITS)]) as one:
+        await one.supervisor.start()
+        before = {one.pid("a"), one.pid("b")}
+        assert await one.supervisor.restart(["a", "b"])
+        after = {one.pid("a"), one.pid("b")}
+        assert not before & after and all(map(alive, after)) and not any(map(alive, before))
+        assert "died" not in one.said
+
+
+async def test_a_restart_stops_at_the_first_that_does_not_come_up(tmp_path: Path) -> None:
+    """The others keep what they have."""
+    ready = tmp_path / "ready"
+    ready.touch()
+    names = ("a", "b")
+    async with stage([spec(name, WAITS, ready=there(ready)) for name in names], pace=Pace(start=5)) as one:
+        await one.supervisor.start()
+        ready.unlink()
+        kept = one.pid("b")
+        one.supervisor.pace = Pace(start=0.3)
+        assert not await one.supervisor.restart(names)
+        assert one.pid("b") == kept and alive(kept)
+
+
+SUPERVISOR = f"""
+import asyncio, sys
+from framehold.cli.children import Spec
+from framehold.cli.supervisor import Supervisor
+from framehold.cli.voice import Voice
+async def main():
+    one = Supervisor([[Spec(name, (sys.executable, "-c", {WAITS!r})) for name in "ab"]], Voice())
+    await one.start()
+    print(*(one.keeper(name).child.pid for name in "ab"), flush=True)
+    await asyncio.sleep(60)
+asyncio.run(main())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux kills the children of a dead parent")
+async def test_not_even_a_killed_supervisor_leaves_a_process() -> None:
+    """The kernel ends them."""
+    with subprocess.Popen([sys.executable, "-c", SUPERVISOR], stdout=subprocess.PIPE, env=environment()) as supervisor:
+        assert supervisor.stdout is not None
+        pids = [int(word) for word in (await asyncio.to_thread(supervisor.stdout.readline)).split()]
+        assert len(pids) == 2 and all(map(alive, pids))
+        supervisor.kill()
+    await until(lambda: not any(map(alive, pids)), "the end of its children", 5)
+
+
+async def test_secrets_stay_off_the_command_line() -> None:
+    """They are in the child's environment, and not in what a spec shows of itself."""
+    one = spec("a", "import os; print(os.environ['SECRET'], flush=True); " + WAITS, environment={"SECRET": "hunter2"})
+    assert "hunter2" not in repr(one)
+    heard: list[str] = []
+    child = await Child.start(one, heard.append)
+    child.release()
+    await until(lambda: heard == ["hunter2"], "its line")
+    assert b"hunter2" not in Path(f"/proc/{child.pid}/cmdline").read_bytes()
+    child.send(signal.SIGKILL)
+    assert await child.ended() == -signal.SIGKILL
+
+
+def test_causes_by_name() -> None:
+    assert [cause(0), cause(3), cause(-9), cause(-250)] == ["exit code 0", "exit code 3", "SIGKILL", "signal 250"]
+
+
+def test_a_reader_that_has_gone_is_no_error() -> None:
+    """`framehold up | head` ends when it is told to, not in a traceback."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    with open(writing, "w", buffering=1) as out:
+        Voice(out, colour=False).say("nobody hears this")
+        try:
+            out.close()
+        except BrokenPipeError:
+            pass
+
+
+def test_names_are_coloured_in_a_terminal_only() -> None:
+    plain, coloured = io.StringIO(), io.StringIO()
+    for out, colour in ((plain, False), (coloured, True)):
+        voice = Voice(out, colour)
+        voice.names(["a", "router"])
+        voice.child("a", "[red]text[/red]")
+    assert plain.getvalue() == "a      | [red]text[/red]\n"
+    assert "\x1b[" in coloured.getvalue() and coloured.getvalue().endswith("[red]text[/red]\n")
+
+
+def test_letters_that_the_terminal_does_not_have() -> None:
+    out = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    Voice(out, colour=False).say("für zwei")
+    out.seek(0)
+    assert out.read() == "f\\xfcr zwei\n"

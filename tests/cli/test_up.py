@@ -1,0 +1,286 @@
+"""`framehold up` as a user runs it: a table, commands that work as printed, nodes that come back, and a clean end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from tests.cli.processes import RUN, Up, alive, descendants, environment, stat, up
+from tests.node.nodes import ROOT, Caller, until
+
+pytestmark = pytest.mark.anyio
+
+SERVER = """
+from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
+from pydantic import BaseModel
+class Word(BaseModel):
+    word: str
+mcp = MCPServer("words")
+@mcp.tool()
+async def echo(text: str, times: int, ctx: Context) -> str:
+    "Ask for a word."
+    answer = await ctx.elicit(f"it's {text}: which word?", Word)
+    return f"version 1: {answer.action}"
+"""
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+async def fleet(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Up]:
+    """One fleet for the tests that leave it whole."""
+    async with up(tmp_path_factory.mktemp("fleet"), "--port", "0", "--nodes", "2") as running:
+        await running.hears("Ctrl-C stops everything.")
+        yield running
+        assert await running.end() == 0
+        assert running.said.endswith("\nstopped\n")
+
+
+def shell(command: str, answers: str = "") -> subprocess.CompletedProcess[str]:
+    """A line as someone pastes it."""
+    return subprocess.run(
+        ["sh", "-c", command],
+        cwd=ROOT,
+        env=environment(),
+        input=answers,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+
+
+def framehold(*arguments: str, cwd: Path = ROOT, **settings: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*RUN, *arguments],
+        cwd=cwd,
+        env=environment(**settings),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+async def test_the_table(fleet: Up) -> None:
+    """Says once, in aligned columns, where everything is and what is kept; nothing else is said."""
+    lines = fleet.said.splitlines()
+    assert lines[1] == "framehold is up: 2 nodes serve the booking example"
+    names = ("router", "dashboard", "node-1", "node-2")
+    table = [line for line in lines if line.startswith(tuple(f"  {name} " for name in (*names, "store")))]
+    assert [line.split()[0] for line in table] == [*names, "store"]
+    assert len({line.index("http") for line in table[:-1]}) == 1
+    assert "gone when you stop" in table[-1]
+    assert " | " not in fleet.said and "\x1b" not in fleet.said
+    for name in ("node-1", "node-2"):
+        address, pid = fleet.node(name)
+        assert alive(pid)
+        assert httpx2.get(f"{address}/readyz").status_code == 200
+    assert httpx2.get(f"{fleet.url}/dashboard", follow_redirects=True).status_code == 200
+
+
+async def test_the_curl_line_is_round_one(fleet: Up) -> None:
+    """Pasted into a shell as printed: the first question, and a token."""
+    told = await asyncio.to_thread(shell, fleet.pasted("curl"))
+    assert told.stderr == "", told.stderr
+    result = json.loads(re.sub(r"(?m)^data: |^(event|id|:).*$", "", told.stdout))["result"]
+    assert result["resultType"] == "input_required" and result["requestState"].startswith("h1.")
+    [question] = result["inputRequests"].values()
+    assert "Luna" in question["params"]["message"]
+
+
+async def test_the_call_line_asks_three_questions(fleet: Up) -> None:
+    """Pasted as printed, and answered; each question shows the node that asked it, the same one throughout."""
+    line = fleet.pasted("framehold call")
+    told = await asyncio.to_thread(shell, line, "4\nsaturday\n\nn\nAda\n")
+    assert (told.returncode, told.stderr) == (0, ""), told
+    assert "Booked for Ada. Luna, saturday evening: a table for 4 by the window, without candles" in told.stdout
+    nodes = re.findall(r"(?m)^\[(node-\d)", told.stdout)
+    assert len(nodes) == 4 and len(set(nodes)) == 1
+
+
+async def test_nodes_and_ring(fleet: Up) -> None:
+    """What the router says of its fleet, as JSON and as columns."""
+    found = json.loads((await asyncio.to_thread(framehold, "nodes", "-o", "json", "--url", fleet.url)).stdout)
+    assert {one["node_id"]: one["pid"] for one in found} == {name: fleet.node(name)[1] for name in ("node-1", "node-2")}
+    ring = json.loads((await asyncio.to_thread(framehold, "ring", "-o", "json", "--url", fleet.url)).stdout)
+    assert sum(one["share"] for one in ring["nodes"]) == pytest.approx(1)
+    for command, head in (("nodes", "NODE    STATE"), ("ring", "NODE    STATE")):
+        told = (await asyncio.to_thread(framehold, command, "--url", fleet.url)).stdout.splitlines()
+        assert told[0].startswith(head) and [line.split()[0] for line in told[1:]] == ["node-1", "node-2"]
+
+
+async def test_no_secret_is_on_a_command_line_or_shown(fleet: Up) -> None:
+    """Keys and the admin token go to the children in their environment."""
+    _, pid = fleet.node("node-1")
+    told = dict(line.split("=", 1) for line in Path(f"/proc/{pid}/environ").read_text().split("\0") if "=" in line)
+    for name in ("FRAMEHOLD_KEYS", "FRAMEHOLD_ADMIN_TOKEN"):
+        assert len(told[name]) >= 32
+        assert told[name] not in fleet.said
+        for one in fleet.seen:
+            if alive(one):
+                assert told[name].encode() not in Path(f"/proc/{one}/cmdline").read_bytes()
+
+
+async def test_each_child_has_a_session_of_its_own(fleet: Up) -> None:
+    """A terminal's Ctrl-C reaches the supervisor alone."""
+    children = [pid for pid in fleet.seen if stat(pid)[1:2] == [str(fleet.child.pid)]]
+    assert len(children) >= 4
+    assert all(os.getsid(pid) == pid for pid in children)
+
+
+async def test_a_killed_node_is_told_and_comes_back(tmp_path: Path) -> None:
+    """Under the same name, at the same address, and serves again."""
+    async with up(tmp_path, "--port", "0", "--nodes", "2", FRAMEHOLD_LEASE_TTL="1") as running:
+        await running.hears("Ctrl-C stops everything.")
+        address, pid = running.node("node-1")
+        os.kill(pid, signal.SIGKILL)
+        await running.hears("node-1 died (SIGKILL); calls parked on it are lost; starting it again in 0.5 s\n")
+        said = await running.hears("node-1 is back (pid ")
+        assert f"(pid {pid})" not in said
+        assert httpx2.get(f"{address}/readyz").status_code == 200
+        assert await running.end(signal.SIGTERM) == 0
+        assert not list(tmp_path.glob("framehold-*"))
+
+
+async def test_ctrl_c_during_the_start(tmp_path: Path) -> None:
+    """At whatever moment: nothing is left, nothing is complained about."""
+    for count in (1, 3):
+        async with up(tmp_path, "--port", "0", "--nodes", "2") as running:
+
+            def enough(running: Up = running, count: int = count) -> bool:
+                running.seen |= descendants(running.child.pid)
+                return len(running.seen) >= count
+
+            await until(enough, "its children")
+            assert await running.end() == 0
+            assert "Traceback" not in running.said and "up:" not in running.said
+            assert not list(tmp_path.glob("framehold-*"))
+
+
+async def test_a_killed_supervisor_leaves_no_process(tmp_path: Path) -> None:
+    """Not even redis."""
+    async with up(tmp_path, "--port", "0", "--nodes", "1") as running:
+        await running.hears("Ctrl-C stops everything.")
+        assert len(running.seen) >= 3
+        running.child.kill()
+        await running.nothing_left()
+
+
+async def test_without_redis_the_stand_in_serves(tmp_path: Path) -> None:
+    """And the table says what that means."""
+    (tmp_path / "server.py").write_text(SERVER)
+    async with up(tmp_path, str(tmp_path / "server.py"), "--port", "0", "--nodes", "2", PATH="/nowhere") as running:
+        said = await running.hears("Ctrl-C stops everything.")
+        assert "embedded (there is no redis-server on PATH; a slow stand-in in Python; gone when you stop)" in said
+        told = await asyncio.to_thread(shell, running.pasted("framehold call"), "x\n")
+        assert "version 1: accept" in told.stdout, told
+        assert await running.end() == 0
+
+
+async def test_reload(tmp_path: Path) -> None:
+    """A change is rolled out node by node; one that can't be imported is not, and the nodes go on."""
+    server = tmp_path / "server.py"
+    server.write_text(SERVER)
+    async with up(tmp_path, str(server), "--port", "0", "--nodes", "2", "--reload") as running:
+        await running.hears("Ctrl-C stops everything.")
+        server.write_text(SERVER + "\nthis is no Python")
+        said = await running.hears("server.py changed; not reloaded: TARGET ")
+        assert "SyntaxError" in said and "the nodes go on with the code that they have" in said
+        assert all(alive(running.node(name)[1]) for name in ("node-1", "node-2"))
+        server.write_text(SERVER.replace("version 1", "version 2"))
+        said = await running.hears("\nreloaded\n")
+        assert "restarting 2 nodes one after the other; calls parked on them are lost" in said
+        assert "died" not in said
+        async with Caller(f"{running.url}/mcp") as caller:
+            arguments = {"text": "x", "times": 1}
+            asked = await caller.call("echo", arguments=arguments)
+            told = await caller.retry("echo", asked.token, asked.accept(word="w"), arguments=arguments)
+            assert told.text == "version 2: accept"
+        assert await running.end() == 0
+
+
+async def test_a_taken_port() -> None:
+    """One line, which names it and says what to do; exit code 2."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        told = await asyncio.to_thread(framehold, "up", "--port", str(port))
+    assert (told.returncode, told.stdout) == (2, "")
+    assert told.stderr.count("\n") == 1 and f"port {port} of 127.0.0.1" in told.stderr
+    assert "nothing was started; choose another --port" in told.stderr
+
+
+@pytest.mark.parametrize(
+    ("target", "says"),
+    [
+        ("nowhere.py", "TARGET nowhere.py is not a file"),
+        ("surely_not_installed", "there is no module 'surely_not_installed'"),
+        ("typo.py", "TARGET typo.py can't be imported: NameError"),
+        ("typo.py:mpc", "TARGET typo.py can't be imported: NameError"),
+        ("leaves.py", "can't be imported: exit code 3"),
+        ("quiet.py", "it ended the process that imported it"),
+        ("nothing.py:nothing", "not object"),
+    ],
+)
+async def test_a_wrong_target(tmp_path: Path, target: str, says: str) -> None:
+    """The one line that the node would say, before anything was started."""
+    (tmp_path / "typo.py").write_text("mpc = MCPServer('x')")
+    (tmp_path / "leaves.py").write_text("import os\nos._exit(3)")
+    (tmp_path / "quiet.py").write_text("import os\nos._exit(0)")
+    (tmp_path / "nothing.py").write_text("nothing = object()")
+    told = await asyncio.to_thread(framehold, "up", target, "--port", "0", cwd=tmp_path)
+    assert (told.returncode, told.stdout) == (2, ""), told
+    assert told.stderr.startswith("framehold: ") and told.stderr.count("\n") == 1
+    assert says in told.stderr and "nothing was" in told.stderr
+
+
+async def test_a_store_that_does_not_answer() -> None:
+    """Is told before anything starts, without its password."""
+    told = await asyncio.to_thread(framehold, "up", "--port", "0", "--store", "redis://user:hunter2@127.0.0.1:1")
+    assert (told.returncode, told.stdout, told.stderr.count("\n")) == (2, "", 1)
+    assert "redis://127.0.0.1:1 doesn't answer" in told.stderr and "hunter2" not in told.stderr
+
+
+async def test_a_child_that_cannot_start_ends_it_all(tmp_path: Path) -> None:
+    """With its last lines, and exit code 1."""
+    (tmp_path / "late.py").write_text(
+        SERVER + "\nimport os\nif os.environ.get('FRAMEHOLD_NODE_ID'): raise RuntimeError('no licence here')"
+    )
+    async with up(tmp_path, str(tmp_path / "late.py"), "--port", "0", "--nodes", "2") as running:
+        await until(lambda: running.child.poll() is not None, "its end", 60)
+        said = running.said.splitlines()
+        assert running.child.returncode == 1
+        assert "no licence here" in said[-2]
+        assert re.fullmatch(
+            r"framehold: node-\d ended \(exit code 2\) before it was ready; everything was stopped again", said[-1]
+        )
+        assert not list(tmp_path.glob("framehold-*"))
+
+
+def test_a_router_needs_keys_and_a_store() -> None:
+    """One line for each that is missing."""
+    told = framehold("router", "--store", "redis://127.0.0.1:1")
+    assert told.returncode == 2 and "FRAMEHOLD_KEYS is missing" in told.stderr and told.stderr.count("\n") == 1
+    for store in ({}, {"FRAMEHOLD_STORE_URL": "embedded://"}):
+        told = framehold("router", FRAMEHOLD_KEYS="k" * 32, **store)
+        assert told.returncode == 2 and "FRAMEHOLD_STORE_URL" in told.stderr and told.stderr.count("\n") == 1
+
+
+def test_help_lists_the_commands_in_the_order_of_their_use() -> None:
+    told = framehold("--help").stdout
+    names = re.findall(r"(?m)^│ (\w+) {2,}\S", told)
+    assert names == ["up", "call", "nodes", "ring", "doctor", "node", "router", "keys"]

@@ -1,0 +1,204 @@
+"""A fleet of real processes: nodes, routers, load balancers, one Redis; and what its client sees of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import socket
+import subprocess
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx2
+from mcp import Client
+from mcp.client import ClientRequestContext
+from mcp.client.streamable_http import streamable_http_client
+from mcp.types import ElicitRequestFormParams, ElicitRequestParams, ElicitResult, TextContent
+
+from framehold_router.internal import Trust
+from tests.node.nodes import KEY, ROOT, FrameholdProcess, NodeProcess, entries, until
+from tests.store.server import RedisServer, free_port
+
+TARGET = "tests/node/three_rounds.py"
+SECRET = Trust([KEY.encode()]).header[1].decode()
+
+
+class RouterProcess(FrameholdProcess):
+    """One `framehold router` child."""
+
+    def __init__(self, log: Path, **environment: str) -> None:
+        super().__init__(["router", "--port", "0"], log, **environment)
+
+    async def nodes(self) -> list[dict[str, Any]]:
+        """What it says of the nodes."""
+        async with httpx2.AsyncClient() as http:
+            told = await http.get(f"{self.root}/api/v1/nodes")
+        found: list[dict[str, Any]] = told.json()["nodes"]
+        return found
+
+    async def knows(self, *names: str) -> None:
+        """Wait until it sends requests to just these nodes."""
+        async with httpx2.AsyncClient() as http, asyncio.timeout(20):
+            while True:
+                told = (await http.get(f"{self.root}/api/v1/ring")).json()
+                if {node["node_id"] for node in told["nodes"] if node["points"]} == set(names):
+                    return
+                await asyncio.sleep(0.02)
+
+
+class Fleet:
+    """Children of one test, in a namespace of its own. `common` are settings of all, by `FRAMEHOLD_*` name."""
+
+    def __init__(self, folder: Path, redis: RedisServer, target: str = TARGET, **settings: str) -> None:
+        self.folder, self.target = folder, target
+        self.entered = folder / "entries"
+        usual = {"store_url": redis.url, "namespace": folder.name, "lease_ttl": "1", "route_headers": "true"}
+        named = {f"FRAMEHOLD_{name.upper()}": value for name, value in (usual | settings).items()}
+        self._common = {**named, "ENTRIES": str(self.entered)}
+        self.nodes: dict[str, NodeProcess] = {}
+        self.routers: list[RouterProcess] = []
+
+    async def add_nodes(self, *names: str) -> None:
+        """Start nodes side by side."""
+        fresh = {
+            name: NodeProcess(self.target, self.folder / f"{name}.log", FRAMEHOLD_NODE_ID=name, **self._common)
+            for name in names
+        }
+        self.nodes |= fresh
+        await asyncio.gather(*(node.start() for node in fresh.values()))
+        for router in self.routers:
+            await router.knows(*self.nodes)
+
+    async def add_router(self, **settings: str) -> RouterProcess:
+        """Start a router that knows all nodes."""
+        named = {f"FRAMEHOLD_{name.upper()}": value for name, value in settings.items()}
+        log = self.folder / f"router-{len(self.routers)}.log"
+        router = RouterProcess(log, **{**self._common, **named})
+        self.routers.append(router)
+        await router.start()
+        await router.knows(*self.nodes)
+        return router
+
+    async def remove_node(self, name: str) -> None:
+        """End a node in good order, and wait until routers know."""
+        self.nodes.pop(name).stop()
+        for router in self.routers:
+            await router.knows(*self.nodes)
+
+    def stop(self) -> None:
+        for child in (*self.routers, *self.nodes.values()):
+            child.stop()
+
+    def entries(self) -> Counter[str]:
+        """How often each call's handler was entered."""
+        return Counter(entries(self.entered))
+
+    def complaints(self) -> list[str]:
+        """What any child logged that nobody should have to read."""
+        logs = [child.log() for child in (*self.routers, *self.nodes.values())]
+        bad = ("Traceback", "WARNING", "ERROR", "CRITICAL")
+        return [line for log in logs for line in log.splitlines() if any(word in line for word in bad)]
+
+
+@asynccontextmanager
+async def fleet(
+    folder: Path, redis: RedisServer, *names: str, target: str = TARGET, **settings: str
+) -> AsyncIterator[Fleet]:
+    """Running nodes, without a router."""
+    made = Fleet(folder, redis, target, **settings)
+    try:
+        await made.add_nodes(*names)
+        yield made
+    finally:
+        made.stop()
+
+
+@asynccontextmanager
+async def haproxy(folder: Path, template: Path, nodes: Iterable[NodeProcess]) -> AsyncIterator[str]:
+    """Debian's HAProxy in front of nodes, as `template` configures it but for its port and its servers; yields its
+    URL."""
+    binary = shutil.which("haproxy") or shutil.which("haproxy", path="/usr/sbin")
+    assert binary, "haproxy is not installed: run tests/system_packages.sh (apt-get install haproxy)"
+    servers = "\n".join(f"    server {index} {node.root.removeprefix('http://')}" for index, node in enumerate(nodes))
+    port = free_port()
+    config = folder / "haproxy.cfg"
+    filled = template.read_text().replace("127.0.0.1:8080", f"127.0.0.1:{port}")
+    marked = [line for line in filled.splitlines() if not line.strip().startswith("server ")]
+    config.write_text("\n".join([*marked, servers, ""]))
+    environment = {**os.environ, "FRAMEHOLD_SECRET": SECRET}
+    child = subprocess.Popen([binary, "-db", "-f", str(config)], cwd=ROOT, env=environment)
+    try:
+        await until(lambda: child.poll() is not None or _listens(port), "haproxy's start")
+        assert child.poll() is None, "haproxy did not start"
+        yield f"http://127.0.0.1:{port}/mcp"
+    finally:
+        child.kill()
+        child.wait()
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+@dataclass
+class Watched:
+    """What clients saw: results by name, the nodes that served each name's rounds in order, and how."""
+
+    said: dict[str, str] = field(default_factory=dict)
+    nodes: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    routes: Counter[str] = field(default_factory=Counter)
+    statuses: Counter[int] = field(default_factory=Counter)
+
+    async def note(self, response: httpx2.Response) -> None:
+        """An event hook of the client's HTTP library."""
+        body = json.loads(response.request.content or b"{}")
+        name = body.get("params", {}).get("arguments", {}).get("name")
+        if body.get("method") == "tools/call":
+            self.statuses[response.status_code] += 1
+            self.nodes[name].append(response.headers.get("framehold-node", ""))
+            self.routes[response.headers.get("framehold-route", "")] += 1
+
+
+def expected(name: str) -> str:
+    """What the tool `three` says at its end, to a client that answers with its questions."""
+    first = f"<{name}, a secret question?>"
+    second = f"<{name}, after {first}?>"
+    return f"{name}: {first} {second} <{name}, after {second}?>"
+
+
+async def _echo(context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
+    assert isinstance(params, ElicitRequestFormParams)
+    await asyncio.sleep(0)
+    return ElicitResult(action="accept", content={"word": f"<{params.message}>"})
+
+
+async def converse(
+    urls: list[str], names: list[str], *, clients: int = 20, before: Callable[[httpx2.Request], Any] | None = None
+) -> Watched:
+    """Call `three` once for each name with the official client, all at once, over `clients` connections' worth of
+    clients that take the URLs in turn."""
+    watched = Watched()
+
+    async def talk(url: str, mine: list[str]) -> None:
+        hooks: dict[str, list[Any]] = {"response": [watched.note], "request": [before] if before else []}
+        async with httpx2.AsyncClient(event_hooks=hooks, timeout=60) as http:
+            transport = streamable_http_client(url, http_client=http)
+            async with Client(transport, elicitation_callback=_echo) as client:
+
+                async def call(name: str) -> None:
+                    result = await client.call_tool("three", {"name": name})
+                    (block,) = result.content
+                    assert not result.is_error and isinstance(block, TextContent), result
+                    watched.said[name] = block.text
+
+                await asyncio.gather(*map(call, mine))
+
+    await asyncio.gather(*(talk(urls[start % len(urls)], names[start::clients]) for start in range(clients)))
+    return watched

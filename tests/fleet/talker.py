@@ -1,0 +1,52 @@
+"""A server for fleets: tools that speak while they run, linger, and say how they ended, in a file."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
+from pydantic import BaseModel
+
+mcp = MCPServer("talker")
+
+
+class Word(BaseModel):
+    word: str
+
+
+def _note(line: str) -> None:
+    with open(os.environ["ENTRIES"], "a", encoding="ascii") as file:
+        file.write(f"{line}\n")
+
+
+@mcp.tool()
+async def talk(ctx: Context) -> str:
+    """Speak in both rounds."""
+    words = []
+    for number in (1, 2):
+        await ctx.report_progress(number, 2, f"step {number}")
+        await ctx.log("info", f"line {number}")
+        answer = await ctx.elicit(f"Which word, {number}?", Word)
+        words.append(answer.data.word if answer.action == "accept" else "none")
+    await ctx.report_progress(3, 3, "done")
+    return " ".join(words)
+
+
+@mcp.tool()
+async def linger(ctx: Context) -> str:
+    """Ask, then run until somebody leaves."""
+    await ctx.elicit("Which word?", Word)
+    _note("lingers")
+    try:
+        await asyncio.Event().wait()
+    finally:
+        _note("ended")
+    return "never"
+
+
+@mcp.tool()
+async def echo(text: str) -> int:
+    """How long a text is."""
+    return len(text)

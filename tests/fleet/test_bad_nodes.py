@@ -1,0 +1,190 @@
+"""Nodes that are not what their leases say, and routers that don't know what others do: each request ends with a clear
+status within a bounded time, and what can be served is served."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from framehold_core.ids import Boot, Incarnation, NodeId
+from framehold_core.lease import NodeRecord
+from framehold_store import StoreConfig
+from framehold_store.redis import RedisStore
+from tests.fleet.fleet import Fleet, fleet
+from tests.node.nodes import Caller
+from tests.store.server import RedisServer, Wire
+
+pytestmark = pytest.mark.anyio
+
+Script = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+@asynccontextmanager
+async def ghost(redis: RedisServer, made: Fleet, address: str, ringed: bool = True) -> AsyncIterator[None]:
+    """A lease in the registry without a node behind it, which routers know, and have put on the ring if `ringed`."""
+    store = RedisStore(StoreConfig(redis.url, made.folder.name))
+    record = NodeRecord(NodeId("ghost"), Incarnation("i"), Boot("b"), 0, address, "live", "", "{}", 0.0)
+    await store.register(record, 120.0)
+    try:
+        for router in made.routers:
+            async with asyncio.timeout(10):
+                while "ghost" not in [node["node_id"] for node in await router.nodes()]:
+                    continue
+            await router.knows(*made.nodes, *(["ghost"] if ringed else []))
+        yield
+    finally:
+        await store.leave(record)
+        await store.close()
+
+
+@asynccontextmanager
+async def acting(script: Script) -> AsyncIterator[str]:
+    """A server that behaves as `script` says with each connection; yields its address."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            await script(reader, writer)
+        writer.transport.abort()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+
+async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Reads all, says nothing."""
+    while await reader.read(65536):
+        continue
+
+
+async def dying(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Breaks off in the middle of a response."""
+    await reader.readuntil(b"\r\n\r\n")
+    writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{")
+    await writer.drain()
+
+
+async def hanging_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Reads a request and leaves."""
+    await reader.readuntil(b"\r\n\r\n")
+
+
+async def garbled(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Speaks something else."""
+    await reader.readuntil(b"\r\n\r\n")
+    writer.write(b"220 smtp.example ready\r\n")
+    await writer.drain()
+
+
+async def test_no_live_node(redis: RedisServer, tmp_path: Path) -> None:
+    """503 with Retry-After at once, as a JSON-RPC error with the request's id; the router is not ready."""
+    async with fleet(tmp_path, redis) as made:
+        router = await made.add_router()
+        async with Caller(router.url) as caller, asyncio.timeout(5):
+            told = await caller.call("never", request_id="mine")
+        async with httpx2.AsyncClient() as http:
+            ready = await http.get(f"{router.root}/readyz")
+            assert (await http.get(f"{router.root}/healthz")).status_code == 200
+    assert (told.status, told.code, told.message["id"]) == (503, -32603, "mine")
+    assert int(told.headers["retry-after"]) >= 1
+    assert ready.status_code == 503 and "no live node" in ready.text
+
+
+async def test_an_address_where_nobody_listens(redis: RedisServer, tmp_path: Path) -> None:
+    """Nothing was sent, so another node gets the request, under a new call id: no client notices."""
+    async with fleet(tmp_path, redis, "node-1", "node-2") as made:
+        router = await made.add_router()
+        async with ghost(redis, made, "http://127.0.0.1:1"), Caller(router.url) as caller:
+            names = [f"guest{number}" for number in range(60)]
+            told = await asyncio.gather(*(caller.call("one", arguments={"name": name}) for name in names))
+            assert {reply.status for reply in told} == {200}
+            done = await asyncio.gather(
+                *(
+                    caller.retry("one", reply.token, reply.accept(word="w"), arguments={"name": name})
+                    for name, reply in zip(names, told, strict=True)
+                )
+            )
+        assert [reply.text for reply in done] == [f"{name}: w" for name in names]
+        assert made.entries() == dict.fromkeys(names, 1)
+
+
+async def test_an_address_that_is_none(redis: RedisServer, tmp_path: Path) -> None:
+    """That node is on no ring; the others serve."""
+    async with fleet(tmp_path, redis, "node-1") as made:
+        router = await made.add_router()
+        for address in ("", "not a url", "ftp://127.0.0.1:21", "http://127.0.0.1:0", "http://[::1"):
+            async with ghost(redis, made, address, ringed=False), Caller(router.url) as caller:
+                told = await asyncio.gather(*(caller.call("never", arguments={"name": "n"}) for _ in range(10)))
+            assert {reply.headers["framehold-node"] for reply in told} == {"node-1"}
+        assert router.log().count("nothing is sent to it") == 5
+
+
+async def test_nodes_that_take_requests_and_do_not_answer(redis: RedisServer, tmp_path: Path) -> None:
+    """Whether they ran the request is not known: it is told so within the time limit, and sent to no other node."""
+    async with fleet(tmp_path, redis) as made:
+        router = await made.add_router(upstream_timeout="1")
+        for script, status in ((silent, 504), (hanging_up, 502), (garbled, 502)):
+            async with acting(script) as address, ghost(redis, made, address), Caller(router.url) as caller:
+                async with asyncio.timeout(6):
+                    told = await caller.call("never", arguments={"name": "n"})
+            assert (told.status, told.code) == (status, -32603), told.message
+            assert "not known" in told.text
+
+
+async def test_a_node_that_dies_within_its_response(redis: RedisServer, tmp_path: Path) -> None:
+    """The client sees that the response is not whole."""
+    async with fleet(tmp_path, redis) as made, acting(dying) as address:
+        router = await made.add_router()
+        async with ghost(redis, made, address), Caller(router.url) as caller:
+            with pytest.raises((httpx2.RemoteProtocolError, httpx2.ReadError)):
+                await caller.call("never", arguments={"name": "n"})
+
+
+async def test_a_relay_that_would_loop(redis: RedisServer, tmp_path: Path) -> None:
+    """A node that says that it is reached at the router: 508 at once, and the log says what to look at."""
+    async with fleet(tmp_path, redis) as made:
+        router = await made.add_router()
+        async with ghost(redis, made, router.root), Caller(router.url) as caller, asyncio.timeout(5):
+            told = await caller.call("never", arguments={"name": "n"})
+        assert told.status == 508
+        assert "FRAMEHOLD_ADVERTISE_URL" in told.text
+        assert "FRAMEHOLD_ADVERTISE_URL" in router.log()
+
+
+async def test_two_routers_with_different_views(redis: RedisServer, tmp_path: Path) -> None:
+    """One has lost the store and doesn't know the third node: what it sends to another is relayed there."""
+    async with Wire(redis.port) as wire, fleet(tmp_path, redis, "node-1", "node-2") as made:
+        old = await made.add_router(store_url=f"redis://127.0.0.1:{wire.port}")
+        made.routers.remove(old)
+        try:
+            await wire.__aexit__()
+            await made.add_nodes("node-3")
+            new = await made.add_router()
+            await _talks_through(new.url, old.url, made)
+        finally:
+            old.stop()
+
+
+async def _talks_through(new: str, old: str, made: Fleet) -> None:
+    names = [f"guest{number}" for number in range(60)]
+    async with Caller(new) as at_new, Caller(old) as at_old:
+        heard = [await at_new.call("three", arguments={"name": name}) for name in names]
+        homes = [reply.headers["framehold-node"] for reply in heard]
+        assert set(homes) == {"node-1", "node-2", "node-3"}
+        for turn in range(3):
+            heard = [
+                await at_old.retry("three", reply.token, reply.accept(word="w"), arguments={"name": name})
+                for name, reply in zip(names, heard, strict=True)
+            ]
+            assert [reply.headers["framehold-node"] for reply in heard] == homes
+            relayed = sum(reply.headers["framehold-route"] == "lease" for reply in heard)
+            # It never hears of node-3, so it can't learn to send there: those are relayed each time.
+            assert relayed == homes.count("node-3"), (turn, relayed)
+    assert [reply.text for reply in heard] == [f"{name}: w w w" for name in names]
+    assert made.entries() == dict.fromkeys(names, 1)

@@ -1,0 +1,92 @@
+"""Nodes come and go while calls are parked."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.fleet.fleet import Fleet, fleet
+from tests.node.nodes import Caller, Heard
+from tests.store.server import RedisServer
+
+pytestmark = pytest.mark.anyio
+
+CALLS = 500
+NAMES = [f"guest{number}" for number in range(CALLS)]
+
+
+async def in_parallel(caller: Caller, heard: dict[str, Heard]) -> dict[str, Heard]:
+    """The next round of all calls."""
+    gate = asyncio.Semaphore(50)
+
+    async def one(name: str) -> Heard:
+        async with gate:
+            before = heard[name]
+            return await caller.retry("three", before.token, before.accept(word="w"), arguments={"name": name})
+
+    return dict(zip(heard, await asyncio.gather(*map(one, heard)), strict=True))
+
+
+async def begun(caller: Caller, names: list[str]) -> dict[str, Heard]:
+    """The first round of all calls."""
+    gate = asyncio.Semaphore(50)
+
+    async def one(name: str) -> Heard:
+        async with gate:
+            return await caller.call("three", arguments={"name": name})
+
+    return dict(zip(names, await asyncio.gather(*map(one, names)), strict=True))
+
+
+def homes(heard: dict[str, Heard]) -> dict[str, str]:
+    return {name: reply.headers["framehold-node"] for name, reply in heard.items()}
+
+
+@pytest.fixture
+async def made(redis: RedisServer, tmp_path: Path):  # type: ignore[no-untyped-def]
+    async with fleet(tmp_path, redis, "node-1", "node-2", "node-3") as fresh:
+        await fresh.add_router()
+        yield fresh
+
+
+async def test_nodes_join_and_leave_while_500_calls_are_parked(made: Fleet) -> None:
+    """Every call whose node lives goes on where it is, through a router whose ring has moved under it. The others are
+    told that they were lost; nothing is entered twice. New calls use the ring as it is."""
+    router = made.routers[0]
+    async with Caller(router.url) as caller:
+        first = await begun(caller, NAMES)
+        home = homes(first)
+        assert set(home.values()) == {"node-1", "node-2", "node-3"}
+
+        await made.add_nodes("node-4")
+        second = await in_parallel(caller, first)
+        assert homes(second) == home
+        routes = Counter(reply.headers["framehold-route"] for reply in second.values())
+        # What the ring now maps to node-4 was relayed once, and learned by it.
+        assert 0.15 < routes["lease"] / CALLS < 0.35, routes
+        assert routes["lease"] + routes["ring"] == CALLS
+
+        await made.remove_node("node-2")
+        third = await in_parallel(caller, {name: reply for name, reply in second.items() if home[name] != "node-2"})
+        assert homes(third) == {name: node for name, node in home.items() if node != "node-2"}
+        assert all(reply.messages for reply in third.values())
+        routes = Counter(reply.headers["framehold-route"] for reply in third.values())
+        assert routes["ring"] == len(third), "the router has learned where the moved ones are"
+
+        lost = await in_parallel(caller, {name: reply for name, reply in second.items() if home[name] == "node-2"})
+        assert lost and all("entered once" in reply.text for reply in lost.values())
+        done = await in_parallel(caller, third)
+        assert all(reply.text == f"{name}: w w w" for name, reply in done.items())
+    assert made.entries() == dict.fromkeys(NAMES, 1)
+
+
+async def test_a_new_node_gets_its_part_of_new_calls(made: Fleet) -> None:
+    """About 1/(N+1) of new keys, and no key moves between two that stay."""
+    await made.add_nodes("node-4")
+    async with Caller(made.routers[0].url) as caller:
+        placed = Counter(homes(await begun(caller, NAMES)).values())
+    assert placed.keys() == {"node-1", "node-2", "node-3", "node-4"}
+    assert 0.15 < placed["node-4"] / CALLS < 0.35, placed

@@ -1,0 +1,91 @@
+"""The rounds of a call find the node that holds its frame, whatever stands in front of the nodes."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from tests.fleet.fleet import Fleet, Watched, converse, expected, fleet, haproxy
+from tests.node.nodes import ROOT
+from tests.store.server import RedisServer
+
+pytestmark = pytest.mark.anyio
+
+CALLS = 200
+NAMES = [f"guest{number}" for number in range(CALLS)]
+NODES = ("node-1", "node-2", "node-3")
+
+
+def all_went_well(watched: Watched, made: Fleet) -> None:
+    """Each result is that of its own answers, each handler was entered once, each call stayed on one node, calls are on
+    all nodes, nobody saw an error and nobody logged one."""
+    assert watched.said == {name: expected(name) for name in NAMES}
+    assert made.entries() == dict.fromkeys(NAMES, 1)
+    assert watched.statuses == {200: 4 * CALLS}
+    assert {name: (len(served), len(set(served))) for name, served in watched.nodes.items()} == dict.fromkeys(
+        NAMES, (4, 1)
+    )
+    homes = Counter(served[0] for served in watched.nodes.values())
+    assert homes.keys() == set(NODES)
+    # Bounded load: nobody has more than a quarter beyond its part; a few are placed at once.
+    assert max(homes.values()) <= 1.25 * CALLS / len(NODES) + len(NODES), homes
+    assert made.complaints() == []
+
+
+async def test_behind_the_router(redis: RedisServer, tmp_path: Path) -> None:
+    """Each round goes straight to its node."""
+    async with fleet(tmp_path, redis, *NODES) as made:
+        router = await made.add_router()
+        watched = await converse([router.url], NAMES)
+        all_went_well(watched, made)
+        assert watched.routes == {"start": CALLS, "ring": 3 * CALLS}
+
+
+async def test_behind_two_routers(redis: RedisServer, tmp_path: Path) -> None:
+    """A call's rounds may come through either: both map it to the same node, without asking each other."""
+    async with fleet(tmp_path, redis, *NODES) as made:
+        routers = [await made.add_router(), await made.add_router()]
+        ports = itertools.cycle(int(router.root.rpartition(":")[2]) for router in routers)
+
+        async def alternate(request: httpx2.Request) -> None:
+            request.url = request.url.copy_with(port=next(ports))
+
+        watched = await converse([router.url for router in routers], NAMES, before=alternate)
+        all_went_well(watched, made)
+        assert watched.routes == {"start": CALLS, "ring": 3 * CALLS}
+
+
+async def test_behind_haproxy_with_a_hash(redis: RedisServer, tmp_path: Path) -> None:
+    """HAProxy mints the id, hashes it, and finds it again in the token: no relay between nodes at all."""
+    async with (
+        fleet(tmp_path, redis, *NODES) as made,
+        haproxy(tmp_path, ROOT / "examples/haproxy.cfg", made.nodes.values()) as url,
+    ):
+        watched = await converse([url], NAMES)
+        homes = Counter(served[0] for served in watched.nodes.values())
+        assert homes.keys() == set(NODES), homes
+        assert watched.routes == {"start": CALLS, "ring": 3 * CALLS}
+        _all_but_balance(watched, made)
+
+
+async def test_behind_plain_round_robin(redis: RedisServer, tmp_path: Path) -> None:
+    """A load balancer that knows nothing is correct too: nodes relay what they don't own."""
+    async with (
+        fleet(tmp_path, redis, *NODES) as made,
+        haproxy(tmp_path, ROOT / "tests/fleet/round_robin.cfg", made.nodes.values()) as url,
+    ):
+        watched = await converse([url], NAMES)
+        assert watched.routes["lease"] > CALLS, "most rounds must have been relayed"
+        _all_but_balance(watched, made)
+
+
+def _all_but_balance(watched: Watched, made: Fleet) -> None:
+    assert watched.said == {name: expected(name) for name in NAMES}
+    assert made.entries() == dict.fromkeys(NAMES, 1)
+    assert watched.statuses == {200: 4 * CALLS}
+    assert all(len(set(served)) == 1 for served in watched.nodes.values())
+    assert made.complaints() == []

@@ -1,0 +1,220 @@
+"""What a request says of where it belongs: read from whatever a client sends, and never a traceback."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from framehold_core import token
+from framehold_core.errors import ProtocolError
+from framehold_core.ids import Boot, CallId, NodeId
+from framehold_router import sessions
+from framehold_router.envelope import Facts, Kind, read
+from framehold_router.message import Request
+
+CALL = CallId("0123456789abcdef0123456789abcdef")
+TOKEN = token.hold(CALL, "sealed.with.dots")
+MODERN = (b"mcp-protocol-version", b"2026-07-28")
+ANY, START, RETRY = Facts(Kind.ANY), Facts(Kind.START), Facts(Kind.RETRY, call=CALL)
+CALLS = ("tools/call", "prompts/get", "resources/read")
+
+
+def message(method: str = "tools/call", **params: Any) -> bytes:
+    return json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
+
+
+def request(body: bytes, *headers: tuple[bytes, bytes], method: bytes = b"POST") -> Request:
+    return Request(method, b"/mcp", [(b"host", b"a"), *headers], body, "127.0.0.1")
+
+
+@pytest.mark.parametrize("method", CALLS)
+@pytest.mark.parametrize("headers", [(), (MODERN,)])
+def test_a_token_names_its_call(method: str, headers: tuple[tuple[bytes, bytes], ...]) -> None:
+    """Of all three methods, whatever the revision header says."""
+    assert read(request(message(method, requestState=TOKEN), *headers)) == RETRY
+
+
+@pytest.mark.parametrize("method", CALLS)
+def test_a_call_without_a_token_starts_one_on_2026_07_28_only(method: str) -> None:
+    """On an older revision a call can't suspend: its place is not for a ring to decide."""
+    assert read(request(message(method), MODERN)) == START
+    assert read(request(message(method))) == ANY
+    assert read(request(message(method), (b"mcp-protocol-version", b"2025-11-25"))) == ANY
+
+
+@pytest.mark.parametrize(
+    "state", ["", "s1.abc", "h1", "h1.", "h1.short.x", f"h1.{CALL}.", f"h2.{CALL}.x", "h1.a/b.c", None]
+)
+def test_a_token_that_names_no_call_is_as_good_as_none(state: str | None) -> None:
+    """A stateless one may be served anywhere; a malformed one is refused by the node that it reaches."""
+    assert read(request(message(requestState=state), MODERN)) == START
+    assert read(request(message(requestState=state))) == ANY
+
+
+@pytest.mark.parametrize("method", ["initialize", "tools/list", "ping", "", "Tools/Call", "tools/call "])
+def test_other_methods_belong_anywhere(method: str) -> None:
+    """Also with a token in them."""
+    assert read(request(message(method, requestState=TOKEN), MODERN)) == ANY
+
+
+@pytest.mark.parametrize("method", [b"GET", b"DELETE", b"OPTIONS", b"post"])
+def test_only_a_post_has_a_body_to_read(method: bytes) -> None:
+    """Whatever came with another."""
+    assert read(request(message(requestState=TOKEN), MODERN, method=method)) == ANY
+
+
+@pytest.mark.parametrize("method", [b"POST", b"GET", b"DELETE"])
+def test_a_session_names_its_node(method: bytes) -> None:
+    """Ahead of everything in the body; white space round the header's value is not part of it."""
+    named = sessions.wrap(NodeId("node-1"), Boot("b0"), "abc.def").encode()
+    found = read(request(message(requestState=TOKEN), (b"mcp-session-id", b" " + named + b"\t"), MODERN, method=method))
+    assert found == Facts(Kind.SESSION, node=NodeId("node-1"))
+
+
+@pytest.mark.parametrize("named", [b"", b"abc", b"l1.node.boot", b"l1..b.c", b"l1.a.b.\xff", b"l1.a/../b.c.d", b"\x00"])
+def test_a_session_id_of_somebody_else_names_none(named: bytes) -> None:
+    """The body is looked at as if it were not there."""
+    assert read(request(message(requestState=TOKEN), (b"mcp-session-id", named))) == RETRY
+
+
+HOSTILE = {
+    "nothing": b"",
+    "no JSON": b"{",
+    "a byte order mark": b"\xef\xbb\xbf" + message(requestState=TOKEN),
+    "UTF-16": message(requestState=TOKEN).decode().encode("utf-16"),
+    "a batch": b"[" + message(requestState=TOKEN) + b"]",
+    "two messages": message(requestState=TOKEN) * 2,
+    "a text": b'"tools/call"',
+    "params as a list": b'{"method":"tools/call","params":["h1"]}',
+    "a token that is a number": b'{"method":"tools/call","params":{"requestState":1}}',
+    "a method that is an object": b'{"method":{},"params":{}}',
+    "nested lists": b'{"method":"tools/call","params":{"arguments":' + b"[" * 100_000 + b"]" * 100_000 + b"}}",
+    "nested objects": b'{"a":' * 100_000 + b"1" + b"}" * 100_000,
+    "nothing but brackets": b"[" * 1_000_000,
+    "a lone surrogate": b'{"method":"tools/call","params":{"requestState":"h1.\\ud800"}}',
+    "a lone surrogate elsewhere": message(requestState=TOKEN, name="\ud800"),
+    "no UTF-8 in the token": b'{"method":"tools/call","params":{"requestState":"h1.\xff\xfe"}}',
+    "NUL": b'{"method":"tools/call\x00"}',
+    "a method that is a huge number": b'{"method":' + b"9" * 100_000 + b"}",
+}
+
+
+@pytest.mark.parametrize("body", HOSTILE.values(), ids=HOSTILE)
+def test_what_can_not_be_read_belongs_anywhere(body: bytes) -> None:
+    """And never raises: the node that it reaches says what is wrong with it."""
+    assert read(request(body, MODERN)) == ANY
+
+
+READABLE = {
+    "a huge number elsewhere": message(requestState=TOKEN).replace(b'"id": 1', b'"id": 1' + b"0" * 100_000),
+    "an escaped NUL elsewhere": message(requestState=TOKEN, name="\0"),
+    "an escaped key": message(requestState=TOKEN).replace(b"requestState", b"request\\u0053tate"),
+    "a key given twice": message(requestState=TOKEN).replace(
+        b'{"requestState', b'{"requestState":"s1.x","requestState'
+    ),
+}
+
+
+@pytest.mark.parametrize("body", READABLE.values(), ids=READABLE)
+def test_what_is_odd_elsewhere_hides_no_token(body: bytes) -> None:
+    """Only two fields are read; of a repeated one the last counts, as it does for the node."""
+    assert read(request(body, MODERN)) == RETRY
+
+
+BIG = 4 * 1024 * 1024
+FULL = {
+    "one text": message(requestState=TOKEN, arguments={"a": "x" * BIG}),
+    "a token": message(requestState=f"h1.{CALL}." + "x" * BIG),
+    "keys": message(requestState=TOKEN, arguments=dict.fromkeys(map(str, range(BIG // 14)), 1)),
+    "numbers": message(requestState=TOKEN, arguments=[1] * (BIG // 3)),
+    "dots": message(requestState="h1." + "." * BIG),
+}
+
+
+@pytest.mark.parametrize("body", FULL.values(), ids=FULL)
+def test_the_largest_body_costs_a_bounded_time(body: bytes) -> None:
+    """4 MiB take milliseconds; half a second allows for a busy machine, and for nothing quadratic."""
+    started = time.perf_counter()
+    assert read(request(body, MODERN)).kind in (Kind.RETRY, Kind.START)
+    assert time.perf_counter() - started < 0.5
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.just(TOKEN),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(("requestState", "a")), inner, max_size=2)
+    ),
+    max_leaves=6,
+)
+bodies = st.one_of(
+    st.binary(max_size=200),
+    st.builds(
+        lambda method, params: json.dumps({"method": method, "params": params}).encode(),
+        st.sampled_from(CALLS) | json_values,
+        json_values,
+    ),
+    # A valid message with a few bytes of it overwritten.
+    st.builds(
+        lambda at, junk: message(requestState=TOKEN)[:at] + junk + message(requestState=TOKEN)[at + len(junk) :],
+        st.integers(0, 150),
+        st.binary(min_size=1, max_size=4),
+    ),
+)
+headers = st.lists(
+    st.tuples(
+        st.sampled_from((b"mcp-session-id", b"mcp-protocol-version", b"x")),
+        st.binary(max_size=30) | st.just(b"2026-07-28"),
+    ),
+    max_size=4,
+)
+
+
+@given(bodies, headers, st.sampled_from((b"POST", b"GET", b"")))
+def test_no_request_raises(body: bytes, said: list[tuple[bytes, bytes]], method: bytes) -> None:
+    facts = read(Request(method, b"/mcp", said, body, ""))
+    assert (facts.call is not None) == (facts.kind is Kind.RETRY)
+    assert (facts.node is not None) == (facts.kind is Kind.SESSION)
+
+
+node_ids = st.from_regex(r"[0-9A-Za-z][0-9A-Za-z_-]{0,62}", fullmatch=True).map(NodeId)
+boots = st.from_regex(r"[0-9A-Za-z_-]{1,64}", fullmatch=True).map(Boot)
+ids = st.from_regex(r"[!-~]{1,200}", fullmatch=True)
+
+
+@given(node_ids, boots, ids)
+def test_a_session_id_reads_as_it_was_written(node: NodeId, boot: Boot, session: str) -> None:
+    assert sessions.parse(sessions.wrap(node, boot, session)) == (node, boot, session)
+
+
+@given(st.text() | st.text(alphabet="l1.ab-_ \n/"))
+def test_no_session_id_raises_and_no_bad_name_comes_through(text: str) -> None:
+    found = sessions.parse(text)
+    if found is not None:
+        assert sessions.wrap(*found) == text
+
+
+@pytest.mark.parametrize("node", ["", "a.b", "-a", "a" * 64, "a\n"])
+def test_a_session_id_with_a_bad_node_is_not_written(node: str) -> None:
+    """The client would come back with it, and be told that it has no session."""
+    with pytest.raises(ProtocolError):
+        sessions.wrap(NodeId(node), Boot("b"), "c")
+
+
+@pytest.mark.parametrize("boot", ["", "b.c", "b" * 65, "b\n", "ü"])
+def test_a_session_id_with_a_bad_boot_is_not_written(boot: str) -> None:
+    """Likewise."""
+    with pytest.raises(ProtocolError):
+        sessions.wrap(NodeId("a"), Boot(boot), "c")
+
+
+@pytest.mark.parametrize("session", ["", "c d", "c\n", "é", "x" * 201])
+def test_a_session_id_of_the_sdk_that_no_header_carries_is_not_written(session: str) -> None:
+    """Nor read."""
+    with pytest.raises(ProtocolError):
+        sessions.wrap(NodeId("a"), Boot("b"), session)
+    assert sessions.parse(f"l1.a.b.{session}") is None

@@ -1,0 +1,365 @@
+"""The side that clients connect to: order, limits, time, and what becomes of a client that leaves or doesn't read."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.router.wires import Heard, both_loops, head, node, ok, post, router, silent
+
+anyio_backend = both_loops
+
+GET = b"GET /mcp HTTP/1.1\r\nHost: router.test\r\n\r\n"
+
+
+async def echo(heard: Heard, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Say what was said."""
+    writer.write(ok(heard.body))
+
+
+class Gate:
+    """Answers as `echo` does, each request once it is let through."""
+
+    def __init__(self) -> None:
+        self.open = asyncio.Semaphore(0)
+
+    async def __call__(self, heard: Heard, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await self.open.acquire()
+        await echo(heard, reader, writer)
+
+
+async def endless(heard: Heard, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Send until nobody takes it."""
+    writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+    while True:
+        writer.write(b"10000\r\n" + bytes(0x10000) + b"\r\n")
+        await writer.drain()
+
+
+async def test_pipelined_requests_are_answered_one_at_a_time_and_in_order() -> None:
+    gate = Gate()
+    async with node(gate) as upstream, router(upstream.address) as it:
+        client = await it.client()
+        client.send(post(b"one") + post(b"two") + post(b"three"))
+        for number, body in enumerate((b"one", b"two", b"three")):
+            await upstream.arrived.wait()
+            upstream.arrived.clear()
+            assert len(upstream.requests) == number + 1, "a later request was relayed before its turn"
+            gate.open.release()
+            assert (await client.heard()).body == body
+
+
+async def test_a_request_whose_bytes_came_while_another_was_answered_is_read_after_it() -> None:
+    gate = Gate()
+    async with node(gate) as upstream, router(upstream.address) as it:
+        client = await it.client()
+        second = post(b"two")
+        client.send(post(b"one") + second[:20])
+        await upstream.arrived.wait()
+        gate.open.release()
+        assert (await client.heard()).body == b"one"
+        gate.open.release()
+        assert (await client.ask(second[20:])).body == b"two"
+
+
+async def test_many_pipelined_refusals_do_not_nest() -> None:
+    """Each is answered on a turn of its own: a thousand would not fit on the stack."""
+    async with router() as it:
+        client = await it.client()
+        client.send(post() * 1500)
+        for _ in range(1500):
+            assert (await client.heard()).status == 503
+
+
+async def test_a_connection_serves_until_the_client_wants_it_closed() -> None:
+    async with node(echo) as upstream, router(upstream.address) as it:
+        client = await it.client()
+        kept = await client.ask(post(b"one"))
+        assert kept.one(b"connection") is None
+        last = await client.ask(post(b"two", "Connection: close"))
+        assert last.one(b"connection") == b"close"
+        assert await client.rest() == b""
+
+
+async def test_what_follows_a_last_request_is_not_read() -> None:
+    async with node(echo) as upstream, router(upstream.address) as it:
+        said = await it.all(post(b"one", "Connection: close") + post(b"two"))
+        assert said.count(b"HTTP/1.1 200 OK") == 1
+        assert len(upstream.requests) == 1
+
+
+async def test_http_1_0_ends_with_its_response_unless_it_asks_to_stay() -> None:
+    async with node(echo) as upstream, router(upstream.address) as it:
+        assert (await it.all(post(b"one", version="1.0"))).endswith(b"\r\n\r\none")
+        client = await it.client()
+        for body in (b"two", b"three"):
+            heard = await client.ask(post(body, "Connection: keep-alive", version="1.0"))
+            assert (heard.one(b"connection"), heard.body) == (b"keep-alive", body)
+
+
+async def test_a_body_without_a_length_is_chunked_or_ends_with_an_http_1_0_connection() -> None:
+    data = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\nX-T: a\r\n\r\n"
+    async with node(data) as upstream, router(upstream.address) as it:
+        client = await it.client()
+        for _ in range(2):
+            heard = await client.ask(GET)
+            assert (heard.one(b"transfer-encoding"), heard.body) == (b"chunked", b"abcde")
+        said = await it.all(GET.replace(b"1.1", b"1.0").replace(b"\r\n\r\n", b"\r\nConnection: keep-alive\r\n\r\n"))
+        assert said.endswith(b"\r\n\r\nabcde")
+        assert b"transfer-encoding" not in said
+        assert b"connection: close\r\n" in said
+
+
+@pytest.mark.parametrize(
+    ("method", "data"),
+    [
+        (b"HEAD", b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"),
+        (b"HEAD", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"),
+        (b"GET", b"HTTP/1.1 204 No Content\r\n\r\n"),
+        (b"GET", b"HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n"),
+    ],
+)
+async def test_a_response_without_a_body_leaves_the_connection_usable(method: bytes, data: bytes) -> None:
+    """Nothing but the head is sent, so the next response is where the client looks for it."""
+    async with node(data) as upstream, router(upstream.address) as it:
+        client = await it.client()
+        for _ in range(2):
+            client.send(GET.replace(b"GET", method))
+            heard = await client.heard(bodiless=True)
+            assert heard.first == data.partition(b"\r\n")[0]
+            assert heard.one(b"transfer-encoding") is None
+            assert heard.one(b"content-length") == (b"5" if b"Content-Length" in data else None)
+
+
+async def test_a_client_that_waits_for_permission_gets_it() -> None:
+    """And the expectation, which is a connection's own, stays behind."""
+    async with node(echo) as upstream, router(upstream.address) as it:
+        client = await it.client()
+        client.send(post(b"", "Expect: 100-continue").replace(b"Content-Length: 0", b"Content-Length: 5"))
+        assert (await head(client.reader)).first == b"HTTP/1.1 100 Continue"
+        assert (await client.ask(b"hello")).body == b"hello"
+        assert upstream.requests[0].one(b"expect") is None
+
+
+async def test_no_permission_is_given_for_a_body_that_is_too_large() -> None:
+    async with node(echo) as upstream, router(upstream.address, max_body=4) as it:
+        said = await it.all(post(b"", "Expect: 100-continue").replace(b"Content-Length: 0", b"Content-Length: 5"))
+        assert said.startswith(b"HTTP/1.1 413 ")
+
+
+async def test_a_large_body_passes_whole() -> None:
+    async with node(echo) as upstream, router(upstream.address) as it:
+        body = bytes(range(256)) * 280
+        assert (await it.ask(post(body))).body == body
+
+
+async def test_a_body_beyond_the_limit_is_refused_by_its_declared_length() -> None:
+    """Before a byte of it came; and a client that sends it all the same can read why."""
+    async with node(echo) as upstream, router(upstream.address) as it:
+        request = post(bytes(5 << 20))
+        early = await it.all(request[:200])
+        client = await it.client()
+        client.send(request)
+        late = await client.rest()
+        for said in (early, late):
+            assert said.startswith(b"HTTP/1.1 413 ")
+            assert b"connection: close" in said
+            assert b"4194304 bytes (FRAMEHOLD_MAX_BODY)" in said
+        assert upstream.bytes == b""
+
+
+async def test_a_chunked_body_beyond_the_limit_is_refused_by_count() -> None:
+    async with node(echo) as upstream, router(upstream.address, max_body=1000) as it:
+        head, chunks = GET.replace(b"GET", b"POST")[:-2] + b"Transfer-Encoding: chunked\r\n\r\n", b"2\r\nab\r\n"
+        assert (await it.ask(head + chunks * 500 + b"0\r\n\r\n")).status == 200
+        assert (await it.all(head + chunks * 501)).startswith(b"HTTP/1.1 413 ")
+        assert len(upstream.requests) == 1
+
+
+def with_headers(*lines: bytes) -> bytes:
+    return GET[:-2] + b"".join(line + b"\r\n" for line in lines) + b"\r\n"
+
+
+@pytest.mark.parametrize(
+    ("status", "data"),
+    [
+        (414, GET.replace(b"/mcp", b"/mcp?" + b"a" * 8192)),
+        (414, b"GET /" + b"a" * 9000),
+        (431, with_headers(b"x: " + b"a" * 33_000)),
+        (431, with_headers(b"x: " + b"a" * 300_000)),
+        (431, GET[:-2] + b"x: " + b"a" * 33_000),
+        (431, with_headers(*[b"x: a"] * 100)),
+        (431, b"\r\n" * 20_000),
+        (431, GET[:-2] + b"Transfer-Encoding: chunked\r\n\r\n5;" + b"a" * 40_000),
+        (431, GET[:-2] + b"Transfer-Encoding: chunked\r\n\r\n0\r\nx: " + b"a" * 40_000),
+    ],
+    ids=["target", "part of a target", "head", "large head", "part of a head", "headers", "empty", "chunk", "trailer"],
+)
+async def test_a_head_beyond_a_limit_is_refused(status: int, data: bytes) -> None:
+    async with node(echo) as upstream, router(upstream.address) as it:
+        assert (await it.all(data)).startswith(b"HTTP/1.1 %d " % status)
+        assert upstream.bytes == b""
+
+
+async def test_a_head_within_the_limits_passes() -> None:
+    async with node(echo) as upstream, router(upstream.address) as it:
+        target = b"/mcp?" + b"a" * 8000
+        data = with_headers(*[b"x: " + b"a" * 200] * 99).replace(b"/mcp", target)
+        assert (await it.ask(data)).status == 200
+        assert upstream.requests[0].first == b"GET %b HTTP/1.1" % target
+        assert len(upstream.requests[0].all(b"x")) == 99
+
+
+@pytest.mark.parametrize("sent", [1, 40, len(post()) - 1], ids=["line", "head", "body"])
+async def test_a_request_that_never_ends_is_given_up(sent: int) -> None:
+    """It has a time from its first byte on, however steadily the rest comes."""
+    async with node(echo) as upstream, router(upstream.address, client_timeout=0.3) as it:
+        client = await it.client()
+        data = post(bytes(400))
+        dribble = asyncio.create_task(_dribble(client.writer, data, sent))
+        said = await client.rest()
+        assert said.startswith(b"HTTP/1.1 408 ")
+        assert b"FRAMEHOLD_CLIENT_TIMEOUT" in said
+        assert upstream.bytes == b""
+        dribble.cancel()
+
+
+async def _dribble(writer: asyncio.StreamWriter, data: bytes, first: int) -> None:
+    writer.write(data[:first])
+    for at in range(first, len(data) - 1):
+        await asyncio.sleep(0.05)
+        writer.write(data[at : at + 1])
+
+
+async def test_an_idle_connection_is_closed_and_a_busy_one_is_not() -> None:
+    gate = Gate()
+    async with node(gate) as upstream, router(upstream.address, keep_alive=0.2) as it:
+        busy, idle = await it.client(), await it.client()
+        busy.send(post(b"one"))
+        assert await idle.rest() == b""
+        gate.open.release()
+        assert (await busy.heard()).body == b"one"
+        assert await busy.rest() == b""
+
+
+async def test_connections_beyond_the_limit_are_told_so() -> None:
+    async with node(echo) as upstream, router(upstream.address, max_connections=1) as it:
+        first = await it.client()
+        assert (await first.ask(post(b"one"))).body == b"one"
+        said = await it.all(post(b"two"))
+        assert said.startswith(b"HTTP/1.1 503 ")
+        assert b"FRAMEHOLD_MAX_CONNECTIONS" in said
+        assert (await first.ask(post(b"three"))).body == b"three"
+        assert len(upstream.requests) == 2
+
+
+async def test_a_client_that_reads_slowly_slows_the_node_down() -> None:
+    """What the node couldn't send stays with the node: the router keeps a few reads' worth."""
+    size = 64 << 20
+    done = asyncio.Event()
+
+    async def much(heard: Heard, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size)
+        for _ in range(size >> 16):
+            writer.write(bytes(1 << 16))
+            await writer.drain()
+        done.set()
+
+    async with node(much) as upstream, router(upstream.address) as it:
+        client = await it.client(receive_buffer=1 << 16)
+        client.send(GET)
+        await upstream.arrived.wait()
+        (connection,) = it.front.connections
+        while not connection._choked:
+            await asyncio.sleep(0)
+        (link,) = it.upstream.connections
+        assert link._paused
+        assert connection._transport.get_write_buffer_size() < 1 << 20
+        assert not done.is_set()
+        heard = await head(client.reader)
+        assert heard.one(b"content-length") == b"%d" % size
+        left = size
+        while left:
+            left -= len(await client.reader.read(1 << 20))
+        await done.wait()
+
+
+async def test_a_client_that_does_not_read_is_given_up() -> None:
+    async with node(endless) as upstream, router(upstream.address, client_timeout=0.2) as it:
+        client = await it.client(receive_buffer=4096)
+        client.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        client.send(GET)
+        await upstream.closed.get()
+        assert not it.front.connections
+
+
+@pytest.mark.parametrize("behind", [b"", post(b"waits"), bytes(60_000)], ids=["alone", "a request waits", "bytes wait"])
+async def test_a_client_that_leaves_ends_its_request_at_the_node(behind: bytes) -> None:
+    """At once, also where more of the client's bytes wait for their turn."""
+    async with node(silent) as upstream, router(upstream.address) as it:
+        client = await it.client()
+        client.send(post() + behind)
+        await upstream.arrived.wait()
+        client.writer.close()
+        assert await upstream.closed.get() == 0
+        assert not +it.placer.counts
+
+
+async def test_what_waits_behind_a_request_is_bounded() -> None:
+    """A client that goes on sending is not read on."""
+    gate = Gate()
+    async with node(gate) as upstream, router(upstream.address) as it:
+        client = await it.client()
+        client.send(post(b"one"))
+        await upstream.arrived.wait()
+        (connection,) = it.front.connections
+        requests = post(bytes(10_000)) * 100
+        client.send(requests)
+        while not connection._waiting:
+            await asyncio.sleep(0)
+        assert 64 * 1024 < len(connection._rest) < 512 * 1024
+        for _ in range(101):
+            gate.open.release()
+            assert (await client.heard()).status == 200
+
+
+async def test_a_drain_closes_what_is_idle_and_lets_the_rest_end() -> None:
+    gate = Gate()
+    async with node(gate) as upstream, router(upstream.address) as it:
+        idle, busy = await it.client(), await it.client()
+        busy.send(post(b"one") + post(b"two"))
+        await upstream.arrived.wait()
+        closing = asyncio.create_task(it.front.close(5.0))
+        assert await idle.rest() == b""
+        with pytest.raises(ConnectionRefusedError):
+            await it.client()
+        gate.open.release()
+        heard = await busy.heard()
+        assert (heard.body, heard.one(b"connection")) == (b"one", b"close")
+        assert await busy.rest() == b""
+        busy.writer.close()
+        await closing
+        assert len(upstream.requests) == 1
+
+
+async def test_a_drain_ends_at_its_deadline() -> None:
+    async with node(silent) as upstream, router(upstream.address) as it:
+        client = await it.client()
+        client.send(post())
+        await upstream.arrived.wait()
+        await it.front.close(0.05)
+        assert await upstream.closed.get() == 0
+
+
+async def test_a_handler_that_raises_costs_its_own_connection_only() -> None:
+    async with node(echo) as upstream, router(upstream.address) as it:
+        other = await it.client()
+        assert (await other.ask(post(b"one"))).body == b"one"
+        placer, it.placer.place = it.placer.place, None  # type: ignore[method-assign, assignment]
+        client = await it.client()
+        client.send(post())
+        with pytest.raises(ConnectionResetError):
+            await client.rest()
+        it.placer.place = placer  # type: ignore[method-assign]
+        assert (await other.ask(post(b"two"))).body == b"two"

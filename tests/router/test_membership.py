@@ -1,0 +1,320 @@
+"""The view of the fleet: it follows the store, outlives the store's absence, and is never half of anything."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from framehold_core.errors import StoreUnavailable
+from framehold_core.ids import Boot, Incarnation, NodeId
+from framehold_core.lease import NodeRecord
+from framehold_router.membership import Fleet, Member, Membership, address_of
+from framehold_router.message import Address
+from framehold_router.stats import Stats, read
+from framehold_store.memory import MemoryStore
+
+pytestmark = pytest.mark.anyio
+
+TTL = 60.0
+SOON = 10.0
+
+
+def lease(name: str, address: str = "http://10.0.0.1:80", state: str = "live", stats: str = "") -> NodeRecord:
+    return NodeRecord(NodeId(name), Incarnation("i"), Boot("b"), 0, address, state, "", stats, 0.0)
+
+
+class Shelf(MemoryStore):
+    """A store that can be away, that counts its reads, and that holds a read back until it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda: 0.0, poll=3600.0)
+        self.away = False
+        self.broken = False
+        self.reads = 0
+        self.gate = asyncio.Event()
+        self.gate.set()
+
+    async def nodes(self) -> tuple[NodeRecord, ...]:
+        self.reads += 1
+        found = await super().nodes()
+        await self.gate.wait()
+        if self.broken:
+            raise RuntimeError("a bug")
+        if self.away:
+            raise StoreUnavailable("the store is away")
+        return found
+
+    async def put(self, *leases: NodeRecord) -> None:
+        for node in leases:
+            await self.register(node, TTL)
+
+    async def change(self, node: NodeRecord) -> None:
+        await self.renew(node, 0, TTL)
+
+
+@pytest.fixture
+async def store() -> AsyncIterator[Shelf]:
+    shelf = Shelf()
+    yield shelf
+    await shelf.close()
+
+
+@pytest.fixture
+async def membership(store: Shelf) -> AsyncIterator[Membership]:
+    follower = Membership(store)
+    await follower.open()
+    yield follower
+    await follower.close()
+
+
+def names(fleet: Fleet) -> list[str]:
+    return sorted(fleet.ring.nodes)
+
+
+async def until(membership: Membership, predicate: Callable[[Fleet], bool]) -> Fleet:
+    async with asyncio.timeout(SOON):
+        return await membership.wait(predicate)
+
+
+async def test_the_first_view_is_there_when_it_opens(store: Shelf) -> None:
+    """A router that is ready places its first request well."""
+    await store.put(lease("a"), lease("b"))
+    membership = Membership(store)
+    assert names(membership.fleet) == []
+    await membership.open()
+    try:
+        assert names(membership.fleet) == ["a", "b"]
+    finally:
+        await membership.close()
+
+
+async def test_nodes_come_and_go(store: Shelf, membership: Membership) -> None:
+    """Each change of the store reaches the view without anybody asking."""
+    await store.put(lease("a"))
+    await until(membership, lambda fleet: names(fleet) == ["a"])
+    await store.put(lease("b"))
+    await until(membership, lambda fleet: names(fleet) == ["a", "b"])
+    await store.leave(lease("a"))
+    fleet = await until(membership, lambda fleet: names(fleet) == ["b"])
+    assert list(fleet.members) == ["b"]
+
+
+async def test_a_draining_node_is_a_member_and_not_on_the_ring(store: Shelf, membership: Membership) -> None:
+    """It takes no new calls, and is still asked for those that it holds."""
+    await store.put(lease("a"), lease("b"))
+    await store.change(lease("a", state="draining"))
+    fleet = await until(membership, lambda fleet: names(fleet) == ["b"])
+    assert fleet.members[NodeId("a")].state == "draining"
+    assert fleet.members[NodeId("a")].address == ("10.0.0.1", 80)
+
+
+async def test_what_nodes_say_of_themselves_is_in_the_view(store: Shelf, membership: Membership) -> None:
+    """A heartbeat alone announces nothing; who asks gets it."""
+    await store.put(lease("a"))
+    ring = (await until(membership, lambda fleet: names(fleet) == ["a"])).ring
+    await store.change(lease("a", stats=Stats(pid=7, parked=3).dump()))
+    fleet = await membership.refresh()
+    assert fleet.members[NodeId("a")].stats == Stats(pid=7, parked=3)
+    # Laying out a ring takes time: the same names keep the same one.
+    assert fleet.ring is ring
+
+
+async def test_a_view_does_not_change_under_its_reader(store: Shelf, membership: Membership) -> None:
+    """Whoever took one may keep it."""
+    await store.put(lease("a"))
+    before = await until(membership, lambda fleet: names(fleet) == ["a"])
+    await store.put(lease("b"))
+    await until(membership, lambda fleet: names(fleet) == ["a", "b"])
+    assert (names(before), list(before.members)) == (["a"], ["a"])
+    with pytest.raises(TypeError):
+        before.members[NodeId("c")] = before.members[NodeId("a")]  # type: ignore[index]
+
+
+async def test_the_last_view_stays_while_the_store_is_down(
+    store: Shelf, membership: Membership, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One line when it goes, one when it is back, and the view is true again."""
+    caplog.set_level(logging.INFO)
+    await store.put(lease("a"))
+    await until(membership, lambda fleet: names(fleet) == ["a"])
+    store.away = True
+    await store.leave(lease("a"))
+    for _ in range(3):
+        assert names(await membership.refresh()) == ["a"]
+    store.away = False
+    assert names(await membership.refresh()) == []
+    assert sum("can't be read" in line for line in caplog.messages) == 1
+    assert sum("is back" in line for line in caplog.messages) == 1
+
+
+async def test_it_opens_without_the_store(store: Shelf) -> None:
+    """And finds the fleet once the store is there."""
+    await store.put(lease("a"))
+    store.away = True
+    membership = Membership(store)
+    await membership.open()
+    try:
+        assert names(membership.fleet) == []
+        store.away = False
+        await store.put(lease("b"))
+        await until(membership, lambda fleet: names(fleet) == ["a", "b"])
+    finally:
+        await membership.close()
+
+
+async def test_a_bug_in_reading_does_not_end_the_following(
+    store: Shelf, membership: Membership, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is logged, and the next change is read as ever."""
+    store.broken = True
+    reads = store.reads
+    await store.put(lease("a"))
+    async with asyncio.timeout(SOON):
+        while store.reads == reads or not caplog.records:
+            await asyncio.sleep(0)
+    store.broken = False
+    await store.put(lease("b"))
+    await until(membership, lambda fleet: names(fleet) == ["a", "b"])
+
+
+async def test_a_refresh_begins_after_it_was_asked_for(store: Shelf, membership: Membership) -> None:
+    """A read that was under way may be older than the question. Those who wait share the next one."""
+    await membership.refresh()
+    store.gate.clear()
+    reads = store.reads
+    first = asyncio.create_task(membership.refresh())
+    while store.reads == reads:
+        await asyncio.sleep(0)
+    # Behind the back of the change feed, and of the read that has begun.
+    store._nodes[NodeId("late")] = lease("late")._replace(expires=TTL)
+    others = [asyncio.create_task(membership.refresh()) for _ in range(5)]
+    await asyncio.sleep(0)
+    store.gate.set()
+    await first
+    assert all(names(fleet) == ["late"] for fleet in await asyncio.gather(*others))
+    assert store.reads == reads + 2
+
+
+async def test_who_leaves_a_refresh_takes_it_from_nobody(store: Shelf, membership: Membership) -> None:
+    """The one who waits behind reads for itself."""
+    await membership.refresh()
+    store.gate.clear()
+    first = asyncio.create_task(membership.refresh())
+    second = asyncio.create_task(membership.refresh())
+    await asyncio.sleep(0)
+    store._nodes[NodeId("late")] = lease("late")._replace(expires=TTL)
+    first.cancel()
+    store.gate.set()
+    assert names(await second) == ["late"]
+
+
+async def test_closing_ends_the_following(store: Shelf, membership: Membership) -> None:
+    """Twice is once; the last view stays."""
+    await store.put(lease("a"))
+    await until(membership, lambda fleet: names(fleet) == ["a"])
+    await membership.close()
+    await membership.close()
+    reads = store.reads
+    await store.put(lease("b"))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert (store.reads, names(membership.fleet)) == (reads, ["a"])
+
+
+ADDRESSES: dict[str, Address | None] = {
+    "http://10.0.0.1:8000": ("10.0.0.1", 8000),
+    "http://node-1.nodes.ns.svc:8000/": ("node-1.nodes.ns.svc", 8000),
+    "http://[::1]:8000": ("::1", 8000),
+    "http://[2001:db8::7]": ("2001:db8::7", 80),
+    "http://node": ("node", 80),
+    "": None,
+    "node:80": None,
+    "https://node:80": None,
+    "http://": None,
+    "http://:80": None,
+    "http://node:0": None,
+    "http://node:65536": None,
+    "http://node:99999": None,
+    "http://node:+80": None,
+    "http://node:٨٠": None,
+    "http://::1:80": None,
+    "http://[:::]:80": None,
+    "http://[10.0.0.1]:80": None,
+    "http://[::1]80": None,
+    "http://user@node:80": None,
+    "http://node:80/path": None,
+    "http://node:80?q": None,
+    "http://node:80#f": None,
+    "http://node:80\n": None,
+    "http://no de:80": None,
+    "http://node\r\nx: y:80": None,
+    "unix:/run/node": None,
+}
+
+
+@pytest.mark.parametrize(("url", "address"), ADDRESSES.items())
+async def test_addresses(url: str, address: Address | None) -> None:
+    """`http://host:port` and nothing else: what is odd is not guessed at."""
+    assert address_of(url) == address
+
+
+async def test_a_node_without_a_usable_address_gets_nothing(
+    store: Shelf, membership: Membership, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is a member, not on the ring, and there is one line in the log until it says something else."""
+    await store.put(lease("a", "ftp://x"), lease("b"))
+    fleet = await until(membership, lambda fleet: len(fleet.members) == 2)
+    for _ in range(3):
+        await membership.refresh()
+    assert (names(fleet), fleet.members[NodeId("a")].url) == (["b"], "ftp://x")
+    assert sum("'ftp://x'" in line for line in caplog.messages) == 1
+    await store.change(lease("a", "ftp://y"))
+    await membership.refresh()
+    await store.change(lease("a", "ftp://x"))
+    await membership.refresh()
+    assert [sum(f"'ftp://{name}'" in line for line in caplog.messages) for name in "xy"] == [2, 1]
+    await store.change(lease("a"))
+    assert names(await membership.refresh()) == ["a", "b"]
+
+
+async def test_a_fleet_is_in_order_of_names() -> None:
+    """However the leases were listed."""
+    members = [Member.of(lease(name)) for name in ("b", "c", "a")]
+    assert list(Fleet.of(members).members) == ["a", "b", "c"]
+
+
+counts = st.none() | st.integers(0, 2**53)
+all_stats = st.builds(Stats, counts, counts, counts, st.none() | st.text(max_size=64), st.none() | st.floats(0, 2**53))
+
+
+@given(all_stats)
+def test_stats_read_as_they_were_written(said: Stats) -> None:
+    assert read(said.dump()) == said
+
+
+@given(st.text() | st.recursive(st.none() | st.floats() | st.text(), st.lists).map(str))
+def test_no_stats_raise(text: str) -> None:
+    assert isinstance(read(text), Stats)
+
+
+GARBAGE = {
+    "": Stats(),
+    "[1]": Stats(),
+    "[" * 100_000: Stats(),
+    '{"parked":true,"pid":"7","in_flight":-1,"version":3,"started":NaN}': Stats(),
+    '{"parked":1e999,"pid":1.5,"in_flight":' + "9" * 5_000 + "}": Stats(),
+    '{"parked":99999999999999999999,"started":Infinity,"pid":5}': Stats(pid=5),
+    '{"parked":3.0,"later":{"x":[]},"version":"1","started":1.5}': Stats(parked=3, version="1", started=1.5),
+    '{"version":"' + "x" * 1000 + '"}': Stats(version="x" * 64),
+}
+
+
+@pytest.mark.parametrize(("text", "stats"), GARBAGE.items(), ids=range(len(GARBAGE)))
+async def test_stats_that_can_not_be_read_are_none(text: str, stats: Stats) -> None:
+    """Field by field; what a newer node says besides is passed over."""
+    assert read(text) == stats

@@ -1,0 +1,450 @@
+"""What a router answers by itself, over HTTP, with nodes that answer, hang, lie and are not there."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import stat
+from base64 import b64encode
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from hashlib import sha256
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestClient, TestServer
+
+from framehold_core.ids import Boot, Incarnation, NodeId
+from framehold_router import survey
+from framehold_router.internal import Trust
+from framehold_router.membership import Fleet, Member, address_of
+from framehold_router.pages import pages, serve_pages
+from framehold_router.stats import Stats
+from framehold_router.survey import Survey
+
+pytestmark = pytest.mark.anyio
+
+TRUST = Trust([b"k" * 32])
+SECRET = tuple(part.decode() for part in TRUST.header)
+STATS = Stats(pid=1, parked=2, in_flight=3, version="0.1", started=1000.5)
+SOON = 10.0
+
+Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+def member(name: str, url: str, state: str = "live", stats: Stats = STATS) -> Member:
+    return Member(NodeId(name), Incarnation("i-lease"), Boot("b-lease"), state, url, address_of(url), stats)
+
+
+def said(name: str, **other: Any) -> dict[str, Any]:
+    fields = {"incarnation": "i", "boot": "b", "state": "live", "pid": 11, "parked": 12, "in_flight": 13}
+    return {"node_id": name, "version": "0.2", **fields, **other}
+
+
+def saying(answer: Any, status: int = 200) -> Answer:
+    async def handler(_: web.Request) -> web.StreamResponse:
+        text = answer if isinstance(answer, str) else json.dumps(answer)
+        return web.Response(status=status, text=text, content_type="application/json")
+
+    return handler
+
+
+class Cast:
+    """Fake nodes, each a server of its own, and the fleet of them."""
+
+    def __init__(self, stack: AsyncExitStack) -> None:
+        self._stack = stack
+        self.members: list[Member] = []
+        self.asked: list[web.Request] = []
+
+    @property
+    def fleet(self) -> Fleet:
+        return Fleet.of(self.members)
+
+    async def node(self, name: str, answer: Answer, **other: Any) -> None:
+        """A node whose `GET /admin/node` is answered so."""
+
+        async def noted(request: web.Request) -> web.StreamResponse:
+            self.asked.append(request)
+            return await answer(request)
+
+        app = web.Application()
+        app.router.add_get("/admin/node", noted)
+        server = await self._stack.enter_async_context(TestServer(app, host="127.0.0.1"))
+        self.members.append(member(name, f"http://127.0.0.1:{server.port}", **other))
+
+    async def client(self) -> TestClient[web.Request, web.Application]:
+        return await self._stack.enter_async_context(TestClient(TestServer(pages(lambda: self.fleet, TRUST))))
+
+    @asynccontextmanager
+    async def survey(self, limit: float) -> AsyncIterator[Survey]:
+        asking = Survey(lambda: self.fleet, TRUST, limit)
+        try:
+            yield asking
+        finally:
+            await asking.close()
+
+
+@pytest.fixture
+async def cast() -> AsyncIterator[Cast]:
+    async with AsyncExitStack() as stack:
+        yield Cast(stack)
+
+
+async def get(client: TestClient[web.Request, web.Application], path: str, status: int = 200) -> Any:
+    async with client.get(path) as response:
+        assert response.status == status
+        assert response.headers["Cache-Control"] == "no-store"
+        assert response.headers["X-Content-Type-Options"] == "nosniff"
+        return await (response.json() if response.content_type == "application/json" else response.text())
+
+
+async def test_the_probes(cast: Cast) -> None:
+    """Healthy is whoever answers; ready is who knows a live node, and the other says why it is not."""
+    client = await cast.client()
+    assert await get(client, "/healthz") == "ok\n"
+    assert "no live node" in await get(client, "/readyz", 503)
+    cast.members.append(member("a", "http://a:1", "draining"))
+    assert "no live node" in await get(client, "/readyz", 503)
+    cast.members.append(member("b", "http://b:1"))
+    assert await get(client, "/readyz") == "ready: 1 live nodes are known\n"
+
+
+async def test_nodes_say_how_they_are_now(cast: Cast) -> None:
+    """In order of their names; what the lease said is not used where the node answers, and more fields do no harm."""
+    await cast.node("b", saying(said("b", state="draining", later=[1])))
+    await cast.node("a", saying(said("a")))
+    body = await get(await cast.client(), "/api/v1/nodes")
+    urls = {found.node: found.url for found in cast.members}
+    assert body == {
+        "nodes": [
+            said("a") | {"address": urls[NodeId("a")], "started": 1000.5},
+            said("b", state="draining") | {"address": urls[NodeId("b")], "started": 1000.5},
+        ]
+    }
+
+
+async def test_nodes_are_asked_with_the_fleets_secret(cast: Cast) -> None:
+    """They tell nobody else."""
+    await cast.node("a", saying(said("a")))
+    await get(await cast.client(), "/api/v1/nodes")
+    [request] = cast.asked
+    assert request.headers[SECRET[0]] == SECRET[1]
+
+
+async def endless(request: web.Request) -> web.StreamResponse:
+    response = web.StreamResponse()
+    await response.prepare(request)
+    try:
+        while True:
+            await response.write(b" " * 65536)
+    except ConnectionError:
+        return response
+
+
+async def cut_off(request: web.Request) -> web.StreamResponse:
+    assert request.transport is not None
+    request.transport.abort()
+    return web.Response()
+
+
+BAD: dict[str, Answer] = {
+    "an error": saying(said("a"), 500),
+    "a refusal": saying(said("a"), 403),
+    "no JSON": saying("<html>"),
+    "a list": saying([]),
+    "missing fields": saying({"node_id": "a"}),
+    "fields of other types": saying(said("a", parked="many")),
+    "a negative count": saying(said("a", parked=-1)),
+    "another node's name": saying(said("b")),
+    "deep nesting": saying("[" * 50_000),
+    "a novel": saying(said("a", later="x" * 100_000)),
+    "no end": endless,
+    "a cut connection": cut_off,
+}
+
+
+@pytest.mark.parametrize("answer", BAD.values(), ids=BAD)
+async def test_a_node_that_does_not_answer_well_is_unreachable(cast: Cast, answer: Answer) -> None:
+    """The lease's last word stands in, and the others are none the worse."""
+    await cast.node("a", answer)
+    await cast.node("z", saying(said("z")))
+    body = await get(await cast.client(), "/api/v1/nodes")
+    assert body["nodes"][0] == {
+        "node_id": "a",
+        "incarnation": "i-lease",
+        "boot": "b-lease",
+        "state": "unreachable",
+        "address": cast.members[0].url,
+        **STATS._asdict(),
+    }
+    assert body["nodes"][1]["state"] == "live"
+
+
+async def test_a_redirect_is_not_followed(cast: Cast) -> None:
+    """The fleet's secret would go along with it."""
+    await cast.node("a", saying(said("b")))
+    there = cast.members.pop().url
+
+    async def elsewhere(_: web.Request) -> web.StreamResponse:
+        raise web.HTTPFound(f"{there}/admin/node")
+
+    await cast.node("b", elsewhere)
+    body = await get(await cast.client(), "/api/v1/nodes")
+    assert [node["state"] for node in body["nodes"]] == ["unreachable"]
+    assert len(cast.asked) == 1
+
+
+async def test_a_node_that_hangs_costs_its_limit_only(cast: Cast) -> None:
+    """The rest of the answer doesn't wait for longer."""
+    left = asyncio.Event()
+
+    async def hang(_: web.Request) -> web.StreamResponse:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            left.set()
+        return web.Response()
+
+    await cast.node("a", hang)
+    await cast.node("b", saying(said("b")))
+    async with cast.survey(0.1) as asking, asyncio.timeout(SOON):
+        assert [node.state for node in await asking.nodes()] == ["unreachable", "live"]
+
+
+async def test_a_node_that_is_not_there_is_unreachable(cast: Cast, unused_tcp_port: int) -> None:
+    """Nobody listens, or the lease's address is none."""
+    cast.members.append(member("a", f"http://127.0.0.1:{unused_tcp_port}"))
+    cast.members.append(member("b", "nowhere", stats=Stats()))
+    body = await get(await cast.client(), "/api/v1/nodes")
+    assert [(node["state"], node["parked"]) for node in body["nodes"]] == [("unreachable", 2), ("unreachable", None)]
+
+
+@pytest.fixture
+async def unused_tcp_port() -> int:
+    """A port that was free a moment ago."""
+    server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
+    port: int = server.sockets[0].getsockname()[1]
+    server.close()
+    await server.wait_closed()
+    return port
+
+
+async def test_nodes_are_asked_side_by_side_and_not_all_at_once(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many at a time as the limit says; waiting for a place costs a node none of its own time."""
+    monkeypatch.setattr(survey, "CONNECTIONS", 2)
+    now = most = 0
+    full = asyncio.Event()
+
+    async def slow(request: web.Request) -> web.StreamResponse:
+        nonlocal now, most
+        now += 1
+        most = max(most, now)
+        if now == 2:
+            full.set()
+        # Fails by its time-out unless a second one is asked meanwhile.
+        await full.wait()
+        for _ in range(5):
+            await asyncio.sleep(0)
+        now -= 1
+        return await saying(said("a"))(request)
+
+    for _ in range(5):
+        await cast.node("a", slow)
+    cast.members = [member(f"n{number}", found.url) for number, found in enumerate(cast.members)]
+    async with cast.survey(SOON) as asking:
+        assert len(await asking.nodes()) == 5
+    assert (len(cast.asked), most) == (5, 2)
+
+
+async def test_many_readers_share_one_survey(cast: Cast) -> None:
+    """A crowd before the page is no crowd before the nodes, and who leaves takes the answer from nobody."""
+    go = asyncio.Event()
+
+    async def wait(request: web.Request) -> web.StreamResponse:
+        await go.wait()
+        return await saying(said("a"))(request)
+
+    await cast.node("a", wait)
+    async with cast.survey(SOON) as asking:
+        readers = [asyncio.create_task(asking.nodes()) for _ in range(10)]
+        while not cast.asked:
+            await asyncio.sleep(0)
+        readers[0].cancel()
+        go.set()
+        answers = await asyncio.gather(*readers[1:])
+    assert all(answer[0].parked == 12 for answer in answers)
+    assert len(cast.asked) == 1
+
+
+async def test_a_survey_is_repeated_when_it_is_stale(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half a second later the nodes are asked again."""
+    await cast.node("a", saying(said("a")))
+    async with cast.survey(SOON) as asking:
+        await asking.nodes()
+        await asking.nodes()
+        assert len(cast.asked) == 1
+        monkeypatch.setattr(survey, "FRESH", 0.0)
+        asking._until = 0.0
+        await asking.nodes()
+        await asking.nodes()
+    assert len(cast.asked) == 3
+
+
+async def test_the_ring(cast: Cast) -> None:
+    """Ideal and actual share of each node, and its points; a draining node has none."""
+    cast.members = [member("b", "http://b:1"), member("a", "http://a:1"), member("c", "http://c:1", "draining")]
+    body = await get(await cast.client(), "/api/v1/ring")
+    assert [node["node_id"] for node in body["nodes"]] == ["a", "b", "c"]
+    assert [node["ideal_share"] for node in body["nodes"]] == [0.5, 0.5, 0.0]
+    assert body["nodes"][2] == {"node_id": "c", "state": "draining", "ideal_share": 0.0, "share": 0.0, "points": 0}
+    shares = cast.fleet.ring.shares()
+    assert {node["node_id"]: node["share"] for node in body["nodes"][:2]} == shares
+    assert sum(shares.values()) == pytest.approx(1.0)
+    assert body["points"] == sum(node["points"] for node in body["nodes"]) == 320
+
+
+async def test_an_empty_ring(cast: Cast) -> None:
+    """No nodes, no division by their number."""
+    assert await get(await cast.client(), "/api/v1/ring") == {"nodes": [], "points": 0}
+
+
+async def test_errors_are_json_in_the_api_and_a_sentence_elsewhere(cast: Cast) -> None:
+    """Other paths, and other methods on those that there are."""
+    client = await cast.client()
+    for path in ("/api/v1/none", "/api/v1/", "/api/v2/nodes", "/api/v1/nodes/a"):
+        assert await get(client, path, 404) == {"error": f"GET {path} is not served here"}
+    assert await get(client, "/none", 404) == "GET /none is not served here\n"
+    async with client.post("/api/v1/nodes") as response:
+        assert (response.status, response.content_type) == (405, "application/json")
+        assert "GET" in response.headers["Allow"]
+
+
+async def test_a_bug_in_a_page_says_nothing_of_itself(cast: Cast, caplog: pytest.LogCaptureFixture) -> None:
+    """The log has it."""
+    client = await cast.client()
+    cast.members.append(member("a", "http://a:1")._replace(stats="broken"))  # type: ignore[arg-type]
+    cast.members[0] = cast.members[0]._replace(address=None)
+    body = await get(client, "/api/v1/nodes", 500)
+    assert body == {"error": "a bug in this page; the router's log has more"}
+    assert "a bug in /api/v1/nodes" in caplog.text
+
+
+class Tags(HTMLParser):
+    """All tags of a page with their attributes, and its text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+
+async def test_the_dashboard_shows_each_node(cast: Cast) -> None:
+    """State, address, pid, parked, in flight, and its share of the ring; it comes again every two seconds."""
+    await cast.node("a", saying(said("a")))
+    cast.members.append(member("b", "nowhere", stats=Stats()))
+    page = Tags(await get(await cast.client(), "/dashboard"))
+    words = page.words
+    at = words.index("a")
+    assert words[at : at + 7] == ["a", "live", cast.members[0].url, "11", "12", "13", "100.0%"]
+    at = words.index("b")
+    assert words[at : at + 7] == ["b", "unreachable", "nowhere", "\N{EN DASH}", "\N{EN DASH}", "\N{EN DASH}", "0.0%"]
+    assert "1 of 2 nodes live, 12 calls parked, 13 requests in flight" in words
+    assert ("meta", {"http-equiv": "refresh", "content": "2"}) in page.tags
+
+
+async def test_the_dashboard_of_an_empty_fleet(cast: Cast) -> None:
+    """Says what to do."""
+    page = Tags(await get(await cast.client(), "/dashboard"))
+    assert any("framehold node" in word for word in page.words)
+
+
+HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=a()>&amp;</style>\ud800"
+
+
+async def test_the_dashboard_escapes_what_others_wrote(cast: Cast) -> None:
+    """Names, states, addresses and answers: a lease may hold anything. Half a surrogate pair takes no page down."""
+    await cast.node("a", saying(said("a", state=HOSTILE.encode("utf-8", "replace").decode(), version=HOSTILE[:-1])))
+    cast.members.append(member(HOSTILE, HOSTILE, HOSTILE, Stats(version=HOSTILE)))
+    client = await cast.client()
+    text = await get(client, "/dashboard")
+    page = Tags(text)
+    shown = HOSTILE.replace("\ud800", "?")
+    assert page.words.count(shown) == 3
+    assert {tag for tag, _ in page.tags} <= {
+        *("html", "head", "meta", "title", "style", "body", "main", "h1", "p", "div"),
+        *("table", "thead", "tbody", "tr", "th", "td", "meter"),
+    }
+    assert {name for _, attributes in page.tags for name in attributes if name.startswith("on")} == set()
+    for path in ("/api/v1/nodes", "/api/v1/ring"):
+        assert shown in {node["node_id"] for node in (await get(client, path))["nodes"]}
+
+
+async def test_the_dashboards_policy_lets_nothing_run(cast: Cast) -> None:
+    """No script, nothing loaded, and the one style sheet by its digest."""
+    client = await cast.client()
+    async with client.get("/dashboard") as response:
+        policy, text = response.headers["Content-Security-Policy"], await response.text()
+    rules = dict(rule.split(" ", 1) for rule in policy.split("; "))
+    [style] = re.findall("<style>(.*?)</style>", text, re.DOTALL)
+    digest = b64encode(sha256(style.encode()).digest()).decode()
+    assert rules["style-src"] == f"'sha256-{digest}'"
+    assert rules["default-src"] == "'none'"
+    assert rules["frame-ancestors"] == "'none'"
+    assert "unsafe" not in policy
+    assert " style=" not in text
+    assert "prefers-color-scheme: dark" in style
+
+
+async def test_the_pages_are_served_on_a_socket(cast: Cast, tmp_path: Path) -> None:
+    """For as long as the context is open; one that a killed router left behind is replaced."""
+    path = tmp_path / "pages.sock"
+    for _ in range(2):
+        async with serve_pages(pages(lambda: cast.fleet, TRUST), str(path)):
+            async with (
+                aiohttp.ClientSession(connector=aiohttp.UnixConnector(str(path))) as http,
+                http.get("http://router/healthz") as response,
+            ):
+                assert (response.status, await response.text()) == (200, "ok\n")
+            assert stat.S_ISSOCK(os.stat(path).st_mode)
+            os.link(path, tmp_path / "left")
+        assert not path.exists()
+        os.rename(tmp_path / "left", path)
+
+
+async def test_a_socket_that_can_not_be_bound_is_an_error(cast: Cast, tmp_path: Path) -> None:
+    """And leaves nothing open."""
+    with pytest.raises(OSError):
+        async with serve_pages(pages(lambda: cast.fleet, TRUST), str(tmp_path / "no" / "folder")):
+            pytest.fail("served nowhere")
+
+
+async def test_closing_does_not_wait_for_a_node(cast: Cast) -> None:
+    """A survey that is under way is given up, and whoever waited for it is let go."""
+    asked = asyncio.Event()
+
+    async def hang(_: web.Request) -> web.StreamResponse:
+        asked.set()
+        await asyncio.Event().wait()
+        return web.Response()
+
+    await cast.node("a", hang)
+    async with cast.survey(3600.0) as asking:
+        reader = asyncio.create_task(asking.nodes())
+        await asked.wait()
+    async with asyncio.timeout(SOON):
+        await asyncio.wait((reader,))
+    assert reader.cancelled()

@@ -1,0 +1,448 @@
+"""Which node serves a request. Any choice is correct; these tests hold the good ones."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Collection
+from itertools import count
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from framehold_core.ids import Boot, CallId, Incarnation, NodeId
+from framehold_router.envelope import Facts, Kind
+from framehold_router.membership import Fleet, Member, address_of
+from framehold_router.owners import Owners
+from framehold_router.placement import BOUND, DRAWS, PASSED_OVER, Placement, Placer, Reason
+from framehold_router.stats import Stats
+
+START, ANY = Facts(Kind.START), Facts(Kind.ANY)
+A, B, C, D = (NodeId(name) for name in "abcd")
+
+
+def member(node: NodeId, parked: int | None = 0, state: str = "live", url: str | None = None) -> Member:
+    url = f"http://{node}:80" if url is None else url
+    return Member(node, Incarnation("i"), Boot("b"), state, url, address_of(url), Stats(parked=parked))
+
+
+def fleet(*nodes: NodeId | Member) -> Fleet:
+    return Fleet.of(node if isinstance(node, Member) else member(node) for node in nodes)
+
+
+class Stage:
+    """A placer, with the fleet and the clock in the test's hands."""
+
+    def __init__(self, *nodes: NodeId | Member, mint: Callable[[], CallId] | None = None) -> None:
+        self.fleet, self.time = fleet(*nodes), 100.0
+        numbers = count()
+        mint = mint or (lambda: CallId(f"{next(numbers):032x}"))
+        self.placer = Placer(lambda: self.fleet, lambda: self.time, mint)
+
+    def place(self, facts: Facts, *tried: NodeId) -> Placement:
+        found = self.placer.place(facts, tried)
+        assert found is not None
+        return found
+
+    def retry(self, call: CallId, *tried: NodeId) -> NodeId:
+        return self.place(Facts(Kind.RETRY, call=call), *tried).node
+
+    def serve(self, facts: Facts, by: NodeId) -> None:
+        """A request was placed and answered, by whichever node its first one passed it on to."""
+        self.placer.learned(self.place(facts), by)
+
+    def owner(self, call: CallId) -> NodeId:
+        owner = self.fleet.ring.owner(call)
+        assert owner is not None
+        return owner
+
+
+def call_of(stage: Stage, node: NodeId) -> CallId:
+    """A call that the ring maps to this node."""
+    return next(call for number in count(10**6) if stage.owner(call := CallId(f"{number:032x}")) == node)
+
+
+def test_a_call_starts_where_its_id_leads_back() -> None:
+    """The ring maps the minted id to the chosen node: any router finds it again without having learned anything."""
+    stage = Stage(A, B, C)
+    placements = [stage.place(START) for _ in range(300)]
+    for placed in placements:
+        assert placed.call is not None
+        assert placed.call == placed.token_call
+        assert stage.owner(placed.call) == placed.node
+        assert (placed.address, placed.reason) == ((placed.node, 80), Reason.START)
+        assert stage.retry(placed.call) == placed.node
+    assert len({placed.call for placed in placements}) == 300
+
+
+def test_ids_are_random_where_none_are_given() -> None:
+    """128 bits, 32 digits, no two alike."""
+    view = fleet(A)
+    placer = Placer(lambda: view, lambda: 0.0)
+    found = {placed.call for _ in range(100) if (placed := placer.place(START)) is not None}
+    assert len(found) == 100
+    assert all(call is not None and len(call) == 32 for call in found)
+
+
+@pytest.mark.parametrize("nodes", [2, 3, 7])
+def test_no_node_gets_more_than_its_bound(nodes: int) -> None:
+    """However unevenly the ring is cut: 1.25 of the mean, rounded up, for whatever number of calls is in flight."""
+    stage = Stage(*(NodeId(f"node-{number}") for number in range(nodes)))
+    held: Counter[NodeId] = Counter()
+    for total in range(1, 500):
+        node = stage.place(START).node
+        stage.placer.began(node)
+        held[node] += 1
+        assert held[node] <= -(-BOUND * total // nodes)
+
+
+def test_parked_calls_count_as_load() -> None:
+    """A node that holds many already gets no more until the others have as many."""
+    stage = Stage(member(A, 100), member(B, 0), member(C, None))
+    assert A not in {stage.place(START).node for _ in range(200)}
+    stage.fleet = fleet(member(A, 100), member(B, 100), member(C, 100))
+    assert {stage.place(START).node for _ in range(200)} == {A, B, C}
+
+
+def test_the_bound_moves_with_the_load() -> None:
+    """A few draws find a node with room, however much is in flight; and the room is gone when that has ended."""
+    stage = Stage(A, B, C)
+    for _ in range(300):
+        stage.placer.began(stage.place(START).node)
+    last = stage.place(START).call
+    # Ids come from a counter: the last one tells how many were drawn.
+    assert last is not None
+    assert int(last, 16) < 301 * 3
+
+    stage = Stage(A, B)
+    for node in (A, *[B] * 300):
+        stage.placer.began(node)
+    for _ in range(19):
+        stage.placer.began(A)
+    for _ in range(300):
+        stage.placer.ended(B)
+    assert {stage.place(START).node for _ in range(100)} == {B}
+
+
+def test_a_request_that_ended_is_no_load() -> None:
+    """Also where the view changed in between."""
+    stage = Stage(A, B)
+    for _ in range(50):
+        stage.placer.began(A)
+    assert {stage.place(START).node for _ in range(100)} == {B}
+    stage.fleet = fleet(A, B)
+    for _ in range(50):
+        stage.placer.ended(A)
+    assert {stage.place(START).node for _ in range(100)} == {A, B}
+
+
+def test_load_on_nodes_that_are_gone_makes_no_room() -> None:
+    """The mean is of those on the ring: requests in flight to a draining node don't raise it."""
+    stage = Stage(A, B, C)
+    for _ in range(300):
+        stage.placer.began(C)
+    for _ in range(20):
+        stage.placer.began(A)
+    stage.fleet = fleet(A, B, member(C, state="draining"))
+    assert {stage.place(START).node for _ in range(100)} == {B}
+
+
+def test_of_64_draws_the_least_loaded_is_taken() -> None:
+    """When chance names no node with room. Each draw that is looked at is one id."""
+    drawn: list[CallId] = []
+
+    def mint() -> CallId:
+        # Only ids of the two full nodes come up.
+        while True:
+            call = CallId(os.urandom(16).hex())
+            if view.ring.owner(call) != C:
+                drawn.append(call)
+                return call
+
+    view = fleet(member(A, 50), member(B, 40), member(C, 0))
+    stage = Stage(member(A, 50), member(B, 40), member(C, 0), mint=mint)
+    placed = stage.place(START)
+    assert placed.node == B
+    assert placed.call in drawn
+    assert DRAWS <= len(drawn) <= DRAWS + 1
+
+
+def test_a_call_that_was_not_delivered_starts_elsewhere_under_a_new_id() -> None:
+    """PROTOCOL rule 9: never the same id twice."""
+    stage = Stage(A, B, C)
+    first = stage.place(START)
+    second = stage.place(START, first.node)
+    third = stage.place(START, first.node, second.node)
+    assert {first.node, second.node, third.node} == {A, B, C}
+    assert len({first.call, second.call, third.call}) == 3
+    assert stage.placer.place(START, [A, B, C]) is None
+
+
+def test_one_node_left_of_very_many_is_found() -> None:
+    """No draw may meet it; the response will say where the call lives."""
+    nodes = [NodeId(f"node-{number}") for number in range(400)]
+    stage = Stage(*nodes)
+    tried = [node for node in nodes if node != "node-7"]
+    placed = [stage.place(START, *tried) for _ in range(20)]
+    assert {found.node for found in placed} == {"node-7"}
+    astray = next(found for found in placed if found.call is not None and stage.owner(found.call) != "node-7")
+    assert astray.call is not None
+    stage.placer.learned(astray, "node-7")
+    assert stage.retry(astray.call) == "node-7"
+
+
+def test_an_empty_fleet_takes_nothing() -> None:
+    """None: the router says so itself."""
+    stage = Stage()
+    call = CallId("0" * 32)
+    for facts in (START, ANY, Facts(Kind.RETRY, call=call), Facts(Kind.SESSION, node=A)):
+        assert stage.placer.place(facts) is None
+
+
+def test_a_retry_goes_to_the_rings_owner_then_along_the_ring() -> None:
+    """Each node once, then none."""
+    stage = Stage(A, B, C, D)
+    call = CallId("f" * 32)
+    tried: list[NodeId] = []
+    while (placed := stage.placer.place(Facts(Kind.RETRY, call=call), tried)) is not None:
+        assert (placed.call, placed.token_call, placed.reason) == (None, call, Reason.RING)
+        tried.append(placed.node)
+    assert tried == list(stage.fleet.ring.order(call))
+
+
+def test_a_call_that_lives_elsewhere_is_learned() -> None:
+    """A response named another node than the ring's: the next round saves the relay. That is forgotten when the ring
+    is right again."""
+    stage = Stage(A, B, C)
+    call = call_of(stage, A)
+    facts = Facts(Kind.RETRY, call=call)
+    stage.serve(facts, by=C)
+    assert stage.place(facts)[:1] + stage.place(facts)[4:] == (C, Reason.LEASE)
+    assert stage.retry(call, C) == A
+    stage.serve(facts, by=A)
+    assert stage.place(facts).reason is Reason.RING
+    assert stage.retry(call) == A
+
+
+def test_a_call_stays_where_it_is_when_a_node_joins() -> None:
+    """The ring moves its id to the new node; the first response tells that the old one holds it."""
+    stage = Stage(A, B)
+    before = stage.fleet.ring.owner
+    stage.fleet = fleet(A, B, C)
+    call = call_of(stage, C)
+    old = before(call)
+    assert old is not None
+    stage.serve(Facts(Kind.RETRY, call=call), by=old)
+    assert stage.retry(call) == old
+
+
+def test_what_was_learned_of_a_node_that_is_gone_is_ignored() -> None:
+    """And counts again when it is back: its lease may merely have lapsed."""
+    stage = Stage(A, B, C)
+    call = call_of(stage, A)
+    stage.serve(Facts(Kind.RETRY, call=call), by=C)
+    stage.fleet = fleet(A, B)
+    assert stage.retry(call) == stage.owner(call)
+    stage.fleet = fleet(A, B, C)
+    assert stage.retry(call) == C
+
+
+@pytest.mark.parametrize("name", ["", "unknown", "a\r\nx: y", "a" * 10_000])
+def test_a_name_that_no_member_has_is_not_learned(name: str) -> None:
+    """Nothing is sent where no lease points."""
+    stage = Stage(A, B)
+    call = call_of(stage, A)
+    stage.serve(Facts(Kind.RETRY, call=call), by=NodeId(name))
+    assert stage.retry(call) == A
+
+
+def test_a_draining_node_serves_what_it_holds() -> None:
+    """A learned call still goes there; nothing else does while there is a live node."""
+    stage = Stage(A, B, member(C, state="draining"))
+    call = call_of(stage, A)
+    stage.serve(Facts(Kind.RETRY, call=call), by=C)
+    assert stage.retry(call) == C
+    others = [*(START for _ in range(50)), *(ANY for _ in range(50)), Facts(Kind.RETRY, call=call_of(stage, B))]
+    assert {stage.place(facts).node for facts in others} <= {A, B}
+
+
+def test_a_fleet_that_drains_still_answers() -> None:
+    """Retries and lists go to a draining node where there is no other; new calls don't."""
+    stage = Stage(member(A, state="draining"), member(B, state="draining", url="nowhere"))
+    assert stage.retry(CallId("0" * 32)) == A
+    assert stage.place(ANY).node == A
+    assert stage.placer.place(START) is None
+    assert stage.placer.place(ANY, [A]) is None
+
+
+def test_a_session_goes_to_its_node_in_any_state() -> None:
+    """It lives there and nowhere else."""
+    stage = Stage(A, B, member(C, state="draining"))
+    for node in (A, B, C):
+        placed = stage.place(Facts(Kind.SESSION, node=node))
+        assert placed == Placement(node, (node, 80), None, None, Reason.SESSION)
+
+
+def test_a_session_of_a_node_that_is_gone_goes_anywhere() -> None:
+    """Whichever it reaches tells the client that the session is over."""
+    stage = Stage(A, B, member(C, url="nowhere"))
+    assert {stage.place(Facts(Kind.SESSION, node=D)).node for _ in range(100)} == {A, B}
+    assert {stage.place(Facts(Kind.SESSION, node=C)).node for _ in range(100)} == {A, B}
+
+
+def test_a_session_whose_node_can_not_be_reached_goes_nowhere() -> None:
+    """Another node would say that there is no such session, and the client would throw it away."""
+    stage = Stage(A, B)
+    facts = Facts(Kind.SESSION, node=A)
+    assert stage.placer.place(facts, [A]) is None
+    stage.placer.unreachable(A)
+    assert stage.place(facts).node == A
+
+
+def test_other_requests_go_to_the_less_busy_of_two() -> None:
+    """So the busiest of all gets none, and the rest is spread."""
+    stage = Stage(A, B, C)
+    for _ in range(5):
+        stage.placer.began(A)
+    found = Counter(stage.place(ANY).node for _ in range(300))
+    assert set(found) == {B, C}
+    assert stage.place(ANY, B, A) == Placement(C, (C, 80), None, None, Reason.ANY)
+
+
+def test_two_different_nodes_are_compared() -> None:
+    """With two nodes the idle one is always among them."""
+    stage = Stage(A, B)
+    stage.placer.began(A)
+    assert {stage.place(ANY).node for _ in range(100)} == {B}
+    assert stage.place(ANY, B).node == A
+    assert stage.placer.place(ANY, [A, B]) is None
+
+
+def test_a_parked_call_breaks_ties_only() -> None:
+    """It takes memory, not time."""
+    stage = Stage(member(A, 10), member(B, 1000))
+    assert {stage.place(ANY).node for _ in range(100)} == {A}
+    stage.placer.began(A)
+    assert {stage.place(ANY).node for _ in range(100)} == {B}
+
+
+def test_a_node_that_can_not_be_reached_is_passed_over() -> None:
+    """By requests of every kind, its own calls too: an address that swallows packets must not cost each a time-out."""
+    stage = Stage(A, B, C)
+    call = call_of(stage, A)
+    stage.placer.unreachable(A)
+    stage.time += PASSED_OVER - 0.1
+    facts = [*[START] * 50, *[ANY] * 50, Facts(Kind.RETRY, call=call)]
+    assert {stage.place(fact).node for fact in facts} == {B, C}
+    assert stage.retry(call) == list(stage.fleet.ring.order(call))[1]
+    assert stage.retry(call, B, C) == A
+
+
+def test_what_was_learned_is_passed_over_too() -> None:
+    """The ring's owner reads the store, and finds the node by its own way or takes over."""
+    stage = Stage(A, B, C)
+    call = call_of(stage, A)
+    stage.serve(Facts(Kind.RETRY, call=call), by=C)
+    stage.placer.unreachable(C)
+    assert stage.retry(call) == A
+
+
+def test_after_a_while_one_request_tries_it() -> None:
+    """The others wait for what comes of that, so a dead address costs one time-out in two seconds."""
+    stage = Stage(A, B)
+    call = call_of(stage, A)
+    stage.placer.unreachable(A)
+    stage.time += PASSED_OVER
+    assert [stage.retry(call) for _ in range(5)] == [A, B, B, B, B]
+    stage.placer.unreachable(A)
+    stage.time += PASSED_OVER - 0.1
+    assert stage.retry(call) == B
+
+
+def test_a_response_ends_the_passing_over() -> None:
+    """At once, for everyone."""
+    stage = Stage(A, B)
+    call = call_of(stage, A)
+    stage.placer.unreachable(A)
+    stage.time += PASSED_OVER
+    stage.serve(Facts(Kind.RETRY, call=call), by=A)
+    assert [stage.retry(call) for _ in range(3)] == [A, A, A]
+
+
+def test_where_there_is_no_choice_nobody_is_passed_over() -> None:
+    """One node, or all of them out of reach: trying is better than refusing."""
+    stage = Stage(A, B)
+    for node in (A, B):
+        stage.placer.unreachable(node)
+    assert {stage.place(START).node for _ in range(100)} == {A, B}
+    assert stage.place(ANY).node in (A, B)
+    assert stage.retry(call_of(stage, A)) == A
+
+
+def test_nodes_that_are_passed_over_leave_room_on_the_others() -> None:
+    """The bound is of the mean of those that are left: a lone one takes everything at the first draw of its own."""
+    stage = Stage(member(A, 0), member(B, 1000))
+    stage.placer.unreachable(A)
+    minted = Counter(stage.place(START).call for _ in range(50))
+    assert len(minted) == 50
+    # Ids come from a counter, so the last one tells how many were drawn: about two for each call, not 64.
+    assert max(int(call, 16) for call in minted if call is not None) < 50 * 8
+
+
+def test_a_node_that_left_is_not_remembered_as_out_of_reach() -> None:
+    """A pod that comes back under its name has a new address."""
+    stage = Stage(A, B)
+    call = call_of(stage, A)
+    stage.placer.unreachable(A)
+    stage.fleet = fleet(B)
+    assert stage.retry(call) == B
+    stage.fleet = fleet(A, B)
+    assert stage.retry(call) == A
+
+
+def test_what_is_learned_is_bounded() -> None:
+    """The one that was unused for longest goes first."""
+    owners = Owners(limit=3)
+    calls = [CallId(str(number)) for number in range(4)]
+    for call in calls[:3]:
+        owners.learn(call, A)
+    assert owners.get(calls[0]) == A
+    owners.learn(calls[3], B)
+    assert [owners.get(call) for call in calls] == [A, None, A, B]
+    owners.learn(calls[3], C)
+    owners.forget(calls[0])
+    owners.forget(calls[0])
+    assert ([owners.get(call) for call in calls], len(owners)) == ([None, None, A, C], 2)
+
+
+states = st.sampled_from(("live", "live", "draining", "odd"))
+urls = st.sampled_from((None, None, None, "nowhere"))
+members = st.lists(st.tuples(st.sampled_from((A, B, C, D)), states, urls), unique_by=lambda item: item[0])
+some = st.sets(st.sampled_from((A, B, C, D)))
+facts_of_all_kinds = st.one_of(
+    st.just(START),
+    st.just(ANY),
+    st.builds(lambda number: Facts(Kind.RETRY, call=CallId(f"{number:032x}")), st.integers(0, 50)),
+    st.builds(lambda node: Facts(Kind.SESSION, node=node), st.sampled_from((A, B, C, D))),
+)
+
+
+@settings(deadline=None)
+@given(members, some, some, st.lists(facts_of_all_kinds, min_size=1, max_size=4))
+def test_only_members_with_an_address_that_were_not_tried(
+    found: list[tuple[NodeId, str, str | None]], tried: Collection[NodeId], lost: set[NodeId], wanted: list[Facts]
+) -> None:
+    """Whatever the fleet looks like; and None only where a live one is not left, or a session has one place to be."""
+    stage = Stage(*(member(node, 0, state, url) for node, state, url in found))
+    for node in lost:
+        stage.placer.unreachable(node)
+    for facts in wanted:
+        placed = stage.placer.place(facts, tried)
+        if placed is None:
+            assert facts.node in tried or not stage.fleet.ring.nodes - set(tried)
+            continue
+        assert placed.node not in tried
+        assert placed.address == stage.fleet.members[placed.node].address
+        assert (placed.call is not None) == (facts.kind is Kind.START)
+        assert facts.kind is not Kind.START or placed.node in stage.fleet.ring.nodes

@@ -1,0 +1,158 @@
+"""The ring: who owns a key follows from the set of nodes alone, and little moves when the set changes."""
+
+from __future__ import annotations
+
+import random
+from hashlib import sha256
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from uhashring import HashRing
+
+from framehold_core.ids import NodeId
+from framehold_router import ring as module
+from framehold_router.ring import POINTS, SPACE, Ring
+
+names = st.from_regex(r"[0-9A-Za-z][0-9A-Za-z_-]{0,10}", fullmatch=True).map(NodeId)
+fleets = st.sets(names, min_size=1, max_size=6)
+keys = st.from_regex(r"[0-9A-Za-z-]{22,36}", fullmatch=True)
+
+
+def fleet(count: int) -> list[NodeId]:
+    return [NodeId(f"node-{number}") for number in range(count)]
+
+
+PINNED = ["node-1", "node-3", "node-2", "node-0", "node-2", "node-1", "node-4", "node-1"]
+SAMPLE = [sha256(str(number).encode()).hexdigest()[:32] for number in range(20_000)]
+
+
+def crowded(text: str) -> int:
+    """A hash that has 40 places: almost every point collides with those of other nodes."""
+    return module.place(text) % 40 * (SPACE // 40)
+
+
+def test_the_order_of_joining_decides_nothing() -> None:
+    """Every process that knows the same nodes has the same ring, however it heard of them."""
+    nodes = fleet(7)
+    rings = [Ring(random.Random(seed).sample(nodes, len(nodes))) for seed in range(5)]
+    assert all(ring == rings[0] for ring in rings)
+    assert len({hash(ring) for ring in rings}) == 1
+    assert rings[0] != Ring(nodes[:-1])
+
+
+def test_a_node_named_twice_counts_once() -> None:
+    """A list with repetitions is the same set."""
+    assert Ring([*fleet(2), *fleet(2)]) == Ring(fleet(2))
+
+
+def test_the_owner_is_the_one_that_the_library_names() -> None:
+    """`owner` and `order` take a short way through uhashring's lists, and arrive at the same node."""
+    nodes = fleet(9)
+    library = HashRing(nodes=sorted(nodes), hash_fn=module.place)
+    ring = Ring(nodes)
+    for key in SAMPLE[:2000]:
+        assert ring.owner(key) == library.get_node(key)
+    for key in SAMPLE[:50]:
+        assert list(ring.order(key)) == list(library.iterate_nodes(key))
+
+
+def test_where_points_meet_the_smallest_name_has_the_place() -> None:
+    """Not the one that joined last: two routers would disagree."""
+    nodes = fleet(4)
+    expected = {}
+    for node in sorted(nodes, reverse=True):
+        for number in range(POINTS):
+            expected[crowded(f"{node}-{number}")] = node
+    for seed in range(5):
+        ring = Ring(random.Random(seed).sample(nodes, 4), crowded)
+        assert dict(zip(ring._places, ring._owners, strict=False)) == expected
+    # Each place is hit by all four in all likelihood, so the smallest has it all.
+    assert set(expected.values()) == {"node-0"}
+
+
+def test_a_key_on_a_point_and_behind_the_last_one_has_an_owner() -> None:
+    """The ring is closed: what lies behind the last point belongs to the first."""
+    places = {"a-0": 100, "b-0": 200, "on": 100, "between": 150, "below": 0, "behind": SPACE - 1}
+    ring = Ring([NodeId("a"), NodeId("b")], lambda text: places.get(text, 100 if text.startswith("a-") else 200))
+    found = {key: ring.owner(key) for key in ("on", "between", "below", "behind")}
+    assert found == {"on": "b", "between": "b", "below": "a", "behind": "a"}
+    assert ring.shares() == {"a": pytest.approx(1 - 100 / SPACE), "b": pytest.approx(100 / SPACE)}
+
+
+def test_an_empty_ring_has_no_owner() -> None:
+    """And raises nowhere."""
+    ring = Ring(())
+    assert ring.owner("key") is None
+    assert list(ring.order("key")) == []
+    assert (ring.shares(), ring.points, ring.points_of()) == ({}, 0, {})
+
+
+@pytest.mark.parametrize("count", [2, 5, 10])
+def test_a_node_that_joins_takes_its_part_and_moves_nothing_else(count: int) -> None:
+    """About 1 in count + 1 keys goes to it; no key goes from one old node to another. Leaving is the reverse."""
+    before, after = Ring(fleet(count)), Ring(fleet(count + 1))
+    joined = f"node-{count}"
+    moved = [key for key in SAMPLE if before.owner(key) != after.owner(key)]
+    assert {after.owner(key) for key in moved} == {joined}
+    assert all(after.owner(key) != joined for key in set(SAMPLE) - set(moved))
+    assert len(moved) / len(SAMPLE) == pytest.approx(1 / (count + 1), rel=0.3)
+
+
+@pytest.mark.parametrize("count", [1, 3, 10, 50])
+def test_shares_are_even_and_true(count: int) -> None:
+    """Each node has within 40 % of its ideal share, and the keys fall as the shares say."""
+    ring = Ring(fleet(count))
+    shares = ring.shares()
+    assert sum(shares.values()) == pytest.approx(1.0)
+    assert all(0.6 / count < share < 1.4 / count for share in shares.values())
+    for node, share in shares.items():
+        counted = sum(ring.owner(key) == node for key in SAMPLE) / len(SAMPLE)
+        assert counted == pytest.approx(share, abs=0.01)
+
+
+def test_points_are_counted() -> None:
+    """For the ring's page: all, and each node's."""
+    ring = Ring(fleet(3))
+    assert ring.points == 3 * POINTS
+    assert ring.points_of() == dict.fromkeys(fleet(3), POINTS)
+    assert Ring(fleet(3), crowded).points_of() == {"node-0": 40, "node-1": 0, "node-2": 0}
+
+
+def test_the_view_that_is_handed_out_is_not_the_ring() -> None:
+    """The ring is immutable: what a reader does to a result changes nothing."""
+    ring = Ring(fleet(2))
+    ring.shares().clear()
+    assert len(ring.shares()) == 2
+
+
+@settings(max_examples=40, deadline=None)
+@given(fleets, st.lists(keys, min_size=1, max_size=5))
+def test_the_order_begins_with_the_owner_and_names_each_once(nodes: set[NodeId], wanted: list[str]) -> None:
+    ring = Ring(nodes)
+    for key in wanted:
+        order = list(ring.order(key))
+        assert order[0] == ring.owner(key)
+        assert sorted(order) == sorted(nodes)
+
+
+@settings(max_examples=40, deadline=None)
+@given(fleets, keys)
+def test_the_next_in_order_owns_the_key_when_those_before_are_gone(nodes: set[NodeId], key: str) -> None:
+    order = list(Ring(nodes).order(key))
+    for gone in range(len(order)):
+        assert Ring(order[gone:]).owner(key) == order[gone]
+
+
+@settings(max_examples=40, deadline=None)
+@given(fleets, st.randoms(use_true_random=False))
+def test_any_order_of_joining_collisions_included(nodes: set[NodeId], chance: random.Random) -> None:
+    shuffled = chance.sample(sorted(nodes), len(nodes))
+    assert Ring(shuffled) == Ring(nodes)
+    assert Ring(shuffled, crowded) == Ring(sorted(nodes), crowded)
+
+
+def test_the_layout_is_a_contract() -> None:
+    """Routers and nodes of two releases serve one fleet: these owners must never change."""
+    ring = Ring(fleet(5))
+    assert [ring.owner(key) for key in SAMPLE[:8]] == PINNED

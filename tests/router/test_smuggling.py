@@ -1,0 +1,217 @@
+"""Two readers of the same bytes: what they could disagree on is refused, or sent on in the one form that has no two
+readings."""
+
+from __future__ import annotations
+
+import pytest
+
+from framehold_router.message import Request
+from framehold_router.reader import Reader
+from tests.router.wires import both_loops, node, ok, post, router
+
+anyio_backend = both_loops
+
+CHUNKED = "Transfer-Encoding: chunked"
+SECOND = b"GET /smuggled HTTP/1.1\r\nHost: router.test\r\n\r\n"
+
+
+def request(*lines: str | bytes, body: bytes = b"", end: bytes = b"\r\n") -> bytes:
+    """A request whose lines are as given."""
+    return end.join(line if isinstance(line, bytes) else line.encode() for line in lines) + end + end + body
+
+
+def posted(*lines: str | bytes, body: bytes = b"hello") -> bytes:
+    """A POST with a Host and these lines."""
+    return request("POST /mcp HTTP/1.1", "Host: router.test", *lines, body=body)
+
+
+def chunked(body: bytes) -> bytes:
+    """A POST with this chunked body, framing included."""
+    return posted(CHUNKED, body=body)
+
+
+REFUSED = {
+    "two lengths": posted("Content-Length: 5", "Content-Length: 6"),
+    "one length twice": posted("Content-Length: 5", "Content-Length: 5"),
+    "a list of lengths": posted("Content-Length: 5, 5"),
+    "a length and chunks": posted("Content-Length: 5", CHUNKED, body=b"0\r\n\r\n" + SECOND),
+    "chunks and a length": posted(CHUNKED, "Content-Length: 5", body=b"0\r\n\r\n" + SECOND),
+    "coding identity": posted("Transfer-Encoding: identity", "Content-Length: 5"),
+    "coding identity alone": posted("Transfer-Encoding: identity"),
+    "coding gzip": posted("Transfer-Encoding: gzip"),
+    "coding gzip, chunked": posted("Transfer-Encoding: gzip, chunked", body=b"0\r\n\r\n"),
+    "coding chunked, gzip": posted("Transfer-Encoding: chunked, gzip", body=b"0\r\n\r\n"),
+    "chunked twice": posted("Transfer-Encoding: chunked, chunked", body=b"0\r\n\r\n"),
+    "two codings": posted("Transfer-Encoding: gzip", CHUNKED, body=b"0\r\n\r\n"),
+    "two codings, chunked first": posted(CHUNKED, "Transfer-Encoding: identity", body=b"0\r\n\r\n"),
+    "coding xchunked": posted("Transfer-Encoding: xchunked", body=b"0\r\n\r\n"),
+    "coding after a vertical tab": posted(b"Transfer-Encoding: \x0bchunked", body=b"0\r\n\r\n"),
+    "empty coding": posted("Transfer-Encoding:"),
+    "coding on HTTP/1.0": request("POST /mcp HTTP/1.0", "Host: router.test", CHUNKED, body=b"0\r\n\r\n"),
+    "length +5": posted("Content-Length: +5"),
+    "length -5": posted("Content-Length: -5"),
+    "length 0x5": posted("Content-Length: 0x5"),
+    "length 5;": posted("Content-Length: 5;"),
+    "length 1_0": posted("Content-Length: 1_0"),
+    "no length": posted("Content-Length:"),
+    "a length that overflows": posted("Content-Length: 99999999999999999999999"),
+    "chunk size with a sign": chunked(b"+5\r\nhello\r\n0\r\n\r\n"),
+    "chunk size 0x5": chunked(b"0x5\r\nhello\r\n0\r\n\r\n"),
+    "chunk size and space": chunked(b"5 \r\nhello\r\n0\r\n\r\n"),
+    "chunk size that overflows": chunked(b"fffffffffffffffff\r\nhello\r\n0\r\n\r\n"),
+    "no chunk size": chunked(b"\r\nhello\r\n0\r\n\r\n"),
+    "chunk extension ended by LF": chunked(b"5;a\nhello\r\n0\r\n\r\n"),
+    "chunk extension ended by CR": chunked(b"5;a\rhello\r\n0\r\n\r\n"),
+    "chunk extension with NUL": chunked(b"5;a\0b\r\nhello\r\n0\r\n\r\n"),
+    "chunks ended by LF": chunked(b"5\nhello\n0\n\n"),
+    "chunk longer than said": chunked(b"5\r\nhelloX\r\n0\r\n\r\n"),
+    "a length in a trailer": chunked(b"5\r\nhello\r\n0\r\nContent-Length: 3\r\n\r\n"),
+    "folded header": posted("X: a", " b", "Content-Length: 5"),
+    "folded coding": posted("Transfer-Encoding:", " chunked", body=b"0\r\n\r\n"),
+    "lines ended by LF": request("POST /mcp HTTP/1.1", "Host: a", "Content-Length: 0", end=b"\n"),
+    "one line ended by LF": posted(b"X: a\nContent-Length: 5"),
+    "CR in a value": posted(b"X: a\rContent-Length: 9", "Content-Length: 5"),
+    "CR at the end of a value": posted(b"X: a\r", "Content-Length: 5"),
+    "NUL in a value": posted(b"X: a\0b", "Content-Length: 5"),
+    "control byte in a value": posted(b"X: a\x01b", "Content-Length: 5"),
+    "space before the colon": posted("Content-Length : 5"),
+    "no name": posted(": 5", "Content-Length: 5"),
+    "no colon": posted("Content-Length 5"),
+    "space before the first header": request("GET /mcp HTTP/1.1", " Host: a"),
+    "lower-case method": request("get /mcp HTTP/1.1", "Host: a"),
+    "unknown method": request("FETCH /mcp HTTP/1.1", "Host: a"),
+    "method with a colon": request("GE:T /mcp HTTP/1.1", "Host: a"),
+    "RTSP's method": request("PLAY /mcp HTTP/1.1", "Host: a"),
+    "CONNECT": request("CONNECT a:443 HTTP/1.1", "Host: a", body=SECOND),
+    "HTTP/0.9": b"GET /mcp\r\n\r\n",
+    "HTTP/0.9 said": request("GET /mcp HTTP/0.9", "Host: a"),
+    "HTTP/1.2": request("GET /mcp HTTP/1.2", "Host: a"),
+    "HTTP/2.0": request("GET /mcp HTTP/2.0", "Host: a"),
+    "HTTP/2's preface": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    "TLS": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+    "no host": request("GET /mcp HTTP/1.1"),
+    "two hosts": request("GET /mcp HTTP/1.1", "Host: a", "Host: a"),
+    "another host in the target": request("GET http://b/mcp HTTP/1.1", "Host: a"),
+    "user in the target": request("GET http://a@b/mcp HTTP/1.1", "Host: b"),
+    "another scheme": request("GET ftp://a/mcp HTTP/1.1", "Host: a"),
+    "fragment": request("GET /mcp#a HTTP/1.1", "Host: a"),
+    "asterisk without OPTIONS": request("GET * HTTP/1.1", "Host: a"),
+    "space in the target": request("GET /mcp x HTTP/1.1", "Host: a"),
+    "tab in the target": request("GET /mcp\tx HTTP/1.1", "Host: a"),
+    "high byte in the target": request(b"GET /mcp\xff HTTP/1.1", "Host: a"),
+    "space after the version": request("GET /mcp HTTP/1.1 ", "Host: a"),
+    "other expectation": posted("Content-Length: 5", "Expect: 200-ok"),
+}
+
+
+@pytest.mark.parametrize("data", REFUSED.values(), ids=REFUSED.keys())
+async def test_is_refused(data: bytes) -> None:
+    """One answer that refuses, then the end of the connection; no node hears a byte, whatever follows."""
+    async with node(ok()) as upstream, router(upstream.address) as it:
+        said = await it.all(data + SECOND)
+        assert said.startswith((b"HTTP/1.1 400 ", b"HTTP/1.1 417 ", b"HTTP/1.1 501 "))
+        assert said.count(b"\r\n\r\n") == 1
+        assert b"connection: close\r\n" in said
+        assert upstream.bytes == b""
+
+
+HELLO = b"content-length: 5\r\n"
+
+ONE_FORM = {
+    "space around the length": (posted("Content-Length:  5 "), HELLO, b"hello"),
+    "length with a zero": (posted("Content-Length: 05"), HELLO, b"hello"),
+    "chunks": (chunked(b"3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n"), HELLO, b"hello"),
+    "CHUNKED": (posted("Transfer-Encoding: CHUNKED", body=b"5\r\nhello\r\n0\r\n\r\n"), HELLO, b"hello"),
+    "chunk extension": (chunked(b'5;a=b;c="d"\r\nhello\r\n0\r\n\r\n'), HELLO, b"hello"),
+    "chunk size with zeros": (chunked(b"0005\r\nhello\r\n000\r\n\r\n"), HELLO, b"hello"),
+    "trailers": (chunked(b"5\r\nhello\r\n0\r\nX-Trail: y\r\nframehold-secret: z\r\n\r\n"), HELLO, b"hello"),
+    "a request in a body": (
+        posted(f"Content-Length: {len(SECOND)}", body=SECOND), b"content-length: %d\r\n" % len(SECOND), SECOND
+    ),
+    "a request in a chunk": (
+        chunked(b"%x\r\n%b\r\n0\r\n\r\n" % (len(SECOND), SECOND)), b"content-length: %d\r\n" % len(SECOND), SECOND
+    ),
+    "an upgrade with a body": (
+        posted("Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: a", "Content-Length: 5"),
+        HELLO, b"hello",
+    ),
+    "an upgrade with chunks": (
+        posted("Connection: Upgrade", "Upgrade: websocket", CHUNKED, body=b"5\r\nhello\r\n0\r\n\r\n"), HELLO, b"hello"
+    ),
+    "empty lines before": (b"\r\n\r\n" + posted("Content-Length: 5"), HELLO, b"hello"),
+    "the router's own URL": (
+        request("POST HTTP://Router.Test/mcp HTTP/1.1", "Host: router.test", "Content-Length: 5", body=b"hello"),
+        HELLO, b"hello",
+    ),
+    "HTTP/1.0 without a host": (request("POST /mcp HTTP/1.0", "Content-Length: 5", body=b"hello"), HELLO, b"hello"),
+    "what Connection names": (
+        posted("Connection: close, X-A, host, content-length, content-type", "X-A: b", "Content-Length: 5"),
+        HELLO, b"hello",
+    ),
+    "a method with a body of none": (request("POST /mcp HTTP/1.1", "Host: a"), b"content-length: 0\r\n", b""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("data", "length", "body"), ONE_FORM.values(), ids=ONE_FORM.keys())
+async def test_is_sent_on_in_one_form(data: bytes, length: bytes, body: bytes) -> None:
+    """The node gets exactly one request: one length, no coding, one Host, and nothing of a connection's own."""
+    async with node(ok()) as upstream, router(upstream.address) as it:
+        assert (await it.ask(data)).status == 200
+        (heard,) = upstream.requests
+        assert upstream.bytes == heard.raw
+        assert heard.first == b"POST /mcp HTTP/1.1"
+        assert length in heard.raw
+        assert heard.body == body
+        names = [name for name, _ in heard.headers]
+        assert names.count(b"host") == names.count(b"content-length") == 1
+        for name in ("transfer-encoding", "connection", "upgrade", "http2-settings", "x-a", "x-trail", "te"):
+            assert name.encode() not in names
+        assert heard.one(b"framehold-secret") not in (None, b"z")
+
+
+def read(pieces: list[bytes]) -> list[Request]:
+    """What a reader makes of these reads."""
+    reader, found = Reader(1 << 20), []
+    for piece in pieces:
+        while piece:
+            piece = piece[reader.feed(piece) :]
+            if reader.whole:
+                found.append(reader.take("peer"))
+    return found
+
+
+LAST = (b"Connection: close", b"HTTP/1.0")
+FOLLOWED = {
+    name: data + post(b"second") for name, (data, _, _) in ONE_FORM.items() if not any(last in data for last in LAST)
+}
+FOLLOWED["chunks that are empty lines"] = chunked(b"2\r\n\r\n\r\n4\r\n\r\n\r\n\r\n0\r\n\r\n") + post(b"second")
+
+
+@pytest.mark.parametrize("data", FOLLOWED.values(), ids=FOLLOWED.keys())
+def test_requests_end_where_they_end_wherever_their_bytes_are_cut(data: bytes) -> None:
+    """Two pipelined requests in one read, in any two reads, and byte by byte are the same two requests."""
+    whole = read([data])
+    assert len(whole) == 2
+    assert whole[1].body == b"second"
+    for at in range(1, len(data)):
+        assert read([data[:at], data[at:]]) == whole
+    assert read([data[at : at + 1] for at in range(len(data))]) == whole
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "/admin/drain",
+        "/admin",
+        "//admin/drain",
+        "/%61dmin/drain",
+        "/mcp/../admin/drain",
+        "/./admin/x",
+        "/x/%2e%2e/admin",
+    ],
+)
+async def test_no_spelling_of_admin_reaches_a_node(target: str) -> None:
+    """A node decodes its paths: what it would take for /admin isn't sent to it."""
+    async with node(ok()) as upstream, router(upstream.address) as it:
+        assert (await it.ask(post(target=target))).status == 404
+        assert upstream.bytes == b""

@@ -1,0 +1,315 @@
+"""A router between raw sockets: nodes that say what a test tells them to, clients that send any bytes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from framehold_core.ids import CallId, NodeId
+from framehold_router.config import RouterSettings
+from framehold_router.envelope import Facts, read
+from framehold_router.front import Front, serve
+from framehold_router.internal import Trust
+from framehold_router.message import Address
+from framehold_router.placement import Placement
+from framehold_router.relay import Relay
+from framehold_router.upstream import Upstream
+
+KEY = "k" * 32
+TRUST = Trust([KEY.encode()])
+DEADLINE = 10.0
+"""Seconds after which a test has hung."""
+CALL = CallId("0123456789abcdef0123456789abcdef")
+
+both_loops = pytest.fixture(
+    lambda request: ("asyncio", {"use_uvloop": request.param}), params=[False, True], ids=["asyncio", "uvloop"]
+)
+"""For a module's `anyio_backend`: production runs on uvloop, whose transports differ in what they do when."""
+
+MESSAGE = b'{"jsonrpc":"2.0","id":7,"method":"tools/list"}'
+
+
+def post(body: bytes = MESSAGE, *headers: str, target: str = "/mcp", version: str = "1.1") -> bytes:
+    """A POST as bytes."""
+    lines = [f"POST {target} HTTP/{version}", "Host: router.test", f"Content-Length: {len(body)}", *headers]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+
+
+def ok(body: bytes = b"fine", *headers: str, status: str = "200 OK") -> bytes:
+    """A response as bytes."""
+    lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", *headers]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+
+
+@dataclass
+class Heard:
+    """A request or a response as it came."""
+
+    first: bytes
+    headers: list[tuple[bytes, bytes]]
+    body: bytes = b""
+    raw: bytes = b""
+
+    def all(self, name: bytes) -> list[bytes]:
+        """The values of a header."""
+        return [value for found, value in self.headers if found.lower() == name]
+
+    def one(self, name: bytes) -> bytes | None:
+        """The value of a header that is there once at most."""
+        found = self.all(name)
+        assert len(found) <= 1, found
+        return found[0] if found else None
+
+    @property
+    def status(self) -> int:
+        return int(self.first.split()[1])
+
+    @property
+    def error(self) -> Any:
+        """The JSON-RPC error, its `id` put in."""
+        message = json.loads(self.body)
+        assert message["jsonrpc"] == "2.0"
+        assert message["error"]["code"] == -32603
+        return {**message["error"], "id": message["id"]}
+
+
+async def head(reader: asyncio.StreamReader) -> Heard:
+    """Read a head."""
+    raw = await reader.readuntil(b"\r\n\r\n")
+    first, *lines = raw[:-4].split(b"\r\n")
+    headers = []
+    for line in lines:
+        name, colon, value = line.partition(b": ")
+        assert colon, line
+        headers.append((name, value))
+    return Heard(first, headers, raw=raw)
+
+
+async def chunk(reader: asyncio.StreamReader) -> bytes:
+    """Read a chunk; the last one is empty."""
+    size = int(await reader.readuntil(b"\r\n"), 16)
+    data = await reader.readexactly(size + 2)
+    assert data.endswith(b"\r\n")
+    return data[:-2]
+
+
+async def message(reader: asyncio.StreamReader, *, bodiless: bool = False) -> Heard:
+    """Read a request or a response, by its length or its chunks; one that has neither has no body."""
+    heard = await head(reader)
+    if bodiless:
+        return heard
+    length, coding = heard.one(b"content-length"), heard.one(b"transfer-encoding")
+    assert length is None or coding is None
+    if length is not None:
+        heard.body = await reader.readexactly(int(length))
+    elif coding is not None:
+        assert coding == b"chunked"
+        while piece := await chunk(reader):
+            heard.body += piece
+    heard.raw += heard.body
+    return heard
+
+
+Answer = Callable[[Heard, asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+def saying(data: bytes) -> Answer:
+    """Answer each request with these bytes."""
+
+    async def answer(heard: Heard, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(data)
+
+    return answer
+
+
+def closing(data: bytes) -> Answer:
+    """Say this and close."""
+
+    async def answer(heard: Heard, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(data)
+        writer.close()
+
+    return answer
+
+
+async def silent(heard: Heard, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Say nothing."""
+
+
+class Node:
+    """A raw upstream. `received` is everything that came, by connection; `requests` what it was parsed to."""
+
+    def __init__(self, answer: Answer) -> None:
+        self.answer = answer
+        self.received: list[bytearray] = []
+        self.requests: list[Heard] = []
+        self.arrived = asyncio.Event()
+        self.closed: asyncio.Queue[int] = asyncio.Queue()
+        self.writers: list[asyncio.StreamWriter] = []
+        self.address: Address = ("", 0)
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection, request after request."""
+        mine = len(self.received)
+        self.received.append(bytearray())
+        self.writers.append(writer)
+        try:
+            while True:
+                heard = await message(reader)
+                self.received[mine] += heard.raw
+                self.requests.append(heard)
+                self.arrived.set()
+                await self.answer(heard, reader, writer)
+        except asyncio.IncompleteReadError as rest:
+            self.received[mine] += rest.partial
+        except ConnectionError:
+            pass
+        finally:
+            self.closed.put_nowait(mine)
+            writer.close()
+
+    @property
+    def bytes(self) -> bytes:
+        """Everything that came, on whatever connection."""
+        return b"".join(bytes(received) for received in self.received)
+
+
+@asynccontextmanager
+async def node(answer: Answer | bytes) -> AsyncIterator[Node]:
+    """A raw upstream on a free port."""
+    made = Node(saying(answer) if isinstance(answer, bytes) else answer)
+    server = await asyncio.start_server(made.serve, "127.0.0.1", 0)
+    made.address = server.sockets[0].getsockname()[:2]
+    try:
+        yield made
+    finally:
+        server.close()
+        for writer in made.writers:
+            writer.close()
+
+
+def nowhere() -> Address:
+    """An address that refuses connections."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address: Address = taken.getsockname()[:2]
+    return address
+
+
+@dataclass
+class Nodes:
+    """A placer that goes down a list, and counts what it is told."""
+
+    addresses: list[Address]
+    mint: bool = False
+    counts: Counter[NodeId] = field(default_factory=Counter)
+    begun: int = 0
+    unreached: list[NodeId] = field(default_factory=list)
+    told: list[tuple[Placement, str]] = field(default_factory=list)
+
+    def place(self, facts: Facts, tried: Collection[NodeId]) -> Placement | None:
+        for number, address in enumerate(self.addresses):
+            name = NodeId(f"n{number}")
+            if name not in tried:
+                call = CallId(f"{CALL[:-1]}{number}") if self.mint else None
+                return Placement(name, address, call, call)
+        return None
+
+    def began(self, node: NodeId) -> None:
+        self.begun += 1
+        self.counts[node] += 1
+
+    def ended(self, node: NodeId) -> None:
+        self.counts[node] -= 1
+        assert self.counts[node] >= 0, "ended more often than began"
+
+    def unreachable(self, node: NodeId) -> None:
+        self.unreached.append(node)
+
+    def learned(self, placement: Placement, served_by: str) -> None:
+        self.told.append((placement, served_by))
+
+
+class Client:
+    """A raw connection to the router."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    def send(self, data: bytes) -> None:
+        self.writer.write(data)
+
+    async def heard(self, *, bodiless: bool = False) -> Heard:
+        """The next response."""
+        return await message(self.reader, bodiless=bodiless)
+
+    async def ask(self, data: bytes) -> Heard:
+        """Send and read one response."""
+        self.send(data)
+        return await self.heard()
+
+    async def rest(self) -> bytes:
+        """All until the router closes."""
+        return await self.reader.read()
+
+
+@dataclass
+class Router:
+    """A front and its relay, on a port of their own."""
+
+    front: Front
+    upstream: Upstream
+    placer: Nodes
+    port: int
+    stack: AsyncExitStack
+
+    async def client(self, *, receive_buffer: int | None = None) -> Client:
+        """A new connection, closed with the router."""
+        sock = socket.socket()
+        if receive_buffer is not None:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        sock.setblocking(False)
+        try:
+            await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", self.port))
+        except OSError:
+            sock.close()
+            raise
+        client = Client(*await asyncio.open_connection(sock=sock))
+        self.stack.callback(client.writer.close)
+        return client
+
+    async def ask(self, data: bytes) -> Heard:
+        """One request over a connection of its own."""
+        return await (await self.client()).ask(data)
+
+    async def all(self, data: bytes) -> bytes:
+        """Everything that comes back for `data` until the router closes."""
+        client = await self.client()
+        client.send(data)
+        return await client.rest()
+
+
+@asynccontextmanager
+async def router(
+    *addresses: Address, pages: Address = "/nonexistent", mint: bool = False, **settings: Any
+) -> AsyncIterator[Router]:
+    """A router before `addresses`; at its end, what the placer was told has to add up, and nothing may be left open."""
+    chosen = RouterSettings(keys=(KEY,), **settings)
+    upstream = Upstream(chosen)
+    placer = Nodes(list(addresses), mint)
+    listening = socket.create_server(("127.0.0.1", 0))
+    front = await serve(Relay(placer, read, upstream, TRUST, chosen, pages), chosen, listening)
+    async with AsyncExitStack() as stack, asyncio.timeout(DEADLINE):
+        yield Router(front, upstream, placer, listening.getsockname()[1], stack)
+    await front.close(0.0)
+    assert not +placer.counts, f"still in flight: {placer.counts}"
+    assert not front.connections
+    await upstream.close()

@@ -1,0 +1,97 @@
+"""What one node tells all of them, the same in all three stores."""
+
+import asyncio
+import secrets
+
+import pytest
+
+from framehold_core.errors import StoreUnavailable
+from framehold_store import Store, StoreConfig
+from framehold_store.redis import RedisStore
+from tests.store.server import RedisServer
+
+pytestmark = pytest.mark.anyio
+
+SOON = 10.0
+
+
+async def tell_until(store: Store, heard: "asyncio.Queue[bytes]") -> bytes:
+    """Nothing is kept for who listens late: speak until somebody has heard."""
+    said = set()
+    async with asyncio.timeout(SOON):
+        while True:
+            said.add(message := secrets.token_bytes(8))
+            await store.tell(message)
+            try:
+                while (found := await asyncio.wait_for(heard.get(), 0.05)) not in said:
+                    continue
+                return found
+            except TimeoutError:
+                continue
+
+
+async def test_what_is_told_is_heard(store: Store) -> None:
+    """By the store that told it too, as the bytes that they were, in the order of the telling."""
+    heard: asyncio.Queue[bytes] = asyncio.Queue()
+    store.listen(heard.put_nowait)
+    await tell_until(store, heard)
+    for message in (b"", b"\x00\xff\r\n", b"x" * 100_000):
+        await store.tell(message)
+    async with asyncio.timeout(SOON):
+        while await heard.get() != b"":
+            continue
+        assert [await heard.get(), await heard.get()] == [b"\x00\xff\r\n", b"x" * 100_000]
+
+
+async def test_nothing_is_stored(store: Store) -> None:
+    """Telling with nobody there is no error, and costs no memory."""
+    await store.tell(b"into the void")
+    heard: asyncio.Queue[bytes] = asyncio.Queue()
+    store.listen(heard.put_nowait)
+    assert await tell_until(store, heard) != b"into the void"
+
+
+@pytest.fixture
+def configs(shared_server: RedisServer, namespace: str) -> list[StoreConfig]:
+    return [StoreConfig(shared_server.url, f"{namespace}-{name}", op_timeout=5.0) for name in ("a", "a", "b")]
+
+
+async def test_every_node_of_the_namespace_hears_and_no_other(configs: list[StoreConfig]) -> None:
+    """Fleets that share a Redis don't hear each other."""
+    one, two, other = stores = [RedisStore(config) for config in configs]
+    queues: list[asyncio.Queue[bytes]] = [asyncio.Queue() for _ in stores]
+    for store, queue in zip(stores, queues, strict=True):
+        store.listen(queue.put_nowait)
+        await tell_until(store, queue)
+    await one.tell(b"for a")
+    await other.tell(b"for b")
+    async with asyncio.timeout(SOON):
+        while await queues[1].get() != b"for a":
+            continue
+        said = []
+        while b"for b" not in said:
+            said.append(await queues[2].get())
+    assert b"for a" not in said
+    for store in stores:
+        await store.close()
+    assert two.writes == {}
+
+
+async def test_listening_survives_the_store(server: RedisServer) -> None:
+    """When it is back, messages are heard again; telling meanwhile says that nobody heard."""
+    store = RedisStore(StoreConfig(server.url, op_timeout=0.2))
+    heard: asyncio.Queue[bytes] = asyncio.Queue()
+    store.listen(heard.put_nowait)
+    await tell_until(store, heard)
+    server.stop()
+    with pytest.raises(StoreUnavailable):
+        await store.tell(b"lost")
+    server.start()
+    async with asyncio.timeout(SOON):
+        while True:
+            try:
+                await tell_until(store, heard)
+                break
+            except StoreUnavailable:
+                continue
+    await store.close()
