@@ -1,11 +1,11 @@
 #!/bin/sh
-# Makes sure that the system packages which the tests start are here (redis-server; npm for the TypeScript client and the
-# conformance suite): installs them where it may (root and apt-get), otherwise prints the one line that does and exits 2.
+# Makes sure that the system packages which the tests start are here (redis-server; haproxy as a data plane; npm for
+# the TypeScript client and the conformance suite): installs them where it may (root and apt-get), otherwise prints the one line that does and exits 2.
 set -eu
 
 missing=""
-for program in redis-server npm; do
-    command -v "$program" >/dev/null 2>&1 || missing="$missing $program"
+for program in redis-server haproxy npm; do
+    PATH="$PATH:/usr/sbin" command -v "$program" >/dev/null 2>&1 || missing="$missing $program"
 done
 [ -n "$missing" ] || exit 0
 
@@ -19,8 +19,8 @@ if command -v apt-get >/dev/null 2>&1 && [ "$(id -u)" = 0 ]; then
 elif command -v apt-get >/dev/null 2>&1; then
     echo "needed:$missing; run: sudo apt-get update && sudo $install" >&2
 elif command -v brew >/dev/null 2>&1; then
-    echo "needed:$missing; run: brew install redis node" >&2
+    echo "needed:$missing; run: brew install redis haproxy node" >&2
 else
-    echo "needed on PATH:$missing; install Redis and Node.js with your system's package manager" >&2
+    echo "needed on PATH:$missing; install Redis, HAProxy and Node.js with your system's package manager" >&2
 fi
 exit 2

@@ -73,7 +73,7 @@ class Upstream:
         self.closed = False
         self._connect_timeout = settings.connect_timeout
         self._idle: dict[Address, list[Connection]] = {}
-        self._openings: set[asyncio.Task[None]] = set()
+        self._openings: dict[asyncio.Task[None], Opening] = {}
         self._pause = min(1.0, self.timeout / 4)
         self._timer = self.loop.call_later(self._pause, self._sweep)
 
@@ -87,9 +87,12 @@ class Upstream:
             if link.take(data, conversation, mute):
                 return link
         opening = Opening(data, conversation, mute)
+        if self.closed:
+            self.loop.call_soon(opening.failed)
+            return opening
         task = self.loop.create_task(self._open(address, idle, opening))
-        self._openings.add(task)
-        task.add_done_callback(self._openings.discard)
+        self._openings[task] = opening
+        task.add_done_callback(self._openings.pop)
         return opening
 
     async def _open(self, address: Address, idle: list[Connection], opening: Opening) -> None:
@@ -100,7 +103,7 @@ class Upstream:
                     await self.loop.create_unix_connection(lambda: link, address)
                 else:
                     await self.loop.create_connection(lambda: link, *address)
-        except (OSError, TimeoutError, asyncio.CancelledError):
+        except (OSError, TimeoutError):
             opening.failed()
             return
         if not opening.opened(link):
@@ -110,9 +113,12 @@ class Upstream:
         """Break off what is under way and close everything."""
         self.closed = True
         self._timer.cancel()
-        for task in tuple(self._openings):
+        openings = dict(self._openings)
+        for task in openings:
             task.cancel()
-        await asyncio.gather(*self._openings, return_exceptions=True)
+        await asyncio.gather(*openings, return_exceptions=True)
+        for opening in openings.values():
+            opening.failed()
         for link in tuple(self.connections):
             link.close()
 

@@ -12,6 +12,7 @@ import time
 
 from tests.conformance import node_cache, suite
 from tests.conformance.child import ServerFailed, serving
+from tests.conformance.fleet import fleet_serving
 
 
 def main() -> int:
@@ -20,13 +21,14 @@ def main() -> int:
     parser.add_argument("--app", default="tests.conformance.server:app", help="MODULE:NAME of the ASGI app to test")
     parser.add_argument("--limit", type=float, default=300.0, help="seconds for everything, npm included")
     parser.add_argument("--spec-version", choices=suite.REQUIRED, action="append", help="only this revision")
+    parser.add_argument("--nodes", type=int, default=0, help="test the example server on a router with so many nodes")
     arguments = parser.parse_args()
 
     deadline = time.monotonic() + arguments.limit
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the child is ended too
     try:
         node_cache.ensure(_left(deadline))
-        reports = _run(arguments.app, arguments.spec_version or list(suite.REQUIRED), deadline)
+        reports = _run(arguments, deadline)
     except (node_cache.NodeUnavailable, ServerFailed) as error:
         print(f"conformance: {error}", file=sys.stderr)
         return 2
@@ -35,9 +37,13 @@ def main() -> int:
     return 0 if all(report.complete for report in reports) else 1
 
 
-def _run(app: str, versions: list[str], deadline: float) -> list[suite.Report]:
-    log = node_cache.CACHE / "server.log"
-    with serving(app, log, max(0.0, min(30.0, _left(deadline)))) as url:
+def _run(arguments: argparse.Namespace, deadline: float) -> list[suite.Report]:
+    versions = arguments.spec_version or list(suite.REQUIRED)
+    if arguments.nodes:
+        started = fleet_serving(arguments.nodes)
+    else:
+        started = serving(arguments.app, node_cache.CACHE / "server.log", max(0.0, min(30.0, _left(deadline))))
+    with started as url:
         return [suite.run(url, version, _left(deadline)) for version in versions]
 
 

@@ -372,6 +372,7 @@ async def test_the_end_breaks_off_what_is_under_way() -> None:
         await asyncio.wait_for(sent.over.wait(), DEADLINE)
         await asyncio.wait_for(waiting.over.wait(), DEADLINE)
         assert (sent.failure, waiting.failure) == (Failure.BROKEN, Failure.NOT_SENT)
+        assert (await ask(side, it.address)).failure is Failure.NOT_SENT
         await gone(side)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -149,13 +150,18 @@ def _object(schema: Schema, root: Schema, depth: int) -> dict[str, Any]:
 
 
 def _number(schema: Schema, kind: str) -> int | float:
-    """The least that is allowed from 1 on, else the greatest."""
+    """The step itself where it is allowed, else the allowed one that is nearest to a bound, else the middle."""
     step = schema.get("multipleOf") or 1
-    low = schema.get("minimum", schema.get("exclusiveMinimum", 0) + step if "exclusiveMinimum" in schema else None)
-    high = schema.get("maximum", schema.get("exclusiveMaximum", 0) - step if "exclusiveMaximum" in schema else None)
-    value = step if low is None or low <= step else -(-low // step) * step
-    if high is not None and value > high:
-        value = high // step * step if low is None else low
+    low, high = schema.get("minimum", -math.inf), schema.get("maximum", math.inf)
+    above, below = schema.get("exclusiveMinimum", -math.inf), schema.get("exclusiveMaximum", math.inf)
+    least, most = max(low, above), min(high, below)
+    tried: list[int | float] = [step]
+    if math.isfinite(least):
+        tried += [math.ceil(least / step) * step, (math.floor(least / step) + 1) * step]
+    if math.isfinite(most):
+        tried += [math.floor(most / step) * step, (math.ceil(most / step) - 1) * step]
+    fitting = [one for one in tried if low <= one <= high and above < one < below]
+    value = fitting[0] if fitting else (least + most) / 2 if math.isfinite(least + most) else step
     return int(value) if kind == "integer" else value
 
 

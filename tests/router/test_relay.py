@@ -1,0 +1,350 @@
+"""What becomes of each request: what a node and a client get to read, and what each failure says."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+
+import pytest
+
+from framehold_core.ids import NodeId
+from framehold_router.rewrite import room
+from tests.router.wires import (
+    CALL,
+    TRUST,
+    Heard,
+    Router,
+    both_loops,
+    chunk,
+    closing,
+    head,
+    node,
+    nowhere,
+    ok,
+    post,
+    router,
+    silent,
+)
+
+anyio_backend = both_loops
+
+SECRET = TRUST.header[1].decode()
+
+
+async def test_a_request_reaches_the_node_as_it_was_sent() -> None:
+    """Method, target, and the values of headers in their order; only what the router has to say is added."""
+    sent = [
+        ("Origin", "HTTPS://Here.test"), ("X-Odd", 'a, "b" ; c=\t\xe4'), ("Cookie", "a=b"), ("Cookie", "c=d"),
+        ("Authorization", "Bearer T"), ("Empty", ""), ("MCP-Protocol-Version", "2026-07-28"),
+    ]  # fmt: skip
+    target = "/mcp/%2e%2e/A%20b?x=/../&y=%00"
+    lines = [f"DELETE {target} HTTP/1.1", "Host: Router.Test:80", *(f"{name}: {value}" for name, value in sent)]
+    async with node(ok()) as upstream, router(upstream.address, mint=True) as it:
+        assert (await it.ask("\r\n".join(lines).encode("latin-1") + b"\r\n\r\n")).status == 200
+        (heard,) = upstream.requests
+        assert heard.first == b"DELETE /mcp/%2e%2e/A%20b?x=/../&y=%00 HTTP/1.1"
+        assert heard.headers == [
+            (b"host", b"Router.Test:80"),
+            *((name.lower().encode(), value.encode("latin-1")) for name, value in sent),
+            (b"x-forwarded-for", b"127.0.0.1"),
+            (b"framehold-secret", SECRET.encode()),
+            (b"framehold-via", b"router"),
+            (b"framehold-call-id", CALL[:-1].encode() + b"0"),
+        ]
+
+
+async def test_a_call_id_is_said_only_where_one_was_minted() -> None:
+    async with node(ok()) as upstream, router(upstream.address) as it:
+        await it.ask(post())
+        assert upstream.requests[0].one(b"framehold-call-id") is None
+
+
+async def test_what_belongs_to_the_connection_stays_behind() -> None:
+    named = ["Connection: close, X-Mine", "X-Mine: a"]
+    own = [
+        "Keep-Alive: 5",
+        "Proxy-Connection: a",
+        "Proxy-Authorization: b",
+        "TE: trailers",
+        "Trailer: X",
+        "Upgrade: h2c",
+    ]
+    async with node(ok()) as upstream, router(upstream.address) as it:
+        await it.ask(post(b"x", *named, *own, "Accept: a"))
+        names = {name for name, _ in upstream.requests[0].headers} - {b"framehold-secret", b"framehold-via"}
+        assert names == {b"host", b"accept", b"x-forwarded-for", b"content-length"}
+
+
+async def test_connection_takes_nothing_that_a_node_decides_by() -> None:
+    """Else a client could shed what a gateway before us has put there."""
+    async with node(ok()) as upstream, router(upstream.address) as it:
+        await it.ask(
+            post(b"x", "Connection: host, content-length, authorization, origin", "Authorization: a", "Origin: b")
+        )
+        (heard,) = upstream.requests
+        assert (heard.one(b"host"), heard.one(b"authorization")) == (b"router.test", b"a")
+        assert (heard.one(b"origin"), heard.one(b"content-length")) == (b"b", b"1")
+
+
+async def test_the_client_is_added_to_those_it_was_forwarded_for() -> None:
+    async with node(ok()) as upstream, router(upstream.address) as it:
+        await it.ask(post(b"x", "X-Forwarded-For: 1.1.1.1, 2.2.2.2", "X-Forwarded-For: 3.3.3.3"))
+        assert upstream.requests[0].one(b"x-forwarded-for") == b"1.1.1.1, 2.2.2.2, 3.3.3.3, 127.0.0.1"
+
+
+async def test_internal_headers_of_a_client_never_get_past() -> None:
+    forged = ["framehold-via: node", "Framehold-Call-Id: forged", "FRAMEHOLD-SECRET: wrong", "framehold-x: y"]
+    async with node(ok()) as upstream, router(upstream.address) as it:
+        assert (await it.ask(post(b"x", *forged))).status == 200
+        heard = upstream.requests[0]
+        said = {name: value for name, value in heard.headers if name.startswith(b"framehold-")}
+        assert said == {b"framehold-secret": SECRET.encode(), b"framehold-via": b"router"}
+
+
+@pytest.mark.parametrize("more", [[], ["framehold-via: node"], ["framehold-call-id: a"]])
+async def test_what_comes_from_within_the_fleet_is_not_relayed_again(more: list[str]) -> None:
+    async with node(ok()) as upstream, router(upstream.address) as it:
+        heard = await it.ask(post(b'{"id": 3}', f"framehold-secret: {SECRET}", *more))
+        assert (heard.status, heard.error["id"]) == (508, 3)
+        assert "FRAMEHOLD_ADVERTISE_URL" in heard.error["message"]
+        assert upstream.bytes == b""
+        assert it.placer.begun == 0
+
+
+ANSWER = ok(
+    b"fine", "Framehold-Node: n7", "framehold-route: lease", "framehold-not-held: 1", "framehold-secret: s", "Set-Cookie: a",
+    "Set-Cookie: b", "Connection: keep-alive, X-Mine", "X-Mine: c", "Keep-Alive: 5",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("shown", [False, True])
+async def test_a_response_reaches_the_client_less_what_is_internal(shown: bool) -> None:
+    """The route only where the settings say so, everything else of the fleet's never."""
+    async with node(ANSWER) as upstream, router(upstream.address, route_headers=shown) as it:
+        heard = await it.ask(post())
+        route = [(b"framehold-node", b"n7"), (b"framehold-route", b"lease")] if shown else []
+        plain = [(b"content-length", b"4"), (b"set-cookie", b"a"), (b"set-cookie", b"b")]
+        assert sorted(heard.headers) == sorted(plain + route)
+        assert heard.body == b"fine"
+
+
+@pytest.mark.parametrize("data", [ANSWER, ok(b"fine", "framehold-node: n7")], ids=["named", "plain"])
+async def test_the_placer_learns_who_served(data: bytes) -> None:
+    async with node(data) as upstream, router(upstream.address, mint=True) as it:
+        await it.ask(post())
+        ((placement, served_by),) = it.placer.told
+        assert (placement.node, placement.call, served_by) == ("n0", CALL[:-1] + "0", "n7")
+
+
+async def test_events_are_passed_on_as_they_come() -> None:
+    """The head before the first of them, and each before the next is sent."""
+    events: asyncio.Queue[bytes] = asyncio.Queue()
+
+    async def stream(heard: Heard, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
+        while event := await events.get():
+            writer.write(b"%x\r\n%b\r\n" % (len(event), event))
+        writer.write(b"0\r\n\r\n")
+
+    async with node(stream) as upstream, router(upstream.address) as it:
+        client = await it.client()
+        client.send(post())
+        assert (await head(client.reader)).one(b"content-type") == b"text/event-stream"
+        for event in (b"data: 1\n\n", b": ping\n\n", b"data: 2\n\n"):
+            events.put_nowait(event)
+            assert await chunk(client.reader) == event
+        events.put_nowait(b"")
+        assert await chunk(client.reader) == b""
+
+
+@pytest.mark.parametrize(
+    ("target", "first"),
+    [
+        ("/dashboard", b"dashboard"), ("/dashboard/x?y", b"dashboard"), ("/metrics", b"metrics"), ("/healthz", b"healthz"),
+        ("/readyz?a", b"readyz"), ("/api/v1/nodes", b"dashboard"), ("/api/v2/nodes", b"api"), ("/api", b"api"),
+        ("/mcp", b"mcp"), ("/mcp/dashboard", b"mcp"), ("/dashboards", b"dashboards"), ("/", b""), ("*", b"*"),
+        ("/a/../metrics", b"metrics"), ("/%6detrics", b"metrics"),
+    ],
+)  # fmt: skip
+def test_the_path_says_whose_a_request_is(target: str, first: bytes) -> None:
+    assert room(target.encode()) == first
+
+
+async def test_the_routers_own_pages_are_served_beside_the_nodes(tmp_path: Path) -> None:
+    """They are not placed, and hear no secret."""
+    heard: list[Heard] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heard.append(await head(reader))
+        writer.write(ok(b"page"))
+        writer.close()
+
+    path = str(tmp_path / "pages")
+    server = await asyncio.start_unix_server(serve, path)
+    async with node(ok()) as upstream, router(upstream.address, pages=path) as it:
+        for target in ("/dashboard", "/api/v1/nodes?x=y", "/metrics"):
+            assert (await it.ask(post(target=target))).body == b"page"
+            assert heard[-1].first == f"POST {target} HTTP/1.1".encode()
+            assert not [name for name, _ in heard[-1].headers if name.startswith(b"framehold-")]
+        assert upstream.bytes == b""
+        assert it.placer.begun == 0
+    server.close()
+
+
+async def test_pages_that_are_not_there_are_said_to_be_so() -> None:
+    async with router(nowhere(), pages=nowhere()) as it:
+        heard = await it.ask(post(target="/readyz"))
+        assert (heard.status, heard.one(b"retry-after")) == (503, b"1")
+        assert heard.one(b"content-type") == b"text/plain; charset=utf-8"
+    async with node(closing(b"")) as broken, router(pages=broken.address) as it:
+        assert (await it.ask(post(target="/readyz"))).status == 502
+
+
+async def test_a_node_that_cannot_be_reached_is_passed_over() -> None:
+    """No byte was sent to it; the next one gets a call id of its own."""
+    async with node(ok()) as upstream, router(nowhere(), nowhere(), upstream.address, mint=True) as it:
+        assert (await it.ask(post())).status == 200
+        assert it.placer.unreached == ["n0", "n1"]
+        assert it.placer.begun == 3
+        assert upstream.requests[0].one(b"framehold-call-id") == CALL[:-1].encode() + b"2"
+
+
+@pytest.mark.parametrize("count", [0, 2])
+async def test_without_a_node_nothing_was_started(count: int) -> None:
+    async with router(*[nowhere() for _ in range(count)]) as it:
+        client = await it.client()
+        for _ in range(2):  # and the connection goes on
+            heard = await client.ask(post(b'{"jsonrpc":"2.0","id":"a","method":"x"}'))
+            assert (heard.status, heard.one(b"retry-after")) == (503, b"1")
+            assert heard.one(b"content-type") == b"application/json"
+            assert heard.error["id"] == "a"
+            assert "nothing was started" in heard.error["message"]
+
+
+@pytest.mark.parametrize("data", [b"", b"HTTP/1.1 200 OK\r\n", b"junk\r\n\r\n", b"HTTP/1.1 103 Hm\r\n\r\n"])
+async def test_a_node_that_breaks_before_it_answers_leaves_it_unknown(data: bytes) -> None:
+    """The request may have been run, so no other node gets it."""
+    async with node(closing(data)) as broken, node(ok()) as other, router(broken.address, other.address) as it:
+        client = await it.client()
+        heard = await client.ask(post(b'{"id": 5}'))
+        assert (heard.status, heard.error["id"]) == (502, 5)
+        assert "is not known" in heard.error["message"]
+        assert other.bytes == b""
+        assert it.placer.unreached == []
+        assert (await client.ask(post())).status == 502
+
+
+async def test_an_idle_connection_that_breaks_under_a_request_leaves_it_unknown() -> None:
+    """It was closed as the request was on its way: that nothing was read is only likely."""
+    first = True
+
+    async def once(heard: Heard, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal first
+        writer.write(ok()) if first else writer.transport.abort()
+        first = False
+
+    async with node(once) as broken, node(ok()) as other, router(broken.address, other.address) as it:
+        assert [(await it.ask(post())).status for _ in range(2)] == [200, 502]
+        assert len(broken.requests) == 2
+        assert other.bytes == b""
+
+
+async def test_a_silent_node_is_answered_for() -> None:
+    async with node(silent) as upstream, node(ok()) as other:
+        async with router(upstream.address, other.address, upstream_timeout=0.1) as it:
+            heard = await it.ask(post(b'{"id": 5}'))
+            assert (heard.status, heard.error["id"]) == (504, 5)
+            assert "FRAMEHOLD_UPSTREAM_TIMEOUT" in heard.error["message"]
+            assert await upstream.closed.get() == 0
+            assert other.bytes == b""
+
+
+LENGTH, CHUNKS = b"Content-Length: 9\r\n\r\nabc", b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"
+
+
+@pytest.mark.parametrize("rest", [LENGTH, CHUNKS], ids=["length", "chunks"])
+@pytest.mark.parametrize("version", ["1.0", "1.1"])
+@pytest.mark.parametrize("silence", [False, True], ids=["closes", "silent"])
+async def test_a_response_that_breaks_off_is_seen_to(rest: bytes, version: str, silence: bool) -> None:
+    """Also by a client that takes the connection's end for the body's."""
+    read = asyncio.Event()
+
+    async def breaks(heard: Heard, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\n" + rest)
+        await read.wait()
+        if not silence:
+            writer.close()
+
+    async with node(breaks) as upstream, router(upstream.address, upstream_timeout=0.3 if silence else 30.0) as it:
+        client = await it.client()
+        client.send(post(version=version))
+        await client.reader.readuntil(b"abc")
+        read.set()
+        with pytest.raises(ConnectionResetError):
+            await client.rest()
+
+
+@pytest.mark.parametrize(
+    ("body", "asked"),
+    [
+        (b'{"id": 1}', 1), (b'{"id": "x"}', "x"), (b'{"id": 1.5}', 1.5), (b'{"id": null}', None), (b"{}", None),
+        (b'{"id": []}', None), (b"[]", None), (b"", None), (b"\xff", None), (b'{"id": "\xff"}', None),
+        (b'{"a": ' + b"[" * 100_000, None), (b'{"id": 123456789012345678901234567890}', None),
+    ],
+    ids=range(12),
+)  # fmt: skip
+async def test_an_error_has_the_requests_id_where_it_can_be_read(body: bytes, asked: object) -> None:
+    async with router() as it:
+        heard = await it.ask(post(body))
+        assert heard.status == 503
+        if not isinstance(heard.error["id"], float) or isinstance(asked, float):
+            assert heard.error["id"] == asked
+
+
+async def test_a_client_that_leaves_before_there_is_a_connection_is_not_relayed() -> None:
+    """A node that comes late hears nothing."""
+    async with node(ok()) as upstream, router(upstream.address) as it:
+        client = await it.client()
+        await client.ask(post())
+        pool = it.upstream._idle[upstream.address]
+        pool.clear()
+        it.placer.addresses.append(upstream.address)
+
+        async def never(*_: object) -> None:
+            await asyncio.Event().wait()
+
+        it.upstream._open = never  # type: ignore[method-assign]
+        client.send(post(b"never"))
+        while not +it.placer.counts:
+            await asyncio.sleep(0)
+        client.writer.transport.abort()
+        while +it.placer.counts:
+            await asyncio.sleep(0)
+        assert b"never" not in upstream.bytes
+
+
+async def test_each_failure_is_logged_with_its_consequence(caplog: pytest.LogCaptureFixture) -> None:
+    async with node(closing(b"")) as broken, router(nowhere(), broken.address) as it:
+        with caplog.at_level(logging.WARNING):
+            await it.ask(post())
+    assert [record.levelname for record in caplog.records] == ["WARNING", "WARNING"]
+    assert "nothing was sent, the next node is tried" in caplog.messages[0]
+    assert "n1" in caplog.messages[1]
+
+
+async def _settled(it: Router) -> None:
+    while +it.placer.counts:
+        await asyncio.sleep(0)
+
+
+async def test_requests_in_flight_are_counted_while_they_are() -> None:
+    async with node(silent) as upstream, router(upstream.address) as it:
+        clients = [await it.client() for _ in range(3)]
+        for client in clients:
+            client.send(post())
+        while it.placer.counts[NodeId("n0")] < 3:
+            await asyncio.sleep(0)
+        for client in clients:
+            client.writer.close()
+        await _settled(it)
