@@ -36,7 +36,7 @@ from .body import Body, TooLarge
 from .exchange import WATCH_AFTER, Exchange
 from .hop import Hop
 from .kernel import Kernel
-from .peers import TRIES, Passed
+from .peers import Passed, Search, left
 from .replies import Misdirected, Unavailable, not_held, out_of_reach, too_large
 
 _METHODS = {method.encode() for method in INPUT_REQUIRED_METHODS}
@@ -48,8 +48,6 @@ _LONG = 4096
 """Bytes beyond which an identity or a header set is looked at each time: clients choose them, and they stay."""
 
 
-_PAUSE = 0.1
-"""Seconds by which each further try to find a call's owner is put off."""
 _DIGITS = 20
 """Digits of a length beyond which it is too large without being counted: Python counts no more than some thousands."""
 
@@ -155,24 +153,25 @@ class Entry:
         return await param_rejection(attached.server, request, message, route, attached.lifespan_state)
 
     async def _serve(self, request: Request, found: Ordinary, data: bytes, receive: Receive, send: Send) -> None:
-        """Serve a round here, or pass it on to the node that holds its call; each time that one doesn't hold it after
-        all, the store is read again."""
+        """Serve a round here, or pass it on to the node that holds its call."""
         hop: Hop = request.scope["framehold"]
         hop.route = _route(found.params)
         exchange = Exchange(request, found.message.id, progress_token_from_params(found.params), send)
-        for attempt in range(TRIES):
-            elsewhere = await self._round(exchange, found, receive)
-            if elsewhere is None:
-                return
+        search = Search(self._attached.settings.lease_ttl)
+        while (elsewhere := await self._round(exchange, found, receive)) is not None:
             if hop.relayed:
                 await not_held(request.scope, receive, send)
                 return
-            await asyncio.sleep(attempt * _PAUSE)
             peers = self._attached.runtime.peers
-            if await peers.pass_on(elsewhere.address, (request.scope, data), receive, send) is Passed.ANSWERED:
+            passed = await peers.pass_on(elsewhere.address, (request.scope, data), receive, send)
+            if passed is Passed.ANSWERED:
                 return
-        told = out_of_reach(self._attached.settings.lease_ttl)
-        await exchange.error(told.error, told.retry_after)
+            if not search.goes_on(passed):
+                told = out_of_reach(self._attached.settings.lease_ttl)
+                await exchange.error(told.error, told.retry_after)
+                return
+            if await left(receive, search.pause):
+                return
 
     async def _round(self, exchange: Exchange, found: Ordinary, receive: Receive) -> Misdirected | None:
         """One pass; where the call is, if that is elsewhere."""

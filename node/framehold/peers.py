@@ -25,13 +25,16 @@ from framehold_router.internal import NODE, NOT_HELD, VIA, Trust, end_to_end, wi
 from framehold_router.membership import Membership
 from framehold_store.base import Store
 
+from . import clock
 from .exchange import PING
 from .hop import Hop
 
 logger = logging.getLogger(__name__)
 
 TRIES = 3
-"""How often the store is read again for a call that its owner did not hold, or could not be asked for."""
+"""How often a call's owner is looked for that turns out not to hold it, or breaks off."""
+PATIENCE = 20.0
+"""Seconds at most for which the lease of an owner that is out of reach is waited out."""
 CONNECT = 1.0
 """Seconds until a node that doesn't accept a connection counts as out of reach."""
 _DRAWS = 256
@@ -46,6 +49,25 @@ class Passed(Enum):
     NOT_HELD = "that node does not hold the call"
     UNREACHED = "nothing was sent: it accepts no connection"
     BROKEN = "it was sent, and no response came"
+
+
+class Search:
+    """How long a call's owner is looked for: one that is out of reach until its lease must have run out, since then
+    another may claim the call (or say that it is lost); one that answers wrongly, a few times."""
+
+    def __init__(self, lease_ttl: float) -> None:
+        self.pause = 0.0
+        """Seconds to wait before the store is read again."""
+        self._until = clock.now() + min(lease_ttl + 1.0, PATIENCE)
+        self._tries = 0
+
+    def goes_on(self, passed: Passed) -> bool:
+        """Whether to look again after that."""
+        self.pause = min(0.5, self.pause + 0.05)
+        if passed is Passed.UNREACHED:
+            return clock.now() < self._until
+        self._tries += 1
+        return self._tries < TRIES
 
 
 class Peers:
@@ -101,7 +123,7 @@ class Peers:
         """Send a request (its scope and its whole body) to the node at `address`, and its response to the client."""
         hop: Hop = request[0]["framehold"]
         passing = asyncio.ensure_future(self._pass(address, request, hop, send))
-        leaving = asyncio.ensure_future(_left(receive))
+        leaving = asyncio.ensure_future(_leave(receive))
         try:
             await asyncio.wait((passing, leaving), return_when=asyncio.FIRST_COMPLETED)
             # A client that left needs no response: there is nothing to try again.
@@ -158,7 +180,16 @@ async def _stream(response: aiohttp.ClientResponse, hop: Hop, send: Send) -> Non
     await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-async def _left(receive: Receive) -> None:
+async def left(receive: Receive, within: float) -> bool:
+    """Whether the client leaves within so many seconds."""
+    try:
+        await asyncio.wait_for(_leave(receive), within)
+    except TimeoutError:
+        return False
+    return True
+
+
+async def _leave(receive: Receive) -> None:
     """Returns when the client has left."""
     while True:
         message: Any = await receive()

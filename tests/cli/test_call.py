@@ -8,9 +8,9 @@ import pty
 import signal
 import subprocess
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from typing import Literal
 
-import httpx2
 import pytest
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
@@ -147,7 +147,7 @@ async def test_a_mistake_is_one_line_and_exit_code_2(url: str, arguments: tuple[
 
 async def test_nobody_there(url: str) -> None:
     """No server, one that speaks something else, no address."""
-    for wrong in ("http://127.0.0.1:1/mcp", url.replace("/mcp", "/nowhere"), "127.0.0.1:8080"):
+    for wrong in ("http://127.0.0.1:1/mcp", url.replace("/mcp", "/nowhere"), "127.0.0.1:8080", "http://[x"):
         told = await call(wrong, "pick")
         assert (told.returncode, told.stdout) == (2, ""), told
         assert wrong in told.stderr and "nothing was called" in told.stderr and told.stderr.count("\n") == 1
@@ -161,7 +161,7 @@ class Person:
         command = [*RUN, "call", "--url", url, *arguments]
         # A session of its own, with this terminal as its controlling one: Ctrl-C is a signal then.
         self.child = subprocess.Popen(
-            ["setsid", "--ctty", "--wait", *command],
+            ["setsid", "--ctty", *command],
             cwd=ROOT,
             env=environment(TERM="dumb"),
             stdin=slave,
@@ -185,55 +185,63 @@ class Person:
     def types(self, text: str) -> None:
         os.write(self._master, text.encode())
 
+    def __enter__(self) -> Person:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.child.poll() is None:
+            os.killpg(self.child.pid, signal.SIGKILL)
+        self.child.wait()
+        os.close(self._master)
+
     async def leaves(self) -> int:
         await until(lambda: self.child.poll() is not None, "its end")
-        os.close(self._master)
         assert self.child.returncode is not None
         return self.child.returncode
 
 
 async def test_a_person_answers(url: str) -> None:
-    person = Person(url, "pick", "count=1", "label=x")
-    await person.sees("fruit")
-    person.types("plum\n")
-    await person.sees("please answer apple or pear")
-    person.types("apple\n")
-    await person.sees("(y | n) [y] ")
-    person.types("\n")
-    await person.sees("accept {'fruit': ['apple'], 'ripe': True}")
-    assert await person.leaves() == 0
+    with Person(url, "pick", "count=1", "label=x") as person:
+        await person.sees("Fruit")
+        person.types("plum\n")
+        await person.sees("please answer apple or pear")
+        person.types("apple\n")
+        await person.sees("(y | n) [y] ")
+        person.types("\n")
+        await person.sees("accept {'fruit': ['apple'], 'ripe': True}")
+        assert await person.leaves() == 0
 
 
 async def test_ctrl_d_cancels(url: str) -> None:
     """The question, not the program: the tool says the last word."""
-    person = Person(url, "pick", "count=1", "label=x")
-    await person.sees("fruit")
-    person.types("\x04")
-    await person.sees("x/1: cancel")
-    assert await person.leaves() == 0
+    with Person(url, "pick", "count=1", "label=x") as person:
+        await person.sees("Fruit")
+        person.types("\x04")
+        await person.sees("x/1: cancel")
+        assert await person.leaves() == 0
 
 
 async def test_ctrl_c_stops(url: str) -> None:
     """At once, also in the middle of a line, in one line and without a traceback."""
-    person = Person(url, "pick", "count=1", "label=x")
-    await person.sees("fruit")
-    person.types("app\x03")
-    await person.sees("framehold: stopped")
-    assert await person.leaves() in (130, 128 + signal.SIGINT)
-    assert "Traceback" not in person.seen and "never retrieved" not in person.seen
+    with Person(url, "pick", "count=1", "label=x") as person:
+        await person.sees("Fruit")
+        person.types("app\x03")
+        await person.sees("framehold: stopped")
+        assert await person.leaves() in (130, 128 + signal.SIGINT)
+        assert "Traceback" not in person.seen and "never retrieved" not in person.seen
 
 
 async def test_a_server_that_goes_away_in_between() -> None:
     """One line that says so, exit code 1."""
     settings = Settings(keys=(KEY,), node_id="n1")
-    async with served(public.asgi(server, settings)) as url:
-        person = Person(url, "pick", "count=1", "label=x")
-        await person.sees("fruit")
-    with pytest.raises(httpx2.TransportError):
-        httpx2.get(url)
-    person.types("apple\n")
-    await person.sees("(y | n) [y] ")
-    person.types("\n")
-    await person.sees("framehold: pick came to no result: ")
-    assert await person.leaves() == 1
-    assert "Traceback" not in person.seen
+    async with AsyncExitStack() as serving:
+        url = await serving.enter_async_context(served(public.asgi(server, settings)))
+        with Person(url, "pick", "count=1", "label=x") as person:
+            await person.sees("Fruit")
+            await serving.aclose()
+            person.types("apple\n")
+            await person.sees("(y | n) [y] ")
+            person.types("\n")
+            await person.sees("framehold: pick came to no result: ")
+            assert await person.leaves() == 1
+            assert "Traceback" not in person.seen

@@ -90,3 +90,21 @@ async def test_a_new_node_gets_its_part_of_new_calls(made: Fleet) -> None:
         placed = Counter(homes(await begun(caller, NAMES)).values())
     assert placed.keys() == {"node-1", "node-2", "node-3", "node-4"}
     assert 0.15 < placed["node-4"] / CALLS < 0.35, placed
+
+
+async def test_a_killed_node(made: Fleet) -> None:
+    """The retry that comes at once waits its lease out and is told the truth: entered once, lost. Others go on."""
+    async with Caller(made.routers[0].url) as caller:
+        heard = await begun(caller, NAMES[:30])
+        home = homes(heard)
+        made.nodes.pop("node-2").kill()
+        done = await in_parallel(caller, heard)
+    assert homes({name: reply for name, reply in done.items() if home[name] != "node-2"}) == {
+        name: node for name, node in home.items() if node != "node-2"
+    }
+    for name, reply in done.items():
+        if home[name] == "node-2":
+            assert reply.result["isError"] and "entered once" in reply.text, reply.message
+        else:
+            assert reply.messages, reply.message
+    assert made.entries() == dict.fromkeys(NAMES[:30], 1)

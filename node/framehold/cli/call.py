@@ -35,7 +35,11 @@ def run(tool: str, words: Sequence[str], url: str) -> int:
     Raises:
         ConfigError: nobody answers at `url`, there is no such tool, or the arguments are not its own.
     """
-    if urlsplit(url).scheme not in ("http", "https"):
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        parts = urlsplit("")
+    if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ConfigError(f"{url} is no http address; nothing was called; name one as http://127.0.0.1:8080/mcp")
     terminal = Terminal()
     try:

@@ -82,7 +82,11 @@ def _plain(cell: str) -> str:
 def _get(url: str, what: str) -> Mapping[str, Any]:
     where = f"{url.rstrip('/')}/api/v1/{what}"
     try:
-        response = httpx2.get(where, timeout=10, trust_env=urlsplit(url).hostname not in _LOCAL)
+        local = urlsplit(url).hostname in _LOCAL
+    except ValueError:
+        raise ConfigError(f"{url} is no address; name one as --url http://127.0.0.1:8080") from None
+    try:
+        response = httpx2.get(where, timeout=10, trust_env=not local)
         if response.status_code != httpx2.codes.OK:
             raise ConfigError(f"{where} answers {response.status_code}: no router of this release; name another --url")
         found = response.json()
