@@ -108,5 +108,5 @@ def test_something_else_there(url: str, said: tuple[int, bytes], says: str) -> N
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1", "nonsense", "http://[x"])
 def test_nobody_there(url: str) -> None:
     """One line that says what to do."""
-    with pytest.raises(ConfigError, match="another --url|name one as --url"):
+    with pytest.raises(ConfigError, match=r"another --url|name one as --url"):
         views.ring(url, "json")

@@ -274,6 +274,21 @@ async def test_a_lost_session_is_404(redis: RedisServer, tmp_path: Any) -> None:
             assert told.status_code == 404, (said, told.text)
 
 
+async def test_a_session_outlives_a_lapse(redis: RedisServer, tmp_path: Any) -> None:
+    """The lease went and came again, under a new incarnation: the process, and its sessions, are what they were."""
+    async with fleet(redis, tmp_path.name, "a", "b") as sites, httpx2.AsyncClient(headers=ACCEPT) as http:
+        begun = await http.post(sites["a"].url, json=INITIALIZE)
+        session = {"mcp-session-id": begun.headers["mcp-session-id"]}
+        heartbeat = sites["a"].app.attached.runtime.heartbeat
+        before = heartbeat.lease.inc
+        with redis.client() as client:
+            client.delete(f"fh:{tmp_path.name}:node:a")
+        await until(lambda: heartbeat.lease.inc != before and heartbeat.lease.beat, "the new incarnation")
+        ping = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
+        for site in sites.values():
+            assert (await http.post(site.url, json=ping, headers=session)).status_code == 200
+
+
 async def test_events_reach_listeners_of_every_node(redis: RedisServer, tmp_path: Any) -> None:
     """A change that is published on one node is heard on a stream of the other, once."""
     async with fleet(redis, tmp_path.name, "a", "b") as sites:

@@ -113,8 +113,8 @@ async def test_what_comes_from_within_the_fleet_is_not_relayed_again(more: list[
 
 
 ANSWER = ok(
-    b"fine", "Framehold-Node: n7", "framehold-route: lease", "framehold-not-held: 1", "framehold-secret: s", "Set-Cookie: a",
-    "Set-Cookie: b", "Connection: keep-alive, X-Mine", "X-Mine: c", "Keep-Alive: 5",
+    b"fine", "Framehold-Node: n7", "framehold-route: lease", "framehold-not-held: 1", "framehold-secret: s",
+    "Set-Cookie: a", "Set-Cookie: b", "Connection: keep-alive, X-Mine", "X-Mine: c", "Keep-Alive: 5",
 )  # fmt: skip
 
 
@@ -161,7 +161,8 @@ async def test_events_are_passed_on_as_they_come() -> None:
 @pytest.mark.parametrize(
     ("target", "first"),
     [
-        ("/dashboard", b"dashboard"), ("/dashboard/x?y", b"dashboard"), ("/metrics", b"metrics"), ("/healthz", b"healthz"),
+        ("/dashboard", b"dashboard"), ("/dashboard/x?y", b"dashboard"), ("/metrics", b"metrics"),
+        ("/healthz", b"healthz"),
         ("/readyz?a", b"readyz"), ("/api/v1/nodes", b"dashboard"), ("/api/v2/nodes", b"api"), ("/api", b"api"),
         ("/mcp", b"mcp"), ("/mcp/dashboard", b"mcp"), ("/dashboards", b"dashboards"), ("/", b""), ("*", b"*"),
         ("/a/../metrics", b"metrics"), ("/%6detrics", b"metrics"),
@@ -251,13 +252,16 @@ async def test_an_idle_connection_that_breaks_under_a_request_leaves_it_unknown(
 
 
 async def test_a_silent_node_is_answered_for() -> None:
-    async with node(silent) as upstream, node(ok()) as other:
-        async with router(upstream.address, other.address, upstream_timeout=0.1) as it:
-            heard = await it.ask(post(b'{"id": 5}'))
-            assert (heard.status, heard.error["id"]) == (504, 5)
-            assert "FRAMEHOLD_UPSTREAM_TIMEOUT" in heard.error["message"]
-            assert await upstream.closed.get() == 0
-            assert other.bytes == b""
+    async with (
+        node(silent) as upstream,
+        node(ok()) as other,
+        router(upstream.address, other.address, upstream_timeout=0.1) as it,
+    ):
+        heard = await it.ask(post(b'{"id": 5}'))
+        assert (heard.status, heard.error["id"]) == (504, 5)
+        assert "FRAMEHOLD_UPSTREAM_TIMEOUT" in heard.error["message"]
+        assert await upstream.closed.get() == 0
+        assert other.bytes == b""
 
 
 LENGTH, CHUNKS = b"Content-Length: 9\r\n\r\nabc", b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"
@@ -290,7 +294,7 @@ async def test_a_response_that_breaks_off_is_seen_to(rest: bytes, version: str, 
     [
         (b'{"id": 1}', 1), (b'{"id": "x"}', "x"), (b'{"id": 1.5}', 1.5), (b'{"id": null}', None), (b"{}", None),
         (b'{"id": []}', None), (b"[]", None), (b"", None), (b"\xff", None), (b'{"id": "\xff"}', None),
-        (b'{"a": ' + b"[" * 100_000, None), (b'{"id": 123456789012345678901234567890}', None),
+        (b'{"a": ' + b"[" * 100_000, None), (b'{"id": 123456789012345678901234567890}', 123456789012345678901234567890),
     ],
     ids=range(12),
 )  # fmt: skip
@@ -298,8 +302,7 @@ async def test_an_error_has_the_requests_id_where_it_can_be_read(body: bytes, as
     async with router() as it:
         heard = await it.ask(post(body))
         assert heard.status == 503
-        if not isinstance(heard.error["id"], float) or isinstance(asked, float):
-            assert heard.error["id"] == asked
+        assert heard.error["id"] == asked
 
 
 async def test_a_client_that_leaves_before_there_is_a_connection_is_not_relayed() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
@@ -16,7 +17,7 @@ from mcp.types import Tool
 from framehold_core.errors import ConfigError
 
 from . import samples
-from .terminal import Terminal
+from .terminal import Interrupted, Terminal
 
 _LOCAL = ("127.0.0.1", "localhost", "::1")
 _TIMEOUT = httpx2.Timeout(30.0, read=300.0)
@@ -41,15 +42,17 @@ def run(tool: str, words: Sequence[str], url: str) -> int:
         parts = urlsplit("")
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ConfigError(f"{url} is no http address; nothing was called; name one as http://127.0.0.1:8080/mcp")
+    # The client logs with tracebacks what it also raises.
+    logging.getLogger().addHandler(logging.NullHandler())
     terminal = Terminal()
     try:
         return asyncio.run(_run(tool, words, url, terminal))
-    except KeyboardInterrupt:
-        terminal.complain("stopped; what was asked waits on its node until it expires")
-        return _INTERRUPTED
-    except Exception as error:
+    except (Exception, KeyboardInterrupt) as error:
         # A task group of the client wraps whatever passes through it.
         first = _innermost(error)
+        if isinstance(first, KeyboardInterrupt | Interrupted):
+            terminal.complain("stopped; what was asked waits on its node until it expires")
+            return _INTERRUPTED
         if isinstance(first, ConfigError):
             raise first from None
         if not isinstance(first, CallFailed):
@@ -72,6 +75,8 @@ async def _run(name: str, words: Sequence[str], url: str, terminal: Terminal) ->
         except Exception as error:
             # Of whatever kind: a refusal of the server, a connection that was lost, a result that breaks its schema.
             first = _innermost(error)
+            if isinstance(first, Interrupted):
+                raise
             raise CallFailed(f"{name} came to no result: {_said(first)}") from error
         return terminal.show(result)
 

@@ -22,6 +22,10 @@ from .voice import drawn
 _NODE, _ROUTE = "framehold-node", "framehold-route"
 
 
+class Interrupted(Exception):
+    """Ctrl-C, while something was asked."""
+
+
 class Terminal:
     """Standard input and output, a person or a script behind them."""
 
@@ -82,6 +86,9 @@ class Terminal:
         before = signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
             line = input(prompt)
+        except KeyboardInterrupt:
+            # An ordinary error closes the client in good order; this one would fall through its tasks.
+            raise Interrupted from None
         finally:
             signal.signal(signal.SIGINT, before)
         if not self._person:
