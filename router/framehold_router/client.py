@@ -39,6 +39,11 @@ _RESET = struct.pack("ii", 1, 0)
 class Connection(asyncio.Protocol):
     """One client's."""
 
+    __slots__ = (
+        "_choked", "_clock", "_deaf", "_front", "_limit", "_peer", "_reader", "_receiving", "_response", "_rest",
+        "_since", "_transport", "_unread", "_waiting",
+    )  # fmt: skip
+
     _transport: asyncio.Transport
 
     def __init__(self, front: Front) -> None:

@@ -70,7 +70,8 @@ class Front:
             async with asyncio.timeout(deadline):
                 await self._none_left()
         except TimeoutError:
-            _log.warning("%d connections outlasted the drain; they are broken off", len(self.connections))
+            if self.connections:
+                _log.warning("%d connections outlasted the drain; they are broken off", len(self.connections))
             for connection in tuple(self.connections):
                 connection.abort()
             await self._none_left()

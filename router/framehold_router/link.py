@@ -70,6 +70,11 @@ class Link(Protocol):
 class Connection(asyncio.Protocol):
     """One connection to a node."""
 
+    __slots__ = (
+        "_clock", "_complete", "_conversation", "_fed", "_headers", "_heard", "_idle", "_keep", "_mute", "_parser",
+        "_paused", "_pieces", "_status", "_told", "_transport", "_upstream",
+    )  # fmt: skip
+
     _transport: asyncio.Transport
 
     def __init__(self, upstream: Upstream, idle: list[Connection]) -> None:

@@ -43,6 +43,11 @@ class Reader:
     """Feed it until `whole`, then `take` the request; the fields below tell of the request that is whole. There is
     always one Host."""
 
+    __slots__ = (
+        "_body", "_chunked", "_declared", "_due", "_fed", "_headers", "_host", "_max_body", "_method", "_parser",
+        "_refusal", "_tail", "_upgrading", "_url", "expects", "keep_alive", "version", "whole",
+    )  # fmt: skip
+
     def __init__(self, max_body: int) -> None:
         self._max_body = max_body
         self._parser = HttpRequestParser(self)

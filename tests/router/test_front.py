@@ -132,6 +132,14 @@ async def test_a_response_without_a_body_leaves_the_connection_usable(method: by
             assert heard.one(b"content-length") == (b"5" if b"Content-Length" in data else None)
 
 
+async def test_a_204_has_no_length() -> None:
+    async with node(ok(b"", status="204 No Content")) as upstream, router(upstream.address) as it:
+        client = await it.client()
+        for _ in range(2):
+            client.send(GET)
+            assert (await client.heard(bodiless=True)).one(b"content-length") is None
+
+
 async def test_a_client_that_waits_for_permission_gets_it() -> None:
     """And the expectation, which is a connection's own, stays behind."""
     async with node(echo) as upstream, router(upstream.address) as it:

@@ -331,9 +331,10 @@ async def test_each_failure_is_logged_with_its_consequence(caplog: pytest.LogCap
     async with node(closing(b"")) as broken, router(nowhere(), broken.address) as it:
         with caplog.at_level(logging.WARNING):
             await it.ask(post())
-    assert [record.levelname for record in caplog.records] == ["WARNING", "WARNING"]
-    assert "nothing was sent, the next node is tried" in caplog.messages[0]
-    assert "n1" in caplog.messages[1]
+        assert [record.levelname for record in caplog.records] == ["WARNING", "WARNING"]
+        assert "n0 accepts no connection: nothing was sent, the next node is tried" in caplog.messages[0]
+        assert "n1 did not answer" in caplog.messages[1]
+        assert "nobody knows what ran" in caplog.messages[1]
 
 
 async def _settled(it: Router) -> None:

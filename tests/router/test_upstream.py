@@ -62,9 +62,11 @@ class Talk:
 @asynccontextmanager
 async def upstream(**settings: Any) -> AsyncIterator[Upstream]:
     made = Upstream(RouterSettings(**settings))
-    async with asyncio.timeout(DEADLINE):
-        yield made
-    await made.close()
+    try:
+        async with asyncio.timeout(DEADLINE):
+            yield made
+    finally:
+        await made.close()
     assert not made._openings
 
 
@@ -114,6 +116,15 @@ async def test_an_idle_connection_that_the_node_closes_is_not_used() -> None:
         await gone(side)
         assert side._idle[it.address] == []
         assert (await ask(side, it.address)).body == b"fine"
+
+
+async def test_an_idle_connection_that_is_being_closed_is_not_used() -> None:
+    """Its loss is heard of only on the next turn of the loop."""
+    async with node(ok()) as it, upstream() as side:
+        await ask(side, it.address)
+        next(iter(side.connections)).close()
+        assert (await ask(side, it.address)).failure is None
+        assert len(it.received) == 2
 
 
 async def test_an_idle_connection_that_says_something_is_closed() -> None:

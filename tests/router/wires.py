@@ -307,9 +307,11 @@ async def router(
     placer = Nodes(list(addresses), mint)
     listening = socket.create_server(("127.0.0.1", 0))
     front = await serve(Relay(placer, read, upstream, TRUST, chosen, pages), chosen, listening)
-    async with AsyncExitStack() as stack, asyncio.timeout(DEADLINE):
-        yield Router(front, upstream, placer, listening.getsockname()[1], stack)
-    await front.close(0.0)
+    try:
+        async with AsyncExitStack() as stack, asyncio.timeout(DEADLINE):
+            yield Router(front, upstream, placer, listening.getsockname()[1], stack)
+    finally:
+        await front.close(0.0)
+        await upstream.close()
     assert not +placer.counts, f"still in flight: {placer.counts}"
     assert not front.connections
-    await upstream.close()
