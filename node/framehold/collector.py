@@ -16,11 +16,16 @@ _PER_COUNT = 5 * 5_000
 
 
 def tune(runtime: Runtime) -> None:
-    """Set the collector up for this process. For processes of our own only: the setting is the whole process's."""
+    """Set the collector up for a node. For processes of our own only: the setting is the whole process's."""
+    calm()
+    runtime.after_renewal.append(settle)
+
+
+def calm() -> None:
+    """What stands now is not looked through again, and what comes only rarely."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(5_000, 5, 1_000_000)
-    runtime.after_renewal.append(settle)
 
 
 def settle() -> None:

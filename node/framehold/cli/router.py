@@ -10,6 +10,7 @@ import socket
 from framehold_router.app import ready, running
 from framehold_router.config import RouterSettings
 
+from ..collector import calm
 from .node import FORMAT, event_loop, listen, url_of
 
 
@@ -33,4 +34,5 @@ async def _serve(settings: RouterSettings, listening: socket.socket) -> None:
     for name in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(name, ended.set)
     async with running(settings, listening):
+        calm()
         await ended.wait()
