@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 N ?= 2000
 SEED ?= 1
-TARGET ?= examples/booking.py
+TARGET ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help up test check format bench sim
@@ -21,9 +21,8 @@ $(STAMP): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	@touch $@
 
-up: $(STAMP)  ## serve TARGET (examples/booking.py), with fresh keys unless FRAMEHOLD_KEYS is set
-	@FRAMEHOLD_KEYS="$${FRAMEHOLD_KEYS:-$$($(BIN)/python -c 'import secrets; print(secrets.token_hex(32))')}" \
-	  exec $(BIN)/framehold node $(TARGET)
+up: $(STAMP)  ## a router and three nodes that serve TARGET (without one, an example); ARGS="--port 9000"
+	@exec $(BIN)/framehold up $(ARGS) $(TARGET)
 
 test: $(STAMP)  ## all tests; ARGS="-k name" narrows them
 	@sh tests/system_packages.sh

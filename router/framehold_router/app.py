@@ -45,8 +45,8 @@ def ready(settings: RouterSettings) -> RouterSettings:
         )
     if settings.store().scheme in ("memory", "embedded"):
         raise ConfigError(
-            "FRAMEHOLD_STORE_URL is missing: a router finds its nodes in the store that it shares with them; nothing "
-            "was started; set it to the redis:// URL of the fleet, or try a fleet on this machine with: framehold up"
+            "FRAMEHOLD_STORE_URL names no store that processes can share: a router finds its nodes there; nothing was "
+            "started; give --store redis://HOST:PORT, or try a whole fleet with: framehold up"
         )
     return settings
 

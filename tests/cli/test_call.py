@@ -171,13 +171,13 @@ class Person:
         os.set_blocking(self._master, False)
         self.seen = ""
 
-    async def sees(self, text: str) -> None:
+    async def sees(self, text: str, after: str = "") -> None:
         def there() -> bool:
             try:
                 self.seen += os.read(self._master, 65536).decode()
             except OSError:
                 pass
-            return text in self.seen
+            return text in self.seen.rpartition(after)[2] if after else text in self.seen
 
         await until(there, f"{text!r} in {self.seen!r}")
 
@@ -224,7 +224,10 @@ async def test_ctrl_c_stops(url: str) -> None:
     """At once, also in the middle of a line, in one line and without a traceback."""
     with Person(url, "pick", "count=1", "label=x") as person:
         await person.sees("Fruit")
-        person.types("app\x03")
+        person.types("app")
+        # A signal before readline waits for keys is noticed with the next key only.
+        await person.sees("app", after="commas) ")
+        person.child.send_signal(signal.SIGINT)
         await person.sees("framehold: stopped")
         assert await person.leaves() == 130
         assert "Traceback" not in person.seen and "never retrieved" not in person.seen

@@ -15,6 +15,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from framehold.cli.up import Signals
 from tests.cli.processes import RUN, Up, alive, descendants, environment, stat, up
 from tests.node.nodes import ROOT, Caller, until
 
@@ -33,11 +34,6 @@ async def echo(text: str, times: int, ctx: Context) -> str:
     answer = await ctx.elicit(f"it's {text}: which word?", Word)
     return f"version 1: {answer.action}"
 """
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @pytest.fixture(scope="module")
@@ -269,6 +265,28 @@ async def test_a_child_that_cannot_start_ends_it_all(tmp_path: Path) -> None:
             r"framehold: node-\d ended \(exit code 2\) before it was ready; everything was stopped again", said[-1]
         )
         assert not list(tmp_path.glob("framehold-*"))
+
+
+async def test_the_second_signal_is_another_one_than_the_first() -> None:
+    """One ends the fleet, two don't wait for it."""
+    signals = Signals()
+    signals.come()
+    assert signals.once.is_set() and not signals.twice.is_set()
+    signals.come()
+    assert signals.twice.is_set()
+
+
+async def test_a_closed_terminal_is_ignored_under_nohup(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And ends the fleet otherwise."""
+    heard: list[signal.Signals] = []
+    loop = asyncio.get_running_loop()
+    monkeypatch.setattr(loop, "add_signal_handler", lambda number, *_: heard.append(number))
+    for ignored in (True, False):
+        monkeypatch.setattr(
+            signal, "getsignal", lambda _, ignored=ignored: signal.SIG_IGN if ignored else signal.SIG_DFL
+        )
+        Signals().listen()
+    assert [number.name for number in heard] == ["SIGINT", "SIGTERM", "SIGINT", "SIGTERM", "SIGHUP"]
 
 
 def test_a_router_needs_keys_and_a_store() -> None:

@@ -171,7 +171,7 @@ def test_options_count_more_than_the_environment(refused: Run) -> None:
         ("node", "good.py", "--port", "70000"),
         ("node", "good.py", "--colour", "red"),
         ("node", "good.py", "more.py"),
-        ("nodes",),
+        ("knots",),
         ("keys", "old"),
     ],
 )

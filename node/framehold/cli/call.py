@@ -55,6 +55,9 @@ def run(tool: str, words: Sequence[str], url: str) -> int:
             return _INTERRUPTED
         if isinstance(first, ConfigError):
             raise first from None
+        if isinstance(first, httpx2.HTTPError | OSError):
+            # Its transport died under the client, which was cancelled with it.
+            first = CallFailed(f"{tool} came to no result: {_said(first)}; whether it ran is unknown")
         if not isinstance(first, CallFailed):
             raise
         terminal.complain(str(first))

@@ -131,17 +131,9 @@ def router(
     from framehold_router.config import RouterSettings
     from framehold_router.config import load as load_settings
 
-    settings = load_settings(RouterSettings, store_url=store, log_level=log_level)
-    if not settings.keys:
-        raise ConfigError(_NO_KEYS.format(why="a router and its nodes know each other by them"))
-    if settings.store().scheme in ("memory", "embedded"):
-        raise ConfigError(
-            "FRAMEHOLD_STORE_URL names no store that processes can share: a router finds its nodes there; nothing was "
-            "started; give --store redis://HOST:PORT, or try a whole fleet with framehold up"
-        )
-    from . import router as router_command
+    from .router import run
 
-    router_command.run(settings, host, port)
+    run(load_settings(RouterSettings, store_url=store, log_level=log_level), host, port)
 
 
 app.add_typer(keys, name="keys")
@@ -152,6 +144,18 @@ def keys_new() -> None:
     """Print a fresh key: 32 random bytes as hex. Put new keys first in FRAMEHOLD_KEYS, drop old ones a token's life
     later."""
     print(secrets.token_hex(32))
+
+
+@keys.command("secret")
+def keys_secret() -> None:
+    """Print the fleet's secret, which a load balancer of your own needs to name calls: derived from the first of
+    FRAMEHOLD_KEYS."""
+    from framehold_router.internal import Trust
+
+    settings = config.load()
+    if not settings.keys:
+        raise ConfigError(_NO_KEYS.format(why="the fleet's secret is derived from them"))
+    print(Trust(settings.secrets()).header[1].decode())
 
 
 @app.command(hidden=True)

@@ -60,7 +60,9 @@ class Signals:
         """From here on, in this loop."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            loop.add_signal_handler(number, self.come)
+            # Under nohup a terminal that closes is to be ignored.
+            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
+                loop.add_signal_handler(number, self.come)
 
     def come(self) -> None:
         """One more."""

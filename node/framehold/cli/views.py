@@ -32,8 +32,8 @@ def nodes(url: str, output: str) -> None:
     if output == _JSON:
         print(json.dumps(found, indent=2))
         return
-    heads = ("NODE", "STATE", "ADDRESS", "PID", "PARKED", "IN FLIGHT", "VERSION", "INCARNATION")
-    keys = ("node_id", "state", "address", "pid", "parked", "in_flight", "version", "incarnation")
+    heads = ("NODE", "STATE", "ADDRESS", "PID", "PARKED", "IN FLIGHT", "VERSION")
+    keys = ("node_id", "state", "address", "pid", "parked", "in_flight", "version")
     show(heads, [[_cell(one.get(key)) for key in keys] for one in found], "There is no node.")
 
 
@@ -103,7 +103,7 @@ def _get(url: str, what: str) -> Mapping[str, Any]:
 
 
 def _cell(value: Any) -> str:
-    return "-" if value is None else str(value)
+    return "-" if value in (None, "") else str(value)
 
 
 def _percent(value: Any) -> str:

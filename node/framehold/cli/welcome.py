@@ -67,9 +67,9 @@ class Welcome:
     def _hint(self) -> str:
         name, pid = next(iter(self.pids.items()))
         return (
-            f"Before each question stands the node that asked it. Now kill one, say {name}: kill -9 {pid}\n"
-            "The others go on, and it comes back by itself. A question of its own that you answer then gets an error\n"
-            "which says that its call is lost: a tool is never run twice behind your back.\n\n"
+            f"Before each question stands the node that asked it. Now kill that node, say {name}: kill -9 {pid}\n"
+            "and answer. The call is lost and tells you so, because no tool is run twice behind your back.\n"
+            "Calls on other nodes go on, and the killed one comes back by itself.\n\n"
             "Ctrl-C stops everything."
         )
 
