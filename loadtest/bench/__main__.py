@@ -15,30 +15,37 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from loadtest.bench import calls, frames, machine, report, store_write
+from loadtest.bench import calls, frames, machine, report, report_router, routed, router_bench, store_write
 from loadtest.bench.children import Cores, pick_cores
 
-SECTIONS = ("calls", "frames", "store")
+SECTIONS = ("calls", "frames", "store", "router")
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What each section does; the full one stays under five minutes, the quick one under 90 seconds."""
+    """What each section does; the full one stays under five minutes, the quick one under two."""
 
     calls: calls.Plan
     frames: frames.Plan
     store_seconds: float
+    router: router_bench.Plan
 
 
 FULL = Plan(
     calls=calls.Plan(repetitions=3, warm=1.0, seconds=6.0),
     frames=frames.Plan(frames=(100, 10_000, 50_000), batches=10, batch_size=400),
     store_seconds=5.0,
+    router=router_bench.Plan(
+        routed.Plan(batches=20, batch_size=100, repetitions=3, warm=1.0, seconds=5.0), turns=50, requests=3000
+    ),
 )
 QUICK = Plan(
     calls=calls.Plan(repetitions=3, warm=0.5, seconds=2.0),
     frames=frames.Plan(frames=(100, 10_000), batches=4, batch_size=250),
     store_seconds=1.5,
+    router=router_bench.Plan(
+        routed.Plan(batches=8, batch_size=50, repetitions=3, warm=0.5, seconds=1.5), turns=15, requests=2000
+    ),
 )
 
 
@@ -70,6 +77,7 @@ def _measure(name: str, plan: Plan, cores: Cores) -> Mapping[str, Any]:
         "calls": (lambda: calls.measure(plan.calls, cores), report.calls),
         "frames": (lambda: frames.measure(plan.frames, cores), report.frames),
         "store": (lambda: store_write.measure(plan.store_seconds, cores), report.store),
+        "router": (lambda: router_bench.measure(plan.router, cores), report_router.router),
     }
     run, show = runs[name]
     section = run()
@@ -79,7 +87,7 @@ def _measure(name: str, plan: Plan, cores: Cores) -> Mapping[str, Any]:
 
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m loadtest.bench", description="The speed of Framehold, measured.")
-    parser.add_argument("--quick", action="store_true", help="shorter runs and fewer frames, under 90 seconds")
+    parser.add_argument("--quick", action="store_true", help="shorter runs and fewer frames, under two minutes")
     parser.add_argument("--only", choices=SECTIONS, action="append", help="run this section (repeatable)")
     parser.add_argument("--json", type=Path, metavar="PATH", help="write every raw figure to PATH")
     return parser.parse_args()

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 _START_SECONDS = 30.0
 _STOP_SECONDS = 5.0
 _PR_SET_PDEATHSIG = 1
-_TICKS = os.sysconf("SC_CLK_TCK")
+_PROCESS_CLOCK = 2  # clock_getcpuclockid(3) of Linux, which Python has for threads only
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -63,9 +63,15 @@ def pick_cores() -> Cores:
 
 
 def cpu_seconds(pid: int) -> float:
-    """User and system CPU seconds of a process, from /proc."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / _TICKS
+    """User and system CPU seconds of a process, all threads, from its own clock: /proc counts in hundredths.
+
+    Raises:
+        ProcessLookupError: there is no such process.
+    """
+    try:
+        return time.clock_gettime(~pid << 3 | _PROCESS_CLOCK)
+    except OSError:
+        raise ProcessLookupError(f"process {pid} has ended") from None
 
 
 def rss_bytes(pid: int) -> int:
@@ -80,14 +86,52 @@ def serving(variant: str, core: int, settings: Mapping[str, str], *, metered: bo
     Raises:
         NotAvailable: it ended, or stayed silent, before it told its port.
     """
-    argv = [sys.executable, "-m", "loadtest.bench.serve", variant, *(["--metered"] if metered else [])]
-    with _child(argv, core, settings) as (process, errors):
+    argv = ["loadtest.bench.serve", variant, *(["--metered"] if metered else [])]
+    with announced(argv, core, settings) as server:
+        yield server
+
+
+@contextlib.contextmanager
+def announced(
+    module: Sequence[str], core: int, settings: Mapping[str, str], port_of: Callable[[str], int] = int
+) -> Iterator[Listener]:
+    """A module run with its arguments on a core, which prints one line when it listens; `port_of` finds its port there.
+
+    Raises:
+        NotAvailable: it ended, or stayed silent, before it printed that line.
+    """
+    with _child([sys.executable, "-m", *module], core, settings) as (process, errors):
         assert process.stdout is not None
         ready, _, _ = select.select([process.stdout], [], [], _START_SECONDS)
         line = process.stdout.readline().strip() if ready else b""
         if not line:
             raise NotAvailable(_last_line(errors) or f"the server did not start in {_START_SECONDS:.0f} s")
-        yield Listener(process.pid, int(line), errors)
+        yield Listener(process.pid, port_of(line.decode()), errors)
+
+
+@contextlib.contextmanager
+def haproxy_server(core: int, config: str, port: int, settings: Mapping[str, str]) -> Iterator[Listener]:
+    """HAProxy with one thread on a core, as `config` says, which makes it listen on `port`.
+
+    Raises:
+        NotAvailable: it is not installed, or ended, or does not accept connections.
+    """
+    binary = shutil.which("haproxy") or shutil.which("haproxy", path="/usr/sbin")
+    if binary is None:
+        raise NotAvailable("install haproxy")
+    with tempfile.NamedTemporaryFile("w", suffix=".cfg") as file:
+        file.write(config)
+        file.flush()
+        with _child([binary, "-db", "-f", file.name], core, settings) as (process, errors):
+            _await(lambda: _accepts(port), process, "haproxy does not accept connections")
+            yield Listener(process.pid, port, errors)
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of 127.0.0.1 that nobody has now."""
+    with contextlib.ExitStack() as stack:
+        probes = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [int(probe.getsockname()[1]) for probe in probes]
 
 
 @contextlib.contextmanager
@@ -100,13 +144,12 @@ def redis_server(core: int) -> Iterator[Listener]:
     binary = shutil.which("redis-server")
     if binary is None:
         raise NotAvailable("redis-server is not installed")
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = int(probe.getsockname()[1])
+    (port,) = free_ports(1)
     options = {"port": str(port), "bind": "127.0.0.1", "save": "", "appendonly": "no", "loglevel": "warning"}
     with tempfile.TemporaryDirectory() as folder:
         argv = [binary, "--dir", folder, *(word for key, value in options.items() for word in (f"--{key}", value))]
         with _child(argv, core, {}) as (process, errors):
-            _await_pong(port, process)
+            _await(lambda: _pongs(port), process, "the private redis-server does not answer")
             yield Listener(process.pid, port, errors)
 
 
@@ -165,15 +208,25 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
         process.stdout.close()
 
 
-def _await_pong(port: int, process: subprocess.Popen[bytes]) -> None:
+def _await(holds: Callable[[], bool], process: subprocess.Popen[bytes], otherwise: str) -> None:
     deadline = time.monotonic() + _START_SECONDS
     while time.monotonic() < deadline and process.poll() is None:
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1) as link:
-            link.sendall(b"PING\r\n")
-            if link.recv(64).startswith(b"+PONG"):
-                return
+        if holds():
+            return
         time.sleep(0.02)
-    raise NotAvailable("the private redis-server does not answer")
+    raise NotAvailable(otherwise)
+
+
+def _accepts(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def _pongs(port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1) as link:
+        link.sendall(b"PING\r\n")
+        return link.recv(64).startswith(b"+PONG")
+    return False
 
 
 def _last_line(errors: IO[bytes]) -> str:

@@ -1,7 +1,7 @@
 """The load generator, a process of its own: complete two-round calls on 32 connections for a fixed time.
 
 It prints one JSON object, a `Measured`. Every final result is checked, and every error counts, also during
-the warm-up. CPU of the server and the store is read from /proc at both ends of the same window.
+the warm-up. CPU of the server, of the router in front of it and of the store is read at both ends of the same window.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ class Measured:
     second_p50: float
     second_p99: float
     errors: dict[str, int]
+    router_cpu: float = 0.0
 
 
 @dataclass(slots=True)
@@ -61,6 +62,7 @@ class Instant:
     server_cpu: float
     store_cpu: float
     load_cpu: float
+    router_cpu: float
 
 
 def percentile(values: list[float], share: float) -> float:
@@ -101,13 +103,14 @@ async def _work(port: int, numbers: Iterator[int], tally: Tally) -> None:
         channel.close()
 
 
-def _now(tally: Tally, server: int, store: int | None) -> Instant:
+def _now(tally: Tally, options: argparse.Namespace) -> Instant:
     return Instant(
         at=time.perf_counter(),
         calls=len(tally.second),
-        server_cpu=cpu_seconds(server),
-        store_cpu=cpu_seconds(store) if store else 0.0,
+        server_cpu=cpu_seconds(options.server),
+        store_cpu=cpu_seconds(options.store) if options.store else 0.0,
         load_cpu=time.process_time(),
+        router_cpu=cpu_seconds(options.router) if options.router else 0.0,
     )
 
 
@@ -115,9 +118,9 @@ async def _run(options: argparse.Namespace) -> Measured:
     tally, numbers = Tally(), itertools.count(1)
     workers = [asyncio.create_task(_work(options.port, numbers, tally)) for _ in range(options.connections)]
     await asyncio.sleep(options.warm)
-    start = _now(tally, options.server, options.store)
+    start = _now(tally, options)
     await asyncio.sleep(options.seconds)
-    end = _now(tally, options.server, options.store)
+    end = _now(tally, options)
     tally.stopping = True
     _, unanswered = await asyncio.wait(workers, timeout=_GRACE_SECONDS)
     if unanswered:
@@ -136,6 +139,7 @@ async def _run(options: argparse.Namespace) -> Measured:
         second_p50=percentile(second, 0.50),
         second_p99=percentile(second, 0.99),
         errors=dict(tally.errors),
+        router_cpu=end.router_cpu - start.router_cpu,
     )
 
 
@@ -145,6 +149,7 @@ def main() -> None:
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--server", type=int, required=True, help="process id of the server")
     parser.add_argument("--store", type=int, help="process id of the store")
+    parser.add_argument("--router", type=int, help="process id of the router, if --port is its port")
     parser.add_argument("--connections", type=int, required=True)
     parser.add_argument("--warm", type=float, required=True, help="seconds before the window")
     parser.add_argument("--seconds", type=float, required=True, help="length of the window")
@@ -152,8 +157,8 @@ def main() -> None:
     gc.disable()  # a run is short and its garbage acyclic; a pass here would look like a slow server
     try:
         measured = uvloop.run(_run(options))
-    except FileNotFoundError as error:
-        sys.exit(f"a measured process ended during the run: no {error.filename}")
+    except ProcessLookupError as error:
+        sys.exit(f"a measured process ended during the run: {error}")
     print(json.dumps(asdict(measured)))
 
 

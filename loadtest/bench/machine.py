@@ -12,7 +12,7 @@ from pathlib import Path
 
 from loadtest.bench.children import ROOT, Cores
 
-_PACKAGES = ("framehold", "mcp", "pydantic", "uvicorn", "uvloop", "httptools", "redis", "hiredis")
+_PACKAGES = ("framehold", "mcp", "pydantic", "uvicorn", "uvloop", "httptools", "aiohttp", "redis", "hiredis")
 
 
 def describe(cores: Cores) -> dict[str, str]:
@@ -21,9 +21,9 @@ def describe(cores: Cores) -> dict[str, str]:
     return {
         "machine": f"{_processor()}, {os.cpu_count()} cores, {platform.system()} {platform.release()}",
         "python": f"{platform.python_implementation()} {platform.python_version()}",
-        "versions": ", ".join([*(f"{name} {_version(name)}" for name in _PACKAGES), _redis_server()]),
+        "versions": ", ".join([*(f"{name} {_version(name)}" for name in _PACKAGES), _redis_server(), _haproxy()]),
         "commit": _commit(),
-        "pinning": f"measured servers on core {cores.server}, load and Redis on core {cores.load}{shared}",
+        "pinning": f"measured servers on core {cores.server}, load, Redis and stub nodes on core {cores.load}{shared}",
         "load before": f"{os.getloadavg()[0]:.2f} (1 minute; other work on these cores blurs every figure)",
         "date": time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime()),
     }
@@ -49,6 +49,12 @@ def _redis_server() -> str:
         return "redis-server (not installed)"
     words = _output([binary, "--version"]).split()
     return "redis-server " + next((word[2:] for word in words if word.startswith("v=")), "unknown")
+
+
+def _haproxy() -> str:
+    binary = shutil.which("haproxy") or shutil.which("haproxy", path="/usr/sbin")
+    words = _output([binary, "-v"]).split() if binary else []
+    return f"haproxy {words[2]}" if len(words) > 2 else "haproxy (not installed)"
 
 
 def _commit() -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from loadtest.bench import targets
 from loadtest.bench.targets import Target
 
-_NONE = "-"
+NONE = "-"
 
 
 def head(facts: Mapping[str, str]) -> str:
@@ -28,7 +28,7 @@ def calls(section: Mapping[str, Any]) -> str:
                "round 1 p50/p99 ms", "round 2 p50/p99 ms", "busy server/load", "errors", "ratio target"]  # fmt: skip
     lines = [_call_cells(row) for row in section["rows"]]
     notes = [f"  {row['server']}: {count} x {kind}" for row in section["rows"] for kind, count in row["errors"].items()]
-    return _section(title, [columns, *lines], notes, section["not_available"])
+    return section_text(title, [columns, *lines], notes, section["not_available"])
 
 
 def frames(section: Mapping[str, Any]) -> str:
@@ -56,9 +56,9 @@ def frames(section: Mapping[str, Any]) -> str:
         cyclic = max(row["cyclic_per_call"] for row in rows)
         cells = (row["cyclic_per_call"] for row in rows)
         lines.append(_line("cyclic objects per call", cells, cyclic, targets.CYCLIC_PER_CALL))
-        lines.append(["collector thresholds", *(str(tuple(row["thresholds"])) for row in rows), _NONE])
-        lines.append(["objects frozen", *(f"{row['frozen']:,}" for row in rows), _NONE])
-    return _section(title, lines, [], section["not_available"])
+        lines.append(["collector thresholds", *(str(tuple(row["thresholds"])) for row in rows), NONE])
+        lines.append(["objects frozen", *(f"{row['frozen']:,}" for row in rows), NONE])
+    return section_text(title, lines, [], section["not_available"])
 
 
 def store(section: Mapping[str, Any]) -> str:
@@ -74,8 +74,8 @@ def store(section: Mapping[str, Any]) -> str:
         lines.append(_line("Redis CPU per write", [redis]))
         lines.append(_line("one write, p50", [row["p50"] * 1e6]))
         lines.append(_line("one write, p99", [row["p99"] * 1e6]))
-        lines.append(["errors", str(sum(row["errors"].values())), _NONE])
-    return _section(title, lines, [], section["not_available"])
+        lines.append(["errors", str(sum(row["errors"].values())), NONE])
+    return section_text(title, lines, [], section["not_available"])
 
 
 def _call_cells(row: Mapping[str, Any]) -> list[str]:
@@ -83,22 +83,22 @@ def _call_cells(row: Mapping[str, Any]) -> list[str]:
     return [
         row["server"],
         f"{row['calls_per_second']:.0f}",
-        _NONE if ratio is None else f"{ratio:.2f}",
-        f"{min(ratios):.2f}-{max(ratios):.2f}" if ratios else _NONE,
+        NONE if ratio is None else f"{ratio:.2f}",
+        f"{min(ratios):.2f}-{max(ratios):.2f}" if ratios else NONE,
         f"{row['cpu_per_call'] * 1e6:.0f}",
-        _NONE if row["cpu_ratio"] is None else f"{row['cpu_ratio']:.2f}",
-        f"{row['store_cpu_per_call'] * 1e6:.0f}" if row["store_cpu_per_call"] else _NONE,
+        NONE if row["cpu_ratio"] is None else f"{row['cpu_ratio']:.2f}",
+        f"{row['store_cpu_per_call'] * 1e6:.0f}" if row["store_cpu_per_call"] else NONE,
         f"{row['first_p50'] * 1e3:.1f} / {row['first_p99'] * 1e3:.1f}",
         f"{row['second_p50'] * 1e3:.1f} / {row['second_p99'] * 1e3:.1f}",
         f"{row['server_busy']:.0%} / {row['load_busy']:.0%}",
         str(sum(row["errors"].values())),
-        _verdict(ratio, target, " x"),
+        verdict(ratio, target, " x"),
     ]
 
 
 def _growth_line(name: str, rows: Sequence[Mapping[str, Any]], growth: float) -> list[str]:
-    verdict = f"{growth:+.0%}: {_verdict(growth, targets.RESUME_GROWTH, '', percent=True)}"
-    return [f"{name.replace('_', ' ')}, us", *(f"{row[name] * 1e6:.1f}" for row in rows), verdict]
+    judged = f"{growth:+.0%}: {verdict(growth, targets.RESUME_GROWTH, '', percent=True)}"
+    return [f"{name.replace('_', ' ')}, us", *(f"{row[name] * 1e6:.1f}" for row in rows), judged]
 
 
 def _kib_per_frame(row: Mapping[str, Any]) -> float:
@@ -106,17 +106,18 @@ def _kib_per_frame(row: Mapping[str, Any]) -> float:
 
 
 def _line(label: str, values: Any, value: float | None = None, target: Target | None = None) -> list[str]:
-    return [label, *(f"{cell:.1f}" for cell in values), _verdict(value, target, "")]
+    return [label, *(f"{cell:.1f}" for cell in values), verdict(value, target, "")]
 
 
-def _verdict(value: float | None, target: Target | None, unit: str, *, percent: bool = False) -> str:
+def verdict(value: float | None, target: Target | None, unit: str, *, percent: bool = False) -> str:
     if value is None or target is None:
-        return _NONE
+        return NONE
     must, stretch = (f"{bound:+.0%}" if percent else f"{bound:g}{unit}" for bound in (target.must, target.stretch))
-    return f"must {must}, stretch {stretch}: {target.judge(value)}"
+    asked = f"must {must}" if target.must == target.stretch else f"must {must}, stretch {stretch}"
+    return f"{asked}: {target.judge(value)}"
 
 
-def _section(title: str, lines: Sequence[Sequence[str]], notes: Sequence[str], missing: Mapping[str, str]) -> str:
+def section_text(title: str, lines: Sequence[Sequence[str]], notes: Sequence[str], missing: Mapping[str, str]) -> str:
     absent = [f"  {name}: not available: {reason}" for name, reason in missing.items()]
     return "\n".join(["", title, *_table(lines), *notes, *absent])
 

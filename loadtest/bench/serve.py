@@ -1,12 +1,14 @@
 """One measured server in a process of its own: `python -m loadtest.bench.serve VARIANT [--metered]`.
 
 It binds a free port of 127.0.0.1, prints the number, and serves until it is terminated. All variants
-run under the same uvicorn settings; Framehold reads its own from `FRAMEHOLD_*` in the environment.
+run under the same uvicorn settings; Framehold reads its own from `FRAMEHOLD_*` in the environment, and tells
+routers the address that it bound.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import socket
 import sys
 from typing import TYPE_CHECKING
@@ -43,14 +45,16 @@ def main() -> None:
     parser.add_argument("variant", choices=VARIANTS)
     parser.add_argument("--metered", action="store_true", help="measure inside the server too")
     chosen = parser.parse_args()
-    try:
-        app = build(chosen.variant)
-    except Exception as error:
-        sys.exit(f"{chosen.variant} could not be built: {type(error).__name__}: {error}")
-    if chosen.metered:
-        app = Meter(app)
     with socket.create_server(("127.0.0.1", 0), backlog=128) as listener:
-        print(listener.getsockname()[1], flush=True)
+        port = listener.getsockname()[1]
+        os.environ["FRAMEHOLD_ADVERTISE_URL"] = f"http://127.0.0.1:{port}"
+        try:
+            app = build(chosen.variant)
+        except Exception as error:
+            sys.exit(f"{chosen.variant} could not be built: {type(error).__name__}: {error}")
+        if chosen.metered:
+            app = Meter(app)
+        print(port, flush=True)
         config = uvicorn.Config(
             app,
             loop="uvloop",

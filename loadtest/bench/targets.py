@@ -16,7 +16,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a value must reach, and what it is hoped to reach."""
+    """What a value must reach, and what it is hoped to reach; both the same where nothing beyond is asked."""
 
     must: float
     stretch: float
@@ -24,7 +24,7 @@ class Target:
 
     def judge(self, value: float) -> Verdict:
         """The verdict of a value in the target's unit."""
-        if self._reaches(value, self.stretch):
+        if self.stretch != self.must and self._reaches(value, self.stretch):
             return Verdict.STRETCH
         return Verdict.MUST if self._reaches(value, self.must) else Verdict.BELOW
 
@@ -52,3 +52,9 @@ CYCLIC_PER_CALL = Target(0.0, 0.0)
 
 STORE_WRITE_US = Target(20.0, 10.0)
 """A loaded store write, microseconds."""
+
+ROUTER_ADDED_MS = Target(1.0, 1.0)
+"""What the router adds to the median of a round on an unloaded machine, milliseconds."""
+
+ROUTER_CPU = Target(2.0, 1.7)
+"""The router's CPU per request as a ratio to HAProxy's, with the same hash, in the same run."""
