@@ -20,7 +20,6 @@ from __future__ import annotations
 import math
 import os
 import random
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from enum import Enum
 from typing import NamedTuple
@@ -74,7 +73,7 @@ class Placer:
     ) -> None:
         self._fleet, self._clock, self._mint, self._below = fleet, clock, mint, below
         self._owners = Owners()
-        self._in_flight: Counter[NodeId] = Counter()
+        self._in_flight: dict[NodeId, int] = {}
         self._passed: dict[NodeId, float] = {}
         self._view = fleet()
         self._names: tuple[NodeId, ...] = ()
@@ -101,7 +100,7 @@ class Placer:
 
     def began(self, node: NodeId) -> None:
         """A request to `node` is in flight."""
-        self._in_flight[node] += 1
+        self._in_flight[node] = self._in_flight.get(node, 0) + 1
         self._total += node in self._view.ring.nodes
 
     def ended(self, node: NodeId) -> None:
@@ -119,7 +118,8 @@ class Placer:
         """A response came, and named the node that served: remembered where the ring would not have said so."""
         self._passed.pop(placement.node, None)
         call = placement.token_call
-        if call is None:
+        if call is None or (placement.reason is Reason.RING and served_by == placement.node):
+            # The ring said so, and nothing else was remembered.
             return
         if served_by == self._view.ring.owner(call):
             self._owners.forget(call)
@@ -160,6 +160,10 @@ class Placer:
 
     def _retry(self, call: CallId, tried: Collection[NodeId]) -> Placement | None:
         learned = self._owners.get(call)
+        if learned is None and not tried and not self._passed:
+            owner = self._view.ring.owner(call)
+            if owner is not None:
+                return self._put(owner, Reason.RING, call)
         node = self._first(self._homes(call, learned), tried)
         if node is None:
             return None
@@ -210,11 +214,11 @@ class Placer:
 
     def _load(self, node: NodeId) -> int:
         """Calls that a node holds: parked ones as of its last heartbeat, and what is in flight from here."""
-        return (self._view.members[node].stats.parked or 0) + self._in_flight[node]
+        return (self._view.members[node].stats.parked or 0) + self._in_flight.get(node, 0)
 
     def _business(self, node: NodeId) -> tuple[int, int]:
         """A parked call takes memory and no time: for a short request it only breaks ties."""
-        return self._in_flight[node], self._view.members[node].stats.parked or 0
+        return self._in_flight.get(node, 0), self._view.members[node].stats.parked or 0
 
     def _put(self, node: NodeId, reason: Reason, call: CallId | None = None, *, minted: bool = False) -> Placement:
         address = self._view.members[node].address
