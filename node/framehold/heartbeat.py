@@ -55,15 +55,17 @@ class Heartbeat:
         Raises:
             NodeNameTaken: another live process has this node's name, and kept it for longer than a lease lasts.
         """
-        deadline = clock.now() + self._ttl + 1.0
+        started = clock.now()
         while await self._beat() is Renewal.TAKEN:
-            if clock.now() > deadline:
+            if clock.now() > started + self._ttl + 1.0:
                 raise NodeNameTaken(
                     f"another live process is registered as node {self.lease.node!r}; nothing was started; "
                     "give this one another FRAMEHOLD_NODE_ID, or stop the other"
                 )
-            logger.info("node name %r is taken: waiting for the lease of its former life to run out", self.lease.node)
             await asyncio.sleep(self._ttl / 5)
+        if clock.now() > started + self._ttl / 5:
+            waited = clock.now() - started
+            logger.info("node %r waited %.1f s for the lease of its former life to run out", self.lease.node, waited)
         self._task = asyncio.create_task(self._run(), name="framehold-heartbeat")
 
     async def close(self) -> None:

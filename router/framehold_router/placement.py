@@ -46,6 +46,8 @@ class Reason(Enum):
     RING = "ring"
     LEASE = "lease"
     """A response has named the node that holds the call."""
+    NEXT = "next"
+    """Not the first choice: that was tried, or is passed over."""
     SESSION = "session"
     ANY = "any"
 
@@ -127,11 +129,16 @@ class Placer:
             self._owners.learn(call, member.node)
 
     def _look(self, fleet: Fleet) -> None:
-        """Sum up a new view once, not for each request."""
-        self._view = fleet
+        """Sum up a new view once, not for each request. What was tried in vain was an address, not a name: a node that
+        came back elsewhere is sent to at once."""
+        before, self._view = self._view.members, fleet
         self._names = tuple(sorted(fleet.ring.nodes))
         self._total = sum(self._load(node) for node in self._names)
-        self._passed = {node: until for node, until in self._passed.items() if node in fleet.members}
+        self._passed = {
+            node: until
+            for node, until in self._passed.items()
+            if node in fleet.members and node in before and fleet.members[node].boot == before[node].boot
+        }
 
     def _start(self, tried: Collection[NodeId]) -> Placement | None:
         allowed = self._allowed(tried)
@@ -167,7 +174,7 @@ class Placer:
         node = self._first(self._homes(call, learned), tried)
         if node is None:
             return None
-        return self._put(node, Reason.LEASE if node == learned else Reason.RING, call)
+        return self._put(node, Reason.LEASE if node == learned else Reason.NEXT, call)
 
     def _homes(self, call: CallId, learned: NodeId | None) -> Iterator[NodeId]:
         """Where a call may be, the likeliest first. A draining node may still hold it."""

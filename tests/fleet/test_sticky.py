@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -10,7 +12,7 @@ import httpx2
 import pytest
 
 from tests.fleet.fleet import Fleet, Watched, converse, expected, fleet, haproxy
-from tests.node.nodes import ROOT
+from tests.node.nodes import ROOT, Caller
 from tests.store.server import RedisServer
 
 pytestmark = pytest.mark.anyio
@@ -70,6 +72,31 @@ async def test_behind_haproxy_with_a_hash(redis: RedisServer, tmp_path: Path) ->
         assert homes.keys() == set(NODES), homes
         assert watched.routes == {"start": CALLS, "ring": 3 * CALLS}
         _all_but_balance(watched, made)
+
+
+async def test_haproxy_passes_over_a_dead_node(redis: RedisServer, tmp_path: Path) -> None:
+    """Calls of the dead one are told the truth, all others go on; soon nobody waits for it any more."""
+    async with (
+        fleet(tmp_path, redis, *NODES) as made,
+        haproxy(tmp_path, ROOT / "examples/haproxy.cfg", made.nodes.values()) as url,
+        Caller(url) as caller,
+    ):
+        names = NAMES[:30]
+        heard = await asyncio.gather(*(caller.call("one", arguments={"name": name}) for name in names))
+        made.nodes.pop("node-2").kill()
+        done = await asyncio.gather(
+            *(
+                caller.retry("one", reply.token, reply.accept(word="w"), arguments={"name": name})
+                for name, reply in zip(names, heard, strict=True)
+            )
+        )
+        for name, before, after in zip(names, heard, done, strict=True):
+            lost = before.headers["framehold-node"] == "node-2"
+            assert ("entered once" if lost else f"{name}: w") in after.text, after.message
+        started = time.monotonic()
+        told = await asyncio.gather(*(caller.call("never", arguments={"name": "n"}) for _ in range(30)))
+        assert {reply.text for reply in told} == {"n: unasked"}
+        assert time.monotonic() - started < 5
 
 
 async def test_behind_plain_round_robin(redis: RedisServer, tmp_path: Path) -> None:

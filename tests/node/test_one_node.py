@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import sys
 from base64 import b64decode
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -20,7 +22,7 @@ from pydantic import BaseModel
 
 import framehold
 from framehold.config import Settings
-from tests.node.nodes import KEY, Caller, Heard, NodeProcess, accepted, entries, node, served, until
+from tests.node.nodes import DEADLINE, KEY, ROOT, Caller, Heard, NodeProcess, accepted, entries, node, served, until
 from tests.store.server import RedisServer
 
 pytestmark = pytest.mark.anyio
@@ -173,6 +175,23 @@ async def test_after_a_kill_the_loss_is_told_and_no_handler_is_entered_again(one
             assert result["content"] == [{"type": "text", "text": LOST.format(question)}]
         assert (await caller.call("one", arguments={"name": "fresh"})).messages == ["fresh?"]
     assert entries(noted) == ["early", "later", "fresh"]
+
+
+async def test_a_second_node_of_the_same_name(one: NodeProcess, redis: RedisServer, tmp_path: Path) -> None:
+    """It is refused in one line that says what to do, once the first has proved that it lives; the first serves on."""
+    settings = {"STORE_URL": redis.url, "NAMESPACE": tmp_path.name, "NODE_ID": "one", "LEASE_TTL": "1.5", "KEYS": KEY}
+    child = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "framehold", "node", TARGET, "--port", "0"),
+        cwd=ROOT,
+        env={**os.environ, **{f"FRAMEHOLD_{name}": value for name, value in settings.items()}},
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    _, said = await asyncio.wait_for(child.communicate(), DEADLINE)
+    assert child.returncode == 2
+    assert said.decode().splitlines()[-1].startswith("framehold: another live process is registered as node 'one'")
+    async with Caller(one.url) as caller:
+        assert (await caller.call("never", arguments={"name": "n"})).text == "n: unasked"
 
 
 async def test_a_restarted_node_waits_out_the_lease_of_its_former_life(one: NodeProcess) -> None:

@@ -206,9 +206,19 @@ def test_a_retry_goes_to_the_rings_owner_then_along_the_ring() -> None:
     call = CallId("f" * 32)
     tried: list[NodeId] = []
     while (placed := stage.placer.place(Facts(Kind.RETRY, call=call), tried)) is not None:
-        assert (placed.call, placed.token_call, placed.reason) == (None, call, Reason.RING)
+        assert (placed.call, placed.token_call, placed.reason) == (None, call, Reason.NEXT if tried else Reason.RING)
         tried.append(placed.node)
     assert tried == list(stage.fleet.ring.order(call))
+
+
+def test_a_call_that_the_next_node_served_is_learned() -> None:
+    """The first was out of reach, so that the next one took the call: when the first is back, the call is not its."""
+    stage = Stage(A, B, C)
+    call = call_of(stage, A)
+    placed = stage.placer.place(Facts(Kind.RETRY, call=call), [A])
+    assert placed is not None
+    stage.placer.learned(placed, placed.node)
+    assert stage.retry(call) == placed.node != A
 
 
 def test_a_call_that_lives_elsewhere_is_learned() -> None:
@@ -398,6 +408,17 @@ def test_a_node_that_left_is_not_remembered_as_out_of_reach() -> None:
     stage.fleet = fleet(B)
     assert stage.retry(call) == B
     stage.fleet = fleet(A, B)
+    assert stage.retry(call) == A
+
+
+def test_a_node_that_came_back_elsewhere_is_not_passed_over() -> None:
+    """Its lease never went missing from the view; the same life of it stays out of reach."""
+    stage = Stage(A, B)
+    call = call_of(stage, A)
+    stage.placer.unreachable(A)
+    stage.fleet = fleet(member(A, 7), B)
+    assert stage.retry(call) == B
+    stage.fleet = fleet(member(A)._replace(boot=Boot("b2")), B)
     assert stage.retry(call) == A
 
 

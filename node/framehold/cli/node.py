@@ -54,6 +54,10 @@ async def _serve(server: uvicorn.Server, app: Application, listening: socket.soc
     watch = asyncio.create_task(_leave_when_lost(server, app))
     try:
         await server.serve(sockets=[listening])
+    except SystemExit:
+        # That is how the server says that the app did not start; why, only the app knows.
+        if app.failure is None:
+            raise
     finally:
         watch.cancel()
         listening.close()
