@@ -159,19 +159,37 @@ class Entry:
         exchange = Exchange(request, found.message.id, progress_token_from_params(found.params), send)
         search = Search(self._attached.settings.lease_ttl)
         while (elsewhere := await self._round(exchange, found, receive)) is not None:
-            if hop.relayed:
+            if hop.relayed and not exchange.streaming:
                 await not_held(request.scope, receive, send)
                 return
-            peers = self._attached.runtime.peers
-            passed = await peers.pass_on(elsewhere.address, (request.scope, data), receive, send)
-            if passed is Passed.ANSWERED:
+            if hop.relayed:
+                await self._out_of_reach(exchange)
                 return
+            if await self._passed_on(exchange, elsewhere.address, (request.scope, data), receive, search):
+                return
+
+    async def _passed_on(
+        self, exchange: Exchange, address: str, request: tuple[Scope, bytes], receive: Receive, search: Search
+    ) -> bool:
+        """Pass a round on to the node at `address`; whether it was answered, or its client left. False where the
+        record has to be read again.
+
+        While a lease still names an address that is out of reach, no new pass is made: an author's middleware would
+        take each for a request of its own."""
+        peers = self._attached.runtime.peers
+        while (passed := await peers.pass_on(address, request, receive, exchange.onward())) is not Passed.ANSWERED:
             if not search.goes_on(passed):
-                told = out_of_reach(self._attached.settings.lease_ttl)
-                await exchange.error(told.error, told.retry_after)
-                return
+                await self._out_of_reach(exchange)
+                return True
             if await left(receive, search.pause):
-                return
+                return True
+            if passed is not Passed.UNREACHED or not await peers.named(address):
+                return False
+        return True
+
+    async def _out_of_reach(self, exchange: Exchange) -> None:
+        told = out_of_reach(self._attached.settings.lease_ttl)
+        await exchange.error(told.error, told.retry_after)
 
     async def _round(self, exchange: Exchange, found: Ordinary, receive: Receive) -> Misdirected | None:
         """One pass; where the call is, if that is elsewhere."""

@@ -22,10 +22,10 @@ from mcp.shared.exceptions import NoBackChannelError
 from mcp.shared.inbound import ERROR_CODE_HTTP_STATUS
 from mcp.shared.message import ServerMessageMetadata
 from mcp.shared.transport_context import TransportContext
-from mcp_types import ErrorData, RequestId
+from mcp_types import INTERNAL_ERROR, ErrorData, RequestId
 from pydantic_core import PydanticSerializationError, to_json
 from starlette.requests import Request
-from starlette.types import Receive, Send
+from starlette.types import Message, Receive, Send
 
 WATCH_AFTER = 0.05
 """Seconds before a request is watched for its client's disconnect."""
@@ -117,6 +117,16 @@ class Exchange:
                 await self._send({"type": "http.response.start", "status": 200, "headers": _STREAM})
             await self._send({"type": "http.response.body", "body": event, "more_body": True})
 
+    @property
+    def streaming(self) -> bool:
+        """Whether status and headers have left, and only events may follow."""
+        return self._streaming
+
+    def onward(self) -> Send:
+        """Where another node's response to this request goes: to the client as it comes, or as the rest of a stream
+        that was begun here."""
+        return Rest(self._send, self.request_id) if self._streaming else self._send
+
     def open(self) -> None:
         """A pass of the kernel begins: what it says goes out."""
         self._closed = False
@@ -152,6 +162,40 @@ class Exchange:
             headers.append((b"retry-after", b"%d" % retry_after))
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
         await self._send({"type": "http.response.body", "body": body})
+
+
+class Rest:
+    """A response of another node behind the head of ours: its events are passed on, its JSON becomes one, and for
+    anything else stands an error."""
+
+    def __init__(self, send: Send, request_id: RequestId) -> None:
+        self._send, self._request_id = send, request_id
+        self._kind, self._status = b"", 0
+        self._whole: list[bytes] = []
+
+    async def __call__(self, message: Message) -> None:
+        """One ASGI message of that response."""
+        if message["type"] == "http.response.start":
+            self._status = message["status"]
+            self._kind = dict(message["headers"]).get(b"content-type", b"").partition(b";")[0].strip().lower()
+            return
+        body, more = message.get("body", b""), message.get("more_body", False)
+        if self._kind != b"text/event-stream":
+            self._whole.append(body)
+            if more:
+                return
+            body = _event(self._message())
+        await self._send({"type": "http.response.body", "body": body, "more_body": more})
+
+    def _message(self) -> dict[str, Any]:
+        try:
+            told: Any = json.loads(b"".join(self._whole)) if self._kind == b"application/json" else None
+        except ValueError:
+            told = None
+        if isinstance(told, dict):
+            return told
+        text = f"the node that holds this call answered with status {self._status} and no message; retry, or ask it"
+        return {"jsonrpc": "2.0", "id": self._request_id, "error": {"code": INTERNAL_ERROR, "message": text}}
 
 
 def _json(message: dict[str, Any]) -> bytes:

@@ -17,14 +17,15 @@ _KEY = "framehold"
 
 
 class Hop:
-    """One request's last step to this node. `call` is the id that a router gave its call; `inside` whether it came from
-    this fleet; `relayed` whether a node sent it, so that it is not relayed again (rule 19). `node` and `route` are
-    told on the response, if `told`."""
+    """One request's last step to this node. `call` is the id that a router gave its call; `inside` whether a part of
+    this fleet sent it in its own name, not for a client; `relayed` whether a node sent it, so that it is not relayed
+    again (rule 19). `node` and `route` are told on the response, if `told`."""
 
     __slots__ = ("call", "inside", "node", "relayed", "route", "told")
 
     def __init__(self, node: str, said: dict[bytes, bytes] | None, tell: bool) -> None:
-        self.inside, believed = said is not None, said or {}
+        # Whoever passes a client's request on says more than the secret: a client must not reach /admin through it.
+        self.inside, believed = said == {}, said or {}
         call = believed.get(CALL_ID, b"").decode("latin-1")
         self.call = CallId(call) if is_call_id(call) else None
         self.relayed = believed.get(VIA) == b"node"

@@ -13,16 +13,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
 from enum import Enum
 from typing import Any
 
 import aiohttp
 from starlette.types import Receive, Scope, Send
+from yarl import URL
 
+from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import Boot, CallId, NodeId
 from framehold_router.internal import NODE, NOT_HELD, VIA, Trust, end_to_end, without_internal
-from framehold_router.membership import Membership
+from framehold_router.membership import Membership, address_of
 from framehold_store.base import Store
 
 from . import clock
@@ -39,6 +42,14 @@ CONNECT = 1.0
 """Seconds until a node that doesn't accept a connection counts as out of reach."""
 _DRAWS = 256
 """How many ids are drawn for one that the ring maps to this node; beyond it any will do, at the price of a relay."""
+_LONGEST = 64 * 1024
+"""The longest line of a response's head, as routers have it."""
+_LOOK = 0.2
+"""Seconds between two looks at the leases for those who wait until one of them has run out."""
+_REMINDED = 5.0
+"""Seconds between two lines of the log about one address that is out of reach: each call there is tried often."""
+_OF_SERVERS = (b"date", b"server")
+"""What the server of this node puts on every response by itself."""
 _AUTOMATIC = ("accept", "accept-encoding", "user-agent", "content-type")
 
 
@@ -79,6 +90,8 @@ class Peers:
         self._membership = None if store is None else Membership(store)
         self._http: aiohttp.ClientSession | None = None
         self._following: asyncio.Task[None] | None = None
+        self._told: dict[str, float] = {}
+        self._looked = -math.inf
 
     async def close(self) -> None:
         """Let go of connections; requests that are being passed on are cut off."""
@@ -110,14 +123,31 @@ class Peers:
         return call
 
     async def address(self, node: NodeId, boot: Boot) -> str | None:
-        """Where this life of a node's process is reached; None where it is gone."""
+        """Where this life of a node's process is reached; None where it is gone.
+
+        Raises:
+            StoreUnavailable: it is not in the last view, and the store doesn't answer: nobody knows.
+        """
         if self._membership is None:
             return None
         member = self._membership.fleet.members.get(node)
         if member is None or member.boot != boot:
             await self._membership.refresh()
             member = self._membership.fleet.members.get(node)
-        return member.url if member is not None and member.boot == boot else None
+        if member is not None and member.boot == boot:
+            return member.url
+        if self._membership.stale:
+            raise StoreUnavailable("the node leases can't be read: whether that process lives is not known")
+        return None
+
+    async def named(self, address: str) -> bool:
+        """Whether a node's lease still names this address. All who wait for a lease to run out share a look."""
+        if self._membership is None:
+            return False
+        if clock.now() - self._looked > _LOOK:
+            self._looked = clock.now()
+            await self._membership.refresh()
+        return any(member.url == address for member in self._membership.fleet.members.values())
 
     async def pass_on(self, address: str, request: tuple[Scope, bytes], receive: Receive, send: Send) -> Passed:
         """Send a request (its scope and its whole body) to the node at `address`, and its response to the client."""
@@ -133,40 +163,65 @@ class Peers:
             leaving.cancel()
 
     async def _pass(self, address: str, request: tuple[Scope, bytes], hop: Hop, send: Send) -> Passed:
-        scope, body = request
-        if self._http is None:
-            limits = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT, sock_read=2 * PING)
-            self._http = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0),
-                timeout=limits,
-                cookie_jar=aiohttp.DummyCookieJar(),
-                auto_decompress=False,
-            )
-        headers = [*end_to_end(scope["headers"]), self.trust.header, (VIA, b"node")]
-        asked = self._http.request(
-            scope["method"],
-            address.rstrip("/") + _target(scope),
-            data=body or None,
-            headers=[(name.decode("latin-1"), value.decode("latin-1")) for name, value in headers],
-            skip_auto_headers=_AUTOMATIC,
-            allow_redirects=False,
-        )
+        if address_of(address) is None:
+            self._warn(address, "it is no http://host:port (FRAMEHOLD_ADVERTISE_URL of that node)")
+            return Passed.UNREACHED
         begun = False
         try:
-            async with asked as response:
+            async with self._asked(address, *request) as response:
                 if NOT_HELD.decode() in response.headers:
                     return Passed.NOT_HELD
                 begun = True
                 await _stream(response, hop, send)
                 return Passed.ANSWERED
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.InvalidURL) as error:
-            logger.warning("a node at %s is out of reach: %s", address, error)
+            # Its name alone: errors of aiohttp show URL and headers of the request, the fleet's secret among them.
+            self._warn(address, type(error).__name__)
             return Passed.UNREACHED
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            logger.warning("a node at %s broke off: %r", address, error)
+            logger.warning("a node at %s broke off: %s", address, type(error).__name__)
             if begun:
                 raise
             return Passed.BROKEN
+
+    def _asked(self, address: str, scope: Scope, body: bytes) -> Any:
+        """The request on its way, its bytes as they came."""
+        if self._http is None:
+            limits = aiohttp.ClientTimeout(total=None, connect=2 * CONNECT, sock_connect=CONNECT, sock_read=2 * PING)
+            self._http = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0),
+                timeout=limits,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                auto_decompress=False,
+                max_line_size=_LONGEST,
+                max_field_size=_LONGEST,
+            )
+        headers = [*end_to_end(scope["headers"]), self.trust.header, (VIA, b"node")]
+        return self._http.request(
+            scope["method"],
+            URL(address.rstrip("/") + _target(scope), encoded=True),
+            data=body or None,
+            headers=[(name.decode("latin-1"), _text(value)) for name, value in headers],
+            skip_auto_headers=_AUTOMATIC,
+            allow_redirects=False,
+        )
+
+    def _warn(self, address: str, why: str) -> None:
+        """One line about an address now and then, however many requests wait for it."""
+        now = clock.now()
+        if now - self._told.get(address, -math.inf) < _REMINDED:
+            return
+        self._told = {other: at for other, at in self._told.items() if now - at < _REMINDED}
+        self._told[address] = now
+        logger.warning("a node at %.200r is out of reach: %s", address, why)
+
+
+def _text(value: bytes) -> str:
+    """A header's value as aiohttp has to be given it: it writes UTF-8."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value.decode("latin-1")
 
 
 async def _stream(response: aiohttp.ClientResponse, hop: Hop, send: Send) -> None:
@@ -174,6 +229,7 @@ async def _stream(response: aiohttp.ClientResponse, hop: Hop, send: Send) -> Non
     if served is not None:
         hop.node, hop.route = served.encode("latin-1"), b"lease"
     headers = without_internal(end_to_end([(name.lower(), value) for name, value in response.raw_headers]))
+    headers = [item for item in headers if item[0] not in _OF_SERVERS]
     await send({"type": "http.response.start", "status": response.status, "headers": headers})
     async for chunk in response.content.iter_any():
         await send({"type": "http.response.body", "body": chunk, "more_body": True})

@@ -3,7 +3,8 @@
 1. the SDK names a new session: the client is told `l1.<node>.<boot>.<id>` instead
 2. a request of that session reaches this process: the SDK sees its own id again
 3. it reaches another node: it is passed on while that process lives
-4. that process is gone: the SDK meets an id that it doesn't know, and answers 404; the client initializes anew
+4. nobody knows whether it lives, or where: 503, the client tries again
+5. that process is gone: the SDK meets an id that it doesn't know, and answers 404; the client initializes anew
 """
 
 from __future__ import annotations
@@ -12,17 +13,19 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from framehold_core.errors import StoreUnavailable
 from framehold_router import sessions
 
 from .body import Body, TooLarge
 from .hop import Hop
 from .peers import Passed
-from .replies import too_large
+from .replies import not_held, too_large
 from .runtime import Runtime
 
 _SESSION = b"mcp-session-id"
 _SESSIONLESS = {version.encode() for version in MODERN_PROTOCOL_VERSIONS}
 _UNREACHED = "the node that holds this session can't be reached; nothing was sent; send the same request again\n"
+_UNKNOWN = "the store does not answer, so where this session lives is not known; send the same request again\n"
 _BROKEN = "the node that holds this session broke off; whether it served the request is not known\n"
 
 
@@ -46,12 +49,26 @@ class Sticky:
                 own = (_SESSION, session.session.encode())
                 scope["headers"] = [own if item == (_SESSION, said) else item for item in scope["headers"]]
                 hop.route = b"ring"
-            elif not hop.relayed:
-                address = await self._runtime.peers.address(session.node, session.boot)
-                if address is not None:
-                    await self._pass_on(address, scope, receive, send)
+            elif hop.relayed:
+                if session.node != held.node:
+                    # Not for us to say that it is gone: whoever relayed has another address than that node's.
+                    await not_held(scope, receive, send)
                     return
+            elif await self._is_elsewhere(session, scope, receive, send):
+                return
         await self._app(scope, receive, self._naming(send))
+
+    async def _is_elsewhere(self, session: sessions.Session, scope: Scope, receive: Receive, send: Send) -> bool:
+        """Answer for a session of another process; false where that process is gone."""
+        try:
+            address = await self._runtime.peers.address(session.node, session.boot)
+        except StoreUnavailable:
+            # A 404 would make the client throw its session away, which may well live on.
+            await PlainTextResponse(_UNKNOWN, 503, {"retry-after": "1"})(scope, receive, send)
+            return True
+        if address is not None:
+            await self._pass_on(address, scope, receive, send)
+        return address is not None
 
     async def _pass_on(self, address: str, scope: Scope, receive: Receive, send: Send) -> None:
         limit = self._runtime.settings.max_body
@@ -67,7 +84,6 @@ class Sticky:
         if passed is Passed.BROKEN:
             await PlainTextResponse(_BROKEN, 502)(scope, receive, send)
         elif passed is not Passed.ANSWERED:
-            # A 404 would make the client throw its session away, which may well live on.
             await PlainTextResponse(_UNREACHED, 503, {"retry-after": "1"})(scope, receive, send)
 
     def _naming(self, send: Send) -> Send:

@@ -57,7 +57,10 @@ _HOP_BY_HOP = frozenset(
     b"connection keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer transfer-encoding "
     b"upgrade expect content-length".split()
 )
-_END_TO_END = frozenset((b"host", b"authorization", b"content-type", b"accept", b"origin", b"mcp-session-id"))
+_END_TO_END = frozenset(
+    b"host authorization content-type accept origin mcp-session-id mcp-protocol-version mcp-method mcp-name forwarded "
+    b"x-forwarded-for x-forwarded-host x-forwarded-port x-forwarded-proto x-real-ip".split()
+)
 
 
 def end_to_end(headers: Iterable[Header]) -> list[Header]:

@@ -35,6 +35,7 @@ LIVE = "live"
 DRAINING = "draining"
 
 _URL = re.compile(r"http://(?:\[([0-9A-Fa-f:.]+)\]|([0-9A-Za-z._-]+))(?::([0-9]{1,5}))?/?")
+_HOST = re.compile(r"[0-9A-Za-z_-]{1,63}(?:\.[0-9A-Za-z_-]{1,63})*\.?")
 
 
 def address_of(url: str) -> Address | None:
@@ -48,6 +49,8 @@ def address_of(url: str) -> Address | None:
             ipaddress.IPv6Address(bracketed)
         except ValueError:
             return None
+    elif not _HOST.fullmatch(host):
+        return None
     number = int(port or 80)
     return (bracketed or host, number) if 0 < number < 65536 else None
 
@@ -101,6 +104,11 @@ class Membership:
         self._changed = asyncio.Event()
         self._down = False
         self._unusable: dict[NodeId, str] = {}
+
+    @property
+    def stale(self) -> bool:
+        """Whether the store did not answer when it was last asked: the view may be old."""
+        return self._down
 
     async def open(self) -> None:
         """Read once, if the store answers, and follow from then on."""

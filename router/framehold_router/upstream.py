@@ -103,7 +103,8 @@ class Upstream:
                     await self.loop.create_unix_connection(lambda: link, address)
                 else:
                     await self.loop.create_connection(lambda: link, *address)
-        except (OSError, TimeoutError):
+        except (OSError, TimeoutError, ValueError):
+            # A ValueError is a host's name that IDNA has no form for: whoever waits has to hear of it all the same.
             opening.failed()
             return
         if not opening.opened(link):

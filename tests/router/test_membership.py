@@ -252,6 +252,10 @@ ADDRESSES: dict[str, Address | None] = {
     "http://node:80#f": None,
     "http://node:80\n": None,
     "http://no de:80": None,
+    "http://node-1..ns.svc:80": None,
+    "http://.:80": None,
+    f"http://{'x' * 63}.svc.:80": ("x" * 63 + ".svc.", 80),
+    f"http://{'x' * 64}.svc:80": None,
     "http://node\r\nx: y:80": None,
     "unix:/run/node": None,
 }

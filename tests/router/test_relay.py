@@ -79,10 +79,12 @@ async def test_what_belongs_to_the_connection_stays_behind() -> None:
 async def test_connection_takes_nothing_that_a_node_decides_by() -> None:
     """Else a client could shed what a gateway before us has put there."""
     async with node(ok()) as upstream, router(upstream.address) as it:
-        await it.ask(
-            post(b"x", "Connection: host, content-length, authorization, origin", "Authorization: a", "Origin: b")
-        )
+        named = "Connection: Host, Content-Length, Authorization, Origin, X-Forwarded-For, X-Forwarded-Proto, Mcp-Name"
+        gateways = ["X-Forwarded-For: 1.1.1.1", "X-Forwarded-Proto: https", "Mcp-Name: one"]
+        await it.ask(post(b"x", named, "Authorization: a", "Origin: b", *gateways))
         (heard,) = upstream.requests
+        assert heard.one(b"x-forwarded-for") == b"1.1.1.1, 127.0.0.1"
+        assert (heard.one(b"x-forwarded-proto"), heard.one(b"mcp-name")) == (b"https", b"one")
         assert (heard.one(b"host"), heard.one(b"authorization")) == (b"router.test", b"a")
         assert (heard.one(b"origin"), heard.one(b"content-length")) == (b"b", b"1")
 

@@ -276,6 +276,13 @@ async def test_a_node_that_refuses_connections_was_sent_nothing() -> None:
         assert (await ask(side, "/nonexistent")).failure is Failure.NOT_SENT
 
 
+@pytest.mark.parametrize("host", ["a..b", "x" * 64 + ".svc", ".", "y" * 300])
+async def test_a_name_that_no_host_can_have_was_sent_nothing(host: str) -> None:
+    """IDNA has no form for it, which Python says with a ValueError: whoever waits hears of it all the same."""
+    async with upstream() as side:
+        assert (await ask(side, (host, 80))).failure is Failure.NOT_SENT
+
+
 async def test_a_node_that_does_not_accept_in_time_was_sent_nothing() -> None:
     """A full backlog swallows connections."""
     with socket.socket() as full:
