@@ -150,12 +150,18 @@ def dropped(call: Call, cause: str) -> tuple[Call, tuple[Effect, ...]]:
     return empty._replace(held=call.held), (Cancel(cause),)
 
 
+TAKEN = (
+    "its id names another call already, so its first round could not be kept; its handler was cancelled where it "
+    "stood; start a new call if that is safe"
+)
+
+
 def superseded(call: Call, cause: str, found: tuple[Retry, ...] = ()) -> Move:
     """Another owns the call: the frame dies, and all who waited are decided again from the record. Round 1 has no token
     to decide by: it is refused."""
     starts = tuple(item for item in call.waiting if not isinstance(item, Retry))
     retries = (*found, *call.held, *(item for item in call.waiting if isinstance(item, Retry)))
-    replies = refuse(starts, Reason.UNAVAILABLE, call)
+    replies = refuse(starts, Reason.UNAVAILABLE, call, TAKEN)
     call, effects = dropped(call, cause)
     if not retries:
         return Move(call._replace(held=()), (*replies, *effects, Forget()))

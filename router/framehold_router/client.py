@@ -40,8 +40,8 @@ class Connection(asyncio.Protocol):
     """One client's."""
 
     __slots__ = (
-        "_choked", "_clock", "_deaf", "_front", "_limit", "_peer", "_reader", "_receiving", "_response", "_rest",
-        "_since", "_transport", "_unread", "_waiting",
+        "_choked", "_clock", "_deaf", "_front", "_held", "_limit", "_peer", "_reader", "_receiving", "_response",
+        "_rest", "_since", "_transport", "_unread", "_waiting",
     )  # fmt: skip
 
     _transport: asyncio.Transport
@@ -60,6 +60,7 @@ class Connection(asyncio.Protocol):
         self._since = 0.0  # when the present state began: idle, receiving, choked or deaf
         self._limit = front.settings.keep_alive  # how long it may last
         self._receiving = False
+        self._held = 0
 
     # What the event loop says.
 
@@ -90,6 +91,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._front.discard(self)
+        self._hold(0)
         self._deaf = True
         self._reader.drop()
         self._left()
@@ -167,6 +169,10 @@ class Connection(asyncio.Protocol):
         except Refused as refused:
             self._refuse(refused.status, refused.text)
             return
+        if reader.held != self._held and self._hold(reader.held):
+            limit = f"{self._front.settings.max_buffered} bytes (FRAMEHOLD_MAX_BUFFERED)"
+            self._refuse(503, f"Too much is being received at once: the limit is {limit}; nothing was started")
+            return
         if not reader.whole:
             if not self._receiving:
                 self._receiving = True
@@ -182,6 +188,13 @@ class Connection(asyncio.Protocol):
         request = reader.take(self._peer)
         response = self._response = Response(self, request.method, version, keep_alive)
         self._front.answer(request, response)
+
+    def _hold(self, size: int) -> bool:
+        """Count what this client has sent of a body; whether all clients together are over the limit."""
+        front = self._front
+        front.buffered += size - self._held
+        self._held = size
+        return front.buffered > front.settings.max_buffered
 
     def _go_on(self) -> None:
         """Read what waited, or wait for more."""
@@ -228,6 +241,7 @@ class Connection(asyncio.Protocol):
         self._deaf = True
         self._rest = b""
         self._receiving = False
+        self._hold(0)
         self._state(min(LINGER, self._front.settings.client_timeout))
         self._transport.write_eof()
         self._hear()

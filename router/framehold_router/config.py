@@ -76,6 +76,8 @@ class RouterSettings(FleetSettings):
     """How long a client may take to send a whole request, or to read what it was sent."""
     keep_alive: float = Field(75.0, gt=0)
     """How long a client's idle connection stays open."""
+    max_buffered: int = Field(256 * 1024 * 1024, gt=0)
+    """Bytes of bodies that are on their way from all clients at once."""
     max_connections: int = Field(10_000, gt=0)
     """Connections of clients at once."""
 

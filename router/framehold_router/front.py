@@ -31,6 +31,8 @@ class Front:
         self.loop = asyncio.get_running_loop()
         self.settings = settings
         self.draining = False
+        self.buffered = 0
+        """Bytes of bodies that are on their way."""
         self.connections: set[Connection] = set()
         self._handle = handle
         self._server: asyncio.Server | None = None

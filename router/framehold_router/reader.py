@@ -97,6 +97,11 @@ class Reader:
             start = end
         return start
 
+    @property
+    def held(self) -> int:
+        """Bytes of a body that isn't whole."""
+        return 0 if self.whole else len(self._body)
+
     def take(self, peer: str) -> Request:
         """The whole request; the next one may be fed from here on."""
         request = Request(self._method, self._url, self._headers, bytes(self._body), peer)

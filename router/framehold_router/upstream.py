@@ -12,10 +12,14 @@ The law: whoever sent a request learns whether a byte of it can have left.
 from __future__ import annotations
 
 import asyncio
+import errno
+import logging
 
 from .config import RouterSettings
 from .link import Connection, Conversation, Failure, Link
 from .message import Address
+
+_log = logging.getLogger(__name__)
 
 
 class Opening:
@@ -103,8 +107,12 @@ class Upstream:
                     await self.loop.create_unix_connection(lambda: link, address)
                 else:
                     await self.loop.create_connection(lambda: link, *address)
-        except (OSError, TimeoutError, ValueError):
+        except (OSError, TimeoutError, ValueError) as error:
             # A ValueError is a host's name that IDNA has no form for: whoever waits has to hear of it all the same.
+            if getattr(error, "errno", None) in (errno.EMFILE, errno.ENFILE):
+                _log.error(
+                    "out of file descriptors: no connection to any node can be made; raise the limit (ulimit -n)"
+                )
             opening.failed()
             return
         if not opening.opened(link):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from framehold_core.call import Phase
+from framehold_core.call import TAKEN, Phase
 from framehold_core.effects import (
     Cancel,
     Deliver,
@@ -171,12 +171,12 @@ def test_a_fenced_frame_that_nobody_waits_for_goes_without_a_lookup(phase: Phase
     assert node.feed(Refused(Verdict.FENCED, None)) == (Cancel("fenced"), Forget())
 
 
-def test_round_1_of_a_fenced_frame_is_told_to_come_back() -> None:
-    """It has no token that could be decided again."""
+def test_round_1_of_a_fenced_frame_is_told_to_start_anew() -> None:
+    """It has no token that could be decided again, and its id is taken: the same request would meet the same fence."""
     node = running()
     node.intends()
     node.feed(Refused(Verdict.FENCED, None))
-    assert node.heard[1] == Refusal(Reason.UNAVAILABLE) and node.call.phase is Phase.IDLE
+    assert node.heard[1] == Refusal(Reason.UNAVAILABLE, detail=TAKEN) and node.call.phase is Phase.IDLE
 
 
 def test_a_parked_frame_is_fenced_by_the_write_of_a_branch() -> None:

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from tests.router.wires import Heard, both_loops, head, node, ok, post, router, silent
+from tests.router.wires import DEADLINE, Heard, both_loops, head, node, ok, post, router, silent
 
 anyio_backend = both_loops
 
@@ -183,6 +183,28 @@ async def test_a_chunked_body_beyond_the_limit_is_refused_by_count() -> None:
         assert (await it.ask(head + chunks * 500 + b"0\r\n\r\n")).status == 200
         assert (await it.all(head + chunks * 501)).startswith(b"HTTP/1.1 413 ")
         assert len(upstream.requests) == 1
+
+
+async def test_bodies_that_are_on_their_way_are_bounded_together() -> None:
+    """Each within its limit, all of them beyond theirs: the last to send is told to come again, the others go on, and
+    what left is no longer counted."""
+    async with node(echo) as upstream, router(upstream.address, max_buffered=2500) as it:
+        request = post(b"x" * 1000)
+        clients = [await it.client() for _ in range(3)]
+        for client in clients[:2]:
+            client.send(request[:-1])
+        async with asyncio.timeout(DEADLINE):
+            while it.front.buffered != 2 * 999:
+                await asyncio.sleep(0)
+        clients[2].send(request[:-1])
+        said = await clients[2].rest()
+        assert said.startswith(b"HTTP/1.1 503 ") and b"FRAMEHOLD_MAX_BUFFERED" in said
+        assert (await clients[0].ask(request[-1:])).status == 200
+        clients[1].writer.close()
+        async with asyncio.timeout(DEADLINE):
+            while it.front.buffered:
+                await asyncio.sleep(0)
+        assert (await it.ask(request)).status == 200
 
 
 def with_headers(*lines: bytes) -> bytes:
