@@ -138,7 +138,7 @@ class Runtime:
 
     def stats(self) -> Stats:
         """This node's load, as its lease and its routers tell it."""
-        return Stats(os.getpid(), *self.table.load(), VERSION, STARTED)
+        return Stats(os.getpid(), *self.table.load(), VERSION, STARTED, self.peers.trust.names)
 
     def unready(self) -> str | None:
         """Why this node takes no new call now; None where it does."""

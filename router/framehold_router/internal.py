@@ -34,6 +34,8 @@ class Trust:
 
     def __init__(self, keys: Sequence[bytes]) -> None:
         self._secrets = tuple(derive(key, "framehold fleet secret 1", 32).hex().encode() for key in keys)
+        self.names = tuple(derive(key, "framehold key name 1", 8).hex() for key in keys)
+        """A name for each key, which leases may show: whoever has none of a fleet's keys is no part of it."""
 
     @property
     def header(self) -> Header:

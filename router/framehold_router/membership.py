@@ -16,7 +16,7 @@ import asyncio
 import ipaddress
 import logging
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -33,6 +33,8 @@ _log = logging.getLogger(__name__)
 
 LIVE = "live"
 DRAINING = "draining"
+STRANGE = "other keys"
+"""A node that has none of this fleet's keys: it believes nobody here, and can open no token of ours."""
 
 _URL = re.compile(r"http://(?:\[([0-9A-Fa-f:.]+)\]|([0-9A-Za-z._-]+))(?::([0-9]{1,5}))?/?")
 _HOST = re.compile(r"[0-9A-Za-z_-]{1,63}(?:\.[0-9A-Za-z_-]{1,63})*\.?")
@@ -56,7 +58,7 @@ def address_of(url: str) -> Address | None:
 
 
 class Member(NamedTuple):
-    """One node, as its lease says. `address` is None where `url` can't be used."""
+    """One node, as its lease says. `address` is None where nothing may be sent to it."""
 
     node: NodeId
     inc: Incarnation
@@ -67,10 +69,12 @@ class Member(NamedTuple):
     stats: Stats
 
     @classmethod
-    def of(cls, lease: NodeRecord) -> Member:
-        """What a lease says."""
-        address = address_of(lease.address)
-        return cls(lease.node, lease.inc, lease.boot, lease.state, lease.address, address, read(lease.stats))
+    def of(cls, lease: NodeRecord, keys: Collection[str] = ()) -> Member:
+        """What a lease says to a fleet with these keys, by name."""
+        address, state, stats = address_of(lease.address), lease.state, read(lease.stats)
+        if keys and stats.keys and not set(keys) & set(stats.keys):
+            address, state = None, STRANGE
+        return cls(lease.node, lease.inc, lease.boot, state, lease.address, address, stats)
 
 
 class Fleet(NamedTuple):
@@ -92,9 +96,11 @@ class Fleet(NamedTuple):
 
 
 class Membership:
-    """Follows the node leases of a store, which somebody else opens and closes. Belongs to one event loop."""
+    """Follows the node leases of a store, which somebody else opens and closes. `keys` are the names of the fleet's
+    keys; without any, all nodes are the fleet's. Belongs to one event loop."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, keys: Collection[str] = ()) -> None:
+        self._keys = keys
         self.fleet = Fleet.of(())
         """The newest view."""
         self._store = store
@@ -158,21 +164,16 @@ class Membership:
         if self._down:
             _log.info("the store is back: the node leases are read again")
         self._down = False
-        members = [Member.of(lease) for lease in leases]
+        members = [Member.of(lease, self._keys) for lease in leases]
         self._report(members)
         self._show(Fleet.of(members, self.fleet.ring))
 
     def _report(self, members: Iterable[Member]) -> None:
-        """One line for each address that can't be used, and no second one until it changes."""
-        unusable = {member.node: member.url for member in members if member.address is None}
-        for node, url in unusable.items():
-            if self._unusable.get(node) != url:
-                _log.warning(
-                    "node %.80r says that it is reached at %.200r; nothing is sent to it: FRAMEHOLD_ADVERTISE_URL of "
-                    "that node must be http://host:port",
-                    node,
-                    url,
-                )
+        """One line for each node that nothing is sent to, and no second one until it changes."""
+        unusable = {member.node: _why(member) for member in members if member.address is None}
+        for node, why in unusable.items():
+            if self._unusable.get(node) != why:
+                _log.warning("nothing is sent to node %.80r: %s", node, why)
         self._unusable = unusable
 
     def _show(self, fleet: Fleet) -> None:
@@ -188,3 +189,9 @@ class Membership:
         if fleet.members != before.members:
             self._changed.set()
             self._changed = asyncio.Event()
+
+
+def _why(member: Member) -> str:
+    if member.state == STRANGE:
+        return "it has none of this fleet's keys; give it the same FRAMEHOLD_KEYS, or a FRAMEHOLD_NAMESPACE of its own"
+    return f"it says that it is reached at {member.url[:200]!r}; its FRAMEHOLD_ADVERTISE_URL must be http://host:port"

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from .api_models import NodeView, Said
 from .internal import Trust
-from .membership import Fleet, Member
+from .membership import STRANGE, Fleet, Member
 
 CONNECTIONS = 32
 LIMIT = 1.0
@@ -98,7 +98,7 @@ def _from_lease(member: Member) -> NodeView:
         node_id=member.node,
         incarnation=member.inc,
         boot=member.boot,
-        state=UNREACHABLE,
+        state=STRANGE if member.state == STRANGE else UNREACHABLE,
         address=member.url,
         **member.stats._asdict(),
     )

@@ -60,14 +60,14 @@ class Fleet:
         self.entered = folder / "entries"
         usual = {"store_url": redis.url, "namespace": folder.name, "lease_ttl": "1", "route_headers": "true"}
         named = {f"FRAMEHOLD_{name.upper()}": value for name, value in (usual | settings).items()}
-        self._common = {**named, "ENTRIES": str(self.entered)}
+        self.common = {**named, "ENTRIES": str(self.entered)}
         self.nodes: dict[str, NodeProcess] = {}
         self.routers: list[RouterProcess] = []
 
     async def add_nodes(self, *names: str) -> None:
         """Start nodes side by side."""
         fresh = {
-            name: NodeProcess(self.target, self.folder / f"{name}.log", FRAMEHOLD_NODE_ID=name, **self._common)
+            name: NodeProcess(self.target, self.folder / f"{name}.log", FRAMEHOLD_NODE_ID=name, **self.common)
             for name in names
         }
         self.nodes |= fresh
@@ -79,7 +79,7 @@ class Fleet:
         """Start a router that knows all nodes."""
         named = {f"FRAMEHOLD_{name.upper()}": value for name, value in settings.items()}
         log = self.folder / f"router-{len(self.routers)}.log"
-        router = RouterProcess(log, **{**self._common, **named})
+        router = RouterProcess(log, **{**self.common, **named})
         self.routers.append(router)
         await router.start()
         await router.knows(*self.nodes)

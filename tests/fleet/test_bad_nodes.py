@@ -17,7 +17,7 @@ from framehold_core.lease import NodeRecord
 from framehold_store import StoreConfig
 from framehold_store.redis import RedisStore
 from tests.fleet.fleet import Fleet, fleet
-from tests.node.nodes import Caller
+from tests.node.nodes import Caller, NodeProcess
 from tests.store.server import RedisServer, Wire
 
 pytestmark = pytest.mark.anyio
@@ -122,7 +122,26 @@ async def test_an_address_that_is_none(redis: RedisServer, tmp_path: Path) -> No
             async with ghost(redis, made, address, ringed=False), Caller(router.url) as caller:
                 told = await asyncio.gather(*(caller.call("never", arguments={"name": "n"}) for _ in range(10)))
             assert {reply.headers["framehold-node"] for reply in told} == {"node-1"}
-        assert router.log().count("nothing is sent to it") == 5
+        assert router.log().count("nothing is sent to node 'ghost'") == 5
+
+
+async def test_a_node_with_other_keys(redis: RedisServer, tmp_path: Path) -> None:
+    """It shares the store and the name of the fleet, and is not believed: the router says so, and serves by the
+    others."""
+    async with fleet(tmp_path, redis, "node-1") as made:
+        environment = {"FRAMEHOLD_NODE_ID": "node-2", "FRAMEHOLD_KEYS": "another key, of thirty-two bytes"}
+        stranger = NodeProcess(made.target, tmp_path / "node-2.log", **{**made.common, **environment})
+        try:
+            await stranger.start()
+            router = await made.add_router()
+            async with Caller(router.url) as caller:
+                told = await asyncio.gather(*(caller.call("never", arguments={"name": "n"}) for _ in range(20)))
+            assert {reply.headers["framehold-node"] for reply in told} == {"node-1"}
+            states = {node["node_id"]: node["state"] for node in await router.nodes()}
+            assert states == {"node-1": "live", "node-2": "other keys"}
+            assert "none of this fleet's keys" in router.log()
+        finally:
+            stranger.stop()
 
 
 async def test_nodes_that_take_requests_and_do_not_answer(redis: RedisServer, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import Boot, Incarnation, NodeId
 from framehold_core.lease import NodeRecord
-from framehold_router.membership import Fleet, Member, Membership, address_of
+from framehold_router.membership import STRANGE, Fleet, Member, Membership, address_of
 from framehold_router.message import Address
 from framehold_router.stats import Stats, read
 from framehold_store.memory import MemoryStore
@@ -79,6 +79,22 @@ def names(fleet: Fleet) -> list[str]:
 async def until(membership: Membership, predicate: Callable[[Fleet], bool]) -> Fleet:
     async with asyncio.timeout(SOON):
         return await membership.wait(predicate)
+
+
+async def test_a_node_with_other_keys_is_no_part_of_the_fleet(store: Shelf, caplog: pytest.LogCaptureFixture) -> None:
+    """Nothing is sent to it, and one line says what to do. One common key is enough: keys are rotated one by one. A
+    node of a release that names none is let in."""
+    for name, keys in (("a", ("new", "old")), ("b", ("old",)), ("c", ("foreign",)), ("d", ()), ("e", None)):
+        await store.change(lease(name, stats=Stats(keys=keys).dump()))
+    follower = Membership(store, ("new", "old"))
+    await follower.open()
+    await follower.refresh()
+    await follower.close()
+    assert names(follower.fleet) == ["a", "b", "d", "e"]
+    stranger = follower.fleet.members[NodeId("c")]
+    assert (stranger.state, stranger.address) == (STRANGE, None)
+    (line,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert "'c'" in line and "FRAMEHOLD_KEYS" in line
 
 
 async def test_the_first_view_is_there_when_it_opens(store: Shelf) -> None:
