@@ -129,7 +129,7 @@ async def test_a_node_with_other_keys(redis: RedisServer, tmp_path: Path) -> Non
     """It shares the store and the name of the fleet, and is not believed: the router says so, and serves by the
     others."""
     async with fleet(tmp_path, redis, "node-1") as made:
-        environment = {"FRAMEHOLD_NODE_ID": "node-2", "FRAMEHOLD_KEYS": "another key, of thirty-two bytes"}
+        environment = {"FRAMEHOLD_NODE_ID": "node-2", "FRAMEHOLD_KEYS": "k" * 32}
         stranger = NodeProcess(made.target, tmp_path / "node-2.log", **{**made.common, **environment})
         try:
             await stranger.start()

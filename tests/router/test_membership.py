@@ -85,7 +85,7 @@ async def test_a_node_with_other_keys_is_no_part_of_the_fleet(store: Shelf, capl
     """Nothing is sent to it, and one line says what to do. One common key is enough: keys are rotated one by one. A
     node of a release that names none is let in."""
     for name, keys in (("a", ("new", "old")), ("b", ("old",)), ("c", ("foreign",)), ("d", ()), ("e", None)):
-        await store.change(lease(name, stats=Stats(keys=keys).dump()))
+        await store.put(lease(name, stats=Stats(keys=keys).dump()))
     follower = Membership(store, ("new", "old"))
     await follower.open()
     await follower.refresh()
