@@ -20,13 +20,12 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
-from typing import TYPE_CHECKING, cast
+from typing import Protocol, cast
 
+from .config import RouterSettings
+from .message import Request
 from .reader import Reader, Refused
 from .reply import Response, plain
-
-if TYPE_CHECKING:
-    from .front import Front
 
 KEPT = 64 * 1024
 """Bytes that may wait behind the request that is being answered, before reading stops."""
@@ -34,6 +33,20 @@ LINGER = 2.0
 """How long what a refused client still sends is thrown away, in seconds."""
 _SPARE = 256  # connections beyond the limit that are told so; the next ones are dropped without a word
 _RESET = struct.pack("ii", 1, 0)
+
+
+class House(Protocol):
+    """Where connections live. `buffered` counts the bytes of bodies that are on their way on all of them."""
+
+    loop: asyncio.AbstractEventLoop
+    settings: RouterSettings
+    draining: bool
+    buffered: int
+    connections: set[Connection]
+
+    def answer(self, request: Request, response: Response) -> None: ...
+
+    def discard(self, connection: Connection) -> None: ...
 
 
 class Connection(asyncio.Protocol):
@@ -46,7 +59,7 @@ class Connection(asyncio.Protocol):
 
     _transport: asyncio.Transport
 
-    def __init__(self, front: Front) -> None:
+    def __init__(self, front: House) -> None:
         self._front = front
         self._clock = front.loop.time
         self._reader = Reader(front.settings.max_body)

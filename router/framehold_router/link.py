@@ -14,14 +14,11 @@ from __future__ import annotations
 
 import asyncio
 import enum
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import Protocol, cast
 
 from httptools import HttpParserError, HttpResponseParser
 
 from .internal import Header
-
-if TYPE_CHECKING:
-    from .upstream import Upstream
 
 MAX_HEAD = 64 * 1024
 """The longest head of a response, in bytes, interim ones included."""
@@ -67,6 +64,15 @@ class Link(Protocol):
     def resume(self) -> None: ...
 
 
+class Pool(Protocol):
+    """Where connections live. `timeout` is how long a node may be silent, in seconds; once `closed`, none is kept."""
+
+    loop: asyncio.AbstractEventLoop
+    connections: set[Connection]
+    timeout: float
+    closed: bool
+
+
 class Connection(asyncio.Protocol):
     """One connection to a node."""
 
@@ -77,7 +83,7 @@ class Connection(asyncio.Protocol):
 
     _transport: asyncio.Transport
 
-    def __init__(self, upstream: Upstream, idle: list[Connection]) -> None:
+    def __init__(self, upstream: Pool, idle: list[Connection]) -> None:
         self._upstream = upstream
         self._clock = upstream.loop.time
         self._idle = idle

@@ -11,6 +11,7 @@ from framehold_router.app import ready, running
 from framehold_router.config import RouterSettings
 
 from ..collector import calm
+from .limits import raise_files
 from .node import FORMAT, event_loop, listen, url_of
 
 
@@ -22,6 +23,7 @@ def run(settings: RouterSettings, host: str, port: int) -> None:
     """
     logging.basicConfig(level=settings.log_level.upper(), format=FORMAT, force=True)
     ready(settings)
+    raise_files()
     listening = listen(host, port)
     print(f"framehold router serves {url_of(host, listening)}/mcp, store: {settings.store().target}", flush=True)
     with asyncio.Runner(loop_factory=event_loop()) as runner:
