@@ -63,6 +63,6 @@ class StoreConfig:
         reason = "is not served by this release" if later else "names no kind of store"
         scheme = self.scheme[:40] if "://" in (self.url or "") else "(none)"
         return (
-            f"FRAMEHOLD_STORE_URL with scheme {scheme} {reason}; use redis://, rediss:// or unix://, embedded://, or "
-            "leave it out for memory; nothing was started"
+            f"FRAMEHOLD_STORE_URL with scheme {scheme} {reason}; use redis://, rediss:// or unix://, or leave it "
+            "out for memory; nothing was started"
         )

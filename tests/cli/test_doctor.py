@@ -9,16 +9,21 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from redis.asyncio import Redis
 
 from framehold import config
-from framehold.cli import doctor, store_health
+from framehold.cli import doctor, environment, store_health
 from framehold.cli.findings import Finding
 from framehold.cli.store_health import Told
+from framehold_store import StoreConfig
 from tests.cli.test_up import framehold
 from tests.node.nodes import KEY
 from tests.store.server import RedisServer, free_port
 
 pytestmark = pytest.mark.anyio
+
+
+OK, BUSY = b"HTTP/1.1 200 OK\r\n\r\n", b"HTTP/1.1 503 Service Unavailable\r\n\r\n"
 
 
 @pytest.fixture(scope="module")
@@ -99,6 +104,27 @@ def test_keys(settings: dict[str, Any], verdict: str) -> None:
     assert KEY not in finding.says
 
 
+def test_one_key_is_called_one() -> None:
+    """And its length is no secret's length."""
+    assert doctor.keys(config.Settings(keys=(KEY,))).says == "1 key, long enough (32 bytes or more)"
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("FRAMEHOLD_KEY", "did you mean FRAMEHOLD_KEYS?"),
+        ("framehold_lease_tll", "did you mean FRAMEHOLD_LEASE_TTL?"),
+        ("FRAMEHOLD_UPSTREAM_TIMOUT", "did you mean FRAMEHOLD_UPSTREAM_TIMEOUT?"),
+        ("FRAMEHOLD_ZZZ", "unset it, or see the README for the names of all settings"),
+    ],
+)
+def test_a_name_that_nothing_reads(name: str, near: str) -> None:
+    """Is most often a slip of the pen."""
+    [finding] = environment.unknown([name, *environment.known(), "PATH", "framehold_keys"])
+    assert_is(finding, "warn")
+    assert name in finding.says and finding.do == near
+
+
 async def test_the_address_that_a_node_gives_others() -> None:
     """Nobody can call a wildcard; an address where nothing listens may be a mistake."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
@@ -118,22 +144,37 @@ async def test_the_address_that_a_node_gives_others() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "verdict", "says"),
+    ("nodes", "ready", "verdict", "says"),
     [
-        (b"HTTP/1.1 200 OK\r\n\r\n", "ok", "one is ready"),
-        (b"HTTP/1.1 503 Service Unavailable\r\n\r\n", "warn", "not ready"),
-        (b"HTTP/1.1 404 Not Found\r\n\r\n", "warn", "something else"),
-        (b"220 smtp\r\n", "warn", "something else"),
+        (OK + b'{"nodes": []}', OK, "ok", "one is ready"),
+        (OK + b'{"nodes": []}', BUSY, "warn", "not ready"),
+        (OK + b'{"nodes": 1}', OK, "warn", "something else"),
+        (OK + b"fine", OK, "warn", "something else"),
+        (b"HTTP/1.1 404 Not Found\r\n\r\n", OK, "warn", "something else"),
+        (b"220 smtp\r\n", b"220 smtp\r\n", "warn", "something else"),
     ],
 )
-async def test_who_is_at_the_routers_port(answer: bytes, verdict: str, says: str) -> None:
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(answer)
-        writer.close()
+async def test_who_is_at_the_routers_port(nodes: bytes, ready: bytes, verdict: str, says: str) -> None:
+    """A router is who lists its nodes; that something says it is ready is not enough."""
 
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            # Whoever only looks whether someone listens asks nothing, and is gone.
+            asked = await reader.readline()
+            writer.write(nodes if asked.startswith(b"GET /api/v1/nodes ") else ready)
+        except OSError:
+            pass
+        finally:
+            writer.close()
+            ended.release()
+
+    ended = asyncio.Semaphore(0)
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     async with server:
         finding = await doctor.router(server.sockets[0].getsockname()[1])
+        # It asks two things of whoever listens.
+        await ended.acquire()
+        await ended.acquire()
     assert_is(finding, verdict)
     assert says in finding.says
 
@@ -165,6 +206,45 @@ def test_against_a_real_store(redis: RedisServer) -> None:
     }
     assert told.returncode == 0 and KEY not in told.stdout
     assert all(bool(one["do"]) == (one["verdict"] != "ok") for one in found.values())
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("redis://127.0.0.1:1", "redis://127.0.0.1:1 doesn't answer: the connection was refused"),
+        ("redis://surely.invalid:1", "redis://surely.invalid:1 has a host name that nobody knows"),
+        ("unix:///nowhere/redis.sock", "doesn't answer: there is no such socket"),
+    ],
+)
+async def test_a_store_that_is_not_there(url: str, says: str) -> None:
+    """A wrong name, a wrong port and a wrong path are told apart."""
+    [finding] = await store_health.check(StoreConfig(url))
+    assert_is(finding, "fail")
+    assert says in finding.says
+
+
+async def test_a_wrong_password(redis: RedisServer) -> None:
+    """Or none at all, where the store wants one; neither of them is shown."""
+    place = redis.url.partition("://")[2].rpartition("@")[2]
+    urls = [f"redis://{user}:hunter2@{place}" for user in ("", "someone")]
+    client = Redis.from_url(redis.url)
+    try:
+        await client.config_set("requirepass", "swordfish")
+        urls.append(redis.url)
+        for url in urls:
+            [finding] = await store_health.check(StoreConfig(url))
+            assert_is(finding, "fail")
+            assert "refuses the password (or the user)" in finding.says
+            assert "hunter2" not in finding.says + finding.do
+    finally:
+        await client.config_set("requirepass", "")
+        await client.aclose()
+
+
+def test_a_stand_in_is_not_advertised() -> None:
+    """It is for trials of the store itself."""
+    told = framehold("doctor", FRAMEHOLD_STORE_URL="redsi://x").stdout
+    assert "rediss:// or unix://" in told and "embedded" not in told
 
 
 def test_what_failed_is_the_exit_code() -> None:

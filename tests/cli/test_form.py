@@ -105,9 +105,16 @@ def test_an_empty_line_leaves_an_optional_field_out() -> None:
     assert Person("", "x").fill("b", a={"type": "integer"}, b={"type": "string"}) == {"b": "x"}
 
 
-def test_an_empty_line_declines_where_something_is_required() -> None:
+def test_two_empty_lines_decline_where_something_is_required() -> None:
+    """The first is asked about, at each field."""
+    person = Person("", "x", "", "")
     with pytest.raises(Declined):
-        Person("").fill("a", a={"type": "string"})
+        person.fill("a", "b", a={"type": "string"}, b={"type": "string"})
+    assert person.told == ["  (required; Enter again declines the whole form)"] * 2
+
+
+def test_an_empty_line_and_an_answer() -> None:
+    assert Person("", "x").fill("a", a={"type": "string"}) == {"a": "x"}
 
 
 def test_the_end_of_all_lines_passes_through() -> None:

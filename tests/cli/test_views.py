@@ -84,6 +84,23 @@ def test_a_table_in_a_terminal(url: str, capsys: pytest.CaptureFixture[str], mon
     assert "[n2]" in out and "─" in out
 
 
+@pytest.mark.parametrize("form", ["{}/mcp", "{}/mcp/", "{}/dashboard", "{}/"])
+@pytest.mark.parametrize("bare", [True, False])
+def test_an_address_as_up_prints_it(url: str, form: str, bare: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    """The router is meant, whichever of its pages was pasted, and whether or not it says http."""
+    views.nodes(form.format(url.removeprefix("http://") if bare else url), "json")
+    assert json.loads(capsys.readouterr().out) == NODES["nodes"]
+
+
+def test_names_can_not_steer_the_terminal(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A lease may hold anything."""
+    odd = {"nodes": [{"node_id": "n\x1b[2J", "state": "live\x9b"}]}
+    Router.says["/api/v1/nodes"] = (200, json.dumps(odd).encode())
+    views.nodes(url, "table")
+    out = capsys.readouterr().out
+    assert "n\\x1b[2J" in out and "live\\x9b" in out and "\x1b" not in out
+
+
 def test_a_fleet_without_nodes(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     Router.says["/api/v1/nodes"] = (200, b'{"nodes": []}')
     views.nodes(url, "table")

@@ -9,16 +9,20 @@ import typer
 
 from framehold_core.errors import FrameholdError
 
+from . import visible
 from .commands import app
 
 _MISUSED = typer.BadParameter.__base__
 """The parser's own error of the one who typed; some releases of typer bring their own parser and don't export it."""
 
 
+_NAME = "framehold"
+
+
 def main() -> None:
     """Run `framehold`."""
     try:
-        status = app(standalone_mode=False)
+        status = app(prog_name=_NAME, standalone_mode=False)
     except FrameholdError as error:
         _refuse(str(error))
     except (KeyboardInterrupt, typer.Abort):
@@ -26,9 +30,10 @@ def main() -> None:
     except Exception as error:
         if _MISUSED is None or not isinstance(error, _MISUSED):
             raise
-        said = str(getattr(error, "format_message", error.__str__)())
+        said = str(getattr(error, "format_message", error.__str__)()).replace(": Value error, ", ": ")
         if said:
-            _refuse(f"{said.rstrip('.')}; nothing was started; see: framehold --help")
+            command = getattr(getattr(error, "ctx", None), "command_path", _NAME)
+            _refuse(f"{said.rstrip('.')}; nothing was started; see: {command} --help")
         # Without a command the help was shown.
         status = 2
     sys.exit(status)
@@ -36,5 +41,5 @@ def main() -> None:
 
 def _refuse(why: str) -> NoReturn:
     """One line, whatever another's error was made of."""
-    print("framehold:", " ".join(why.split()), file=sys.stderr)
+    print("framehold:", visible.line(" ".join(why.split())), file=sys.stderr)
     sys.exit(2)

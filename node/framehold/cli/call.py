@@ -12,15 +12,16 @@ import httpx2
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
-from mcp.types import Tool
+from mcp.types import CONNECTION_CLOSED, Tool
 
 from framehold_core.errors import ConfigError
 
 from . import samples
+from .patient import PATIENCE, PatientClient, plainly
 from .terminal import Interrupted, Terminal
 
 _LOCAL = ("127.0.0.1", "localhost", "::1")
-_TIMEOUT = httpx2.Timeout(30.0, read=300.0)
+_TIMEOUT = httpx2.Timeout(30.0, connect=5.0, read=300.0)
 _ROUNDS = 100
 """A person at a terminal has more patience than the ten rounds of a client without one."""
 _INTERRUPTED = 130
@@ -30,8 +31,10 @@ class CallFailed(Exception):
     """The call itself came to nothing, after it had begun."""
 
 
-def run(tool: str, words: Sequence[str], url: str) -> int:
+def run(tool: str, words: Sequence[str], url: str, patience: float = PATIENCE) -> int:
     """Call `tool` with `key=value` words; the exit code: 0, or 1 where the tool says that it failed.
+
+    `patience`: seconds for which a server that is away is tried again.
 
     Raises:
         ConfigError: nobody answers at `url`, there is no such tool, or the arguments are not its own.
@@ -45,27 +48,30 @@ def run(tool: str, words: Sequence[str], url: str) -> int:
     # The client logs with tracebacks what it also raises.
     logging.getLogger().addHandler(logging.NullHandler())
     terminal = Terminal()
+    http = _client(url, terminal, patience)
     try:
-        return asyncio.run(_run(tool, words, url, terminal))
+        return asyncio.run(_run(tool, words, url, terminal, http))
     except (Exception, KeyboardInterrupt) as error:
         # A task group of the client wraps whatever passes through it.
         first = _innermost(error)
         if isinstance(first, KeyboardInterrupt | Interrupted):
-            terminal.complain("stopped; what was asked waits on its node until it expires")
+            asked = "; what was asked waits on its node until it expires" if terminal.asked else ""
+            terminal.complain(f"stopped{asked}")
             return _INTERRUPTED
         if isinstance(first, ConfigError):
             raise first from None
         if isinstance(first, httpx2.HTTPError | OSError):
             # Its transport died under the client, which was cancelled with it.
-            first = CallFailed(f"{tool} came to no result: {_said(first)}; whether it ran is unknown")
+            why = http.trouble or f"{plainly(first)}; whether it ran is not known"
+            first = CallFailed(f"{tool} came to no result: {why}")
         if not isinstance(first, CallFailed):
             raise
         terminal.complain(str(first))
         return 1
 
 
-async def _run(name: str, words: Sequence[str], url: str, terminal: Terminal) -> int:
-    async with _connected(url, terminal) as client:
+async def _run(name: str, words: Sequence[str], url: str, terminal: Terminal, http: PatientClient) -> int:
+    async with _connected(url, terminal, http) as client:
         try:
             tools = {tool.name: tool for tool in await _tools(client)}
         except MCPError as error:
@@ -80,18 +86,23 @@ async def _run(name: str, words: Sequence[str], url: str, terminal: Terminal) ->
             first = _innermost(error)
             if isinstance(first, Interrupted):
                 raise
-            raise CallFailed(f"{name} came to no result: {_said(first)}") from error
+            raise CallFailed(f"{name} came to no result: {http.trouble or _said(first)}") from error
         return terminal.show(result)
 
 
-@asynccontextmanager
-async def _connected(url: str, terminal: Terminal) -> AsyncIterator[Client]:
-    http = httpx2.AsyncClient(
+def _client(url: str, terminal: Terminal, patience: float) -> PatientClient:
+    return PatientClient(
+        terminal.notice,
+        patience,
         timeout=_TIMEOUT,
         # What stands between this machine and itself is no proxy's business.
         trust_env=urlsplit(url).hostname not in _LOCAL,
         event_hooks={"response": [terminal.answered]},
     )
+
+
+@asynccontextmanager
+async def _connected(url: str, terminal: Terminal, http: PatientClient) -> AsyncIterator[Client]:
     connecting = True
     try:
         async with http:
@@ -130,4 +141,7 @@ def _innermost(error: BaseException) -> BaseException:
 
 
 def _said(error: BaseException) -> str:
-    return str(error) or type(error).__name__
+    """Its words; the client's own for a response that ended too soon say nothing to a user."""
+    if isinstance(error, MCPError) and error.code == CONNECTION_CLOSED:
+        return "the connection broke before the answer was there; whether it ran is not known"
+    return plainly(error)

@@ -16,7 +16,7 @@ from . import target as targets
 from .children import die_with_parent
 
 _MARK = "framehold-target "
-PATIENCE = 60.0
+PATIENCE = 20.0
 """Seconds that importing TARGET may take."""
 
 
@@ -57,7 +57,10 @@ async def in_child(target: str, environment: Mapping[str, str]) -> Path:
         async with asyncio.timeout(PATIENCE):
             out, err = await child.communicate()
     except TimeoutError:
-        raise ConfigError(f"TARGET {target} can't be imported within {PATIENCE:g} s; nothing was started") from None
+        raise ConfigError(
+            f"TARGET {target} can't be imported within {PATIENCE:g} s; nothing was started; does it run a server "
+            'when it is imported? guard that with: if __name__ == "__main__":'
+        ) from None
     finally:
         if child.returncode is None:
             child.kill()

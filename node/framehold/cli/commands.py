@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
 from enum import StrEnum
+from importlib.metadata import version as installed
 from typing import Annotated
 
 import typer
@@ -27,16 +29,39 @@ class Output(StrEnum):
     JSON = "json"
 
 
+def _between(least: int, most: int) -> Callable[[typer.Context, typer.CallbackParam, int], int]:
+    """A check of a number; the parser's own words for it differ from release to release, and are for programmers."""
+
+    def checked(context: typer.Context, param: typer.CallbackParam, value: int) -> int:
+        if least <= value <= most:
+            return value
+        told = f"{param.opts[0]} must be {least} to {most}, not {value}; nothing was started"
+        raise ConfigError(f"{told}; see: {context.command_path} --help")
+
+    return checked
+
+
 Target = Annotated[str, typer.Argument(help="The server: module:name, file.py or file.py:name.")]
 Host = Annotated[str, typer.Option(help="Address to listen on.")]
 LogLevel = Annotated[str | None, typer.Option(help="debug, info, warning or error (FRAMEHOLD_LOG_LEVEL).")]
 Printed = Annotated[Output, typer.Option("--output", "-o", help="How to print it.")]
 RouterUrl = Annotated[str, typer.Option("--url", help="The router's address.")]
+Port = Annotated[int, typer.Option(callback=_between(0, 65535), help="Port to listen on; 0 takes a free one.")]
 _ROUTER = "http://127.0.0.1:8080"
 
 
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"framehold {installed('framehold')}")
+        raise typer.Exit
+
+
 @app.callback()
-def framehold() -> None:
+def framehold(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the release and leave.")
+    ] = False,
+) -> None:
     """Make `await ctx.elicit(...)` a genuine suspension, on MCP revision 2026-07-28."""
 
 
@@ -45,8 +70,10 @@ def up(
     target: Annotated[
         str | None, typer.Argument(help="The server: module:name, file.py or file.py:name. Without: an example.")
     ] = None,
-    nodes: Annotated[int, typer.Option(min=1, max=50, help="How many nodes.")] = 3,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The router's port; 0 takes a free one.")] = 8080,
+    nodes: Annotated[int, typer.Option(callback=_between(1, 50), help="How many nodes, 1 to 50.")] = 3,
+    port: Annotated[
+        int, typer.Option(callback=_between(0, 65535), help="The router's port; 0 takes a free one.")
+    ] = 8080,
     store: Annotated[
         str | None, typer.Option(help="Redis URL (FRAMEHOLD_STORE_URL); without one, a private store.")
     ] = None,
@@ -68,7 +95,7 @@ def call(
     arguments: Annotated[list[str] | None, typer.Argument(help="Its arguments, as key=value.")] = None,
     url: Annotated[str, typer.Option(help="The server's MCP address.")] = f"{_ROUTER}/mcp",
 ) -> None:
-    """Call TOOL and answer its questions at this terminal. Enter takes a default, or declines; Ctrl-D cancels."""
+    """Call TOOL and answer its questions at this terminal. Enter takes a default; Ctrl-D cancels."""
     from .call import run
 
     raise typer.Exit(run(tool, arguments or [], url))
@@ -93,7 +120,7 @@ def ring(output: Printed = Output.TABLE, url: RouterUrl = _ROUTER) -> None:
 @app.command()
 def doctor(
     output: Printed = Output.TABLE,
-    port: Annotated[int, typer.Option(min=1, max=65535, help="The router's port.")] = 8080,
+    port: Annotated[int, typer.Option(callback=_between(1, 65535), help="The router's port.")] = 8080,
 ) -> None:
     """Check this machine, the settings and the store, and say what to do."""
     from .doctor import run
@@ -105,7 +132,7 @@ def doctor(
 def node(
     target: Target,
     host: Host = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8000,
+    port: Port = 8000,
     store: Annotated[str | None, typer.Option(help="Redis URL (FRAMEHOLD_STORE_URL); without one, memory.")] = None,
     node_id: Annotated[str | None, typer.Option(help="This node's stable name (FRAMEHOLD_NODE_ID).")] = None,
     log_level: LogLevel = None,
@@ -123,7 +150,7 @@ def node(
 @app.command()
 def router(
     host: Host = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8080,
+    port: Port = 8080,
     store: Annotated[str | None, typer.Option(help="Redis URL of the fleet (FRAMEHOLD_STORE_URL).")] = None,
     log_level: LogLevel = None,
 ) -> None:
@@ -167,7 +194,7 @@ def check(target: Target) -> None:
 
 
 @app.command("embedded-store", hidden=True)
-def embedded_store(port: Annotated[int, typer.Option(min=1, max=65535, help="Port to listen on.")]) -> None:
+def embedded_store(port: Port) -> None:
     """Serve the stand-in for Redis until a signal. For `up`."""
     from .local_store import serve_embedded
 

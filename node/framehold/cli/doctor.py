@@ -16,16 +16,21 @@ from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed
 from urllib.parse import urlsplit
 
+import httpx2
+
 from framehold_core.errors import ConfigError
+from framehold_router.config import KEY_BYTES
 
 from .. import config
-from . import ports, readiness, store_health
+from . import environment, ports, readiness, store_health
 from .findings import Finding, fail, ok, warn
 from .views import show
 
 _WILDCARD = ("0.0.0.0", "::", "*", "")
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _LATEST = (3, 13)
+_SURVEY = 5.0
+"""Seconds that a router may take to ask its nodes."""
 
 
 def run(output: str, port: int) -> int:
@@ -41,7 +46,7 @@ def run(output: str, port: int) -> int:
 
 async def examine(port: int) -> list[Finding]:
     """Every check there is. Without readable settings, those that need none."""
-    findings = [python(sys.version_info[:3]), sdk(_version("mcp"))]
+    findings = [python(sys.version_info[:3]), sdk(_version("mcp")), *environment.unknown()]
     try:
         settings = config.load()
         store = settings.store()
@@ -75,6 +80,7 @@ def sdk(version: str) -> Finding:
 def unreadable(why: str) -> Finding:
     """Settings that can't be read, named by the variable that is wrong."""
     named = re.match(r"FRAMEHOLD_(\w+)", why)
+    # The stand-in inside one process is for trials of the store alone: `up` has it where nothing better is there.
     says = why.removesuffix("; nothing was started")
     return fail(named[1].lower().replace("_", " ") if named else "settings", says, "correct it; other checks need it")
 
@@ -87,8 +93,8 @@ def keys(settings: config.Settings) -> Finding:
         verdict = warn if settings.store_url is None else fail
         says = "FRAMEHOLD_KEYS is not set: node and router refuse to start; up makes keys for one run"
         return verdict("keys", says, "export FRAMEHOLD_KEYS=$(framehold keys new)")
-    least = min(len(key.encode()) for key in settings.keys)
-    says = f"{count} {'key' if count == 1 else 'keys'} of {least} bytes or more; the first seals, all open"
+    enough = f"long enough ({KEY_BYTES} bytes or more)"
+    says = f"1 key, {enough}" if count == 1 else f"{count} keys, all {enough}; the first seals, all open"
     if count > 3:
         return warn("keys", says, "drop old keys a token's life (FRAMEHOLD_TOKEN_TTL) after the new one came first")
     return ok("keys", says)
@@ -128,16 +134,25 @@ async def advertised(settings: config.Settings) -> Finding:
 async def router(port: int) -> Finding:
     """Whether a router is ready on its port, or could listen there."""
     where, check = f"http://{ports.HOST}:{port}", "router"
-    status = await readiness.status(f"{where}/readyz")
-    if status == 200:
-        return ok(check, f"one is ready at {where}")
-    if status == 503:
-        return warn(
-            check, f"the one at {where} is not ready (503)", "look at its log; it needs the store and a live node"
-        )
-    if status is None and not await _listens(ports.HOST, port):
+    if await _lists_nodes(where):
+        if await readiness.status(f"{where}/readyz") == 200:
+            return ok(check, f"one is ready at {where}")
+        do = "look at its log; it needs the store and a live node"
+        return warn(check, f"the one at {where} is not ready: it knows no live node", do)
+    if not await _listens(ports.HOST, port):
         return ok(check, f"none at {where}; the port is free")
     return warn(check, f"something else listens on port {port}", "choose another --port for framehold up and router")
+
+
+async def _lists_nodes(where: str) -> bool:
+    """Whether a router of Framehold answers there: /readyz alone is anybody's."""
+    try:
+        # Past any proxy that the environment names: it is this machine.
+        async with httpx2.AsyncClient(trust_env=False, timeout=_SURVEY) as http:
+            found = (await http.get(f"{where}/api/v1/nodes")).json()
+    except (httpx2.HTTPError, ValueError):
+        return False
+    return isinstance(found, dict) and isinstance(found.get("nodes"), list)
 
 
 async def _listens(host: str, port: int) -> bool:

@@ -1,6 +1,7 @@
 """A question's form, filled in by whoever sits at the terminal: field by field, each asked again until it is right.
 
-An empty line takes the default; without one it leaves an optional field out, and declines where the field is required.
+An empty line takes the default; without one it leaves an optional field out, and a second one declines where the field
+is required.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def fill(schema: Mapping[str, Any], ask: Ask, tell: Tell) -> dict[str, Any]:
     """The content of a form.
 
     Raises:
-        Declined: a required field without a default was left empty.
+        Declined: a required field without a default was left empty twice.
         EOFError: there was no line any more.
     """
     required = schema.get("required") or ()
@@ -41,14 +42,19 @@ def fill(schema: Mapping[str, Any], ask: Ask, tell: Tell) -> dict[str, Any]:
 
 
 def _filled(name: str, field: Field, required: bool, ask: Ask, tell: Tell) -> Any:
+    warned = False
     while True:
         said = ask(prompt(name, field)).strip()
         if not said:
             if field.get("default") is not None:
                 return field["default"]
-            if required:
+            if not required:
+                return None
+            if warned:
                 raise Declined
-            return None
+            warned = True
+            tell("  (required; Enter again declines the whole form)")
+            continue
         try:
             return value(said, field)
         except ValueError as error:

@@ -19,6 +19,7 @@ from framehold_store import StoreConfig
 
 from . import ports, readiness
 from .children import Spec
+from .store_trouble import trouble
 
 _SOCKET_PATH = 100
 """Characters that a unix socket's path may have, with some to spare."""
@@ -70,7 +71,7 @@ async def _check(config: StoreConfig) -> None:
             await client.aclose()
     except (RedisError, OSError, ValueError, TypeError) as error:
         raise ConfigError(
-            f"the store {config.target} doesn't answer ({type(error).__name__}); nothing was started; start it, "
+            f"the store {config.target} {trouble(error, config).says}; nothing was started; start it, "
             "correct --store (FRAMEHOLD_STORE_URL), or leave it out for a private one"
         ) from None
 

@@ -13,6 +13,7 @@ from framehold_core.errors import ConfigError
 
 from ..config import Settings
 from ..serving import Application, asgi
+from .limits import raise_files
 
 logger = logging.getLogger("framehold")
 FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
@@ -26,6 +27,7 @@ def run(server: Any, settings: Settings, host: str, port: int) -> None:
         NodeNameTaken: another process runs under this node's name.
     """
     logging.basicConfig(level=settings.log_level.upper(), format=FORMAT, force=True)
+    raise_files()
     try:
         app = asgi(server, settings)
     except TypeError as error:
@@ -34,7 +36,7 @@ def run(server: Any, settings: Settings, host: str, port: int) -> None:
     heartbeat, address = app.attached.runtime.heartbeat, url_of(host, listening)
     # What others are told, unless the environment said where they reach this node from outside its machine.
     heartbeat.address = heartbeat.address or address
-    store = "memory (parked calls die with this process)" if settings.store_url is None else "redis"
+    store = "memory (parked calls die with this process)" if settings.store_url is None else settings.store().target
     print(f"framehold node {settings.node_id} serves {address}/mcp, store: {store}", flush=True)
     options = uvicorn.Config(
         app,

@@ -49,6 +49,12 @@ def call(tool: Tool, url: str) -> str:
     return shlex.join([*program(), "call", *where, *name, *words])
 
 
+def nodes(url: str) -> str:
+    """The line that lists the nodes of the router at `url`."""
+    where = [] if url == f"http://127.0.0.1:{USUAL_PORT}" else ["--url", url]
+    return shlex.join([*program(), "nodes", *where])
+
+
 def curl(tool: Tool, url: str) -> str:
     """The line that sends the first round of a call of `tool` to `url`."""
     arguments = samples.arguments(tool.input_schema)

@@ -5,6 +5,7 @@ The law: what can't be imported is not rolled out. The nodes that run keep the c
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from pathlib import Path
 
@@ -17,10 +18,43 @@ Changes = AsyncIterator[Iterable[tuple[object, str]]]
 
 
 def watch(folder: Path) -> Changes:
-    """Changes of Python files in `folder` and below, many at once where they come together."""
-    from watchfiles import PythonFilter, awatch
+    """Changes of Python files in `folder` and below since this was called, many at once where they come together."""
+    return _since(folder, _stamps(folder))
 
-    return awatch(folder, watch_filter=PythonFilter(), step=50)
+
+async def _since(folder: Path, before: dict[str, int]) -> Changes:
+    """The watch takes a moment to stand; what changed until then, only the files themselves tell."""
+    from watchfiles import Change, PythonFilter, awatch
+
+    missed = True
+    async for batch in awatch(
+        folder, watch_filter=PythonFilter(), step=50, rust_timeout=_FIRST_LOOK, yield_on_timeout=True
+    ):
+        found: set[tuple[object, str]] = set(batch)
+        if missed:
+            missed = False
+            found |= {(Change.modified, path) for path, _ in _stamps(folder).items() ^ before.items()}
+        if found:
+            yield found
+
+
+_FIRST_LOOK = 1000
+"""Milliseconds after which a watch that saw nothing speaks all the same."""
+
+
+def _stamps(folder: Path) -> dict[str, int]:
+    """When each Python file was changed last."""
+    from watchfiles import PythonFilter
+
+    found: dict[str, int] = {}
+    for place, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if name not in PythonFilter.ignore_dirs]
+        for path in (os.path.join(place, name) for name in names if name.endswith(".py")):
+            try:
+                found[path] = os.stat(path).st_mtime_ns
+            except OSError:
+                continue
+    return found
 
 
 async def follow(

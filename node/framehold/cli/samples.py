@@ -76,7 +76,8 @@ def parsed(words: Sequence[str], tool: str, schema: Schema) -> dict[str, Any]:
     """`key=value` words as the arguments of `tool`.
 
     Raises:
-        ConfigError: a word has no `=`, its key is unknown, its value of another type, or an argument is missing.
+        ConfigError: a word has no `=`, its key is unknown or given twice, its value of another type, or an argument is
+            missing.
     """
     known: Mapping[str, Any] = schema.get("properties") or {}
     takes = f"{tool} takes {', '.join(known) or 'nothing'}; nothing was called"
@@ -85,6 +86,8 @@ def parsed(words: Sequence[str], tool: str, schema: Schema) -> dict[str, Any]:
         key, equals, value = word.partition("=")
         if not equals:
             raise ConfigError(f"{word!r} is not key=value; {takes}")
+        if key in found:
+            raise ConfigError(f"argument {key} is given twice; nothing was called")
         if key not in known and not schema.get("additionalProperties", "properties" not in schema):
             raise ConfigError(f"there is no argument {key!r}; {takes}")
         try:

@@ -15,6 +15,7 @@ from framehold_store import StoreConfig, open_store
 
 from .. import clock
 from .findings import Finding, fail, ok, warn
+from .store_trouble import trouble
 
 _OLDEST = (6, 2)
 _SLOW_MS = 5.0
@@ -40,13 +41,13 @@ async def check(config: StoreConfig) -> list[Finding]:
     try:
         told = await _ask(config)
     except Exception as error:
-        return [fail("store", f"{config.target} doesn't answer ({type(error).__name__})", _START)]
+        found = trouble(error, config)
+        return [fail("store", f"{config.target} {found.says}", found.do)]
     nodes = await _nodes(config)
     return [version(told, config.target), latency(told), skew(told), eviction(told), persistence(told), nodes]
 
 
 _GIVE = "set FRAMEHOLD_STORE_URL=redis://HOST:PORT"
-_START = "start it, or correct FRAMEHOLD_STORE_URL: host, port, password, TLS (rediss://)"
 
 
 async def _ask(config: StoreConfig) -> Told:
@@ -117,12 +118,13 @@ def eviction(told: Told) -> Finding:
 
 
 def persistence(told: Told) -> Finding:
-    """Without an append-only file a restart of the store forgets parked calls."""
+    """Without an append-only file a restart of the store forgets all but what live nodes hold themselves."""
     if told.info.get("aof_enabled"):
         return ok("store persistence", "the append-only file is on")
     return warn(
         "store persistence",
-        "the append-only file is off: when the store restarts, parked calls are lost",
+        "the append-only file is off: when the store restarts, calls parked on live nodes go on, for these write "
+        "them again; outcomes of finished calls are forgotten: a late retry of one is told it was lost",
         "CONFIG SET appendonly yes, unless this is a trial",
     )
 

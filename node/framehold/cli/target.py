@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
+import sysconfig
+import traceback
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -54,12 +56,32 @@ def _run(importing: Any, target: str) -> None:
     try:
         importing()
     except ModuleNotFoundError as error:
-        raise ConfigError(f"TARGET {target}: there is no module {error.name!r}; nothing was started") from error
+        where = f"there is no module {error.name!r}{_place(error)}"
+        raise ConfigError(f"TARGET {target}: {where}; nothing was started") from error
     except FrameholdError:
         raise
     except (Exception, SystemExit) as error:
-        where = f"{type(error).__name__}: {error}"
+        where = f"{type(error).__name__}: {error}{_place(error)}"
         raise ConfigError(f"TARGET {target} can't be imported: {where}; nothing was started") from error
+
+
+def _place(error: BaseException) -> str:
+    """The innermost line that led to it in files of the user's own: no installed package's, not the interpreter's."""
+    # A SyntaxError names its place itself.
+    if isinstance(error, SyntaxError):
+        return ""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if not frame.filename.startswith("<") and not _foreign(Path(frame.filename))]
+    if not own:
+        return ""
+    file = Path(own[-1].filename)
+    shown = file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file
+    return f" ({shown}:{own[-1].lineno})"
+
+
+def _foreign(file: Path) -> bool:
+    installed = any(file.is_relative_to(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib"))
+    return installed or "site-packages" in file.parts or file.is_relative_to(Path(__file__).parent)
 
 
 def _named(module: ModuleType, name: str, target: str) -> Any:

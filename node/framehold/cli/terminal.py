@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import io
 import json
 import signal
 import sys
@@ -16,6 +17,7 @@ from typing import Any
 from mcp.types import CallToolResult, ElicitRequestParams, ElicitRequestURLParams, ElicitResult, TextContent
 from rich.text import Text
 
+from . import visible
 from .form import Declined, fill
 from .voice import drawn
 
@@ -33,6 +35,12 @@ class Terminal:
         self._person = sys.stdin.isatty()
         self._colour = sys.stdout.isatty()
         self._node = ""
+        self.asked = False
+        """Whether a question was put."""
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):
+                # A character that this terminal has not is no reason to lose a call.
+                stream.reconfigure(errors="backslashreplace")
         if self._person:
             # Arrow keys and a history, where Python was built with them.
             with contextlib.suppress(ImportError):
@@ -42,16 +50,19 @@ class Terminal:
         """Look at a response's headers: which node it was."""
         if node := response.headers.get(_NODE):
             route = response.headers.get(_ROUTE)
-            self._node = f"{node}, {route}" if route else node
+            self._node = visible.line(f"{node}, {route}" if route else node)
 
     async def answer(self, context: Any, params: ElicitRequestParams) -> ElicitResult:
-        """Put a params. No input declines it where a script answers, and cancels where a person pressed Ctrl-D."""
+        """Put a question. No input declines it where a script answers, and cancels where a person pressed Ctrl-D."""
+        self.asked = True
         where = f"[{self._node}] " if self._node else ""
-        print(f"\n{self._styled(where, 'dim')}{self._styled(params.message, 'bold')}", flush=True)
+        # Further lines are moved to the right: none of them can pass for a question of its own.
+        message = visible.block(params.message).replace("\n", "\n    ")
+        print(f"\n{self._styled(where, 'dim')}{self._styled(message, 'bold')}", flush=True)
         try:
             if isinstance(params, ElicitRequestURLParams):
                 return self._visit(params)
-            content = fill(params.requested_schema, self._ask, self._tell)
+            content = fill(params.requested_schema, self._ask, lambda line: self._tell(visible.line(line)))
         except Declined:
             self._tell("  declined")
             return ElicitResult(action="decline")
@@ -63,7 +74,7 @@ class Terminal:
 
     def _visit(self, question: ElicitRequestURLParams) -> ElicitResult:
         """A question that is answered elsewhere: in a browser, at an address that the person should look at first."""
-        self._tell(f"  It wants you to go to: {question.url}")
+        self._tell(f"  It wants you to go to: {visible.line(question.url)}")
         said = self._ask("  Press Enter when you have been there, or type n to decline. ")
         return ElicitResult(action="decline" if said.strip().casefold() in ("n", "no") else "accept")
 
@@ -74,18 +85,22 @@ class Terminal:
         if not texts and result.structured_content is not None:
             texts = [json.dumps(result.structured_content, ensure_ascii=False, indent=2)]
         where = f"[{self._node}] " if self._node else ""
-        print(f"\n{self._styled(where, 'dim')}" + "\n".join(texts), file=out)
+        print(f"\n{self._styled(where, 'dim')}" + visible.block("\n".join(texts)), file=out)
         return 1 if result.is_error else 0
 
     def complain(self, why: str) -> None:
         """One line on the other stream."""
-        print(f"\nframehold: {why}", file=sys.stderr)
+        print(f"\nframehold: {visible.line(' '.join(why.split()))}", file=sys.stderr)
+
+    def notice(self, what: str) -> None:
+        """The same for what is no failure yet."""
+        print(f"framehold: {what}", file=sys.stderr, flush=True)
 
     def _ask(self, prompt: str) -> str:
         # asyncio's own handler would only note a Ctrl-C until the line is finished.
         before = signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
-            line = input(prompt)
+            line = input(visible.line(prompt))
         except KeyboardInterrupt:
             # An ordinary error closes the client in good order; this one would fall through its tasks.
             raise Interrupted from None

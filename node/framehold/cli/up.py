@@ -83,6 +83,7 @@ async def _run(plan: Plan, voice: Voice) -> int:
     signals.listen()
     settings = config.load(store_url=plan.store, log_level=plan.log_level)
     port = ports.take(plan.port)
+    voice.say(_starting(plan, settings))
     environment = _environment(settings)
     file = await _unless(signals.once, check.in_child(plan.target, environment))
     if file is None:
@@ -93,6 +94,13 @@ async def _run(plan: Plan, voice: Voice) -> int:
         return await Fleet(plan, store, port, environment, voice).live(file, signals)
     finally:
         store.remove()
+
+
+def _starting(plan: Plan, settings: config.Settings) -> str:
+    """What is about to happen: importing TARGET alone may take seconds."""
+    nodes = "1 node" if plan.nodes == 1 else f"{plan.nodes} nodes"
+    own = settings.store().scheme in ("memory", local_store.EMBEDDED)
+    return f"starting {nodes}, a router and a store ..." if own else f"starting {nodes} and a router ..."
 
 
 def _environment(settings: config.Settings) -> dict[str, str]:
@@ -132,10 +140,12 @@ class Fleet:
     async def live(self, file: Path, signals: Signals) -> int:
         """Start, serve until a signal, end. The exit code."""
         failed: StartFailed | None = None
+        # From before the nodes import it: what changes from then on is not what they have.
+        changes = reload.watch(file.parent) if self.plan.reload else None
         try:
             await _unless(signals.once, self._start())
             if not signals.once.is_set():
-                await _unless(signals.once, self._serve(file))
+                await _unless(signals.once, self._serve(changes))
         except StartFailed as error:
             failed = error
         finally:
@@ -158,12 +168,13 @@ class Fleet:
         if self.plan.open_browser:
             await asyncio.to_thread(webbrowser.open, f"{self.url}/dashboard")
 
-    async def _serve(self, file: Path) -> None:
+    async def _serve(self, changes: reload.Changes | None) -> None:
         """Until it is cancelled."""
-        if not self.plan.reload:
+        if changes is None:
             await asyncio.get_running_loop().create_future()
+            return
         again = partial(check.in_child, self.plan.target, self._environment)
-        await reload.follow(reload.watch(file.parent), self.supervisor, list(self.nodes), again, self.voice)
+        await reload.follow(changes, self.supervisor, list(self.nodes), again, self.voice)
 
     def _pid(self, name: str) -> int:
         child = self.supervisor.keeper(name).child

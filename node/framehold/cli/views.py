@@ -15,6 +15,7 @@ from rich.table import Table
 
 from framehold_core.errors import ConfigError
 
+from . import addresses, visible
 from .voice import aligned
 
 _LOCAL = ("127.0.0.1", "localhost", "::1")
@@ -63,6 +64,7 @@ def show(heads: Sequence[str], rows: Sequence[Sequence[str]], nothing: str) -> N
     if not rows:
         print(nothing)
         return
+    rows = [[visible.line(cell) for cell in row] for row in rows]
     if not sys.stdout.isatty():
         print(aligned([heads, *rows], indent=""))
         return
@@ -80,9 +82,9 @@ def _plain(cell: str) -> str:
 
 
 def _get(url: str, what: str) -> Mapping[str, Any]:
-    where = f"{url.rstrip('/')}/api/v1/{what}"
+    where = f"{addresses.base(url)}/api/v1/{what}"
     try:
-        local = urlsplit(url).hostname in _LOCAL
+        local = urlsplit(where).hostname in _LOCAL
     except ValueError:
         raise ConfigError(f"{url} is no address; name one as --url http://127.0.0.1:8080") from None
     try:

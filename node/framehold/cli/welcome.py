@@ -12,7 +12,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.types import Tool
 from rich.text import Text
 
-from . import paste, readiness
+from . import paste, readiness, visible
 from .voice import aligned, drawn
 
 _log = logging.getLogger("framehold")
@@ -45,7 +45,13 @@ class Welcome:
             shown.highlight_regex(r"(?m)^ +[\w-]+", "bold cyan")
             shown.highlight_regex(r"(?m)pid \d+$", "dim")
             table = drawn(shown)
-        parts = [f"framehold is up: {count} {self.served}", table, self._calls(tools), self._hint()]
+        parts = [
+            f"framehold is up: {count} {self.served}",
+            table,
+            visible.block(self._calls(tools)),
+            *self._hint(tools),
+            "Ctrl-C stops everything.",
+        ]
         return "\n" + "\n\n".join(parts) + "\n"
 
     def _rows(self, with_dashboard: bool) -> list[tuple[str, ...]]:
@@ -61,17 +67,20 @@ class Welcome:
         first, where = tools[0], f"{self.url}/mcp"
         return (
             f"Call {first.name}, and answer what it asks:\n{paste.indented([paste.call(first, where)])}\n\n"
-            f"The same as it goes over the wire, round 1:\n{paste.indented([paste.curl(first, where)])}"
+            f"The same as it goes over the wire, round 1:\n{paste.indented([paste.curl(first, where)])}\n\n"
+            f"See the nodes:\n{paste.indented([paste.nodes(self.url)])}"
         )
 
-    def _hint(self) -> str:
+    def _hint(self, tools: Sequence[Tool]) -> list[str]:
+        if not tools:
+            return []
         name, pid = next(iter(self.pids.items()))
-        return (
-            f"Before each question stands the node that asked it. Now kill that node, say {name}: kill -9 {pid}\n"
-            "and answer. The call is lost and tells you so, because no tool is run twice behind your back.\n"
-            "Calls on other nodes go on, and the killed one comes back by itself.\n\n"
-            "Ctrl-C stops everything."
-        )
+        return [
+            "Before each question stands the node that asked it. Now kill that node (its pid is above; "
+            f"{name}: kill -9 {pid}) and answer.\n"
+            "The call is lost and tells you so, because no tool is run twice behind your back. Calls on other nodes go "
+            "on, and\nthe killed one comes back by itself."
+        ]
 
 
 async def listed(url: str) -> list[Tool]:

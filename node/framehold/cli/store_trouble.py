@@ -1,0 +1,60 @@
+"""Why a store can't be used, and what to do about it: told apart by what went wrong, in words without a secret."""
+
+from __future__ import annotations
+
+import socket
+from typing import NamedTuple
+
+from framehold_store import StoreConfig
+
+
+class Trouble(NamedTuple):
+    """What is wrong, as the end of a sentence that begins with the store, and what to do."""
+
+    says: str
+    do: str
+
+
+def trouble(error: BaseException, config: StoreConfig) -> Trouble:
+    """What `error` of a client of the store that `config` names means."""
+    from redis import exceptions
+
+    every = _chain(error)
+    if _any(every, exceptions.AuthenticationError | exceptions.NoPermissionError) or _refused_by_name(error):
+        return Trouble(
+            "refuses the password (or the user)", f"correct them in {_NAMED}: redis://USER:PASSWORD@HOST:PORT"
+        )
+    if _any(every, socket.gaierror):
+        return Trouble("has a host name that nobody knows", f"correct the host in {_NAMED}")
+    if _any(every, ConnectionRefusedError):
+        return Trouble(
+            "doesn't answer: the connection was refused", f"start it there, or correct host and port in {_NAMED}"
+        )
+    if _any(every, FileNotFoundError):
+        return Trouble("doesn't answer: there is no such socket", f"start it, or correct the path in {_NAMED}")
+    if _any(every, TimeoutError | exceptions.TimeoutError):
+        return Trouble("doesn't answer in time", f"look for a firewall between, or correct the host in {_NAMED}")
+    tls = "rediss:// speaks TLS, redis:// doesn't"
+    return Trouble(f"doesn't answer ({type(error).__name__})", f"start it, or correct {_NAMED}: {tls}")
+
+
+_NAMED = "FRAMEHOLD_STORE_URL"
+
+
+def _chain(error: BaseException) -> list[BaseException]:
+    """The error and what led to it."""
+    found: list[BaseException] = []
+    one: BaseException | None = error
+    while one is not None and one not in found:
+        found.append(one)
+        one = one.__cause__ or one.__context__
+    return found
+
+
+def _any(errors: list[BaseException], kinds: object) -> bool:
+    return any(isinstance(error, kinds) for error in errors)  # type: ignore[arg-type]
+
+
+def _refused_by_name(error: BaseException) -> bool:
+    """Some servers and releases of the client give it as an error of no special kind."""
+    return str(error).startswith(("WRONGPASS", "NOAUTH", "invalid username-password", "invalid password"))

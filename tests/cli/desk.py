@@ -1,0 +1,148 @@
+"""A server with a tool of each kind, and who calls it: a script, or someone at a terminal."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pty
+import subprocess
+import sys
+from typing import Literal
+
+from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.exceptions import ToolError
+from pydantic import BaseModel, Field
+
+from tests.cli.processes import RUN, environment
+from tests.node.nodes import ROOT, until
+
+TOOLS = "pick, both, sign, fails, counts, steers, steers_wrong"
+
+
+class Pick(BaseModel):
+    fruit: list[Literal["apple", "pear"]] = Field(min_length=1)
+    ripe: bool = True
+
+
+class Word(BaseModel):
+    word: str
+
+
+server = MCPServer("desk")
+
+
+@server.tool()
+async def pick(count: int, label: str, ctx: Context) -> str:
+    """Ask for fruit."""
+    answer = await ctx.elicit(f"{count} of {label}?", Pick)
+    return f"{label}/{count}: {answer.action} {answer.data.model_dump() if answer.action == 'accept' else ''}"
+
+
+@server.tool()
+async def both(ctx: Context) -> str:
+    """Ask two things at once."""
+    one, two = await asyncio.gather(ctx.elicit("First?", Word), ctx.elicit("Second?", Word))
+    return f"{one.data.word if one.action == 'accept' else ''}, {two.data.word if two.action == 'accept' else ''}"
+
+
+@server.tool()
+async def sign(ctx: Context) -> str:
+    """Send the user to an address."""
+    return (await ctx.elicit_url("Please sign.", "https://example.com/sign", "s-1")).action
+
+
+@server.tool()
+async def fails(ctx: Context) -> str:
+    """Fail."""
+    raise ToolError("the kitchen is closed")
+
+
+@server.tool()
+async def counts() -> dict[str, int]:
+    """Answer with structure."""
+    return {"apples": 2}
+
+
+class Odd(BaseModel):
+    word: str = Field(description="a title\x1b[31m\n")
+
+
+@server.tool()
+async def steers(ctx: Context) -> str:
+    """Say what a terminal would obey."""
+    await ctx.elicit("a question\x1b[2J\n[n9] Another?", Odd)
+    return "one\r\n\ttwo\x1b]0;x\x07\u202eend"
+
+
+@server.tool()
+async def steers_wrong(ctx: Context) -> str:
+    """The same for an error."""
+    raise ToolError("wrong\x9b31m")
+
+
+async def call(url: str, *arguments: str, answers: str = "") -> subprocess.CompletedProcess[str]:
+    """A script's call."""
+    return await asyncio.to_thread(
+        subprocess.run,
+        [*RUN, "call", "--url", url, *arguments],
+        cwd=ROOT,
+        env=environment(),
+        input=answers,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+
+
+_CALL = """
+import sys
+from framehold.cli import call
+sys.exit(call.run(sys.argv[3], sys.argv[4:], sys.argv[2], float(sys.argv[1])))
+"""
+
+
+class Person:
+    """Someone at a terminal, who waits for a server that is away for as long as `patience` says, in seconds."""
+
+    def __init__(self, url: str, *arguments: str, patience: float = 15.0) -> None:
+        # Not its controlling terminal: whatever is still unread would vanish with the process.
+        self._master, self._slave = pty.openpty()
+        self.child = subprocess.Popen(
+            [sys.executable, "-c", _CALL, str(patience), url, *arguments],
+            cwd=ROOT,
+            env=environment(TERM="dumb"),
+            stdin=self._slave,
+            stdout=self._slave,
+            stderr=self._slave,
+        )
+        os.set_blocking(self._master, False)
+        self.seen = ""
+
+    async def sees(self, text: str, after: str = "") -> None:
+        def there() -> bool:
+            try:
+                self.seen += os.read(self._master, 65536).decode()
+            except OSError:
+                pass
+            return text in self.seen.rpartition(after)[2] if after else text in self.seen
+
+        await until(there, f"{text!r} in {self.seen!r}")
+
+    def types(self, text: str) -> None:
+        os.write(self._master, text.encode())
+
+    def __enter__(self) -> Person:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.child.kill()
+        self.child.wait()
+        os.close(self._master)
+        os.close(self._slave)
+
+    async def leaves(self) -> int:
+        await until(lambda: self.child.poll() is not None, "its end")
+        assert self.child.returncode is not None
+        return self.child.returncode

@@ -1,0 +1,135 @@
+"""What is refused before anything starts: each in one line, which says what was wrong and what to do."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import socket
+import subprocess
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from framehold.cli import check
+from framehold_core.errors import ConfigError
+from tests.cli.processes import RUN, environment
+from tests.cli.test_up import framehold
+from tests.node.nodes import ROOT
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_taken_port() -> None:
+    """One line, which names it and says what to do; exit code 2."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        told = await asyncio.to_thread(framehold, "up", "--port", str(port))
+    assert (told.returncode, told.stdout) == (2, "")
+    assert told.stderr.count("\n") == 1 and f"port {port} of 127.0.0.1" in told.stderr
+    assert "nothing was started; choose another --port" in told.stderr
+
+
+@pytest.mark.parametrize(
+    ("target", "says"),
+    [
+        ("nowhere.py", "TARGET nowhere.py is not a file"),
+        ("surely_not_installed", "there is no module 'surely_not_installed'"),
+        (
+            "typo.py",
+            "TARGET typo.py can't be imported: NameError: name 'MCPServer' is not defined (typo.py:1); nothing",
+        ),
+        ("deep.py", "ZeroDivisionError: division by zero (below.py:2); nothing"),
+        ("library.py", "(library.py:2); nothing"),
+        ("needs.py", "there is no module 'surely_not_installed' (needs.py:1); nothing"),
+        ("typo.py:mpc", "TARGET typo.py can't be imported: NameError"),
+        ("leaves.py", "can't be imported: exit code 3"),
+        ("quiet.py", "it ended the process that imported it"),
+        ("nothing.py:nothing", "not object"),
+    ],
+)
+async def test_a_wrong_target(tmp_path: Path, target: str, says: str) -> None:
+    """The one line that the node would say, before anything was started."""
+    (tmp_path / "typo.py").write_text("mpc = MCPServer('x')")
+    (tmp_path / "deep.py").write_text("import below\nbelow.f()")
+    (tmp_path / "below.py").write_text("def f():\n    1 / 0\n")
+    (tmp_path / "library.py").write_text("import json\njson.loads('{')")
+    (tmp_path / "needs.py").write_text("import surely_not_installed")
+    (tmp_path / "leaves.py").write_text("import os\nos._exit(3)")
+    (tmp_path / "quiet.py").write_text("import os\nos._exit(0)")
+    (tmp_path / "nothing.py").write_text("nothing = object()")
+    told = await asyncio.to_thread(framehold, "up", target, "--port", "0", cwd=tmp_path)
+    assert (told.returncode, told.stdout) == (2, "starting 3 nodes, a router and a store ...\n"), told
+    assert told.stderr.startswith("framehold: ") and told.stderr.count("\n") == 1
+    assert says in told.stderr and "nothing was" in told.stderr
+
+
+async def test_a_target_that_runs_a_server_when_it_is_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Is not waited for for ever; the usual cause is told."""
+    monkeypatch.setattr(check, "PATIENCE", 1.0)
+    (tmp_path / "busy.py").write_text("import time\ntime.sleep(60)")
+    with pytest.raises(ConfigError, match=r"within 1 s; nothing was started; .* if __name__ == \"__main__\":"):
+        await check.in_child(str(tmp_path / "busy.py"), {})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("up", "--nodes", "0"), "--nodes must be 1 to 50, not 0; nothing was started; see: framehold up --help"),
+        (
+            ("node", "x", "--port", "65536"),
+            "--port must be 0 to 65535, not 65536; nothing was started; see: framehold node",
+        ),
+        (("up", "--odd"), "see: framehold up --help"),
+        (("keys", "odd"), "see: framehold keys --help"),
+        (("odd",), "see: framehold --help"),
+    ],
+)
+def test_a_mistyped_command(arguments: tuple[str, ...], says: str) -> None:
+    """One line that names the command whose help helps."""
+    told = framehold(*arguments)
+    assert (told.returncode, told.stdout) == (2, "") and says in told.stderr and told.stderr.count("\n") == 1
+
+
+def test_the_release() -> None:
+    assert framehold("--version").stdout == f"framehold {version('framehold')}\n"
+
+
+async def test_a_store_that_does_not_answer() -> None:
+    """Is told before anything starts, without its password."""
+    told = await asyncio.to_thread(framehold, "up", "--port", "0", "--store", "redis://user:hunter2@127.0.0.1:1")
+    assert (told.returncode, told.stderr.count("\n")) == (2, 1)
+    assert told.stdout == "starting 3 nodes and a router ...\n"
+    assert "redis://127.0.0.1:1 doesn't answer" in told.stderr and "hunter2" not in told.stderr
+
+
+def test_a_router_needs_keys_and_a_store() -> None:
+    """One line for each that is missing."""
+    told = framehold("router", "--store", "redis://127.0.0.1:1")
+    assert told.returncode == 2 and "FRAMEHOLD_KEYS is missing" in told.stderr and told.stderr.count("\n") == 1
+    for store in ({}, {"FRAMEHOLD_STORE_URL": "embedded://"}):
+        told = framehold("router", FRAMEHOLD_KEYS="k" * 32, **store)
+        assert told.returncode == 2 and "FRAMEHOLD_STORE_URL" in told.stderr and told.stderr.count("\n") == 1
+
+
+def test_help_lists_the_commands_in_the_order_of_their_use() -> None:
+    told = framehold("--help").stdout
+    names = re.findall(r"(?m)^│ (\w+) {2,}\S", told)
+    assert names == ["up", "call", "nodes", "ring", "doctor", "node", "router", "keys"]
+
+
+def test_a_node_says_where_it_keeps_things() -> None:
+    """Without the password."""
+    store = "redis://user:hunter2@127.0.0.1:1"
+    child = subprocess.Popen(
+        [*RUN, "node", "framehold.examples.booking", "--port", "0", "--store", store],
+        cwd=ROOT,
+        env=environment(FRAMEHOLD_KEYS="k" * 32),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    with child:
+        assert child.stdout is not None
+        said = child.stdout.readline().decode()
+        child.kill()
+    assert said.endswith(", store: redis://127.0.0.1:1\n") and " serves http://127.0.0.1:" in said
