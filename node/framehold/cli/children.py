@@ -72,7 +72,7 @@ class Child:
         finally:
             os.close(writing)
         child = cls(spec.name, process, hear)
-        child._listening = asyncio.create_task(child._listen(reading), name=f"output of {spec.name}")
+        child.hear(reading)
         return child
 
     @property
@@ -110,6 +110,10 @@ class Child:
     def last_lines(self) -> list[str]:
         """What it said and nobody heard."""
         return list(self._held or ())
+
+    def hear(self, pipe: int) -> None:
+        """Begin to pass on what the process says."""
+        self._listening = asyncio.create_task(self._listen(pipe), name=f"output of {self.spec.name}")
 
     async def _listen(self, pipe: int) -> None:
         stream = asyncio.StreamReader()
