@@ -113,7 +113,7 @@ class Child:
 
     def hear(self, pipe: int) -> None:
         """Begin to pass on what the process says."""
-        self._listening = asyncio.create_task(self._listen(pipe), name=f"output of {self.spec.name}")
+        self._listening = asyncio.create_task(self._listen(pipe), name=f"output of {self.name}")
 
     async def _listen(self, pipe: int) -> None:
         stream = asyncio.StreamReader()
