@@ -1,7 +1,7 @@
 """Two stub nodes, a process of its own: what relays are measured in front of, so cheap that it isn't the bottleneck.
 
-One process serves two ports and answers every POST with the same 600 bytes of JSON, under the head that a node sends.
-With FRAMEHOLD_STORE_URL it keeps a node lease for each port, as nodes do, so that a router finds them.
+One process serves two ports and answers every request with the same 600 bytes of JSON, under the head that a node
+sends. With FRAMEHOLD_STORE_URL it keeps a node lease for each port, as nodes do, so that a router finds them.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def node_of(body: bytes) -> bytes:
 
 
 class Answering(asyncio.Protocol):
-    """One connection: a response for each whole request with a Content-Length."""
+    """One connection: a response for each whole request with a Content-Length, and for each GET."""
 
     _transport: asyncio.Transport
 
@@ -64,9 +64,13 @@ class Answering(asyncio.Protocol):
         if not blank:
             return
         _, found, length = head.lower().partition(b"\r\ncontent-length:")
-        if not found:
+        if not found and head[:4] == b"GET ":
+            # A load balancer asks whether we live.
+            length = b"0"
+        elif not found:
             self._transport.abort()
-        elif len(rest) >= int(length.partition(b"\r\n")[0]):
+            return
+        if len(rest) >= int(length.partition(b"\r\n")[0]):
             self._buffer = b""
             self._transport.write(self._response)
 
