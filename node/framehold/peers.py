@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-import os
 from enum import Enum
 from typing import Any
 
@@ -26,6 +25,7 @@ from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import Boot, CallId, NodeId
 from framehold_router.internal import NODE, NOT_HELD, VIA, Trust, end_to_end, without_internal
 from framehold_router.membership import Membership, address_of
+from framehold_router.placement import fresh_call
 from framehold_store.base import Store
 
 from . import clock
@@ -107,7 +107,7 @@ class Peers:
         """A fresh call id that the ring maps to this node, where it is on the ring.
 
         The first one has the membership followed from then on: a node behind routers needs none of it."""
-        call = CallId(os.urandom(16).hex())
+        call = fresh_call()
         if self._membership is None:
             return call
         if self._following is None:
@@ -119,7 +119,7 @@ class Peers:
         for _ in range(_DRAWS):
             if owner(call) == self._node:
                 break
-            call = CallId(os.urandom(16).hex())
+            call = fresh_call()
         return call
 
     async def address(self, node: NodeId, boot: Boot) -> str | None:

@@ -63,6 +63,11 @@ class Placement(NamedTuple):
     reason: Reason = Reason.ANY
 
 
+def fresh_call() -> CallId:
+    """An id for a new call: 128 random bits."""
+    return CallId(os.urandom(16).hex())
+
+
 class Placer:
     """Places the requests of one router. `fleet` gives the newest view, `clock` seconds that never go back."""
 
@@ -70,7 +75,7 @@ class Placer:
         self,
         fleet: Callable[[], Fleet],
         clock: Callable[[], float],
-        mint: Callable[[], CallId] = lambda: CallId(os.urandom(16).hex()),
+        mint: Callable[[], CallId] = fresh_call,
         below: Callable[[int], int] = random.randrange,
     ) -> None:
         self._fleet, self._clock, self._mint, self._below = fleet, clock, mint, below

@@ -17,11 +17,11 @@ from typing import Any
 
 import httpx2
 from mcp import Client
-from mcp.client import ClientRequestContext
 from mcp.client.streamable_http import streamable_http_client
-from mcp.types import ElicitRequestFormParams, ElicitRequestParams, ElicitResult, TextContent
+from mcp.types import TextContent
 
 from framehold_router.internal import Trust
+from tests.node.guest import echo
 from tests.node.nodes import KEY, ROOT, FrameholdProcess, NodeProcess, entries, until
 from tests.store.server import RedisServer, free_port
 
@@ -166,19 +166,6 @@ class Watched:
             self.routes[response.headers.get("framehold-route", "")] += 1
 
 
-def expected(name: str) -> str:
-    """What the tool `three` says at its end, to a client that answers with its questions."""
-    first = f"<{name}, a secret question?>"
-    second = f"<{name}, after {first}?>"
-    return f"{name}: {first} {second} <{name}, after {second}?>"
-
-
-async def _echo(context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
-    assert isinstance(params, ElicitRequestFormParams)
-    await asyncio.sleep(0)
-    return ElicitResult(action="accept", content={"word": f"<{params.message}>"})
-
-
 async def converse(
     urls: list[str], names: list[str], *, clients: int = 20, before: Callable[[httpx2.Request], Any] | None = None
 ) -> Watched:
@@ -190,7 +177,7 @@ async def converse(
         hooks: dict[str, list[Any]] = {"response": [watched.note], "request": [before] if before else []}
         async with httpx2.AsyncClient(event_hooks=hooks, timeout=60) as http:
             transport = streamable_http_client(url, http_client=http)
-            async with Client(transport, elicitation_callback=_echo) as client:
+            async with Client(transport, elicitation_callback=echo) as client:
 
                 async def call(name: str) -> None:
                     result = await client.call_tool("three", {"name": name})

@@ -11,7 +11,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.fleet.fleet import Fleet, Watched, converse, expected, fleet, haproxy
+from tests.fleet.fleet import Fleet, Watched, converse, fleet, haproxy
+from tests.node.guest import expected
 from tests.node.nodes import ROOT, Caller
 from tests.store.server import RedisServer
 

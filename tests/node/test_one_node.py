@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 from mcp import Client
-from mcp.client import ClientRequestContext
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
-from mcp.types import ElicitRequestFormParams, ElicitRequestParams, ElicitResult, TextContent
+from mcp.types import TextContent
 from pydantic import BaseModel
 
 import framehold
 from framehold.config import Settings
+from tests.node.guest import echo, expected
 from tests.node.nodes import DEADLINE, KEY, ROOT, Caller, Heard, NodeProcess, accepted, entries, node, served, until
 from tests.store.server import RedisServer
 
@@ -71,26 +71,13 @@ def everything(redis: RedisServer) -> dict[bytes, Any]:
     return found
 
 
-async def _echo(context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
-    """Answers with the question, so that an answer that went astray shows."""
-    assert isinstance(params, ElicitRequestFormParams)
-    await asyncio.sleep(0)
-    return ElicitResult(action="accept", content={"word": f"<{params.message}>"})
-
-
-def _expected(name: str) -> str:
-    first = f"<{name}, a secret question?>"
-    second = f"<{name}, after {first}?>"
-    return f"{name}: {first} {second} <{name}, after {second}?>"
-
-
 async def test_200_concurrent_calls_of_three_rounds_by_the_official_client(one: NodeProcess, noted: Path) -> None:
     """Every handler is entered once, every result is that of its own answers, and nobody sees an error."""
     names = [f"guest{number}" for number in range(CALLS)]
     said: dict[str, str] = {}
 
     async def talk(mine: list[str]) -> None:
-        async with Client(one.url, elicitation_callback=_echo) as client:
+        async with Client(one.url, elicitation_callback=echo) as client:
 
             async def call(name: str) -> None:
                 result = await client.call_tool("three", {"name": name})
@@ -101,7 +88,7 @@ async def test_200_concurrent_calls_of_three_rounds_by_the_official_client(one: 
             await asyncio.gather(*map(call, mine))
 
     await asyncio.gather(*(talk(names[start::CLIENTS]) for start in range(CLIENTS)))
-    assert said == {name: _expected(name) for name in names}
+    assert said == {name: expected(name) for name in names}
     assert Counter(entries(noted)) == dict.fromkeys(names, 1)
     log = one.log()
     assert "Traceback" not in log and "WARNING" not in log and "ERROR" not in log, log

@@ -1,4 +1,5 @@
-"""The async tests of this folder run on asyncio alone: framehold's frames are asyncio tasks."""
+"""What all tests have in common: they run on asyncio alone, since frames are asyncio tasks and the router's transports
+are asyncio's; and a Redis."""
 
 from __future__ import annotations
 
