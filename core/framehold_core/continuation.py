@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from . import recovery, rounds
+from . import recovery, rounds, takeover
 from .call import Call, Move, Phase
 from .effects import Effect
 from .errors import ProtocolError
@@ -45,6 +45,7 @@ from .events import (
     Retry,
     Start,
     StoreDown,
+    Unreadable,
 )
 
 IDLE, LOOKING, CLAIMING, REBUILDING = Phase.IDLE, Phase.LOOKING, Phase.CLAIMING, Phase.REBUILDING
@@ -69,18 +70,21 @@ FENCED = (LOOKING, IDLE)
 
 TABLE: dict[tuple[Phase, type[Any]], Row] = {
     (IDLE, Start): Row(rounds.start, (RUNNING,)),
-    (IDLE, Retry): Row(recovery.look, (LOOKING,)),
+    (IDLE, Retry): Row(takeover.look, (LOOKING,)),
     # ---- no frame: ask the store
-    (LOOKING, Retry): Row(recovery.hold, (LOOKING,)),
-    (LOOKING, Found): Row(recovery.found, (CLAIMING, IDLE)),
-    (LOOKING, StoreDown): Row(recovery.unanswered, (IDLE,)),
-    (CLAIMING, Retry): Row(recovery.hold, (CLAIMING,)),
-    (CLAIMING, Claimed): Row(recovery.claimed, (REBUILDING,)),
-    (CLAIMING, Refused): Row(recovery.unclaimed, (LOOKING, IDLE)),
-    (CLAIMING, StoreDown): Row(recovery.unanswered, (IDLE,)),
-    (REBUILDING, Retry): Row(recovery.hold, (REBUILDING,)),
-    (REBUILDING, Rebuilt): Row(recovery.rebuilt, (PARKED, RUNNING)),
-    (REBUILDING, Diverged): Row(recovery.diverged, (IDLE,)),
+    (LOOKING, Retry): Row(takeover.hold, (LOOKING,)),
+    (LOOKING, Found): Row(takeover.found, (CLAIMING, IDLE)),
+    (LOOKING, StoreDown): Row(takeover.unanswered, (IDLE,)),
+    (LOOKING, Unreadable): Row(takeover.unreadable, (IDLE,)),
+    (CLAIMING, Retry): Row(takeover.hold, (CLAIMING,)),
+    (CLAIMING, Claimed): Row(takeover.claimed, (REBUILDING,)),
+    (CLAIMING, Refused): Row(takeover.unclaimed, (LOOKING, IDLE)),
+    (CLAIMING, StoreDown): Row(takeover.unanswered, (IDLE,)),
+    (CLAIMING, Unreadable): Row(takeover.unreadable, (IDLE,)),
+    (REBUILDING, Retry): Row(takeover.hold, (REBUILDING,)),
+    (REBUILDING, Rebuilt): Row(takeover.rebuilt, (PARKED, RUNNING)),
+    (REBUILDING, Diverged): Row(takeover.diverged, (IDLE,)),
+    (REBUILDING, Unreadable): Row(takeover.unreadable, (IDLE,)),
     # ---- a round runs
     (RUNNING, Retry): Row(rounds.retried, (RUNNING, LOOKING)),
     (RUNNING, Asked): Row(rounds.asked, (PARKING,)),
@@ -107,18 +111,18 @@ TABLE: dict[tuple[Phase, type[Any]], Row] = {
     (PARKED, Expired): Row(recovery.expired, (PARKED, IDLE)),
     (PARKED, Evict): Row(recovery.evicted, (PARKED, IDLE)),
     (PARKED, Drain): Row(recovery.drained, (PARKED, RELEASING)),
-    (RELEASING, Retry): Row(recovery.hold, (RELEASING,)),
+    (RELEASING, Retry): Row(takeover.hold, (RELEASING,)),
     (RELEASING, Finished): Row(rounds.ended_early, (RELEASING,)),
     (RELEASING, Acked): Row(recovery.released, (IDLE, LOOKING)),
     (RELEASING, Refused): Row(recovery.released, (IDLE, LOOKING)),
     (RELEASING, StoreDown): Row(recovery.released, (IDLE, LOOKING)),
     # ---- the lease lapsed, or the store went back or away
-    (VERIFYING, Retry): Row(recovery.hold, (VERIFYING,)),
+    (VERIFYING, Retry): Row(takeover.hold, (VERIFYING,)),
     (VERIFYING, Finished): Row(rounds.ended_early, (VERIFYING,)),
     (VERIFYING, Acked): Row(recovery.verified, (PARKED,)),
     (VERIFYING, Refused): Row(recovery.refused, (HEALING, *FENCED)),
     (VERIFYING, StoreDown): Row(recovery.stranded, (PARKED,)),
-    (HEALING, Retry): Row(recovery.hold, (HEALING,)),
+    (HEALING, Retry): Row(takeover.hold, (HEALING,)),
     (HEALING, Finished): Row(rounds.ended_early, (HEALING,)),
     (HEALING, Acked): Row(recovery.healed, (PARKING, FINISHING, RUNNING, PARKED)),
     (HEALING, Refused): Row(recovery.unhealed, (HEALING, PARKING, FINISHING, RUNNING, PARKED, VERIFYING, *FENCED)),

@@ -105,6 +105,7 @@ class Reason(StrEnum):
     DIVERGED = "diverged"
     UNAVAILABLE = "unavailable"
     OVERRAN = "overran"
+    UNREADABLE = "unreadable"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,12 @@ FrameholdError
 |   +-- JournalVersionError    written by a newer release
 +-- DivergenceError        replay asked for something other than what was recorded
 +-- SealError              a stored value's seal does not verify
++-- ValueUnreadable        a stored value whose seal verifies can't be made into an object again
++-- OnceError              an effect of `once` gave nothing that its handler could go on with
+|   +-- InDoubt                it may have run, or may yet run; nobody knows
+|   +-- KeyReused              its key stands for another function, or other arguments, in this call
+|   +-- EffectFailed           it raised what can't be kept as it was; told by name
+|   +-- ResultNotKept          it ran, and what it gave can't be kept
 +-- StoreError
 |   +-- StoreUnavailable       the store did not answer in time
 |   +-- NodeNameTaken          another process runs under this node's name
@@ -45,6 +51,37 @@ class DivergenceError(FrameholdError):
 
 class SealError(FrameholdError):
     """A stored value was not sealed by this fleet for this place; it was not opened."""
+
+
+class ValueUnreadable(FrameholdError):
+    """A stored value was sealed by this fleet, but can't be made into an object here: a class that moved, a pickle
+    where `FRAMEHOLD_PICKLE` is off, a codec of a newer release."""
+
+
+class OnceError(FrameholdError):
+    """An effect under `once` gave nothing that its handler could go on with; what is recorded of it is raised again
+    on replay."""
+
+
+class InDoubt(OnceError):
+    """The effect was intended, and no result is recorded: it may have run, or may yet run. Declare it `idempotent=True`
+    where running it again under the same idempotency key is safe."""
+
+
+class KeyReused(OnceError):
+    """One key was given to two effects of a call; the second was not run."""
+
+
+class EffectFailed(OnceError):
+    """The effect raised an exception that can't be stored as it was; `kind` is its class's name."""
+
+    def __init__(self, message: str, *, kind: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class ResultNotKept(OnceError):
+    """The effect ran, but its result can't be stored; it is not run again."""
 
 
 class StoreError(FrameholdError):

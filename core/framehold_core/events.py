@@ -101,6 +101,13 @@ class Diverged:
 
 
 @dataclass(frozen=True, slots=True)
+class Unreadable:
+    """The journal, or a value in it, can't be read here; `why` says what. Nothing is guessed: no handler goes on."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Acked:
     """The store applied the write in flight. `n` and `jh` are the call's position and history after it; `is_open` tells
     whether the node's window is open now."""
@@ -163,7 +170,9 @@ class Expired:
 
 @dataclass(frozen=True, slots=True)
 class Evict:
-    """Memory is short: drop the frame if its handler may be entered again."""
+    """Drop the frame if its handler may be entered again: memory is short, or nothing is to be kept between rounds."""
+
+    cause: str = "evicted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +191,7 @@ Event = (
     | Finished
     | Rebuilt
     | Diverged
+    | Unreadable
     | Acked
     | Refused
     | StoreDown

@@ -7,18 +7,24 @@ other tasks of the handler may come in any order. Asking for something else than
 A driver feeds `ask`, `once` and `value` as the handler calls them, takes what `ready` gives whenever the handler has
 settled, and says `finish` when the handler ends. While `live` is false nothing may be asked of the client: what the
 handler asks beyond the record waits.
+
+Keys and digests say little to a person. So a driver that can open what is recorded gives `words` for it, and says with
+each ask and `once` what it is.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import Enum
 
 from .errors import DivergenceError
 from .journal import Entry, Kind, Lane
 
-_LIKELY = "its code changed, or it depends on something that is not recorded"
+CHANGED = "its code changed since then"
+DEPENDS = "it depends on something that is not recorded (a clock, a random number, a set's order, a global)"
+LIKELY = f"{CHANGED}, or {DEPENDS}"
+"""Why handlers diverge."""
 
 
 class Once(Enum):
@@ -34,9 +40,13 @@ one key again once it was answered."""
 
 
 class Cursor:
-    """A journal being replayed. Mutable; of one frame."""
+    """A journal being replayed. Mutable; of one frame. `words` tells what an entry was in an author's terms, `likely`
+    why this handler would diverge."""
 
-    def __init__(self, entries: Iterable[Entry]) -> None:
+    def __init__(
+        self, entries: Iterable[Entry], words: Callable[[Entry], str] = lambda item: "", likely: str = LIKELY
+    ) -> None:
+        self._words, self._likely = words, likely
         self._asks: dict[int, dict[str, Place]] = {}
         self._answers: dict[int, dict[str, Entry]] = {}
         self._owed: dict[Place, Entry] = {}
@@ -59,28 +69,29 @@ class Cursor:
         self._times: Counter[str] = Counter()
         self._round = min((round_ for round_ in self._asks if round_ > 0), default=1)
         self._pool: dict[str, Entry] = {}
+        self._next = 0
 
     @property
     def live(self) -> bool:
         """Whether everything recorded has been asked for again and delivered."""
         return len(self._met) == len(self._owed) and self._round not in self._answers
 
-    def ask(self, key: str, fp: str, lane: Lane) -> Entry | None:
+    def ask(self, key: str, fp: str, lane: Lane, words: str = "") -> Entry | None:
         """The handler asks. Returns the recorded answer where it was known before anybody was asked (round 0).
 
         Raises:
             DivergenceError: something else was recorded at this point, or under this key.
         """
         place = (Kind.ASK, key, self._times[key])
-        self._meet(place, fp, lane)
+        self._meet(place, fp, lane, words)
         if place != self._asks.get(0, {}).get(key):
             return None
         self._times[key] += 1
         return self._answers.get(0, {}).get(key)
 
-    def once(self, key: str, fp: str, lane: Lane) -> Entry | Once:
+    def once(self, key: str, fp: str, lane: Lane, words: str = "") -> Entry | Once:
         """The handler comes to a `once`: its recorded result, or what is known of it. Raises as `ask`."""
-        if not self._meet((Kind.INTENT, key, 0), fp, lane):
+        if not self._meet((Kind.INTENT, key, 0), fp, lane, words):
             return Once.LIVE
         return self._results.get(key, Once.IN_DOUBT)
 
@@ -88,7 +99,7 @@ class Cursor:
         """The handler wants a recorded value (`now`, `uuid4`, `random`); None where it must be made. Raises as
         `ask`."""
         place = (Kind.VALUE, key, 0)
-        return self._owed[place] if self._meet(place, fp, lane) else None
+        return self._owed[place] if self._meet(place, fp, lane, "") else None
 
     def ready(self) -> tuple[Entry, ...]:
         """The answers that may be delivered now: those of the next round, once all its asks were asked again."""
@@ -111,36 +122,53 @@ class Cursor:
 
     def finish(self) -> None:
         """The handler ended. Raises DivergenceError where recorded entries were never asked for, or never heard."""
-        for place, item in self._owed.items():
-            if place not in self._met:
-                raise DivergenceError(
-                    f"the handler ended without its recorded {item.kind.value} {item.key!r} (entry {item.n}); "
-                    f"nothing was answered; {_LIKELY}"
-                )
-        if self._round in self._answers:
-            keys = ", ".join(sorted(map(repr, self._answers[self._round])))
-            raise DivergenceError(
-                f"the handler ended before it heard the recorded answers of round {self._round} ({keys}); "
-                f"nothing was answered; {_LIKELY}"
-            )
+        if not self.live:
+            raise self._never("the handler ended")
 
-    def _meet(self, place: Place, fp: str, lane: Lane) -> bool:
+    def overdue(self, seconds: float) -> DivergenceError:
+        """What to say of a handler that was given `seconds` and has not come to what is recorded."""
+        return self._never(f"after {seconds:g} s the handler waits for something else")
+
+    def _never(self, what: str) -> DivergenceError:
+        """The error of a handler that did not come to the next thing recorded."""
+        missed = next((item for place, item in self._owed.items() if place not in self._met), None)
+        if missed is None:
+            answers = self._answers.get(self._round, {})
+            keys = ", ".join(sorted(map(repr, answers)))
+            missed_words = f"recorded are the answers of round {self._round} ({keys}), which it did not wait for"
+        else:
+            missed_words = f"recorded is {self._told(missed)}, which it did not come to"
+        return DivergenceError(f"{what}; {missed_words}; nothing was answered; likely {self._likely}")
+
+    def _told(self, item: Entry) -> str:
+        return _named(item.kind, item.key, self._words(item)) + f" (entry {item.n})"
+
+    def _meet(self, place: Place, fp: str, lane: Lane, words: str) -> bool:
         """Tick off a recorded entry; False where the handler is past the record."""
         kind, key, _ = place
-        expected = next((main for main in self._main if main not in self._met), None)
-        if lane is Lane.MAIN and expected is not None and place != expected:
-            item = self._owed[expected]
-            raise DivergenceError(
-                f"entry {item.n} records {item.kind.value} {item.key!r}, but the handler came to "
-                f"{kind.value} {key!r}; it was not continued; {_LIKELY}"
-            )
+        expected = self._expected() if lane is Lane.MAIN else None
         owed = self._owed.get(place)
+        wrong = self._owed[expected] if expected is not None and place != expected else None
+        if wrong is None and owed is not None and owed.fp != fp:
+            wrong = owed
+        if wrong is not None:
+            raise DivergenceError(
+                f"recorded is {self._told(wrong)}, but the handler came to {_named(kind, key, words)}"
+                f"{', with another text, schema or arguments' if wrong is owed else ''}; "
+                f"it was not continued; likely {self._likely}"
+            )
         if owed is None:
             return False
-        if owed.fp != fp:
-            raise DivergenceError(
-                f"entry {owed.n} records {kind.value} {key!r} with another text, schema or arguments; "
-                f"the handler was not continued; {_LIKELY}"
-            )
         self._met.add(place)
         return True
+
+    def _expected(self) -> Place | None:
+        """What the handler's own task did next."""
+        while self._next < len(self._main) and self._main[self._next] in self._met:
+            self._next += 1
+        return self._main[self._next] if self._next < len(self._main) else None
+
+
+def _named(kind: Kind, key: str, words: str) -> str:
+    name = "once" if kind is Kind.INTENT else kind.value
+    return f"{name} {key!r} ({words})" if words else f"{name} {key!r}"
