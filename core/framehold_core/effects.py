@@ -106,6 +106,7 @@ class Reason(StrEnum):
     UNAVAILABLE = "unavailable"
     OVERRAN = "overran"
     UNREADABLE = "unreadable"
+    TOO_LARGE = "too-large"
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,6 +70,7 @@ class Cursor:
         self._round = min((round_ for round_ in self._asks if round_ > 0), default=1)
         self._pool: dict[str, Entry] = {}
         self._next = 0
+        self._ahead = self._places(self._round)
 
     @property
     def live(self) -> bool:
@@ -104,11 +105,15 @@ class Cursor:
     def ready(self) -> tuple[Entry, ...]:
         """The answers that may be delivered now: those of the next round, once all its asks were asked again."""
         while self._round in self._answers:
-            asks, answers = self._asks.get(self._round, {}), self._answers[self._round]
-            if any(place not in self._met for place in asks.values()):
+            # Taken from one end, so that a long round isn't looked through again for each of its asks.
+            while self._ahead and self._ahead[-1] in self._met:
+                self._ahead.pop()
+            if self._ahead:
                 return ()
+            asks, answers = self._asks.get(self._round, {}), self._answers[self._round]
             self._pool |= answers
             self._round += 1
+            self._ahead = self._places(self._round)
             if asks.keys() <= answers.keys():
                 return self.rest()
         return ()
@@ -140,13 +145,19 @@ class Cursor:
             missed_words = f"recorded is {self._told(missed)}, which it did not come to"
         return DivergenceError(f"{what}; {missed_words}; nothing was answered; likely {self._likely}")
 
+    def _places(self, round_: int) -> list[Place]:
+        """What a round asked for, its first ask last."""
+        return list(reversed(self._asks.get(round_, {}).values()))
+
     def _told(self, item: Entry) -> str:
         return _named(item.kind, item.key, self._words(item)) + f" (entry {item.n})"
 
     def _meet(self, place: Place, fp: str, lane: Lane, words: str) -> bool:
         """Tick off a recorded entry; False where the handler is past the record."""
         kind, key, _ = place
-        expected = self._expected() if lane is Lane.MAIN else None
+        # A key of `once` that is used again joins its first use: nothing more was recorded of it.
+        joins = kind is Kind.INTENT and place in self._met
+        expected = self._expected() if lane is Lane.MAIN and not joins else None
         owed = self._owed.get(place)
         wrong = self._owed[expected] if expected is not None and place != expected else None
         if wrong is None and owed is not None and owed.fp != fp:

@@ -95,8 +95,9 @@ def claimed(call: Call, event: Claimed, now: float) -> Move:
     """The call is ours: rebuild its frame from the journal. The incarnation is the one that it was claimed under: if
     the lease lapsed meanwhile, the frame must be verified like any other."""
     record = event.stored.record
+    # Without their values: those are sealed for where they stand, and a question that is asked again needs none.
     asks = tuple(
-        Draft(item.kind, item.key, item.round, item.lane, item.fp, item.codec, item.value)
+        Draft(item.kind, item.key, item.round, item.lane, item.fp, "none", b"")
         for item in event.entries
         if item.kind is Kind.ASK and item.round == record.round
     )

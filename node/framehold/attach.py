@@ -1,4 +1,4 @@
-"""The seam: the one file that touches the private parts of the MCP SDK. Everything here was read off mcp 2.3.0; a
+"""The seam: where Framehold reaches into the private parts of the MCP SDK. Everything here was read off mcp 2.3.0; a
 test names it.
 
 What is touched, and why (each is looked up with a clear error where it isn't found):
@@ -10,6 +10,8 @@ What is touched, and why (each is looked up with a clear error where it isn't fo
 - `elicitation.render_elicitation_schema`: cached per model; rendering it for each ask is a third of a round
 - `OpenTelemetryMiddleware`: skipped while no tracer provider is set
 - `ListenHandler._bus`: its events are told to the other nodes
+
+What an MCPServer keeps of its functions is looked up in `handlers`.
 """
 
 from __future__ import annotations
@@ -48,8 +50,9 @@ from . import tokens
 from .app import build
 from .bus import FleetBus
 from .config import Settings, load
-from .invocation import Handler, Seam
+from .handlers import Behind, Handlers
 from .runtime import Runtime
+from .seam import Handler, Seam
 from .session import Ctx
 
 TESTED = "2.3.0"
@@ -64,13 +67,30 @@ _attached: weakref.WeakKeyDictionary[Server[Any], Attached] = weakref.WeakKeyDic
 class Attached:
     """A server whose handlers suspend. `lifespan_state` is what its lifespan yielded, while it runs."""
 
-    def __init__(self, server: Server[Any], runtime: Runtime, settings: Settings) -> None:
-        self.server, self.runtime, self.settings = server, runtime, settings
+    def __init__(self, server: Server[Any], handlers: Handlers, runtime: Runtime, settings: Settings) -> None:
+        self.server, self.handlers, self.runtime, self.settings = server, handlers, runtime, settings
         self.lifespan_state: Any = None
         self._users = 0
         self._bus = _joined(server, runtime, settings)
         self._lifespan = server.lifespan
         server.lifespan = self._run
+
+    def check(self) -> None:
+        """Refuse what can't be served as it is marked. Called at each start, when the server's lifespan may have
+        registered its own; whoever starts one calls it before that, to have nothing to undo.
+
+        Raises:
+            ConfigError: strategy replay would enter a handler again that isn't marked re-entrant.
+        """
+        chosen = self.settings.strategy
+        named = self.handlers.replayed_unmarked(chosen)
+        if named:
+            setting = ", or leave all frames in memory with FRAMEHOLD_STRATEGY=hold" if chosen == "replay" else ""
+            raise ConfigError(
+                "strategy replay enters a handler again with each answer, and these are not marked re-entrant: "
+                f"{', '.join(named)}; nothing was started; mark each with @framehold.reentrant if all its effects are "
+                f'pure or under once, else with @framehold.hold(strategy="hold"){setting}'
+            )
 
     @asynccontextmanager
     async def _run(self, server: Server[Any]) -> AsyncIterator[Any]:
@@ -78,6 +98,8 @@ class Attached:
         leaves."""
         async with self._lifespan(server) as state:
             self.lifespan_state = state
+            if not self._users:
+                self.check()
             self._users += 1
             try:
                 if self._users == 1:
@@ -110,7 +132,8 @@ def lowlevel(server: Any) -> Server[Any]:
 def attach(server: Any, settings: Settings | None = None) -> Attached:
     """Make `await ctx.elicit(...)` suspend in every tool, prompt and resource of `server`, on whatever transport.
 
-    Handlers that are registered on a low-level server later are not covered: attach after them, or attach again.
+    Handlers that are registered on a low-level server later are not covered: attach after them, or attach again. Give
+    an MCPServer as it is: its low-level server knows one function for all tools, hence one promise for all of them.
 
     Args:
         server: an MCPServer or a low-level Server.
@@ -125,10 +148,11 @@ def attach(server: Any, settings: Settings | None = None) -> Attached:
     if attached is None:
         settings = settings or load()
         security = _secure(inner, settings)
-        attached = Attached(inner, build(settings, security.ttl), settings)
+        attached = Attached(inner, Handlers(server), build(settings, security.ttl), settings)
         elicitation.render_elicitation_schema = _rendered
         inner.middleware[:] = [_only_traced(item) for item in inner.middleware]
         _attached[inner] = attached
+    attached.handlers.learn(server)
     for method in sorted(INPUT_REQUIRED_METHODS):
         _wrap(inner, method, attached)
     return attached
@@ -149,7 +173,9 @@ def _wrap(server: Server[Any], method: str, attached: Attached) -> None:
     if entry is None or isinstance(entry.handler, Seam):
         return
     handler: Handler = entry.handler
-    server.add_request_handler(method, entry.params_type, Seam(handler, method, attached.runtime, connection_of))
+    found = Behind(attached.handlers, entry.params_type)
+    seam = Seam(handler, method, attached.runtime, connection_of, found)
+    server.add_request_handler(method, entry.params_type, seam)
 
 
 def connection_of(ctx: Ctx) -> Connection:
@@ -186,9 +212,14 @@ class PrefixCodec:
         self.inner = inner
 
     def seal(self, payload: bytes) -> str:
-        """Seal, and prefix with the call id where the state is one of ours."""
+        """Seal, and prefix with the call id where the state names a call. A handler's own life of its questions takes
+        the place of the policy's."""
+        envelope = _envelope(payload)
+        call, lifetime = _call_in(envelope), tokens.lifetime(envelope["s"])
+        if lifetime is not None:
+            # Written as the SDK writes it: ASCII, which carries any text.
+            payload = json.dumps({**envelope, "exp": envelope["iat"] + lifetime}, separators=(",", ":")).encode()
         sealed = self.inner.seal(payload)
-        call = _call_in(payload)
         return token.stateless(sealed) if call is None else token.hold(call, sealed)
 
     def unseal(self, wire: str) -> bytes:
@@ -201,31 +232,35 @@ class PrefixCodec:
         if routed is None:
             raise InvalidRequestState("malformed prefix")
         payload = self.inner.unseal(routed.sealed)
-        if _call_in(payload) != routed.call:
+        if _call_in(_envelope(payload)) != routed.call:
             raise InvalidRequestState("prefix")
         return payload
 
 
-def _call_in(payload: bytes) -> CallId | None:
-    """The call that a sealed envelope names, if its state is one of ours."""
+def _envelope(payload: bytes) -> dict[str, Any]:
+    """The claims that are sealed round a state, which is their text `s`."""
     try:
-        state = _parsed(payload)["s"]
-    except (ValueError, KeyError, TypeError):
-        raise InvalidRequestState("malformed") from None
-    if not isinstance(state, str) or not state.startswith(tokens.OURS):
+        envelope = from_json(payload)
+    except ValueError:
+        # A lone surrogate in a name: only the standard library reads its escape.
+        try:
+            envelope = json.loads(payload)
+        except ValueError:
+            envelope = None
+    if not isinstance(envelope, dict) or not isinstance(envelope.get("s"), str):
+        raise InvalidRequestState("malformed")
+    return envelope
+
+
+def _call_in(envelope: dict[str, Any]) -> CallId | None:
+    """The call that sealed claims name, if their state is one of ours."""
+    state: str = envelope["s"]
+    if not state.startswith(tokens.OURS):
         return None
     claims = tokens.read(state)
     if claims is None:
         raise InvalidRequestState("claims")
     return claims.call
-
-
-def _parsed(payload: bytes) -> Any:
-    try:
-        return from_json(payload)
-    except ValueError:
-        # A lone surrogate in a name: only the standard library reads its escape.
-        return json.loads(payload)
 
 
 _render = elicitation.render_elicitation_schema

@@ -6,7 +6,7 @@ Each limit has a default, and the error of whoever meets it names the setting.
 from __future__ import annotations
 
 import socket
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
@@ -26,6 +26,16 @@ class Settings(FleetSettings):
     max_round: float = Field(300.0, gt=0)
     max_parked: int = Field(20_000, gt=0)
     max_parked_per_principal: int = Field(1_000, gt=0)
+    strategy: Literal["hold", "replay"] = "hold"
+    """Where a call waits: in a frame in memory, or in its token, from which any node re-enters the handler."""
+    rehearse: bool = False
+    """Drop each frame of a re-entrant handler when it asks, so that each answer replays it: a test of its promise."""
+    pickle: bool = True
+    """Whether what `once` returns may be pickled where JSON can't hold it."""
+    max_value: int = Field(1024 * 1024, gt=0)
+    """One value of a journal: an answer, or what `once` returned."""
+    max_journal: int = Field(4 * 1024 * 1024, gt=0)
+    """All of a call's journal."""
     allowed_hosts: Listed = ()
     allowed_origins: Listed = ()
 

@@ -6,7 +6,8 @@ The set of asks of a round is frozen after a few settled turns of the loop, so t
     2. `SETTLE` turns without a further ask: if a round is open, everything that waits leaves as one `Asked`
     3. no round open (another branch asked while the frame was parked): it waits for the next retry
 
-A frame that was cancelled is dead: whatever it still asks raises `CancelledError`, also in `finally`.
+A frame that was cancelled is dead: whatever it still asks raises `CancelledError`, also in `finally`. One that is
+being rebuilt hears what is recorded instead, round by round, until it stands where it stood (`rebuild`).
 """
 
 from __future__ import annotations
@@ -14,70 +15,39 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, TypeVar
 
 from framehold_core import journal
 from framehold_core.call import Phase
 from framehold_core.errors import AskError, DuplicateAsk
 from framehold_core.events import Answer
-from framehold_core.journal import Draft, Kind, Lane
+from framehold_core.journal import Lane
+
+from .asks import Ask, Carrier, Keeper, Question, beforehand
+from .calling import outside
+from .learned import Learned
+from .rebuild import STRAYED, Rebuild
+from .variables import begun, refresh
+
+FoundT = TypeVar("FoundT")
 
 SETTLE = 3
 """Turns of the loop without a further ask after which a round's asks are complete; nested gathers need several."""
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
-    """What a handler wants to know. `wire` is the request as the client gets it, `fp` its digest; `parse` turns a raw
-    answer into what the handler awaits, or raises ValueError."""
-
-    kind: str
-    wire: dict[str, Any]
-    fp: str
-    parse: Callable[[Any], Any]
-
-
-class Carrier(Protocol):
-    """The request of a round, as far as a frame needs it: where its notifications go, and what its client can
-    answer."""
-
-    variables: contextvars.Context
-
-    def refusal(self, question: Question) -> object | None:
-        """The outcome to end the call with if this client can't be asked `question`; None if it can."""
-
-
-class Keeper(Protocol):
-    """What a frame needs of the runtime that holds it."""
-
-    def phase(self) -> Phase: ...
-    def noted(self, drafts: tuple[Draft, ...]) -> None: ...
-    def asked(self, asks: tuple[Draft, ...]) -> None: ...
-    def refused(self, outcome: object) -> None: ...
-
-
-@dataclass(slots=True)
-class Ask:
-    """A question that waits for its answer."""
-
-    key: str
-    question: Question
-    lane: Lane
-    answer: asyncio.Future[Any]
-
-    def draft(self, round_: int) -> Draft:
-        """This ask as a journal entry."""
-        return Draft(Kind.ASK, self.key, round_, self.lane, self.question.fp, "none", b"")
+class _Known(NamedTuple):
+    value: Any
 
 
 class Frame:
-    """One entry into a handler. Lives on one event loop."""
+    """One entry into a handler. Lives on one event loop. `replay` is its journal while it is being rebuilt, `rest`
+    answers from before that go with the next."""
 
     __slots__ = (
         "__weakref__",
         "_counts",
         "_keeper",
+        "_learned",
         "_loop",
         "_settling",
         "carrier",
@@ -86,12 +56,19 @@ class Frame:
         "epoch",
         "pending",
         "prefilled",
+        "replay",
+        "rest",
         "round",
         "task",
     )
 
-    def __init__(self, keeper: Keeper, epoch: int, carrier: Carrier, prefilled: dict[str, Any]) -> None:
+    def __init__(
+        self, keeper: Keeper, epoch: int, carrier: Carrier, prefilled: dict[str, Any], replay: Rebuild | None = None
+    ) -> None:
         self._keeper = keeper
+        self._learned: Learned | None = None
+        self.replay = replay
+        self.rest: tuple[Answer, ...] = ()
         self._counts: dict[str, int] | None = None
         self._settling = 0
         self._loop = asyncio.get_running_loop()
@@ -102,9 +79,7 @@ class Frame:
         self.dead = False
         self.round = 1
         self.task: asyncio.Task[None] | None = None
-        context = contextvars.copy_context()
-        context.run(_seen.set, carrier.variables)
-        self.context: contextvars.Context | None = context
+        self.context: contextvars.Context | None = begun(carrier.variables)
         """The handler's own, while it runs. It is brought up to date here too: a handler may wait for others that
         ask."""
 
@@ -113,29 +88,22 @@ class Frame:
 
         Raises:
             DuplicateAsk: the same question, or the same key, is pending already.
-            AskError: this is not the event loop that the handler was entered on.
+            AskError: this is not the event loop that the handler was entered on, or an effect of `once` asks.
+            LimitExceeded: the call's journal is as long as it may be.
             asyncio.CancelledError: the frame was torn down.
         """
-        loop = asyncio.get_running_loop()
-        if loop is not self._loop:
-            raise AskError(
-                "asked from another event loop than the handler's; nothing was asked; make the tool async and await"
-            )
-        if self.dead:
-            # A handler that won't be cancelled and asks for ever must not keep the loop from everybody else.
-            await asyncio.sleep(0)
-            raise asyncio.CancelledError("this call's frame is gone: nothing can be asked any more")
+        await self.here("a question")
         name = self._key(question) if key is None else key
         if self._waits(name):
             raise DuplicateAsk(
                 f"a question with the key {name!r} is pending already: answers could be swapped; nothing was asked; "
                 "give each its own key: framehold.ask(key, message, Model)"
             )
-        if (known := self._prefilled(name, question)) is not None:
+        known = self._prefilled(name, question) if self.replay is None else self._again(name, question)
+        if known is not None:
             return known.value
-        lane = Lane.MAIN if asyncio.current_task() is self.task else Lane.SIDE
-        ask = self.pending[name] = Ask(name, question, lane, loop.create_future())
-        self.settle(loop)
+        ask = self.pending[name] = Ask(name, question, self.lane(), self._loop.create_future())
+        self.settle()
         try:
             answer = await ask.answer
         finally:
@@ -145,18 +113,125 @@ class Frame:
             refresh(self.carrier.variables)
         return answer
 
-    def settle(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Freeze the round's asks once the handler has settled."""
+    async def here(self, what: str) -> None:
+        """Raise where a handler may not do `what`; see `ask`."""
+        if asyncio.get_running_loop() is not self._loop:
+            raise AskError(
+                f"{what} from another event loop than the handler's; nothing was asked or run; await it there"
+            )
+        if self.dead:
+            # A handler that won't be cancelled and asks for ever must not keep the loop from everybody else.
+            await asyncio.sleep(0)
+            raise asyncio.CancelledError(f"this call's frame is gone: {what} comes too late")
+        outside(what)
+        if self.replay is None:
+            self._keeper.admit(what)
+
+    def lane(self) -> Lane:
+        """Whether the handler's own task runs, or one that it started."""
+        return Lane.MAIN if asyncio.current_task() is self.task else Lane.SIDE
+
+    @property
+    def learned(self) -> Learned:
+        """What this handler learns beside its answers."""
+        if self._learned is None:
+            self._learned = Learned(self, self._keeper)
+        return self._learned
+
+    def record(self) -> tuple[bytes, ...]:
+        """The same, as it goes into a state; empty where nothing was learned."""
+        return () if self._learned is None else self._learned.record()
+
+    def settle(self) -> None:
+        """Freeze the round's asks once the handler has settled, or hear the next of what is recorded."""
         if self._settling == 0:
-            loop.call_soon(self._turn, loop)
+            self._loop.call_soon(self._turn)
         self._settling = SETTLE
 
-    def _turn(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _turn(self) -> None:
         self._settling -= 1
         if self._settling > 0:
-            loop.call_soon(self._turn, loop)
-        elif not self.dead and self.pending and self._keeper.phase() is Phase.RUNNING:
+            self._loop.call_soon(self._turn)
+        elif self.dead:
+            return
+        elif self.replay is not None:
+            self._hear(self.replay)
+        elif self.pending and self._keeper.phase() is Phase.RUNNING and not self._stays():
             self._leave(self.carrier)
+
+    def _stays(self) -> bool:
+        """Whether the frame would be dropped after the round, in the middle of an effect (rule 8)."""
+        return self._keeper.drops and self._learned is not None and self._learned.onces.busy
+
+    # ---- while it is being rebuilt
+
+    @property
+    def silent(self) -> bool:
+        """Whether what the handler says was said before."""
+        return self.replay is not None and not self.replay.cursor.live
+
+    def replayed(self, read: Callable[[Rebuild], FoundT]) -> FoundT:
+        """Read of the journal that is replayed.
+
+        Raises:
+            asyncio.CancelledError: the handler went another way than it did, or what is recorded can't be read: the
+                frame has ended.
+        """
+        replay = self.replay
+        assert replay is not None, "only a frame that is being rebuilt has a journal to read"
+        try:
+            found = read(replay)
+        except STRAYED as error:
+            self._keeper.strayed(error)
+            raise asyncio.CancelledError("this call's frame is gone: it can't be rebuilt") from None
+        self.settle()
+        return found
+
+    def _again(self, key: str, question: Question) -> _Known | None:
+        """A question that was asked before, or is beyond the record; its answer where that came with round 1."""
+
+        def look(replay: Rebuild) -> _Known | None:
+            replay.wires[key] = question.wire
+            item = replay.cursor.ask(key, question.fp, self.lane(), question.text)
+            return None if item is None else _Known(replay.answer(item, question.parse))
+
+        return self.replayed(look)
+
+    def _hear(self, replay: Rebuild) -> None:
+        """The handler has settled: give it the next round that is recorded; after the last the frame goes on live."""
+        try:
+            answers = replay.cursor.ready()
+            for item in answers:
+                ask = self.pending.get(item.key)
+                if ask is not None and not ask.answer.done():
+                    ask.answer.set_result(replay.answer(item, ask.question.parse))
+            if answers:
+                self.settle()
+            elif replay.cursor.live:
+                self._revive(replay)
+        except STRAYED as error:
+            self._keeper.strayed(error)
+
+    def _revive(self, replay: Rebuild) -> None:
+        self.rest = replay.rest()
+        self._keeper.rebuilt()
+        self.replay = None
+        if self._learned is not None:
+            self._learned.onces.revive()
+        if self.pending and not self.dead:
+            self.settle()
+
+    def ends(self) -> None:
+        """The handler has ended. Where it is being rebuilt, it must have come to all that is recorded."""
+        if self.replay is None:
+            return
+        try:
+            self.replay.cursor.finish()
+            self._revive(self.replay)
+        except STRAYED as error:
+            self._keeper.strayed(error)
+
+    # ---- the end of a round
 
     def _leave(self, carrier: Carrier | None) -> None:
         """Ask everything that waits of the client that carries this round, if it can be asked all of it."""
@@ -186,7 +261,7 @@ class Frame:
         self.prefilled = {}
         if not all(ask.answer.done() for ask in self.pending.values()):
             # The handler asked while nobody listened: it leaves with this round's asks.
-            self.settle(asyncio.get_running_loop())
+            self.settle()
 
     def kill(self) -> asyncio.Task[None] | None:
         """Silence the frame and cancel its handler; the task to wait for, if it still runs."""
@@ -195,6 +270,8 @@ class Frame:
         for ask in self.pending.values():
             ask.answer.cancel()
         self.pending = {}
+        if self._learned is not None:
+            self._learned.onces.kill()
         if task is None or task.done():
             return None
         task.cancel()
@@ -224,33 +301,5 @@ class Frame:
             value = question.parse(raw)
         except ValueError:
             return None
-        data = journal.canonical(raw)
-        ask = Draft(Kind.ASK, key, 0, Lane.MAIN, question.fp, "none", b"")
-        self._keeper.noted((ask, Draft(Kind.ANSWER, key, 0, Lane.MAIN, journal.digest(data), "json", data)))
+        self._keeper.noted(beforehand(key, question, journal.canonical(raw)))
         return _Known(value)
-
-
-@dataclass(frozen=True, slots=True)
-class _Known:
-    value: Any
-
-
-OWN = "framehold_"
-"""How the names of our own context variables begin: a request may carry those of a call that it was sent from."""
-_seen: contextvars.ContextVar[contextvars.Context | None] = contextvars.ContextVar("framehold_round", default=None)
-"""What the transport said in the last round that this context heard of; the next is compared with it."""
-
-
-def refresh(fresh: contextvars.Context) -> None:
-    """Take over what the transport changed between two rounds (access token, request id), in a context of the
-    handler's.
-
-    Only variables that differ between the two requests are set: what the handler set itself stays.
-    """
-    before = _seen.get()
-    if before is fresh:
-        return
-    for variable, value in fresh.items():
-        if not variable.name.startswith(OWN) and (before is None or before.get(variable) is not value):
-            variable.set(value)
-    _seen.set(fresh)

@@ -1,43 +1,37 @@
-"""One request to a handler that may ask: begin a call, or carry one on.
+"""How one request's handler is entered, and what comes of it.
 
-`Seam` stands where the SDK's handler stood: parameters arrive validated, the request state verified and opened, and
-what is returned is serialized by the SDK as always. Each request waits here for its round's reply; the handler runs
-in its frame."""
+A handler is given what its first request brought, on replay too: its arguments come with each retry, sealed by digest;
+answers and a state that came beside them were recorded. Its result goes back tagged, with what it learned on the way.
+"""
 
 from __future__ import annotations
 
 import contextvars
 import json
 import logging
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import mcp_types as types
-from mcp.server.connection import Connection
 from mcp.server.request_state import authenticated_principal
 from mcp.shared.exceptions import MCPError
 from mcp_types.methods import is_input_required
-from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel
 from pydantic_core import PydanticSerializationError
 
 from framehold_core import journal
-from framehold_core.errors import LimitExceeded
 
-from . import hop as hops
-from . import questions, replies, tokens
-from .answers import MalformedAnswer
-from .authoring import current
-from .frames import Frame, Question
-from .runtime import Runtime
+from . import questions, tokens
+from .asks import Question
+from .authoring import Present, current
+from .frames import Frame
+from .marks import Marks
 from .session import Ctx, FrameContext, FrameSession
-from .slots import Answer, Elsewhere, Ended, Parked
+
+if TYPE_CHECKING:
+    from .seam import Seam
 
 logger = logging.getLogger(__name__)
-
-Handler = Callable[[Any, Any], Awaitable[Any]]
-Connect = Callable[[Ctx], Connection]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,34 +60,70 @@ class Round:
 class Invocation:
     """How one request's handler is entered (`slots.Entrance`)."""
 
-    __slots__ = ("_connect", "_ctx", "_handler", "_method", "_params", "_raw", "prefilled", "principal", "reentrant")
+    __slots__ = ("_ctx", "_marks", "_params", "_raw", "_seam", "given", "prefilled", "principal")
 
     def __init__(self, seam: Seam, ctx: Ctx, params: Any) -> None:
-        self._handler, self._method, self._connect = seam.handler, seam.method, seam.connect
+        self._seam = seam
         self._ctx: Ctx | None = ctx
         self._params: Any = params
-        self._raw = ctx.params or {}
+        self._raw: dict[str, Any] = dict(ctx.params or {})
+        self._marks: Marks | None = None
         raw = self._raw.get("inputResponses")
         self.prefilled: dict[str, Any] = dict(raw) if isinstance(raw, dict) else {}
+        self.given = b""
         self.principal = authenticated_principal(ctx)
-        self.reentrant = False
 
-    async def enter(self, frame: Frame) -> Outcome:
-        """Run the handler in `frame`, whatever comes of it."""
-        (ctx, self._ctx), (params, self._params) = (self._ctx, None), (self._params, None)
+    @property
+    def marks(self) -> Marks:
+        """What is promised of the handler, by the code that is here now."""
+        if self._marks is None:
+            self._marks = self._seam.behind.marks(self._seam.method, self._raw)
+        return self._marks
+
+    @property
+    def reentrant(self) -> bool:
+        """Whether the handler may be entered again."""
+        return self.marks.reentrant
+
+    @property
+    def lifetime(self) -> float | None:
+        """Seconds that a question may be answered in."""
+        return self.marks.ttl
+
+    @property
+    def code(self) -> str:
+        """The digest of the handler's code."""
+        return self.marks.code
+
+    @property
+    def strategy(self) -> str:
+        """Whether the call is held, or replayed from its token."""
+        return self.marks.strategy or self._seam.runtime.settings.strategy
+
+    def take(self) -> Invocation:
+        """Begin a call: what came with the request beside its arguments is kept, since a replay must be given it."""
+        given = {name: self._raw[name] for name in _BESIDE if self._raw.get(name) is not None}
+        if given:
+            self.given = journal.canonical(given)
+        return self
+
+    async def enter(self, frame: Frame, given: bytes) -> Outcome:
+        """Run the handler in `frame`, whatever comes of it. `given` is what came beside its arguments (`take`)."""
+        ctx, self._ctx = self._ctx, None
         assert ctx is not None, "a handler is entered once per invocation"
-        session = FrameSession(frame, self._connect(ctx))
+        raw, params = self._inputs(frame, given)
+        session = FrameSession(frame, self._seam.connect(ctx))
         inner = FrameContext(
             session=session,
             lifespan_context=ctx.lifespan_context,
             protocol_version=ctx.protocol_version,
             method=ctx.method,
-            params=ctx.params,
+            params=raw,
         )
-        del ctx
-        current.set((session, None))
+        del ctx, given, raw
+        current.set(Present(session, None, frame))
         try:
-            return Outcome(await self._handler(inner, params))
+            return Outcome(_tagged(await self._seam.handler(inner, params), frame))
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:
@@ -102,17 +132,36 @@ class Invocation:
                 raise
             return Outcome(error=error)
 
+    def _inputs(self, frame: Frame, given: bytes) -> tuple[dict[str, Any], Any]:
+        """The parameters that the handler is entered with, raw and validated."""
+        params, self._params = self._params, None
+        if not given and frame.replay is None:
+            return self._raw, params
+        beside = journal.parse(given) if given else {}
+        if "requestState" in beside:
+            kept = tokens.marked(beside["requestState"])
+            assert kept is not None, "a state is looked at before its call begins"
+            frame.learned.past.recall(kept.call or frame.learned.origin, kept.entries)
+            beside["requestState"] = kept.state
+        raw = {
+            name: value
+            for name, value in {**self._raw, **dict.fromkeys(_BESIDE), **beside}.items()
+            if value is not None
+        }
+        return raw, self._seam.behind.params_type.model_validate(raw, by_name=False)
+
     def describe(self) -> dict[str, str]:
         """What the record says of the call. Contents stay out: arguments and user are digests."""
         target = str(self._raw.get("name") or self._raw.get("uri") or "")
         arguments = self._raw.get("arguments") or {}
         principal = "" if self.principal is None else journal.digest(self.principal.encode("utf-8", "surrogatepass"))
         args = journal.digest(journal.canonical(arguments))
-        tool = target if self._method != "resources/read" else self._method
+        method = self._seam.method
+        tool = target if method != "resources/read" else method
         return {
             "tool": tool,
-            "code": "",
-            "method": self._method,
+            "code": self.code,
+            "method": method,
             "target": target,
             "args": args,
             "principal": principal,
@@ -154,92 +203,23 @@ def _dumped(result: Any) -> bytes:
     return json.dumps(result).encode()
 
 
-class Seam:
-    """A handler whose awaits on the client suspend it. Called by the SDK like the handler that it wraps."""
-
-    def __init__(self, handler: Handler, method: str, runtime: Runtime, connect: Connect) -> None:
-        self.handler, self.method, self.runtime, self.connect = handler, method, runtime, connect
-
-    async def __call__(self, ctx: Ctx, params: Any) -> Any:
-        if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
-            current.set((ctx.session, ctx.request_id))
-            return await self.handler(ctx, params)
-        state = (ctx.params or {}).get("requestState")
-        if isinstance(state, str) and state.startswith(tokens.OURS):
-            return self._told(await self._retry(ctx, params, state))
-        if isinstance(state, str):
-            ctx, params = _untagged(ctx, params, state)
-        return self._told(await self._start(ctx, params))
-
-    async def _start(self, ctx: Ctx, params: Any) -> Answer:
-        try:
-            hop = hops.of(ctx.request)
-            call = None if hop is None else hop.call
-            return await self.runtime.start(Invocation(self, ctx, params), Round(ctx), call)
-        except LimitExceeded as error:
-            raise replies.Unavailable(str(error), self._retry_after()) from None
-
-    async def _retry(self, ctx: Ctx, params: Any, state: str) -> Answer:
-        claims = tokens.read(state)
-        if claims is None:
-            raise replies.invalid_state()
-        raw = (ctx.params or {}).get("inputResponses")
-        answers = raw if isinstance(raw, dict) else {}
-        try:
-            return await self.runtime.retry(claims, answers, Invocation(self, ctx, params), Round(ctx))
-        except MalformedAnswer as error:
-            raise MCPError(types.INVALID_PARAMS, str(error)) from None
-
-    def _told(self, answer: Answer) -> Any:
-        """What the SDK returns to the client for this answer."""
-        runtime = self.runtime
-        if isinstance(answer, Parked):
-            held = runtime.heartbeat.lease
-            state = tokens.mint(answer, held.node, held.boot)
-            return replies.Asking(resultType="input_required", inputRequests=answer.questions, requestState=state)
-        if isinstance(answer, Ended):
-            outcome = answer.outcome
-            assert isinstance(outcome, Outcome)
-            if outcome.error is None:
-                return _finished(outcome.result)
-            try:
-                raise _raised(outcome.error)
-            finally:
-                # A traceback holds its frames: one that held the outcome would be a cycle with its own error.
-                del outcome, answer
-        if isinstance(answer, Elsewhere):
-            raise replies.Misdirected(answer.address, self._retry_after())
-        return replies.refusal(answer, self.method, self._retry_after(), runtime.settings.max_round)
-
-    def _retry_after(self) -> int:
-        return max(1, round(self.runtime.settings.lease_ttl / 3))
+_BESIDE = ("inputResponses", "requestState")
+"""What a request may bring beside its arguments."""
 
 
-def _raised(error: BaseException) -> BaseException:
-    """What a handler raised, as the SDK takes it."""
-    if not isinstance(error, Exception):
-        return MCPError(
-            types.INTERNAL_ERROR,
-            "the handler broke off from within; start the call again if that is safe",
-        )
-    return error
-
-
-def _finished(result: Any) -> Any:
-    """A handler's own result. The state of a handler that parks by hand is tagged as its author's."""
+def _tagged(result: Any, frame: Frame) -> Any:
+    """A handler's own result. The state of a handler that parks by hand is tagged as its author's, and carries what
+    the handler has learned."""
     if not is_input_required(result):
         return result
+    state = result.request_state if isinstance(result, BaseModel) else result.get("requestState")
+    entries = frame.record()
+    if entries:
+        told = tokens.beside(tokens.Marked(frame.learned.origin, state, entries))
+    elif state is not None:
+        told = tokens.AUTHORS + state
+    else:
+        return result
     if isinstance(result, BaseModel):
-        state = getattr(result, "request_state", None)
-        return result if state is None else result.model_copy(update={"request_state": tokens.AUTHORS + state})
-    state = result.get("requestState")
-    return result if state is None else {**result, "requestState": tokens.AUTHORS + state}
-
-
-def _untagged(ctx: Ctx, params: Any, state: str) -> tuple[Ctx, Any]:
-    """An author's own state as the author wrote it."""
-    if not state.startswith(tokens.AUTHORS):
-        raise replies.invalid_state()
-    own = state[len(tokens.AUTHORS) :]
-    raw = {**(ctx.params or {}), "requestState": own}
-    return replace(ctx, params=raw), params.model_copy(update={"request_state": own})
+        return result.model_copy(update={"request_state": told})
+    return {**result, "requestState": told}

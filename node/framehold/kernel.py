@@ -29,8 +29,8 @@ from pydantic_core import to_json
 
 from . import tokens
 from .exchange import Exchange
-from .invocation import Seam
 from .replies import Asking
+from .seam import Seam
 from .session import Ctx
 
 _KEPT, _LONG = 1024, 4096
@@ -128,7 +128,7 @@ def _sealed(params: Any) -> bool:
     if not isinstance(params, dict) or not params.keys() <= _RETRY:
         return False
     state, answers, arguments = params.get("requestState"), params.get("inputResponses"), params.get("arguments")
-    if not isinstance(state, str) or not state.startswith(tokens.OURS):
+    if not isinstance(state, str) or not state.startswith((tokens.OURS, tokens.REPLAY)):
         return False
     # The digest of the arguments takes an empty list or text for none.
     if arguments is not None and not isinstance(arguments, dict):

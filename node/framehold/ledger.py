@@ -9,35 +9,24 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
 
 from framehold_core import effects as fx
 from framehold_core import events as ev
-from framehold_core import journal, lease, writes
+from framehold_core import journal, writes
 from framehold_core.call import Phase
 from framehold_core.effects import Op
 from framehold_core.errors import JournalError, SealError, StoreUnavailable
 from framehold_core.ids import Boot, NodeId, prefix
-from framehold_core.journal import Draft
-from framehold_core.requests import Evidence, Head, Read, Record, RecordState, Reply, Verdict
-from framehold_store.base import Store
-from framehold_store.seal import Sealer
+from framehold_core.lease import Lease
+from framehold_core.requests import Evidence, Head, Read, Record, RecordState, Reply
 
 from . import clock
 from .config import Settings
-from .heartbeat import Alone, Heartbeat
+from .payloads import Payloads
 from .slots import Answer, Ended, Slot
 from .tasks import Tasks
 
 logger = logging.getLogger(__name__)
-
-
-class Node(NamedTuple):
-    """What a runtime stands on."""
-
-    store: Store
-    heartbeat: Heartbeat | Alone
-    settings: Settings
 
 
 SKEW = 60.0
@@ -50,9 +39,10 @@ _WHOLE, _DIGEST = b"=", b"#"
 class Ledger:
     """Performs a runtime's writes and lookups. `feed` takes what came of them."""
 
-    def __init__(self, node: Node, sealer: Sealer, tasks: Tasks, feed: Callable[[Slot, ev.Event], None]) -> None:
-        self._store, self._heartbeat, self._settings = node
-        self._sealer, self._tasks, self._feed = sealer, tasks, feed
+    def __init__(
+        self, settings: Settings, payloads: Payloads, tasks: Tasks, feed: Callable[[Slot, ev.Event], None]
+    ) -> None:
+        self._settings, self._payloads, self._tasks, self._feed = settings, payloads, tasks, feed
         self.addresses: dict[NodeId, str] = {}
         """Where the other nodes are reached, as the last lookup read it."""
 
@@ -66,58 +56,49 @@ class Ledger:
             slot.asking = _questions(slot, write)
         packed = slot.packed[1]
         request = writes.request(slot.call, write, packed, slot.terms, slot.log)
-        self._store.submit(request, partial(self._wrote, slot, write, packed))
+        slot.home.records.submit(request, partial(self._wrote, slot, write, packed))
 
     def _pack(self, slot: Slot, write: fx.Write) -> writes.Packed:
-        call, seal = slot.call, self._sealer.seal
-
-        def sealed(n: int, draft: Draft) -> bytes:
-            if not draft.value:
-                return b""
-            return seal("journal", draft.value, call=call.id, n=n, kind=draft.kind.value, key=draft.key)
-
+        call, seal = slot.call, self._payloads.sealer.seal
         outcome = b""
         if write.op is Op.FINISH:
             data = slot.entrance.dump(write.outcome)
             data = _WHOLE + data if len(data) <= KEPT else _DIGEST + journal.digest(data).encode()
             outcome = seal("outcome", data, call=call.id, n=call.n, kind="outcome", key="")
-        return writes.pack(call, write, sealed, outcome)
+        return writes.pack(call, write, partial(self._payloads.sealed, call.id), outcome)
 
     def _terms(self, slot: Slot) -> writes.Terms:
-        settings = self._settings
-        boot = self._heartbeat.lease.boot
+        boot = slot.home.beat.lease.boot
         head = Head(boot=boot, reentrant=slot.entrance.reentrant, **slot.entrance.describe())
-        record_ttl = settings.token_ttl + settings.max_round + SKEW
-        return writes.Terms(head, record_ttl, settings.token_ttl + SKEW)
+        tombstone_ttl = slot.call.ttl + SKEW
+        return writes.Terms(head, tombstone_ttl + self._settings.max_round, tombstone_ttl)
 
     def _wrote(self, slot: Slot, write: fx.Write, packed: writes.Packed, reply: Reply | StoreUnavailable) -> None:
         if slot.call.flight is not write:
             return
         if isinstance(reply, StoreUnavailable):
             logger.warning("call %s: the store did not answer a %s: %s", prefix(slot.call.id), write.op.value, reply)
-            self._feed(slot, ev.StoreDown(self._may_reply(slot)))
+            self._feed(slot, ev.StoreDown(slot.may_run()))
             return
         try:
-            event = writes.event(slot.call, write, packed, reply, self._heartbeat.lease, clock.now())
+            event = writes.event(slot.call, write, packed, reply, slot.home.beat.lease, clock.now())
         except JournalError as error:
             logger.error("call %s: %s", prefix(slot.call.id), error)
-            event = ev.Refused(Verdict.FENCED, None)
+            event = ev.Unreadable(str(error))
         if isinstance(event, ev.Acked):
-            slot.log.extend(packed.entries)
+            slot.learn(packed.entries)
             slot.packed = None
             if write.op is Op.PARK:
                 slot.questions = slot.asking
                 slot.shown |= {ask.key: ask.fp for ask in write.asks}
+        elif isinstance(event, ev.Claimed):
+            slot.log, slot.size, slot.code = [], 0, event.stored.record.head.code
+            slot.learn(event.stored.journal)
         elif isinstance(event, ev.Refused):
             logger.info(
                 "call %s: the store refused a %s: %s", prefix(slot.call.id), write.op.value, event.verdict.value
             )
         self._feed(slot, event)
-
-    def _may_reply(self, slot: Slot) -> bool:
-        """Whether a reply may leave without the store: inside the window of the lease that this frame runs under."""
-        held = self._heartbeat.lease
-        return held.inc == slot.call.inc and lease.is_open(held, clock.now())
 
     def look(self, slot: Slot, effect: fx.Lookup) -> None:
         """Read the record for retries that found no frame."""
@@ -129,10 +110,10 @@ class Ledger:
             event = await self._found(slot)
         except StoreUnavailable as error:
             logger.warning("call %s: the store did not answer a read: %s", prefix(slot.call.id), error)
-            event = ev.StoreDown(self._may_reply(slot))
+            event = ev.StoreDown(slot.may_run())
         except JournalError as error:
             logger.error("call %s: %s", prefix(slot.call.id), error)
-            event = ev.Found(None, (), None, frozenset())
+            event = ev.Unreadable(str(error))
         except Exception:
             logger.exception(
                 "call %s: its record could not be read; its client is told to try again", prefix(slot.call.id)
@@ -142,37 +123,28 @@ class Ledger:
             self._feed(slot, event)
 
     async def _found(self, slot: Slot) -> ev.Event:
-        reply = await self._store.run(Read(slot.call.id))
-        nodes = await self._store.nodes()
-        me = self._heartbeat.lease
+        home = slot.home
+        reply = await home.records.run(Read(slot.call.id))
+        nodes = await home.records.nodes()
+        me = home.beat.lease
         self.addresses = {node.node: node.address for node in nodes}
         elsewhere = frozenset(node.node for node in nodes if node.node != me.node)
         if reply.stored is None:
             return ev.Found(None, (), None, elsewhere)
-        if clock.now() < self._heartbeat.claims_from:
+        if clock.now() < home.beat.claims_from:
             raise StoreUnavailable("the store went back lately; nothing is claimed until its leases are told apart")
         record = reply.stored.record
         boots = {node.node: node.boot for node in nodes}
-        return ev.Found(
-            reply.stored, journal.decode_all(reply.stored.journal), self._evidence(record, boots), elsewhere
-        )
-
-    def _evidence(self, record: Record, boots: dict[NodeId, Boot]) -> Evidence | None:
-        """Why this node may claim the call; None while its owner lives elsewhere (rules 4 and 5)."""
-        if record.state is RecordState.RELEASED:
-            return Evidence.RELEASED
-        me = self._heartbeat.lease
-        if record.owner == me.node:
-            return Evidence.OWNER
-        alive = boots.get(NodeId(record.owner)) == record.head.boot
-        return None if alive else Evidence.GONE
+        return ev.Found(reply.stored, journal.decode_all(reply.stored.journal), _evidence(record, boots, me), elsewhere)
 
     def opened(self, slot: Slot, outcome: fx.Outcome) -> Answer:
         """A tombstone's outcome as a reply."""
         call = slot.call
         refusal = fx.Refusal(fx.Reason.LOST, detail="its outcome can't be opened")
         try:
-            data = self._sealer.open("outcome", outcome.sealed, call=call.id, n=outcome.n, kind="outcome", key="")
+            data = self._payloads.sealer.open(
+                "outcome", outcome.sealed, call=call.id, n=outcome.n, kind="outcome", key=""
+            )
         except SealError as error:
             logger.error("call %s: %s", prefix(call.id), error)
             return refusal
@@ -188,3 +160,13 @@ def _questions(slot: Slot, write: fx.Write) -> dict[str, dict[str, object]]:
     known = {**slot.questions, **slot.asking}
     fresh = {ask.key for ask in write.asks if ask.key in pending and pending[ask.key].fp == ask.fp}
     return {ask.key: pending[ask.key].wire if ask.key in fresh else known[ask.key] for ask in write.asks}
+
+
+def _evidence(record: Record, boots: dict[NodeId, Boot], me: Lease) -> Evidence | None:
+    """Why this node may claim the call; None while its owner lives elsewhere (rules 4 and 5)."""
+    if record.state is RecordState.RELEASED:
+        return Evidence.RELEASED
+    if record.owner == me.node:
+        return Evidence.OWNER
+    alive = boots.get(NodeId(record.owner)) == record.head.boot
+    return None if alive else Evidence.GONE

@@ -20,7 +20,8 @@ from pydantic_core import from_json, to_json
 
 from framehold_core import journal
 
-from .frames import Question
+from .asks import Question
+from .rebuild import SHOWN
 
 KINDS = {"elicitation/create": "elicit", "sampling/createMessage": "sample", "roots/list": "roots"}
 """The requests that an `InputRequiredResult` may carry, by method."""
@@ -33,7 +34,8 @@ def question(request: types.ServerRequest, result_type: type[BaseModel]) -> Ques
         return None
     wire = request.model_dump(by_alias=True, mode="json", exclude_none=True)
     data = to_json(wire)
-    return Question(kind, *(_shaped(data) if len(data) <= _LONG else _shape(data)), reader(result_type))
+    text = str(wire.get("params", {}).get("message", request.method))[:SHOWN]
+    return Question(kind, *(_shaped(data) if len(data) <= _LONG else _shape(data)), reader(result_type), text)
 
 
 _LONG = 4096

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import mcp_types as types
@@ -56,6 +57,16 @@ def invalid_state() -> MCPError:
     return MCPError(types.INVALID_PARAMS, "Invalid or expired requestState", {"reason": "invalid_request_state"})
 
 
+def unmarked(method: str, params: Mapping[str, Any]) -> MCPError:
+    """The reply to a call of a handler that would be replayed and is not marked for it."""
+    name = params.get("name") or params.get("uri") or method
+    return MCPError(
+        types.INTERNAL_ERROR,
+        f"{name}: calls are replayed here, and this handler is not marked as safe to be entered again; nothing was "
+        "started; its author marks it @framehold.reentrant, or @framehold.hold(strategy='hold')",
+    )
+
+
 def refusal(answer: Refusal, method: str, retry_after: int, max_round: float) -> dict[str, Any]:
     """The reply to a request that gets neither questions nor an outcome.
 
@@ -84,6 +95,22 @@ def refusal(answer: Refusal, method: str, retry_after: int, max_round: float) ->
     raise MCPError(types.INTERNAL_ERROR, text, {"reason": reason.value})
 
 
+_ABOUT = {
+    Reason.DIVERGED: (
+        "The call can't be continued: its handler came to something else than it did before. Nothing was answered and "
+        "nothing was run again; the server's log names both. Start a new call if that is safe."
+    ),
+    Reason.UNREADABLE: (
+        "The call can't be continued here: what is recorded of it can't be read. Nothing was answered and nothing was "
+        "run again; the server's log says why. Try again later, or start a new call if that is safe."
+    ),
+    Reason.TOO_LARGE: (
+        "The call ends here: what it has learned is too much for its token to carry. What it had done by then is done; "
+        "start a new call if that is safe."
+    ),
+}
+
+
 def _ended(answer: Refusal, max_round: float) -> str:
     if answer.reason is Reason.OVERRAN:
         return (
@@ -92,8 +119,8 @@ def _ended(answer: Refusal, max_round: float) -> str:
         )
     if answer.reason is Reason.STUCK:
         return "Several nodes failed while they ran this call, so it is not tried again. Tell the operator."
-    if answer.reason is Reason.DIVERGED:
-        return f"The call can't be continued: {answer.detail}."
+    if answer.reason in (Reason.DIVERGED, Reason.UNREADABLE, Reason.TOO_LARGE):
+        return _ABOUT[answer.reason]
     return (
         f"This call was lost. Its handler was entered once, stopped at an unknown point after question {answer.round}, "
         "and may still be running; it was not entered again. Start a new call if that is safe."

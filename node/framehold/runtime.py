@@ -10,11 +10,12 @@ It knows no SDK. A request comes in as `start` or `retry` and waits for its repl
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import itertools
 import logging
 import os
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from framehold_core import effects as fx
@@ -22,23 +23,29 @@ from framehold_core import events as ev
 from framehold_core import lease
 from framehold_core.call import Call, Phase
 from framehold_core.continuation import step
-from framehold_core.ids import CallId, NodeId, Waiter, prefix
+from framehold_core.ids import CallId, Waiter, prefix
 from framehold_router.stats import Stats
 from framehold_store.base import Store
 from framehold_store.seal import Sealer
+from framehold_store.values import Values
 
 from . import answers as answers_of
-from . import clock
+from . import clock, passing
 from .about import STARTED, VERSION
+from .asks import Carrier
+from .chance import World
 from .config import Settings
-from .frames import Carrier, Frame
+from .frames import Frame
 from .heartbeat import Alone, Heartbeat
-from .ledger import Ledger, Node
+from .ledger import Ledger
+from .passing import Passing
+from .payloads import Payloads
 from .peers import Peers
-from .slots import Answer, Arrival, Elsewhere, Ended, Entrance, Parked, Slot
+from .performer import Performer
+from .slots import Answer, Arrival, Entrance, Home, Slot
 from .table import Table
 from .tasks import Tasks
-from .tokens import Claims
+from .tokens import Carried, Claims
 
 logger = logging.getLogger(__name__)
 
@@ -59,26 +66,19 @@ class Runtime:
         self.store, self.heartbeat, self.settings, self.peers = store, heartbeat, settings, peers
         self.table = Table(settings)
         self.counts: Counter[str] = Counter()
-        """What happened, by name: `entered`, `parked`, `resumed`, `fenced`, `ungated`, `unburied`, ..."""
+        """What happened, by name: `entered`, `parked`, `resumed`, `rebuilt`, `fenced`, `ungated`, `unburied`, ..."""
         self.tasks = Tasks(self.counts)
-        self._ledger = Ledger(Node(store, heartbeat, settings), sealer, self.tasks, self.feed)
+        self.payloads = Payloads(sealer, Values(pickle=settings.pickle, limit=settings.max_value))
+        self.max_journal = settings.max_journal
+        ledger = Ledger(settings, self.payloads, self.tasks, self.feed)
+        self._performer = Performer(settings, self.table, self.tasks, ledger, self.payloads, self.counts, self.feed)
         self.after_renewal: list[Callable[[], None]] = [self._nudge]
         """What is due when the lease was just renewed: the next renewal is farthest away then."""
         self._waiters = itertools.count(1)
         self._queue: deque[tuple[Slot, ev.Event]] = deque()
         self._feeding = self._closing = False
         self._stalled: set[CallId] = set()
-        self._perform: dict[type[Any], Callable[[Slot, Any], None]] = {
-            fx.Write: self._ledger.write,
-            fx.Lookup: self._ledger.look,
-            fx.Run: self._run,
-            fx.Deliver: self._deliver,
-            fx.Cancel: self._cancel,
-            fx.Reply: self._reply,
-            fx.Relay: self._relay,
-            fx.Ungated: lambda slot, effect: self.counts.update(["ungated"]),
-            fx.Forget: self._forget,
-        }
+        self._world, self._alone = World(), Alone(settings.node_id)
 
     async def open(self) -> None:
         """Connect the store, take the node lease, start looking after what expires. Raises NodeNameTaken."""
@@ -90,8 +90,10 @@ class Runtime:
         self.tasks.spawn(self._sweep())
 
     async def close(self) -> None:
-        """Tear every frame down, then give the lease back. Callers see their handlers cancelled."""
+        """Tear every frame down, then give the lease back. Callers see their handlers cancelled; effects that run come
+        to their end first."""
         self._closing = True
+        await self.tasks.landed()
         for slot in self.table:
             self._drop(slot, fx.Reason.UNAVAILABLE, _SHUT)
         await self.tasks.close()
@@ -110,12 +112,13 @@ class Runtime:
         if call_id is not None and self.table.get(call_id) is not None:
             return fx.Refusal(fx.Reason.UNAVAILABLE, detail=_TWICE)
         self.table.admit(entrance.principal)
-        held = self.heartbeat.lease
-        call_id = call_id or self.peers.mint()
-        call = Call(call_id, held.node, held.inc, entrance.reentrant, self.settings.token_ttl)
-        slot = self.table.add(Slot(call, entrance, self))
+        if entrance.strategy == "replay":
+            home = Home(Passing(), self._alone, passing.begun(), True)
+        else:
+            home = self._home(entrance)
+        slot = self.table.add(self._slot(call_id or self.peers.mint(), entrance, home))
         waiter = Waiter(next(self._waiters))
-        return await self._wait(slot, ev.Start(waiter), carrier, {})
+        return await self._wait(slot, ev.Start(waiter), Arrival(carrier, _future()))
 
     async def retry(self, claims: Claims, answers: Mapping[str, Any], entrance: Entrance, carrier: Carrier) -> Answer:
         """Answer a request that brings a verified token; `answers` are its raw answers by key.
@@ -125,16 +128,42 @@ class Runtime:
         """
         if (refusal := self._refusal()) is not None:
             return refusal
-        held = self.heartbeat.lease
         slot = self.table.get(claims.call)
         parsed = {} if slot is None else answers_of.parsed(slot, claims.round, answers)
         given = answers_of.given(answers)
         if slot is None:
-            call = Call(claims.call, held.node, held.inc, entrance.reentrant, self.settings.token_ttl)
-            slot = self.table.add(Slot(call, entrance, self))
+            slot = self.table.add(self._slot(claims.call, entrance, self._home(entrance)))
+        held = self.heartbeat.lease
         waiter = Waiter(next(self._waiters))
         event = ev.Retry(waiter, claims.round, claims.epoch, claims.mark, claims.node, given, held)
-        return await self._wait(slot, event, carrier, parsed)
+        return await self._wait(slot, event, Arrival(carrier, _future(), parsed, answers))
+
+    async def replay(
+        self, carried: Carried, answers: Mapping[str, Any], entrance: Entrance, carrier: Carrier
+    ) -> Answer:
+        """Answer a request whose verified token carries the whole call (strategy replay). Raises as `retry`, and
+
+        JournalError, SealError: what the token carries can't be read here; nothing was done.
+        """
+        if (refusal := self._refusal()) is not None:
+            return refusal
+        self.table.admit(entrance.principal)
+        given = answers_of.given(answers)
+        records, chance, mark = passing.arrived(carried, self.payloads.sealer)
+        held = self._alone.lease
+        waiter = Waiter(next(self._waiters))
+        home = Home(records, self._alone, chance, True)
+        slot = self.table.add(self._slot(carried.call, entrance, home, f"{carried.call}/{waiter}"))
+        event = ev.Retry(waiter, carried.round, carried.epoch, mark, held.node, given, held)
+        return await self._wait(slot, event, Arrival(carrier, _future(), {}, answers))
+
+    def _home(self, entrance: Entrance) -> Home:
+        """What a call that is held here stands on."""
+        return Home(self.store, self.heartbeat, self._world, self.settings.rehearse and entrance.reentrant)
+
+    def _slot(self, call: CallId, entrance: Entrance, home: Home, place: str = "") -> Slot:
+        held, ttl = home.beat.lease, entrance.lifetime or self.settings.token_ttl
+        return Slot(Call(call, held.node, held.inc, entrance.reentrant, ttl), entrance, self, home, place)
 
     def stats(self) -> Stats:
         """This node's load, as its lease and its routers tell it."""
@@ -154,12 +183,11 @@ class Runtime:
             return fx.Refusal(fx.Reason.UNAVAILABLE, detail=_LOST)
         return None
 
-    async def _wait(self, slot: Slot, event: ev.Start | ev.Retry, carrier: Carrier, parsed: dict[str, Any]) -> Answer:
-        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        slot.arrivals[event.waiter] = Arrival(carrier, future, parsed)
+    async def _wait(self, slot: Slot, event: ev.Start | ev.Retry, arrival: Arrival) -> Answer:
+        slot.arrivals[event.waiter] = arrival
         self.feed(slot, event)
         try:
-            return await future
+            return await arrival.future
         except asyncio.CancelledError:
             if slot.arrivals.pop(event.waiter, None) is not None:
                 self.feed(slot, ev.Left(event.waiter))
@@ -180,10 +208,11 @@ class Runtime:
             self._feeding = False
 
     def _step(self, slot: Slot, event: ev.Event) -> None:
+        was = slot.call.phase
         try:
             slot.call, effects = step(slot.call, event, clock.now())
             for effect in effects:
-                self._perform[type(effect)](slot, effect)
+                self._performer.perform[type(effect)](slot, effect)
         except Exception:
             # A bug costs the call that met it, never the node; and nobody is left waiting.
             logger.exception("call %s met a bug of this node: its frame is dropped", prefix(slot.call.id))
@@ -192,91 +221,26 @@ class Runtime:
             return
         if slot.call.stalled:
             self._stalled.add(slot.call.id)
+        if slot.home.drops and slot.call.phase is Phase.PARKED and was is Phase.PARKING:
+            self._queue.append((slot, ev.Evict("rehearsed")))
 
     def bury(self, frame: Frame) -> None:
         """Silence a frame and see its handler to its end."""
         self.tasks.bury(frame)
 
-    def _run(self, slot: Slot, effect: fx.Run) -> None:
-        carrier = slot.arrivals[slot.call.waiting[0].waiter].carrier
-        frame = slot.frame = Frame(slot, effect.epoch, carrier, slot.entrance.prefilled)
-        slot.entrance.prefilled = {}
-        slot.due = clock.now() + self.settings.max_round
-        self.counts["entered"] += 1
-        handler = self._enter(slot, frame)
-        frame.task = asyncio.get_running_loop().create_task(handler, name="framehold-frame", context=frame.context)
+    def shield(self, effect: Coroutine[Any, Any, None], context: contextvars.Context) -> asyncio.Task[None]:
+        """Run an effect that nobody's leaving cuts off."""
+        return self.tasks.shield(effect, context)
 
-    async def _enter(self, slot: Slot, frame: Frame) -> None:
-        outcome = await slot.entrance.enter(frame)
-        # What the handler's context holds leads back to the frame: let go of it, or a collector has to.
-        frame.task = frame.context = None
-        if slot.frame is frame and not frame.dead:
-            self.feed(slot, ev.Finished(outcome))
-
-    def _deliver(self, slot: Slot, effect: fx.Deliver) -> None:
-        frame = slot.frame
-        assert frame is not None, "answers are delivered to a frame"
-        arrival = slot.arrivals[slot.call.waiting[0].waiter]
-        frame.carrier, frame.round = arrival.carrier, slot.call.round + 1
-        slot.due = clock.now() + self.settings.max_round
-        self.counts["resumed"] += 1
-        shown, slot.shown = slot.shown, {}
-        frame.deliver(effect.answers, arrival.parsed, shown)
-
-    def _cancel(self, slot: Slot, effect: fx.Cancel) -> None:
-        self.counts[effect.cause] += 1
-        frame, slot.frame = slot.frame, None
-        slot.log, slot.packed, slot.questions, slot.shown = [], None, {}, {}
-        if frame is not None:
-            logger.info("call %s: frame of epoch %d dropped (%s)", prefix(slot.call.id), frame.epoch, effect.cause)
-            self.bury(frame)
-
-    def _reply(self, slot: Slot, effect: fx.Reply) -> None:
-        answer = effect.answer
-        if isinstance(answer, fx.Questions):
-            self.counts["parked"] += 1
-            refusal = self._unaskable(slot, effect.waiter)
-            told = Parked(slot.questions, slot.call.id, answer) if refusal is None else Ended(refusal)
-            self._answer(slot, effect.waiter, told)
-            if slot.frame is not None and slot.call.phase is Phase.PARKED:
-                slot.frame.carrier = None
-        elif isinstance(answer, fx.Refusal):
-            self._answer(slot, effect.waiter, answer)
-        else:
-            outcome = self._ledger.opened(slot, answer) if answer.sealed else Ended(answer.value)
-            self._answer(slot, effect.waiter, outcome)
-
-    def _unaskable(self, slot: Slot, waiter: int) -> object | None:
-        """What this one request gets instead of questions that its client can't be asked: the call stays as it is, for
-        one that can. The request that carried the round was looked at when the handler asked."""
-        frame, arrival = slot.frame, slot.arrivals.get(waiter)
-        if frame is None or arrival is None or arrival.carrier is frame.carrier:
-            return None
-        asks = (frame.pending[key] for key in slot.questions if key in frame.pending)
-        refusals = (arrival.carrier.refusal(ask.question) for ask in asks)
-        return next((refusal for refusal in refusals if refusal is not None), None)
-
-    def _answer(self, slot: Slot, waiter: int, answer: Answer) -> None:
-        arrival = slot.arrivals.pop(waiter, None)
-        if arrival is not None and not arrival.future.done():
-            arrival.future.set_result(answer)
-
-    def _relay(self, slot: Slot, effect: fx.Relay) -> None:
-        node = NodeId(effect.node)
-        self._answer(slot, effect.waiter, Elsewhere(node, self._ledger.addresses.get(node, "")))
-
-    def _forget(self, slot: Slot, effect: fx.Forget) -> None:
-        if self.table.remove(slot):
-            self._stalled.discard(slot.call.id)
-            if slot.frame is not None:
-                self.bury(slot.frame)
-                slot.frame = None
+    def rebuilt(self, slot: Slot) -> None:
+        """A slot's frame stands where its journal ends."""
+        self._performer.rebuilt(slot)
 
     def _drop(self, slot: Slot, reason: fx.Reason, detail: str) -> None:
         """Let go of a call, whatever its state; whoever waits is told why."""
         for waiter in list(slot.arrivals):
-            self._answer(slot, waiter, fx.Refusal(reason, slot.call.round, detail))
-        self._forget(slot, fx.Forget())
+            self._performer.answer(slot, waiter, fx.Refusal(reason, slot.call.round, detail))
+        self._performer.forget(slot, fx.Forget())
 
     def _nudge(self) -> None:
         """The store answers: send what was left unsent."""
@@ -296,3 +260,7 @@ class Runtime:
     def _renewed(self) -> None:
         for action in self.after_renewal:
             action()
+
+
+def _future() -> asyncio.Future[Answer]:
+    return asyncio.get_running_loop().create_future()

@@ -64,6 +64,11 @@ class FrameSession(ServerSession):
         carrier = self.frame.carrier
         return None if carrier is None else getattr(carrier, "ctx", None)
 
+    def _says(self) -> Ctx | None:
+        """The same, for what the handler says; None also while it says again what it said before its frame was
+        rebuilt."""
+        return None if self.frame.silent else self.live()
+
     async def send_request(
         self,
         request: types.ServerRequest,
@@ -113,7 +118,7 @@ class FrameSession(ServerSession):
         self, notification: types.ServerNotification, related_request_id: types.RequestId | None = None
     ) -> None:
         """Send on the present round's response, where the caller relates it to the request."""
-        if (live := self.live()) is not None:
+        if (live := self._says()) is not None:
             related = None if related_request_id is None else live.request_id
             await live.session.send_notification(notification, related)
 
@@ -125,12 +130,12 @@ class FrameSession(ServerSession):
         related_request_id: types.RequestId | None = None,
     ) -> None:
         """Send on the present round's response, at the level that its request asked for."""
-        if (live := self.live()) is not None:
+        if (live := self._says()) is not None:
             await live.session.send_log_message(level, data, logger, live.request_id)
 
     async def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         """Report against the present round's progress token."""
-        if (live := self.live()) is not None:
+        if (live := self._says()) is not None:
             await live.session.report_progress(progress, total, message)
 
     async def send_progress_notification(
@@ -142,7 +147,7 @@ class FrameSession(ServerSession):
         related_request_id: str | None = None,
     ) -> None:
         """Send on the present round's response, under the token that the caller names."""
-        if (live := self.live()) is not None:
+        if (live := self._says()) is not None:
             await live.session.send_progress_notification(progress_token, progress, total, message, related_request_id)
 
 

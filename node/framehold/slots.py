@@ -3,25 +3,39 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+import contextvars
+from collections.abc import Coroutine, Mapping
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from framehold_core import effects as fx
 from framehold_core import events as ev
-from framehold_core import writes
+from framehold_core import lease, writes
 from framehold_core.call import Call, Phase
+from framehold_core.errors import DivergenceError, LimitExceeded
 from framehold_core.ids import CallId, NodeId
 from framehold_core.journal import Draft
+from framehold_core.lease import NodeRecord
+from framehold_core.requests import Reply, Request
+from framehold_store.base import Done
 
-from .frames import Carrier, Frame
+from . import clock
+from .asks import Carrier
+from .chance import Chance
+from .frames import Frame
+from .heartbeat import Alone, Heartbeat
+from .payloads import Payloads
 
 
 class Parked(NamedTuple):
-    """A reply that asks: the questions by key, and what its token must name."""
+    """A reply that asks: the questions by key, and what its token must name. `state` is set where the token must hold
+    the whole call; `lifetime` (seconds) where the handler says how long its token is valid."""
 
     questions: dict[str, dict[str, Any]]
     call: CallId
     at: fx.Questions
+    state: str = ""
+    lifetime: float = 0.0
 
 
 class Ended(NamedTuple):
@@ -40,14 +54,44 @@ class Elsewhere(NamedTuple):
 Answer = Parked | Ended | Elsewhere | fx.Refusal
 
 
+class Records(Protocol):
+    """Where a call's record is: a part of `framehold_store.base.Store`."""
+
+    def submit(self, request: Request, done: Done) -> None: ...
+    async def run(self, request: Request) -> Reply: ...
+    async def nodes(self) -> tuple[NodeRecord, ...]: ...
+
+
+class Home(NamedTuple):
+    """What a call stands on: where its record is, the lease that its writes present, where its recorded values come
+    from, and whether its frame is dropped after each round."""
+
+    records: Records
+    beat: Heartbeat | Alone
+    chance: Chance
+    drops: bool = False
+
+
 class Entrance(Protocol):
-    """How a handler is entered, and what its record says of it. `prefilled` are answers that came with round 1."""
+    """How a handler is entered, and what its record says of it.
+
+    `prefilled` are answers that came with round 1; `given` is what else came with it and must come again on replay, as
+    JSON; `lifetime` is how long its questions may be answered, in seconds, None for as long as all others."""
 
     prefilled: dict[str, Any]
+    given: bytes
     principal: str | None
-    reentrant: bool
 
-    async def enter(self, frame: Frame) -> object:
+    @property
+    def reentrant(self) -> bool: ...
+    @property
+    def lifetime(self) -> float | None: ...
+    @property
+    def code(self) -> str: ...
+    @property
+    def strategy(self) -> str: ...
+
+    async def enter(self, frame: Frame, given: bytes) -> object:
         """Run the handler in `frame`; its outcome, whatever happens. Only a frame that is dead raises
         CancelledError."""
 
@@ -63,15 +107,19 @@ class Entrance(Protocol):
 
 @dataclass(slots=True)
 class Arrival:
-    """A request that waits for its reply. `parsed` holds its answers as their asks parsed them."""
+    """A request that waits for its reply. `raw` are its answers as they came, `parsed` as their asks parsed them."""
 
     carrier: Carrier
     future: asyncio.Future[Answer]
-    parsed: dict[str, Any]
+    parsed: dict[str, Any] = field(default_factory=dict)
+    raw: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Holder(Protocol):
-    """Who steps a slot's call and buries its frame."""
+    """Who steps a slot's call and tends its frame."""
+
+    payloads: Payloads
+    max_journal: int
 
     def feed(self, slot: Slot, event: ev.Event) -> None:
         """Step one event, and whatever follows from it."""
@@ -79,30 +127,45 @@ class Holder(Protocol):
     def bury(self, frame: Frame) -> None:
         """Silence a frame and see its handler to its end."""
 
+    def shield(self, effect: Coroutine[Any, Any, None], context: contextvars.Context) -> asyncio.Task[None]:
+        """Run something that nobody's leaving cuts off."""
+
+    def rebuilt(self, slot: Slot) -> None:
+        """The slot's frame stands where its journal ends."""
+
 
 class Slot:
-    """One call on this node. `due` is when its running round has run too long, in seconds on the node's clock."""
+    """One call on this node. `due` is when its running round has run too long, in seconds on the node's clock; `code`
+    the digest of the handler that its record was written by; `size` how many bytes its journal has."""
 
     __slots__ = (
         "_holder",
         "arrivals",
         "asking",
         "call",
+        "code",
         "due",
         "entrance",
         "frame",
+        "home",
         "log",
         "packed",
+        "place",
         "questions",
         "shown",
+        "size",
         "terms",
     )
 
-    def __init__(self, call: Call, entrance: Entrance, holder: Holder) -> None:
-        self.call, self.entrance, self._holder = call, entrance, holder
+    def __init__(self, call: Call, entrance: Entrance, holder: Holder, home: Home, place: str = "") -> None:
+        self.call, self.entrance, self._holder, self.home = call, entrance, holder, home
+        self.place = place or call.id
+        """Under which name the table has it."""
         self.frame: Frame | None = None
         self.arrivals: dict[int, Arrival] = {}
         self.log: list[bytes] = []
+        self.size = 0
+        self.code = ""
         self.packed: tuple[fx.Write, writes.Packed] | None = None
         self.asking: dict[str, dict[str, Any]] = {}
         self.questions: dict[str, dict[str, Any]] = {}
@@ -111,9 +174,56 @@ class Slot:
         self.terms: writes.Terms | None = None
         self.due = 0.0
 
+    def learn(self, entries: tuple[bytes, ...]) -> None:
+        """The store has these entries."""
+        self.log.extend(entries)
+        self.size += sum(map(len, entries))
+
+    # ---- what its frame needs
+
+    @property
+    def call_id(self) -> CallId:
+        """The call's name."""
+        return self.call.id
+
+    @property
+    def payloads(self) -> Payloads:
+        """Seals and opens what its entries hold."""
+        return self._holder.payloads
+
+    @property
+    def chance(self) -> Chance:
+        """Where its recorded values come from."""
+        return self.home.chance
+
+    @property
+    def drops(self) -> bool:
+        """Whether its frame goes after each round."""
+        return self.home.drops
+
     def phase(self) -> Phase:
         """Where the call is in its life."""
         return self.call.phase
+
+    def may_run(self) -> bool:
+        """Whether an effect may run, or a reply leave, without the store: inside the window of the lease that this
+        frame runs under (rule 6)."""
+        held = self.home.beat.lease
+        return held.inc == self.call.inc and lease.is_open(held, clock.now())
+
+    def admit(self, what: str) -> None:
+        """Raises LimitExceeded where the journal is as long as it may be."""
+        limit = self._holder.max_journal
+        if self.size >= limit:
+            raise LimitExceeded(
+                f"{what} is one too many: this call's journal has {self.size} bytes, its limit is {limit} "
+                "(FRAMEHOLD_MAX_JOURNAL); nothing was asked or run; keep large results elsewhere and their names here",
+                limit="MAX_JOURNAL",
+            )
+
+    def shield(self, effect: Coroutine[Any, Any, None], context: contextvars.Context) -> asyncio.Task[None]:
+        """Run an effect that nobody's leaving cuts off."""
+        return self._holder.shield(effect, context)
 
     def noted(self, drafts: tuple[Draft, ...]) -> None:
         """The handler learned something without asking."""
@@ -122,6 +232,23 @@ class Slot:
     def asked(self, asks: tuple[Draft, ...]) -> None:
         """The handler waits for answers."""
         self._holder.feed(self, ev.Asked(asks))
+
+    def intended(self, key: str, draft: Draft) -> None:
+        """`once` wants to run an effect."""
+        self._holder.feed(self, ev.Intended(key, draft))
+
+    def resulted(self, key: str, draft: Draft) -> None:
+        """The effect has run."""
+        self._holder.feed(self, ev.Resulted(key, draft))
+
+    def rebuilt(self) -> None:
+        """The frame stands where its journal ends."""
+        self._holder.rebuilt(self)
+
+    def strayed(self, error: Exception) -> None:
+        """The frame can't be rebuilt."""
+        why = str(error)
+        self._holder.feed(self, ev.Diverged(why) if isinstance(error, DivergenceError) else ev.Unreadable(why))
 
     def refused(self, outcome: object) -> None:
         """The handler asked what this client can't be asked: the call ends with `outcome`, the handler is cancelled."""

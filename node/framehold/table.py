@@ -15,11 +15,12 @@ from .slots import Slot
 
 
 class Table:
-    """Calls by id. A call without a frame is here only while a retry of it is being decided."""
+    """Calls by id, and those that are kept nowhere by request. A call without a frame is here only while a retry of it
+    is being decided."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._slots: dict[CallId, Slot] = {}
+        self._slots: dict[str, Slot] = {}
         self._held: Counter[str] = Counter()
 
     def __len__(self) -> int:
@@ -50,16 +51,16 @@ class Table:
 
     def add(self, slot: Slot) -> Slot:
         """Put a call in."""
-        self._slots[slot.call.id] = slot
+        self._slots[slot.place] = slot
         if slot.entrance.principal is not None:
             self._held[slot.entrance.principal] += 1
         return slot
 
     def remove(self, slot: Slot) -> bool:
         """Take a call out; False where it went before."""
-        if self._slots.get(slot.call.id) is not slot:
+        if self._slots.get(slot.place) is not slot:
             return False
-        del self._slots[slot.call.id]
+        del self._slots[slot.place]
         principal = slot.entrance.principal
         if principal is not None:
             self._held[principal] -= 1
@@ -78,5 +79,13 @@ class Table:
             phase = slot.call.phase
             if phase is Phase.RUNNING and now >= slot.due:
                 yield slot, ev.Overran()
+            elif (
+                phase is Phase.REBUILDING
+                and now >= slot.due
+                and slot.frame is not None
+                and slot.frame.replay is not None
+            ):
+                overdue = slot.frame.replay.cursor.overdue(self._settings.max_round)
+                yield slot, ev.Diverged(str(overdue))
             elif phase in (Phase.PARKED, Phase.STRANDED) and now >= slot.call.expires:
                 yield slot, ev.Expired()

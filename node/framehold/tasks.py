@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import logging
 from collections import Counter
 from collections.abc import Coroutine
@@ -23,6 +24,7 @@ class Tasks:
         self._counts = counts
         self._running: set[asyncio.Task[Any]] = set()
         self._burials: set[asyncio.Task[Any]] = set()
+        self._effects: set[asyncio.Task[None]] = set()
 
     def spawn(self, coroutine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Run something, and keep it from being collected meanwhile."""
@@ -30,6 +32,18 @@ class Tasks:
         self._running.add(task)
         task.add_done_callback(self._running.discard)
         return task
+
+    def shield(self, effect: Coroutine[Any, Any, None], context: contextvars.Context) -> asyncio.Task[None]:
+        """Run an effect that no request's end and no frame's death cuts off; a closing node waits for it."""
+        task = asyncio.get_running_loop().create_task(effect, name="framehold-effect", context=context)
+        self._effects.add(task)
+        task.add_done_callback(self._effects.discard)
+        return task
+
+    async def landed(self) -> None:
+        """Wait for the effects that run, within reason: their results are to be written before the store is let go."""
+        if self._effects:
+            await asyncio.wait(tuple(self._effects), timeout=BURIAL)
 
     def bury(self, frame: Frame) -> None:
         """Silence a frame and see its handler to its end."""
@@ -49,7 +63,7 @@ class Tasks:
         """Wait for the burials, then end everything else."""
         if self._burials:
             await asyncio.wait(tuple(self._burials), timeout=BURIAL + 1)
-        running = tuple(self._running)
+        running = (*self._running, *self._effects)
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)

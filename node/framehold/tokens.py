@@ -1,12 +1,22 @@
-"""What a token of ours claims, as the plaintext that the SDK's request-state boundary seals.
+"""What a token claims, as the plaintext that the SDK's request-state boundary seals.
 
 Every state is tagged at the handler layer, ours and the author's: otherwise an author who puts a user's text into
-`request_state` could be made to mint one of ours. The visible call id of the finished token is compared with the
-sealed one."""
+`request_state` could be made to mint one of ours.
+
+    F[claims]               a call that is held: which round of which call this is. Its token shows the call's id, which
+                            is compared with the sealed one
+    R[claims] entry entry   strategy replay: the claims, and the whole journal
+    M[claims] entry entry   an author's own state, beside what the handler learned by `once` and the like
+    Aanything               an author's own state
+
+Entries stand one on a line, as `journal.encode` wrote them, their values sealed for their call: the codec of a token
+may be its author's own, and what is unpickled was sealed by us.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import json
+from typing import Any, NamedTuple
 
 from pydantic_core import from_json
 
@@ -14,7 +24,7 @@ from framehold_core.ids import CallId, NodeId, is_call_id, is_node_id
 
 from .slots import Parked
 
-OURS, AUTHORS = "F", "A"
+OURS, REPLAY, MARKED, AUTHORS = "F", "R", "M", "A"
 VERSION = 1
 
 
@@ -30,18 +40,45 @@ class Claims(NamedTuple):
     boot: str
 
 
+class Carried(NamedTuple):
+    """A verified token of strategy replay. `code` is the digest of the handler that asked, `seed` (sealed) what its
+    random values are drawn from, `instant` when its last question was asked, in seconds since the epoch; `lifetime`
+    is how long each of its tokens is valid, in seconds, 0 for as long as all others."""
+
+    call: CallId
+    round: int
+    epoch: int
+    code: str
+    seed: str
+    instant: float
+    lifetime: float
+    entries: tuple[bytes, ...] = ()
+
+
+_CARRIED = [str, int, int, str, str, float, float]
+
+
+class Marked(NamedTuple):
+    """An author's state (None: there was none) and what is recorded beside it: sealed for `call`, the first round's."""
+
+    call: CallId
+    state: str | None
+    entries: tuple[bytes, ...] = ()
+
+
 def mint(parked: Parked, node: str, boot: str) -> str:
     """The plaintext state that names a parked round."""
     at = parked.at
     # Every text in it is made of letters, digits and hyphens: nothing needs an escape.
-    fields = f'[{VERSION},"{parked.call}",{at.round},{at.epoch},{at.n},"{at.mark}","{node}","{boot}","hold"]'
+    lifetime = f",{parked.lifetime}" if parked.lifetime else ""
+    fields = f'[{VERSION},"{parked.call}",{at.round},{at.epoch},{at.n},"{at.mark}","{node}","{boot}","hold"{lifetime}]'
     return OURS + fields
 
 
 def read(state: str) -> Claims | None:
     """The claims of a plaintext state of ours, None where it is not one that this release understands."""
     try:
-        version, call, round_, epoch, n, mark, node, boot, strategy = from_json(state[len(OURS) :])
+        version, call, round_, epoch, n, mark, node, boot, strategy, *_ = from_json(state[len(OURS) :])
     except (ValueError, TypeError):
         return None
     names = isinstance(call, str) and is_call_id(call) and isinstance(node, str) and is_node_id(node)
@@ -49,3 +86,69 @@ def read(state: str) -> Claims | None:
     if version != VERSION or strategy != "hold" or not names or not counts:
         return None
     return Claims(CallId(call), round_, epoch, n, str(mark), NodeId(node), str(boot))
+
+
+def carry(carried: Carried) -> str:
+    """The plaintext state that is a whole call (strategy replay)."""
+    *claims, entries = carried
+    return _lines(REPLAY, claims, entries)
+
+
+def carried(state: str) -> Carried | None:
+    """What a state of strategy replay carries, None where it is not one that this release understands. Its entries are
+    as they came: whoever decodes them refuses what is corrupt."""
+    claims, entries = _read(state)
+    if [type(claim) for claim in claims] != _CARRIED or not is_call_id(claims[0]):
+        return None
+    call, round_, epoch, code, seed, instant, lifetime = claims
+    if round_ < 1 or epoch < 1:
+        return None
+    return Carried(CallId(call), round_, epoch, code, seed, instant, lifetime, entries)
+
+
+def beside(marked: Marked) -> str:
+    """The plaintext state of an author who keeps one, or none, with what the handler learned."""
+    return _lines(MARKED, [marked.call, marked.state], marked.entries)
+
+
+def marked(state: str) -> Marked | None:
+    """An author's state as it came back, with what is recorded beside it; None where it is none of this release."""
+    if state.startswith(AUTHORS):
+        return Marked(CallId(""), state[len(AUTHORS) :])
+    claims, entries = _read(state) if state.startswith(MARKED) else ([], ())
+    if len(claims) != len(Marked._fields) - 1:
+        return None
+    call, own = claims
+    if not isinstance(call, str) or not is_call_id(call) or not isinstance(own, str | None):
+        return None
+    return Marked(CallId(call), own, entries)
+
+
+def lifetime(state: str) -> float | None:
+    """For how many seconds the token of this state is valid, where its handler says so."""
+    if state.startswith(REPLAY):
+        found = carried(state)
+        return None if found is None else found.lifetime or None
+    if not state.startswith(OURS) or state.endswith('"hold"]'):
+        return None
+    try:
+        claims = from_json(state[len(OURS) :])
+    except ValueError:
+        return None
+    return float(claims[9]) if isinstance(claims, list) and len(claims) > 9 else None
+
+
+def _lines(tag: str, claims: list[object], entries: tuple[bytes, ...]) -> str:
+    head = json.dumps([VERSION, *claims], separators=(",", ":"))
+    return "\n".join((tag + head, *(item.decode("ascii") for item in entries)))
+
+
+def _read(state: str) -> tuple[list[Any], tuple[bytes, ...]]:
+    """Claims and entries of a state with lines; no claims where it is none of this release."""
+    head, *lines = state.split("\n")
+    try:
+        version, *claims = json.loads(head[1:])
+        entries = tuple(line.encode("ascii") for line in lines)
+    except (ValueError, TypeError, RecursionError):
+        return [], ()
+    return (claims, entries) if version == VERSION else ([], ())

@@ -6,6 +6,7 @@ import asyncio
 import re
 import socket
 import subprocess
+import sys
 from importlib.metadata import version
 from pathlib import Path
 
@@ -18,6 +19,8 @@ from tests.cli.test_up import framehold
 from tests.node.nodes import ROOT
 
 pytestmark = pytest.mark.anyio
+
+STARTING = "starting 3 nodes, a router and a store ...\n"
 
 
 async def test_a_taken_port() -> None:
@@ -59,9 +62,51 @@ async def test_a_wrong_target(tmp_path: Path, target: str, says: str) -> None:
     (tmp_path / "quiet.py").write_text("import os\nos._exit(0)")
     (tmp_path / "nothing.py").write_text("nothing = object()")
     told = await asyncio.to_thread(framehold, "up", target, "--port", "0", cwd=tmp_path)
-    assert (told.returncode, told.stdout) == (2, "starting 3 nodes, a router and a store ...\n"), told
+    assert (told.returncode, told.stdout) == (2, STARTING), told
     assert told.stderr.startswith("framehold: ") and told.stderr.count("\n") == 1
     assert says in told.stderr and "nothing was" in told.stderr
+
+
+UNMARKED = """
+import framehold
+from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
+mcp = MCPServer("m")
+@mcp.tool()
+async def book(ctx: Context) -> str:
+    "Book."
+@mcp.prompt()
+async def talk(ctx: Context) -> str:
+    "Talk."
+app = framehold.asgi(mcp)
+"""
+REFUSED = 'not marked re-entrant: tool "book", prompt "talk"; nothing was started; mark each with @framehold.reentrant'
+
+
+@pytest.mark.parametrize("command", ["node", "up"])
+def test_strategy_replay_of_what_is_not_marked(tmp_path: Path, command: str) -> None:
+    """One line that names all of them and the ways out, before anything is started."""
+    (tmp_path / "unmarked.py").write_text(UNMARKED)
+    settings = {"FRAMEHOLD_STRATEGY": "replay", "FRAMEHOLD_KEYS": "k" * 32}
+    told = framehold(command, "unmarked.py", "--port", "0", cwd=tmp_path, **settings)
+    assert told.returncode == 2 and told.stdout == ("" if command == "node" else STARTING), told
+    assert told.stderr.startswith("framehold: strategy replay ") and told.stderr.count("\n") == 1
+    assert REFUSED in told.stderr and told.stderr.endswith(" FRAMEHOLD_STRATEGY=hold\n")
+
+
+def test_plain_uvicorn_tells_the_same_in_its_log(tmp_path: Path) -> None:
+    """And leaves."""
+    (tmp_path / "unmarked.py").write_text(UNMARKED)
+    told = subprocess.run(
+        [sys.executable, "-m", "uvicorn", "unmarked:app", "--port", "0"],
+        cwd=tmp_path,
+        env=environment(FRAMEHOLD_STRATEGY="replay"),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert told.returncode == 3 and REFUSED in told.stderr and "Traceback" not in told.stderr, told
 
 
 async def test_a_target_that_runs_a_server_when_it_is_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -116,8 +116,9 @@ async def test_the_nodes_line_lists_them(fleet: Up) -> None:
 
 
 async def test_the_hint_names_a_node_to_kill(fleet: Up) -> None:
-    """By the process that the table shows."""
-    assert f"(its pid is above; node-1: kill -9 {fleet.node('node-1')[1]}) and answer." in fleet.said
+    """By the process that the table shows, and says what becomes of the call: the example's is marked."""
+    hint = f"(its pid is above; node-1: kill -9 {fleet.node('node-1')[1]}) and answer.\n"
+    assert hint + "The call goes on on another node once the dead one's lease (5 s) has run out: @" in fleet.said
 
 
 async def test_a_server_without_tools(tmp_path: Path) -> None:
@@ -165,7 +166,8 @@ async def test_a_killed_node_is_told_and_comes_back(tmp_path: Path) -> None:
         await running.hears("Ctrl-C stops everything.")
         address, pid = running.node("node-1")
         os.kill(pid, signal.SIGKILL)
-        await running.hears("node-1 died (SIGKILL); calls parked on it are lost; starting it again in 0.5 s\n")
+        told = "calls parked on it go on once its lease (1 s) has run out"
+        await running.hears(f"node-1 died (SIGKILL); {told}; starting it again in 0.5 s\n")
         said = await running.hears("node-1 is back (pid ")
         assert f"(pid {pid})" not in said
         assert httpx2.get(f"{address}/readyz").status_code == 200

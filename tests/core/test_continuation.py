@@ -1,7 +1,7 @@
 """The table itself: what has no row is refused, what comes too late changes nothing, and every row has a test.
 
 The stories that walk the rows are in `test_rounds` and `test_once` (they cover `rounds`), `test_takeover`,
-`test_recovery`, `test_store_down` and `test_healing` (they cover `recovery`)."""
+`test_recovery`, `test_store_down` and `test_healing` (they cover `takeover` and `recovery`)."""
 
 from __future__ import annotations
 

@@ -104,13 +104,25 @@ def test_an_evicted_frame_is_replayed_by_its_own_node() -> None:
     assert node.call.epoch == 2 and node.call.phase is Phase.RUNNING
 
 
-@pytest.mark.parametrize("event", [Evict(), Drain()])
+def test_a_frame_is_evicted_for_the_cause_that_is_given() -> None:
+    """A rehearsal, or a strategy that keeps no frames, says so instead of blaming memory; the call goes on alike."""
+    node = parked()
+    node.retry(answer("a"))
+    node.asks("b")
+    node.commit()
+    assert node.feed(Evict("rehearsed")) == (Cancel("rehearsed"), Forget())
+    node.retry(answer("b"))
+    rebuild(node, Evidence.OWNER)
+    assert node.effects == (Deliver((answer("b"),)),) and node.call.epoch == 2
+
+
+@pytest.mark.parametrize("event", [Evict(), Evict("rehearsed"), Drain()])
 def test_an_unmarked_frame_is_neither_evicted_nor_handed_off(event: Evict | Drain) -> None:
     node = parked(reentrant=False)
     assert node.feed(event) == () and node.call.phase is Phase.PARKED
 
 
-@pytest.mark.parametrize("event", [Evict(), Drain()])
+@pytest.mark.parametrize("event", [Evict(), Evict("rehearsed"), Drain()])
 def test_a_frame_with_an_effect_running_is_neither_evicted_nor_handed_off(event: Evict | Drain) -> None:
     """Rule 8."""
     node = parked()

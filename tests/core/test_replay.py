@@ -152,12 +152,14 @@ def test_side_tasks_may_come_between_what_the_main_task_does() -> None:
 
 def test_the_main_task_is_checked_in_order() -> None:
     tape = Tape().add(Kind.INTENT, "audit", 0).add(Kind.RESULT, "audit", 0).asks(1, "a")
-    with pytest.raises(DivergenceError, match="entry 0 records intent 'audit', but the handler came to ask 'a'"):
+    with pytest.raises(
+        DivergenceError, match=r"recorded is once 'audit' \(entry 0\), but the handler came to ask 'a';"
+    ):
         ask(tape.cursor(), "a")
 
 
 def test_the_main_task_may_not_do_something_new_before_the_record_ends() -> None:
-    with pytest.raises(DivergenceError, match="entry 0 records ask 'a', but the handler came to ask 'new'"):
+    with pytest.raises(DivergenceError, match=r"recorded is ask 'a' \(entry 0\), but the handler came to ask 'new';"):
         ask(Tape().asks(1, "a").cursor(), "new")
 
 
@@ -169,21 +171,23 @@ def test_a_side_task_may_do_something_new() -> None:
 
 
 def test_another_question_under_the_same_key_diverges_by_name() -> None:
-    with pytest.raises(DivergenceError, match="entry 0 records ask 'a' with another text, schema or arguments"):
+    same = r"recorded is ask 'a' \(entry 0\), but the handler came to ask 'a', with another text, schema or arguments;"
+    with pytest.raises(DivergenceError, match=same):
         Tape().asks(1, "a").cursor().ask("a", "fp-other", MAIN)
 
 
 def test_other_arguments_of_once_diverge_by_name() -> None:
     tape = Tape().add(Kind.INTENT, "audit", 0).add(Kind.RESULT, "audit", 0)
-    with pytest.raises(DivergenceError, match="intent 'audit'"):
+    same = r"recorded is once 'audit' \(entry 0\), but the handler came to once 'audit', with another text, schema or"
+    with pytest.raises(DivergenceError, match=same):
         tape.cursor().once("audit", "fp-other", MAIN)
 
 
-@pytest.mark.parametrize("kind", [Kind.ASK, Kind.INTENT, Kind.VALUE])
-def test_a_handler_that_ends_with_entries_unconsumed_diverges(kind: Kind) -> None:
+@pytest.mark.parametrize(("kind", "name"), [(Kind.ASK, "ask"), (Kind.INTENT, "once"), (Kind.VALUE, "value")])
+def test_a_handler_that_ends_with_entries_unconsumed_diverges(kind: Kind, name: str) -> None:
     cursor = Tape().asks(1, "a", lane=SIDE).add(kind, "late", 1, SIDE).cursor()
     ask(cursor, "a", lane=SIDE)
-    with pytest.raises(DivergenceError, match=rf"ended without its recorded {kind} 'late' \(entry 1\)"):
+    with pytest.raises(DivergenceError, match=rf"ended; recorded is {name} 'late' \(entry 1\), which it did not"):
         cursor.finish()
 
 
@@ -210,6 +214,22 @@ def test_a_recorded_result_is_given_back() -> None:
     assert isinstance(result, Entry) and result.kind is Kind.RESULT
     assert cursor.live
     assert cursor.once("audit", "fp-audit", MAIN) == result, "a second use of the key joins the first"
+
+
+def test_a_second_use_of_a_key_joins_the_first_before_the_record_ends_too() -> None:
+    """It was never recorded: live, it got the same result and wrote nothing."""
+    cursor = Tape().add(Kind.INTENT, "audit", 0).add(Kind.RESULT, "audit", 0).asks(1, "a").cursor()
+    result = cursor.once("audit", "fp-audit", MAIN)
+    assert cursor.once("audit", "fp-audit", MAIN) == result
+    ask(cursor, "a")
+    assert cursor.live
+
+
+def test_a_second_use_of_a_key_with_other_arguments_diverges() -> None:
+    cursor = Tape().add(Kind.INTENT, "audit", 0).add(Kind.RESULT, "audit", 0).asks(1, "a").cursor()
+    cursor.once("audit", "fp-audit", MAIN)
+    with pytest.raises(DivergenceError, match=r"recorded is once 'audit' \(entry 0\).*with another text, schema"):
+        cursor.once("audit", "fp-other", MAIN)
 
 
 def test_an_intent_without_a_result_is_in_doubt() -> None:

@@ -17,11 +17,12 @@ from framehold_core.effects import (
     Relay,
     Run,
 )
-from framehold_core.events import Diverged, Rebuilt, Refused
+from framehold_core.errors import ProtocolError
+from framehold_core.events import Diverged, Rebuilt, Refused, Unreadable
 from framehold_core.journal import Lane, decode_all
-from framehold_core.recovery import MAX_TRIES
 from framehold_core.replay import Cursor
 from framehold_core.requests import Evidence, RecordState, Verdict
+from framehold_core.takeover import MAX_TRIES
 from tests.core.driver import Token, answer, elsewhere, parked, reach, rebuild, resumed
 
 # ---- look up
@@ -204,6 +205,55 @@ def test_divergence_is_reported_by_name_and_leaves_the_record() -> None:
     assert Cancel("diverged") in node.feed(Diverged("entry 0 records ask 'a', ..."))
     assert node.heard[1] == Refusal(Reason.DIVERGED, 1, "entry 0 records ask 'a', ...")
     assert node.shelf.stored is before
+
+
+UNREADABLE = "journal entry 0 has format 2, this release reads up to 1"
+
+
+@pytest.mark.parametrize("phase", [Phase.LOOKING, Phase.CLAIMING, Phase.REBUILDING])
+def test_what_can_not_be_read_is_said_and_left_as_it_is(phase: Phase) -> None:
+    """A record, a claimed journal, or a value in it: whoever waits hears why, and no handler goes on."""
+    node = reach(phase)
+    node.retry(answer("a"))
+    before = node.shelf.stored
+    effects = node.feed(Unreadable(UNREADABLE))
+    assert node.heard[1] == node.heard[2]
+    refusal = node.heard[1]
+    assert isinstance(refusal, Refusal) and (refusal.reason, refusal.detail) == (Reason.UNREADABLE, UNREADABLE)
+    assert Cancel("unreadable") in effects and Forget() in effects
+    assert node.call.phase is Phase.IDLE and node.call.flight is None and node.call.held == ()
+    assert node.shelf.stored is before
+
+
+@pytest.mark.parametrize("phase", [Phase.LOOKING, Phase.CLAIMING, Phase.REBUILDING])
+def test_a_call_that_can_not_be_read_here_is_finished_by_a_node_that_can(phase: Phase) -> None:
+    """Also after the claim: its answers were not taken, so the same retry brings them again."""
+    node = reach(phase)
+    node.feed(Unreadable(UNREADABLE))
+    other = elsewhere(node, "n3")
+    other.retry(answer("a"))
+    rebuild(other)
+    assert other.effects == (Deliver((answer("a"),)),)
+    other.finishes("42")
+    other.commit()
+    assert other.heard[1] == Outcome("42")
+
+
+def test_a_call_that_diverged_is_finished_by_the_code_that_recorded_it() -> None:
+    node = reach(Phase.REBUILDING)
+    node.feed(Diverged("recorded is ask 'a' (entry 0), but ..."))
+    other = elsewhere(node, "n3")
+    other.retry(answer("a"))
+    rebuild(other)
+    assert other.effects == (Deliver((answer("a"),)),)
+
+
+def test_a_live_frame_has_no_row_for_what_can_not_be_read() -> None:
+    """Nothing of the store is read for a frame that lives: such an event is a bug of the shell."""
+    for phase in Phase:
+        if phase not in (Phase.LOOKING, Phase.CLAIMING, Phase.REBUILDING):
+            with pytest.raises(ProtocolError):
+                reach(phase).feed(Unreadable(UNREADABLE))
 
 
 def test_partial_answers_survive_a_takeover() -> None:

@@ -10,7 +10,8 @@ from typing import Any
 
 from framehold import clock
 from framehold.config import Settings
-from framehold.frames import Frame, Question
+from framehold.asks import Question
+from framehold.frames import Frame
 from framehold.heartbeat import Alone
 from framehold.peers import Peers
 from framehold.runtime import Runtime
@@ -56,12 +57,21 @@ class Talk:
     """How these tests' handlers are entered."""
 
     principal: str | None = None
-    reentrant = False
+    lifetime: float | None = None
+    code = ""
 
-    def __init__(self, script: Script, prefilled: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        script: Script,
+        prefilled: Mapping[str, Any] | None = None,
+        *,
+        reentrant: bool = False,
+        strategy: str = "hold",
+    ) -> None:
         self._script, self.prefilled = script, dict(prefilled or {})
+        self.reentrant, self.strategy, self.given = reentrant, strategy, b""
 
-    async def enter(self, frame: Frame) -> object:
+    async def enter(self, frame: Frame, given: bytes) -> object:
         try:
             return await self._script(frame)
         except Exception as error:

@@ -32,12 +32,14 @@ class Stage(Caller):
 
 
 @asynccontextmanager
-async def stage(*tools: Callable[..., Any], has: Mapping[str, Any] = EVERYTHING) -> AsyncIterator[Stage]:
-    """Serve `tools`, each under its own name."""
+async def stage(
+    *tools: Callable[..., Any], has: Mapping[str, Any] = EVERYTHING, **settings: Any
+) -> AsyncIterator[Stage]:
+    """Serve `tools`, each under its own name, on a node with these settings."""
     server: MCPServer[Any] = MCPServer("stage")
     for tool in tools:
         server.tool(description="A tool of this test.")(tool)
-    app = framehold.asgi(server, Settings(node_id="stage"))
+    app = framehold.asgi(server, Settings(node_id="stage", **settings))
     async with served(app) as url, Stage(url, has) as caller:
         caller.runtime, caller.server = app.attached.runtime, server
         yield caller

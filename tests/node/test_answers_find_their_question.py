@@ -14,7 +14,8 @@ from mcp.server.mcpserver import Context
 
 import framehold
 from framehold.config import Settings
-from framehold.frames import Frame, Question
+from framehold.asks import Question
+from framehold.frames import Frame
 from framehold.slots import Ended, Parked
 from tests.node.desk import Desk, desk, question, texts, turns
 from tests.node.nodes import EVERYTHING, Caller, served, until

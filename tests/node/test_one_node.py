@@ -118,7 +118,7 @@ async def test_while_parked_record_journal_and_node_lease_stand_in_redis(
     # Token 600 s, longest round 300 s, skew 60 s.
     assert all(950 <= life <= 960 for life in lives)
     opened = [b64decode(json.loads(entry)[-1]) for entry in everything(redis)[journal_key.encode()]]
-    assert [bool(value) for value in opened] == [False, True, False], "only the answer has a value"
+    assert all(opened), "questions keep how they begin, answers what they are"
     stored = repr(everything(redis)) + repr(opened)
     assert not [secret for secret in ("quincunx", "zeugmatic", "secret question") if secret in stored]
 

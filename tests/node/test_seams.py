@@ -1,7 +1,7 @@
 """The SDK's private parts that we touch are as they were read off mcp 2.3.0. An upgrade of the SDK fails here first.
 
-Then: go through each seam below against the new release, mend `attach` and `kernel`, run the conformance suite, and
-raise `attach.TESTED`."""
+Then: go through each seam below against the new release, mend `attach`, `handlers` and `kernel`, run the conformance
+suite, and raise `attach.TESTED`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,15 @@ from mcp.server import MCPServer, Server, ServerRequestContext, elicitation
 from mcp.server._otel import OpenTelemetryMiddleware
 from mcp.server.auth.middleware.bearer_auth import RequireAuthMiddleware
 from mcp.server.connection import Connection
-from mcp.server.request_state import AESGCMRequestStateCodec, RequestStateBoundary, RequestStateSecurity
+from mcp.server.mcpserver.prompts import Prompt, PromptManager
+from mcp.server.mcpserver.resources import FunctionResource, ResourceManager, ResourceTemplate
+from mcp.server.mcpserver.tools import Tool, ToolManager
+from mcp.server.request_state import (
+    AESGCMRequestStateCodec,
+    RequestStateBoundary,
+    RequestStateSecurity,
+    compact_json,
+)
 from mcp.server.runner import ServerRunner
 from mcp.server.session import ServerSession
 from mcp.server.transport_security import TransportSecurityMiddleware
@@ -40,13 +48,14 @@ TOUCHED = {
     "attach.py": {"_lowlevel_server", "_security", "_connection", "_mcp_param_rejection", "mcp.server._otel"}
     | {"mcp.server._streamable_http_modern", "_bus"},
     "entry.py": {"_exit_callbacks"},
+    "handlers.py": {"_tool_manager", "_prompt_manager", "_resource_manager", "_resources"},
     "kernel.py": {"_make_context", "_serialize"},
 }
 """What is touched that others call private, by file: the SDK's parts, and the emptiness of contextlib's exit stack
 (where that is renamed, each stack is closed, used or not)."""
 
 
-_PUBLIC = {"_replace", "_asdict", "_exit"}
+_PUBLIC = {"_replace", "_asdict", "_fields", "_exit"}
 """Documented, in spite of their names."""
 
 
@@ -95,6 +104,38 @@ def test_an_mcpserver_holds_a_low_level_server() -> None:
     assert isinstance(inner, Server), CHANGED + "MCPServer._lowlevel_server"
 
 
+def test_an_mcpserver_keeps_its_tools_by_name() -> None:
+    """Found by public methods; each has the function that is called."""
+    manager = getattr(MCPServer("seams"), "_tool_manager", None)
+    assert isinstance(manager, ToolManager), CHANGED + "MCPServer._tool_manager"
+    assert names(manager.get_tool) == ["name"] and names(manager.list_tools) == []
+    assert {"fn", "name"} <= Tool.model_fields.keys(), CHANGED + "Tool"
+    assert "tool.run(" in inspect.getsource(ToolManager.call_tool), CHANGED + "ToolManager.call_tool"
+    assert "call_fn(self.fn" in inspect.getsource(Tool.run), CHANGED + "Tool.run"
+
+
+def test_an_mcpserver_keeps_its_prompts_by_name() -> None:
+    """Likewise; the function is behind pydantic's validation."""
+    manager = getattr(MCPServer("seams"), "_prompt_manager", None)
+    assert isinstance(manager, PromptManager), CHANGED + "MCPServer._prompt_manager"
+    assert names(manager.get_prompt) == ["name"] and names(manager.list_prompts) == []
+    assert {"fn", "name"} <= Prompt.model_fields.keys(), CHANGED + "Prompt"
+    assert "validate_call(fn)" in inspect.getsource(Prompt.from_function), CHANGED + "Prompt.from_function"
+
+
+def test_an_mcpserver_keeps_its_resources_by_address() -> None:
+    """A template's refusal ends the search; a resource of the SDK's own classes calls nobody, but for `fn`."""
+    manager = getattr(MCPServer("seams"), "_resource_manager", None)
+    assert isinstance(manager, ResourceManager), CHANGED + "MCPServer._resource_manager"
+    assert getattr(manager, "_resources", None) == {}, CHANGED + "ResourceManager._resources"
+    assert names(manager.list_templates) == [] and names(ResourceTemplate.matches) == ["uri"]
+    assert {"fn", "uri_template"} <= ResourceTemplate.model_fields.keys(), CHANGED + "ResourceTemplate"
+    assert "fn" in FunctionResource.model_fields and FunctionResource.__module__.startswith("mcp.")
+    source = inspect.getsource(ResourceManager.get_resource)
+    steps = ("self._resources.get(uri_str)", "self._templates.values()", "template.matches", "raise", "create_resource")
+    assert sorted(steps, key=source.index) == list(steps), CHANGED + "the order in which a resource is looked for"
+
+
 def test_an_mcpserver_comes_with_its_boundary_and_its_tracing() -> None:
     """In a list that may be changed in place, each by its class; the boundary after the tracing."""
     middleware = MCPServer("seams")._lowlevel_server.middleware
@@ -114,9 +155,11 @@ def test_a_boundary_holds_its_policy() -> None:
 
 
 def test_a_codec_gets_the_claims_as_json() -> None:
-    """With the state as its member `s`: that is where the call id is read from."""
+    """With the state as its member `s`: that is where the call id is read from; `exp` is what ends its life."""
     source = inspect.getsource(RequestStateBoundary)
     assert '"s": state' in source and "compact_json(claims)" in source, CHANGED + "the sealed claims"
+    assert '"iat": now' in source and '"exp": now + security.ttl' in source and "now < exp" in source
+    assert compact_json({"b": "\u00e9", "a": 1}) == '{"b":"\\u00e9","a":1}', CHANGED + "compact_json"
 
 
 def test_a_session_holds_its_connection() -> None:

@@ -31,7 +31,7 @@ from starlette.routing import Mount
 import framehold
 from framehold import runtime
 from framehold.config import Settings
-from framehold.invocation import Seam
+from framehold.seam import Seam
 from framehold_core.errors import NotInCall
 from tests.node.nodes import Caller, Heard, served
 from tests.node.stage import Word, said

@@ -15,8 +15,10 @@ from framehold_core.effects import Effect, Op, Outcome, Questions, Relay
 from framehold_core.effects import Reply as ReplyEffect
 from framehold_core.errors import JournalError
 from framehold_core.events import Event, Left, Retry, Start
-from framehold_core.requests import Answered, Intent, Record, RecordState, Reply, Request, Result, Stored, Verdict
-from framehold_core.writes import once_digest
+from framehold_core.requests import Answered, Record, RecordState, Reply, Request, Stored, Verdict
+
+from .effect_checks import EffectWatch
+from .replay_checks import ReplayWatch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -45,6 +47,8 @@ class Watch:
 
     def __init__(self, world: World) -> None:
         self._world = world
+        self.effects = EffectWatch(world, self.fail)
+        self.replays = ReplayWatch(world, self.fail)
         self._strict = not world.plan.loses
         self._entered: dict[tuple[str, int], int] = {}
         self._entries: dict[str, int] = {}
@@ -55,9 +59,6 @@ class Watch:
         self._given: dict[str, str] = {}
         self._fixed: dict[tuple[str, int], Answered] = {}
         self._known: set[str] = set()
-        self._intents: set[tuple[str, str]] = set()
-        self._results: set[tuple[str, str]] = set()
-        self._ran: set[tuple[str, str]] = set()
         self._loose: set[str] = set()
         self._early: set[str] = set()
         """Calls whose handler ended while it was parked: a retry finishes their last round, not its answers."""
@@ -82,10 +83,7 @@ class Watch:
             self._parked.add((request.call, after.record.round, after.record.jh))
         if after.record.state is RecordState.DONE:
             self._outcomes.setdefault(request.call, set()).add(after.record.outcome.split(b":", 1)[1].decode())
-        if isinstance(request, Intent):
-            self._intents.add((request.call, request.key))
-        if isinstance(request, Result):
-            self._results.add((request.call, request.key))
+        self.effects.applied(request, attempt)
         if attempt is not None and reply.verdict is Verdict.OK and attempt.write.op in CARRIERS:
             self.i4_answers_fixed(request.call, attempt.believed)
 
@@ -97,19 +95,10 @@ class Watch:
             self.fail("I6 no-hidden-re-entry", f"{call} is not re-entrant and is entered {self._entries[call]} times")
         self.i1_single_owner(call, epoch, frame)
 
-    def ran(self, slot: Slot, name: str, idempotent: bool) -> None:
-        """An effect runs."""
-        place = (slot.call.id, once_digest(name))
-        self._world.counts["effects"] += 1
-        if not self._strict:
-            return
-        if place not in self._intents:
-            self.fail("I5 once", f"{name} of {place[0]} runs before its intent is stored")
-        if place in self._results:
-            self.fail("I5 once", f"{name} of {place[0]} runs again although its result is stored")
-        if place in self._ran and not idempotent:
-            self.fail("I5 once", f"{name} of {place[0]} runs twice and is not idempotent")
-        self._ran.add(place)
+    def goes_on(self, slot: Slot) -> None:
+        """A handler asks, intends or ends: what it learned is about to show."""
+        self.effects.goes_on(slot)
+        self.replays.goes_on(slot)
 
     def replied(self, slot: Slot, event: object, answer: Questions | Outcome, text: object, ungated: bool) -> None:
         """A reply leaves a node. `text` is what the client will read."""
@@ -232,8 +221,8 @@ class Watch:
 
     def shielded(self, slot: Slot, frame: Frame, cause: str) -> None:
         """Nobody's leaving, no limit and no lack of memory takes a frame away in the middle of an effect (rule 8)."""
-        cut = {name for name in frame.running if (slot.call.id, once_digest(name)) not in self._results}
-        if self._strict and cut and cause in ("left", "overran", "evicted", "released"):
+        cut = self.effects.unrecorded(slot.call.id, frame.running)
+        if self._strict and cut and cause in ("left", "overran", "evicted", "rehearsed", "released"):
             self.fail("shield", f"{slot.call.id} is dropped ({cause}) while an effect runs")
 
     def finally_(self, clients: list[Client]) -> None:
@@ -242,6 +231,16 @@ class Watch:
             self._world.counts[f"ended {client.ended or 'never'}"] += 1
             if not client.ended:
                 self.fail("I7 no-loss", f"the client of {client.call} never learns how it ended")
-            fine = ("outcome", "stuck", "diverged") if client.intent.fragile else ("outcome", "stuck")
+            if client.ended == "outcome":
+                self.replays.finished(client.call)
+            fine = {"outcome"} | ({"diverged"} if self._may_diverge(client) else set())
+            # Only what kills its nodes is stuck, and what met changed code again and again (rule 15).
+            fine |= {"stuck"} if "x" in client.intent.program or client.call in self.replays.gave_up else set()
             if self._strict and client.intent.reentrant and client.ended not in fine:
                 self.fail("I7 no-loss", f"{client.call} is re-entrant and ends {client.ended}")
+
+    def _may_diverge(self, client: Client) -> bool:
+        """Whether a call need not find the code that wrote to it: I7 promises nothing then."""
+        intent = client.intent
+        old = self.replays.only_knows(client.call, intent.program)
+        return intent.fragile or self._world.plan.changed_for_good or not old

@@ -169,6 +169,9 @@ class Client:
             self._learn(said.token, mine)
         elif said.refusal is Reason.CONFLICT:
             self._conflict(mine)
+        elif said.refusal is Reason.DIVERGED and mine and self._world.plan.whole_from > self._world.now:
+            # It was told what happened, and asks again once the old code is back.
+            self._world.after(self._world.plan.whole_from - self._world.now + self._rng.random() * 0.2, self._go_on)
         elif said.refusal in FINAL and mine and self.tokens:
             self.ended = str(said.refusal)
         elif mine:

@@ -28,10 +28,13 @@ from framehold_core.effects import (
 from framehold_core.effects import Reply as ReplyEffect
 from framehold_core.errors import ProtocolError
 from framehold_core.events import (
+    Acked,
+    Diverged,
     Drain,
     Event,
     Evict,
     Expired,
+    Intended,
     Nudged,
     Overran,
     Resulted,
@@ -48,6 +51,9 @@ if TYPE_CHECKING:
 MAX_ROUND = 0.7
 """Seconds that a round may run."""
 
+REHEARSED = "rehearsed"
+"""Why a frame goes where nothing is kept between rounds."""
+
 
 class Driver:
     """All calls of one process."""
@@ -61,6 +67,8 @@ class Driver:
     def feed(self, slot: Slot, event: Event) -> None:
         """Step the core, do what it says, then let the handler go on for as long as it has something to say."""
         self._step(slot, event)
+        if self._world.plan.rehearses and isinstance(event, Acked) and slot.call.phase is Phase.PARKED:
+            self._step(slot, Evict(REHEARSED))
         self._go_on(slot)
 
     def _go_on(self, slot: Slot) -> None:
@@ -101,7 +109,7 @@ class Driver:
             self._world.watch.fail(
                 "core", f"{slot.call.id} at {self._process.name}: {str(error) or type(event).__name__}"
             )
-        self._world.watch.nobody_forgotten(was, event, slot.call, effects)
+        self._look_at(slot, was, event, effects)
         if self._world.lines is not None and (effects or slot.call is not was):
             text = f"{was.id} {tell_event(event)} -> {slot.call.phase.name}{tell_effects(effects)}"
             self._world.say(self._process.boot, text)
@@ -114,6 +122,15 @@ class Driver:
             self.slots.pop(slot.call.id, None)
         if slot.frame is not None and slot.call.epoch != was.epoch:
             self._world.watch.i1_single_owner(slot.call.id, slot.call.epoch, slot.frame.number)
+
+    def _look_at(self, slot: Slot, was: Call, event: Event, effects: tuple[Effect, ...]) -> None:
+        """Let the checks see a step before anything of it is done."""
+        watch = self._world.watch
+        watch.nobody_forgotten(was, event, slot.call, effects)
+        if isinstance(event, Intended):
+            watch.effects.intended(was, event.key)
+        elif isinstance(event, Diverged):
+            watch.replays.diverged(slot, was)
 
     def _note(self, was: Call, call: Call) -> None:
         if call.phase is not was.phase:
@@ -149,6 +166,7 @@ class Driver:
             frame.doubt(effect.key)
         elif isinstance(effect, Cancel):
             self._world.watch.shielded(slot, frame, effect.cause)
+            self._world.counts["rehearsals"] += effect.cause == REHEARSED
             slot.frame = None
         elif isinstance(effect, Forget):
             slot.frame = None
@@ -193,22 +211,26 @@ class Driver:
                 self._world.watch.fail("I5 once", f"{name} is let go while the window is shut")
             self._process.later(0.05, self._again, slot, frame, name)
             return
-        self._world.watch.ran(slot, name, name[0] == "i")
         if let_go:
             if held.inc != slot.call.inc:
                 self._world.watch.fail("I5 once", f"{name} is let go under a lease that its frame was not verified for")
             frame.running.add(name)
+        self._begin_effect(slot, frame, name)
+
+    def _begin_effect(self, slot: Slot, frame: Frame, name: str) -> None:
+        self._world.watch.effects.began(slot.call.id, name, name[0] == "i")
         self._world.say(self._process.boot, f"{slot.call.id} effect {name} runs")
         value = f"{slot.call.id}:{name}" if name[0] == "i" else f"{slot.call.id}:{name}:{frame.number}"
         rng = self._world.stream(f"effects {self._process.name}")
         took = rng.choice((0.02, 0.02, 0.4)) * rng.random()
-        self._process.later(took, self._ran, slot, frame, name, value)
+        self._process.later(took, self._end_effect, slot, frame, name, value)
 
     def _again(self, slot: Slot, frame: Frame, name: str) -> None:
         if slot.frame is frame:
             self._run_effect(slot, frame, name)
 
-    def _ran(self, slot: Slot, frame: Frame, name: str, value: str) -> None:
+    def _end_effect(self, slot: Slot, frame: Frame, name: str, value: str) -> None:
+        self._world.watch.effects.ended(slot.call.id, name)
         if slot.frame is frame:
             frame.pending[name] = value
             self.feed(slot, Resulted(once_digest(name), frame.result_draft(name, slot.call.round)))

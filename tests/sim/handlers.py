@@ -17,6 +17,8 @@ from framehold_core.journal import Draft, Entry, Kind, Lane
 from framehold_core.replay import Cursor, Once
 from framehold_core.writes import once_digest
 
+from .changes import key
+
 Program = tuple[tuple[tuple[str, ...], ...], ...]
 DOUBT = "in-doubt"
 HEARS_END = (
@@ -56,7 +58,8 @@ class Task:
 
 
 class Frame:
-    """One entry into a handler."""
+    """One entry into a handler. `entries` is what it is rebuilt from, `came` what it came to so far by kind and key,
+    with the fingerprint, and `known` what it goes on with."""
 
     def __init__(self, number: int, program: str, entries: tuple[Entry, ...], rebuilding: bool) -> None:
         self.number = number
@@ -67,12 +70,14 @@ class Frame:
         self.running: set[str] = set()
         self.asleep = False
         self.reruns: list[str] = []
-        self._cursor = Cursor(entries)
+        self.entries = entries
+        self.came: dict[tuple[Kind, str], str] = {}
+        self.known: dict[str, str] = {}
+        self._cursor = Cursor(entries, _words)
         self._recorded = {item.key for item in entries if item.kind is Kind.ASK}
         self._program = parse(program)
         self._tasks: list[Task] = []
         self._statement = -1
-        self._known: dict[str, str] = {}
         self._learned: list[str] = []
         self._unasked: list[Draft] = []
         self._intents: list[str] = []
@@ -83,18 +88,18 @@ class Frame:
     def deliver(self, answers: Iterable[tuple[str, str]]) -> None:
         """Hand answers to the asks that wait."""
         rest = [(item.key, opened(item.value)) for item in self._cursor.rest()]
-        self._known.update(rest)
-        self._known.update(answers)
+        self.known.update(rest)
+        self.known.update(answers)
 
     def keep(self, key: str) -> None:
         """A `once` result is durable. `key` is the digest that the core uses."""
         name = next(name for name in self.pending if once_digest(name) == key)
-        self._known[name] = self.pending.pop(name)
+        self.known[name] = self.pending.pop(name)
         self.running.discard(name)
 
     def time_out(self, name: str) -> None:
         """The handler waits no longer for this ask."""
-        self._known.setdefault(name, "timed out")
+        self.known.setdefault(name, "timed out")
 
     def doubt(self, key: str) -> None:
         """The effect may not run now: its outcome is an exception, recorded like any other (rule 13)."""
@@ -105,7 +110,7 @@ class Frame:
         return next(name for name in self._names() if once_digest(name) == key)
 
     def _names(self) -> Iterable[str]:
-        return (atom.lstrip("~") for statement in self._program for branch in statement for atom in branch)
+        return (key(atom.lstrip("~")) for statement in self._program for branch in statement for atom in branch)
 
     def next_event(self, phase: Phase, round_: int) -> Event | None:
         """What the core should hear now that the handler has settled; None while it waits."""
@@ -124,7 +129,8 @@ class Frame:
             return Resulted(key, self.result_draft(self.name_of(key), round_))
         if self._intents:
             name = self._intents.pop(0)
-            draft = Draft(Kind.INTENT, name, round_, self._lane(name), _once_fp(name), "json", b"")
+            fp = self.came[Kind.INTENT, name]
+            draft = Draft(Kind.INTENT, name, round_, self._lane(name), fp, "json", b"")
             return Intended(once_digest(name), draft)
         if done and not self._told_end and phase in HEARS_END:
             self._told_end = True
@@ -138,7 +144,7 @@ class Frame:
     def result_draft(self, name: str, round_: int) -> Draft:
         """The entry for an effect that has run (its result is in `pending`)."""
         value = self.pending[name].encode()
-        return Draft(Kind.RESULT, name, round_, self._lane(name), _once_fp(name), "json", value)
+        return Draft(Kind.RESULT, name, round_, self._lane(name), self.came[Kind.INTENT, name], "json", value)
 
     def text(self) -> str:
         """All that this handler has learned, as one word."""
@@ -150,7 +156,7 @@ class Frame:
             return Rebuilt()
         if done:
             self._cursor.finish()
-        return Diverged("the handler waits for what was not recorded")
+        return Diverged(str(self._cursor.overdue(0)))
 
     def _settle(self) -> bool:
         """Run until every task waits; whether the handler has ended."""
@@ -167,14 +173,15 @@ class Frame:
                 moved = True
             if not moved and self.rebuilding:
                 answers = self._cursor.ready()
-                self._known.update((item.key, opened(item.value)) for item in answers)
+                self.known.update((item.key, opened(item.value)) for item in answers)
                 moved = bool(answers)
         return False
 
     def _enter_statement(self) -> None:
         if self._statement >= 0:
             waited = [task for task in self._tasks if not task.detached]
-            self._learned += [f"{atom}={self._known[atom]}" for task in waited for atom in task.atoms]
+            names = [key(atom) for task in waited for atom in task.atoms]
+            self._learned += [f"{name}={self.known[name]}" for name in names]
         self._statement += 1
         branches = self._program[self._statement]
         lane = Lane.MAIN if len(branches) == 1 else Lane.SIDE
@@ -183,53 +190,57 @@ class Frame:
 
     def _run(self, task: Task) -> bool:
         """Begin or finish the task's present atom; whether it moved on."""
-        name = task.atoms[task.at]
+        atom = task.atoms[task.at]
         if not task.begun:
             task.begun = True
-            self._begin(name, task.lane)
-        if name not in self._known:
+            self._begin(key(atom), atom, task.lane)
+        if key(atom) not in self.known:
             return False
         task.at, task.begun = task.at + 1, False
         return True
 
-    def _begin(self, name: str, lane: Lane) -> None:
+    def _begin(self, name: str, atom: str, lane: Lane) -> None:
         if name[0] == "x":
             self.bombs.append(name)
         elif name[0] == "v":
             self._begin_value(name, lane)
         elif name[0] in "kt":
-            if name[0] == "t":
-                self.timers.append(name)
-            fp = journal.fingerprint("elicit", name, self.text())
-            if self.rebuilding:
-                self._cursor.ask(name, fp, lane)
-            if name not in self._recorded:
-                self._unasked.append(Draft(Kind.ASK, name, 0, lane, fp, "json", name.encode()))
+            self._begin_ask(name, atom, lane)
         else:
-            self._begin_once(name, lane)
+            self._begin_once(name, atom, lane)
+
+    def _begin_ask(self, name: str, atom: str, lane: Lane) -> None:
+        if name[0] == "t":
+            self.timers.append(name)
+        fp = self.came[Kind.ASK, name] = journal.fingerprint("elicit", atom, self.text())
+        if self.rebuilding:
+            self._cursor.ask(name, fp, lane, atom)
+        if name not in self._recorded:
+            self._unasked.append(Draft(Kind.ASK, name, 0, lane, fp, "json", atom.encode()))
 
     def _begin_value(self, name: str, lane: Lane) -> None:
-        fp = journal.fingerprint("value", name)
+        fp = self.came[Kind.VALUE, name] = journal.fingerprint("value", name)
         found = self._cursor.value(name, fp, lane) if self.rebuilding else None
-        self._known[name] = opened(found.value) if found else f"drawn by {self.number}"
+        self.known[name] = opened(found.value) if found else f"drawn by {self.number}"
         if found is None:
-            self._values.append(Draft(Kind.VALUE, name, 0, lane, fp, "json", self._known[name].encode()))
+            self._values.append(Draft(Kind.VALUE, name, 0, lane, fp, "json", self.known[name].encode()))
 
-    def _begin_once(self, name: str, lane: Lane) -> None:
-        found = self._cursor.once(name, _once_fp(name), lane) if self.rebuilding else Once.LIVE
+    def _begin_once(self, name: str, atom: str, lane: Lane) -> None:
+        fp = self.came[Kind.INTENT, name] = journal.fingerprint("once", atom)
+        found = self._cursor.once(name, fp, lane, atom) if self.rebuilding else Once.LIVE
         if isinstance(found, Entry):
-            self._known[name] = opened(found.value)
+            self.known[name] = opened(found.value)
         elif found is Once.LIVE:
             self._intents.append(name)
         elif name[0] == "i":
             self.reruns.append(name)
         else:
-            self._known[name] = DOUBT
+            self.known[name] = DOUBT
 
     def _lane(self, name: str) -> Lane:
         branches = next(part for part in self._program if any(name in atom for branch in part for atom in branch))
         return Lane.MAIN if len(branches) == 1 else Lane.SIDE
 
 
-def _once_fp(name: str) -> str:
-    return journal.fingerprint("once", name)
+def _words(item: Entry) -> str:
+    return opened(item.value) if item.kind is Kind.ASK else ""

@@ -12,12 +12,16 @@ from dataclasses import replace
 from typing import Any
 
 from framehold_core import continuation, lease, record, replay, retry, rounds
-from framehold_core.call import Call, Move, Phase
-from framehold_core.effects import Go, Outcome, Questions, Reply
-from framehold_core.events import Asked, Finished, Intended
+from framehold_core.call import Call, Move, Phase, send
+from framehold_core.effects import Go, Op, Outcome, Questions, Reply, Write
+from framehold_core.events import Asked, Finished, Intended, Resulted
 from framehold_core.requests import Claim, Evidence, Fence, Intent, Record, RecordState, Stored, Verdict, Verify
+from framehold_core.writes import once_digest
 
+from .driver import Driver
+from .handlers import Frame
 from .node import Process
+from .scripts import Slot
 
 Patch = tuple[Any, Any, Any]
 """A place (an object and an attribute, or a mapping and a key), and what stands there instead."""
@@ -41,6 +45,26 @@ def _ungated_outcome(call: Call, event: Finished, now: float) -> Move:
 def _hasty_effect(call: Call, event: Intended, now: float) -> Move:
     move = rounds.intended(call, event, now)
     return move._replace(effects=(*move.effects, Go(event.key)))
+
+
+def _answers_left_behind(call: Call, event: Intended, now: float) -> Move:
+    """The intent alone: the round's answers go with the next questions, or with the outcome."""
+    write = Write(Op.INTEND, (event.draft,), key=event.key)
+    call, effects = send(call._replace(intents=call.intents | {event.key}), write)
+    return Move(call, effects)
+
+
+def _result_first(driver: Driver, slot: Slot, frame: Frame, name: str) -> None:
+    """The result is written as soon as the effect may run; it runs a moment later, if this process still lives."""
+    frame.pending[name] = f"{slot.call.id}:{name}"
+    driver.feed(slot, Resulted(once_digest(name), frame.result_draft(name, slot.call.round)))
+    slot.process.later(0.02, _RIGHT_EFFECT, driver, slot, frame, name)
+
+
+def _another_text(cursor: replay.Cursor, place: replay.Place, fp: str, *args: Any) -> Any:
+    """What was recorded under a key is taken for the same, whatever it said."""
+    owed = cursor._owed.get(place)
+    return _RIGHT_MEET(cursor, place, owed.fp if owed else fp, *args)
 
 
 def _fence(*blind: str) -> Callable[..., Verdict]:
@@ -109,7 +133,7 @@ def _skips_verify(call: Call, case: retry.Case, now: float) -> Move:
 
 
 _RIGHT_INTENT, _RIGHT_CLAIM = record._SCRIPTS[Intent], record._SCRIPTS[Claim]
-_RIGHT_ONCE = replay.Cursor.once
+_RIGHT_ONCE, _RIGHT_MEET, _RIGHT_EFFECT = replay.Cursor.once, replay.Cursor._meet, Driver._begin_effect
 _SCRIPTS, _TABLE = record._SCRIPTS, continuation.TABLE
 
 RED: dict[str, tuple[Patch, ...]] = {
@@ -128,6 +152,12 @@ RED: dict[str, tuple[Patch, ...]] = {
     "effect-before-intent": (
         (_TABLE, (Phase.RUNNING, Intended), _TABLE[Phase.RUNNING, Intended]._replace(move=_hasty_effect)),
     ),
+    "answers-not-with-the-intent": tuple(
+        (_TABLE, key, row._replace(move=_answers_left_behind)) for key, row in _TABLE.items() if key[1] is Intended
+    ),
+    "result-before-effect": ((Driver, "_begin_effect", _result_first),),
+    "changed-text-accepted": ((replay.Cursor, "_meet", _another_text),),
+    "end-before-the-record-accepted": ((replay.Cursor, "finish", lambda _: None), (replay.Cursor, "live", True)),
     "doubt-forgotten": ((replay.Cursor, "once", _never_in_doubt), (_SCRIPTS, Intent, _forgetful_intent)),
     # The window mostly saves work, but it also bounds rule 1's exception, and that is what turns red.
     "window-off": ((lease, "is_open", lambda *_: True),),

@@ -18,6 +18,7 @@ from framehold_core.ids import Boot, CallId, NodeId, Waiter
 from framehold_core.lease import Lease, NodeRecord
 from framehold_core.requests import Evidence, Record, RecordState, Seen
 
+from .changes import changed
 from .clients import Request, Said, Token
 from .driver import Driver
 from .membership import Membership
@@ -50,6 +51,7 @@ class Process:
         self.seen: dict[str, Seen | None] = {}
         self.driver = Driver(self)
         self._rate, self._offset = rate, world.stream(f"clock {boot}").uniform(0, 100)
+        self._variant = world.code.get(name)
         self._paused_until = 0.0
         self._inbox: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
         self._waiters = count(1)
@@ -134,7 +136,8 @@ class Process:
             event = Retry(waiter, token.round, token.epoch, token.mark, node, what.answers, self.lease)
         if slot is None:
             call = Call(CallId(what.call), self.name, self.member.inc, what.reentrant, TOKEN_TTL)
-            slot = self.driver.slots[what.call] = Slot(self, call, what.program)
+            program = what.program if self._variant is None else changed(what.program, self._variant)
+            slot = self.driver.slots[what.call] = Slot(self, call, program)
         self.open[waiter] = Open(what, event, origin)
         self.driver.feed(slot, event)
 

@@ -13,6 +13,9 @@ from dataclasses import dataclass, replace
 TTL = 1.0
 """Seconds that a node lease lives; all other times of a schedule are chosen around it."""
 
+REBOOT = 0.1
+"""Seconds that a node is away when it gets other code."""
+
 NAMES = ("a", "b", "c")
 
 PROGRAMS = (
@@ -48,7 +51,10 @@ value, `t` an ask that the handler soon waits for no longer, `x` kills the node 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Something breaks at `at` for `span` seconds. `target` is a node, a link (`a>store`), or the store."""
+    """Something breaks at `at` for `span` seconds. `target` is a node, a link (`a>store`), or the store.
+
+    A `change` starts a node again with variant number `amount` of every handler (`changes`), and after `span` seconds
+    with the old code; a span of 0 is for good."""
 
     at: float
     kind: str
@@ -105,11 +111,24 @@ class Plan:
     clients: tuple[Intent, ...]
     faults: tuple[Fault, ...] = ()
     mischief: tuple[Mischief, ...] = ()
+    rehearses: bool = False
+    """Whether nothing is kept between rounds: each frame that may be rebuilt is dropped once its round is parked."""
 
     @property
     def loses(self) -> bool:
         """Whether the store loses acknowledged writes: then only I3 and I6 are promised."""
         return any(fault.kind == "rollback" for fault in self.faults)
+
+    @property
+    def whole_from(self) -> float:
+        """When every node whose code is changed only for a while has its old code again."""
+        ends = [fault.at + fault.span for fault in self.faults if fault.kind == "change" and fault.span]
+        return max(ends) + REBOOT if ends else 0.0
+
+    @property
+    def changed_for_good(self) -> bool:
+        """Whether some node never gets its old code again."""
+        return any(fault.kind == "change" and not fault.span for fault in self.faults)
 
     @property
     def calm_from(self) -> float:
@@ -125,7 +144,7 @@ class Plan:
 
     def lines(self) -> Iterator[str]:
         """The plan as text."""
-        yield f"plan of seed {self.seed}: nodes {' '.join(self.nodes)}"
+        yield f"plan of seed {self.seed}: nodes {' '.join(self.nodes)}{', rehearsing' if self.rehearses else ''}"
         happenings: list[Fault | Mischief | Intent] = [*self.clients, *self.faults, *self.mischief]
         for item in sorted(happenings, key=lambda item: item.at):
             yield f"  {item}"
@@ -153,7 +172,19 @@ def draw(seed: int) -> Plan:
     weather = WEATHER[rng.choice(tuple(WEATHER))]
     faults = tuple(_fault(rng, nodes, weather) for _ in range(rng.randint(1, 8))) if weather else ()
     mischief = tuple(_mischief(rng, nodes, len(clients)) for _ in range(rng.choice((0, 2, 4, 8))))
-    return Plan(seed, nodes, rates, clients, faults, mischief)
+    # Drawn last, so that a seed without them is the schedule that it was before there were any.
+    if rng.random() < 0.08:
+        faults += tuple(_changes(rng, nodes))
+    return Plan(seed, nodes, rates, clients, faults, mischief, rehearses=rng.random() < 0.08)
+
+
+def _changes(rng: random.Random, nodes: tuple[str, ...]) -> Iterator[Fault]:
+    """A roll-out of changed code, to one node after another; it may stop half-way, and is often rolled back."""
+    at, variant = rng.uniform(0.15, 1.0), float(rng.randrange(1000))
+    back = rng.random() < 0.7
+    for node in rng.sample(nodes, rng.randint(1, len(nodes))):
+        yield Fault(at, "change", node, rng.uniform(1.0, 2.5) if back else 0.0, variant)
+        at += rng.uniform(0.0, 0.5)
 
 
 def _client(rng: random.Random, nodes: tuple[str, ...]) -> Intent:

@@ -32,6 +32,10 @@ INTERESTING = (
     "in doubt",
     "ended lost",
     "ended stuck",
+    "rehearsals",
+    "divergences",
+    "ended diverged",
+    "finished after a divergence",
 )
 """What a long run must have seen; a zero among these is suspicious."""
 

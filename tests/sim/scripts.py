@@ -55,6 +55,8 @@ class Slot:
         self.lookup = 0
         self.written = False
         self.running_since = 0.0
+        self.claimed: Stored | None = None
+        """The record as this slot's claim left it."""
         boot = process.boot
         head = Head(boot, call.reentrant, "tool", "code", "tools/call", "t", "args", "who")
         self.terms = Terms(head, RECORD_TTL, RECORD_TTL)
@@ -85,6 +87,8 @@ class Scripts:
         who = f"{self._process.boot} epoch {slot.call.epoch} n {slot.call.n}"
         attempt = Attempt(write, packed, request, standing(slot.call).answered, slot.call.n, who)
         slot.attempt, slot.written = attempt, True
+        if write.op in (Op.PARK, Op.INTEND, Op.FINISH):
+            self._world.watch.goes_on(slot)
         store = self._world.store
         store.call(self._process, store.apply, (request, attempt), lambda reply: self._answered(slot, attempt, reply))
         self._process.later(STORE_PATIENCE, self._give_up, slot, attempt)
@@ -103,7 +107,7 @@ class Scripts:
         event = writes.event(slot.call, attempt.write, attempt.packed, reply, held, self._process.now())
         if isinstance(event, Claimed):
             self._world.counts["takeovers"] += 1
-            slot.log = list(event.stored.journal)
+            slot.log, slot.claimed = list(event.stored.journal), event.stored
         elif isinstance(event, Acked):
             slot.log += attempt.packed.entries
             self._count(attempt.write.op)

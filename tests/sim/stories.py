@@ -14,7 +14,13 @@ FOLDER = Path(__file__).parent / "transcripts"
 FULL = ("full",) * 6
 
 
-def _plan(program: str, *happenings: Fault | Mischief, marked: bool = True, styles: tuple[str, ...] = FULL) -> Plan:
+def _plan(
+    program: str,
+    *happenings: Fault | Mischief,
+    marked: bool = True,
+    styles: tuple[str, ...] = FULL,
+    rehearses: bool = False,
+) -> Plan:
     return Plan(
         seed=32,
         nodes=("a", "b"),
@@ -22,6 +28,7 @@ def _plan(program: str, *happenings: Fault | Mischief, marked: bool = True, styl
         clients=(Intent(0.1, program, marked, "a", styles),),
         faults=tuple(item for item in happenings if isinstance(item, Fault)),
         mischief=tuple(item for item in happenings if isinstance(item, Mischief)),
+        rehearses=rehearses,
     )
 
 
@@ -41,6 +48,8 @@ STORIES = {
     ),
     "conflict": _plan("k1; k2", Mischief(0.16, 0, "other", "b"), Mischief(0.5, 0, "full", "a", 1)),
     "partial_answers": _plan("k1+k2; k3", styles=("partial", "extra", "none", "full")),
+    "changed_code_diverges": _plan("k1; o1; k2", Fault(0.4, "change", "a", 2.5), Fault(0.4, "cut", "client>b", 2.6)),
+    "rehearsed": _plan("k1; o1; k2", rehearses=True),
     "store_went_back": _plan("k1; i1; k2", Fault(0.3, "rollback", "store", 0.0, 0.2)),
 }
 

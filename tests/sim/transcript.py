@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from framehold_core.effects import Deliver, Effect, Outcome, Questions, Refusal, Relay, Reply, Run, Write
-from framehold_core.events import Acked, Asked, Diverged, Event, Found, Refused, Retry
+from framehold_core.events import Acked, Asked, Diverged, Event, Evict, Found, Refused, Retry
 
 
 def tell_event(event: Event) -> str:
@@ -20,6 +20,8 @@ def tell_event(event: Event) -> str:
         return f"{name}({event.verdict})"
     if isinstance(event, Diverged):
         return f"{name}({event.why})"
+    if isinstance(event, Evict):
+        return f"{name}({event.cause})"
     if isinstance(event, Found):
         where = "nothing" if event.stored is None else f"epoch {event.stored.record.epoch}"
         return f"{name}({where}, evidence {event.evidence or 'none'})"

@@ -12,7 +12,7 @@ from typing import Any
 from .checks import Violation, Watch
 from .clients import Client
 from .node import Process
-from .plan import TTL, Fault, Plan
+from .plan import REBOOT, TTL, Fault, Plan
 from .store import Store
 
 LATENCY = {"store": 0.003, "client": 0.015, "node": 0.006}
@@ -38,6 +38,8 @@ class World:
         self._links = tuple(fault for fault in plan.faults if ">" in fault.target)
         self.store = Store(self, plan.rates[-1])
         self.nodes: dict[str, Process] = {}
+        self.code: dict[str, int] = {}
+        """The variant of every handler that a node's next process runs, where that is not the old code."""
         self._boots = 0
         for name in plan.nodes:
             self.boot(name)
@@ -103,11 +105,26 @@ class World:
             self.store.fail(fault.span)
         elif fault.kind == "rollback":
             self.store.go_back(fault.amount)
+        elif fault.kind == "change":
+            self.code[fault.target] = int(fault.amount)
+            self._deploy(fault.target)
+            if fault.span:
+                self.after(fault.span, self._roll_back, fault.target)
         elif fault.kind == "leave":
             for client in self.clients:
                 client.leave()
         elif self.nodes[fault.target].alive:
             self._break_node(fault, self.nodes[fault.target])
+
+    def _deploy(self, name: str) -> None:
+        """A node starts again with the code that it has now; one that is away does so when it comes back."""
+        if self.nodes[name].alive:
+            self.restart(name, REBOOT)
+
+    def _roll_back(self, name: str) -> None:
+        self.say(name, "gets its old code again")
+        self.code.pop(name, None)
+        self._deploy(name)
 
     def _break_node(self, fault: Fault, process: Process) -> None:
         if fault.kind == "crash":

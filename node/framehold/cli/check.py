@@ -4,9 +4,11 @@ supervisor's."""
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import sys
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from framehold_core.errors import ConfigError
@@ -14,14 +16,23 @@ from framehold_core.errors import ConfigError
 from ..config import Settings
 from . import target as targets
 from .children import die_with_parent
+from .fate import Fate
 
 _MARK = "framehold-target "
 PATIENCE = 20.0
 """Seconds that importing TARGET may take."""
 
 
+@dataclass(frozen=True)
+class Checked:
+    """A TARGET that can be served: its module's file, and what becomes of its calls when their node dies."""
+
+    file: Path
+    fate: Fate
+
+
 def here(target: str, settings: Settings) -> None:
-    """Import TARGET in this process and print where its module is.
+    """Import TARGET in this process and print where its module is, and how its handlers are marked.
 
     Raises:
         ConfigError: it can't be served.
@@ -29,17 +40,19 @@ def here(target: str, settings: Settings) -> None:
     from ..serving import asgi
 
     try:
-        asgi(targets.load(target), settings)
+        attached = asgi(targets.load(target), settings).attached
     except TypeError as error:
         raise ConfigError(str(error)) from None
+    attached.check()
+    fate = Fate(*attached.handlers.count(settings.strategy), settings.lease_ttl)
     place = target.partition(":")[0]
     module = sys.modules.get(place)
     file = getattr(module, "__file__", None) or place
-    print(f"\n{_MARK}{Path(file).resolve()}")
+    print(f"\n{_MARK}{json.dumps([str(Path(file).resolve()), asdict(fate)])}")
 
 
-async def in_child(target: str, environment: Mapping[str, str]) -> Path:
-    """The file of TARGET's module, as a child finds it.
+async def in_child(target: str, environment: Mapping[str, str]) -> Checked:
+    """What a child finds out about TARGET.
 
     Raises:
         ConfigError: it can't be served; the child's line says why.
@@ -72,7 +85,8 @@ async def in_child(target: str, environment: Mapping[str, str]) -> Path:
     found = [line for line in out.decode("utf-8", "replace").splitlines() if line.startswith(_MARK)]
     if not found:
         raise ConfigError(_odd(target, "it ended the process that imported it"))
-    return Path(found[-1].removeprefix(_MARK))
+    file, fate = json.loads(found[-1].removeprefix(_MARK))
+    return Checked(Path(file), Fate(**fate))
 
 
 def _odd(target: str, why: str) -> str:

@@ -23,7 +23,7 @@ def run(server: Any, settings: Settings, host: str, port: int) -> None:
     """Serve until a signal ends it.
 
     Raises:
-        ConfigError: the server can't be served, or the port can't be had.
+        ConfigError: the server can't be served, or not as its handlers are marked, or the port can't be had.
         NodeNameTaken: another process runs under this node's name.
     """
     logging.basicConfig(level=settings.log_level.upper(), format=FORMAT, force=True)
@@ -32,6 +32,7 @@ def run(server: Any, settings: Settings, host: str, port: int) -> None:
         app = asgi(server, settings)
     except TypeError as error:
         raise ConfigError(str(error)) from None
+    app.attached.check()
     listening = listen(host, port)
     heartbeat, address = app.attached.runtime.heartbeat, url_of(host, listening)
     # What others are told, unless the environment said where they reach this node from outside its machine.

@@ -58,18 +58,19 @@ def _stamps(folder: Path) -> dict[str, int]:
 
 
 async def follow(
-    changes: Changes, supervisor: Supervisor, nodes: list[str], check: Callable[[], Awaitable[object]], voice: Voice
+    changes: Changes, supervisor: Supervisor, nodes: list[str], check: Callable[[], Awaitable[str]], voice: Voice
 ) -> None:
-    """Restart `nodes` for each of `changes`, for ever. `check` raises ConfigError where the code can't be served."""
+    """Restart `nodes` for each of `changes`, for ever. `check` says what becomes of open calls then, and raises
+    ConfigError where the code can't be served."""
     async for batch in changes:
         names = ", ".join(sorted({Path(path).name for _, path in batch}))
         try:
-            await check()
+            fate = await check()
         except ConfigError as error:
             why = str(error).removesuffix("; nothing was started")
             voice.say(f"{names} changed; not reloaded: {why}; the nodes go on with the code that they have")
             continue
-        voice.say(f"{names} changed; restarting {len(nodes)} nodes one after the other; calls parked on them are lost")
+        voice.say(f"{names} changed; restarting {len(nodes)} nodes one after the other; {fate}")
         if await supervisor.restart(nodes):
             voice.say("reloaded")
         else:

@@ -17,9 +17,8 @@ import signal
 import sys
 import webbrowser
 from collections.abc import Awaitable, Coroutine
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from .. import config
@@ -85,13 +84,13 @@ async def _run(plan: Plan, voice: Voice) -> int:
     port = ports.take(plan.port)
     voice.say(_starting(plan, settings))
     environment = _environment(settings)
-    file = await _unless(signals.once, check.in_child(plan.target, environment))
-    if file is None:
+    found = await _unless(signals.once, check.in_child(plan.target, environment))
+    if found is None:
         return 0
     store = await local_store.choose(settings.store(), lasting_keys=bool(settings.keys))
     try:
         environment["FRAMEHOLD_STORE_URL"] = store.url
-        return await Fleet(plan, store, port, environment, voice).live(file, signals)
+        return await Fleet(plan, found, store, port, environment, voice).live(signals)
     finally:
         store.remove()
 
@@ -123,13 +122,14 @@ class Fleet:
     def __init__(
         self,
         plan: Plan,
+        found: check.Checked,
         store: LocalStore,
         port: int,
         environment: dict[str, str],
         voice: Voice,
         pace: Pace | None = None,
     ) -> None:
-        self.plan, self.store, self.voice = plan, store, voice
+        self.plan, self.found, self.store, self.voice = plan, found, store, voice
         self.url = f"http://{ports.HOST}:{port}"
         self.nodes = {f"node-{number}": place for number, place in enumerate(ports.beside(port, plan.nodes), start=1)}
         self._environment = environment
@@ -137,11 +137,11 @@ class Fleet:
         groups = [list(store.specs), [*specs, self._router(port)]]
         self.supervisor = Supervisor([group for group in groups if group], voice, pace, _is_banner)
 
-    async def live(self, file: Path, signals: Signals) -> int:
+    async def live(self, signals: Signals) -> int:
         """Start, serve until a signal, end. The exit code."""
         failed: StartFailed | None = None
         # From before the nodes import it: what changes from then on is not what they have.
-        changes = reload.watch(file.parent) if self.plan.reload else None
+        changes = reload.watch(self.found.file.parent) if self.plan.reload else None
         try:
             await _unless(signals.once, self._start())
             if not signals.once.is_set():
@@ -163,7 +163,7 @@ class Fleet:
         await self.supervisor.start()
         pids = {name: self._pid(name) for name in self.nodes}
         served = "the booking example" if self.plan.target == EXAMPLE else self.plan.target
-        welcome = Welcome(self.url, served, self.nodes, pids, self.store.sentence)
+        welcome = Welcome(self.url, served, self.nodes, pids, self.store.sentence, self.found.fate)
         self.voice.say(await welcome.text(self.voice.colour))
         if self.plan.open_browser:
             await asyncio.to_thread(webbrowser.open, f"{self.url}/dashboard")
@@ -173,8 +173,16 @@ class Fleet:
         if changes is None:
             await asyncio.get_running_loop().create_future()
             return
-        again = partial(check.in_child, self.plan.target, self._environment)
-        await reload.follow(changes, self.supervisor, list(self.nodes), again, self.voice)
+        await reload.follow(changes, self.supervisor, list(self.nodes), self._check_again, self.voice)
+
+    async def _check_again(self) -> str:
+        """Look at TARGET as it is now; what becomes of calls when its nodes are restarted. Raises ConfigError where it
+        can't be served."""
+        before, self.found = self.found, await check.in_child(self.plan.target, self._environment)
+        for name in self.nodes:
+            keeper = self.supervisor.keeper(name)
+            keeper.spec = replace(keeper.spec, loss=self.found.fate.death())
+        return before.fate.reload(self.found.fate)
 
     def _pid(self, name: str) -> int:
         child = self.supervisor.keeper(name).child
@@ -184,7 +192,7 @@ class Fleet:
         address = f"http://{ports.HOST}:{port}"
         own = {"FRAMEHOLD_NODE_ID": name, "FRAMEHOLD_ADVERTISE_URL": address}
         command = ("node", "--host", ports.HOST, "--port", str(port), "--", self.plan.target)
-        return self._spec(name, command, own, address, "calls parked on it are lost")
+        return self._spec(name, command, own, address, self.found.fate.death())
 
     def _router(self, port: int) -> Spec:
         return self._spec("router", ("router", "--host", ports.HOST, "--port", str(port)), {}, self.url, "")

@@ -13,6 +13,7 @@ from mcp.types import Tool
 from rich.text import Text
 
 from . import paste, readiness, visible
+from .fate import Fate
 from .voice import aligned, drawn
 
 _log = logging.getLogger("framehold")
@@ -20,13 +21,15 @@ _log = logging.getLogger("framehold")
 
 @dataclass(frozen=True)
 class Welcome:
-    """A fleet that has just started. `nodes` and `pids` are by name; `store` says what is kept."""
+    """A fleet that has just started. `nodes` and `pids` are by name; `store` says what is kept,
+    `fate` what becomes of calls."""
 
     url: str
     served: str
     nodes: Mapping[str, int]
     pids: Mapping[str, int]
     store: str
+    fate: Fate
 
     async def text(self, colour: bool) -> str:
         """All of it, with one empty line at each end."""
@@ -78,8 +81,7 @@ class Welcome:
         return [
             "Before each question stands the node that asked it. Now kill that node (its pid is above; "
             f"{name}: kill -9 {pid}) and answer.\n"
-            "The call is lost and tells you so, because no tool is run twice behind your back. Calls on other nodes go "
-            "on, and\nthe killed one comes back by itself."
+            f"{self.fate.hint(len(self.nodes))}"
         ]
 
 

@@ -1,7 +1,11 @@
 """A restaurant that takes bookings: an ordinary MCP server whose tool asks three questions, as plain awaits.
 
-Nothing here knows of Framehold. `framehold up` serves it on a fleet when it is given no other server; copy it as a
-start of your own: `framehold up my_server.py`.
+One line knows of Framehold: `@framehold.reentrant` promises that the tool may be entered again, so that another node
+can carry a call on when its own dies. It may, since it only asks and answers; what it would do to the world (send a
+letter, charge a card) would have to go through `framehold.once`. Without that line such a call is lost, and says so.
+
+`framehold up` serves this server on a fleet when it is given no other; copy it as a start of your own:
+`framehold up my_server.py`.
 """
 
 from __future__ import annotations
@@ -11,6 +15,8 @@ from typing import Annotated, Literal
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from pydantic import BaseModel, Field
+
+import framehold
 
 mcp = MCPServer("booking", version="1.0")
 
@@ -38,6 +44,7 @@ class Booking(BaseModel):
 
 
 @mcp.tool()
+@framehold.reentrant
 async def book(restaurant: Annotated[str, Field(examples=["Luna"])], ctx: Context) -> str:
     """Book a table for dinner. Asks the guest for the party, the table and a name, one after the other."""
     party = await ctx.elicit(f"A table at {restaurant}, with pleasure. Tell me about your party.", Party)

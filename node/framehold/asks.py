@@ -1,0 +1,69 @@
+"""A question on its way: what a handler asks, who carries it to a client, and what a frame needs of its runtime."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from framehold_core import journal
+from framehold_core.call import Phase
+from framehold_core.journal import Draft, Kind, Lane
+
+from .onces import Scribe
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a handler wants to know. `wire` is the request as the client gets it, `fp` its digest; `parse` turns a raw
+    answer into what the handler awaits, or raises ValueError; `text` is how it begins, for people."""
+
+    kind: str
+    wire: dict[str, Any]
+    fp: str
+    parse: Callable[[Any], Any]
+    text: str = ""
+
+
+class Carrier(Protocol):
+    """The request of a round, as far as a frame needs it: where its notifications go, and what its client can
+    answer."""
+
+    variables: contextvars.Context
+
+    def refusal(self, question: Question) -> object | None:
+        """The outcome to end the call with if this client can't be asked `question`; None if it can."""
+
+
+class Keeper(Scribe, Protocol):
+    """What a frame needs of the runtime that holds it."""
+
+    def phase(self) -> Phase: ...
+    def asked(self, asks: tuple[Draft, ...]) -> None: ...
+    def refused(self, outcome: object) -> None: ...
+    def rebuilt(self) -> None: ...
+    def strayed(self, error: Exception) -> None: ...
+    def admit(self, what: str) -> None: ...
+
+
+@dataclass(slots=True)
+class Ask:
+    """A question that waits for its answer."""
+
+    key: str
+    question: Question
+    lane: Lane
+    answer: asyncio.Future[Any]
+
+    def draft(self, round_: int) -> Draft:
+        """This ask as a journal entry."""
+        text = self.question.text.encode("utf-8", "replace")
+        return Draft(Kind.ASK, self.key, round_, self.lane, self.question.fp, "text" if text else "none", text)
+
+
+def beforehand(key: str, question: Question, answer: bytes) -> tuple[Draft, Draft]:
+    """A question that was answered before anybody was asked, as journal entries: round 0."""
+    ask = Draft(Kind.ASK, key, 0, Lane.MAIN, question.fp, "none", b"")
+    return ask, Draft(Kind.ANSWER, key, 0, Lane.MAIN, journal.digest(answer), "json", answer)

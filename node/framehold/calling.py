@@ -1,0 +1,39 @@
+"""How an effect is called, with or without a frame around it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from framehold_core.errors import AskError, KeyReused
+
+inside: contextvars.ContextVar[str | None] = contextvars.ContextVar("framehold_inside", default=None)
+"""The key of the effect that the running code belongs to."""
+
+
+def outside(what: str) -> None:
+    """Raise AskError where the running code belongs to an effect: what it asked or ran would be missed on replay."""
+    if (effect := inside.get()) is not None:
+        raise AskError(
+            f"{what} inside the effect of once({effect!r}), which replay leaves out; nothing was asked or run; do it "
+            "before the effect and hand it the outcome"
+        )
+
+
+async def called(fn: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """Call an effect: a coroutine function here, another function in a thread, so that it holds up nobody's call."""
+    if inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(getattr(fn, "__call__", None)):  # noqa: B004
+        return await fn(*args, **kwargs)
+    result = await asyncio.to_thread(fn, *args, **kwargs)
+    return await result if inspect.isawaitable(result) else result
+
+
+def reused(key: str, known: str, name: str) -> KeyReused:
+    """The error of a key that is given to two effects, of which `known` was first."""
+    return KeyReused(
+        f"once({key!r}) stands for {known} with other arguments, or for another function than {name}, in "
+        "this call already; the second was not run; give each effect a key of its own"
+    )

@@ -1,0 +1,31 @@
+"""What entries hold, sealed for their place and opened again.
+
+No byte of a stored value is looked at, let alone unpickled, before its seal was verified for exactly this call,
+position, kind and key.
+"""
+
+from __future__ import annotations
+
+from framehold_core.ids import CallId
+from framehold_core.journal import Draft, Entry
+from framehold_store.seal import Sealer
+from framehold_store.values import Values
+
+
+class Payloads:
+    """Seals and opens the values of journal entries. `values` says what may be kept, and how."""
+
+    def __init__(self, sealer: Sealer, values: Values) -> None:
+        self.sealer, self.values = sealer, values
+
+    def sealed(self, call: CallId, n: int, draft: Draft) -> bytes:
+        """A draft's value, sealed for position `n` of `call`; nothing where there is none."""
+        if not draft.value:
+            return b""
+        return self.sealer.seal("journal", draft.value, call=call, n=n, kind=draft.kind.value, key=draft.key)
+
+    def opened(self, call: CallId, item: Entry) -> bytes:
+        """An entry's value. Raises SealError: it was not sealed by this fleet for this place."""
+        if not item.value:
+            return b""
+        return self.sealer.open("journal", item.value, call=call, n=item.n, kind=item.kind.value, key=item.key)

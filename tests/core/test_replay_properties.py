@@ -1,0 +1,197 @@
+"""Whatever a handler did, it is rebuilt from any record of it; whatever was changed in it, no record is passed by."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from framehold_core.errors import DivergenceError
+from framehold_core.journal import Entry, Kind, Lane
+from framehold_core.replay import Cursor
+from tests.core.handlers import Again, Atom, Heard, Live, Script, atoms, with_atom
+
+LEARNED = (Kind.ASK, Kind.INTENT, Kind.VALUE)
+NEW = Atom(Kind.ASK, "new", "fp-new")
+
+
+def script_of(shape: list[list[list[tuple[Kind, int]]]]) -> Script:
+    """A script. Branches that run side by side ask under keys of their own; over time keys are used again. A question
+    differs each time, and a `once` never does."""
+    script = []
+    for statement, branches in enumerate(shape):
+        lines = []
+        for branch, line in enumerate(branches):
+            lane = f"{branch}" if len(branches) > 1 else "main"
+            lines.append(tuple(_atom(kind, number, lane, (statement, at)) for at, (kind, number) in enumerate(line)))
+        script.append(tuple(lines))
+    return tuple(script)
+
+
+def _atom(kind: Kind, number: int, lane: str, place: tuple[int, int]) -> Atom:
+    if kind is Kind.INTENT:
+        return Atom(kind, f"o{number}", f"fn-o{number}")
+    key = f"k{number}-{lane}" if kind is Kind.ASK else f"v-{lane}-{place}"
+    return Atom(kind, key, f"{key} at {place}")
+
+
+LINES = st.lists(st.tuples(st.sampled_from(LEARNED), st.integers(0, 2)), min_size=1, max_size=4)
+BRANCHES = st.one_of(LINES.map(lambda line: [line]), st.lists(LINES, min_size=2, max_size=3))
+SCRIPTS = st.lists(BRANCHES, min_size=1, max_size=5).map(script_of)
+PREFILLED = st.sets(st.sampled_from(["k0-main", "k1-main", "k0-0", "k1-1"]), max_size=2)
+LUCK = st.randoms(use_true_random=False)
+
+
+def recorded(script: Script, prefilled: set[str], luck: random.Random) -> tuple[Live, list[Entry]]:
+    """A script as it went, and a journal of it as it may stand after a crash."""
+    live = Live(script, luck.randrange, {key: f"{key}#prefilled" for key in prefilled}).play()
+    return live, live.entries[: luck.choice(live.cuts)]
+
+
+def delivered(live: Live, entries: list[Entry]) -> list[Heard]:
+    """What a handler heard of what is recorded, delivery by delivery."""
+    return [heard for heard in live.rounds if heard <= answers(entries)]
+
+
+def answers(entries: list[Entry]) -> Heard:
+    """The recorded answers of those that were asked."""
+    return frozenset((item.key, item.value.decode()) for item in entries if item.kind is Kind.ANSWER and item.round)
+
+
+def learned(entries: list[Entry]) -> Counter[Atom]:
+    """What a handler must come to again. What a round asks again because it was answered in part was asked once."""
+    answered: Counter[str] = Counter()
+    found: dict[tuple[Kind, str, int], Atom] = {}
+    for item in entries:
+        answered[item.key] += item.kind is Kind.ANSWER
+        if item.kind in LEARNED:
+            times = answered[item.key] if item.kind is Kind.ASK else 0
+            found.setdefault((item.kind, item.key, times), Atom(item.kind, item.key, item.fp))
+    return Counter(found.values())
+
+
+@settings(max_examples=300, deadline=None)
+@given(SCRIPTS, PREFILLED, LUCK)
+def test_a_handler_is_rebuilt_from_any_record_of_it(script: Script, prefilled: set[str], luck: random.Random) -> None:
+    """The same answers in the same rounds, all that is recorded met, and nothing heard that is not recorded."""
+    live, entries = recorded(script, prefilled, luck)
+    again = Again(script, luck.randrange, entries).play()
+    assert again.rounds == delivered(live, entries)
+    assert learned(entries) <= Counter(again.came)
+    assert Counter(again.learned) <= Counter(live.learned)
+    rest = {(item.key, item.value.decode()) for item in again.cursor.rest()}
+    assert rest == answers(entries) - {pair for heard in again.rounds for pair in heard}
+    again.cursor.finish()
+
+
+@settings(max_examples=100, deadline=None)
+@given(SCRIPTS, PREFILLED, LUCK)
+def test_a_frame_is_not_live_before_the_last_recorded_thing(
+    script: Script, prefilled: set[str], luck: random.Random
+) -> None:
+    """Whatever the journal's length: a shorter record is live no later than a longer one, by what was come to."""
+    live = Live(script, luck.randrange, dict.fromkeys(prefilled, "yes")).play()
+    for cut in live.cuts:
+        again = Again(script, luck.randrange, live.entries[:cut]).play()
+        missing = learned(live.entries[:cut]) - Counter(again.came)
+        assert not missing and again.rounds == delivered(live, live.entries[:cut])
+
+
+@settings(max_examples=400, deadline=None)
+@given(SCRIPTS, PREFILLED, LUCK, st.sampled_from(["text", "gone", "new", "swapped"]))
+def test_a_changed_handler_diverges_or_comes_to_all_that_is_recorded(
+    script: Script, prefilled: set[str], luck: random.Random, how: str
+) -> None:
+    """One edit anywhere. Where it is accepted, it lies beyond the record: all of that was met, word for word."""
+    live, entries = recorded(script, prefilled, luck)
+    *place, atom = luck.choice(list(atoms(script)))
+    changed = edited(script, (place[0], place[1], place[2]), atom, how)
+    try:
+        again = Again(changed, luck.randrange, entries).play()
+    except DivergenceError as error:
+        assert "recorded" in str(error) and "likely its code changed since then" in str(error)
+        return
+    assert learned(entries) <= Counter(again.came)
+    assert again.rounds == delivered(live, entries)
+    if atom.kind is Kind.INTENT:
+        # A second use of its key is no place in the record, but it must be of the same effect.
+        assert how != "text" or not learned(entries)[atom] or atom._replace(fp=f"{atom.fp}, changed") not in again.came
+    if atom.kind is not Kind.INTENT or sum(item == atom for *_, item in atoms(script)) == 1:
+        assert not (learned(entries)[atom] and how in ("text", "gone", "new"))
+
+
+def edited(script: Script, place: tuple[int, int, int], atom: Atom, how: str) -> Script:
+    """The script with one edit."""
+    if how == "text":
+        return with_atom(script, place, atom._replace(fp=f"{atom.fp}, changed"))
+    if how == "gone":
+        return with_atom(script, place)
+    if how == "new":
+        return with_atom(script, place, NEW, atom)
+    statement, branch, at = place
+    line = script[statement][branch]
+    if at + 1 == len(line):
+        return with_atom(script, place, atom, NEW)
+    return with_atom(with_atom(script, place, line[at + 1]), (statement, branch, at + 1), atom)
+
+
+@settings(max_examples=200, deadline=None)
+@given(SCRIPTS, LUCK)
+def test_a_damaged_record_is_never_passed_by(script: Script, luck: random.Random) -> None:
+    """One recorded fingerprint or key is another: no handler can come to it."""
+    live = Live(script, luck.randrange, {}).play()
+    places = [n for n, item in enumerate(live.entries) if item.kind in LEARNED]
+    if not places:
+        return
+    n = luck.choice(places)
+    item = live.entries[n]
+    entries = list(live.entries)
+    key = luck.choice((item.key, f"{item.key}x"))
+    entries[n] = Entry(n, item.kind, key, item.round, item.lane, f"{item.fp}x", item.codec, item.value)
+    again_in_part = any(other.key == item.key and other.fp == item.fp for other in live.entries[:n])
+    if again_in_part:
+        # Asked again because its round was answered in part: only the first of the two is looked at.
+        return
+    with pytest.raises(DivergenceError):
+        Again(script, luck.randrange, entries).play()
+
+
+# ---- how long it takes
+
+
+def journal_of(asks: int, *, together: bool) -> list[Entry]:
+    """Asks and answers: one a round, or all in one round."""
+    lines: list[tuple[Kind, int, int]] = []
+    for n in range(asks):
+        lines += [(Kind.ASK, n, 1 if together else n + 1)] + ([] if together else [(Kind.ANSWER, n, n + 1)])
+    lines += [(Kind.ANSWER, n, 1) for n in range(asks)] if together else []
+    lane = Lane.SIDE if together else Lane.MAIN
+    return [Entry(n, kind, f"k{of}", round_, lane, "fp", "json", b"") for n, (kind, of, round_) in enumerate(lines)]
+
+
+def seconds(asks: int, *, together: bool) -> float:
+    """The best of a few replays in which the driver looks for answers after each ask."""
+    entries, times = journal_of(asks, together=together), []
+    lane = Lane.SIDE if together else Lane.MAIN
+    for _ in range(5):
+        began = time.perf_counter()
+        cursor = Cursor(entries)
+        heard = 0
+        for n in range(asks):
+            cursor.ask(f"k{n}", "fp", lane)
+            heard += len(cursor.ready())
+        assert cursor.live and heard == asks
+        times.append(time.perf_counter() - began)
+    return min(times)
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_a_journal_of_twice_the_length_takes_about_twice_as_long(together: bool) -> None:
+    """A thousand entries are rebuilt in milliseconds; looking all of it through for each line would take eight times as
+    long for four times the length, or more."""
+    short, long = seconds(1000, together=together), seconds(8000, together=together)
+    assert long < 8 * short * 3

@@ -1,0 +1,88 @@
+"""Replay and divergence, as the world can see them: a handler that goes on has come to all that was recorded.
+
+None of this asks the cursor: a frame notes for itself what it came to and what it knows, and is held to the entries
+that it was rebuilt from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from framehold_core.journal import Entry, Kind
+
+from .handlers import opened
+
+if TYPE_CHECKING:
+    from framehold_core.call import Call
+
+    from .handlers import Frame
+    from .scripts import Slot
+    from .world import World
+
+Fail = Callable[[str, str], None]
+
+
+class ReplayWatch:
+    """What is known of rebuilt frames. `fail` stops the schedule."""
+
+    def __init__(self, world: World, fail: Fail) -> None:
+        self._world = world
+        self._fail = fail
+        self._wrote: dict[str, set[str]] = {}
+        self.gave_up: set[str] = set()
+        """Calls that met code which had not written them, and diverged."""
+
+    def only_knows(self, call: str, program: str) -> bool:
+        """Whether nothing but this code has written to a call."""
+        return self._wrote.get(call, set()) <= {program}
+
+    def diverged(self, slot: Slot, was: Call) -> None:
+        """A replay was given up."""
+        if not self.only_knows(was.id, slot.program):
+            self._world.counts["divergences"] += 1
+            self.gave_up.add(was.id)
+        self.divergence_leaves_the_record(slot, was)
+
+    def finished(self, call: str) -> None:
+        """A client heard the outcome of a call."""
+        self._world.counts["finished after a divergence"] += call in self.gave_up
+
+    def goes_on(self, slot: Slot) -> None:
+        """A rebuilt handler asks, intends or ends."""
+        frame = slot.frame
+        self._wrote.setdefault(slot.call.id, set()).add(slot.program)
+        for item in frame.entries if frame is not None else ():
+            assert frame is not None
+            self.divergence_is_noticed(slot.call.id, frame, item)
+            self.i4_goes_on_with_what_is_recorded(slot.call.id, frame, item)
+
+    # ---- the invariants
+
+    def divergence_is_noticed(self, call: str, frame: Frame, item: Entry) -> None:
+        """No handler goes on that did not come to each recorded ask, effect and value, as it was."""
+        if item.kind in (Kind.ANSWER, Kind.RESULT):
+            return
+        met = frame.came.get((item.kind, item.key))
+        if met != item.fp:
+            how = "never came to" if met is None else "came otherwise to"
+            self._fail(
+                "divergence", f"{call} goes on although its handler {how} {item.kind} {item.key} of entry {item.n}"
+            )
+
+    def i4_goes_on_with_what_is_recorded(self, call: str, frame: Frame, item: Entry) -> None:
+        """A rebuilt handler hears the recorded answers and values and no others. An ask that it no longer waited for is
+        decided by a timer, which is not recorded."""
+        if item.kind not in (Kind.ANSWER, Kind.VALUE) or item.key[0] == "t":
+            return
+        heard = frame.known.get(item.key)
+        if heard is not None and heard != opened(item.value):
+            self._fail("I4 one-resume", f"{call} goes on with {heard} for {item.key}; recorded is {opened(item.value)}")
+
+    def divergence_leaves_the_record(self, slot: Slot, was: Call) -> None:
+        """A frame that diverged has written nothing: the record is as the claim left it, no answer was taken."""
+        stored = self._world.store.calls.get(was.id)
+        if stored is None or slot.claimed is None or stored.record.epoch != was.epoch or self._world.plan.loses:
+            return
+        if stored != slot.claimed:
+            self._fail("divergence", f"{was.id} diverged at epoch {was.epoch} and left a trace")
