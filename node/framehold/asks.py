@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from framehold_core import journal
 from framehold_core.call import Phase
+from framehold_core.errors import DuplicateAsk
 from framehold_core.journal import Draft, Kind, Lane
 
 from .onces import Scribe
@@ -45,7 +46,6 @@ class Keeper(Scribe, Protocol):
     def refused(self, outcome: object) -> None: ...
     def rebuilt(self) -> None: ...
     def strayed(self, error: Exception) -> None: ...
-    def admit(self, what: str) -> None: ...
 
 
 @dataclass(slots=True)
@@ -67,3 +67,11 @@ def beforehand(key: str, question: Question, answer: bytes) -> tuple[Draft, Draf
     """A question that was answered before anybody was asked, as journal entries: round 0."""
     ask = Draft(Kind.ASK, key, 0, Lane.MAIN, question.fp, "none", b"")
     return ask, Draft(Kind.ANSWER, key, 0, Lane.MAIN, journal.digest(answer), "json", answer)
+
+
+def swapped(key: str) -> DuplicateAsk:
+    """The error of a question that is pending already under its key."""
+    return DuplicateAsk(
+        f"a question with the key {key!r} is pending already: answers could be swapped; nothing was asked; "
+        "give each its own key: framehold.ask(key, message, Model)"
+    )

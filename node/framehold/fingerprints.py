@@ -1,8 +1,8 @@
 """What identifies an effect beside its key: its function's name and a description of its arguments, as one digest.
 
-The law: one text for one meaning, in every process and run, and never an error. No code of the author's is called (no
-`__repr__`, `__eq__`, property or `__getattr__`), so nothing here hangs, and nothing depends on addresses, on the order
-of sets and dicts, or on the hash seed. What is told apart, and what is not:
+The law: one text for one meaning, in every process and run, and no argument is an error. No code of the author's is
+called (no `__repr__`, `__eq__`, property or `__getattr__`), so nothing hangs here, and nothing depends on addresses, on
+the order of sets and dicts, or on the hash seed. What is told apart, and what is not:
 
     None, bool, int, float, str         by type and value: 1, True, 1.0 and "1" are four
     list, tuple, dict, set, deque, ...  by type and parts; a dict or set whatever its order
@@ -82,15 +82,16 @@ def name_of(fn: object) -> str:
 
 
 def of(fn: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    """The fingerprint of an effect. A partial counts as its function with all of the arguments. Never raises."""
+    """The fingerprint of an effect. A partial counts as its function with all of the arguments.
+
+    Raises:
+        RecursionError: the caller's own stack is nearly full. A description cut short there would differ elsewhere.
+    """
     name = name_of(fn)
     if type(fn) is functools.partial:
         args, kwargs = (*fn.args, *args), {**fn.keywords, **kwargs}
     description = _Description()
-    try:
-        return fingerprint("once", name, description.part(args), description.part(kwargs))
-    except Exception:  # the stack is nearly full
-        return fingerprint("once", name, len(args), len(kwargs))
+    return fingerprint("once", name, description.part(args), description.part(kwargs))
 
 
 class _Description:
@@ -117,6 +118,8 @@ class _Description:
         self._path.add(id(value))
         try:
             return [_type_name(kind), *self._inside(kind, value)]
+        except (RecursionError, MemoryError):
+            raise
         except Exception:  # it changes meanwhile, or is half made
             return [_type_name(kind)]
         finally:

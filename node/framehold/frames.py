@@ -19,11 +19,11 @@ from typing import Any, NamedTuple, TypeVar
 
 from framehold_core import journal
 from framehold_core.call import Phase
-from framehold_core.errors import AskError, DuplicateAsk
+from framehold_core.errors import AskError
 from framehold_core.events import Answer
 from framehold_core.journal import Lane
 
-from .asks import Ask, Carrier, Keeper, Question, beforehand
+from .asks import Ask, Carrier, Keeper, Question, beforehand, swapped
 from .calling import outside
 from .learned import Learned
 from .rebuild import STRAYED, Rebuild
@@ -80,8 +80,7 @@ class Frame:
         self.round = 1
         self.task: asyncio.Task[None] | None = None
         self.context: contextvars.Context | None = begun(carrier.variables)
-        """The handler's own, while it runs. It is brought up to date here too: a handler may wait for others that
-        ask."""
+        """The handler's own, while it runs; brought up to date here too, for a handler that waits for others who ask."""
 
     async def ask(self, question: Question, key: str | None = None) -> Any:
         """Suspend until the client has answered; the parsed answer.
@@ -95,10 +94,7 @@ class Frame:
         await self.here("a question")
         name = self._key(question) if key is None else key
         if self._waits(name):
-            raise DuplicateAsk(
-                f"a question with the key {name!r} is pending already: answers could be swapped; nothing was asked; "
-                "give each its own key: framehold.ask(key, message, Model)"
-            )
+            raise swapped(name)
         known = self._prefilled(name, question) if self.replay is None else self._again(name, question)
         if known is not None:
             return known.value
@@ -200,12 +196,7 @@ class Frame:
     def _hear(self, replay: Rebuild) -> None:
         """The handler has settled: give it the next round that is recorded; after the last the frame goes on live."""
         try:
-            answers = replay.cursor.ready()
-            for item in answers:
-                ask = self.pending.get(item.key)
-                if ask is not None and not ask.answer.done():
-                    ask.answer.set_result(replay.answer(item, ask.question.parse))
-            if answers:
+            if replay.hear(self.pending):
                 self.settle()
             elif replay.cursor.live:
                 self._revive(replay)
@@ -223,13 +214,16 @@ class Frame:
 
     def ends(self) -> None:
         """The handler has ended. Where it is being rebuilt, it must have come to all that is recorded."""
-        if self.replay is None:
-            return
-        try:
-            self.replay.cursor.finish()
-            self._revive(self.replay)
-        except STRAYED as error:
-            self._keeper.strayed(error)
+        if self.replay is not None and not self.dead:
+            try:
+                self.replay.cursor.finish()
+                self._revive(self.replay)
+            except STRAYED as error:
+                self._keeper.strayed(error)
+        # What the handler's context holds leads back to the frame: let go of it, or a collector has to.
+        self.task = self.context = None
+        if self._learned is not None and not self._learned.onces.busy:
+            self._learned = None
 
     # ---- the end of a round
 

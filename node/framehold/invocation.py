@@ -123,7 +123,8 @@ class Invocation:
         del ctx, given, raw
         current.set(Present(session, None, frame))
         try:
-            return Outcome(_tagged(await self._seam.handler(inner, params), frame))
+            result = await self._seam.handler(inner, params)
+            return Outcome(_tagged(result, frame, self._seam.runtime.settings.max_body))
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:
@@ -207,7 +208,7 @@ _BESIDE = ("inputResponses", "requestState")
 """What a request may bring beside its arguments."""
 
 
-def _tagged(result: Any, frame: Frame) -> Any:
+def _tagged(result: Any, frame: Frame, limit: int) -> Any:
     """A handler's own result. The state of a handler that parks by hand is tagged as its author's, and carries what
     the handler has learned."""
     if not is_input_required(result):
@@ -220,6 +221,12 @@ def _tagged(result: Any, frame: Frame) -> Any:
         told = tokens.AUTHORS + state
     else:
         return result
+    if (size := tokens.wire_size(told)) > limit:
+        raise MCPError(
+            types.INTERNAL_ERROR,
+            f"the handler's state would make a token of {size} bytes, and a request may have {limit} "
+            "(FRAMEHOLD_MAX_BODY); nothing was asked; keep large results elsewhere and their names in the state",
+        )
     if isinstance(result, BaseModel):
         return result.model_copy(update={"request_state": told})
     return {**result, "requestState": told}

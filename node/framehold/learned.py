@@ -67,6 +67,9 @@ class Learned:
             if found is not None:
                 data = self._frame.replayed(lambda _: payloads.opened(self._scribe.call_id, found))
                 return journal.parse(data)
+        if on_loop and self._frame.dead:
+            raise asyncio.CancelledError(f"this call's frame is gone: {kind}() comes too late")
+        self._scribe.admit(f"framehold.{kind}()")
         value = draw(self._scribe.chance, key)
         draft = Draft(Kind.VALUE, key, self._frame.round, lane, kind, "json", journal.canonical(value))
         self.past.fresh.append(draft)

@@ -70,6 +70,7 @@ class Scribe(Protocol):
     def intended(self, key: str, draft: Draft) -> None: ...
     def resulted(self, key: str, draft: Draft) -> None: ...
     def may_run(self) -> bool: ...
+    def admit(self, what: str) -> None: ...
     def shield(self, effect: Coroutine[Any, Any, None], context: contextvars.Context) -> asyncio.Task[None]: ...
 
 
@@ -137,13 +138,13 @@ class Onces:
         if past is not None:
             if past.fp != effect.fp:
                 raise reused(key, effect.name, effect.name)
-            effect.give(Packed(past.codec, payloads.opened(self._past.call, past)))
+            effect.give(payloads.packed(self._past.call, past))
             return True
         if self._frame.replay is None:
             return False
         found = self._frame.replayed(lambda replay: replay.cursor.once(key, effect.fp, effect.lane, effect.name))
         if isinstance(found, Entry):
-            effect.give(Packed(found.codec, self._frame.replayed(lambda _: payloads.opened(call, found))))
+            effect.give(self._frame.replayed(lambda _: payloads.packed(call, found)))
         elif found is Once.IN_DOUBT and not idempotent:
             effect.give(payloads.values.pack_error(InDoubt(_DOUBT.format(key=key))))
         effect.again = found is Once.IN_DOUBT
@@ -178,6 +179,8 @@ class Onces:
             while not self._scribe.may_run() and not self._frame.dead:  # noqa: ASYNC110 - a lease has no event
                 await asyncio.sleep(WINDOW)
             return not self._frame.dead
+        if self._frame.dead:
+            raise asyncio.CancelledError("this call's frame is gone: nothing is run for it any more")
         effect.go = asyncio.get_running_loop().create_future()
         intent = effect.draft(Kind.INTENT, self._frame.round, Packed("text", effect.name.encode("utf-8", "replace")))
         self._scribe.intended(once_digest(effect.key), intent)

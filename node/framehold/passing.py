@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 import math
 import os
 import time
@@ -97,8 +96,3 @@ def state(call: CallId, passing: Passing, seeded: Seeded, sealer: Sealer, *, cod
     now = time.time()
     text = base64.b64encode(seed).decode("ascii")
     return tokens.carry(Carried(call, found.round, found.epoch, code, text, now, lifetime, stored.journal))
-
-
-def wire_size(plain: str) -> int:
-    """About how many bytes a state takes in a token: as JSON, sealed, in base64."""
-    return len(json.dumps(plain)) * 4 // 3

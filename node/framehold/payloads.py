@@ -9,7 +9,7 @@ from __future__ import annotations
 from framehold_core.ids import CallId
 from framehold_core.journal import Draft, Entry
 from framehold_store.seal import Sealer
-from framehold_store.values import Values
+from framehold_store.values import Packed, Values
 
 
 class Payloads:
@@ -23,6 +23,16 @@ class Payloads:
         if not draft.value:
             return b""
         return self.sealer.seal("journal", draft.value, call=call, n=n, kind=draft.kind.value, key=draft.key)
+
+    def packed(self, call: CallId, item: Entry) -> Packed:
+        """What an effect came to, from its entry, once it was seen that it can be unpacked here.
+
+        Raises:
+            SealError: as `opened`. ValueUnreadable: it was sealed by this fleet, and can't be made into an object.
+        """
+        packed = Packed(item.codec, self.opened(call, item))
+        self.values.unpack(packed.codec, packed.data)
+        return packed
 
     def opened(self, call: CallId, item: Entry) -> bytes:
         """An entry's value. Raises SealError: it was not sealed by this fleet for this place."""

@@ -21,7 +21,7 @@ from framehold_core.ids import NodeId, prefix
 from framehold_core.journal import Draft, Kind, Lane
 
 from . import answers as answers_of
-from . import clock, passing
+from . import clock, passing, tokens
 from .answers import MalformedAnswer
 from .asks import Carrier, Question
 from .chance import Seeded
@@ -114,8 +114,6 @@ class Performer:
     async def _enter(self, slot: Slot, frame: Frame, given: bytes) -> None:
         outcome = await slot.entrance.enter(frame, given)
         frame.ends()
-        # What the handler's context holds leads back to the frame: let go of it, or a collector has to.
-        frame.task = frame.context = None
         if slot.frame is frame and not frame.dead:
             self._feed(slot, ev.Finished(outcome))
 
@@ -137,7 +135,8 @@ class Performer:
                 arrival.parsed = answers_of.parsed(slot, item.round, arrival.raw)
             except MalformedAnswer as error:
                 slot.arrivals.pop(item.waiter)
-                arrival.future.set_exception(error)
+                if not arrival.future.done():
+                    arrival.future.set_exception(error)
                 self._feed(slot, ev.Left(item.waiter))
         self._feed(slot, ev.Rebuilt())
 
@@ -197,7 +196,7 @@ class Performer:
             chance, code = slot.home.chance, slot.entrance.code
             assert isinstance(chance, Seeded), "what a client may branch is drawn from a seed"
             state = passing.state(slot.call.id, records, chance, self._payloads.sealer, code=code, lifetime=lifetime)
-            limit, size = self._settings.max_body, passing.wire_size(state)
+            limit, size = self._settings.max_body, tokens.wire_size(state)
             if size > limit:
                 detail = (
                     f"the call ends here: what it has learned would make a token of {size} bytes, and a request may "

@@ -6,13 +6,16 @@ asked for again and heard, `cursor.live` is true and the frame goes on like any 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from framehold_core.errors import DivergenceError, JournalError, SealError, ValueUnreadable
 from framehold_core.events import Answer
 from framehold_core.journal import Entry, Kind, Lane, digest, parse
 from framehold_core.replay import CHANGED, DEPENDS, LIKELY, Cursor
+
+if TYPE_CHECKING:
+    from .asks import Ask
 
 SHOWN = 80
 """Characters of a question that its entry keeps, so that a divergence can be told in words."""
@@ -59,6 +62,15 @@ class Rebuild:
                 f"recorded is an answer to {item.key!r} (entry {item.n}) that does not fit what is asked now: {error}; "
                 "it was not delivered; likely the handler's code changed since then"
             ) from None
+
+    def hear(self, pending: Mapping[str, Ask]) -> bool:
+        """Give the next recorded round to the questions that wait for it; whether there was one. Raises as `answer`."""
+        answers = self.cursor.ready()
+        for item in answers:
+            ask = pending.get(item.key)
+            if ask is not None and not ask.answer.done():
+                ask.answer.set_result(self.answer(item, ask.question.parse))
+        return bool(answers)
 
     def rest(self) -> tuple[Answer, ...]:
         """What rounds that were answered in part have brought, once `cursor.live`. Raises SealError."""

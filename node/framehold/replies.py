@@ -57,6 +57,11 @@ def invalid_state() -> MCPError:
     return MCPError(types.INVALID_PARAMS, "Invalid or expired requestState", {"reason": "invalid_request_state"})
 
 
+def unreadable() -> MCPError:
+    """The reply to a verified state of which a part can't be read here: the log says which."""
+    return MCPError(types.INTERNAL_ERROR, _ABOUT[Reason.UNREADABLE], {"reason": Reason.UNREADABLE.value})
+
+
 def unmarked(method: str, params: Mapping[str, Any]) -> MCPError:
     """The reply to a call of a handler that would be replayed and is not marked for it."""
     name = params.get("name") or params.get("uri") or method

@@ -16,7 +16,8 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from framehold_core import journal
-from framehold_core.errors import JournalError, LimitExceeded, SealError
+from framehold_core.errors import JournalError, LimitExceeded, SealError, ValueUnreadable
+from framehold_core.journal import Kind
 
 from . import hop as hops
 from . import replies, tokens
@@ -61,10 +62,13 @@ class Seam:
             raise replies.invalid_state()
         try:
             for item in journal.decode_all(kept.entries):
-                self.runtime.payloads.opened(kept.call, item)
-        except (JournalError, SealError) as error:
+                if item.kind is Kind.RESULT:
+                    self.runtime.payloads.packed(kept.call, item)
+                else:
+                    self.runtime.payloads.opened(kept.call, item)
+        except (JournalError, SealError, ValueUnreadable) as error:
             logger.error("what a state carries can't be read; the handler was not entered: %s", error)
-            raise replies.invalid_state() from None
+            raise replies.unreadable() from None
 
     async def _start(self, ctx: Ctx, params: Any) -> Answer:
         invocation = Invocation(self, ctx, params).take()
@@ -85,6 +89,8 @@ class Seam:
                 carried = tokens.carried(state)
                 if carried is None:
                     raise replies.invalid_state()
+                if not invocation.reentrant:
+                    raise replies.unmarked(self.method, ctx.params or {})
                 return await self.runtime.replay(carried, answers, invocation, Round(ctx))
             claims = tokens.read(state)
             if claims is None:
@@ -96,7 +102,7 @@ class Seam:
             raise replies.Unavailable(str(error), self._retry_after()) from None
         except (JournalError, SealError) as error:
             logger.error("what a token carries can't be read; the handler was not entered: %s", error)
-            raise replies.invalid_state() from None
+            raise replies.unreadable() from None
 
     def _told(self, answer: Answer) -> Any:
         """What the SDK returns to the client for this answer."""

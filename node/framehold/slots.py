@@ -26,6 +26,9 @@ from .frames import Frame
 from .heartbeat import Alone, Heartbeat
 from .payloads import Payloads
 
+_PLAIN = 128
+"""About how many bytes an entry has beside its value."""
+
 
 class Parked(NamedTuple):
     """A reply that asks: the questions by key, and what its token must name. `state` is set where the token must hold
@@ -136,7 +139,8 @@ class Holder(Protocol):
 
 class Slot:
     """One call on this node. `due` is when its running round has run too long, in seconds on the node's clock; `code`
-    the digest of the handler that its record was written by; `size` how many bytes its journal has."""
+    the digest of the handler that its record was written by; `size` how many bytes its journal has in the store, and
+    `unwritten` about how many are to follow."""
 
     __slots__ = (
         "_holder",
@@ -155,6 +159,7 @@ class Slot:
         "shown",
         "size",
         "terms",
+        "unwritten",
     )
 
     def __init__(self, call: Call, entrance: Entrance, holder: Holder, home: Home, place: str = "") -> None:
@@ -164,7 +169,7 @@ class Slot:
         self.frame: Frame | None = None
         self.arrivals: dict[int, Arrival] = {}
         self.log: list[bytes] = []
-        self.size = 0
+        self.size = self.unwritten = 0
         self.code = ""
         self.packed: tuple[fx.Write, writes.Packed] | None = None
         self.asking: dict[str, dict[str, Any]] = {}
@@ -178,6 +183,7 @@ class Slot:
         """The store has these entries."""
         self.log.extend(entries)
         self.size += sum(map(len, entries))
+        self.unwritten = 0
 
     # ---- what its frame needs
 
@@ -214,9 +220,9 @@ class Slot:
     def admit(self, what: str) -> None:
         """Raises LimitExceeded where the journal is as long as it may be."""
         limit = self._holder.max_journal
-        if self.size >= limit:
+        if (size := self.size + self.unwritten) >= limit:
             raise LimitExceeded(
-                f"{what} is one too many: this call's journal has {self.size} bytes, its limit is {limit} "
+                f"{what} is one too many: this call's journal has {size} bytes, its limit is {limit} "
                 "(FRAMEHOLD_MAX_JOURNAL); nothing was asked or run; keep large results elsewhere and their names here",
                 limit="MAX_JOURNAL",
             )
@@ -227,6 +233,7 @@ class Slot:
 
     def noted(self, drafts: tuple[Draft, ...]) -> None:
         """The handler learned something without asking."""
+        self.unwritten += sum(len(draft.value) + _PLAIN for draft in drafts)
         self._holder.feed(self, ev.Noted(drafts))
 
     def asked(self, asks: tuple[Draft, ...]) -> None:

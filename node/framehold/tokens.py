@@ -127,7 +127,7 @@ def marked(state: str) -> Marked | None:
 def lifetime(state: str) -> float | None:
     """For how many seconds the token of this state is valid, where its handler says so."""
     if state.startswith(REPLAY):
-        found = carried(state)
+        found = carried(state.partition("\n")[0])
         return None if found is None else found.lifetime or None
     if not state.startswith(OURS) or state.endswith('"hold"]'):
         return None
@@ -136,6 +136,11 @@ def lifetime(state: str) -> float | None:
     except ValueError:
         return None
     return float(claims[9]) if isinstance(claims, list) and len(claims) > 9 else None
+
+
+def wire_size(plain: str) -> int:
+    """About how many bytes a state takes in a token: as JSON, sealed, in base64."""
+    return len(json.dumps(plain)) * 4 // 3
 
 
 def _lines(tag: str, claims: list[object], entries: tuple[bytes, ...]) -> str:

@@ -6,10 +6,9 @@ and whoever chooses a pickle runs code here; the seal is what says that this fle
 
     codec           what the bytes are                                      gives
     json            JSON, where it comes back equal and of the same types   the value
-    pickle          a pickle of anything else                               the value
+    pickle          a pickle of anything else, or where JSON is too large   the value
     raised-own      JSON: a class of the table below and its arguments      the exception
     raised-pickle   a pickle of an exception                                the exception
-    raised-parts    a pickle of its (class, args, attributes)               the same, past its constructor
     raised          JSON: the class's name and the text                     `EffectFailed`
 
 An exception's cause, context and traceback are dropped, its notes kept. A pickle names classes by reference, those of
@@ -19,11 +18,12 @@ inside a function, a lambda) is written out by cloudpickle.
 
 from __future__ import annotations
 
+import io
 import json
 import pickle
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import FunctionType
 from typing import Any, NamedTuple
 
 import cloudpickle
@@ -75,8 +75,17 @@ class Outcome(NamedTuple):
 
 class _TooLarge(Exception):
     def __init__(self, size: object, limit: int) -> None:
-        remedy = "return less (say, where the data is), or raise the setting"
-        super().__init__(f"it takes {size} bytes, and FRAMEHOLD_MAX_VALUE allows {limit}; {remedy}")
+        super().__init__(f"it takes {size} bytes, FRAMEHOLD_MAX_VALUE allows {limit}; return less or raise the setting")
+
+
+class _Apart(pickle.Pickler):
+    """For exceptions whose constructor wants more than their `args`: they are made again without it."""
+
+    def reducer_override(self, item: Any) -> Any:
+        kind: Any = type(item)
+        if kind.__reduce__ in (BaseException.__reduce__, OSError.__reduce__) and type(kind.__init__) is FunctionType:
+            return _made, (kind, item.args, dict(vars(item)))
+        return NotImplemented
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +97,6 @@ class Values:
 
     def pack(self, value: Any) -> Packed:
         """The stored form of an effect's result; the caller goes on with what `unpack` makes of it.
-        What is too large as JSON is tried as a pickle, which writes a shared part only once.
 
         Raises:
             ResultNotKept: it can't be pickled and loaded again, or may not be; or it takes more than `limit` bytes.
@@ -105,17 +113,18 @@ class Values:
             data, failure = _tried(self._pickled, value)
             if failure is None:
                 return Packed("pickle", data)
-            plain = "return plain data from the effect, e.g. an id in place of a connection"
-            why = f"it can't be pickled and loaded again ({_named(failure)}); {plain}"
-            why = str(failure) if isinstance(failure, _TooLarge) else why
+            plain = f"({_named(failure)}); return plain data from the effect, e.g. an id in place of a connection"
+            why = str(failure) if isinstance(failure, _TooLarge) else f"it can't be pickled and loaded again {plain}"
         what = f"the effect ran and is not run again, but its result, of type {_name(type(value))}, was not kept"
         raise errors.ResultNotKept(f"{what}: {why}") from failure
 
     def pack_error(self, error: Exception) -> Packed:
         """The stored form of what an effect raised: as it is where it can be, else by name. Never raises."""
-        for codec in ("raised-own", "raised-pickle", "raised-parts")[: 3 if self.pickle else 1]:
-            data, _ = _tried(self._as_it_is, codec, error)
-            if data is not None:
+        ways = (("raised-own", self._own), ("raised-pickle", self._pickled), ("raised-pickle", _apart))
+        for codec, write in ways if self.pickle else ways[:1]:
+            data, _ = _tried(write, error)
+            again, _ = _tried(_READ[codec], data)
+            if _tried(_same, error, again)[0] and len(data) <= self.limit:
                 return Packed(codec, data)
         return Packed("raised", _encode({"kind": _name(type(error)), "text": _text(error)[:MAX_TEXT]}))
 
@@ -128,7 +137,7 @@ class Values:
         failure = None
         if codec not in _READ:
             why = "no codec of this release; let a node of the newer release that wrote it take the call"
-        elif _READ[codec] in (_load, _read_parts) and not self.pickle:
+        elif _READ[codec] is _load and not self.pickle:
             why = "FRAMEHOLD_PICKLE is off on this node; give all nodes one setting, or let another take the call"
         else:
             found, failure = _tried(_READ[codec], data)
@@ -140,14 +149,13 @@ class Values:
         what = f"what an effect under `once` gave can't be read (stored as {codec!r}, {len(data)} bytes); the handler"
         raise errors.ValueUnreadable(f"{what} was not continued, and the effect was not run again: {why}") from failure
 
-    def _as_it_is(self, codec: str, error: Exception) -> bytes | None:
-        """None if it would not come back as it is. Raises whatever its own code does."""
-        if codec == "raised-own":
-            data = _write_own(error, self.limit)
-        else:
-            parts = (type(error), error.args, dict(vars(error)))
-            data = self._pickled(parts if codec == "raised-parts" else error)
-        return data if _same(error, _READ[codec](data)) else None
+    def _own(self, error: Exception) -> bytes:
+        """Plain arguments, and attributes that are the constructor's keywords. The caller compares what comes back."""
+        reduced: Any = type(error).__reduce__(error)
+        keywords = dict(*reduced[2:])
+        notes = keywords.pop("__notes__", [])
+        form = {"class": type(error).__name__, "args": list(reduced[1]), "with": keywords, "notes": notes}
+        return b"" if _unplain(form, self.limit) else _encode(form)
 
     def _pickled(self, value: Any) -> bytes:
         """By reference if all of it has names, else with cloudpickle; loaded once. Raises what its code does."""
@@ -205,12 +213,11 @@ def _unplain(value: Any, limit: int) -> str:
                 raise _TooLarge(f"at least {size + len(inner)}", limit)
         if not inner:
             return ""
-        size += len(level)
-        level = inner
+        size, level = size + len(level), inner
     return f"containers more than {MAX_DEPTH} deep"
 
 
-def _encode(value: Any, limit: int = sys.maxsize) -> bytes:
+def _encode(value: Any, limit: int = 1 << 62) -> bytes:
     # As UTF-8 and not as escapes: two escapes that stand for lone surrogates would be read as one character.
     data = _encoder.encode(value).encode("utf-8", "surrogatepass")
     if len(data) > limit:
@@ -222,31 +229,11 @@ def _parse(data: bytes) -> Any:
     return _decoder.decode(data.decode("utf-8", "surrogatepass"))
 
 
-def _write_own(error: Exception, limit: int) -> bytes:
-    """Plain arguments, and attributes that are the constructor's keywords. The caller compares what comes back."""
-    kind = type(error)
-    reduced: Any = kind.__reduce__(error)
-    keywords = dict(*reduced[2:])
-    notes = keywords.pop("__notes__", [])
-    form = {"class": kind.__name__, "args": list(reduced[1]), "with": keywords, "notes": notes}
-    if _unplain(form, limit):
-        raise TypeError("not plain")
-    return _encode(form, limit)
-
-
 def _read_own(data: bytes) -> Exception:
     form = _parse(data)
     error = _OWN[form["class"]](*form["args"], **form["with"])
     for note in form["notes"]:
         error.add_note(note)
-    return error
-
-
-def _read_parts(data: bytes) -> Exception:
-    kind, arguments, attributes = _load(data)
-    error: Exception = kind.__new__(kind, *arguments)
-    error.args = arguments
-    vars(error).update(attributes)
     return error
 
 
@@ -261,9 +248,22 @@ _READ: dict[str, Callable[[bytes], Any]] = {
     "pickle": _load,
     "raised-own": _read_own,
     "raised-pickle": _load,
-    "raised-parts": _read_parts,
     "raised": _read_told,
 }
+
+
+def _apart(error: Exception) -> bytes:
+    file = io.BytesIO()
+    _Apart(file, 5).dump(error)
+    return file.getvalue()
+
+
+def _made(kind: Any, arguments: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
+    """Pickles name this function: it keeps its name and place."""
+    error = kind.__new__(kind, *arguments)
+    BaseException.__setattr__(error, "args", arguments)
+    vars(error).update(attributes)
+    return error
 
 
 def _same(one: Any, other: Any) -> bool:

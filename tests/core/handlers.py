@@ -57,9 +57,13 @@ class Player:
         """The handler comes to an atom: what it goes on with at once, None while it waits."""
         raise NotImplementedError
 
+    def between(self) -> None:
+        """What may happen before every task waits."""
+
     def settle(self) -> bool:
         """Let tasks go on until all wait; whether the handler has ended."""
         while True:
+            self.between()
             ready = [task for task in self.tasks if not task.ended and task.waits is None]
             if ready:
                 task = ready[self.choose(len(ready))]
@@ -199,16 +203,27 @@ class Again(Player):
         """
         while True:
             ended = self.settle()
+            if self.listen():
+                continue
+            # Asked after the answers: the last ones may have brought nothing that may be delivered yet.
             if self.cursor.live:
                 return self
-            answers = {item.key: item.value.decode() for item in self.cursor.ready()}
-            if answers:
-                self.rounds.append(frozenset(answers.items()))
-                self.hear(Kind.ASK, answers)
-            elif ended:
+            if ended:
                 self.cursor.finish()
-            elif not self.cursor.live:
-                raise self.cursor.overdue(1)
+            raise self.cursor.overdue(1)
+
+    def between(self) -> None:
+        # A driver may look for answers while some tasks still sleep: they must not come too early.
+        if self.choose(2):
+            self.listen()
+
+    def listen(self) -> bool:
+        """Hear what may be heard now; whether that was anything."""
+        answers = {item.key: item.value.decode() for item in self.cursor.ready()}
+        if answers:
+            self.rounds.append(frozenset(answers.items()))
+            self.hear(Kind.ASK, answers)
+        return bool(answers)
 
     def meet(self, task: Task, atom: Atom) -> str | None:
         kind, key, fp = atom

@@ -98,13 +98,13 @@ class Desk:
         return word
 
 
-def bare_wrapper(fn: Any) -> Any:
+def bare_wrapper(fn: Any, attribute: str = "__wrapped__") -> Any:
     """A wrapper that knows what it wraps and copied nothing of it."""
 
     async def wrapper(*args: Any) -> Any:
         return await fn(*args)
 
-    wrapper.__wrapped__ = fn  # type: ignore[attr-defined]  # as functools.wraps sets it
+    setattr(wrapper, attribute, fn)
     return wrapper
 
 
@@ -112,6 +112,7 @@ STANDS_BEFORE: dict[str, Callable[[Any], Any]] = {
     "functools.wraps": lambda fn: functools.wraps(fn)(bare_wrapper(fn)),
     "__wrapped__": bare_wrapper,
     "two wrappers": lambda fn: bare_wrapper(bare_wrapper(fn)),
+    "raw_function": functools.partial(bare_wrapper, attribute="raw_function"),
     "validate_call": validate_call,
     "a partial": lambda fn: functools.partial(fn, "word"),
     "validate_call of a partial": lambda fn: validate_call(functools.partial(fn, "word")),

@@ -74,11 +74,11 @@ async def test_garbage_under_a_live_frame(redis: RedisServer, spoil: Spoil, capl
         (_another_type, -32603, "WRONGTYPE"),
         (_newer, -32603, "its format is 99, this release reads 1"),
         (_journal_type, -32603, "WRONGTYPE"),
-        (_journal_entry, -32602, "journal entry 0 is corrupted"),
+        (_journal_entry, None, "journal entry 0 is corrupted"),
     ],
 )
 async def test_garbage_in_a_call_without_a_frame(
-    redis: RedisServer, spoil: Spoil, code: int, logged: str, caplog: pytest.LogCaptureFixture
+    redis: RedisServer, spoil: Spoil, code: int | None, logged: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """After a restart the record is all there is: where it can't be read the client hears a protocol error."""
     redis.start()
@@ -88,7 +88,10 @@ async def test_garbage_in_a_call_without_a_frame(
         with redis.client() as client:
             spoil(client, *(f"fh:trouble:{{{call_of(heard)}}}:{kind}" for kind in "rj"))
         told = await one.answer(heard, "a")
-        assert told.code == code and "Traceback" not in str(told.message)
+        if code is None:
+            assert told.result["isError"] and "what is recorded of it can't be read" in told.text
+        else:
+            assert told.code == code and "Traceback" not in str(told.message)
         assert one.entered == []
         assert await one.complete(await one.ask("b"), "b") == "b is done"
     assert logged in caplog.text and "Traceback" not in caplog.text

@@ -52,6 +52,7 @@ class Process:
         self.driver = Driver(self)
         self._rate, self._offset = rate, world.stream(f"clock {boot}").uniform(0, 100)
         self._variant = world.code.get(name)
+        self.release = world.releases[boot] = int(name in world.upgraded)
         self._paused_until = 0.0
         self._inbox: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
         self._waiters = count(1)

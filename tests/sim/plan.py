@@ -54,7 +54,7 @@ class Fault:
     """Something breaks at `at` for `span` seconds. `target` is a node, a link (`a>store`), or the store.
 
     A `change` starts a node again with variant number `amount` of every handler (`changes`), and after `span` seconds
-    with the old code; a span of 0 is for good."""
+    with the old code; a span of 0 is for good. An `upgrade` starts it again with a newer release, for good."""
 
     at: float
     kind: str
@@ -175,7 +175,10 @@ def draw(seed: int) -> Plan:
     # Drawn last, so that a seed without them is the schedule that it was before there were any.
     if rng.random() < 0.08:
         faults += tuple(_changes(rng, nodes))
-    return Plan(seed, nodes, rates, clients, faults, mischief, rehearses=rng.random() < 0.08)
+    rehearses = rng.random() < 0.08
+    if rng.random() < 0.05:
+        faults += tuple(_upgrade(rng, nodes))
+    return Plan(seed, nodes, rates, clients, faults, mischief, rehearses)
 
 
 def _changes(rng: random.Random, nodes: tuple[str, ...]) -> Iterator[Fault]:
@@ -185,6 +188,15 @@ def _changes(rng: random.Random, nodes: tuple[str, ...]) -> Iterator[Fault]:
     for node in rng.sample(nodes, rng.randint(1, len(nodes))):
         yield Fault(at, "change", node, rng.uniform(1.0, 2.5) if back else 0.0, variant)
         at += rng.uniform(0.0, 0.5)
+
+
+def _upgrade(rng: random.Random, nodes: tuple[str, ...]) -> Iterator[Fault]:
+    """A new release is tried on one node, which often fails; the others get it later."""
+    first, *others = rng.sample(nodes, len(nodes))
+    yield Fault(rng.uniform(0.05, 0.4), "upgrade", first)
+    if rng.random() < 0.7:
+        yield Fault(rng.uniform(1.3, 2.5), "crash", first, rng.uniform(1.0, 3.0))
+    yield from (Fault(rng.uniform(3.0, 5.5), "upgrade", node) for node in others)
 
 
 def _client(rng: random.Random, nodes: tuple[str, ...]) -> Intent:

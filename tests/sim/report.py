@@ -34,6 +34,7 @@ INTERESTING = (
     "ended stuck",
     "rehearsals",
     "divergences",
+    "said unreadable",
     "ended diverged",
     "finished after a divergence",
 )

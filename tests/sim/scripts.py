@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING
 from framehold_core import journal, lease, writes
 from framehold_core.call import Call, Phase, standing
 from framehold_core.effects import Op, Write
-from framehold_core.events import Acked, Claimed, Event, Found, StoreDown
-from framehold_core.journal import Draft
+from framehold_core.errors import JournalError
+from framehold_core.events import Acked, Claimed, Event, Found, StoreDown, Unreadable
+from framehold_core.journal import Draft, Entry
+from framehold_core.lease import Lease
 from framehold_core.requests import Answered, Head, Read, Reply, Request, Stored
 from framehold_core.writes import Packed, Terms
 
@@ -104,7 +106,7 @@ class Scripts:
         held = self._process.lease
         assert held is not None
         self._world.counts[str(reply.verdict)] += 1
-        event = writes.event(slot.call, attempt.write, attempt.packed, reply, held, self._process.now())
+        event = self._event(slot, attempt, reply, held)
         if isinstance(event, Claimed):
             self._world.counts["takeovers"] += 1
             slot.log, slot.claimed = list(event.stored.journal), event.stored
@@ -114,6 +116,28 @@ class Scripts:
         self._feed(slot, event)
         if isinstance(event, Claimed) and slot.call.inc != event.stored.record.inc:
             self._world.watch.fail("core", f"{slot.call.id} was claimed under another incarnation than its frame has")
+
+    def _event(self, slot: Slot, attempt: Attempt, reply: Reply, held: Lease) -> Event:
+        try:
+            if attempt.write.op is Op.CLAIM and reply.stored is not None:
+                self._read(reply.stored)
+            return writes.event(slot.call, attempt.write, attempt.packed, reply, held, self._process.now())
+        except JournalError as error:
+            return Unreadable(str(error))
+
+    def _read(self, stored: Stored) -> tuple[Entry, ...]:
+        """The entries of a record. What a newer release wrote has the next format to this one.
+
+        Raises:
+            JournalVersionError: a newer release wrote it.
+        """
+        entries = journal.decode_all(stored.journal)
+        for item, raw in zip(entries, stored.journal, strict=True):
+            writer = item.value.split(b".", 1)[0].decode()
+            if self._world.releases[writer] > self._process.release:
+                _, rest = raw.split(b",", 1)
+                journal.decode(b"[%d,%s" % (journal.VERSION + 1, rest), item.n)
+        return entries
 
     def _count(self, op: Op) -> None:
         name = {Op.PARK: "parks", Op.VERIFY: "verifies", Op.HEAL: "heals", Op.FINISH: "finishes"}.get(op)
@@ -159,6 +183,11 @@ class Scripts:
         told = process.told(slot.call.held)
         elsewhere = frozenset(members) - {process.name} - {name for name, _ in told}
         evidence = process.evidence(stored.record, members, told) if stored else None
-        entries = journal.decode_all(stored.journal) if stored else ()
         process.seen[slot.call.id] = stored.record.seen if stored else None
+        try:
+            # While its owner lives the call is passed on unread: the owner can read what it wrote.
+            entries = self._read(stored) if stored and evidence is not None else ()
+        except JournalError as error:
+            self._feed(slot, Unreadable(str(error)))
+            return
         self._feed(slot, Found(stored, entries, evidence, elsewhere))

@@ -40,6 +40,9 @@ class World:
         self.nodes: dict[str, Process] = {}
         self.code: dict[str, int] = {}
         """The variant of every handler that a node's next process runs, where that is not the old code."""
+        self.upgraded: set[str] = set()
+        """Nodes whose next process is of a newer release: it writes what an older one can't read."""
+        self.releases: dict[str, int] = {}
         self._boots = 0
         for name in plan.nodes:
             self.boot(name)
@@ -110,6 +113,9 @@ class World:
             self._deploy(fault.target)
             if fault.span:
                 self.after(fault.span, self._roll_back, fault.target)
+        elif fault.kind == "upgrade":
+            self.upgraded.add(fault.target)
+            self._deploy(fault.target)
         elif fault.kind == "leave":
             for client in self.clients:
                 client.leave()
