@@ -49,6 +49,13 @@ STORIES = {
     "conflict": _plan("k1; k2", Mischief(0.16, 0, "other", "b"), Mischief(0.5, 0, "full", "a", 1)),
     "partial_answers": _plan("k1+k2; k3", styles=("partial", "extra", "none", "full")),
     "changed_code_diverges": _plan("k1; o1; k2", Fault(0.4, "change", "a", 2.5), Fault(0.4, "cut", "client>b", 2.6)),
+    "older_release_can_not_read": _plan(
+        "k1; k2",
+        Fault(0.0, "upgrade", "a"),
+        Fault(0.0, "cut", "client>b", 1.5),
+        Fault(1.42, "crash", "a", 9.0),
+        Fault(3.2, "upgrade", "b"),
+    ),
     "rehearsed": _plan("k1; o1; k2", rehearses=True),
     "store_went_back": _plan("k1; i1; k2", Fault(0.3, "rollback", "store", 0.0, 0.2)),
 }

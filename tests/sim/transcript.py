@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from framehold_core.effects import Deliver, Effect, Outcome, Questions, Refusal, Relay, Reply, Run, Write
-from framehold_core.events import Acked, Asked, Diverged, Event, Evict, Found, Refused, Retry
+from framehold_core.events import Acked, Asked, Diverged, Event, Evict, Found, Refused, Retry, Unreadable
 
 
 def tell_event(event: Event) -> str:
@@ -18,7 +18,7 @@ def tell_event(event: Event) -> str:
         return f"{name}(epoch {event.epoch}, n {event.n}{'' if event.is_open else ', window shut'})"
     if isinstance(event, Refused):
         return f"{name}({event.verdict})"
-    if isinstance(event, Diverged):
+    if isinstance(event, Diverged | Unreadable):
         return f"{name}({event.why})"
     if isinstance(event, Evict):
         return f"{name}({event.cause})"
