@@ -54,7 +54,7 @@ STORIES = {
         Fault(0.0, "upgrade", "a"),
         Fault(0.0, "cut", "client>b", 1.5),
         Fault(1.42, "crash", "a", 9.0),
-        Fault(3.2, "upgrade", "b"),
+        Fault(4.8, "upgrade", "b"),
     ),
     "rehearsed": _plan("k1; o1; k2", rehearses=True),
     "store_went_back": _plan("k1; i1; k2", Fault(0.3, "rollback", "store", 0.0, 0.2)),
