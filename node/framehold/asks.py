@@ -63,10 +63,10 @@ class Ask:
         return Draft(Kind.ASK, self.key, round_, self.lane, self.question.fp, "text" if text else "none", text)
 
 
-def beforehand(key: str, question: Question, answer: bytes) -> tuple[Draft, Draft]:
+def beforehand(key: str, question: Question, lane: Lane, answer: bytes) -> tuple[Draft, Draft]:
     """A question that was answered before anybody was asked, as journal entries: round 0."""
-    ask = Draft(Kind.ASK, key, 0, Lane.MAIN, question.fp, "none", b"")
-    return ask, Draft(Kind.ANSWER, key, 0, Lane.MAIN, journal.digest(answer), "json", answer)
+    ask = Draft(Kind.ASK, key, 0, lane, question.fp, "none", b"")
+    return ask, Draft(Kind.ANSWER, key, 0, lane, journal.digest(answer), "json", answer)
 
 
 def swapped(key: str) -> DuplicateAsk:

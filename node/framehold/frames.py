@@ -295,5 +295,5 @@ class Frame:
             value = question.parse(raw)
         except ValueError:
             return None
-        self._keeper.noted(beforehand(key, question, journal.canonical(raw)))
+        self._keeper.noted(beforehand(key, question, self.lane(), journal.canonical(raw)))
         return _Known(value)

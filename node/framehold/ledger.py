@@ -134,8 +134,10 @@ class Ledger:
         if clock.now() < home.beat.claims_from:
             raise StoreUnavailable("the store went back lately; nothing is claimed until its leases are told apart")
         record = reply.stored.record
-        boots = {node.node: node.boot for node in nodes}
-        return ev.Found(reply.stored, journal.decode_all(reply.stored.journal), _evidence(record, boots, me), elsewhere)
+        evidence = _evidence(record, {node.node: node.boot for node in nodes}, me)
+        # Whoever lives elsewhere reads its own journal; it may be of a newer release than this node.
+        entries = () if evidence is None else journal.decode_all(reply.stored.journal)
+        return ev.Found(reply.stored, entries, evidence, elsewhere)
 
     def opened(self, slot: Slot, outcome: fx.Outcome) -> Answer:
         """A tombstone's outcome as a reply."""
