@@ -80,7 +80,7 @@ class Frame:
         self.round = 1
         self.task: asyncio.Task[None] | None = None
         self.context: contextvars.Context | None = begun(carrier.variables)
-        """The handler's own, while it runs; brought up to date here too, for a handler that waits for others who ask."""
+        """The handler's own, while it runs; brought up to date here too, for one that waits for others who ask."""
 
     async def ask(self, question: Question, key: str | None = None) -> Any:
         """Suspend until the client has answered; the parsed answer.
