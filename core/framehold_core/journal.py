@@ -13,8 +13,7 @@ from __future__ import annotations
 import binascii
 import hashlib
 import json
-from base64 import b64decode
-from binascii import b2a_base64
+from binascii import a2b_base64, b2a_base64
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -23,6 +22,7 @@ from typing import Any, NamedTuple
 from .errors import JournalError, JournalVersionError
 
 _quoted = json.encoder.encode_basestring_ascii
+_read = json.JSONDecoder().decode
 _JSON = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 VERSION = 1
 GENESIS = ""
@@ -56,6 +56,9 @@ class Draft(NamedTuple):
     fp: str
     codec: str
     value: bytes
+
+
+_KINDS, _LANES = {kind.value: kind for kind in Kind}, {lane.value: lane for lane in Lane}
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +96,7 @@ def decode(raw: bytes, n: int) -> Entry:
         JournalError: it is cut short, corrupted, or stands at another position.
     """
     try:
-        fields: Any = json.loads(raw)
+        fields: Any = _read(raw.decode("ascii"))
         version = fields[0]
         if isinstance(version, int) and version > VERSION:
             raise JournalVersionError(
@@ -101,9 +104,9 @@ def decode(raw: bytes, n: int) -> Entry:
                 "the call was not continued; let a node of the newer release take it"
             )
         _, position, kind, key, round_, lane, fp, codec, value = fields
-        item = Entry(position, Kind(kind), key, round_, Lane(lane), fp, codec, b64decode(value, validate=True))
+        item = Entry(position, _KINDS[kind], key, round_, _LANES[lane], fp, codec, a2b_base64(value, strict_mode=True))
         # JSON's true and 3.0 equal 1 and 3: only a plain int is a number here.
-        typed = all(isinstance(text, str) for text in (key, fp, codec)) and type(position) is type(round_) is int
+        typed = type(key) is type(fp) is type(codec) is str and type(position) is type(round_) is int
         if version != VERSION or position != n or not typed:
             raise ValueError("fields")
     except JournalVersionError:

@@ -1,4 +1,4 @@
-"""The benchmark: what a round, a parked frame, a store write and the router cost, measured side by side.
+"""The benchmark: what a round, a parked frame, a store write, the router and a replay cost, measured side by side.
 
 Run `python -m loadtest.bench [--quick] [--only SECTION] [--json PATH]`. Start reading in `__main__`.
 

@@ -15,20 +15,32 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from loadtest.bench import calls, frames, machine, report, report_router, routed, router_bench, store_write
+from loadtest.bench import (
+    calls,
+    frames,
+    machine,
+    replay_bench,
+    report,
+    report_replay,
+    report_router,
+    routed,
+    router_bench,
+    store_write,
+)
 from loadtest.bench.children import Cores, pick_cores
 
-SECTIONS = ("calls", "frames", "store", "router")
+SECTIONS = ("calls", "frames", "store", "router", "replay")
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What each section does; the full one stays under five minutes, the quick one under two."""
+    """What each section does; the full one stays under seven minutes, the quick one under three."""
 
     calls: calls.Plan
     frames: frames.Plan
     store_seconds: float
     router: router_bench.Plan
+    replay: replay_bench.Plan
 
 
 FULL = Plan(
@@ -38,6 +50,7 @@ FULL = Plan(
     router=router_bench.Plan(
         routed.Plan(batches=20, batch_size=100, repetitions=3, warm=1.0, seconds=5.0), turns=50, requests=3000
     ),
+    replay=replay_bench.Plan(replays=10, onces=30, turns=15, calls=400),
 )
 QUICK = Plan(
     calls=calls.Plan(repetitions=3, warm=0.5, seconds=2.0),
@@ -46,6 +59,7 @@ QUICK = Plan(
     router=router_bench.Plan(
         routed.Plan(batches=8, batch_size=50, repetitions=3, warm=0.5, seconds=1.5), turns=15, requests=2000
     ),
+    replay=replay_bench.Plan(replays=5, onces=12, turns=10, calls=200),
 )
 
 
@@ -78,6 +92,7 @@ def _measure(name: str, plan: Plan, cores: Cores) -> Mapping[str, Any]:
         "frames": (lambda: frames.measure(plan.frames, cores), report.frames),
         "store": (lambda: store_write.measure(plan.store_seconds, cores), report.store),
         "router": (lambda: router_bench.measure(plan.router, cores), report_router.router),
+        "replay": (lambda: replay_bench.measure(plan.replay, cores), report_replay.replay),
     }
     run, show = runs[name]
     section = run()
@@ -87,8 +102,12 @@ def _measure(name: str, plan: Plan, cores: Cores) -> Mapping[str, Any]:
 
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m loadtest.bench", description="The speed of Framehold, measured.")
-    parser.add_argument("--quick", action="store_true", help="shorter runs and fewer frames, under two minutes")
-    parser.add_argument("--only", choices=SECTIONS, action="append", help="run this section (repeatable)")
+    parser.add_argument("--quick", action="store_true", help="shorter runs and fewer frames, under three minutes")
+    only = (
+        "run this section (repeatable): whole calls beside the SDK's, parked frames, store writes, the router, or what "
+        "replays, tokens and `once` cost"
+    )
+    parser.add_argument("--only", choices=SECTIONS, action="append", help=only)
     parser.add_argument("--json", type=Path, metavar="PATH", help="write every raw figure to PATH")
     return parser.parse_args()
 

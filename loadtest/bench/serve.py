@@ -21,7 +21,8 @@ from loadtest.bench.tools import plain_server, reentrant_server
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-VARIANTS = ("sdk", "framehold")
+VARIANTS = ("sdk", "framehold", "reentrant")
+"""The SDK's hand-written handler; Framehold's; the same, marked re-entrant."""
 _IDLE_SECONDS = 300  # a connection waits for its turn while other servers are measured
 
 
@@ -35,7 +36,8 @@ def build(variant: str) -> ASGIApp:
         return reentrant_server().streamable_http_app()
     import framehold
 
-    app: ASGIApp = framehold.asgi(plain_server())
+    server = plain_server(framehold.reentrant) if variant == "reentrant" else plain_server()
+    app: ASGIApp = framehold.asgi(server)
     return app
 
 

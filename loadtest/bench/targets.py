@@ -53,6 +53,9 @@ CYCLIC_PER_CALL = Target(0.0, 0.0)
 STORE_WRITE_US = Target(20.0, 10.0)
 """A loaded store write, microseconds."""
 
+ONCE_WRITES = Target(2.0, 2.0)
+"""Store writes of one `once`: its intent and its result."""
+
 ROUTER_ADDED_MS = Target(1.0, 1.0)
 """What the router adds to the median of a round on an unloaded machine, milliseconds."""
 

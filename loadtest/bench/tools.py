@@ -6,6 +6,9 @@ The hand-written one is as cheap as an author would make it: its schema is a con
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from typing import Any
+
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from mcp_types import ElicitRequest, ElicitRequestFormParams, ElicitResult, InputRequiredResult
@@ -52,11 +55,16 @@ def reentrant_server() -> MCPServer:
     return server
 
 
-def plain_server() -> MCPServer:
-    """An MCPServer whose handler awaits its question: the same tool as Framehold's authors write it."""
+Tool = Callable[..., Awaitable[Any]]
+
+
+def plain_server(mark: Callable[[Tool], Tool] = lambda tool: tool) -> MCPServer:
+    """An MCPServer whose handler awaits its question: the same tool as Framehold's authors write it. `mark` is what
+    stands before it."""
     server = MCPServer(SERVER_NAME, log_level="ERROR")
 
     @server.tool(name=TOOL_NAME)
+    @mark
     async def weather(location: str, ctx: Context) -> str:
         """The weather at a location, in units of the user's choice."""
         answer = await ctx.elicit(QUESTION, Units)

@@ -7,6 +7,7 @@ import os
 from framehold_core.errors import ConfigError
 from framehold_router.internal import Trust
 from framehold_store import open_store
+from framehold_store.base import Store
 from framehold_store.seal import Sealer
 
 from . import clock
@@ -16,8 +17,8 @@ from .peers import Peers
 from .runtime import Runtime
 
 
-def build(settings: Settings, token_ttl: float) -> Runtime:
-    """A runtime, not yet opened.
+def build(settings: Settings, token_ttl: float, store: Store | None = None) -> Runtime:
+    """A runtime, not yet opened. `store` is what it shares with others of this process, which must have its keys.
 
     Raises:
         ConfigError: a store that others share needs keys that others have.
@@ -27,7 +28,8 @@ def build(settings: Settings, token_ttl: float) -> Runtime:
             "FRAMEHOLD_KEYS is missing: a store outlives this process, so its values need keys that do; nothing was "
             "started; make one with: framehold keys new"
         )
-    store = open_store(settings.store(), clock.now)
+    if store is None:
+        store = open_store(settings.store(), clock.now)
     sealer = Sealer(settings.secrets() or (os.urandom(32),), settings.namespace)
     heartbeat: Heartbeat | Alone
     if settings.store_url is None:

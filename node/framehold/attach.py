@@ -72,7 +72,8 @@ class Attached:
         self.lifespan_state: Any = None
         self._users = 0
         self._bus = _joined(server, runtime, settings)
-        self._lifespan = server.lifespan
+        self.lifespan = server.lifespan
+        """The author's own."""
         server.lifespan = self._run
 
     def check(self) -> None:
@@ -96,7 +97,7 @@ class Attached:
     async def _run(self, server: Server[Any]) -> AsyncIterator[Any]:
         """The server's lifespan with the runtime inside it: opened by the first that enters, closed by the last that
         leaves."""
-        async with self._lifespan(server) as state:
+        async with self.lifespan(server) as state:
             self.lifespan_state = state
             if not self._users:
                 self.check()
@@ -152,6 +153,8 @@ def attach(server: Any, settings: Settings | None = None) -> Attached:
         elicitation.render_elicitation_schema = _rendered
         inner.middleware[:] = [_only_traced(item) for item in inner.middleware]
         _attached[inner] = attached
+    elif settings is not None and settings != attached.settings:
+        raise ConfigError("this server is attached already, with other settings; nothing was changed; make another one")
     attached.handlers.learn(server)
     for method in sorted(INPUT_REQUIRED_METHODS):
         _wrap(inner, method, attached)

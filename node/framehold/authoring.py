@@ -21,6 +21,7 @@ from .frames import Frame
 from .learned import Learned
 from .session import FrameSession
 from .unframed import Unframed
+from .witness import witness
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 ResultT = TypeVar("ResultT")
@@ -158,4 +159,7 @@ def random(name: str | None = None) -> float:
 
 
 def _value(kind: str, name: str | None, draw: Callable[[Chance, str], Any]) -> Any:
-    return _present(f"framehold.{kind}()").learning().value(kind, name, draw)
+    learned, watching = _present(f"framehold.{kind}()").learning(), witness.get()
+    if watching is None:
+        return learned.value(kind, name, draw)
+    return learned.value(kind, name, lambda _, key: draw(watching.chance, key))

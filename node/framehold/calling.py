@@ -10,6 +10,8 @@ from typing import Any
 
 from framehold_core.errors import AskError, KeyReused
 
+from .witness import witness
+
 inside: contextvars.ContextVar[str | None] = contextvars.ContextVar("framehold_inside", default=None)
 """The key of the effect that the running code belongs to."""
 
@@ -25,6 +27,8 @@ def outside(what: str) -> None:
 
 async def called(fn: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     """Call an effect: a coroutine function here, another function in a thread, so that it holds up nobody's call."""
+    if (watching := witness.get()) is not None:
+        watching.ran(inside.get() or "")
     if inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(getattr(fn, "__call__", None)):  # noqa: B004
         return await fn(*args, **kwargs)
     result = await asyncio.to_thread(fn, *args, **kwargs)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any, NamedTuple, TypeVar
 
 from framehold_core import journal
@@ -92,6 +93,8 @@ class Frame:
             asyncio.CancelledError: the frame was torn down.
         """
         await self.here("a question")
+        if self.replay is None:
+            self._keeper.admit("a question")
         name = self._key(question) if key is None else key
         if self._waits(name):
             raise swapped(name)
@@ -120,8 +123,25 @@ class Frame:
             await asyncio.sleep(0)
             raise asyncio.CancelledError(f"this call's frame is gone: {what} comes too late")
         outside(what)
-        if self.replay is None:
-            self._keeper.admit(what)
+
+    def at_home(self, run: Callable[[], FoundT]) -> FoundT:
+        """What `run` gives on the handler's loop. Another thread waits for it: only that loop records in order."""
+        try:
+            away = asyncio.get_running_loop() is not self._loop
+        except RuntimeError:
+            away = True
+        if not away:
+            return run()
+        told: Future[FoundT] = Future()
+
+        def carry() -> None:
+            try:
+                told.set_result(run())
+            except BaseException as error:
+                told.set_exception(error)
+
+        self._loop.call_soon_threadsafe(carry)
+        return told.result()
 
     def lane(self) -> Lane:
         """Whether the handler's own task runs, or one that it started."""

@@ -49,6 +49,11 @@ class Handlers:
         fn = self._source.function(method, params)
         return _UNMARKED if fn is None else marks_of(fn)
 
+    def asks(self, method: str, params: Mapping[str, Any]) -> bool:
+        """Whether the handler of a request may ask. What isn't there, or isn't async, can't."""
+        fn = self._source.function(method, params)
+        return fn is not None and self._source.may_ask(fn)
+
     def unmarked(self) -> tuple[str, ...]:
         """The handlers that may ask and may not be entered twice, by name, as in `tool "book"`, except those that
         are held whatever the setting."""
@@ -77,9 +82,15 @@ class Behind(NamedTuple):
         """See `Handlers.marks`."""
         return self.handlers.marks(method, params)
 
+    def asks(self, method: str, params: Mapping[str, Any]) -> bool:
+        """See `Handlers.asks`."""
+        return self.handlers.asks(method, params)
+
 
 class _Source(Protocol):
     def function(self, method: str, params: Mapping[str, Any]) -> Any: ...
+
+    def may_ask(self, fn: Any) -> bool: ...
 
     def asking(self) -> Iterator[tuple[str, Any]]: ...
 
@@ -124,8 +135,11 @@ class _Managed:
                 return template.fn
         return None
 
+    def may_ask(self, fn: Any) -> bool:
+        """Others than async ones have no await that could suspend."""
+        return _is_async(fn)
+
     def asking(self) -> Iterator[tuple[str, Any]]:
-        """Those that are async, by name. Others have no await that could suspend."""
         return ((name, fn) for name, fn in self._all() if _is_async(fn))
 
     def _all(self) -> Iterator[tuple[str, Any]]:
@@ -147,6 +161,9 @@ class _Registered:
         if entry is None:
             return None
         return entry.handler.handler if isinstance(entry.handler, Seam) else entry.handler
+
+    def may_ask(self, fn: Any) -> bool:
+        return True
 
     def asking(self) -> Iterator[tuple[str, Any]]:
         found = ((method, self.function(method, {})) for method in sorted(INPUT_REQUIRED_METHODS))

@@ -97,8 +97,11 @@ class Invocation:
 
     @property
     def strategy(self) -> str:
-        """Whether the call is held, or replayed from its token."""
-        return self.marks.strategy or self._seam.runtime.settings.strategy
+        """Whether the call is held, or replayed from its token. What can't ask is never entered twice."""
+        strategy = self.marks.strategy or self._seam.runtime.settings.strategy
+        if strategy == "replay" and not self.reentrant and not self._seam.behind.asks(self._seam.method, self._raw):
+            return "hold"
+        return strategy
 
     def take(self) -> Invocation:
         """Begin a call: what came with the request beside its arguments is kept, since a replay must be given it."""

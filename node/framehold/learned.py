@@ -10,7 +10,7 @@ from typing import Any
 
 from framehold_core import journal
 from framehold_core.ids import CallId
-from framehold_core.journal import Draft, Kind, Lane
+from framehold_core.journal import Draft, Kind
 
 from .calling import inside
 from .chance import Chance
@@ -60,28 +60,21 @@ class Learned:
         payloads, past = self._scribe.payloads, self.past.entries.get((Kind.VALUE, key))
         if past is not None:
             return journal.parse(payloads.opened(self.past.call, past))
-        on_loop = _on_a_loop()
-        lane = self._frame.lane() if on_loop else Lane.SIDE
-        if on_loop and self._frame.replay is not None:
+        return self._frame.at_home(lambda: self._drawn(kind, key, draw))
+
+    def _drawn(self, kind: str, key: str, draw: Draw) -> Any:
+        """A value of this call, on the handler's loop: what is recorded, else drawn and recorded."""
+        payloads, lane = self._scribe.payloads, self._frame.lane()
+        if self._frame.replay is not None:
             found = self._frame.replayed(lambda replay: replay.cursor.value(key, kind, lane))
             if found is not None:
                 data = self._frame.replayed(lambda _: payloads.opened(self._scribe.call_id, found))
                 return journal.parse(data)
-        if on_loop and self._frame.dead:
+        if self._frame.dead:
             raise asyncio.CancelledError(f"this call's frame is gone: {kind}() comes too late")
         self._scribe.admit(f"framehold.{kind}()")
         value = draw(self._scribe.chance, key)
         draft = Draft(Kind.VALUE, key, self._frame.round, lane, kind, "json", journal.canonical(value))
         self.past.fresh.append(draft)
-        if on_loop:
-            # A handler in a thread can't ask: nothing of it is ever replayed but by its own state.
-            self._scribe.noted((draft,))
+        self._scribe.noted((draft,))
         return value
-
-
-def _on_a_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True

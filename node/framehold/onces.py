@@ -42,6 +42,29 @@ _DOUBT = (
 )
 
 
+def doubt(key: str) -> InDoubt:
+    """What is known of an effect that broke off from within, too. That is no outcome (rule 13): nobody knows how far it
+    came."""
+    return InDoubt(_DOUBT.format(key=key))
+
+
+async def heard(outcome: asyncio.Future[Packed], gone: Callable[[], bool] = lambda: False) -> Packed:
+    """What came of an effect. A cancellation of whoever waits lands after it, unless the frame is gone."""
+    cancelled: tuple[object, ...] | None = None
+    with anyio.CancelScope(shield=True):
+        while not outcome.done():
+            try:
+                await asyncio.shield(outcome)
+            except asyncio.CancelledError as error:
+                if gone() or outcome.cancelled():
+                    raise
+                cancelled = error.args
+    if cancelled is not None:
+        # A fresh one: to keep the other here would tie it to its own traceback.
+        raise asyncio.CancelledError(*cancelled)
+    return outcome.result()
+
+
 class Host(Protocol):
     """What is needed of the frame."""
 
@@ -50,6 +73,7 @@ class Host(Protocol):
     replay: Rebuild | None
 
     async def here(self, what: str) -> None: ...
+    def at_home(self, run: Callable[[], Any]) -> Any: ...
     def lane(self) -> Lane: ...
     def replayed(self, read: Callable[[Rebuild], Any]) -> Any: ...
     def settle(self) -> None: ...
@@ -121,13 +145,15 @@ class Onces:
             future = asyncio.get_running_loop().create_future()
             effect = Effect(key, fingerprints.name_of(fn), fp, self._frame.lane(), future)
             known = self._known(effect, idempotent)
+            if not known and not effect.again:
+                self._scribe.admit(f"once({key!r})")
             self._effects[key] = effect
             if not known:
                 seen_through = self._see_through(effect, lambda: called(fn, args, kwargs))
                 effect.task = self._scribe.shield(seen_through, contextvars.copy_context())
         elif effect.fp != fp:
             raise reused(key, effect.name, fingerprints.name_of(fn))
-        packed = await self._heard(effect)
+        packed = await heard(effect.outcome, lambda: self._frame.dead)
         # Decoded for each who waits: what one does to it is no other's business.
         return self._scribe.payloads.values.unpack(packed.codec, packed.data).get()
 
@@ -146,7 +172,7 @@ class Onces:
         if isinstance(found, Entry):
             effect.give(self._frame.replayed(lambda _: payloads.packed(call, found)))
         elif found is Once.IN_DOUBT and not idempotent:
-            effect.give(payloads.values.pack_error(InDoubt(_DOUBT.format(key=key))))
+            effect.give(payloads.values.pack_error(doubt(key)))
         effect.again = found is Once.IN_DOUBT
         return effect.outcome.done()
 
@@ -157,7 +183,7 @@ class Onces:
         try:
             await self._revived()
             if not await self._let_go(effect):
-                packed = values.pack_error(InDoubt(_DOUBT.format(key=effect.key)))
+                packed = values.pack_error(doubt(effect.key))
             else:
                 packed = await self._outcome(effect, run)
             if self._frame.dead:
@@ -170,6 +196,7 @@ class Onces:
             effect.give(packed)
         finally:
             effect.outcome.cancel()
+            effect.task = None
             if scribe.drops and not self._frame.dead:
                 self._frame.settle()
 
@@ -194,27 +221,13 @@ class Onces:
             return values.pack(await run())
         except Exception as error:
             return values.pack_error(error)
-        except asyncio.CancelledError:
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise
-            # It broke off from within. That is no outcome (rule 13): nobody knows how far it came.
-            return values.pack_error(InDoubt(_DOUBT.format(key=effect.key)))
-
-    async def _heard(self, effect: Effect) -> Packed:
-        """What came of an effect; a cancellation of whoever waits lands after it, unless the frame is gone."""
-        cancelled: asyncio.CancelledError | None = None
-        with anyio.CancelScope(shield=True):
-            while not effect.outcome.done():
-                try:
-                    await asyncio.shield(effect.outcome)
-                except asyncio.CancelledError as error:
-                    if self._frame.dead or effect.outcome.cancelled():
-                        raise
-                    cancelled = error
-        if cancelled is not None:
-            raise cancelled
-        return effect.outcome.result()
+            return values.pack_error(doubt(effect.key))
 
     def go(self, key: str, let_go: bool) -> None:
         """The intent of the effect whose key has this digest is durable: it may run, or must not."""
@@ -241,6 +254,7 @@ class Onces:
 
     def kill(self) -> None:
         """The frame is gone. An effect that runs comes to its end and is heard by nobody; others don't begin."""
+        self.revive()
         for effect in self._effects.values():
             effect.outcome.cancel()
             for step in (effect.go, effect.kept):

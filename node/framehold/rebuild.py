@@ -7,6 +7,7 @@ asked for again and heard, `cursor.live` is true and the frame goes on like any 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from framehold_core.errors import DivergenceError, JournalError, SealError, ValueUnreadable
@@ -34,7 +35,7 @@ class Rebuild:
     ) -> None:
         known = bool(recorded and present)
         likely = LIKELY if not known else DEPENDS if recorded == present else CHANGED
-        self.cursor = Cursor(entries, self._words, likely)
+        self.cursor = Cursor(entries, partial(_words, opened), likely)
         self.shown = {item.key: item.fp for item in entries if item.kind is Kind.ASK}
         """The digests of the questions that the client was shown, by key."""
         self.wires: dict[str, dict[str, Any]] = {}
@@ -66,10 +67,15 @@ class Rebuild:
     def hear(self, pending: Mapping[str, Ask]) -> bool:
         """Give the next recorded round to the questions that wait for it; whether there was one. Raises as `answer`."""
         answers = self.cursor.ready()
-        for item in answers:
-            ask = pending.get(item.key)
-            if ask is not None and not ask.answer.done():
-                ask.answer.set_result(self.answer(item, ask.question.parse))
+        asks = ((item, pending.get(item.key)) for item in answers)
+        # All are read before any is given: where one can't be read the handler hears none.
+        heard = [
+            (ask.answer, self.answer(item, ask.question.parse))
+            for item, ask in asks
+            if ask is not None and not ask.answer.done()
+        ]
+        for answer, value in heard:
+            answer.set_result(value)
         return bool(answers)
 
     def rest(self) -> tuple[Answer, ...]:
@@ -77,8 +83,10 @@ class Rebuild:
         found = ((item.key, self._opened(item)) for item in self.cursor.rest())
         return tuple(Answer(key, digest(data), data) for key, data in found)
 
-    def _words(self, item: Entry) -> str:
-        try:
-            return self._opened(item).decode("utf-8", "replace") if item.kind in (Kind.ASK, Kind.INTENT) else ""
-        except SealError:
-            return ""
+
+def _words(opened: Callable[[Entry], bytes], item: Entry) -> str:
+    """What an entry was, for people. No method: a cursor that held one would be a cycle."""
+    try:
+        return opened(item).decode("utf-8", "replace") if item.kind in (Kind.ASK, Kind.INTENT) else ""
+    except SealError:
+        return ""

@@ -28,6 +28,7 @@ from .runtime import Runtime
 from .session import Ctx
 from .slots import Answer, Elsewhere, Ended, Parked
 from .unframed import Unframed
+from .witness import witness
 
 if TYPE_CHECKING:
     from .handlers import Behind
@@ -123,6 +124,8 @@ class Seam:
                 del outcome, answer
         if isinstance(answer, Elsewhere):
             raise replies.Misdirected(answer.address, self._retry_after())
+        if (watching := witness.get()) is not None:
+            watching.refused(answer)
         return replies.refusal(answer, self.method, self._retry_after(), runtime.settings.max_round)
 
     def _retry_after(self) -> int:

@@ -17,6 +17,7 @@ from framehold_store.values import Packed, Values
 from . import fingerprints
 from .calling import called, inside, outside, reused
 from .chance import Chance, World
+from .onces import doubt, heard
 
 _WORLD = World()
 
@@ -39,7 +40,7 @@ class Unframed:
         known, printed, running = self._effects[key]
         if printed != fp:
             raise reused(key, known, name)
-        packed = await asyncio.shield(running)
+        packed = await heard(running)
         return self._values.unpack(packed.codec, packed.data).get()
 
     async def _run(self, key: str, fn: Callable[..., Any], args: Any, kwargs: Any) -> Packed:
@@ -48,6 +49,13 @@ class Unframed:
             return self._values.pack(await called(fn, args, kwargs))
         except Exception as error:
             return self._values.pack_error(error)
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            return self._values.pack_error(doubt(key))
 
     def value(self, kind: str, name: str | None, draw: Callable[[Chance, str], Any]) -> Any:
         """A value; under a name always the same one."""

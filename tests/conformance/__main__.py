@@ -6,6 +6,7 @@ Exit codes: 0 every check of both revisions passed; 1 some did not; 2 nothing co
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 import time
@@ -13,6 +14,9 @@ import time
 from tests.conformance import node_cache, suite
 from tests.conformance.child import ServerFailed, serving
 from tests.conformance.fleet import fleet_serving
+
+WAYS = {"hold": {}, "rehearse": {"FRAMEHOLD_REHEARSE": "1"}, "replay": {"FRAMEHOLD_STRATEGY": "replay"}}
+"""Settings of the example server."""
 
 
 def main() -> int:
@@ -22,7 +26,9 @@ def main() -> int:
     parser.add_argument("--limit", type=float, default=300.0, help="seconds for everything, npm included")
     parser.add_argument("--spec-version", choices=suite.REQUIRED, action="append", help="only this revision")
     parser.add_argument("--nodes", type=int, default=0, help="test the example server on a router with so many nodes")
+    parser.add_argument("--way", choices=WAYS, default="hold", help="what becomes of a frame between its rounds")
     arguments = parser.parse_args()
+    os.environ.update(WAYS[arguments.way])
 
     deadline = time.monotonic() + arguments.limit
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the child is ended too

@@ -22,6 +22,7 @@ from starlette.applications import Starlette
 import framehold
 from tests.conformance import content
 from tests.conformance.event_log import EventLog
+from tests.promised import promised
 
 
 class ResumableServer(MCPServer[Any]):
@@ -211,4 +212,5 @@ async def test_streaming_elicitation(ctx: Context) -> str:
     return answer.action
 
 
-app = framehold.asgi(mcp)
+# Nothing here has an effect but on its response: held, rehearsed or replayed, the suite must see the same.
+app = framehold.asgi(promised(mcp))

@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from framehold import clock
-from framehold.config import Settings
 from framehold.asks import Question
+from framehold.config import Settings
 from framehold.frames import Frame
 from framehold.heartbeat import Alone
 from framehold.peers import Peers

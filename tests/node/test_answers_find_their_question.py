@@ -13,8 +13,8 @@ from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 
 import framehold
-from framehold.config import Settings
 from framehold.asks import Question
+from framehold.config import Settings
 from framehold.frames import Frame
 from framehold.slots import Ended, Parked
 from tests.node.desk import Desk, desk, question, texts, turns

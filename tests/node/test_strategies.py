@@ -97,7 +97,13 @@ async def test_values_are_drawn_once(settings: dict[str, Any]) -> None:
 
     @framehold.reentrant
     async def drawn(ctx: Context) -> str:
-        early = framehold.now(), framehold.uuid4(), framehold.random(), framehold.random(), framehold.idempotency_key("k")
+        early = (
+            framehold.now(),
+            framehold.uuid4(),
+            framehold.random(),
+            framehold.random(),
+            framehold.idempotency_key("k"),
+        )
         seen.append(early)
         await ctx.elicit(f"{early}", Word)
         late = framehold.now("late"), framehold.uuid4("late"), framehold.uuid4("late")
@@ -194,7 +200,9 @@ async def test_a_malformed_answer_consumes_nothing(settings: dict[str, Any]) -> 
 
 
 @each_way
-async def test_another_question_than_before_is_divergence(settings: dict[str, Any], caplog: pytest.LogCaptureFixture) -> None:
+async def test_another_question_than_before_is_divergence(
+    settings: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
     """By name: what was recorded, what was asked, the likely cause; the client is told that nothing was answered."""
     entries: list[int] = []
 

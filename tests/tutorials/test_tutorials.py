@@ -18,10 +18,10 @@ from mcp import Client
 import framehold
 from framehold.config import Settings
 from framehold.examples import booking
+from tests.promised import promised
 from tests.tutorials.cases import CASES, Case, accept, tool
 from tests.tutorials.over_http import over_http
 from tests.tutorials.person import Person, folders, model
-from tests.tutorials.promised import promised
 
 pytestmark = pytest.mark.anyio
 

@@ -1,0 +1,225 @@
+"""The client of a rehearsed call: what it is asked, and what it answers.
+
+The first time a call is played, answers are taken from its script in the order of the questions. Later each question
+gets the answer that it got then, wherever it stands: branches of a gather may ask in another order. A question that
+wasn't asked the first time is a difference.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import mcp_types as types
+from pydantic import BaseModel
+from pydantic_core import to_jsonable_python
+
+from framehold_core.replay import DEPENDS
+
+from .questions import KINDS
+
+_RAW = (types.ElicitResult, types.CreateMessageResult, types.CreateMessageResultWithTools, types.ListRootsResult)
+_MODEL = "rehearsal"
+"""What a sampled text says that it was made by."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question as the client got it: its key, its kind ("elicit", "sample" or "roots"), its parameters as JSON, and
+    the round (1, 2, ...) that asked it."""
+
+    key: str
+    kind: str
+    params: Mapping[str, Any]
+    round: int
+
+    @property
+    def message(self) -> str:
+        """What the user reads; the texts of a sampling request; "" for roots."""
+        if self.kind != "sample":
+            return str(self.params.get("message", ""))
+        blocks = (message.get("content") for message in self.params.get("messages", ()))
+        each = (block for found in blocks for block in (found if isinstance(found, list) else [found]))
+        return "\n".join(block["text"] for block in each if isinstance(block, dict) and "text" in block)
+
+    def __str__(self) -> str:
+        return f"{self.message or self.kind!r} (key {self.key!r}, round {self.round})"
+
+
+Answer = str | Mapping[str, Any] | BaseModel | Callable[[Asked], Any]
+"""What answers one question; see `testing.rehearsed`."""
+
+
+class together:
+    """Answers to all the questions of one round, by key: `together(left={"seat": 1}, right="decline")`, or
+    `together({"a key": ...})`. It stands in the script in the place of as many answers."""
+
+    def __init__(self, answers: Mapping[str, Answer] | None = None, /, **more: Answer) -> None:
+        self.answers: dict[str, Answer] = {**(answers or {}), **more}
+
+    def __repr__(self) -> str:
+        return f"together({self.answers!r})"
+
+
+Answers = Sequence[Answer | together] | Callable[[Asked], Any]
+
+
+class Script:
+    """The answers of one call, and which question got which when it was played first."""
+
+    def __init__(self, answers: Answers) -> None:
+        self._always = answers if callable(answers) else None
+        self._given: list[Any] = [] if callable(answers) else list(answers)
+        self._taken = 0
+        self._known: dict[tuple[str, int], tuple[Asked, Any]] = {}
+
+    def first(self, asked: Sequence[Asked], before: Sequence[Asked]) -> dict[str, Any]:
+        """Answers to a round's questions, the first time. `before` are those of earlier rounds.
+
+        Raises:
+            AssertionError: an answer is missing, or can't be one.
+        """
+        times = Counter(item.key for item in before)
+        found: dict[str, Any] = {}
+        for item, answer in zip(asked, self._next(asked, before), strict=True):
+            found[item.key] = wire(item, answer)
+            self._known[item.key, times[item.key]] = (item, found[item.key])
+        return found
+
+    def again(self, way: str, asked: Sequence[Asked], before: Sequence[Asked]) -> dict[str, Any]:
+        """The same, in another way.
+
+        Raises:
+            AssertionError: a question differs from what was asked the first time.
+        """
+        times = Counter(item.key for item in before)
+        found: dict[str, Any] = {}
+        for place, item in enumerate(asked, len(before)):
+            known = self._known.get((item.key, times[item.key]))
+            if known is None or known[0].params != item.params or known[0].kind != item.kind:
+                was = tuple(self._known.values())[place][0] if place < len(self._known) else None
+                why = _other(place + 1, item, known[0] if known else was)
+                raise AssertionError(f"the call differs under {way}: {why}")
+            found[item.key] = known[1]
+        return found
+
+    def unasked(self, asked: Sequence[Asked]) -> Asked | None:
+        """A question of the first time that `asked` lacks."""
+        times: Counter[str] = Counter(item.key for item in asked)
+        return next((was for (key, n), (was, _) in self._known.items() if n >= times[key]), None)
+
+    def left(self) -> list[Any]:
+        """The answers that nothing asked for."""
+        return self._given[self._taken :]
+
+    def _next(self, asked: Sequence[Asked], before: Sequence[Asked]) -> Iterator[Any]:
+        if self._always is not None:
+            yield from [self._always] * len(asked)
+            return
+        if isinstance(self._ahead(), together):
+            answers = self._take(asked[0], before).answers
+            if answers.keys() != {item.key for item in asked}:
+                raise AssertionError(
+                    f"round {asked[0].round} asks {listed([item.key for item in asked])}, but together(...) answers "
+                    f"{listed(answers)}; nothing was sent; name each of the round's keys{_so_far(before)}"
+                )
+            yield from (answers[item.key] for item in asked)
+            return
+        for place, item in enumerate(asked):
+            answer = self._take(item, (*before, *asked[:place]))
+            if isinstance(answer, together):
+                raise AssertionError(
+                    f"question {len(before) + place + 1}, {item}, is asked in one round with the one before it; "
+                    "together(...) must answer a whole round; nothing was sent"
+                )
+            yield answer
+
+    def _ahead(self) -> Any:
+        return self._given[self._taken] if self._taken < len(self._given) else None
+
+    def _take(self, item: Asked, before: Sequence[Asked]) -> Any:
+        if self._taken == len(self._given):
+            raise AssertionError(
+                f"too few answers: {len(self._given)} given, and none is left for question {len(before) + 1}, {item}; "
+                f"add one{_so_far(before)}"
+            )
+        self._taken += 1
+        return self._given[self._taken - 1]
+
+
+def wire(item: Asked, answer: Any) -> Any:
+    """One answer as a client sends it.
+
+    Raises:
+        AssertionError: it can't answer this question.
+    """
+    if callable(answer):
+        answer = answer(item)
+    if isinstance(answer, _RAW):
+        return answer.model_dump(by_alias=True, mode="json", exclude_none=True)
+    if item.kind == "sample" and isinstance(answer, str):
+        return {"role": "assistant", "content": {"type": "text", "text": answer}, "model": _MODEL}
+    if item.kind == "elicit" and answer in ("decline", "cancel"):
+        return {"action": answer}
+    if isinstance(answer, BaseModel):
+        answer = answer.model_dump(by_alias=True, mode="json")
+    if not isinstance(answer, Mapping):
+        raise AssertionError(f"{answer!r} can't answer {item}; nothing was sent; {_WANTED[item.kind]}")
+    content = to_jsonable_python(dict(answer))
+    if item.kind != "elicit":
+        return content
+    return {"action": "accept"} if item.params.get("mode") == "url" else {"action": "accept", "content": content}
+
+
+_WANTED = {
+    "elicit": 'give a dict with the form\'s content ({} accepts a URL), "decline" or "cancel"',
+    "sample": "give a text, or a CreateMessageResult",
+    "roots": "give a ListRootsResult",
+}
+
+
+def read(requests: Mapping[str, Any], round_: int) -> tuple[Asked, ...]:
+    """The questions of a result that asks; JSON."""
+    return tuple(
+        Asked(key, KINDS.get(asked["method"], asked["method"]), asked.get("params") or {}, round_)
+        for key, asked in requests.items()
+    )
+
+
+def difference(was: Any, now: Any, path: str) -> tuple[str, Any, Any] | None:
+    """Where two JSON values differ first, and both values there; None where they are equal."""
+    if isinstance(was, Mapping) and isinstance(now, Mapping):
+        parts = [(f"{path}.{key}", was.get(key), now.get(key)) for key in {**was, **now}]
+    elif isinstance(was, list) and isinstance(now, list) and len(was) == len(now):
+        parts = [(f"{path}[{n}]", *pair) for n, pair in enumerate(zip(was, now, strict=True))]
+    else:
+        return None if was == now else (path, was, now)
+    found = (difference(before, after, name) for name, before, after in parts)
+    return next((item for item in found if item is not None), None)
+
+
+def differing(what: str, was: Any, now: Any) -> str:
+    """A difference in words, with its likely cause."""
+    return f"{what} is {now!r}, and was {was!r} when the call was held; likely {DEPENDS}"
+
+
+def listed(keys: Any) -> str:
+    """Keys in words."""
+    return ", ".join(map(repr, keys)) or "nothing"
+
+
+def _other(place: int, item: Asked, was: Asked | None) -> str:
+    if was is None:
+        return f"question {place}, {item}, was not asked when the call was held; likely {DEPENDS}"
+    parts = ({"kind": asked.kind, "key": asked.key, **asked.params} for asked in (was, item))
+    before, after = parts
+    # A key that the question's text makes says no more than the text.
+    found = difference({**before, "key": ""}, {**after, "key": ""}, f"question {place}")
+    return differing(*(found or (f"the key of question {place}", was.key, item.key)))
+
+
+def _so_far(before: Sequence[Asked]) -> str:
+    lines = "".join(f"\n  {n}. {item}" for n, item in enumerate(before, 1))
+    return f"; asked so far:{lines}" if lines else "; it is the first"
