@@ -141,7 +141,11 @@ class Frame:
                 told.set_exception(error)
 
         self._loop.call_soon_threadsafe(carry)
-        return told.result()
+        try:
+            return told.result()
+        finally:
+            # What it raises would hold this frame, and this frame what it raises.
+            del told
 
     def lane(self) -> Lane:
         """Whether the handler's own task runs, or one that it started."""

@@ -29,7 +29,7 @@ from framehold_store.memory import MemoryStore
 from . import clock
 from .calling import inside
 from .double import Original, Reply, opened
-from .script import Asked, Script, difference, differing, read
+from .script import Asked, RehearsalFailed, Script, difference, differing, read
 from .witness import witness
 
 Way = Literal["hold", "replay", "rebuild"]
@@ -43,7 +43,7 @@ class Steady:
 
     def __init__(self, seed: bytes, instant: float) -> None:
         self._seed, self._instant = seed, instant
-        self._drawn: Counter[str | None] = Counter()
+        self._drawn: Counter[str] = Counter()
         self._calls = itertools.count(1)
 
     def now(self) -> float:
@@ -51,12 +51,11 @@ class Steady:
         return self._instant
 
     def draw(self, key: str) -> bytes:
-        """16 bytes: the same for the same key, and for the same draw of the same effect."""
-        if key:
-            return self._bytes(f"value {key}")
-        effect = inside.get()
-        self._drawn[effect] += 1
-        return self._bytes(f"effect {self._drawn[effect]} {effect}")
+        """16 bytes: the same for the same key, or for the same effect where nothing is recorded. Drawn again they are
+        others, so that a value which got lost shows."""
+        what = f"value {key}" if key else f"effect {inside.get()}"
+        self._drawn[what] += 1
+        return self._bytes(f"{self._drawn[what]} {what}")
 
     def call(self) -> CallId:
         """The id of the next call: a handler that parks by hand begins one each round."""
@@ -89,7 +88,7 @@ class Run:
 
     def fails(self, why: str) -> None:
         """The first reason is kept."""
-        self.failure = self.failure or AssertionError(why)
+        self.failure = self.failure or RehearsalFailed(why)
 
     def last(self) -> str:
         """The last question in words."""
@@ -158,11 +157,11 @@ def compare(held: Run, other: Run, script: Script) -> None:
     """Find the first thing in which a run differs from the one that was held.
 
     Raises:
-        AssertionError: it differs.
+        RehearsalFailed: it differs.
     """
     found = next((why for check in _CHECKS if (why := check(held, other, script)) is not None), None)
     if found is not None:
-        raise AssertionError(f"the call differs under {other.way}: {found}")
+        raise RehearsalFailed(f"the call differs under {other.way}: {found}")
 
 
 def _questions(held: Run, other: Run, script: Script) -> str | None:

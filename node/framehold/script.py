@@ -25,6 +25,10 @@ _MODEL = "rehearsal"
 """What a sampled text says that it was made by."""
 
 
+class RehearsalFailed(AssertionError):
+    """A call differs when it is replayed, or its script doesn't fit."""
+
+
 @dataclass(frozen=True)
 class Asked:
     """A question as the client got it: its key, its kind ("elicit", "sample" or "roots"), its parameters as JSON, and
@@ -79,7 +83,7 @@ class Script:
         """Answers to a round's questions, the first time. `before` are those of earlier rounds.
 
         Raises:
-            AssertionError: an answer is missing, or can't be one.
+            RehearsalFailed: an answer is missing, or can't be one.
         """
         times = Counter(item.key for item in before)
         found: dict[str, Any] = {}
@@ -92,7 +96,7 @@ class Script:
         """The same, in another way.
 
         Raises:
-            AssertionError: a question differs from what was asked the first time.
+            RehearsalFailed: a question differs from what was asked the first time.
         """
         times = Counter(item.key for item in before)
         found: dict[str, Any] = {}
@@ -101,7 +105,7 @@ class Script:
             if known is None or known[0].params != item.params or known[0].kind != item.kind:
                 was = tuple(self._known.values())[place][0] if place < len(self._known) else None
                 why = _other(place + 1, item, known[0] if known else was)
-                raise AssertionError(f"the call differs under {way}: {why}")
+                raise RehearsalFailed(f"the call differs under {way}: {why}")
             found[item.key] = known[1]
         return found
 
@@ -121,7 +125,7 @@ class Script:
         if isinstance(self._ahead(), together):
             answers = self._take(asked[0], before).answers
             if answers.keys() != {item.key for item in asked}:
-                raise AssertionError(
+                raise RehearsalFailed(
                     f"round {asked[0].round} asks {listed([item.key for item in asked])}, but together(...) answers "
                     f"{listed(answers)}; nothing was sent; name each of the round's keys{_so_far(before)}"
                 )
@@ -130,7 +134,7 @@ class Script:
         for place, item in enumerate(asked):
             answer = self._take(item, (*before, *asked[:place]))
             if isinstance(answer, together):
-                raise AssertionError(
+                raise RehearsalFailed(
                     f"question {len(before) + place + 1}, {item}, is asked in one round with the one before it; "
                     "together(...) must answer a whole round; nothing was sent"
                 )
@@ -141,7 +145,7 @@ class Script:
 
     def _take(self, item: Asked, before: Sequence[Asked]) -> Any:
         if self._taken == len(self._given):
-            raise AssertionError(
+            raise RehearsalFailed(
                 f"too few answers: {len(self._given)} given, and none is left for question {len(before) + 1}, {item}; "
                 f"add one{_so_far(before)}"
             )
@@ -153,7 +157,7 @@ def wire(item: Asked, answer: Any) -> Any:
     """One answer as a client sends it.
 
     Raises:
-        AssertionError: it can't answer this question.
+        RehearsalFailed: it can't answer this question.
     """
     if callable(answer):
         answer = answer(item)
@@ -166,7 +170,7 @@ def wire(item: Asked, answer: Any) -> Any:
     if isinstance(answer, BaseModel):
         answer = answer.model_dump(by_alias=True, mode="json")
     if not isinstance(answer, Mapping):
-        raise AssertionError(f"{answer!r} can't answer {item}; nothing was sent; {_WANTED[item.kind]}")
+        raise RehearsalFailed(f"{answer!r} can't answer {item}; nothing was sent; {_WANTED[item.kind]}")
     content = to_jsonable_python(dict(answer))
     if item.kind != "elicit":
         return content

@@ -37,16 +37,20 @@ from inspect import isawaitable
 from typing import Any, Literal, ParamSpec
 
 import mcp_types as types
+from mcp.server.mcpserver import MCPServer
 from mcp_types.methods import parse_server_result
 from mcp_types.version import LATEST_MODERN_VERSION
 from pydantic_core import to_json, to_jsonable_python
 
+from .attach import lowlevel
 from .double import Original
 from .handlers import Handlers
 from .rehearsal import Act, Run, Way, compare
-from .script import Answer, Answers, Asked, Script, together
+from .script import Answer, Answers, Asked, RehearsalFailed, Script, together
 
-__all__ = ["Answer", "Asked", "Rehearse", "Told", "rehearsed", "together"]
+__all__ = ["Answer", "Asked", "RehearsalFailed", "Rehearse", "Told", "rehearsed", "together"]
+
+RehearsalFailed.__module__ = __name__
 
 P = ParamSpec("P")
 _METHODS = {"tool": ("tools/call", "name"), "prompt": ("prompts/get", "name"), "resource": ("resources/read", "uri")}
@@ -99,7 +103,7 @@ async def rehearsed(
     *,
     answers: Answers = (),
     kind: Literal["tool", "prompt", "resource"] = "tool",
-    ways: Sequence[Literal["replay", "rebuild"]] | None = None,
+    ways: Sequence[Way] | None = None,
     assume_reentrant: bool = False,
     reset: Callable[[], Any] | None = None,
     now: datetime | None = None,
@@ -124,7 +128,7 @@ async def rehearsed(
         kind: what is called.
         ways: which are played beside hold. "replay": each answer enters the handler anew from its token; "rebuild": a
             new node claims the call after each round, and the one before it is closed. None: both, but for a handler
-            that is marked `@framehold.hold(strategy="hold")` no replay.
+            that is marked `@framehold.hold(strategy="hold")` no replay. Every call is held first.
         assume_reentrant: rehearse a handler that is not marked, to see whether it may be.
         reset: called, and awaited if need be, before each way: puts fakes back to how they were.
         now: what `framehold.now()` says; None for the time at which the rehearsal begins.
@@ -132,18 +136,19 @@ async def rehearsed(
         timeout: seconds that each way may take.
 
     Raises:
-        AssertionError: the ways differ, or the call diverges (recorded, asked, likely cause); an effect runs twice in
-            one way; answers are too few or too many; it takes too long.
+        RehearsalFailed (an AssertionError): the ways differ, or the call diverges (recorded, asked, likely cause); an
+            effect runs twice in one way; answers are too few or too many; it takes too long.
         ValueError: the handler is not marked re-entrant; nothing was run.
         TypeError: `server` is neither.
     """
     __tracebackhide__ = True
     method, target = _METHODS[kind]
     params = {target: name} if arguments is None else {target: name, "arguments": to_jsonable_python(dict(arguments))}
-    marks = Handlers(server).marks(method, params)
+    marks = Handlers(server if isinstance(server, MCPServer) else lowlevel(server)).marks(method, params)
     if not (marks.reentrant or assume_reentrant):
         raise ValueError(_UNMARKED.format(kind=kind, name=name))
-    others: tuple[Way, ...] = tuple(ways or (("rebuild",) if marks.strategy == "hold" else ("replay", "rebuild")))
+    usual: tuple[Way, ...] = ("rebuild",) if marks.strategy == "hold" else ("replay", "rebuild")
+    others = tuple(way for way in (usual if ways is None else ways) if way != "hold")
     instant = time.time() if now is None else now.timestamp()
     drawn = hashlib.blake2b(to_json([seed, method, params]), digest_size=32).digest()
     act = Act(Original(server, secrets.token_hex(32)), method, params, drawn, instant, timeout)
@@ -151,7 +156,7 @@ async def rehearsed(
     held = await _played(act, "hold", script, reset)
     told = _told(held, method, ("hold", *others))
     if left := script.left():
-        raise AssertionError(
+        raise RehearsalFailed(
             f"too many answers: {len(left)} of {len(told.asked) + len(left)} were not asked for, {left[0]!r} first; "
             f"asked were {told.questions}; the call came to {told.text!r}"
         )
@@ -193,17 +198,28 @@ def _at_once(fn: Callable[P, Coroutine[Any, Any, Told]]) -> Callable[P, Told]:
         __tracebackhide__ = True
 
         def whole() -> Told:
-            with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
-                return runner.run(fn(*args, **kwargs))
+            __tracebackhide__ = True
+            try:
+                with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+                    return runner.run(fn(*args, **kwargs))
+            except RehearsalFailed as error:
+                # It speaks of the test's own code: the way from there to here is no news.
+                raise error.with_traceback(None) from None
 
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
+        if not _on_a_loop():
             return whole()
         with ThreadPoolExecutor(1, "rehearsal") as threads:
             return threads.submit(contextvars.copy_context().run, whole).result()
 
     return run
+
+
+def _on_a_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 Rehearse = Callable[..., Told]

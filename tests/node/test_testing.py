@@ -40,6 +40,7 @@ import framehold.testing
 from framehold.config import Settings
 from framehold.rehearsal import Run, Steady
 from framehold.testing import Asked, Rehearse, rehearsed, together
+from framehold.witness import witness
 from tests.node.stage import Word, said
 
 rehearse = framehold.testing.rehearse
@@ -145,6 +146,19 @@ async def consent(name: str) -> Word | Elicit[Word]:
     return Elicit(f"May {name}?", Word)
 
 
+def test_one_key_again_and_again(rehearse: Rehearse) -> None:
+    """A question that is asked again gets the answer of its turn, in each way."""
+
+    @framehold.reentrant
+    async def again(ctx: Context) -> str:
+        keyed = [said(await framehold.ask("k", "Again?", Word)) for _ in range(3)]
+        plain = [said(await ctx.elicit("And?", Word)) for _ in range(2)]
+        return " ".join(keyed + plain)
+
+    script = [{"word": word} for word in "abcde"]
+    assert rehearse(serving(again), "again", answers=script).text == "a b c d e"
+
+
 def test_prompts_resources_and_resolved_parameters(rehearse: Rehearse) -> None:
     """What may ask may be rehearsed."""
     server: MCPServer[Any] = MCPServer("kinds")
@@ -218,9 +232,9 @@ async def test_the_server_stays_as_it_was(attached: bool, rehearse: Rehearse) ->
     entered: list[str] = []
 
     @asynccontextmanager
-    async def lifespan(server: MCPServer[Any]) -> AsyncIterator[None]:
+    async def lifespan(server: MCPServer[Any]) -> AsyncIterator[str]:
         entered.append(server.name)
-        yield
+        yield "state"
 
     @framehold.reentrant
     async def ask(ctx: Context) -> str:
@@ -239,7 +253,7 @@ async def test_the_server_stays_as_it_was(attached: bool, rehearse: Rehearse) ->
     before = state()
     assert (await rehearsed(server, "ask", answers=[YES])).text == "yes"
     assert rehearse(server, "ask", answers=["cancel"]).text == "cancel"
-    assert state() == before and entered == ["kept"] * 8
+    assert state() == before and entered == ["kept"] * 8 and witness.get() is None
     if found is not None:
         assert found.runtime.counts == {} and found.lifespan_state is None
 
@@ -292,7 +306,7 @@ def test_errors_are_results_too(rehearse: Rehearse) -> None:
         raise LookupError("no such thing")
 
     told = rehearse(server, "fails", answers=[YES])
-    assert told.result.is_error and "no such thing" in told.text
+    assert told.result.is_error and told.text == "Error executing tool fails"
     told = rehearse(server, "broken", answers=[YES], kind="prompt")
     assert told.result is None and told.error.code < 0 and told.text == told.error.message
     assert rehearse(server, "fails", answers=[{"nonsense": 1}]).result.is_error
@@ -332,7 +346,7 @@ def test_a_global_that_decides_between_two_rounds(rehearse: Rehearse) -> None:
         return said(await ctx.elicit("First time?" if left.pop(0) else "Again?", Word))
 
     found = caught(rehearse, counting)
-    assert found.startswith("the call diverges under replay, after question 1, First time? (key ")
+    assert found.startswith("the call diverges under replay, after question 1, 'First time?' (key ")
     assert "recorded is ask 'elicit-" in found and "(First time?)" in found and "(Again?)" in found
     assert "likely it depends on something that is not recorded" in found
 
@@ -425,7 +439,7 @@ def test_effects_and_questions_that_come_and_go(rehearse: Rehearse) -> None:
         answer = said(await ctx.elicit("Well?", Word))
         return answer if len(entered) == 1 else said(await ctx.elicit("Really?", Word))
 
-    assert "question 2, Really? (key " in (found := caught(rehearse, curious)) and "was not asked when" in found
+    assert "question 2, 'Really?' (key " in (found := caught(rehearse, curious)) and "was not asked when" in found
     entered.clear()
 
     @framehold.reentrant
@@ -434,7 +448,7 @@ def test_effects_and_questions_that_come_and_go(rehearse: Rehearse) -> None:
         answer = said(await ctx.elicit("Well?", Word))
         return answer if len(entered) > 1 else said(await ctx.elicit("Really?", Word))
 
-    assert "it does not ask Really? (key " in caught(rehearse, tired, YES, YES)
+    assert "it does not ask 'Really?' (key " in caught(rehearse, tired, YES, YES)
 
 
 def test_an_effect_that_runs_twice_in_one_way(rehearse: Rehearse, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -465,9 +479,9 @@ async def two(ctx: Context) -> str:
 def test_too_few_answers(rehearse: Rehearse) -> None:
     """The question that has none, and those before it."""
     found = caught(rehearse, two, YES, YES)
-    assert found.startswith("too few answers: 2 given, and none is left for question 3, Three? (key 'b', round 2)")
-    assert "1. One? (key 'elicit-" in found and "2. Two? (key 'a', round 2)" in found
-    with pytest.raises(AssertionError, match="too few answers: 0 given.*question 1, One.*it is the first"):
+    assert found.startswith("too few answers: 2 given, and none is left for question 3, 'Three?' (key 'b', round 2)")
+    assert "1. 'One?' (key 'elicit-" in found and "2. 'Two?' (key 'a', round 2)" in found
+    with pytest.raises(AssertionError, match=r"too few answers: 0 given.*question 1, 'One.*it is the first"):
         rehearse(serving(two), "two")
 
 
@@ -480,7 +494,7 @@ def test_too_many_answers(rehearse: Rehearse) -> None:
 
 def test_answers_of_the_wrong_kind(rehearse: Rehearse) -> None:
     """Said before anything is sent."""
-    assert "3 can't answer One? (key" in (found := caught(rehearse, two, 3)) and "give a dict" in found
+    assert "3 can't answer 'One?' (key" in (found := caught(rehearse, two, 3)) and "give a dict" in found
     assert "asks 'a', 'b', but together(...) answers 'a', 'c'" in caught(rehearse, two, YES, together(a=YES, c=YES))
     assert "asks 'elicit-" in caught(rehearse, two, together(a=YES, b=YES))
     assert "is asked in one round with the one before it" in caught(rehearse, two, YES, YES, together(b=YES))
@@ -507,7 +521,7 @@ def test_a_call_that_hangs(rehearse: Rehearse) -> None:
 
     started = time.monotonic()
     found = caught(rehearse, stuck, timeout=0.3)
-    assert found.startswith("the call did not end in 0.3 s under hold; it was cancelled after question 1, Well? (key")
+    assert found.startswith("the call did not end in 0.3 s under hold; it was cancelled after question 1, 'Well?' (key")
     assert time.monotonic() - started < 5
 
 
@@ -557,6 +571,7 @@ def test_ways_can_be_chosen(rehearse: Rehearse) -> None:
     server = serving(held)
     assert rehearse(server, "held", answers=[YES]).ways == ("hold", "rebuild")
     assert rehearse(server, "held", answers=[YES], ways=["replay"]).ways == ("hold", "replay")
+    assert rehearse(server, "held", answers=[YES], ways=[]).ways == ("hold",)
 
 
 # ---- the plugin
@@ -617,9 +632,13 @@ def test_the_plugin_in_a_project_of_its_own(tmp_path: Path) -> None:
         command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60, check=False
     )
     assert "1 failed, 2 passed" in done.stdout, done.stdout + done.stderr
-    assert "AssertionError: the call differs under replay: question 1.message is 'Pick" in done.stdout
-    assert '>   rehearse(mcp, "bad", answers=' in done.stdout
-    assert "rehearsal.py" not in done.stdout and "runners.py" not in done.stdout, done.stdout
+    assert (
+        "framehold.testing.RehearsalFailed: the call differs under replay: question 1.message is 'Pick" in done.stdout
+    )
+    assert '>       rehearse(mcp, "bad", answers=' in done.stdout
+    assert "rehearsal.py" not in done.stdout and "testing.py:" not in done.stdout and "runners.py" not in done.stdout, (
+        done.stdout
+    )
 
 
 def test_pytest_is_not_needed_to_import_it() -> None:
@@ -628,8 +647,35 @@ def test_pytest_is_not_needed_to_import_it() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
-def test_values_inside_an_effect_have_a_source_of_their_own() -> None:
-    """A witness draws the same for the same key, and something else each time where nothing is recorded."""
+def test_chance_in_a_rehearsal() -> None:
+    """It is the same in each way, as long as nothing is drawn again that was recorded."""
     one, other = Steady(b"seed", 1.0), Steady(b"seed", 1.0)
-    assert one.draw("k") == one.draw("k") == other.draw("k") and one.draw("") != one.draw("")
-    assert one.call() != one.call() and len(one.call()) == 32
+    first, second = one.draw("k"), one.draw("k")
+    assert first != second != one.draw("j")
+    assert [other.draw("k"), other.draw("k")] == [first, second] and one.draw("") != one.draw("") != other.draw("k")
+    assert one.call() == other.call() != one.call() and len(one.call()) == 32
+
+
+# ---- known faults of Framehold, found by this
+
+
+LOST = pytest.mark.xfail(
+    reason="what was learned before a rebuild is not in the state of a handler that then parks by hand", strict=True
+)
+
+
+@LOST
+@pytest.mark.parametrize("way", ["replay", "rebuild"])
+@pytest.mark.parametrize("learn", ["effect", "value"])
+def test_a_handler_that_asks_and_then_parks_by_hand(learn: str, way: Any, rehearse: Rehearse) -> None:
+    """What it learned before it asked is known when it is entered for the next round."""
+
+    @framehold.reentrant
+    async def mixed(ctx: Context) -> str | InputRequiredResult:
+        number = framehold.uuid4() if learn == "value" else await framehold.once("pay", asyncio.sleep, 0, "paid")
+        if ctx.request_state is None:
+            await ctx.elicit("First?", Word)
+            return InputRequiredResult(request_state="asked")
+        return str(number)
+
+    assert rehearse(serving(mixed), "mixed", answers=[YES], ways=[way]).effects in ([], ["pay"])
