@@ -31,8 +31,16 @@ async def called(fn: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         watching.ran(inside.get() or "")
     if inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(getattr(fn, "__call__", None)):  # noqa: B004
         return await fn(*args, **kwargs)
-    result = await asyncio.to_thread(fn, *args, **kwargs)
+    result = await asyncio.to_thread(_in_thread, fn, args, kwargs)
     return await result if inspect.isawaitable(result) else result
+
+
+def _in_thread(fn: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """A future can't be given a StopIteration: nobody would ever hear of it. In coroutines it is a RuntimeError, too."""
+    try:
+        return fn(*args, **kwargs)
+    except StopIteration as error:
+        raise RuntimeError("the effect raised StopIteration") from error
 
 
 def reused(key: str, known: str, name: str) -> KeyReused:

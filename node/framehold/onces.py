@@ -16,6 +16,7 @@ import asyncio
 import contextvars
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import anyio
@@ -94,6 +95,7 @@ class Scribe(Protocol):
     def intended(self, key: str, draft: Draft) -> None: ...
     def resulted(self, key: str, draft: Draft) -> None: ...
     def may_run(self) -> bool: ...
+    def lapsed(self) -> bool: ...
     def admit(self, what: str) -> None: ...
     def shield(self, effect: Coroutine[Any, Any, None], context: contextvars.Context) -> asyncio.Task[None]: ...
 
@@ -108,6 +110,7 @@ class Effect:
     fp: str
     lane: Lane
     outcome: asyncio.Future[Packed]
+    idempotent: bool = False
     again: bool = False
     go: asyncio.Future[bool] | None = None
     kept: asyncio.Future[None] | None = None
@@ -143,8 +146,8 @@ class Onces:
         effect = self._effects.get(key)
         if effect is None:
             future = asyncio.get_running_loop().create_future()
-            effect = Effect(key, fingerprints.name_of(fn), fp, self._frame.lane(), future)
-            known = self._known(effect, idempotent)
+            effect = Effect(key, fingerprints.name_of(fn), fp, self._frame.lane(), future, idempotent)
+            known = self._known(effect)
             if not known and not effect.again:
                 self._scribe.admit(f"once({key!r})")
             self._effects[key] = effect
@@ -157,21 +160,23 @@ class Onces:
         # Decoded for each who waits: what one does to it is no other's business.
         return self._scribe.payloads.values.unpack(packed.codec, packed.data).get()
 
-    def _known(self, effect: Effect, idempotent: bool) -> bool:
+    def _known(self, effect: Effect) -> bool:
         """Whether what came of an effect is recorded, and given now."""
         payloads, call, key = self._scribe.payloads, self._scribe.call_id, effect.key
         past = self._past.entries.get((Kind.RESULT, key))
         if past is not None:
             if past.fp != effect.fp:
                 raise reused(key, effect.name, effect.name)
-            effect.give(payloads.packed(self._past.call, past))
+            recorded = partial(payloads.packed, self._past.call, past)
+            # A state is looked at before its call begins; when its frame is rebuilt, this node may read it otherwise.
+            effect.give(recorded() if self._frame.replay is None else self._frame.replayed(lambda _: recorded()))
             return True
         if self._frame.replay is None:
             return False
         found = self._frame.replayed(lambda replay: replay.cursor.once(key, effect.fp, effect.lane, effect.name))
         if isinstance(found, Entry):
             effect.give(self._frame.replayed(lambda _: payloads.packed(call, found)))
-        elif found is Once.IN_DOUBT and not idempotent:
+        elif found is Once.IN_DOUBT and not effect.idempotent:
             effect.give(payloads.values.pack_error(doubt(key)))
         effect.again = found is Once.IN_DOUBT
         return effect.outcome.done()
@@ -201,11 +206,18 @@ class Onces:
                 self._frame.settle()
 
     async def _let_go(self, effect: Effect) -> bool:
-        """Wait until the effect may run; False where it must not."""
-        if effect.again:
-            while not self._scribe.may_run() and not self._frame.dead:  # noqa: ASYNC110 - a lease has no event
-                await asyncio.sleep(WINDOW)
-            return not self._frame.dead
+        """Wait until the effect may run; False where it must not (rules 6 and 13)."""
+        if not effect.again and await self._intended(effect):
+            return True
+        # A window that is shut may open again; a lease that lapsed is another one, under which this frame never runs.
+        while (effect.again or effect.idempotent) and not self._frame.dead and not self._scribe.lapsed():
+            if self._scribe.may_run():
+                return True
+            await asyncio.sleep(WINDOW)
+        return False
+
+    async def _intended(self, effect: Effect) -> bool:
+        """Record the intent; whether the effect may run at once."""
         if self._frame.dead:
             raise asyncio.CancelledError("this call's frame is gone: nothing is run for it any more")
         effect.go = asyncio.get_running_loop().create_future()

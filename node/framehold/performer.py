@@ -15,8 +15,9 @@ from typing import Any
 
 from framehold_core import effects as fx
 from framehold_core import events as ev
+from framehold_core import journal
 from framehold_core.call import Phase
-from framehold_core.errors import SealError
+from framehold_core.errors import JournalError, SealError
 from framehold_core.ids import NodeId, prefix
 from framehold_core.journal import Draft, Kind, Lane
 
@@ -36,6 +37,11 @@ from .table import Table
 from .tasks import Tasks
 
 logger = logging.getLogger(__name__)
+
+_ALTERED = (
+    "its journal is not the one that its record names: entries are missing, altered or of another time; the call was "
+    "not continued; check who else writes this store"
+)
 
 
 class Nobody:
@@ -88,9 +94,11 @@ class Performer:
         if again:
             opened = partial(self._payloads.opened, slot.call.id)
             try:
+                if journal.chain(journal.GENESIS, slot.log) != slot.call.jh or not slot.call.asks:
+                    raise JournalError(_ALTERED)
                 replay = Rebuild(effect.entries, opened, slot.code, entrance.code)
                 given = replay.given()
-            except SealError as error:
+            except (JournalError, SealError) as error:
                 self._feed(slot, ev.Unreadable(str(error)))
                 return
         carrier = self._carrier(slot)

@@ -404,7 +404,6 @@ async def test_a_coroutine_that_raises_stop_iteration(settings: dict[str, Any]) 
         assert (await told(client, "stopping")).text == "fine"
 
 
-@pytest.mark.xfail(reason="calling.called: CPython 3.11 can't set StopIteration on a future, nobody is ever told")
 async def test_a_function_that_raises_stop_iteration(monkeypatch: pytest.MonkeyPatch) -> None:
     """As from a bare `next(...)`: it is an outcome too, and nobody waits for ever."""
     monkeypatch.setattr("framehold.tasks.BURIAL", 0.05)
