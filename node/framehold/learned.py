@@ -69,6 +69,8 @@ class Learned:
             found = self._frame.replayed(lambda replay: replay.cursor.value(key, kind, lane))
             if found is not None:
                 data = self._frame.replayed(lambda _: payloads.opened(self._scribe.call_id, found))
+                # Recorded here, it is still news to the state of a handler that parks by hand in the end.
+                self.past.fresh.append(Draft(Kind.VALUE, key, found.round, lane, kind, "json", data))
                 return journal.parse(data)
         if self._frame.dead:
             raise asyncio.CancelledError(f"this call's frame is gone: {kind}() comes too late")

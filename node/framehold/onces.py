@@ -175,7 +175,10 @@ class Onces:
             return False
         found = self._frame.replayed(lambda replay: replay.cursor.once(key, effect.fp, effect.lane, effect.name))
         if isinstance(found, Entry):
-            effect.give(self._frame.replayed(lambda _: payloads.packed(call, found)))
+            packed = self._frame.replayed(lambda _: payloads.packed(call, found))
+            # Recorded here, it is still news to the state of a handler that parks by hand in the end.
+            self._past.fresh.append(effect.draft(Kind.RESULT, found.round, packed))
+            effect.give(packed)
         elif found is Once.IN_DOUBT and not effect.idempotent:
             effect.give(payloads.values.pack_error(doubt(key)))
         effect.again = found is Once.IN_DOUBT

@@ -659,12 +659,6 @@ def test_chance_in_a_rehearsal() -> None:
 # ---- known faults of Framehold, found by this
 
 
-LOST = pytest.mark.xfail(
-    reason="what was learned before a rebuild is not in the state of a handler that then parks by hand", strict=True
-)
-
-
-@LOST
 @pytest.mark.parametrize("way", ["replay", "rebuild"])
 @pytest.mark.parametrize("learn", ["effect", "value"])
 def test_a_handler_that_asks_and_then_parks_by_hand(learn: str, way: Any, rehearse: Rehearse) -> None:
