@@ -36,7 +36,7 @@ async def called(fn: Callable[..., Any], args: Any, kwargs: Any) -> Any:
 
 
 def _in_thread(fn: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-    """A future can't be given a StopIteration: nobody would ever hear of it. In coroutines it is a RuntimeError, too."""
+    """A future can't be given a StopIteration: nobody would hear of it. In a coroutine it is a RuntimeError, too."""
     try:
         return fn(*args, **kwargs)
     except StopIteration as error:

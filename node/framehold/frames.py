@@ -15,15 +15,14 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections.abc import Callable
-from concurrent.futures import Future
 from typing import Any, NamedTuple, TypeVar
 
 from framehold_core import journal
 from framehold_core.call import Phase
-from framehold_core.errors import AskError
 from framehold_core.events import Answer
 from framehold_core.journal import Lane
 
+from . import loops
 from .asks import Ask, Carrier, Keeper, Question, beforehand, swapped
 from .calling import outside
 from .learned import Learned
@@ -66,9 +65,8 @@ class Frame:
     def __init__(
         self, keeper: Keeper, epoch: int, carrier: Carrier, prefilled: dict[str, Any], replay: Rebuild | None = None
     ) -> None:
-        self._keeper = keeper
+        self._keeper, self.replay = keeper, replay
         self._learned: Learned | None = None
-        self.replay = replay
         self.rest: tuple[Answer, ...] = ()
         self._counts: dict[str, int] | None = None
         self._settling = 0
@@ -114,10 +112,7 @@ class Frame:
 
     async def here(self, what: str) -> None:
         """Raise where a handler may not do `what`; see `ask`."""
-        if asyncio.get_running_loop() is not self._loop:
-            raise AskError(
-                f"{what} from another event loop than the handler's; nothing was asked or run; await it there"
-            )
+        loops.check(self._loop, what)
         if self.dead:
             # A handler that won't be cancelled and asks for ever must not keep the loop from everybody else.
             await asyncio.sleep(0)
@@ -126,26 +121,7 @@ class Frame:
 
     def at_home(self, run: Callable[[], FoundT]) -> FoundT:
         """What `run` gives on the handler's loop. Another thread waits for it: only that loop records in order."""
-        try:
-            away = asyncio.get_running_loop() is not self._loop
-        except RuntimeError:
-            away = True
-        if not away:
-            return run()
-        told: Future[FoundT] = Future()
-
-        def carry() -> None:
-            try:
-                told.set_result(run())
-            except BaseException as error:
-                told.set_exception(error)
-
-        self._loop.call_soon_threadsafe(carry)
-        try:
-            return told.result()
-        finally:
-            # What it raises would hold this frame, and this frame what it raises.
-            del told
+        return loops.run_on(self._loop, run)
 
     def lane(self) -> Lane:
         """Whether the handler's own task runs, or one that it started."""

@@ -38,8 +38,8 @@ from pydantic import FileUrl
 import framehold
 import framehold.testing
 from framehold.config import Settings
-from framehold.rehearsal import Run, Steady
 from framehold.testing import Asked, Rehearse, rehearsed, together
+from framehold.testing.rehearsal import Run, Steady
 from framehold.witness import witness
 from tests.node.stage import Word, said
 

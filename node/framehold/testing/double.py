@@ -27,14 +27,14 @@ from framehold_core.ids import CallId
 from framehold_router.internal import Trust
 from framehold_store.base import Store
 
-from .app import build
-from .attach import Attached, PrefixCodec, connection_of, lowlevel
-from .config import Settings
-from .handlers import Behind, Handlers
-from .marks import Marks
-from .peers import Peers
-from .runtime import Runtime
-from .seam import Seam
+from ..app import build
+from ..attach import Attached, PrefixCodec, connection_of, lowlevel
+from ..config import Settings
+from ..handlers import Behind, Handlers
+from ..marks import Marks
+from ..peers import Peers
+from ..runtime import Runtime
+from ..seam import Seam
 
 Strategy = Literal["hold", "replay"]
 Reply = dict[str, Any] | types.ErrorData

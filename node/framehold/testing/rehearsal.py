@@ -26,11 +26,11 @@ from framehold_core.ids import CallId
 from framehold_core.replay import DEPENDS
 from framehold_store.memory import MemoryStore
 
-from . import clock
-from .calling import inside
+from .. import clock
+from ..calling import inside
+from ..witness import witness
 from .double import Original, Reply, opened
 from .script import Asked, RehearsalFailed, Script, difference, differing, read
-from .witness import witness
 
 Way = Literal["hold", "replay", "rebuild"]
 

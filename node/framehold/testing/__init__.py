@@ -42,9 +42,9 @@ from mcp_types.methods import parse_server_result
 from mcp_types.version import LATEST_MODERN_VERSION
 from pydantic_core import to_json, to_jsonable_python
 
-from .attach import lowlevel
+from ..attach import lowlevel
+from ..handlers import Handlers
 from .double import Original
-from .handlers import Handlers
 from .rehearsal import Act, Run, Way, compare
 from .script import Answer, Answers, Asked, RehearsalFailed, Script, together
 

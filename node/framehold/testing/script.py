@@ -18,7 +18,7 @@ from pydantic_core import to_jsonable_python
 
 from framehold_core.replay import DEPENDS
 
-from .questions import KINDS
+from ..questions import KINDS
 
 _RAW = (types.ElicitResult, types.CreateMessageResult, types.CreateMessageResultWithTools, types.ListRootsResult)
 _MODEL = "rehearsal"
