@@ -34,6 +34,9 @@ class Carrier(Protocol):
 
     variables: contextvars.Context
 
+    def taken_over(self) -> None:
+        """The call that this request is for was run by a process that is gone, and is carried on here."""
+
     def refusal(self, question: Question) -> object | None:
         """The outcome to end the call with if this client can't be asked `question`; None if it can."""
 

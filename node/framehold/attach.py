@@ -17,6 +17,7 @@ What an MCPServer keeps of its functions is looked up in `handlers`.
 from __future__ import annotations
 
 import json
+import logging
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -51,9 +52,12 @@ from .app import build
 from .bus import FleetBus
 from .config import Settings, load
 from .handlers import Behind, Handlers
+from .notices import notices
 from .runtime import Runtime
 from .seam import Handler, Seam
 from .session import Ctx
+
+logger = logging.getLogger(__name__)
 
 TESTED = "2.3.0"
 """The SDK release that this file was read off."""
@@ -101,6 +105,8 @@ class Attached:
             self.lifespan_state = state
             if not self._users:
                 self.check()
+                for line in notices(self.settings, self.handlers):
+                    logger.warning(line)
             self._users += 1
             try:
                 if self._users == 1:
@@ -125,9 +131,10 @@ def lowlevel(server: Any) -> Server[Any]:
     if isinstance(server, MCPServer):
         inner: Server[Any] = server._lowlevel_server
         return inner
-    raise TypeError(
-        f"framehold serves an mcp MCPServer or a low-level Server, not {type(server).__name__}; nothing was attached"
-    )
+    made = getattr(server, "attached", None)
+    hint = "; give the server itself, this is what framehold.asgi made of it" if isinstance(made, Attached) else ""
+    kind = type(server).__name__
+    raise TypeError(f"framehold serves an mcp MCPServer or a low-level Server, not {kind}; nothing was attached{hint}")
 
 
 def attach(server: Any, settings: Settings | None = None) -> Attached:

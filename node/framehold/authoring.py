@@ -98,7 +98,8 @@ async def once(key: str, fn: Callable[..., Any], *args: Any, idempotent: bool = 
     strategy replay a client can branch a call's history: then it is once per branch, with one idempotency key for all.
 
     Args:
-        key: names the effect within its call, e.g. "charge"; in a loop, one for each turn.
+        key: names the effect within its call, e.g. "charge"; in a loop, one for each turn. The same key with the same
+            function and arguments is the same effect: it is not run again.
         fn: a coroutine function, or any other, which is called in a thread. It may not ask, nor use `once`.
         args, kwargs: what it is called with.
         idempotent: running it a second time is safe where nobody knows whether it ran, as it is where the other side
@@ -117,8 +118,10 @@ async def once(key: str, fn: Callable[..., Any], *args: Any, idempotent: bool = 
     if not (key and isinstance(key, str)):
         raise TypeError(f"framehold.once: its key must be a text that is not empty, not {key!r}; nothing was run")
     if not callable(fn):
-        what = "a coroutine: give the function and its arguments" if isinstance(fn, Awaitable) else repr(type(fn))
-        raise TypeError(f"framehold.once({key!r}): its second argument must be a function, not {what}; nothing was run")
+        raise TypeError(
+            f"framehold.once({key!r}): its second argument must be a function, not {type(fn).__name__}; once ran "
+            f"nothing, but if this is what a call gave, that has run already; write once({key!r}, function, *arguments)"
+        )
     learned = _present(f"framehold.once({key!r})").learning()
     return await learned.once(key, fn, args, kwargs, idempotent)
 

@@ -20,8 +20,8 @@ def outside(what: str) -> None:
     """Raise AskError where the running code belongs to an effect: what it asked or ran would be missed on replay."""
     if (effect := inside.get()) is not None:
         raise AskError(
-            f"{what} inside the effect of once({effect!r}), which replay leaves out; nothing was asked or run; do it "
-            "before the effect and hand it the outcome"
+            f"{what} inside the effect of once({effect!r}), which replay leaves out; it was not asked or run, what the "
+            "effect did before is done; ask before the effect and hand it the outcome"
         )
 
 
@@ -45,7 +45,7 @@ def _in_thread(fn: Callable[..., Any], args: Any, kwargs: Any) -> Any:
 
 def reused(key: str, known: str, name: str) -> KeyReused:
     """The error of a key that is given to two effects, of which `known` was first."""
+    what = f"{known} with other arguments" if known == name else f"{known}, not {name}"
     return KeyReused(
-        f"once({key!r}) stands for {known} with other arguments, or for another function than {name}, in "
-        "this call already; the second was not run; give each effect a key of its own"
+        f"once({key!r}) stands for {what} in this call already; the second was not run; give each effect its own key"
     )

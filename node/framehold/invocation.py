@@ -21,6 +21,7 @@ from pydantic_core import PydanticSerializationError
 
 from framehold_core import journal
 
+from . import hop as hops
 from . import questions, tokens
 from .asks import Question
 from .authoring import Present, current
@@ -50,6 +51,11 @@ class Round:
     def __init__(self, ctx: Ctx) -> None:
         self.ctx = ctx
         self.variables = contextvars.copy_context()
+
+    def taken_over(self) -> None:
+        """Tell whoever reads the response's head."""
+        if (hop := hops.of(self.ctx.request)) is not None:
+            hop.route = b"takeover"
 
     def refusal(self, question: Question) -> Outcome | None:
         """What ends the call if this client never said that it can answer `question`."""
@@ -224,11 +230,11 @@ def _tagged(result: Any, frame: Frame, limit: int) -> Any:
         told = tokens.AUTHORS + state
     else:
         return result
-    if (size := tokens.wire_size(told)) > limit:
+    if (size := tokens.wire_size(told)) > (room := tokens.room(limit)):
         raise MCPError(
             types.INTERNAL_ERROR,
-            f"the handler's state would make a token of {size} bytes, and a request may have {limit} "
-            "(FRAMEHOLD_MAX_BODY); nothing was asked; keep large results elsewhere and their names in the state",
+            f"the handler's state would make a token of {size} bytes, and it may have {room} of the {limit} of a "
+            "request (FRAMEHOLD_MAX_BODY); nothing was asked; keep large results elsewhere and their names in the state",
         )
     if isinstance(result, BaseModel):
         return result.model_copy(update={"request_state": told})

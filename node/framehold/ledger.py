@@ -18,7 +18,7 @@ from framehold_core.effects import Op
 from framehold_core.errors import JournalError, SealError, StoreUnavailable
 from framehold_core.ids import Boot, NodeId, prefix
 from framehold_core.lease import Lease
-from framehold_core.requests import Evidence, Head, Read, Record, RecordState, Reply
+from framehold_core.requests import Evidence, Head, Read, Record, RecordState, Reply, Verdict
 
 from . import clock
 from .config import Settings
@@ -33,6 +33,10 @@ SKEW = 60.0
 """Seconds that clocks may differ by: a record outlives its tokens by this much, and by the longest round."""
 KEPT = 32 * 1024
 """Bytes of an outcome that a tombstone keeps; of a larger one it keeps the digest."""
+_LOST = (
+    "call %s of %r is lost: the process that ran it is gone, and its handler is not marked @framehold.reentrant; it "
+    "was not entered again, and its client is told so"
+)
 _WHOLE, _DIGEST = b"=", b"#"
 
 
@@ -95,9 +99,12 @@ class Ledger:
             slot.log, slot.size, slot.code = [], 0, event.stored.record.head.code
             slot.learn(event.stored.journal)
         elif isinstance(event, ev.Refused):
-            logger.info(
-                "call %s: the store refused a %s: %s", prefix(slot.call.id), write.op.value, event.verdict.value
-            )
+            if event.verdict is Verdict.LOST:
+                tool = slot.entrance.describe()["tool"]
+                logger.warning(_LOST, prefix(slot.call.id), tool)
+            else:
+                verdict = event.verdict.value
+                logger.info("call %s: the store refused a %s: %s", prefix(slot.call.id), write.op.value, verdict)
         self._feed(slot, event)
 
     def look(self, slot: Slot, effect: fx.Lookup) -> None:
@@ -135,6 +142,8 @@ class Ledger:
             raise StoreUnavailable("the store went back lately; nothing is claimed until its leases are told apart")
         record = reply.stored.record
         evidence = _evidence(record, {node.node: node.boot for node in nodes}, me)
+        # Nobody's but a former process's, even one of this node's name: its frame went with it.
+        slot.orphaned = evidence is Evidence.GONE or (evidence is Evidence.OWNER and record.head.boot != me.boot)
         # Whoever lives elsewhere reads its own journal; it may be of a newer release than this node.
         entries = () if evidence is None else journal.decode_all(reply.stored.journal)
         return ev.Found(reply.stored, entries, evidence, elsewhere)

@@ -8,14 +8,14 @@ is what is promised (PROTOCOL rule 14): a client may send an older token again a
 from __future__ import annotations
 
 import base64
-import binascii
 import math
 import os
 import time
 
 from framehold_core import journal, record, writes
-from framehold_core.errors import SealError
+from framehold_core.errors import JournalError, SealError
 from framehold_core.ids import Boot, CallId
+from framehold_core.journal import Kind
 from framehold_core.lease import NodeRecord
 from framehold_core.requests import Head, Record, RecordState, Reply, Request, Stored
 from framehold_store.base import Done
@@ -63,9 +63,14 @@ def arrived(carried: Carried, sealer: Sealer) -> tuple[Passing, Seeded, str]:
         JournalError: an entry can't be read. SealError: the seed was not sealed by this fleet for this call.
     """
     entries = journal.decode_all(carried.entries)
+    asked = max((item.round for item in entries if item.kind is Kind.ASK), default=0)
+    if asked != carried.round:
+        raise JournalError(
+            f"the token answers round {carried.round} and its journal asked {asked} rounds; the call was not continued"
+        )
     try:
         seed = base64.b64decode(carried.seed, validate=True)
-    except binascii.Error:
+    except ValueError:
         raise SealError("the token's seed is no base64; it was not opened; the call was not continued") from None
     seed = sealer.open("token", seed, call=carried.call, n=0, kind="seed", key="")
     head = Head(Boot(""), True, "", carried.code, "", "", "", "", "replay")

@@ -23,7 +23,7 @@ from yarl import URL
 
 from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import Boot, CallId, NodeId
-from framehold_router.internal import NODE, NOT_HELD, VIA, Trust, end_to_end, without_internal
+from framehold_router.internal import NODE, NOT_HELD, ROUTE, VIA, Trust, end_to_end, without_internal
 from framehold_router.membership import Membership, address_of
 from framehold_router.placement import fresh_call
 from framehold_store.base import Store
@@ -227,7 +227,8 @@ def _text(value: bytes) -> str:
 async def _stream(response: aiohttp.ClientResponse, hop: Hop, send: Send) -> None:
     served = response.headers.get(NODE.decode())
     if served is not None:
-        hop.node, hop.route = served.encode("latin-1"), b"lease"
+        route = response.headers.get(ROUTE.decode())
+        hop.node, hop.route = served.encode("latin-1"), b"takeover" if route == "takeover" else b"lease"
     headers = without_internal(end_to_end([(name.lower(), value) for name, value in response.raw_headers]))
     headers = [item for item in headers if item[0] not in _OF_SERVERS]
     await send({"type": "http.response.start", "status": response.status, "headers": headers})

@@ -38,6 +38,10 @@ from .tasks import Tasks
 
 logger = logging.getLogger(__name__)
 
+_TAKEN = (
+    "call %s of %r: the process that ran it is gone; it is carried on here, its handler entered again with %d recorded "
+    "entries (epoch %d)"
+)
 _ALTERED = (
     "its journal is not the one that its record names: entries are missing, altered or of another time; the call was "
     "not continued; check who else writes this store"
@@ -48,6 +52,9 @@ class Nobody:
     """Carries a round for which nobody waits any more."""
 
     variables = contextvars.Context()
+
+    def taken_over(self) -> None:
+        """Nobody is told."""
 
     def refusal(self, question: Question) -> object | None:
         """Whoever comes next may be able to answer."""
@@ -107,6 +114,13 @@ class Performer:
         if again:
             self._counts["rebuilding"] += 1
             frame.round = slot.call.round
+            if slot.orphaned:
+                self._counts["takeovers"] += 1
+                tool, count = entrance.describe()["tool"], len(effect.entries)
+                logger.warning(_TAKEN, prefix(slot.call.id), tool, count, effect.epoch)
+                for item in slot.call.held:
+                    if (waiting := slot.arrivals.get(item.waiter)) is not None:
+                        waiting.carrier.taken_over()
         else:
             self._counts["entered"] += 1
             if given:
@@ -190,7 +204,8 @@ class Performer:
                 slot.frame.carrier = None
         elif isinstance(answer, fx.Refusal):
             if answer.reason in (fx.Reason.DIVERGED, fx.Reason.UNREADABLE):
-                logger.error("call %s can't be continued here: %s", prefix(slot.call.id), answer.detail)
+                tool = slot.entrance.describe()["tool"]
+                logger.error("call %s of %r can't be continued here: %s", prefix(slot.call.id), tool, answer.detail)
             self.answer(slot, effect.waiter, answer)
         else:
             outcome = self._ledger.opened(slot, answer) if answer.sealed else Ended(answer.value)
@@ -205,11 +220,11 @@ class Performer:
             assert isinstance(chance, Seeded), "what a client may branch is drawn from a seed"
             state = passing.state(slot.call.id, records, chance, self._payloads.sealer, code=code, lifetime=lifetime)
             limit, size = self._settings.max_body, tokens.wire_size(state)
-            if size > limit:
+            if size > (room := tokens.room(limit)):
                 detail = (
-                    f"the call ends here: what it has learned would make a token of {size} bytes, and a request may "
-                    f"have {limit} (FRAMEHOLD_MAX_BODY); nothing was asked; keep large results elsewhere and their "
-                    "names here, or use strategy hold"
+                    f"the call ends here: what it has learned would make a token of {size} bytes, and it may have "
+                    f"{room} of the {limit} of a request (FRAMEHOLD_MAX_BODY); nothing was asked; keep large results "
+                    "elsewhere and their names here, or use strategy hold"
                 )
                 logger.error("call %s: %s", prefix(slot.call.id), detail)
                 return fx.Refusal(fx.Reason.TOO_LARGE, at.round, detail)

@@ -102,12 +102,14 @@ def refusal(answer: Refusal, method: str, retry_after: int, max_round: float) ->
 
 _ABOUT = {
     Reason.DIVERGED: (
-        "The call can't be continued: its handler came to something else than it did before. Nothing was answered and "
-        "nothing was run again; the server's log names both. Start a new call if that is safe."
+        "The call can't be continued: its handler was entered again and came to something else than it did before. Its "
+        "answers were not taken, and no recorded effect was run again; the server's log names both ways. Start a new "
+        "call if that is safe."
     ),
     Reason.UNREADABLE: (
-        "The call can't be continued here: what is recorded of it can't be read. Nothing was answered and nothing was "
-        "run again; the server's log says why. Try again later, or start a new call if that is safe."
+        "The call can't be continued here: what is recorded of it can't be read. Its answers were not taken, and no "
+        "recorded effect was run again; the server's log says why. Try again later, or start a new call if that is "
+        "safe."
     ),
     Reason.TOO_LARGE: (
         "The call ends here: what it has learned is too much for its token to carry. What it had done by then is done; "

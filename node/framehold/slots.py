@@ -153,6 +153,7 @@ class Slot:
         "frame",
         "home",
         "log",
+        "orphaned",
         "packed",
         "place",
         "questions",
@@ -178,6 +179,8 @@ class Slot:
         """The digests of the questions that the client was shown since answers were last delivered."""
         self.terms: writes.Terms | None = None
         self.due = 0.0
+        self.orphaned = False
+        """Whether the process that ran this call before is gone."""
 
     def learn(self, entries: tuple[bytes, ...]) -> None:
         """The store has these entries."""

@@ -55,6 +55,8 @@ class Carried(NamedTuple):
     entries: tuple[bytes, ...] = ()
 
 
+_LATEST = 253_402_300_800.0
+"""The year 10000, in seconds since the epoch: no clock says so, and no date can."""
 _CARRIED = [str, int, int, str, str, float, float]
 
 
@@ -101,7 +103,7 @@ def carried(state: str) -> Carried | None:
     if [type(claim) for claim in claims] != _CARRIED or not is_call_id(claims[0]):
         return None
     call, round_, epoch, code, seed, instant, lifetime = claims
-    if round_ < 1 or epoch < 1:
+    if round_ < 1 or epoch < 1 or not 0 <= instant < _LATEST:
         return None
     return Carried(CallId(call), round_, epoch, code, seed, instant, lifetime, entries)
 
@@ -141,6 +143,11 @@ def lifetime(state: str) -> float | None:
 def wire_size(plain: str) -> int:
     """About how many bytes a state takes in a token: as JSON, sealed, in base64."""
     return len(json.dumps(plain)) * 4 // 3
+
+
+def room(limit: int) -> int:
+    """How many bytes a token may have where a request may have `limit`: arguments and answers come with it."""
+    return limit // 4 * 3
 
 
 def _lines(tag: str, claims: list[object], entries: tuple[bytes, ...]) -> str:

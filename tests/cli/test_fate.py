@@ -51,9 +51,9 @@ def test_a_reload(before: Fate, after: Fate, says: str) -> None:
 @pytest.mark.parametrize(
     ("fate", "says"),
     [
-        (ALL, "The call goes on on another node once the dead one's lease (5 s) has run out: @framehold.reentrant"),
+        (ALL, "The call goes on once the dead one's lease (5 s) has run out: @framehold.reentrant"),
         (NONE, "The call is lost and tells you so"),
-        (SOME, "If its tool is marked @framehold.reentrant, the call goes on on another node once"),
+        (SOME, "If its tool is marked @framehold.reentrant, the call goes on once"),
         (UNKNOWN, "lease (2.5 s) has run out.\nIf not, it is lost and tells you so"),
         (REPLAYED, "The call goes on from its token: no node holds anything of it."),
     ],

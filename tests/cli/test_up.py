@@ -118,7 +118,7 @@ async def test_the_nodes_line_lists_them(fleet: Up) -> None:
 async def test_the_hint_names_a_node_to_kill(fleet: Up) -> None:
     """By the process that the table shows, and says what becomes of the call: the example's is marked."""
     hint = f"(its pid is above; node-1: kill -9 {fleet.node('node-1')[1]}) and answer.\n"
-    assert hint + "The call goes on on another node once the dead one's lease (5 s) has run out: @" in fleet.said
+    assert hint + "The call goes on once the dead one's lease (5 s) has run out: @" in fleet.said
 
 
 async def test_a_server_without_tools(tmp_path: Path) -> None:

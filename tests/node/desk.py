@@ -48,6 +48,9 @@ class Card:
         self.variables = contextvars.copy_context()
         self._unable = unable
 
+    def taken_over(self) -> None:
+        """No process but this one is ever gone here."""
+
     def refusal(self, asked: Question) -> object | None:
         text = asked.wire["asks"]
         return f"can't be asked {text}" if text in self._unable else None

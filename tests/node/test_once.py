@@ -6,6 +6,7 @@ import asyncio
 import gc
 import threading
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import httpx2
@@ -299,13 +300,11 @@ async def test_whatever_can_be_called_is_an_effect(settings: dict[str, Any]) -> 
         async def __call__(self, what: str) -> list[str]:
             return await effects.held(what)
 
-    from functools import partial
-
     kinds = {
         "method": effects.note,
         "coroutine method": effects.held,
-        "lambda": lambda what: effects.note(what),
-        "lambda of an awaitable": lambda what: effects.held(what),
+        "lambda": lambda what: [*effects.note(what)],
+        "lambda of an awaitable": lambda *what: effects.held(*what),
         "partial": partial(effects.note),
         "partial of a coroutine function": partial(effects.held),
         "object": Sync(),
@@ -350,6 +349,33 @@ async def test_a_sync_effect_that_blocks_holds_up_no_other_call() -> None:
         finally:
             go.set()
         assert (await waiting).text == "unblocked"
+
+
+@pytest.mark.xfail(reason="calling.called: sync effects share asyncio's default threads, six on two cores")
+async def test_many_sync_effects_that_block_hold_up_no_other_call() -> None:
+    """However many hang, an effect of another call runs."""
+    go, begun = threading.Event(), []
+
+    def blocks() -> None:
+        begun.append(1)
+        assert go.wait(20)
+
+    @framehold.reentrant
+    async def slow(ctx: Context) -> None:
+        await framehold.once("k", blocks)
+
+    @framehold.reentrant
+    async def quick(ctx: Context) -> str:
+        return await framehold.once("k", lambda: "quick")
+
+    async with stage(slow, quick) as client:
+        waiting = [asyncio.create_task(client.call("slow")) for _ in range(40)]
+        try:
+            await until(lambda: len(client.runtime.table) == 40 and len(begun) >= 6, "the effects")
+            assert (await asyncio.wait_for(client.call("quick"), 1)).text == "quick"
+        finally:
+            go.set()
+            await asyncio.gather(*waiting)
 
 
 class Odd(BaseException):

@@ -1,5 +1,5 @@
-"""A store that somebody else wrote to: what can't be read, or was not sealed here for its place, is named in the log and
-run on by nobody; put right again, the call goes on."""
+"""A store that somebody else wrote to: what can't be read, or was not sealed here for its place, is named in the log
+and run on by nobody; put right again, the call goes on."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from typing import Any
 import cloudpickle
 import pytest
 from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
+from mcp.types import InputRequiredResult
 
 import framehold
 from framehold import runtime
@@ -39,8 +41,10 @@ from tests.node.spoil import (
     Place,
     Spoil,
     hand_worker,
+    learn,
     worker,
 )
+from tests.node.stage import Word, said
 from tests.store.server import RedisServer
 
 pytestmark = pytest.mark.anyio
@@ -104,8 +108,8 @@ class Journal:
             return [bytes(item) for item in client.lrange(self._key, 0, -1)]
 
     def write(self, entries: list[bytes], *, cover: bool = False) -> None:
-        """Write these entries; `cover` also makes the record name them, as somebody who knows the format would. Attempts
-        are counted anew."""
+        """Write these entries; `cover` also makes the record name them, as somebody who knows the format would.
+        Attempts are counted anew."""
         with self._redis.client() as client:
             client.delete(self._key)
             if entries:
@@ -182,8 +186,8 @@ JOURNALS = {**EVERYTHING, **ANSWERS, **TRUNCATED, **MOVED}
 async def test_a_journal_that_was_spoiled(
     redis: RedisServer, namespace: str, tmp_path: Path, spoil: Spoil, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """By somebody who made its record fit: the handler does not go on, no effect runs, the client is told so and the log
-    says why; put right, the call completes and each effect has run once."""
+    """By somebody who made its record fit: the handler does not go on, no effect runs, the client is told so and the
+    log says why; put right, the call completes and each effect has run once."""
     log = Log()
     told, again = await spoiled(redis, namespace, tmp_path, spoil, log, cover=True)
     assert named(told), told.message
@@ -266,9 +270,10 @@ async def test_a_state_that_its_journal_keeps(
     by_hand = hand_worker(log)
 
     @framehold.reentrant
-    async def work(ctx: Any) -> Any:
+    async def work(ctx: Context) -> str | InputRequiredResult:
         if ctx.request_state is None:
-            return await by_hand(ctx)
+            asked: InputRequiredResult = await by_hand(ctx)
+            return asked
         log.entered += 1
         try:
             await learn(log)
@@ -276,12 +281,6 @@ async def test_a_state_that_its_journal_keeps(
             log.after.append(f"went on with {error!r}")
         return said(await ctx.elicit("held?", Word))
 
-    from mcp.server.mcpserver import Context
-
-    from tests.node.spoil import learn
-    from tests.node.stage import Word, said
-
-    work.__annotations__["ctx"] = Context
     async with site(redis, namespace, work) as one:
         first = await one.caller.call("work")
         heard = await one.answer(first)
@@ -334,9 +333,6 @@ def test_the_recorder_hears_what_is_unpickled(unpickled: Unpickled, tmp_path: Pa
     assert unpickled.seen == [data, data]
 
 
-BOMBS = {name: spoil for name, spoil in {**JOURNALS, **CODECS}.items() if name not in ("another call's journal",)}
-
-
 async def test_no_byte_is_unpickled_before_its_seal_was_verified(
     redis: RedisServer, namespace: str, tmp_path: Path, unpickled: Unpickled, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -353,7 +349,7 @@ async def test_no_byte_is_unpickled_before_its_seal_was_verified(
     entries = journal.read()
     async with site(redis, namespace, worker(log), rehearse=True) as one:
         place = Place(journal.call, entries, others.read(), one.runtime.payloads, namespace, bomb(tmp_path))
-        for name, spoil in BOMBS.items():
+        for name, spoil in JOURNALS.items():
             journal.write(spoil(place), cover=True)
             unpickled.seen.clear()
             told = await one.answer(heard)
@@ -408,8 +404,8 @@ def test_only_one_function_unpickles() -> None:
 
 
 def test_that_function_is_the_one_that_loads() -> None:
-    """In that file bytes are loaded at one place, `_load`; from outside only `Values.unpack` leads there, and what calls
-    that opens a seal first (`Payloads.packed`), or has just packed the value itself."""
+    """In that file bytes are loaded at one place, `_load`; from outside only `Values.unpack` leads there, and what
+    calls that opens a seal first (`Payloads.packed`), or has just packed the value itself."""
     trees = dict(_sources())
     loads = [
         (function.name, node.func.value.id, node.func.attr)

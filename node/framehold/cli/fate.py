@@ -57,19 +57,19 @@ class Fate:
         return self._killed(nodes) + others
 
     def _killed(self, nodes: int) -> str:
-        where = "on another node once the dead one's" if nodes > 1 else "when the node is back and its old"
-        goes_on = f"goes on {where} lease ({self.lease:g} s) has run out"
+        run_out = f"once the dead one's lease ({self.lease:g} s) has run out"
+        where = "on another node, or on the one that takes its place" if nodes > 1 else "when the node is back"
         if self.all_replayed:
             return "The call goes on from its token: no node holds anything of it."
         if self.all_go_on:
             return (
-                f"The call {goes_on}: {_MARK} allows\nto enter the tool again there, with the answers that were given."
+                f"The call goes on {run_out}: {_MARK} allows\nto enter the tool again, {where}, with the answers given."
             )
         if self.all_lost:
             return (
                 f"The call is lost and tells you so: no tool is run twice behind your back that isn't marked\n{_MARK}."
             )
         return (
-            f"If its tool is marked {_MARK}, the call {goes_on}.\n"
+            f"If its tool is marked {_MARK}, the call goes on {run_out}.\n"
             "If not, it is lost and tells you so: no tool is run twice behind your back."
         )

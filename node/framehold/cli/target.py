@@ -81,7 +81,7 @@ def _place(error: BaseException) -> str:
 
 def _foreign(file: Path) -> bool:
     installed = any(file.is_relative_to(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib"))
-    return installed or "site-packages" in file.parts or file.is_relative_to(Path(__file__).parent)
+    return installed or "site-packages" in file.parts or file.is_relative_to(Path(__file__).parents[1])
 
 
 def _named(module: ModuleType, name: str, target: str) -> Any:
