@@ -21,7 +21,7 @@ from .frames import Frame
 from .learned import Learned
 from .session import FrameSession
 from .unframed import Unframed
-from .witness import witness
+from .witness import misused, witness
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 ResultT = TypeVar("ResultT")
@@ -50,9 +50,11 @@ current: ContextVar[Present | None] = ContextVar("framehold_call", default=None)
 def _present(what: str) -> Present:
     found = current.get()
     if found is None:
-        raise NotInCall(
-            f"{what} was used outside a call; nothing was asked or run; call it from a tool, prompt or resource of a "
-            "server that went through framehold.attach or framehold.asgi"
+        raise misused(
+            NotInCall(
+                f"{what} was used outside a call; nothing was asked or run; call it from a tool, prompt or resource of "
+                "a server that went through framehold.attach or framehold.asgi"
+            )
         )
     return found
 
@@ -116,12 +118,14 @@ async def once(key: str, fn: Callable[..., Any], *args: Any, idempotent: bool = 
         here. Else whatever `fn` raised.
     """
     if not (key and isinstance(key, str)):
-        raise TypeError(f"framehold.once: its key must be a text that is not empty, not {key!r}; nothing was run")
+        why = f"framehold.once: its key must be a text that is not empty, not {key!r}; nothing was run"
+        raise misused(TypeError(why))
     if not callable(fn):
-        raise TypeError(
+        why = (
             f"framehold.once({key!r}): its second argument must be a function, not {type(fn).__name__}; once ran "
             f"nothing, but if this is what a call gave, that has run already; write once({key!r}, function, *arguments)"
         )
+        raise misused(TypeError(why))
     learned = _present(f"framehold.once({key!r})").learning()
     return await learned.once(key, fn, args, kwargs, idempotent)
 

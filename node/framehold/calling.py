@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import functools
 import inspect
 from collections.abc import Callable
 from typing import Any
 
 from framehold_core.errors import AskError, KeyReused
 
-from .witness import witness
+from .witness import misused, witness
 
 inside: contextvars.ContextVar[str | None] = contextvars.ContextVar("framehold_inside", default=None)
 """The key of the effect that the running code belongs to."""
@@ -19,16 +20,23 @@ inside: contextvars.ContextVar[str | None] = contextvars.ContextVar("framehold_i
 def outside(what: str) -> None:
     """Raise AskError where the running code belongs to an effect: what it asked or ran would be missed on replay."""
     if (effect := inside.get()) is not None:
-        raise AskError(
-            f"{what} inside the effect of once({effect!r}), which replay leaves out; it was not asked or run, what the "
-            "effect did before is done; ask before the effect and hand it the outcome"
+        raise misused(
+            AskError(
+                f"{what} inside the effect of once({effect!r}), which replay leaves out; it was not asked or run, what "
+                "the effect did before is done; ask before the effect and hand it the outcome"
+            )
         )
 
 
 async def called(fn: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     """Call an effect: a coroutine function here, another function in a thread, so that it holds up nobody's call."""
-    if (watching := witness.get()) is not None:
-        watching.ran(inside.get() or "")
+    if (watching := witness.get()) is None:
+        return await _called(fn, args, kwargs)
+    call = functools.partial(fn, *args, **kwargs)
+    return await watching.effect(inside.get() or "", call, lambda: _called(fn, args, kwargs))
+
+
+async def _called(fn: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     if inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(getattr(fn, "__call__", None)):  # noqa: B004
         return await fn(*args, **kwargs)
     result = await asyncio.to_thread(_in_thread, fn, args, kwargs)
@@ -46,6 +54,5 @@ def _in_thread(fn: Callable[..., Any], args: Any, kwargs: Any) -> Any:
 def reused(key: str, known: str, name: str) -> KeyReused:
     """The error of a key that is given to two effects, of which `known` was first."""
     what = f"{known} with other arguments" if known == name else f"{known}, not {name}"
-    return KeyReused(
-        f"once({key!r}) stands for {what} in this call already; the second was not run; give each effect its own key"
-    )
+    found = f"once({key!r}) stands for {what} in this call already; the second was not run"
+    return misused(KeyReused(f"{found}; give each effect its own key"))

@@ -21,5 +21,5 @@ def anyio_backend() -> str:
 async def desk() -> AsyncIterator[str]:
     """The address of a node that serves the desk's tools."""
     settings = Settings(keys=(KEY,), node_id="n1", route_headers=True)
-    async with served(public.asgi(server, settings)) as address:
+    async with served(public.asgi(server(), settings)) as address:
         yield address

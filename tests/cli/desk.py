@@ -29,36 +29,28 @@ class Word(BaseModel):
     word: str
 
 
-server = MCPServer("desk")
-
-
-@server.tool()
 async def pick(count: int, label: str, ctx: Context) -> str:
     """Ask for fruit."""
     answer = await ctx.elicit(f"{count} of {label}?", Pick)
     return f"{label}/{count}: {answer.action} {answer.data.model_dump() if answer.action == 'accept' else ''}"
 
 
-@server.tool()
 async def both(ctx: Context) -> str:
     """Ask two things at once."""
     one, two = await asyncio.gather(ctx.elicit("First?", Word), ctx.elicit("Second?", Word))
     return f"{one.data.word if one.action == 'accept' else ''}, {two.data.word if two.action == 'accept' else ''}"
 
 
-@server.tool()
 async def sign(ctx: Context) -> str:
     """Send the user to an address."""
     return (await ctx.elicit_url("Please sign.", "https://example.com/sign", "s-1")).action
 
 
-@server.tool()
 async def fails(ctx: Context) -> str:
     """Fail."""
     raise ToolError("the kitchen is closed")
 
 
-@server.tool()
 async def counts() -> dict[str, int]:
     """Answer with structure."""
     return {"apples": 2}
@@ -68,17 +60,23 @@ class Odd(BaseModel):
     word: str = Field(description="a title\x1b[31m\n")
 
 
-@server.tool()
 async def steers(ctx: Context) -> str:
     """Say what a terminal would obey."""
     await ctx.elicit("a question\x1b[2J\n[n9] Another?", Odd)
     return "one\r\n\ttwo\x1b]0;x\x07\u202eend"
 
 
-@server.tool()
 async def steers_wrong(ctx: Context) -> str:
     """The same for an error."""
     raise ToolError("wrong\x9b31m")
+
+
+def server() -> MCPServer:
+    """A new server with these tools."""
+    made: MCPServer = MCPServer("desk")
+    for tool in (pick, both, sign, fails, counts, steers, steers_wrong):
+        made.tool()(tool)
+    return made
 
 
 async def call(url: str, *arguments: str, answers: str = "") -> subprocess.CompletedProcess[str]:

@@ -54,7 +54,7 @@ async def test_a_server_that_goes_away_in_between() -> None:
     """One line that says what became of the call, exit code 1; no name of an error."""
     settings = Settings(keys=(KEY,), node_id="n1")
     async with AsyncExitStack() as serving:
-        url = await serving.enter_async_context(served(public.asgi(server, settings)))
+        url = await serving.enter_async_context(served(public.asgi(server(), settings)))
         with Person(url, "pick", "count=1", "label=x", patience=1) as person:
             await person.sees("Fruit")
             await serving.aclose()
@@ -72,7 +72,7 @@ async def test_a_server_that_goes_away_in_between() -> None:
 
 async def test_a_server_that_is_briefly_away() -> None:
     """Nobody at the terminal has to do anything: the answer is sent again until somebody takes it."""
-    app, away, refused = public.asgi(server, Settings(keys=(KEY,), node_id="n1")), [False], [0]
+    app, away, refused = public.asgi(server(), Settings(keys=(KEY,), node_id="n1")), [False], [0]
 
     async def sometimes(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http" or not away[0]:

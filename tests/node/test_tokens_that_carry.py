@@ -115,7 +115,7 @@ def refused(heard: Heard) -> bool:
     if "error" in heard.message:
         named = heard.message["error"].get("data", {}).get("reason")
         return named in ("invalid_request_state", "unreadable", "diverged", "lost", "already_answered")
-    return bool(heard.result.get("isError")) and "Nothing was answered" in heard.text
+    return bool(heard.result.get("isError")) and "answers were not taken" in heard.text
 
 
 async def parked(client: Stage, tool: str = "work") -> Heard:
@@ -203,8 +203,8 @@ async def test_entries_that_were_spoiled_in_an_authors_state(tmp_path: Path, cap
 
 
 async def test_where_one_answer_can_not_be_read_none_is_given() -> None:
-    """Two branches of a task group, whose answers came in one round: what is recorded of the second was altered, and the
-    first doesn't go on either."""
+    """Two branches of a task group, whose answers came in one round: what is recorded of the second was altered, and
+    the first doesn't go on either."""
     after: list[str] = []
 
     @framehold.reentrant
@@ -669,7 +669,7 @@ async def test_a_sync_tool_without_a_mark_is_served_under_strategy_replay() -> N
 
 @pytest.mark.parametrize("strategy", ["hold", "replay"])
 async def test_a_handlers_own_ttl(strategy: str) -> None:
-    """`hold(ttl=...)` shortens the life of its tokens, and of the frame that waits for them; other handlers' live on."""
+    """`hold(ttl=...)` shortens the life of its tokens, and of the frame that waits; other handlers' live on."""
 
     @framehold.hold(ttl=1)
     @framehold.reentrant

@@ -153,7 +153,8 @@ async def spoiled(
 
 def named(told: Heard) -> bool:
     """Whether the client hears in words what was and was not done."""
-    return told.result["isError"] and "Nothing was answered and nothing was run again" in told.text
+    words = "answers were not taken, and no recorded effect was run again"
+    return bool(told.result["isError"]) and words in told.text
 
 
 TRUNCATED: dict[str, Spoil] = {
@@ -347,7 +348,7 @@ async def test_no_byte_is_unpickled_before_its_seal_was_verified(
     log.after, log.ran = [], []
     journal, others = Journal(redis, namespace, heard), Journal(redis, namespace, other)
     entries = journal.read()
-    async with site(redis, namespace, worker(log), rehearse=True) as one:
+    async with site(redis, namespace, worker(log), rehearse=True, max_round=1) as one:
         place = Place(journal.call, entries, others.read(), one.runtime.payloads, namespace, bomb(tmp_path))
         for name, spoil in JOURNALS.items():
             journal.write(spoil(place), cover=True)
@@ -426,7 +427,8 @@ def test_that_function_is_the_one_that_loads() -> None:
         for node in ast.walk(function)
         if isinstance(node, ast.Attribute) and node.attr == "unpack" and path != VALUES_PY
     }
-    assert uses == {
+    # A rehearsal reads what it has packed itself, in the same process.
+    assert {use for use in uses if not use[0].startswith("node/framehold/testing/")} == {
         ("node/framehold/payloads.py", "packed"),
         ("node/framehold/onces.py", "once"),
         ("node/framehold/unframed.py", "once"),

@@ -16,84 +16,42 @@ it. What can't be seen from here:
   you expect (`told.questions == [...]`), and a test that passes only sometimes tells it
 - code that holds up the loop or a thread: `timeout` can't cut it off
 
-Effects really run, once in each way; so let the outside world be a fake, and `reset` it if it minds.
+Effects of `once` really run, once in all: while the call is held. In the other ways `once` gives a copy of what the
+same effect gave or raised then, and its function is not called; so `assert charges == ["tea"]` holds. What an effect
+left in a variable of the handler is not there then, as on another node. Effects outside `once` run in each entry: let
+the outside world be a fake, and `reset` what else should be as it was.
+
+A handler that does what it may not (a key for two effects, a question inside an effect, `once` without `await`) fails
+its rehearsal with the error that it was told, although a client would only hear that a tool failed.
 
 PYTEST_DONT_REWRITE: a conftest may import this before it names it as a plugin.
 """
 
 from __future__ import annotations
 
-import asyncio
-import contextvars
-import functools
 import hashlib
 import secrets
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from inspect import isawaitable
-from typing import Any, Literal, ParamSpec
+from typing import Any, Literal
 
-import mcp_types as types
-from mcp.server.mcpserver import MCPServer
-from mcp_types.methods import parse_server_result
-from mcp_types.version import LATEST_MODERN_VERSION
 from pydantic_core import to_json, to_jsonable_python
 
-from ..attach import lowlevel
-from ..handlers import Handlers
-from .double import Original
+from ..marks import Marks
+from .double import Original, There
+from .effects import Effects
+from .outside import at_once, bared
 from .rehearsal import Act, Run, Way, compare
 from .script import Answer, Answers, Asked, RehearsalFailed, Script, together
+from .told import Told, told_of
 
 __all__ = ["Answer", "Asked", "RehearsalFailed", "Rehearse", "Told", "rehearsed", "together"]
 
-RehearsalFailed.__module__ = __name__
+RehearsalFailed.__module__ = Told.__module__ = __name__
 
-P = ParamSpec("P")
 _METHODS = {"tool": ("tools/call", "name"), "prompt": ("prompts/get", "name"), "resource": ("resources/read", "uri")}
-
-
-@dataclass(frozen=True)
-class Told:
-    """What a call came to, the same in all `ways` that it was played.
-
-    Either `result` or `error` is there. `asked` are its questions in order, `effects` the keys of the effects of `once`
-    that really ran, in the order in which they began while the call was held.
-    """
-
-    result: types.CallToolResult | types.GetPromptResult | types.ReadResourceResult | None
-    error: types.ErrorData | None
-    asked: tuple[Asked, ...]
-    effects: list[str]
-    ways: tuple[Way, ...]
-
-    @property
-    def text(self) -> str:
-        """The texts of the result, one below the other; of an error its message."""
-        found: Sequence[Any]
-        if isinstance(self.result, types.CallToolResult):
-            found = self.result.content
-        elif isinstance(self.result, types.GetPromptResult):
-            found = [message.content for message in self.result.messages]
-        elif self.result is not None:
-            found = self.result.contents
-        else:
-            return "" if self.error is None else self.error.message
-        return "\n".join(block.text for block in found if hasattr(block, "text"))
-
-    @property
-    def questions(self) -> list[str]:
-        """What the user read, question by question."""
-        return [item.message for item in self.asked]
-
-    @property
-    def rounds(self) -> list[list[str]]:
-        """The same, round by round. A round of a handler that parks by hand may ask nothing."""
-        last = max((item.round for item in self.asked), default=0)
-        return [[item.message for item in self.asked if item.round == n] for n in range(1, last + 1)]
 
 
 async def rehearsed(
@@ -105,6 +63,7 @@ async def rehearsed(
     kind: Literal["tool", "prompt", "resource"] = "tool",
     ways: Sequence[Way] | None = None,
     assume_reentrant: bool = False,
+    allow_misuse: bool = False,
     reset: Callable[[], Any] | None = None,
     now: datetime | None = None,
     seed: int = 0,
@@ -130,96 +89,77 @@ async def rehearsed(
             new node claims the call after each round, and the one before it is closed. None: both, but for a handler
             that is marked `@framehold.hold(strategy="hold")` no replay. Every call is held first.
         assume_reentrant: rehearse a handler that is not marked, to see whether it may be.
-        reset: called, and awaited if need be, before each way: puts fakes back to how they were.
+        allow_misuse: leave it to the handler what becomes of KeyReused, AskError, DuplicateAsk, NotInCall, a TypeError
+            of `once`, and a `once` that is never awaited. Else they fail the rehearsal, also where they are caught.
+        reset: called, and awaited if need be, before each way: puts back what the handler changes outside of `once`.
+            What effects of `once` change needs none: they run while the call is held, and never again.
         now: what `framehold.now()` says; None for the time at which the rehearsal begins.
         seed: another one gives other random values.
         timeout: seconds that each way may take.
 
     Raises:
         RehearsalFailed (an AssertionError): the ways differ, or the call diverges (recorded, asked, likely cause); an
-            effect runs twice in one way; answers are too few or too many; it takes too long.
-        ValueError: the handler is not marked re-entrant; nothing was run.
+            effect runs in one way only, twice, or with other arguments; the call misuses framehold; answers are too
+            few or too many; it takes too long.
+        ValueError: the handler is not there (the text has the names that are), or not marked re-entrant; nothing was
+            run.
         TypeError: `server` is neither.
     """
     __tracebackhide__ = True
-    method, target = _METHODS[kind]
-    params = {target: name} if arguments is None else {target: name, "arguments": to_jsonable_python(dict(arguments))}
-    marks = Handlers(server if isinstance(server, MCPServer) else lowlevel(server)).marks(method, params)
+    try:
+        method, target = _METHODS[kind]
+        params: dict[str, Any] = {target: name}
+        if arguments is not None:
+            params["arguments"] = to_jsonable_python(dict(arguments))
+        marks = await _marks(server, kind, name, params, assume_reentrant)
+        usual: tuple[Way, ...] = ("rebuild",) if marks.strategy == "hold" else ("replay", "rebuild")
+        others = tuple(way for way in (usual if ways is None else ways) if way != "hold")
+        instant = time.time() if now is None else now.timestamp()
+        drawn = hashlib.blake2b(to_json([seed, method, params]), digest_size=32).digest()
+        act = Act(Original(server, secrets.token_hex(32)), method, params, drawn, instant, timeout, allow_misuse)
+        return await _compared(act, others, Script(answers), reset)
+    except Exception as error:
+        raise bared(error)  # noqa: B904 - it is the same error
+
+
+async def _marks(server: Any, kind: str, name: str, params: dict[str, Any], assume_reentrant: bool) -> Marks:
+    handlers, (method, _) = There(server), _METHODS[kind]
+    if (missing := await handlers.missing(method, kind, name)) is not None:
+        raise ValueError(missing)
+    marks = handlers.marks(method, params)
     if not (marks.reentrant or assume_reentrant):
         raise ValueError(_UNMARKED.format(kind=kind, name=name))
-    usual: tuple[Way, ...] = ("rebuild",) if marks.strategy == "hold" else ("replay", "rebuild")
-    others = tuple(way for way in (usual if ways is None else ways) if way != "hold")
-    instant = time.time() if now is None else now.timestamp()
-    drawn = hashlib.blake2b(to_json([seed, method, params]), digest_size=32).digest()
-    act = Act(Original(server, secrets.token_hex(32)), method, params, drawn, instant, timeout)
-    script = Script(answers)
-    held = await _played(act, "hold", script, reset)
-    told = _told(held, method, ("hold", *others))
-    if left := script.left():
-        raise RehearsalFailed(
-            f"too many answers: {len(left)} of {len(told.asked) + len(left)} were not asked for, {left[0]!r} first; "
-            f"asked were {told.questions}; the call came to {told.text!r}"
-        )
-    for way in others:
-        compare(held, await _played(act, way, script, reset), script)
-    return told
+    return marks
 
 
 _UNMARKED = (
-    "{kind} {name!r} is not marked @framehold.reentrant, or not there: it would be entered once per call, and has "
-    "nothing to rehearse; nothing was run; mark it, or say assume_reentrant=True to see whether it may be"
+    "{kind} {name!r} is not marked @framehold.reentrant: it would be entered once per call, and has nothing to "
+    "rehearse; nothing was run; mark it, or say assume_reentrant=True to see whether it may be"
 )
 
 
-async def _played(act: Act, way: Way, script: Script, reset: Callable[[], Any] | None) -> Run:
+async def _compared(act: Act, others: tuple[Way, ...], script: Script, reset: Callable[[], Any] | None) -> Told:
+    known = Effects()
+    held = await _played(act, "hold", script, known, reset)
+    told = told_of(held, act.method, ("hold", *others))
+    if left := script.left():
+        raised = "" if told.raised is None else f", and the handler raised {told.raised!r}"
+        raise RehearsalFailed(
+            f"too many answers: {len(left)} of {len(told.asked) + len(left)} were not asked for, {left[0]!r} first; "
+            f"asked were {told.questions}; the call came to {told.text!r}{raised}"
+        )
+    for way in others:
+        compare(held, await _played(act, way, script, known, reset), script)
+    return told
+
+
+async def _played(act: Act, way: Way, script: Script, known: Effects, reset: Callable[[], Any] | None) -> Run:
     if reset is not None and isawaitable(done := reset()):
         await done
-    run = await act.play(way, script)
+    run = await act.play(way, script, known)
     if run.failure is not None:
         raise run.failure
     return run
-
-
-def _told(run: Run, method: str, ways: tuple[Way, ...]) -> Told:
-    result: Any = None
-    error: types.ErrorData | None = None
-    if isinstance(run.reply, types.ErrorData):
-        error = run.reply
-    else:
-        result = parse_server_result(method, LATEST_MODERN_VERSION, run.reply)
-    return Told(result, error, tuple(run.asked), list(run.effects), ways)
-
-
-def _at_once(fn: Callable[P, Coroutine[Any, Any, Told]]) -> Callable[P, Told]:
-    """`fn` for tests that are not async, and for those that are: on a loop of its own, in a thread where one runs."""
-
-    @functools.wraps(fn)
-    def run(*args: P.args, **kwargs: P.kwargs) -> Told:
-        __tracebackhide__ = True
-
-        def whole() -> Told:
-            __tracebackhide__ = True
-            try:
-                with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
-                    return runner.run(fn(*args, **kwargs))
-            except RehearsalFailed as error:
-                # It speaks of the test's own code: the way from there to here is no news.
-                raise error.with_traceback(None) from None
-
-        if not _on_a_loop():
-            return whole()
-        with ThreadPoolExecutor(1, "rehearsal") as threads:
-            return threads.submit(contextvars.copy_context().run, whole).result()
-
-    return run
-
-
-def _on_a_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
 
 
 Rehearse = Callable[..., Told]
@@ -236,4 +176,4 @@ else:
     def rehearse() -> Rehearse:
         """`rehearsed`, for a test that is not async: `told = rehearse(server, "tool", answers=[...])`. In an async test
         it holds up the test's loop meanwhile; `await framehold.testing.rehearsed(...)` runs on it."""
-        return _at_once(rehearsed)
+        return at_once(rehearsed)

@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple
 import anyio
 import mcp_types as types
 from mcp.server.lowlevel.server import Server
+from mcp.server.mcpserver import MCPServer
 from mcp.server.request_state import AESGCMRequestStateCodec, RequestStateBoundary, RequestStateSecurity
 from mcp.server.runner import modern_error_data, modern_on_request
 from mcp.shared.dispatcher import CallOptions
@@ -35,6 +36,8 @@ from ..marks import Marks
 from ..peers import Peers
 from ..runtime import Runtime
 from ..seam import Seam
+from .mistakes import watched
+from .script import listed
 
 Strategy = Literal["hold", "replay"]
 Reply = dict[str, Any] | types.ErrorData
@@ -58,6 +61,35 @@ class Original(NamedTuple):
 
     server: Any
     key: str
+
+
+class There(Handlers):
+    """The author's handlers, to look one up."""
+
+    def __init__(self, server: Any) -> None:
+        self._server = server if isinstance(server, MCPServer) else lowlevel(server)
+        super().__init__(self._server)
+
+    async def missing(self, method: str, kind: str, name: str) -> str | None:
+        """That there is no such handler, in words; None if there is."""
+        if self._source.function(method, {"name": name, "uri": name}) is not None:
+            return None
+        names: list[str] | None = None
+        if isinstance(self._server, MCPServer):
+            names = await _names(self._server, kind)
+            if name in names:
+                return None
+        there = f"the server has no handler of {method}" if names is None else f"there are {listed(names)}"
+        return f"there is no {kind} {name!r} here; nothing was run; {there}"
+
+
+async def _names(server: MCPServer[Any], kind: str) -> list[str]:
+    if kind == "tool":
+        return [tool.name for tool in await server.list_tools()]
+    if kind == "prompt":
+        return [prompt.name for prompt in await server.list_prompts()]
+    templates = [template.uri_template for template in await server.list_resource_templates()]
+    return [str(resource.uri) for resource in await server.list_resources()] + templates
 
 
 class Willing(Handlers):
@@ -152,7 +184,7 @@ def _wrap(server: Server[Any], runtime: Runtime, handlers: Handlers) -> None:
     for method in sorted(INPUT_REQUIRED_METHODS):
         entry = server.get_request_handler(method)
         if entry is not None:
-            seam = Seam(entry.handler, method, runtime, connection_of, Behind(handlers, entry.params_type))
+            seam = Seam(watched(entry.handler), method, runtime, connection_of, Behind(handlers, entry.params_type))
             server.add_request_handler(method, entry.params_type, seam)
 
 

@@ -4,6 +4,7 @@
     replay    one node: each answer enters the handler anew, from the journal in the token
     rebuild   a node for each round over one store: the one before is closed, the next claims the call and rebuilds it
 
+Effects of `once` run while it is held; the other ways are given what they came to.
 The values of a call come from one seed in all of them, and its time stands still: what differs is the handler's doing.
 """
 
@@ -13,7 +14,7 @@ import asyncio
 import hashlib
 import itertools
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -30,6 +31,8 @@ from .. import clock
 from ..calling import inside
 from ..witness import witness
 from .double import Original, Reply, opened
+from .effects import Effects
+from .mistakes import MISUSE, overheard, unawaited
 from .script import Asked, RehearsalFailed, Script, difference, differing, read
 
 Way = Literal["hold", "replay", "rebuild"]
@@ -67,19 +70,44 @@ class Steady:
 
 @dataclass
 class Run:
-    """A call as it was played in one way, and its witness. `reply` is what the last request got; `failure` what is
-    wrong with this run by itself."""
+    """A call as it was played in one way, and its witness. `reply` is what the last request got; `raised` what the
+    handler raised last, if the SDK keeps it from the client; `failure` what is wrong with this run by itself."""
 
     way: Way
     chance: Steady
+    known: Effects
+    allow_misuse: bool = False
     asked: list[Asked] = field(default_factory=list)
     effects: list[str] = field(default_factory=list)
     reply: Reply = field(default_factory=dict)
+    raised: BaseException | None = None
     failure: Exception | None = None
 
     def ran(self, key: str) -> None:
         """An effect begins."""
         self.effects.append(key)
+
+    async def effect(self, key: str, call: partial[Any], run: Callable[[], Awaitable[Any]]) -> Any:
+        """An effect begins: it runs while the call is held, else it is given what it came to then."""
+        self.ran(key)
+        if self.way == "hold":
+            return await self.known.run(key, call, run)
+        try:
+            return self.known.again(key, self.effects.count(key), call)
+        except RehearsalFailed as error:
+            self.fails(f"the call differs under {self.way}: {error}")
+            raise
+
+    def misused(self, error: Exception) -> None:
+        """The handler did what it may not."""
+        if not self.allow_misuse:
+            self.fails(f"the call misuses framehold: {error} (under {self.way})")
+
+    def broke(self, error: BaseException) -> None:
+        """The handler raised this."""
+        self.raised = error
+        if isinstance(error, MISUSE):
+            self.misused(error)
 
     def refused(self, refusal: Refusal) -> None:
         """The call has no answer here."""
@@ -96,8 +124,8 @@ class Run:
 
 
 class Act(NamedTuple):
-    """What is played: a request's method and parameters (JSON), seed and instant as for `Steady`, and how many seconds
-    each way may take."""
+    """What is played: a request's method and parameters (JSON), seed and instant as for `Steady`, how many seconds each
+    way may take, and whether the handler may do what it may not."""
 
     original: Original
     method: str
@@ -105,14 +133,16 @@ class Act(NamedTuple):
     seed: bytes
     instant: float
     timeout: float
+    allow_misuse: bool
 
-    async def play(self, way: Way, script: Script) -> Run:
-        """The call from its first request to its end, or to what went wrong."""
-        run = Run(way, Steady(self.seed, self.instant))
+    async def play(self, way: Way, script: Script, known: Effects) -> Run:
+        """The call from its first request to its end, or to what went wrong. `known` are its effects."""
+        run = Run(way, Steady(self.seed, self.instant), known, self.allow_misuse)
         before, limit = witness.set(run), asyncio.timeout(self.timeout)
         try:
-            async with limit:
-                await self._rounds(run, script)
+            with unawaited():
+                async with limit:
+                    await self._rounds(run, script)
         except TimeoutError:
             if not limit.expired():
                 raise
@@ -134,7 +164,8 @@ class Act(NamedTuple):
                     await stack.aclose()
                     node = opened(self.original, self.method, strategy, f"{run.way}-{round_}", store, run.chance.call)
                     send = await stack.enter_async_context(node)
-                run.reply = reply = await send(params)
+                with overheard(run):
+                    run.reply = reply = await send(params)
                 if run.failure is not None or isinstance(reply, types.ErrorData):
                     return
                 if reply.get("resultType") != "input_required":

@@ -1,0 +1,61 @@
+"""How a test that is not async gets its rehearsal, and how errors reach it: without the way that they came."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import contextvars
+import functools
+import os
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, ParamSpec, TypeVar
+
+from .script import RehearsalFailed
+
+P = ParamSpec("P")
+ToldT = TypeVar("ToldT")
+
+_FOLDERS = (os.path.dirname(__file__), os.path.dirname(asyncio.__file__), os.path.dirname(concurrent.futures.__file__))
+_WAY = (*(os.path.join(folder, "") for folder in _FOLDERS), contextlib.__file__)
+
+
+def bared(error: Exception) -> Exception:
+    """The same error, as if it were raised where the rehearsal was called, or where the author's own code raised it."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_WAY):
+        trace = trace.tb_next
+    if isinstance(error, RehearsalFailed):
+        error.__cause__, error.__suppress_context__ = None, True
+    return error.with_traceback(trace)
+
+
+def at_once(fn: Callable[P, Coroutine[Any, Any, ToldT]]) -> Callable[P, ToldT]:
+    """`fn` for tests that are not async, and for those that are: on a loop of its own, in a thread where one runs."""
+
+    @functools.wraps(fn)
+    def run(*args: P.args, **kwargs: P.kwargs) -> ToldT:
+        __tracebackhide__ = True
+
+        def whole() -> ToldT:
+            with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+                return runner.run(fn(*args, **kwargs))
+
+        try:
+            if not _on_a_loop():
+                return whole()
+            with ThreadPoolExecutor(1, "rehearsal") as threads:
+                return threads.submit(contextvars.copy_context().run, whole).result()
+        except Exception as error:
+            raise bared(error)  # noqa: B904 - it is the same error
+
+    return run
+
+
+def _on_a_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
