@@ -7,12 +7,16 @@ import contextvars
 import functools
 import inspect
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from framehold_core.errors import AskError, KeyReused
 
 from .witness import misused, witness
 
+THREADS = 128
+"""How many effects that are no coroutine functions may run at once in this process; others wait for their turn."""
+_threads = ThreadPoolExecutor(THREADS, "framehold-effect")
 inside: contextvars.ContextVar[str | None] = contextvars.ContextVar("framehold_inside", default=None)
 """The key of the effect that the running code belongs to."""
 
@@ -39,16 +43,19 @@ async def called(fn: Callable[..., Any], args: Any, kwargs: Any) -> Any:
 async def _called(fn: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     if inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(getattr(fn, "__call__", None)):  # noqa: B004
         return await fn(*args, **kwargs)
-    result = await asyncio.to_thread(_in_thread, fn, args, kwargs)
+    context = contextvars.copy_context()
+    loop = asyncio.get_running_loop()
+    result = await loop.run_in_executor(_threads, context.run, _in_thread, fn, args, kwargs)
     return await result if inspect.isawaitable(result) else result
 
 
 def _in_thread(fn: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-    """A future can't be given a StopIteration: nobody would hear of it. In a coroutine it is a RuntimeError, too."""
+    """What would end more than the effect becomes a RuntimeError, as it does in a coroutine: a future can't be given a
+    StopIteration, so nobody would hear of it, and a SystemExit would end the node."""
     try:
         return fn(*args, **kwargs)
-    except StopIteration as error:
-        raise RuntimeError("the effect raised StopIteration") from error
+    except (StopIteration, SystemExit) as error:
+        raise RuntimeError(f"the effect raised {type(error).__name__}") from error
 
 
 def reused(key: str, known: str, name: str) -> KeyReused:

@@ -20,6 +20,7 @@ from pydantic import BaseModel
 from pydantic_core import PydanticSerializationError
 
 from framehold_core import journal
+from framehold_core.errors import JournalError
 
 from . import hop as hops
 from . import questions, tokens
@@ -120,18 +121,18 @@ class Invocation:
         """Run the handler in `frame`, whatever comes of it. `given` is what came beside its arguments (`take`)."""
         ctx, self._ctx = self._ctx, None
         assert ctx is not None, "a handler is entered once per invocation"
-        raw, params = self._inputs(frame, given)
         session = FrameSession(frame, self._seam.connect(ctx))
-        inner = FrameContext(
-            session=session,
-            lifespan_context=ctx.lifespan_context,
-            protocol_version=ctx.protocol_version,
-            method=ctx.method,
-            params=raw,
-        )
-        del ctx, given, raw
         current.set(Present(session, None, frame))
         try:
+            raw, params = self._inputs(frame, given)
+            inner = FrameContext(
+                session=session,
+                lifespan_context=ctx.lifespan_context,
+                protocol_version=ctx.protocol_version,
+                method=ctx.method,
+                params=raw,
+            )
+            del ctx, given, raw
             result = await self._seam.handler(inner, params)
             return Outcome(_tagged(result, frame, self._seam.runtime.settings.max_body))
         except (KeyboardInterrupt, SystemExit):
@@ -150,7 +151,10 @@ class Invocation:
         beside = journal.parse(given) if given else {}
         if "requestState" in beside:
             kept = tokens.marked(beside["requestState"])
-            assert kept is not None, "a state is looked at before its call begins"
+            if kept is None:
+                raise JournalError(
+                    "the state that this handler was entered with is of a newer release; it was not entered"
+                )
             frame.learned.past.recall(kept.call or frame.learned.origin, kept.entries)
             beside["requestState"] = kept.state
         raw = {
@@ -234,7 +238,7 @@ def _tagged(result: Any, frame: Frame, limit: int) -> Any:
         raise MCPError(
             types.INTERNAL_ERROR,
             f"the handler's state would make a token of {size} bytes, and it may have {room} of the {limit} of a "
-            "request (FRAMEHOLD_MAX_BODY); nothing was asked; keep large results elsewhere and their names in the state",
+            "request (FRAMEHOLD_MAX_BODY); nothing was asked; keep large results elsewhere and their names in it",
         )
     if isinstance(result, BaseModel):
         return result.model_copy(update={"request_state": told})

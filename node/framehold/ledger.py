@@ -137,6 +137,9 @@ class Ledger:
         self.addresses = {node.node: node.address for node in nodes}
         elsewhere = frozenset(node.node for node in nodes if node.node != me.node)
         if reply.stored is None:
+            logger.info(
+                "call %s: no record of it that is whole: it expired, or the store lost it", prefix(slot.call.id)
+            )
             return ev.Found(None, (), None, elsewhere)
         if clock.now() < home.beat.claims_from:
             raise StoreUnavailable("the store went back lately; nothing is claimed until its leases are told apart")

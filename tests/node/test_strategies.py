@@ -12,26 +12,12 @@ from mcp.server.mcpserver import Context
 
 import framehold
 from framehold_core.errors import InDoubt
-from tests.node.nodes import Heard
-from tests.node.stage import Stage, Word, said, stage
+from tests.node.acting import each_way, told
+from tests.node.stage import Word, said, stage
 
 pytestmark = pytest.mark.anyio
 
-WAYS = {"held": {}, "rebuilt": {"rehearse": True}, "replayed": {"strategy": "replay"}}
-each_way = pytest.mark.parametrize("settings", WAYS.values(), ids=WAYS.keys())
 Tool = Callable[..., Awaitable[str]]
-
-
-async def told(caller: Stage, tool: str, **arguments: Any) -> Heard:
-    """Answer each question with `<question>` until the tool has an end."""
-    heard = await caller.call(tool, arguments=arguments)
-    while heard.message.get("result", {}).get("resultType") == "input_required":
-        answers = {
-            key: {"action": "accept", "content": {"word": f"<{asked['params']['message']}>"}}
-            for key, asked in heard.asked.items()
-        }
-        heard = await caller.retry(tool, heard.token, answers, arguments=arguments)
-    return heard
 
 
 class Effects:

@@ -72,7 +72,8 @@ class There(Handlers):
 
     async def missing(self, method: str, kind: str, name: str) -> str | None:
         """That there is no such handler, in words; None if there is."""
-        if self._source.function(method, {"name": name, "uri": name}) is not None:
+        params = {"name": name, "uri": name}
+        if self.asks(method, params) or self.marks(method, params).code:
             return None
         names: list[str] | None = None
         if isinstance(self._server, MCPServer):

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
+import copy
 import reprlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from framehold_core.errors import ResultNotKept
 from framehold_core.replay import DEPENDS
-from framehold_store.values import Packed, Values
 
 from .. import fingerprints
-from ..config import Settings
 from ..onces import doubt
 from .script import RehearsalFailed
 
-_VALUES = Values(pickle=Settings().pickle, limit=Settings().max_value)
 _words = reprlib.Repr()
 _words.maxstring = _words.maxother = 200
 
@@ -25,12 +22,13 @@ _words.maxstring = _words.maxother = 200
 @dataclass(slots=True)
 class _Came:
     """An effect as it ran: its function's name, the fingerprint that a journal would keep, its arguments in words, and
-    what it came to."""
+    what it gave or raised. What breaks off from within, or never ends, has no outcome."""
 
     name: str
     fp: str
     words: str
-    packed: Packed
+    value: Any
+    error: Exception | None
 
 
 class Effects:
@@ -41,22 +39,18 @@ class Effects:
 
     async def run(self, key: str, call: partial[Any], run: Callable[[], Awaitable[Any]]) -> Any:
         """Run one, and keep what it gives or raises as it is now."""
-        # What breaks off from within, or never ends, has no outcome.
-        came = _Came(*_described(call), _VALUES.pack_error(doubt(key)))
+        came = _Came(*_described(call), None, doubt(key))
         self._came.setdefault(key, []).append(came)
         try:
             value = await run()
         except Exception as error:
-            came.packed = _VALUES.pack_error(error)
+            came.error = error
             raise
-        try:
-            came.packed = _VALUES.pack(value)
-        except ResultNotKept as error:
-            came.packed = _VALUES.pack_error(error)
+        came.value, came.error = _copied(value), None
         return value
 
     def again(self, key: str, turn: int, call: partial[Any]) -> Any:
-        """What the effect came to, without running it: a copy, or raise what it raised.
+        """What the effect came to, without running it: given or raised, for `once` to store it as it always does.
 
         Raises:
             RehearsalFailed: it is another effect than that which ran, or none did.
@@ -76,7 +70,17 @@ class Effects:
                 f"the effect {key!r} of once is called with {words}, and was with {was.words} when the call was held; "
                 f"likely {DEPENDS}"
             )
-        return _VALUES.unpack(was.packed.codec, was.packed.data).get()
+        if was.error is not None:
+            raise was.error.with_traceback(None)
+        return was.value
+
+
+def _copied(value: Any) -> Any:
+    """A copy: who else holds the value may change it. What can't be copied can't be kept by `once` either."""
+    try:
+        return copy.deepcopy(value)
+    except Exception:
+        return value
 
 
 def _described(call: partial[Any]) -> tuple[str, str, str]:

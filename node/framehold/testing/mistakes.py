@@ -6,7 +6,6 @@ function is ours: it looks whether the coroutine is one of `once`, and goes on a
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import warnings
 from collections.abc import Callable, Iterator
@@ -17,7 +16,7 @@ from mcp.server.mcpserver.exceptions import UnexpectedResourceError, UnexpectedT
 
 from framehold_core.errors import AskError, KeyReused
 
-from ..authoring import current, once
+from ..authoring import once
 from ..seam import Handler
 from ..session import FrameSession
 from ..witness import Witness, misused, witness
@@ -38,7 +37,7 @@ class Watched(FrameSession):
 
     def keyed(self, key: str) -> FrameSession:
         """See `FrameSession.keyed`."""
-        return Watched(self.frame, self._own, key)
+        return _seen(super().keyed(key))
 
     async def send_request(self, *args: Any, **kwargs: Any) -> Any:
         """See `FrameSession.send_request`."""
@@ -53,16 +52,17 @@ def watched(handler: Handler) -> Handler:
     """The handler, entered with such a session."""
 
     async def entered(ctx: Any, params: Any) -> Any:
-        present = current.get()
-        if present is not None and isinstance(present.session, FrameSession):
-            session = Watched(present.session.frame, ctx.session._own)
-            ctx = dataclasses.replace(ctx, session=session)
-            current.set(present._replace(session=session))
-            del session
-        del present
+        if isinstance(ctx.session, FrameSession):
+            _seen(ctx.session)
         return await handler(ctx, params)
 
     return entered
+
+
+def _seen(session: FrameSession) -> FrameSession:
+    """The same session, made one of these: `framehold.ask` has it, too."""
+    session.__class__ = Watched
+    return session
 
 
 class _Listener(logging.Handler):

@@ -1,0 +1,64 @@
+"""What tests of effects have in common: effects that say what ran, and the ways in which a call may run."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.node.nodes import Heard
+from tests.node.stage import Stage
+
+WAYS = {"held": {}, "rebuilt": {"rehearse": True}, "replayed": {"strategy": "replay"}}
+each_way = pytest.mark.parametrize("settings", WAYS.values(), ids=WAYS.keys())
+SOON = 5.0
+"""Seconds that something which needs no time may take on a busy machine."""
+
+
+class Effects:
+    """What really ran."""
+
+    def __init__(self) -> None:
+        self.ran: list[str] = []
+        self.started, self.go = asyncio.Event(), asyncio.Event()
+
+    def note(self, what: str = "it") -> list[str]:
+        self.ran.append(what)
+        return [what]
+
+    async def held(self, what: str = "it") -> list[str]:
+        """Runs until it is let go."""
+        self.ran.append(what)
+        self.started.set()
+        await self.go.wait()
+        return [what]
+
+
+async def failure(work: Any) -> BaseException:
+    """What an awaitable raises."""
+    try:
+        await work
+    except BaseException as error:
+        return error
+    raise AssertionError("it raised nothing")
+
+
+class Own(Exception):
+    """An exception of the author's."""
+
+    def __init__(self, message: str, *, code: int) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+async def told(caller: Stage, tool: str, **arguments: Any) -> Heard:
+    """Answer each question with `<question>` until the tool has an end."""
+    heard = await caller.call(tool, arguments=arguments)
+    while heard.message.get("result", {}).get("resultType") == "input_required":
+        answers = {
+            key: {"action": "accept", "content": {"word": f"<{asked['params']['message']}>"}}
+            for key, asked in heard.asked.items()
+        }
+        heard = await caller.retry(tool, heard.token, answers, arguments=arguments)
+    return heard
