@@ -10,8 +10,7 @@ What is touched, and why (each is looked up with a clear error where it isn't fo
 - `elicitation.render_elicitation_schema`: cached per model; rendering it for each ask is a third of a round
 - `OpenTelemetryMiddleware`: skipped while no tracer provider is set
 - `ListenHandler._bus`: its events are told to the other nodes
-
-What an MCPServer keeps of its functions is looked up in `handlers`.
+- what an MCPServer keeps of its functions: by `handlers`
 """
 
 from __future__ import annotations
@@ -52,9 +51,10 @@ from .app import build
 from .bus import FleetBus
 from .config import Settings, load
 from .handlers import Behind, Handlers
+from .invocation import Handler
 from .notices import notices
 from .runtime import Runtime
-from .seam import Handler, Seam
+from .seam import Seam
 from .session import Ctx
 
 logger = logging.getLogger(__name__)
@@ -131,8 +131,8 @@ def lowlevel(server: Any) -> Server[Any]:
     if isinstance(server, MCPServer):
         inner: Server[Any] = server._lowlevel_server
         return inner
-    made = getattr(server, "attached", None)
-    hint = "; give the server itself, this is what framehold.asgi made of it" if isinstance(made, Attached) else ""
+    made = isinstance(getattr(server, "attached", None), Attached)
+    hint = "; give the server itself, this is what framehold.asgi made of it" if made else ""
     kind = type(server).__name__
     raise TypeError(f"framehold serves an mcp MCPServer or a low-level Server, not {kind}; nothing was attached{hint}")
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 import contextvars
 import json
 import logging
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import mcp_types as types
+from mcp.server.connection import Connection
 from mcp.server.request_state import authenticated_principal
 from mcp.shared.exceptions import MCPError
 from mcp_types.methods import is_input_required
@@ -28,12 +30,32 @@ from .asks import Question
 from .authoring import Present, current
 from .frames import Frame
 from .marks import Marks
+from .runtime import Runtime
 from .session import Ctx, FrameContext, FrameSession
 
-if TYPE_CHECKING:
-    from .seam import Seam
-
 logger = logging.getLogger(__name__)
+
+Handler = Callable[[Any, Any], Awaitable[Any]]
+Connect = Callable[[Ctx], Connection]
+
+
+class Behind(Protocol):
+    """What is known of the handlers behind a method; `handlers.Behind` is it."""
+
+    @property
+    def params_type(self) -> type[BaseModel]: ...
+    def marks(self, method: str, params: Mapping[str, Any]) -> Marks: ...
+    def asks(self, method: str, params: Mapping[str, Any]) -> bool: ...
+
+
+class Door(Protocol):
+    """Where a request came in; `seam.Seam` is it."""
+
+    handler: Handler
+    method: str
+    runtime: Runtime
+    connect: Connect
+    behind: Behind
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +91,7 @@ class Invocation:
 
     __slots__ = ("_ctx", "_marks", "_params", "_raw", "_seam", "given", "prefilled", "principal")
 
-    def __init__(self, seam: Seam, ctx: Ctx, params: Any) -> None:
+    def __init__(self, seam: Door, ctx: Ctx, params: Any) -> None:
         self._seam = seam
         self._ctx: Ctx | None = ctx
         self._params: Any = params

@@ -6,17 +6,15 @@ asked for again and heard, `cursor.live` is true and the frame goes on like any 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from framehold_core.errors import DivergenceError, JournalError, SealError, ValueUnreadable
 from framehold_core.events import Answer
 from framehold_core.journal import Entry, Kind, Lane, digest, parse
 from framehold_core.replay import CHANGED, DEPENDS, LIKELY, Cursor
-
-if TYPE_CHECKING:
-    from .asks import Ask
 
 SHOWN = 80
 """Characters of a question that its entry keeps, so that a divergence can be told in words."""
@@ -24,6 +22,22 @@ GIVEN = "given"
 """The key of the entry that holds what a handler was given beside its arguments when it was entered first."""
 STRAYED = (DivergenceError, SealError, ValueUnreadable, JournalError)
 """What ends a replay: the handler goes another way, or what is recorded can't be read."""
+
+
+class Asked(Protocol):
+    """A question, as far as its answer is read."""
+
+    @property
+    def parse(self) -> Callable[[Any], Any]: ...
+
+
+class Waiting(Protocol):
+    """A question that was asked again and waits."""
+
+    @property
+    def question(self) -> Asked: ...
+    @property
+    def answer(self) -> asyncio.Future[Any]: ...
 
 
 class Rebuild:
@@ -64,7 +78,7 @@ class Rebuild:
                 "it was not delivered; likely the handler's code changed since then"
             ) from None
 
-    def hear(self, pending: Mapping[str, Ask]) -> bool:
+    def hear(self, pending: Mapping[str, Waiting]) -> bool:
         """Give the next recorded round to the questions that wait for it; whether there was one. Raises as `answer`."""
         answers = self.cursor.ready()
         asks = ((item, pending.get(item.key)) for item in answers)

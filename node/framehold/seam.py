@@ -7,11 +7,9 @@ always. Each request waits here; the handler runs in its frame.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import mcp_types as types
-from mcp.server.connection import Connection
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
@@ -23,20 +21,14 @@ from . import hop as hops
 from . import replies, tokens
 from .answers import MalformedAnswer
 from .authoring import Present, current
-from .invocation import Invocation, Outcome, Round
+from .invocation import Behind, Connect, Handler, Invocation, Outcome, Round
 from .runtime import Runtime
 from .session import Ctx
 from .slots import Answer, Elsewhere, Ended, Parked
 from .unframed import Unframed
 from .witness import witness
 
-if TYPE_CHECKING:
-    from .handlers import Behind
-
 logger = logging.getLogger(__name__)
-
-Handler = Callable[[Any, Any], Awaitable[Any]]
-Connect = Callable[[Ctx], Connection]
 
 
 class Seam:

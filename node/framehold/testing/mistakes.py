@@ -17,7 +17,7 @@ from mcp.server.mcpserver.exceptions import UnexpectedResourceError, UnexpectedT
 from framehold_core.errors import AskError, KeyReused
 
 from ..authoring import once
-from ..seam import Handler
+from ..invocation import Handler
 from ..session import FrameSession
 from ..witness import Witness, misused, witness
 
