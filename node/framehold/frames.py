@@ -214,14 +214,14 @@ class Frame:
 
     def ends(self) -> None:
         """The handler has ended. Where it is being rebuilt, it must have come to all that is recorded."""
+        # What the handler's context holds leads back to the frame: let go of it, or a collector has to.
+        self.task = self.context = None
         if self.replay is not None and not self.dead:
             try:
                 self.replay.cursor.finish()
                 self._revive(self.replay)
             except STRAYED as error:
                 self._keeper.strayed(error)
-        # What the handler's context holds leads back to the frame: let go of it, or a collector has to.
-        self.task = self.context = None
         if self._learned is not None and not self._learned.onces.busy:
             self._learned = None
 

@@ -77,10 +77,12 @@ async def together(name: str, ctx: Context) -> str:
     """Asks for two things at once, each with an effect before and after."""
 
     async def seat(place: str) -> str:
-        await framehold.once(f"hold {place}", effect, f"hold-{place}-{name}")
         answer = said(await framehold.ask(place, "Which seat?", Word))
         return await framehold.once(f"book {place}", effect, f"book-{place}-{name}-{answer}")
 
+    # Before the gather: a branch with an effect before its question may ask in a later round than the other.
+    for place in ("left", "right"):
+        await framehold.once(f"hold {place}", effect, f"hold-{place}-{name}")
     rows = await asyncio.gather(seat("left"), seat("right"))
     last = said(await ctx.elicit("Sure?", Word))
     return " ".join((*rows, last))

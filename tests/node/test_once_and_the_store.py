@@ -16,6 +16,7 @@ from framehold.authoring import Present
 from framehold.frames import Frame
 from framehold.slots import Ended, Parked
 from framehold_core.effects import Reason
+from framehold_core.errors import InDoubt
 from framehold_core.requests import Request
 from framehold_store.base import Done
 from tests.node.acting import SOON, WAYS, Effects, failure
@@ -265,6 +266,30 @@ async def test_an_in_doubt_effect_whose_rebuild_fails_leaves_no_task() -> None:
         assert reason(told_) is Reason.DIVERGED
         await turns(10)
         assert not at.runtime.tasks._effects and effects.ran == ["it"]
+
+
+async def test_a_handler_that_ends_at_once_when_it_is_entered_again() -> None:
+    """Parked with an effect under way that nobody knows the end of: the branch that asked again waits still when the
+    other one raises InDoubt. The retry gets that end."""
+    effects = Effects()
+
+    async def script(frame: Frame) -> object:
+        doubtful = framehold.once("k", effects.held)
+        try:
+            return str(await asyncio.gather(frame.ask(question("q"), "q"), doubtful))
+        except InDoubt:
+            return "in doubt"
+
+    async with desk() as at:
+        talk = Talk(using(script), reentrant=True)
+        parked = await at.runtime.start(talk, Card())
+        assert isinstance(parked, Parked) and effects.ran == ["it"]
+        (slot,) = at.runtime.table
+        at.runtime._performer.forget(slot, None)  # type: ignore[arg-type]  # as if the process had died here
+        effects.go.set()
+        told_ = await asyncio.wait_for(at.runtime.retry(at.claims(parked), {"q": "x"}, talk, Card()), SOON)
+        assert isinstance(told_, Ended) and told_.outcome == "in doubt", told_
+        assert at.counts["rebuilt"] == 1 and at.counts["broken"] == 0 and effects.ran == ["it"]
 
 
 # Nothing is left
