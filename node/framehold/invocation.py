@@ -256,12 +256,8 @@ def _tagged(result: Any, frame: Frame, limit: int) -> Any:
         told = tokens.AUTHORS + state
     else:
         return result
-    if (size := tokens.wire_size(told)) > (room := tokens.room(limit)):
-        raise MCPError(
-            types.INTERNAL_ERROR,
-            f"the handler's state would make a token of {size} bytes, and it may have {room} of the {limit} of a "
-            "request (FRAMEHOLD_MAX_BODY); nothing was asked; keep large results elsewhere and their names in it",
-        )
+    if (excess := tokens.excess(told, limit)) is not None:
+        raise MCPError(types.INTERNAL_ERROR, f"the handler's state {excess} in it")
     if isinstance(result, BaseModel):
         return result.model_copy(update={"request_state": told})
     return {**result, "requestState": told}

@@ -100,8 +100,7 @@ class Ledger:
             slot.learn(event.stored.journal)
         elif isinstance(event, ev.Refused):
             if event.verdict is Verdict.LOST:
-                tool = slot.entrance.describe()["tool"]
-                logger.warning(_LOST, prefix(slot.call.id), tool)
+                logger.warning(_LOST, prefix(slot.call.id), slot.tool)
             else:
                 verdict = event.verdict.value
                 logger.info("call %s: the store refused a %s: %s", prefix(slot.call.id), write.op.value, verdict)

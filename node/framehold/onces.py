@@ -26,7 +26,7 @@ from framehold_core.ids import CallId
 from framehold_core.journal import Draft, Entry, Kind, Lane
 from framehold_core.replay import Once
 from framehold_core.writes import once_digest
-from framehold_store.values import Packed
+from framehold_store.values import Packed, Values
 
 from . import fingerprints
 from .calling import called, inside, reused
@@ -64,6 +64,21 @@ async def heard(outcome: asyncio.Future[Packed], gone: Callable[[], bool] = lamb
         # A fresh one: to keep the other here would tie it to its own traceback.
         raise asyncio.CancelledError(*cancelled)
     return outcome.result()
+
+
+async def outcome(values: Values, key: str, run: Callable[[], Coroutine[Any, Any, Any]]) -> Packed:
+    """Run an effect; what it came to, as it is stored."""
+    try:
+        return values.pack(await run())
+    except Exception as error:
+        return values.pack_error(error)
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        return values.pack_error(doubt(key))
 
 
 class Host(Protocol):
@@ -132,6 +147,7 @@ class Onces:
     def __init__(self, frame: Host, scribe: Scribe, past: Past) -> None:
         self._frame, self._scribe, self._past = frame, scribe, past
         self._effects: dict[str, Effect] = {}
+        """By the digest of their keys, as core names them."""
         self._rebuilt: asyncio.Event | None = None
 
     @property
@@ -143,16 +159,17 @@ class Onces:
         """Run `fn` at most once per call under `key`; what it gave, or raise what it raised. See `authoring.once`."""
         await self._frame.here(f"once({key!r})")
         fp = fingerprints.of(fn, args, kwargs)
-        effect = self._effects.get(key)
+        digest = once_digest(key)
+        effect = self._effects.get(digest)
         if effect is None:
             future = asyncio.get_running_loop().create_future()
             effect = Effect(key, fingerprints.name_of(fn), fp, self._frame.lane(), future, idempotent)
             known = self._known(effect)
             if not known and not effect.again:
                 self._scribe.admit(f"once({key!r})")
-            self._effects[key] = effect
+            self._effects[digest] = effect
             if not known:
-                seen_through = self._see_through(effect, lambda: called(fn, args, kwargs))
+                seen_through = self._see_through(effect, digest, lambda: called(fn, args, kwargs))
                 effect.task = self._scribe.shield(seen_through, contextvars.copy_context())
         elif effect.fp != fp:
             raise reused(key, effect.name, fingerprints.name_of(fn))
@@ -184,21 +201,21 @@ class Onces:
         effect.again = found is Once.IN_DOUBT
         return effect.outcome.done()
 
-    async def _see_through(self, effect: Effect, run: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+    async def _see_through(self, effect: Effect, digest: str, run: Callable[[], Coroutine[Any, Any, Any]]) -> None:
         """Intent, effect, result."""
         scribe, values = self._scribe, self._scribe.payloads.values
         inside.set(effect.key)
         try:
             await self._revived()
-            if not await self._let_go(effect):
+            if not await self._let_go(effect, digest):
                 packed = values.pack_error(doubt(effect.key))
             else:
-                packed = await self._outcome(effect, run)
+                packed = await outcome(values, effect.key, run)
             if self._frame.dead:
                 raise asyncio.CancelledError("this call's frame is gone: another may run the call, so nothing is kept")
             effect.kept = asyncio.get_running_loop().create_future()
             draft = effect.draft(Kind.RESULT, self._frame.round, packed)
-            scribe.resulted(once_digest(effect.key), draft)
+            scribe.resulted(digest, draft)
             await effect.kept
             self._past.fresh.append(draft)
             effect.give(packed)
@@ -208,9 +225,9 @@ class Onces:
             if scribe.drops and not self._frame.dead:
                 self._frame.settle()
 
-    async def _let_go(self, effect: Effect) -> bool:
+    async def _let_go(self, effect: Effect, digest: str) -> bool:
         """Wait until the effect may run; False where it must not (rules 6 and 13)."""
-        if not effect.again and await self._intended(effect):
+        if not effect.again and await self._intended(effect, digest):
             return True
         # A window that is shut may open again; a lease that lapsed is another one, under which this frame never runs.
         while (effect.again or effect.idempotent) and not self._frame.dead and not self._scribe.lapsed():
@@ -219,42 +236,27 @@ class Onces:
             await asyncio.sleep(WINDOW)
         return False
 
-    async def _intended(self, effect: Effect) -> bool:
+    async def _intended(self, effect: Effect, digest: str) -> bool:
         """Record the intent; whether the effect may run at once."""
         if self._frame.dead:
             raise asyncio.CancelledError("this call's frame is gone: nothing is run for it any more")
         effect.go = asyncio.get_running_loop().create_future()
         intent = effect.draft(Kind.INTENT, self._frame.round, Packed("text", effect.name.encode("utf-8", "replace")))
-        self._scribe.intended(once_digest(effect.key), intent)
+        self._scribe.intended(digest, intent)
         # The window is looked at once more: the loop may have stood still since the acknowledgement (rule 6).
         return await effect.go and self._scribe.may_run()
 
-    async def _outcome(self, effect: Effect, run: Callable[[], Coroutine[Any, Any, Any]]) -> Packed:
-        """Run the effect; what it came to, as it is stored."""
-        values = self._scribe.payloads.values
-        try:
-            return values.pack(await run())
-        except Exception as error:
-            return values.pack_error(error)
-        except (KeyboardInterrupt, SystemExit):
-            raise
-        except BaseException:
-            task = asyncio.current_task()
-            if task is not None and task.cancelling():
-                raise
-            return values.pack_error(doubt(effect.key))
-
-    def go(self, key: str, let_go: bool) -> None:
+    def go(self, digest: str, let_go: bool) -> None:
         """The intent of the effect whose key has this digest is durable: it may run, or must not."""
-        for effect in self._effects.values():
-            if effect.go is not None and not effect.go.done() and once_digest(effect.key) == key:
-                effect.go.set_result(let_go)
+        effect = self._effects.get(digest)
+        if effect is not None and effect.go is not None and not effect.go.done():
+            effect.go.set_result(let_go)
 
-    def kept(self, key: str) -> None:
+    def kept(self, digest: str) -> None:
         """Its result is durable."""
-        for effect in self._effects.values():
-            if effect.kept is not None and not effect.kept.done() and once_digest(effect.key) == key:
-                effect.kept.set_result(None)
+        effect = self._effects.get(digest)
+        if effect is not None and effect.kept is not None and not effect.kept.done():
+            effect.kept.set_result(None)
 
     async def _revived(self) -> None:
         if self._frame.replay is not None:

@@ -116,8 +116,7 @@ class Performer:
             frame.round = slot.call.round
             if slot.orphaned:
                 self._counts["takeovers"] += 1
-                tool, count = entrance.describe()["tool"], len(effect.entries)
-                logger.warning(_TAKEN, prefix(slot.call.id), tool, count, effect.epoch)
+                logger.warning(_TAKEN, prefix(slot.call.id), slot.tool, len(effect.entries), effect.epoch)
                 for item in slot.call.held:
                     if (waiting := slot.arrivals.get(item.waiter)) is not None:
                         waiting.carrier.taken_over()
@@ -204,8 +203,8 @@ class Performer:
                 slot.frame.carrier = None
         elif isinstance(answer, fx.Refusal):
             if answer.reason in (fx.Reason.DIVERGED, fx.Reason.UNREADABLE):
-                tool = slot.entrance.describe()["tool"]
-                logger.error("call %s of %r can't be continued here: %s", prefix(slot.call.id), tool, answer.detail)
+                detail = answer.detail
+                logger.error("call %s of %r can't be continued here: %s", prefix(slot.call.id), slot.tool, detail)
             self.answer(slot, effect.waiter, answer)
         else:
             outcome = self._ledger.opened(slot, answer) if answer.sealed else Ended(answer.value)
@@ -219,13 +218,8 @@ class Performer:
             chance, code = slot.home.chance, slot.entrance.code
             assert isinstance(chance, Seeded), "what a client may branch is drawn from a seed"
             state = passing.state(slot.call.id, records, chance, self._payloads.sealer, code=code, lifetime=lifetime)
-            limit, size = self._settings.max_body, tokens.wire_size(state)
-            if size > (room := tokens.room(limit)):
-                detail = (
-                    f"the call ends here: what it has learned would make a token of {size} bytes, and it may have "
-                    f"{room} of the {limit} of a request (FRAMEHOLD_MAX_BODY); nothing was asked; keep large results "
-                    "elsewhere and their names here, or use strategy hold"
-                )
+            if (excess := tokens.excess(state, self._settings.max_body)) is not None:
+                detail = f"the call ends here: what it has learned {excess} here, or use strategy hold"
                 logger.error("call %s: %s", prefix(slot.call.id), detail)
                 return fx.Refusal(fx.Reason.TOO_LARGE, at.round, detail)
         return Parked(slot.questions, slot.call.id, at, state, lifetime)

@@ -60,8 +60,7 @@ class Seam:
                 else:
                     self.runtime.payloads.opened(kept.call, item)
         except (JournalError, SealError, ValueUnreadable) as error:
-            logger.error("what a state carries can't be read; the handler was not entered: %s", error)
-            raise replies.unreadable() from None
+            raise _unreadable("a state", error) from None
 
     async def _start(self, ctx: Ctx, params: Any) -> Answer:
         invocation = Invocation(self, ctx, params).take()
@@ -94,8 +93,7 @@ class Seam:
         except LimitExceeded as error:
             raise replies.Unavailable(str(error), self._retry_after()) from None
         except (JournalError, SealError) as error:
-            logger.error("what a token carries can't be read; the handler was not entered: %s", error)
-            raise replies.unreadable() from None
+            raise _unreadable("a token", error) from None
 
     def _told(self, answer: Answer) -> Any:
         """What the SDK returns to the client for this answer."""
@@ -122,6 +120,12 @@ class Seam:
 
     def _retry_after(self) -> int:
         return max(1, round(self.runtime.settings.lease_ttl / 3))
+
+
+def _unreadable(what: str, error: Exception) -> MCPError:
+    """The reply where `what` carries something that can't be read here; the log says why."""
+    logger.error("what %s carries can't be read; the handler was not entered: %s", what, error)
+    return replies.unreadable()
 
 
 def _raised(error: BaseException) -> BaseException:

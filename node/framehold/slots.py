@@ -182,6 +182,11 @@ class Slot:
         self.orphaned = False
         """Whether the process that ran this call before is gone."""
 
+    @property
+    def tool(self) -> str:
+        """The handler's name, for the log."""
+        return self.entrance.describe()["tool"]
+
     def learn(self, entries: tuple[bytes, ...]) -> None:
         """The store has these entries."""
         self.log.extend(entries)

@@ -140,14 +140,17 @@ def lifetime(state: str) -> float | None:
     return float(claims[9]) if isinstance(claims, list) and len(claims) > 9 else None
 
 
-def wire_size(plain: str) -> int:
-    """About how many bytes a state takes in a token: as JSON, sealed, in base64."""
-    return len(json.dumps(plain)) * 4 // 3
-
-
-def room(limit: int) -> int:
-    """How many bytes a token may have where a request may have `limit`: arguments and answers come with it."""
-    return limit // 4 * 3
+def excess(plain: str, limit: int) -> str | None:
+    """What to say of a state whose token no retry could carry, where a request may have `limit` bytes; None where one
+    could."""
+    # As JSON, sealed, in base64; and arguments and answers come with it.
+    size, room = len(json.dumps(plain)) * 4 // 3, limit // 4 * 3
+    if size <= room:
+        return None
+    return (
+        f"would make a token of {size} bytes, and it may have {room} of the {limit} of a request (FRAMEHOLD_MAX_BODY); "
+        "nothing was asked; keep large results elsewhere and their names"
+    )
 
 
 def _lines(tag: str, claims: list[object], entries: tuple[bytes, ...]) -> str:

@@ -17,7 +17,7 @@ from framehold_store.values import Packed, Values
 from . import fingerprints
 from .calling import called, inside, outside, reused
 from .chance import Chance, World
-from .onces import doubt, heard
+from .onces import heard, outcome
 
 _WORLD = World()
 
@@ -45,17 +45,7 @@ class Unframed:
 
     async def _run(self, key: str, fn: Callable[..., Any], args: Any, kwargs: Any) -> Packed:
         inside.set(key)
-        try:
-            return self._values.pack(await called(fn, args, kwargs))
-        except Exception as error:
-            return self._values.pack_error(error)
-        except (KeyboardInterrupt, SystemExit):
-            raise
-        except BaseException:
-            task = asyncio.current_task()
-            if task is not None and task.cancelling():
-                raise
-            return self._values.pack_error(doubt(key))
+        return await outcome(self._values, key, lambda: called(fn, args, kwargs))
 
     def value(self, kind: str, name: str | None, draw: Callable[[Chance, str], Any]) -> Any:
         """A value; under a name always the same one."""

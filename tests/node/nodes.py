@@ -13,8 +13,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -307,3 +307,19 @@ async def node(target: str, folder: Path, **environment: str) -> AsyncIterator[N
 def entries(path: Path) -> list[str]:
     """The lines that handlers wrote when they were entered."""
     return path.read_text().split() if path.exists() else []
+
+
+Start = Callable[[], Awaitable[NodeProcess]]
+
+
+@asynccontextmanager
+async def heirs(target: str, folder: Path, store_url: str) -> AsyncIterator[Start]:
+    """Starts node after node over one store, each under a name of its own and with a lease of a second."""
+    async with AsyncExitStack() as stack:
+        numbers = itertools.count(1)
+
+        async def start() -> NodeProcess:
+            settings = {"store_url": store_url, "namespace": folder.name, "node_id": f"n{next(numbers)}"}
+            return await stack.enter_async_context(node(target, folder, **settings, lease_ttl="1", log_level="info"))
+
+        yield start

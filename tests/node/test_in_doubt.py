@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from tests.node.nodes import Caller, Heard, NodeProcess, entries, node, until
+from tests.node.nodes import Caller, Heard, NodeProcess, Start, entries, heirs, until
 from tests.store.server import RedisServer
 
 pytestmark = pytest.mark.anyio
@@ -26,22 +25,11 @@ def noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-Start = Callable[[], Awaitable[NodeProcess]]
-
-
 @pytest.fixture
 async def start(redis: RedisServer, tmp_path: Path, noted: Path) -> AsyncIterator[Start]:
     """Node after node over one store, each under a name of its own."""
-    async with AsyncExitStack() as stack:
-        count = 0
-
-        async def start() -> NodeProcess:
-            nonlocal count
-            count += 1
-            settings = {"store_url": redis.url, "namespace": tmp_path.name, "node_id": f"n{count}", "lease_ttl": "1"}
-            return await stack.enter_async_context(node(TARGET, tmp_path, **settings, log_level="info"))
-
-        yield start
+    async with heirs(TARGET, tmp_path, redis.url) as starting:
+        yield starting
 
 
 async def answer(at: NodeProcess, tool: str, heard: Heard) -> Heard:

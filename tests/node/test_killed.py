@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.node.nodes import Caller, Heard, NodeProcess, entries, node
+from tests.node.nodes import Caller, Heard, NodeProcess, Start, entries, heirs
 from tests.store.server import RedisServer
 
 pytestmark = pytest.mark.anyio
@@ -28,7 +27,7 @@ def noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 class Mortal:
     """A server of which each process is killed as soon as its call is parked, and replaced."""
 
-    def __init__(self, start: Callable[[], Awaitable[NodeProcess]]) -> None:
+    def __init__(self, start: Start) -> None:
         self._start = start
         self._node: NodeProcess | None = None
 
@@ -58,15 +57,7 @@ class Mortal:
 @pytest.fixture
 async def mortal(redis: RedisServer, tmp_path: Path) -> AsyncIterator[Mortal]:
     """Node after node over one store, each under a name of its own."""
-    async with AsyncExitStack() as stack:
-        count = 0
-
-        async def start() -> NodeProcess:
-            nonlocal count
-            count += 1
-            settings = {"store_url": redis.url, "namespace": tmp_path.name, "node_id": f"n{count}", "lease_ttl": "1"}
-            return await stack.enter_async_context(node(TARGET, tmp_path, **settings, log_level="info"))
-
+    async with heirs(TARGET, tmp_path, redis.url) as start:
         yield Mortal(start)
 
 
