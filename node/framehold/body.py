@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from starlette.types import Message, Receive
 
 
@@ -38,3 +40,18 @@ class Body:
     async def replay(self) -> Message:
         """The body's messages again, then what comes after them."""
         return self._read.pop(0) if self._read else await self._receive()
+
+
+async def gone(receive: Receive) -> None:
+    """Returns when the client has left."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def left(receive: Receive, within: float) -> bool:
+    """Whether the client leaves within so many seconds."""
+    try:
+        await asyncio.wait_for(gone(receive), within)
+    except TimeoutError:
+        return False
+    return True

@@ -24,6 +24,8 @@ class Settings(FleetSettings):
     lease_ttl: float = Field(5.0, gt=0.2, le=300)
     token_ttl: float = Field(600.0, gt=0, le=86_400 * 7)
     max_round: float = Field(300.0, gt=0)
+    drain_timeout: float = Field(30.0, ge=0)
+    """After SIGTERM: how long rounds may run on, and calls be answered that only this process can carry on."""
     max_parked: int = Field(20_000, gt=0)
     max_parked_per_principal: int = Field(1_000, gt=0)
     strategy: Literal["hold", "replay"] = "hold"

@@ -32,11 +32,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from framehold_core import token
 
 from .attach import Attached, param_rejection
-from .body import Body, TooLarge
+from .body import Body, TooLarge, left
 from .exchange import WATCH_AFTER, Exchange
+from .forward import Passed
 from .hop import Hop
 from .kernel import Kernel
-from .peers import Passed, Search, left
+from .outages import Search, Waited
 from .replies import Misdirected, Unavailable, not_held, out_of_reach, too_large
 
 _METHODS = {method.encode() for method in INPUT_REQUIRED_METHODS}
@@ -174,18 +175,23 @@ class Entry:
         """Pass a round on to the node at `address`; whether it was answered, or its client left. False where the
         record has to be read again.
 
-        While a lease still names an address that is out of reach, no new pass is made: an author's middleware would
-        take each for a request of its own."""
+        Whoever meets a node that is out of reach waits with all the others: no new pass is made meanwhile, since an
+        author's middleware would take each for a request of its own."""
         peers = self._attached.runtime.peers
-        while (passed := await peers.pass_on(address, request, receive, exchange.onward())) is not Passed.ANSWERED:
-            if not search.goes_on(passed):
-                await self._out_of_reach(exchange)
-                return True
-            if await left(receive, search.pause):
-                return True
-            if passed is not Passed.UNREACHED or not await peers.named(address):
-                return False
-        return True
+        if peers.outages.known(address):
+            passed = Passed.UNREACHED
+        else:
+            passed = await peers.forward.pass_on(address, request, receive, exchange.onward())
+        if passed is Passed.ANSWERED:
+            return True
+        if passed is not Passed.UNREACHED and not search.fails():
+            return await left(receive, search.pause)
+        waited = Waited.LATE
+        if passed is Passed.UNREACHED:
+            waited = await peers.outages.over(address, receive, search.until)
+        if waited is Waited.LATE:
+            await self._out_of_reach(exchange)
+        return waited is not Waited.OVER
 
     async def _out_of_reach(self, exchange: Exchange) -> None:
         told = out_of_reach(self._attached.settings.lease_ttl)

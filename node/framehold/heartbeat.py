@@ -12,6 +12,7 @@ A store that does not answer closes nothing by itself: the window runs out on it
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import math
 import os
@@ -20,6 +21,7 @@ from collections.abc import Callable
 from framehold_core.errors import NodeNameTaken, StoreUnavailable
 from framehold_core.ids import Boot, Incarnation, NodeId
 from framehold_core.lease import Lease, NodeRecord, Renewal, window_until
+from framehold_router.membership import LIVE
 from framehold_store.base import Store
 
 from . import clock
@@ -45,7 +47,9 @@ class Heartbeat:
         """What the lease says of the node's load."""
         self.address = address
         """Where other nodes and routers reach this one."""
+        self.state = LIVE
         self._store, self._ttl = store, ttl
+        self._hurry = asyncio.Event()
         self._registered = False
         self._task: asyncio.Task[None] | None = None
 
@@ -81,9 +85,16 @@ class Heartbeat:
             except StoreUnavailable:
                 logger.info("the store did not hear that this node leaves; its lease will run out by itself")
 
+    def announce(self, state: str) -> None:
+        """Say at once, with a renewal of its own, that this node is `live` or `draining` now."""
+        self.state = state
+        self._hurry.set()
+
     async def _run(self) -> None:
         while not self.lost.is_set():
-            await asyncio.sleep(self._ttl / 3)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._hurry.wait(), self._ttl / 3)
+            self._hurry.clear()
             try:
                 renewal = await self._beat()
             except Exception:
@@ -134,7 +145,7 @@ class Heartbeat:
 
     def _record(self) -> NodeRecord:
         held = self.lease
-        return NodeRecord(held.node, held.inc, held.boot, held.beat, self.address, "live", "", self.stats(), 0.0)
+        return NodeRecord(held.node, held.inc, held.boot, held.beat, self.address, self.state, "", self.stats(), 0.0)
 
 
 class Alone:
@@ -147,6 +158,11 @@ class Alone:
         self.on_renewed: Callable[[], None] = lambda: None
         self.stats: Callable[[], str] = str
         self.address = ""
+        self.state = LIVE
+
+    def announce(self, state: str) -> None:
+        """Nobody else reads it."""
+        self.state = state
 
     async def open(self) -> None:
         """Nothing to register."""

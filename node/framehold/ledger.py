@@ -16,7 +16,7 @@ from framehold_core import journal, writes
 from framehold_core.call import Phase
 from framehold_core.effects import Op
 from framehold_core.errors import JournalError, SealError, StoreUnavailable
-from framehold_core.ids import Boot, NodeId, prefix
+from framehold_core.ids import Boot, CallId, NodeId, prefix
 from framehold_core.lease import Lease
 from framehold_core.requests import Evidence, Head, Read, Record, RecordState, Reply, Verdict
 
@@ -47,6 +47,8 @@ class Ledger:
         self, settings: Settings, payloads: Payloads, tasks: Tasks, feed: Callable[[Slot, ev.Event], None]
     ) -> None:
         self._settings, self._payloads, self._tasks, self._feed = settings, payloads, tasks, feed
+        self.heir: Callable[[CallId], tuple[NodeId, str] | None] = lambda call: None
+        """Who carries on, instead of this node, a call that nobody holds; None where this node does."""
         self.addresses: dict[NodeId, str] = {}
         """Where the other nodes are reached, as the last lookup read it."""
 
@@ -144,6 +146,9 @@ class Ledger:
             raise StoreUnavailable("the store went back lately; nothing is claimed until its leases are told apart")
         record = reply.stored.record
         evidence = _evidence(record, {node.node: node.boot for node in nodes}, me)
+        if evidence in (Evidence.RELEASED, Evidence.GONE) and (heir := self.heir(slot.call.id)) is not None:
+            slot.heir, self.addresses[heir[0]] = heir
+            return ev.Found(reply.stored, (), None, elsewhere)
         # Nobody's but a former process's, even one of this node's name: its frame went with it.
         slot.orphaned = evidence is Evidence.GONE or (evidence is Evidence.OWNER and record.head.boot != me.boot)
         # Whoever lives elsewhere reads its own journal; it may be of a newer release than this node.

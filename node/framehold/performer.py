@@ -241,5 +241,5 @@ class Performer:
             arrival.future.set_result(answer)
 
     def _relay(self, slot: Slot, effect: fx.Relay) -> None:
-        node = NodeId(effect.node)
+        node = slot.heir or NodeId(effect.node)
         self.answer(slot, effect.waiter, Elsewhere(node, self._ledger.addresses.get(node, "")))

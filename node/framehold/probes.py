@@ -26,7 +26,13 @@ def admin_node(runtime: Runtime, hop: Hop) -> Response:
     if not hop.inside:
         return PlainTextResponse("the fleet's secret is missing; nothing was told\n", 403)
     held, stats = runtime.heartbeat.lease, runtime.stats()
-    told = {"node_id": held.node, "incarnation": held.inc, "boot": held.boot, "state": "live", **stats._asdict()}
+    told = {
+        "node_id": held.node,
+        "incarnation": held.inc,
+        "boot": held.boot,
+        "state": runtime.heartbeat.state,
+        **stats._asdict(),
+    }
     return JSONResponse(told)
 
 

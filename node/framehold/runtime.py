@@ -23,7 +23,8 @@ from framehold_core import events as ev
 from framehold_core import lease
 from framehold_core.call import Call, Phase
 from framehold_core.continuation import step
-from framehold_core.ids import CallId, Waiter, prefix
+from framehold_core.ids import CallId, NodeId, Waiter, prefix
+from framehold_router.membership import DRAINING
 from framehold_router.stats import Stats
 from framehold_store.base import Store
 from framehold_store.seal import Sealer
@@ -35,6 +36,7 @@ from .about import STARTED, VERSION
 from .asks import Carrier
 from .chance import World
 from .config import Settings
+from .drain import Drain
 from .frames import Frame
 from .heartbeat import Alone, Heartbeat
 from .ledger import Ledger
@@ -42,7 +44,7 @@ from .passing import Passing
 from .payloads import Payloads
 from .peers import Peers
 from .performer import Performer
-from .slots import Answer, Arrival, Entrance, Home, Slot
+from .slots import Answer, Arrival, Elsewhere, Entrance, Home, Slot
 from .table import Table
 from .tasks import Tasks
 from .tokens import Carried, Claims
@@ -50,8 +52,10 @@ from .tokens import Carried, Claims
 logger = logging.getLogger(__name__)
 
 _SHUT = "this node shuts down and the call ends with it; start it again if that is safe"
+_MOVES = "this node shuts down; nothing was lost; send the same request again"
 _TWICE = "this request arrived twice; its call was begun once and is not begun again"
 _LAPSED = "its node lease is not valid: the store does not answer, or it lapsed"
+_DRAINS = "this node drains, and no other one is live; nothing was started; send the request again"
 _LOST = "another process runs under this node's name, so no call runs here; nothing was done; send the request again"
 SWEEP = 1.0
 """Seconds between two looks for expired frames and rounds that ran too long."""
@@ -71,12 +75,14 @@ class Runtime:
         self.payloads = Payloads(sealer, Values(pickle=settings.pickle, limit=settings.max_value))
         self.max_journal = settings.max_journal
         ledger = Ledger(settings, self.payloads, self.tasks, self.feed)
+        ledger.heir = self._heir
         self._performer = Performer(settings, self.table, self.tasks, ledger, self.payloads, self.counts, self.feed)
         self.after_renewal: list[Callable[[], None]] = [self._nudge]
         """What is due when the lease was just renewed: the next renewal is farthest away then."""
         self._waiters = itertools.count(1)
         self._queue: deque[tuple[Slot, ev.Event]] = deque()
         self._feeding = self._closing = False
+        self.leaving = Drain(self.table, self.feed)
         self._stalled: set[CallId] = set()
         self._world, self._alone = World(), Alone(settings.node_id)
 
@@ -89,13 +95,30 @@ class Runtime:
         self.heartbeat.stats = lambda: self.stats().dump()
         self.tasks.spawn(self._sweep())
 
-    async def close(self) -> None:
-        """Tear every frame down, then give the lease back. Callers see their handlers cancelled; effects that run come
-        to their end first."""
+    async def drain(self, patience: float, parked: bool = True) -> None:
+        """Leave the fleet: take no new call, hand off what others may carry on, and give the rest `patience` seconds:
+        rounds that run and, if `parked`, calls that only this process can carry on. `close` comes next."""
+        if self.leaving.begun:
+            return
+        self.leaving.begun = True
+        await self.peers.follow()
+        self.leaving.on = True
+        self.heartbeat.announce(DRAINING)
+        await self.leaving.drain(patience, parked)
+
+    async def end(self) -> None:
+        """Tear every frame down. Callers see their handlers cancelled, clients are told so; effects that run come to
+        their end first."""
+        await self.drain(0.0)
         self._closing = True
         await self.tasks.landed()
         for slot in self.table:
-            self._drop(slot, fx.Reason.UNAVAILABLE, _SHUT)
+            resumes = slot.call.reentrant and slot.call.round > 0
+            self._drop(slot, fx.Reason.UNAVAILABLE, _MOVES if resumes else _SHUT)
+
+    async def close(self) -> None:
+        """End what runs, then give the lease back."""
+        await self.end()
         await self.tasks.close()
         await self.peers.close()
         await self.heartbeat.close()
@@ -109,6 +132,9 @@ class Runtime:
         """
         if (refusal := self._refusal()) is not None:
             return refusal
+        if self.leaving.on:
+            heir = self._heir(call_id or self.peers.mint())
+            return fx.Refusal(fx.Reason.UNAVAILABLE, detail=_DRAINS) if heir is None else Elsewhere(*heir)
         if call_id is not None and self.table.get(call_id) is not None:
             return fx.Refusal(fx.Reason.UNAVAILABLE, detail=_TWICE)
         self.table.admit(entrance.principal)
@@ -173,7 +199,13 @@ class Runtime:
         """Why this node takes no new call now; None where it does."""
         if (refusal := self._refusal()) is not None:
             return refusal.detail
+        if self.leaving.begun:
+            return "it drains"
         return None if lease.is_open(self.heartbeat.lease, clock.now()) else _LAPSED
+
+    def _heir(self, call: CallId) -> tuple[NodeId, str] | None:
+        """Who carries a call on that this node, if it drains, doesn't: the name, and where it is reached."""
+        return self.peers.heir(call) if self.leaving.on else None
 
     def _refusal(self) -> fx.Refusal | None:
         """Why this node takes no request now, if it doesn't."""
@@ -223,6 +255,8 @@ class Runtime:
             self._stalled.add(slot.call.id)
         if slot.home.drops and slot.call.phase is Phase.PARKED and was is Phase.PARKING:
             self._queue.append((slot, ev.Evict("rehearsed")))
+        elif self.leaving.on:
+            self.leaving.stepped(slot, was)
 
     def bury(self, frame: Frame) -> None:
         """Silence a frame and see its handler to its end."""

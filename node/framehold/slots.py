@@ -151,6 +151,7 @@ class Slot:
         "due",
         "entrance",
         "frame",
+        "heir",
         "home",
         "log",
         "orphaned",
@@ -179,6 +180,8 @@ class Slot:
         """The digests of the questions that the client was shown since answers were last delivered."""
         self.terms: writes.Terms | None = None
         self.due = 0.0
+        self.heir: NodeId | None = None
+        """The node that carries the call on, where this one drains and nobody holds it."""
         self.orphaned = False
         """Whether the process that ran this call before is gone."""
 

@@ -9,6 +9,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -17,8 +19,8 @@ from framehold_core.errors import StoreUnavailable
 from framehold_router import sessions
 
 from .body import Body, TooLarge
+from .forward import Passed
 from .hop import Hop
-from .peers import Passed
 from .replies import not_held, too_large
 from .runtime import Runtime
 
@@ -56,7 +58,10 @@ class Sticky:
                     return
             elif await self._is_elsewhere(session, scope, receive, send):
                 return
-        await self._app(scope, receive, self._naming(send))
+        # A stream that a client only listens on, and keeps for good, is not waited for.
+        visit = self._runtime.leaving.visited() if scope["method"] == "POST" else contextlib.nullcontext()
+        with visit:
+            await self._app(scope, receive, self._naming(send))
 
     async def _is_elsewhere(self, session: sessions.Session, scope: Scope, receive: Receive, send: Send) -> bool:
         """Answer for a session of another process; false where that process is gone."""
@@ -80,7 +85,7 @@ class Sticky:
             return
         if data is None:
             return
-        passed = await self._runtime.peers.pass_on(address, (scope, data), receive, send)
+        passed = await self._runtime.peers.forward.pass_on(address, (scope, data), receive, send)
         if passed is Passed.BROKEN:
             await PlainTextResponse(_BROKEN, 502)(scope, receive, send)
         elif passed is not Passed.ANSWERED:

@@ -225,7 +225,7 @@ class FrameholdProcess:
         """Start, and return when it serves."""
         python_path = os.pathsep.join(entry for entry in sys.path if entry)
         # The SDK's log wraps its lines at the width of a terminal.
-        usual = {"PYTHONPATH": python_path, "COLUMNS": "400", "FRAMEHOLD_KEYS": KEY}
+        usual = {"PYTHONPATH": python_path, "COLUMNS": "400", "FRAMEHOLD_KEYS": KEY, "FRAMEHOLD_DRAIN_TIMEOUT": "0"}
         environment = {**os.environ, **usual, **self._environment}
         with self._log.open("ab") as log:
             self._child = subprocess.Popen(self._command, cwd=ROOT, stdout=subprocess.PIPE, stderr=log, env=environment)
@@ -257,11 +257,20 @@ class FrameholdProcess:
         assert self._child is not None, "the child was not started"
         return self._child.pid
 
+    @property
+    def alive(self) -> bool:
+        """Whether its process has not ended."""
+        return self._child is not None and self._child.poll() is None
+
     def pause(self) -> None:
         os.kill(self.pid, signal.SIGSTOP)
 
     def resume(self) -> None:
         os.kill(self.pid, signal.SIGCONT)
+
+    def terminate(self) -> None:
+        """Ask it to end, and don't wait for it."""
+        os.kill(self.pid, signal.SIGTERM)
 
     def kill(self) -> None:
         """End it at once; nothing of it runs any more."""

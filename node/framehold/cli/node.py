@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import signal
 import socket
+from types import FrameType
 from typing import Any
 
 import uvicorn
@@ -12,10 +14,13 @@ import uvicorn
 from framehold_core.errors import ConfigError
 
 from ..config import Settings
+from ..runtime import Runtime
 from ..serving import Application, asgi
 from .limits import raise_files
 
 logger = logging.getLogger("framehold")
+GRACE = 10.0
+"""Seconds that rounds which run have when Ctrl-C ends a node."""
 FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 
 
@@ -44,13 +49,55 @@ def run(server: Any, settings: Settings, host: str, port: int) -> None:
         log_level="critical",
         access_log=False,
         lifespan="on",
-        timeout_graceful_shutdown=10,
+        # What is left when all calls have ended: streams that clients listen on.
+        timeout_graceful_shutdown=2,
         # Longer than routers keep an idle connection: a request must not meet a connection that is being closed.
         timeout_keep_alive=90,
         http="httptools",
     )
     with asyncio.Runner(loop_factory=event_loop()) as runner:
-        runner.run(_serve(uvicorn.Server(options), app, listening))
+        runner.run(_serve(Server(options, app.attached.runtime), app, listening))
+
+
+class Server(uvicorn.Server):
+    """A uvicorn that leaves its fleet before it stops listening.
+
+    SIGTERM gives calls FRAMEHOLD_DRAIN_TIMEOUT; SIGINT (Ctrl-C) waits for rounds that run, and for nobody's answer. A
+    second signal waits for nothing."""
+
+    def __init__(self, config: uvicorn.Config, runtime: Runtime) -> None:
+        super().__init__(config)
+        self._runtime = runtime
+        self._leaving: asyncio.Task[None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to serve."""
+        self._loop = asyncio.get_running_loop()
+        await super().startup(sockets)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """A signal, in the main thread, between any two instructions of it."""
+        if self._loop is None or not self.started or self._leaving is not None:
+            super().handle_exit(sig, frame)
+        else:
+            self._loop.call_soon_threadsafe(self._begin, sig)
+
+    def _begin(self, sig: int) -> None:
+        if self._leaving is None:
+            self._leaving = asyncio.get_running_loop().create_task(self._leave(sig), name="framehold drain")
+
+    async def _leave(self, sig: int) -> None:
+        timeout = self._runtime.settings.drain_timeout
+        try:
+            if sig == signal.SIGTERM:
+                await self._runtime.drain(timeout)
+            else:
+                await self._runtime.drain(min(timeout, GRACE), parked=False)
+            await self._runtime.end()
+        except Exception:
+            logger.exception("a bug in leaving the fleet; this process ends now, others take its calls over")
+        super().handle_exit(sig, None)
 
 
 async def _serve(server: uvicorn.Server, app: Application, listening: socket.socket) -> None:

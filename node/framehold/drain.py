@@ -1,0 +1,116 @@
+"""How a node leaves its fleet: what it hands off, and what it waits for.
+
+    1. its lease says `draining`: routers take it off their rings; what still comes for a new call, or for one that
+       was handed off, is passed on to another node
+    2. parked calls whose handlers may be entered again are released, a portion at a time, and so is each that parks
+       later: the next retry goes on elsewhere without waiting for a lease to run out
+    3. rounds that run, and parked calls that nobody else may carry on, have until the deadline
+    4. whoever waits at the deadline is told so, frames are torn down, and the lease is given back
+
+The law: nobody waits for people longer than the deadline, and nothing is released while it runs (PROTOCOL rule 8).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import logging
+from collections.abc import Callable, Iterator
+
+from framehold_core import events as ev
+from framehold_core.call import Phase
+
+from . import clock
+from .slots import Slot
+from .table import Table
+
+logger = logging.getLogger(__name__)
+
+_PORTION = 500
+"""How many calls are released at once: more would fill the store's queue, and keep the loop from the rounds."""
+_HANDED = 5.0
+"""Seconds at most for a portion: a store that doesn't answer must not hold up a drain."""
+
+
+class Drain:
+    """One node's leaving. `begun` from the first word of it, `on` once it is known who carries on what this node
+    doesn't."""
+
+    def __init__(self, table: Table, feed: Callable[[Slot, ev.Event], None]) -> None:
+        self._table, self._feed = table, feed
+        self._changed = asyncio.Event()
+        self._visitors = 0
+        self.begun = self.on = False
+        self.released = 0
+        """How many calls were handed off."""
+
+    def stepped(self, slot: Slot, was: Phase) -> None:
+        """A call has taken a step while the node drains."""
+        if _may_go(slot):
+            self._feed(slot, ev.Drain())
+        elif was is Phase.RELEASING and slot.call.phase is not was:
+            self.released += 1
+        self._changed.set()
+
+    @contextlib.contextmanager
+    def visited(self) -> Iterator[None]:
+        """Round a request whose call is not in the table: it is waited for too."""
+        self._visitors += 1
+        try:
+            yield
+        finally:
+            self._visitors -= 1
+            self._changed.set()
+
+    async def drain(self, patience: float, parked: bool) -> None:
+        """Hand off; then wait up to `patience` seconds for rounds that run and, if `parked`, for calls that nobody else
+        may carry on."""
+        began = clock.now()
+        await self._hand_off()
+        waiting, running = self._table.load()
+        running += self._visitors
+        if (waiting and parked) or running:
+            told = "node drains: %d calls handed off; %d parked calls and %d rounds that run have %g s"
+            logger.info(told, self.released, waiting if parked else 0, running, patience)
+        over = self._is_empty if parked else self._is_still
+        if await self._wait(over, began + patience):
+            logger.info("node drained: %d calls handed off", self.released)
+            return
+        waiting, running = self._table.load()
+        told = "drain deadline: %d parked calls that only this process could carry on are lost, %d rounds are cut"
+        logger.warning(told, waiting, running + self._visitors)
+
+    def _is_empty(self) -> bool:
+        return not len(self._table) and not self._visitors
+
+    def _is_still(self) -> bool:
+        return not self._table.load()[1] and not self._visitors
+
+    async def _hand_off(self) -> None:
+        """Release what may be carried on elsewhere; returns when the store has heard of it, or doesn't answer."""
+        parked = filter(_may_go, self._table)
+        while portion := tuple(itertools.islice(parked, _PORTION)):
+            for slot in portion:
+                self._feed(slot, ev.Drain())
+            await self._wait(lambda: not any(map(_is_on_its_way, portion)), clock.now() + _HANDED)
+
+    async def _wait(self, over: Callable[[], bool], until: float) -> bool:
+        """Wait for `over`, which is asked after each step, until a time on the node's clock; whether it came."""
+        while not over():
+            self._changed.clear()
+            if (left := until - clock.now()) <= 0:
+                return False
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), left)
+        return True
+
+
+def _may_go(slot: Slot) -> bool:
+    """Whether the machine would release it now: never with an effect, or a write, under way."""
+    call = slot.call
+    return call.phase is Phase.PARKED and call.reentrant and call.flight is None and not call.intents
+
+
+def _is_on_its_way(slot: Slot) -> bool:
+    return slot.call.phase is Phase.RELEASING
