@@ -18,15 +18,27 @@ import itertools
 import logging
 from collections.abc import Callable, Iterator
 
+from framehold_core import effects as fx
 from framehold_core import events as ev
+from framehold_core import lease
 from framehold_core.call import Phase
+from framehold_core.ids import CallId, NodeId
+from framehold_router.membership import DRAINING, LIVE
+from framehold_router.placement import fresh_call
 
 from . import clock
-from .slots import Slot
+from .heartbeat import Alone, Heartbeat
+from .peers import Peers
+from .slots import Elsewhere, Slot
 from .table import Table
 
 logger = logging.getLogger(__name__)
 
+SHUT = "this node shuts down and the call ends with it; start it again if that is safe"
+MOVES = "this node shuts down; nothing was lost; send the same request again"
+_DRAINS = "this node drains, and no other one is live; nothing was started; send the request again"
+_LAPSED = "its node lease is not valid: the store does not answer, or it lapsed"
+_LOST = "another process runs under this node's name, so no call runs here; nothing was done; send the request again"
 _PORTION = 500
 """How many calls are released at once: more would fill the store's queue, and keep the loop from the rounds."""
 _HANDED = 5.0
@@ -34,16 +46,50 @@ _HANDED = 5.0
 
 
 class Drain:
-    """One node's leaving. `begun` from the first word of it, `on` once it is known who carries on what this node
-    doesn't."""
+    """What a node takes, and how it leaves. `begun` from the first word of it, `on` once it is known who carries on
+    what this node doesn't, `closed` when nothing runs here any more."""
 
-    def __init__(self, table: Table, feed: Callable[[Slot, ev.Event], None]) -> None:
-        self._table, self._feed = table, feed
+    def __init__(
+        self, table: Table, heartbeat: Heartbeat | Alone, peers: Peers, feed: Callable[[Slot, ev.Event], None]
+    ) -> None:
+        self._table, self._heartbeat, self._peers, self._feed = table, heartbeat, peers, feed
         self._changed = asyncio.Event()
         self._visitors = 0
-        self.begun = self.on = False
+        self.begun = self.on = self.closed = False
         self.released = 0
         """How many calls were handed off."""
+
+    def opened(self) -> None:
+        """The node takes calls, for the first time or again."""
+        self.begun = self.on = self.closed = False
+        self._heartbeat.state = LIVE
+
+    def refusal(self) -> fx.Refusal | None:
+        """Why this node takes no request at all, if it doesn't."""
+        if self.closed:
+            return fx.Refusal(fx.Reason.UNAVAILABLE, detail=SHUT)
+        if self._heartbeat.lost.is_set():
+            return fx.Refusal(fx.Reason.UNAVAILABLE, detail=_LOST)
+        return None
+
+    def instead(self, call: CallId | None) -> Elsewhere | fx.Refusal | None:
+        """What becomes of a new call that this node doesn't take; None where it does."""
+        if not self.on or self.closed:
+            return self.refusal()
+        heir = self.heir(call or fresh_call())
+        return fx.Refusal(fx.Reason.UNAVAILABLE, detail=_DRAINS) if heir is None else Elsewhere(*heir)
+
+    def heir(self, call: CallId) -> tuple[NodeId, str] | None:
+        """Who carries on a call that this node, if it drains, doesn't: the name, and where it is reached."""
+        return self._peers.heir(call) if self.on else None
+
+    def unready(self) -> str | None:
+        """Why this node takes no new call now; None where it does."""
+        if (refusal := self.refusal()) is not None:
+            return refusal.detail
+        if self.begun:
+            return "it drains"
+        return None if lease.is_open(self._heartbeat.lease, clock.now()) else _LAPSED
 
     def stepped(self, slot: Slot, was: Phase) -> None:
         """A call has taken a step while the node drains."""
@@ -66,7 +112,12 @@ class Drain:
     async def drain(self, patience: float, parked: bool) -> None:
         """Hand off; then wait up to `patience` seconds for rounds that run and, if `parked`, for calls that nobody else
         may carry on."""
-        began = clock.now()
+        if self.begun:
+            return
+        self.begun, began = True, clock.now()
+        await self._peers.follow()
+        self.on = True
+        self._heartbeat.announce(DRAINING)
         await self._hand_off()
         waiting, running = self._table.load()
         running += self._visitors
@@ -78,7 +129,7 @@ class Drain:
             logger.info("node drained: %d calls handed off", self.released)
             return
         waiting, running = self._table.load()
-        told = "drain deadline: %d parked calls that only this process could carry on are lost, %d rounds are cut"
+        told = "node ends: %d parked calls that only this process could carry on are lost, %d rounds are cut"
         logger.warning(told, waiting, running + self._visitors)
 
     def _is_empty(self) -> bool:

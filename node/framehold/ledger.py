@@ -22,6 +22,8 @@ from framehold_core.requests import Evidence, Head, Read, Record, RecordState, R
 
 from . import clock
 from .config import Settings
+from .gate import Gate
+from .passing import Passing
 from .payloads import Payloads
 from .slots import Answer, Ended, Slot
 from .tasks import Tasks
@@ -47,6 +49,7 @@ class Ledger:
         self, settings: Settings, payloads: Payloads, tasks: Tasks, feed: Callable[[Slot, ev.Event], None]
     ) -> None:
         self._settings, self._payloads, self._tasks, self._feed = settings, payloads, tasks, feed
+        self.gate = Gate()
         self.heir: Callable[[CallId], tuple[NodeId, str] | None] = lambda call: None
         """Who carries on, instead of this node, a call that nobody holds; None where this node does."""
         self.addresses: dict[NodeId, str] = {}
@@ -115,6 +118,9 @@ class Ledger:
     async def _look(self, slot: Slot) -> None:
         event: ev.Event
         try:
+            if not isinstance(slot.home.records, Passing):
+                # What is in the token already is not read, and its node is none that died.
+                await self.gate.enter(slot)
             event = await self._found(slot)
         except StoreUnavailable as error:
             logger.warning("call %s: the store did not answer a read: %s", prefix(slot.call.id), error)
@@ -129,6 +135,7 @@ class Ledger:
             event = ev.StoreDown(False)
         if slot.call.phase is Phase.LOOKING:
             self._feed(slot, event)
+        self.gate.left(slot)
 
     async def _found(self, slot: Slot) -> ev.Event:
         home = slot.home
@@ -151,8 +158,12 @@ class Ledger:
             return ev.Found(reply.stored, (), None, elsewhere)
         # Nobody's but a former process's, even one of this node's name: its frame went with it.
         slot.orphaned = evidence is Evidence.GONE or (evidence is Evidence.OWNER and record.head.boot != me.boot)
-        # Whoever lives elsewhere reads its own journal; it may be of a newer release than this node.
-        entries = () if evidence is None else journal.decode_all(reply.stored.journal)
+        if evidence is None:
+            # Whoever lives elsewhere reads its own journal; it may be of a newer release than this node.
+            return ev.Found(reply.stored, (), None, elsewhere)
+        if not isinstance(home.records, Passing):
+            await self.gate.weigh(slot, sum(map(len, reply.stored.journal)))
+        entries = journal.decode_all(reply.stored.journal)
         return ev.Found(reply.stored, entries, evidence, elsewhere)
 
     def opened(self, slot: Slot, outcome: fx.Outcome) -> Answer:

@@ -22,7 +22,7 @@ from framehold_core.ids import NodeId, prefix
 from framehold_core.journal import Draft, Kind, Lane
 
 from . import answers as answers_of
-from . import clock, passing, tokens
+from . import clock, eviction, passing, tokens
 from .answers import MalformedAnswer
 from .asks import Carrier, Question
 from .chance import Seeded
@@ -111,6 +111,7 @@ class Performer:
         carrier = self._carrier(slot)
         frame = slot.frame = Frame(slot, effect.epoch, carrier, {} if again else entrance.prefilled, replay)
         entrance.prefilled, entrance.given = {}, b""
+        self._table.frames += 1
         if again:
             self._counts["rebuilding"] += 1
             frame.round = slot.call.round
@@ -137,6 +138,9 @@ class Performer:
         frame.ends()
         if slot.frame is frame and not frame.dead:
             self._feed(slot, ev.Finished(outcome))
+        elif frame.dead and slot.entrance.failed(outcome):
+            self._counts["unclean"] += 1
+            logger.warning("a handler of %r raised while it was cancelled; its call is not harmed by it", slot.tool)
 
     def rebuilt(self, slot: Slot) -> None:
         """A frame stands where its journal ends. The answers that wait for it are read by their own asks first, all of
@@ -181,12 +185,18 @@ class Performer:
         frame, slot.frame = slot.frame, None
         slot.log, slot.size, slot.packed, slot.questions, slot.shown = [], 0, None, {}, {}
         if frame is not None:
-            logger.info("call %s: frame of epoch %d dropped (%s)", prefix(slot.call.id), frame.epoch, effect.cause)
+            # Of those that are dropped in bursts, one line for the burst says enough.
+            level = logging.DEBUG if effect.cause in eviction.CAUSES else logging.INFO
+            told = (prefix(slot.call.id), frame.epoch, effect.cause)
+            logger.log(level, "call %s: frame of epoch %d dropped (%s)", *told)
+            self._table.frames -= 1
             self._tasks.bury(frame)
 
     def forget(self, slot: Slot, effect: fx.Forget) -> None:
         """Nothing of the call is left here."""
+        self._ledger.gate.left(slot, gone=True)
         if self._table.remove(slot) and slot.frame is not None:
+            self._table.frames -= 1
             self._tasks.bury(slot.frame)
             slot.frame = None
 

@@ -17,7 +17,7 @@ def healthz(runtime: Runtime, hop: Hop) -> Response:
 
 def readyz(runtime: Runtime, hop: Hop) -> Response:
     """Whether this node takes new calls."""
-    why = runtime.unready()
+    why = runtime.leaving.unready()
     return PlainTextResponse("ready\n") if why is None else PlainTextResponse(f"not ready: {why}\n", 503)
 
 

@@ -20,11 +20,9 @@ from typing import Any
 
 from framehold_core import effects as fx
 from framehold_core import events as ev
-from framehold_core import lease
 from framehold_core.call import Call, Phase
 from framehold_core.continuation import step
-from framehold_core.ids import CallId, NodeId, Waiter, prefix
-from framehold_router.membership import DRAINING
+from framehold_core.ids import CallId, Waiter, prefix
 from framehold_router.stats import Stats
 from framehold_store.base import Store
 from framehold_store.seal import Sealer
@@ -36,7 +34,8 @@ from .about import STARTED, VERSION
 from .asks import Carrier
 from .chance import World
 from .config import Settings
-from .drain import Drain
+from .drain import MOVES, SHUT, Drain
+from .eviction import Eviction
 from .frames import Frame
 from .heartbeat import Alone, Heartbeat
 from .ledger import Ledger
@@ -44,19 +43,14 @@ from .passing import Passing
 from .payloads import Payloads
 from .peers import Peers
 from .performer import Performer
-from .slots import Answer, Arrival, Elsewhere, Entrance, Home, Slot
+from .slots import Answer, Arrival, Entrance, Home, Slot
 from .table import Table
 from .tasks import Tasks
 from .tokens import Carried, Claims
 
 logger = logging.getLogger(__name__)
 
-_SHUT = "this node shuts down and the call ends with it; start it again if that is safe"
-_MOVES = "this node shuts down; nothing was lost; send the same request again"
 _TWICE = "this request arrived twice; its call was begun once and is not begun again"
-_LAPSED = "its node lease is not valid: the store does not answer, or it lapsed"
-_DRAINS = "this node drains, and no other one is live; nothing was started; send the request again"
-_LOST = "another process runs under this node's name, so no call runs here; nothing was done; send the request again"
 SWEEP = 1.0
 """Seconds between two looks for expired frames and rounds that ran too long."""
 
@@ -72,49 +66,45 @@ class Runtime:
         self.counts: Counter[str] = Counter()
         """What happened, by name: `entered`, `parked`, `resumed`, `rebuilt`, `fenced`, `ungated`, `unburied`, ..."""
         self.tasks = Tasks(self.counts)
+        self.eviction = Eviction(settings, self.table, self.tasks, self.counts, self.feed)
         self.payloads = Payloads(sealer, Values(pickle=settings.pickle, limit=settings.max_value))
         self.max_journal = settings.max_journal
         ledger = Ledger(settings, self.payloads, self.tasks, self.feed)
-        ledger.heir = self._heir
+        self.leaving = Drain(self.table, heartbeat, peers, self.feed)
+        ledger.heir, self._gate = self.leaving.heir, ledger.gate
         self._performer = Performer(settings, self.table, self.tasks, ledger, self.payloads, self.counts, self.feed)
         self.after_renewal: list[Callable[[], None]] = [self._nudge]
         """What is due when the lease was just renewed: the next renewal is farthest away then."""
         self._waiters = itertools.count(1)
         self._queue: deque[tuple[Slot, ev.Event]] = deque()
-        self._feeding = self._closing = False
-        self.leaving = Drain(self.table, self.feed)
+        self._feeding = False
         self._stalled: set[CallId] = set()
         self._world, self._alone = World(), Alone(settings.node_id)
 
     async def open(self) -> None:
         """Connect the store, take the node lease, start looking after what expires. Raises NodeNameTaken."""
-        self._closing = False
+        self.leaving.opened()
         await self.store.open()
         await self.heartbeat.open()
         self.heartbeat.on_renewed = self._renewed
         self.heartbeat.stats = lambda: self.stats().dump()
+        self.eviction.open()
         self.tasks.spawn(self._sweep())
 
     async def drain(self, patience: float, parked: bool = True) -> None:
         """Leave the fleet: take no new call, hand off what others may carry on, and give the rest `patience` seconds:
         rounds that run and, if `parked`, calls that only this process can carry on. `close` comes next."""
-        if self.leaving.begun:
-            return
-        self.leaving.begun = True
-        await self.peers.follow()
-        self.leaving.on = True
-        self.heartbeat.announce(DRAINING)
         await self.leaving.drain(patience, parked)
 
     async def end(self) -> None:
         """Tear every frame down. Callers see their handlers cancelled, clients are told so; effects that run come to
         their end first."""
         await self.drain(0.0)
-        self._closing = True
+        self.leaving.closed = True
         await self.tasks.landed()
         for slot in self.table:
             resumes = slot.call.reentrant and slot.call.round > 0
-            self._drop(slot, fx.Reason.UNAVAILABLE, _MOVES if resumes else _SHUT)
+            self._drop(slot, fx.Reason.UNAVAILABLE, MOVES if resumes else SHUT)
 
     async def close(self) -> None:
         """End what runs, then give the lease back."""
@@ -130,14 +120,11 @@ class Runtime:
         Raises:
             LimitExceeded: this node, or this principal, has as many calls as it may; nothing was started.
         """
-        if (refusal := self._refusal()) is not None:
-            return refusal
-        if self.leaving.on:
-            heir = self._heir(call_id or self.peers.mint())
-            return fx.Refusal(fx.Reason.UNAVAILABLE, detail=_DRAINS) if heir is None else Elsewhere(*heir)
+        if (answer := self.leaving.instead(call_id)) is not None:
+            return answer
         if call_id is not None and self.table.get(call_id) is not None:
             return fx.Refusal(fx.Reason.UNAVAILABLE, detail=_TWICE)
-        self.table.admit(entrance.principal)
+        self.eviction.admit(entrance.principal)
         if entrance.strategy == "replay":
             home = Home(Passing(), self._alone, passing.begun(), True)
         else:
@@ -152,7 +139,7 @@ class Runtime:
         Raises:
             MalformedAnswer: an answer is not of the kind that its question asks for; nothing was consumed.
         """
-        if (refusal := self._refusal()) is not None:
+        if (refusal := self.leaving.refusal()) is not None:
             return refusal
         slot = self.table.get(claims.call)
         parsed = {} if slot is None else answers_of.parsed(slot, claims.round, answers)
@@ -171,9 +158,9 @@ class Runtime:
 
         JournalError, SealError: what the token carries can't be read here; nothing was done.
         """
-        if (refusal := self._refusal()) is not None:
+        if (refusal := self.leaving.refusal()) is not None:
             return refusal
-        self.table.admit(entrance.principal)
+        self.eviction.admit(entrance.principal)
         given = answers_of.given(answers)
         records, chance, mark = passing.arrived(carried, self.payloads.sealer)
         held = self._alone.lease
@@ -194,26 +181,6 @@ class Runtime:
     def stats(self) -> Stats:
         """This node's load, as its lease and its routers tell it."""
         return Stats(os.getpid(), *self.table.load(), VERSION, STARTED, self.peers.trust.names)
-
-    def unready(self) -> str | None:
-        """Why this node takes no new call now; None where it does."""
-        if (refusal := self._refusal()) is not None:
-            return refusal.detail
-        if self.leaving.begun:
-            return "it drains"
-        return None if lease.is_open(self.heartbeat.lease, clock.now()) else _LAPSED
-
-    def _heir(self, call: CallId) -> tuple[NodeId, str] | None:
-        """Who carries a call on that this node, if it drains, doesn't: the name, and where it is reached."""
-        return self.peers.heir(call) if self.leaving.on else None
-
-    def _refusal(self) -> fx.Refusal | None:
-        """Why this node takes no request now, if it doesn't."""
-        if self._closing:
-            return fx.Refusal(fx.Reason.UNAVAILABLE, detail=_SHUT)
-        if self.heartbeat.lost.is_set():
-            return fx.Refusal(fx.Reason.UNAVAILABLE, detail=_LOST)
-        return None
 
     async def _wait(self, slot: Slot, event: ev.Start | ev.Retry, arrival: Arrival) -> Answer:
         slot.arrivals[event.waiter] = arrival
@@ -251,6 +218,9 @@ class Runtime:
             self.counts["broken"] += 1
             self._drop(slot, fx.Reason.LOST, "this node is at fault")
             return
+        if was is Phase.REBUILDING:
+            self._gate.left(slot)
+        self.eviction.stepped(slot, was)
         if slot.call.stalled:
             self._stalled.add(slot.call.id)
         if slot.home.drops and slot.call.phase is Phase.PARKED and was is Phase.PARKING:
@@ -288,6 +258,7 @@ class Runtime:
             await asyncio.sleep(SWEEP)
             for slot, event in self.table.due(clock.now()):
                 self.feed(slot, event)
+            await self.eviction.look()
             if isinstance(self.heartbeat, Alone):
                 self._renewed()
 
