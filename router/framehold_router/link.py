@@ -35,6 +35,7 @@ class Failure(enum.Enum):
     NOT_SENT = "no byte was sent"
     BROKEN = "the connection broke, or was answered with something else than HTTP, after bytes were sent"
     SILENT = "nothing came for too long"
+    ABANDONED = "nothing came, and whoever waits would rather ask elsewhere"
 
 
 class Conversation(Protocol):
@@ -50,6 +51,9 @@ class Conversation(Protocol):
         """The last piece."""
 
     def failed(self, why: Failure) -> None: ...
+
+    def abandons(self) -> bool:
+        """Asked now and then while there is no response: whether to wait for it no longer."""
 
 
 class Link(Protocol):
@@ -183,6 +187,8 @@ class Connection(asyncio.Protocol):
                 self._transport.abort()
         elif not self._paused and now - self._heard > self._upstream.timeout:
             self._fail(Failure.SILENT)
+        elif not self._told and self._conversation.abandons():
+            self._fail(Failure.ABANDONED)
 
     def close(self) -> None:
         """Break off whatever it carries."""

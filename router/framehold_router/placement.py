@@ -121,6 +121,11 @@ class Placer:
         """A connection to `node` failed."""
         self._passed[node] = self._clock() + PASSED_OVER
 
+    def stands(self, placement: Placement) -> bool:
+        """Whether the node that was chosen still has a lease, at the same address."""
+        member = self._fleet().members.get(placement.node)
+        return member is not None and member.address == placement.address
+
     def learned(self, placement: Placement, served_by: str) -> None:
         """A response came, and named the node that served: remembered where the ring would not have said so."""
         self._passed.pop(placement.node, None)

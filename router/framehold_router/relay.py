@@ -1,15 +1,18 @@
 """What becomes of each request: relayed to the node that placement chose, shown by the pages, or refused.
 
-The law: a request that may have reached a node is sent to no other (PROTOCOL rule 9), and what a node or router sent is
-never relayed again (rule 19). What is passed on is what came, byte for byte, less what is a connection's own or may
+The law: a request that may have reached a node is sent to no other (PROTOCOL rule 9), unless its token names the round
+that it is for: then it is answered as once, wherever it goes. What a node or router sent is never relayed again (rule
+19). What is passed on is what came, byte for byte, less what is a connection's own or may
 only be said within the fleet.
 
     1  no connection to a node: the next one is asked for, until none is left (503). No byte of the request had left
-    2  the node's connection breaks, or nothing comes, before a response: 502 or 504, which say that nobody knows
-       whether the request was run
-    3  it breaks within the response: the client's connection is broken too, since what it has isn't whole
-    4  the client leaves: the node's connection is closed at once, which is how a node learns of it
-    5  the client reads slowly: the node's connection is not read either, so that no more than a read's worth is kept
+    2  the node's connection breaks before a response, or its lease is gone: a round of a call that has a token is sent
+       to the next node, which carries the call on
+    3  any other request whose connection breaks, or for which nothing comes: 502 or 504, which say that nobody knows
+       whether it was run
+    4  it breaks within the response: the client's connection is broken too, since what it has isn't whole
+    5  the client leaves: the node's connection is closed at once, which is how a node learns of it
+    6  the client reads slowly: the node's connection is not read either, so that no more than a read's worth is kept
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from typing import Protocol
 from framehold_core.ids import NodeId
 
 from .config import RouterSettings
-from .envelope import Facts
+from .envelope import Facts, Kind
 from .internal import CALL_ID, VIA, Header, Trust
 from .link import Failure, Link
 from .message import Address, Reply, Request
@@ -47,6 +50,9 @@ class Placer(Protocol):
     def unreachable(self, node: NodeId) -> None: ...
 
     def learned(self, placement: Placement, served_by: str) -> None: ...
+
+    def stands(self, placement: Placement) -> bool:
+        """Whether the node that was chosen is still there."""
 
 
 class Relay:
@@ -154,6 +160,9 @@ class Exchange:
         else:
             self.unanswered(why)
 
+    def abandons(self) -> bool:
+        return False
+
     # What differs by where the request goes.
 
     def start(self) -> None:
@@ -190,17 +199,21 @@ class ToPages(Exchange):
 class ToNode(Exchange):
     """To a node: the chosen one, or the next where that one can't be reached."""
 
-    __slots__ = ("facts", "placement", "tried")
+    __slots__ = ("absent", "facts", "placement", "sent", "tried")
 
     def start(self) -> None:
         self.facts = self.relay.read(self.request)
         self.tried: tuple[NodeId, ...] = ()
+        self.sent: Failure | None = None
         self.place()
 
     def place(self) -> None:
         """Send the request to a node that wasn't tried."""
         relay = self.relay
         placement = relay.placer.place(self.facts, self.tried)
+        if placement is None and self.sent is not None:
+            self.unknown(self.sent)
+            return
         if placement is None:
             which = f"none of {len(self.tried)} nodes accepted a connection" if self.tried else "no node is live"
             _log.warning("%s: the request was answered with 503, and nothing was started", which)
@@ -210,6 +223,7 @@ class ToNode(Exchange):
             refuse(self.request, self.reply, 503, message)
             return
         self.placement = placement
+        self.absent = 0
         relay.placer.began(placement.node)
         minted = b"" if placement.call is None else b"%b: %b\r\n" % (CALL_ID, placement.call.encode())
         self.send(placement.address, relay.badge + minted)
@@ -227,7 +241,23 @@ class ToNode(Exchange):
         self.tried += (node,)
         self.place()
 
+    def abandons(self) -> bool:
+        """Whether the node has lost its lease, for long enough that it is no hiccup: another carries the call on."""
+        self.absent = 0 if self.relay.placer.stands(self.placement) else self.absent + 1
+        return self.absent > 1 and self.facts.kind is Kind.RETRY
+
     def unanswered(self, why: Failure) -> None:
+        if self.facts.kind is not Kind.RETRY or why is Failure.SILENT:
+            self.unknown(why)
+            return
+        node = self.placement.node
+        _log.warning("node %s did not answer (%s): the round is sent to the next node, as it was", node, why.value)
+        self.sent = why
+        self.tried += (node,)
+        self.place()
+
+    def unknown(self, why: Failure) -> None:
+        """Nobody knows whether the request was run."""
         _log.warning(
             "node %s did not answer (%s): the client is told that nobody knows what ran", self.placement.node, why.value
         )
@@ -237,7 +267,7 @@ class ToNode(Exchange):
                 f"sent nothing for {self.relay.settings.upstream_timeout:g} s (FRAMEHOLD_UPSTREAM_TIMEOUT)",
             )
         else:
-            status, what = 502, "closed its connection, or broke HTTP, before it answered"
+            status, what = 502, "was lost, closed its connection, or broke HTTP, before it answered"
         message = (
             f"The node that had this request {what}: it was not sent to another, and whether it was run is not known. "
             "A retry with the same requestState is answered as once; without one, it starts anew"

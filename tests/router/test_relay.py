@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from pathlib import Path
 
@@ -251,6 +252,56 @@ async def test_an_idle_connection_that_breaks_under_a_request_leaves_it_unknown(
         assert [(await it.ask(post())).status for _ in range(2)] == [200, 502]
         assert len(broken.requests) == 2
         assert other.bytes == b""
+
+
+RETRY = json.dumps({"id": 5, "method": "tools/call", "params": {"requestState": f"h1.{CALL}.sealed"}}).encode()
+
+
+@pytest.mark.parametrize("data", [b"", b"HTTP/1.1 200 OK\r\n", b"junk\r\n\r\n"])
+async def test_a_round_with_a_token_is_sent_to_the_next_node_when_one_breaks(data: bytes) -> None:
+    """As it was: its answers are the same wherever they arrive, and another node carries the call on."""
+    async with node(closing(data)) as broken, node(ok()) as other, router(broken.address, other.address) as it:
+        assert (await it.ask(post(RETRY))).body == b"fine"
+        assert [heard.body for heard in (*broken.requests, *other.requests)] == [RETRY, RETRY]
+
+
+async def test_a_round_that_breaks_every_node_leaves_it_unknown() -> None:
+    async with node(closing(b"")) as one, node(closing(b"")) as two, router(one.address, two.address) as it:
+        heard = await it.ask(post(RETRY))
+        assert (heard.status, heard.error["id"]) == (502, 5) and "is not known" in heard.error["message"]
+        assert (len(one.requests), len(two.requests)) == (1, 1)
+
+
+async def test_a_round_is_not_left_with_a_node_whose_lease_is_gone() -> None:
+    """It may be paused for good. A request without a token waits: nobody else may run it."""
+    async with (
+        node(silent) as paused,
+        node(ok()) as other,
+        router(paused.address, other.address, upstream_timeout=1.2) as it,
+    ):
+        retried, begun = asyncio.create_task(it.ask(post(RETRY))), asyncio.create_task(it.ask(post(b'{"id": 6}')))
+        await paused.arrived.wait()
+        it.placer.fallen.add(NodeId("n0"))
+        assert (await retried).body == b"fine"
+        assert (await begun).status == 504
+        assert [heard.body for heard in other.requests] == [RETRY]
+
+
+async def test_a_round_that_is_being_answered_stays_where_it_is() -> None:
+    """What has begun to come can't be taken back."""
+    async with (
+        node(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc") as paused,
+        node(ok()) as other,
+        router(paused.address, other.address, upstream_timeout=1.2) as it,
+    ):
+        client = await it.client()
+        client.send(post(RETRY))
+        await paused.arrived.wait()
+        it.placer.fallen.add(NodeId("n0"))
+        assert (await client.reader.readuntil(b"abc")).startswith(b"HTTP/1.1 200")
+        with pytest.raises(ConnectionResetError):
+            await client.rest()
+        assert other.requests == []
 
 
 async def test_a_silent_node_is_answered_for() -> None:

@@ -54,6 +54,9 @@ class Talk:
         self.failure = why
         self.over.set()
 
+    def abandons(self) -> bool:
+        return False
+
     @property
     def body(self) -> bytes:
         return b"".join(self.pieces)

@@ -213,6 +213,8 @@ class Nodes:
     begun: int = 0
     unreached: list[NodeId] = field(default_factory=list)
     told: list[tuple[Placement, str]] = field(default_factory=list)
+    fallen: set[NodeId] = field(default_factory=set)
+    """Nodes without a lease."""
 
     def place(self, facts: Facts, tried: Collection[NodeId]) -> Placement | None:
         for number, address in enumerate(self.addresses):
@@ -235,6 +237,9 @@ class Nodes:
 
     def learned(self, placement: Placement, served_by: str) -> None:
         self.told.append((placement, served_by))
+
+    def stands(self, placement: Placement) -> bool:
+        return placement.node not in self.fallen
 
 
 class Client:
