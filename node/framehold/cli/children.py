@@ -29,7 +29,7 @@ Hear = Callable[[str], None]
 class Spec:
     """A process to run. `environment` is added to this process's own, and is where secrets go: a command line is
     everyone's to read. `loss` says what dies with it, in a few words. Whoever is not `heard` talks only when its start
-    fails."""
+    fails. `ends` is the signal that it ends by."""
 
     name: str
     command: tuple[str, ...]
@@ -37,6 +37,7 @@ class Spec:
     ready: Callable[[], Awaitable[bool]] | None = None
     loss: str = ""
     heard: bool = True
+    ends: signal.Signals = signal.SIGTERM
 
 
 class Child:

@@ -84,7 +84,7 @@ class Keeper:
             return
         self._wanted = True
         self.ready.clear()
-        child.send(signal.SIGTERM)
+        child.send(self.spec.ends)
         ended = asyncio.create_task(child.ended())
         await asyncio.wait((ended,), timeout=grace)
         child.send(signal.SIGKILL)
@@ -95,7 +95,7 @@ class Keeper:
         """Ask it to end; `gone` waits until it has."""
         self._stopping.set()
         if self.child is not None:
-            self.child.send(signal.SIGTERM)
+            self.child.send(self.spec.ends)
 
     def kill(self) -> None:
         """End it at once."""

@@ -204,6 +204,8 @@ class Fleet:
             {**self._environment, **own},
             ready=partial(readiness.is_ready, f"{address}/readyz"),
             loss=loss,
+            # As if each had heard the Ctrl-C itself: a whole fleet that ends waits for nobody's answer.
+            ends=signal.SIGINT,
         )
 
 
