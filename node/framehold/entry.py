@@ -39,6 +39,7 @@ from .hop import Hop
 from .kernel import Kernel
 from .outages import Search, Waited
 from .replies import Misdirected, Unavailable, not_held, out_of_reach, too_large
+from .turns import Turns
 
 _METHODS = {method.encode() for method in INPUT_REQUIRED_METHODS}
 _VERSIONS = {version.encode() for version in MODERN_PROTOCOL_VERSIONS}
@@ -71,6 +72,7 @@ class Entry:
         self._identities: OrderedDict[bytes, Connection] = OrderedDict()
         self._accepted: set[tuple[tuple[bytes, bytes], ...]] = set()
         self._plain: dict[str, Any] = {}
+        self._turns = Turns()
         self._stamp = attached.server.server_info_stamp
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -159,6 +161,7 @@ class Entry:
         hop.route = _route(found.params)
         exchange = Exchange(request, found.message.id, progress_token_from_params(found.params), send)
         search = Search(self._attached.settings.lease_ttl)
+        await self._turns.mine()
         while (elsewhere := await self._round(exchange, found, receive)) is not None:
             if hop.relayed and not exchange.streaming:
                 await not_held(request.scope, receive, send)
@@ -168,6 +171,7 @@ class Entry:
                 return
             if await self._passed_on(exchange, elsewhere.address, (request.scope, data), receive, search):
                 return
+            await self._turns.mine()
 
     async def _passed_on(
         self, exchange: Exchange, address: str, request: tuple[Scope, bytes], receive: Receive, search: Search
