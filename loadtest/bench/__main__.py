@@ -23,13 +23,15 @@ from loadtest.bench import (
     report,
     report_replay,
     report_router,
+    report_survival,
     routed,
     router_bench,
     store_write,
+    survival,
 )
 from loadtest.bench.children import Cores, pick_cores
 
-SECTIONS = ("calls", "frames", "store", "router", "replay")
+SECTIONS = ("calls", "frames", "store", "router", "replay", "survival")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,7 @@ class Plan:
     store_seconds: float
     router: router_bench.Plan
     replay: replay_bench.Plan
+    survival: survival.Plan
 
 
 FULL = Plan(
@@ -51,6 +54,7 @@ FULL = Plan(
         routed.Plan(batches=20, batch_size=100, repetitions=3, warm=1.0, seconds=5.0), turns=50, requests=3000
     ),
     replay=replay_bench.Plan(replays=10, onces=30, turns=15, calls=400),
+    survival=survival.Plan(turns=5, calls=10_000),
 )
 QUICK = Plan(
     calls=calls.Plan(repetitions=3, warm=0.5, seconds=2.0),
@@ -60,6 +64,7 @@ QUICK = Plan(
         routed.Plan(batches=8, batch_size=50, repetitions=3, warm=0.5, seconds=1.5), turns=15, requests=2000
     ),
     replay=replay_bench.Plan(replays=5, onces=12, turns=10, calls=200),
+    survival=survival.Plan(turns=3, calls=1_000),
 )
 
 
@@ -93,6 +98,7 @@ def _measure(name: str, plan: Plan, cores: Cores) -> Mapping[str, Any]:
         "store": (lambda: store_write.measure(plan.store_seconds, cores), report.store),
         "router": (lambda: router_bench.measure(plan.router, cores), report_router.router),
         "replay": (lambda: replay_bench.measure(plan.replay, cores), report_replay.replay),
+        "survival": (lambda: survival.measure(plan.survival, cores), report_survival.survival),
     }
     run, show = runs[name]
     section = run()
@@ -104,8 +110,8 @@ def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m loadtest.bench", description="The speed of Framehold, measured.")
     parser.add_argument("--quick", action="store_true", help="shorter runs and fewer frames, under three minutes")
     only = (
-        "run this section (repeatable): whole calls beside the SDK's, parked frames, store writes, the router, or what "
-        "replays, tokens and `once` cost"
+        "run this section (repeatable): whole calls beside the SDK's, parked frames, store writes, the router, what "
+        "replays, tokens and `once` cost, or calls whose node is gone"
     )
     parser.add_argument("--only", choices=SECTIONS, action="append", help=only)
     parser.add_argument("--json", type=Path, metavar="PATH", help="write every raw figure to PATH")

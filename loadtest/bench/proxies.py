@@ -23,7 +23,7 @@ def framehold_router(core: int, settings: Mapping[str, str], nodes: int) -> Iter
     Raises:
         NotAvailable: it does not start, or does not find the nodes.
     """
-    with announced(["framehold", "router", "--port", "0"], core, settings, _told_port) as router:
+    with announced(["framehold", "router", "--port", "0"], core, settings, told_port) as router:
         deadline = time.monotonic() + _JOIN_SECONDS
         while _on_ring(router.port) != nodes:
             if time.monotonic() > deadline:
@@ -58,7 +58,8 @@ def secret(settings: Mapping[str, str]) -> dict[str, str]:
     return {"FRAMEHOLD_SECRET": Trust([settings["FRAMEHOLD_KEYS"].encode()]).header[1].decode()}
 
 
-def _told_port(line: str) -> int:
+def told_port(line: str) -> int:
+    """The port in the first line of a `framehold` process."""
     return int(line.partition("/mcp")[0].rpartition(":")[2])
 
 

@@ -22,7 +22,7 @@ import uvloop
 from loadtest.bench import wire
 
 _CHANNELS = 32
-_GIVES_UP = 240.0
+GIVES_UP = 240.0
 """Seconds after which a call counts as lost."""
 _PAUSE = 0.5
 
@@ -118,7 +118,7 @@ async def _run(options: argparse.Namespace) -> Storm:
         return ended
 
     work = [asyncio.create_task(finish(caller, *item)) for caller, item in zip(callers, parked, strict=True)]
-    done, late = await asyncio.wait(work, timeout=_GIVES_UP)
+    done, late = await asyncio.wait(work, timeout=GIVES_UP)
     for task in late:
         task.cancel()
     good = sum(task.result() for task in done)

@@ -56,6 +56,12 @@ STORE_WRITE_US = Target(20.0, 10.0)
 ONCE_WRITES = Target(2.0, 2.0)
 """Store writes of one `once`: its intent and its result."""
 
+RESUME_AFTER_DEATH = Target(1.0, 1.0)
+"""Seconds beyond the lease's TTL until a call of a node that was killed goes on."""
+
+RESUME_AFTER_DRAIN_MS = Target(200.0, 200.0)
+"""Until a call of a node that was drained goes on, milliseconds."""
+
 ROUTER_ADDED_MS = Target(1.0, 1.0)
 """What the router adds to the median of a round on an unloaded machine, milliseconds."""
 
