@@ -18,6 +18,8 @@ import uvloop
 
 from framehold_core.ids import Boot, Incarnation, NodeId
 from framehold_core.lease import NodeRecord
+from framehold_router.internal import Trust
+from framehold_router.stats import Stats
 from framehold_store import Store, StoreConfig, open_store
 
 NODES = ("a", "b")
@@ -76,7 +78,9 @@ class Answering(asyncio.Protocol):
 
 
 async def _lease(store: Store, node: str, port: int) -> None:
-    held = NodeRecord(NodeId(node), Incarnation("1"), Boot("1"), 0, f"http://127.0.0.1:{port}", "live", "", "", 0.0)
+    address = f"http://127.0.0.1:{port}"
+    stats = Stats(seal=Trust([os.environ["FRAMEHOLD_KEYS"].encode()]).seal(node, "1", address)).dump()
+    held = NodeRecord(NodeId(node), Incarnation("1"), Boot("1"), 0, address, "live", "", stats, 0.0)
     await store.register(held, _TTL)
     while True:
         await asyncio.sleep(_RENEW_SECONDS)

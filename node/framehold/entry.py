@@ -193,6 +193,8 @@ class Entry:
         waited = Waited.LATE
         if passed is Passed.UNREACHED:
             waited = await peers.outages.over(address, receive, search.until)
+            if waited is Waited.OVER and search.fails():
+                waited = Waited.LATE
         if waited is Waited.LATE:
             await self._out_of_reach(exchange)
         return waited is not Waited.OVER

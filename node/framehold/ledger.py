@@ -17,8 +17,10 @@ from framehold_core.call import Phase
 from framehold_core.effects import Op
 from framehold_core.errors import JournalError, SealError, StoreUnavailable
 from framehold_core.ids import Boot, CallId, NodeId, prefix
-from framehold_core.lease import Lease
+from framehold_core.lease import Lease, NodeRecord
 from framehold_core.requests import Evidence, Head, Read, Record, RecordState, Reply, Verdict
+from framehold_router.internal import Trust
+from framehold_router.membership import Member
 
 from . import clock
 from .config import Settings
@@ -52,6 +54,8 @@ class Ledger:
         self.gate = Gate()
         self.heir: Callable[[CallId], tuple[NodeId, str] | None] = lambda call: None
         """Who carries on, instead of this node, a call that nobody holds; None where this node does."""
+        self.member: Callable[[NodeRecord], Member] = lambda lease: Member.of(lease, Trust(()))
+        """What a fleet makes of a lease: nothing is passed on to one that it doesn't believe."""
         self.addresses: dict[NodeId, str] = {}
         """Where the other nodes are reached, as the last lookup read it."""
 
@@ -142,7 +146,7 @@ class Ledger:
         reply = await home.records.run(Read(slot.call.id))
         nodes = await home.records.nodes()
         me = home.beat.lease
-        self.addresses = {node.node: node.address for node in nodes}
+        self.addresses = {node.node: node.address for node in nodes if self.member(node).address is not None}
         elsewhere = frozenset(node.node for node in nodes if node.node != me.node)
         if reply.stored is None:
             logger.info(

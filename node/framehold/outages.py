@@ -25,8 +25,8 @@ logger = logging.getLogger(__name__)
 
 PATIENCE = 20.0
 """Seconds at most for which a node that is out of reach is waited for."""
-TRIES = 3
-"""How often a call's owner is looked for that turns out not to hold it, or breaks off."""
+TRIES = 4
+"""How often a call's owner is looked for that turns out not to hold it, breaks off, or is out of reach."""
 _LOOK = 0.1
 """Seconds between two looks."""
 
@@ -43,7 +43,7 @@ class Waited(Enum):
 
 class Search:
     """How long one request looks for its call's owner: one that is out of reach until its lease must have run out,
-    since then another may claim the call (or say that it is lost); one that answers wrongly, a few times."""
+    since then another may claim the call (or say that it is lost); any other, a few times."""
 
     def __init__(self, lease_ttl: float) -> None:
         self.until = clock.now() + min(lease_ttl + 1.0, PATIENCE)
@@ -56,7 +56,7 @@ class Search:
         return 0.05 * self._tries
 
     def fails(self) -> bool:
-        """Count a wrong answer; whether it was one too many."""
+        """Count a search that was in vain; whether it was one too many."""
         self._tries += 1
         return self._tries >= TRIES
 

@@ -6,8 +6,9 @@ import asyncio
 
 from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import Boot, CallId, NodeId
+from framehold_core.lease import NodeRecord
 from framehold_router.internal import Trust
-from framehold_router.membership import Fleet, Membership
+from framehold_router.membership import Fleet, Member, Membership
 from framehold_router.placement import fresh_call
 from framehold_store.base import Store
 
@@ -24,7 +25,7 @@ class Peers:
     def __init__(self, node: str, trust: Trust, store: Store | None) -> None:
         self.trust = trust
         self._node = NodeId(node)
-        self._membership = None if store is None else Membership(store)
+        self._membership = None if store is None else Membership(store, trust)
         self._following: asyncio.Task[None] | None = None
         self.forward = Forward(trust, self._absent)
         self.outages = Outages(self._named, self.forward.reached)
@@ -66,6 +67,10 @@ class Peers:
                 break
             call = fresh_call()
         return call
+
+    def member(self, lease: NodeRecord) -> Member:
+        """What this fleet makes of a lease."""
+        return Member.of(lease, self.trust)
 
     def heir(self, call: CallId) -> tuple[NodeId, str] | None:
         """Who carries a call on when this node no longer does, and where that is; None where no other node is live."""

@@ -71,7 +71,7 @@ class Runtime:
         self.max_journal = settings.max_journal
         ledger = Ledger(settings, self.payloads, self.tasks, self.feed)
         self.leaving = Drain(self.table, heartbeat, peers, self.feed)
-        ledger.heir, self._gate = self.leaving.heir, ledger.gate
+        ledger.heir, ledger.member, self._gate = self.leaving.heir, peers.member, ledger.gate
         self._performer = Performer(settings, self.table, self.tasks, ledger, self.payloads, self.counts, self.feed)
         self.after_renewal: list[Callable[[], None]] = [self._nudge]
         """What is due when the lease was just renewed: the next renewal is farthest away then."""
@@ -85,9 +85,9 @@ class Runtime:
         """Connect the store, take the node lease, start looking after what expires. Raises NodeNameTaken."""
         self.leaving.opened()
         await self.store.open()
+        self.heartbeat.stats = lambda: self.stats().dump()
         await self.heartbeat.open()
         self.heartbeat.on_renewed = self._renewed
-        self.heartbeat.stats = lambda: self.stats().dump()
         self.eviction.open()
         self.tasks.spawn(self._sweep())
 
@@ -180,7 +180,9 @@ class Runtime:
 
     def stats(self) -> Stats:
         """This node's load, as its lease and its routers tell it."""
-        return Stats(os.getpid(), *self.table.load(), VERSION, STARTED, self.peers.trust.names)
+        held, address = self.heartbeat.lease, self.heartbeat.address
+        seal = self.peers.trust.seal(held.node, held.boot, address)
+        return Stats(os.getpid(), *self.table.load(), VERSION, STARTED, seal)
 
     async def _wait(self, slot: Slot, event: ev.Start | ev.Retry, arrival: Arrival) -> Answer:
         slot.arrivals[event.waiter] = arrival
@@ -220,7 +222,9 @@ class Runtime:
             return
         if was is Phase.REBUILDING:
             self._gate.left(slot)
-        self.eviction.stepped(slot, was)
+        if was is Phase.CLAIMING:
+            self.eviction.claimed()
+        self.table.stepped(slot, was)
         if slot.call.stalled:
             self._stalled.add(slot.call.id)
         if slot.home.drops and slot.call.phase is Phase.PARKED and was is Phase.PARKING:

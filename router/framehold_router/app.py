@@ -61,7 +61,7 @@ async def running(settings: RouterSettings, listening: socket.socket) -> AsyncIt
     trust = Trust(ready(settings).secrets())
     store = open_store(settings.store(), time.monotonic)
     await store.open()
-    membership = Membership(store, trust.names)
+    membership = Membership(store, trust)
     await membership.open()
     upstream = Upstream(settings)
     try:

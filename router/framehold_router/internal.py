@@ -8,6 +8,7 @@ only where FRAMEHOLD_ROUTE_HEADERS says so.
 from __future__ import annotations
 
 import hmac
+import json
 from collections.abc import Iterable, Sequence
 
 from framehold_store.seal import derive
@@ -34,13 +35,21 @@ class Trust:
 
     def __init__(self, keys: Sequence[bytes]) -> None:
         self._secrets = tuple(derive(key, "framehold fleet secret 1", 32).hex().encode() for key in keys)
-        self.names = tuple(derive(key, "framehold key name 1", 8).hex() for key in keys)
-        """A name for each key, which leases may show: whoever has none of a fleet's keys is no part of it."""
+        self._lease_keys = tuple(derive(key, "framehold node lease 1", 32) for key in keys)
 
     @property
     def header(self) -> Header:
         """What is put beside internal headers. Raises IndexError where there is no key."""
         return SECRET, self._secrets[0]
+
+    def seal(self, node: str, boot: str, address: str) -> str:
+        """What a lease shows to be believed: that this life of a node is reached at `address`. Empty without keys."""
+        return _seal(self._lease_keys[0], node, boot, address) if self._lease_keys else ""
+
+    def sealed(self, seal: str, node: str, boot: str, address: str) -> bool:
+        """Whether whoever wrote that has one of the fleet's keys. Without keys anybody is believed."""
+        wanted = (_seal(key, node, boot, address) for key in self._lease_keys)
+        return not self._lease_keys or any(hmac.compare_digest(seal.encode(), one.encode()) for one in wanted)
 
     def believed(self, headers: Iterable[Header]) -> dict[bytes, bytes] | None:
         """The internal headers among `headers` (names in lower case), less the secret; None where that is missing or
@@ -48,6 +57,10 @@ class Trust:
         found = {name: value for name, value in headers if name.startswith(PREFIX)}
         said = found.pop(SECRET, b"")
         return found if any(hmac.compare_digest(said, secret) for secret in self._secrets) else None
+
+
+def _seal(key: bytes, *said: str) -> str:
+    return hmac.new(key, json.dumps(said).encode(), "sha256").hexdigest()[:32]
 
 
 def without_internal(headers: Iterable[Header]) -> list[Header]:

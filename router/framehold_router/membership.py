@@ -16,7 +16,7 @@ import asyncio
 import ipaddress
 import logging
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -25,6 +25,7 @@ from framehold_core.ids import Boot, Incarnation, NodeId
 from framehold_core.lease import NodeRecord
 from framehold_store.base import Store
 
+from .internal import Trust
 from .message import Address
 from .ring import Ring
 from .stats import Stats, read
@@ -34,7 +35,8 @@ _log = logging.getLogger(__name__)
 LIVE = "live"
 DRAINING = "draining"
 STRANGE = "other keys"
-"""A node that has none of this fleet's keys: it believes nobody here, and can open no token of ours."""
+"""A node that has none of this fleet's keys, or a lease that somebody else wrote: it can open no token of ours, and
+must not see one."""
 
 _URL = re.compile(r"http://(?:\[([0-9A-Fa-f:.]+)\]|([0-9A-Za-z._-]+))(?::([0-9]{1,5}))?/?")
 _HOST = re.compile(r"[0-9A-Za-z_-]{1,63}(?:\.[0-9A-Za-z_-]{1,63})*\.?")
@@ -69,10 +71,11 @@ class Member(NamedTuple):
     stats: Stats
 
     @classmethod
-    def of(cls, lease: NodeRecord, keys: Collection[str] = ()) -> Member:
-        """What a lease says to a fleet with these keys, by name."""
+    def of(cls, lease: NodeRecord, trust: Trust) -> Member:
+        """What a lease says to a fleet with these keys. Where it doesn't show that it was written with one of them,
+        nothing is sent there: what is sent are tokens, answers and the fleet's secret."""
         address, state, stats = address_of(lease.address), lease.state, read(lease.stats)
-        if keys and stats.keys and not set(keys) & set(stats.keys):
+        if not trust.sealed(stats.seal or "", lease.node, lease.boot, lease.address):
             address, state = None, STRANGE
         return cls(lease.node, lease.inc, lease.boot, state, lease.address, address, stats)
 
@@ -96,11 +99,11 @@ class Fleet(NamedTuple):
 
 
 class Membership:
-    """Follows the node leases of a store, which somebody else opens and closes. `keys` are the names of the fleet's
-    keys; without any, all nodes are the fleet's. Belongs to one event loop."""
+    """Follows the node leases of a store, which somebody else opens and closes. Without keys in `trust` all nodes are
+    the fleet's. Belongs to one event loop."""
 
-    def __init__(self, store: Store, keys: Collection[str] = ()) -> None:
-        self._keys = keys
+    def __init__(self, store: Store, trust: Trust) -> None:
+        self._trust = trust
         self.fleet = Fleet.of(())
         """The newest view."""
         self._store = store
@@ -164,7 +167,7 @@ class Membership:
         if self._down:
             _log.info("the store is back: the node leases are read again")
         self._down = False
-        members = [Member.of(lease, self._keys) for lease in leases]
+        members = [Member.of(lease, self._trust) for lease in leases]
         self._report(members)
         self._show(Fleet.of(members, self.fleet.ring))
 
@@ -193,5 +196,8 @@ class Membership:
 
 def _why(member: Member) -> str:
     if member.state == STRANGE:
-        return "it has none of this fleet's keys; give it the same FRAMEHOLD_KEYS, or a FRAMEHOLD_NAMESPACE of its own"
+        return (
+            "its lease doesn't show that it has one of this fleet's keys; give it the same FRAMEHOLD_KEYS, or a "
+            "FRAMEHOLD_NAMESPACE of its own; if there is no such node, look who else writes to this store"
+        )
     return f"it says that it is reached at {member.url[:200]!r}; its FRAMEHOLD_ADVERTISE_URL must be http://host:port"

@@ -12,19 +12,18 @@ from typing import Any, NamedTuple
 _MOST = 2**53
 """Beyond it a number is no count: other readers of JSON would round it."""
 _LONGEST = 64
-_MANY = 64
 
 
 class Stats(NamedTuple):
-    """`started` is in seconds since 1970; the counts are of the moment of the heartbeat; `keys` names the fleet's keys
-    that the node has, and gives none away."""
+    """`started` is in seconds since 1970; the counts are of the moment of the heartbeat; `seal` shows that the node has
+    one of the fleet's keys (`Trust.seal`)."""
 
     pid: int | None = None
     parked: int | None = None
     in_flight: int | None = None
     version: str | None = None
     started: float | None = None
-    keys: tuple[str, ...] | None = None
+    seal: str | None = None
 
     def dump(self) -> str:
         """As the lease carries it."""
@@ -40,20 +39,19 @@ def read(text: str) -> Stats:
         return Stats()
     if not isinstance(said, dict):
         return Stats()
-    version, started = said.get("version"), _number(said.get("started"))
+    started = _number(said.get("started"))
     return Stats(
         pid=_count(said.get("pid")),
         parked=_count(said.get("parked")),
         in_flight=_count(said.get("in_flight")),
-        version=version[:_LONGEST] if isinstance(version, str) else None,
+        version=_text(said.get("version")),
         started=float(started) if started is not None else None,
-        keys=_names(said.get("keys")),
+        seal=_text(said.get("seal")),
     )
 
 
-def _names(value: Any) -> tuple[str, ...] | None:
-    fits = isinstance(value, list) and all(isinstance(name, str) for name in value)
-    return tuple(name[:_LONGEST] for name in value[:_MANY]) if fits else None
+def _text(value: Any) -> str | None:
+    return value[:_LONGEST] if isinstance(value, str) else None
 
 
 def _count(value: Any) -> int | None:

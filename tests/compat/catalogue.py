@@ -1,0 +1,17 @@
+"""The forms by the names of their files."""
+
+from __future__ import annotations
+
+from tests.compat import journals, names, states
+from tests.compat.forms import Form
+
+FORMS: dict[str, Form] = {
+    "entries": journals.ENTRIES,
+    "seals": journals.SEALS,
+    "tokens": states.TOKENS,
+    "sessions": names.SESSIONS,
+    "secrets": names.SECRETS,
+    "ring": names.RINGS,
+    "stats": names.STATS,
+    "events": names.EVENTS,
+}

@@ -1,0 +1,135 @@
+"""What a fleet goes by: its secret and the names of its keys, sessions, the ring, what leases tell of their nodes, and
+the events that nodes tell each other."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import json
+from collections import Counter
+
+from mcp.server.subscriptions import (
+    InMemorySubscriptionBus,
+    PromptsListChanged,
+    ResourcesListChanged,
+    ResourceUpdated,
+    ServerEvent,
+    ToolsListChanged,
+)
+
+from framehold.bus import FleetBus
+from framehold.tasks import Tasks
+from framehold_core.ids import Boot, NodeId
+from framehold_router import sessions
+from framehold_router.internal import Trust
+from framehold_router.ring import Ring
+from framehold_router.stats import Stats
+from framehold_router.stats import read as read_stats
+from framehold_store.memory import MemoryStore
+from tests.compat.dumps import KEY
+from tests.compat.forms import BOOT, Form, Meaning, sealer
+
+
+def _write_session(means: Meaning) -> str:
+    return sessions.wrap(NodeId(means["node"]), Boot(means["boot"]), means["session"])
+
+
+def _read_session(text: str) -> Meaning:
+    found = sessions.parse(text)
+    assert found is not None, text
+    return found._asdict()
+
+
+def _write_trust(means: Meaning) -> str:
+    trust = Trust([means["key"].encode()])
+    name, secret = trust.header
+    return json.dumps([name.decode(), secret.decode(), trust.seal("a", "b", "http://c:1")])
+
+
+def _read_trust(text: str) -> Meaning:
+    name, secret, seal = json.loads(text)
+    trust = Trust([b"another key, which seals since: 32 bytes", KEY.encode()])
+    assert trust.believed([(name.encode(), secret.encode())]) == {}, "an old secret is not believed"
+    assert trust.sealed(seal, "a", "b", "http://c:1"), "an old lease is not believed"
+    return {"key": KEY}
+
+
+def _read_ring(text: str) -> Meaning:
+    nodes: list[str] = json.loads(text)[0]
+    assert _write_ring({"nodes": nodes}) == text, "calls would move between nodes"
+    return {"nodes": nodes}
+
+
+def _write_ring(means: Meaning) -> str:
+    """Who owns some calls, and the digest of who owns many: one point more or less moves few."""
+    ring = Ring(NodeId(name) for name in means["nodes"])
+    owners = [str(ring.owner(hashlib.sha256(b"%d" % number).hexdigest()[:32])) for number in range(5000)]
+    return json.dumps([means["nodes"], owners[:8], hashlib.sha256(" ".join(owners).encode()).hexdigest()])
+
+
+def _read_news(text: str) -> Meaning:
+    return read_stats(text)._asdict()
+
+
+def _write_news(means: Meaning) -> str:
+    return Stats(**means).dump()
+
+
+def _event(means: Meaning) -> ServerEvent:
+    kinds = {kind.__name__: kind for kind in (ToolsListChanged, PromptsListChanged, ResourcesListChanged)}
+    kind = kinds.get(means["kind"])
+    return ResourceUpdated(means["uri"]) if kind is None else kind()
+
+
+def _write_event(means: Meaning) -> str:
+    told: list[bytes] = []
+
+    async def tell() -> None:
+        store = MemoryStore(lambda: 0.0)
+        store.listen(told.append)
+        bus = FleetBus(InMemorySubscriptionBus(), store, sealer, means["boot"], Tasks(Counter()))
+        await bus.publish(_event(means))
+
+    asyncio.run(tell())
+    return base64.b64encode(told[0]).decode()
+
+
+def _read_event(text: str) -> Meaning:
+    heard: list[ServerEvent] = []
+
+    async def hear() -> None:
+        store, local, tasks = MemoryStore(lambda: 0.0), InMemorySubscriptionBus(), Tasks(Counter())
+        local.subscribe(heard.append)
+        FleetBus(local, store, sealer, "another process", tasks).open()
+        await store.tell(base64.b64decode(text))
+        # It is delivered by a task that this has spawned, with the next turn of the loop.
+        await asyncio.sleep(0)
+
+    asyncio.run(hear())
+    (event,) = heard
+    return {"boot": BOOT, "kind": type(event).__name__, "uri": getattr(event, "uri", "")}
+
+
+_EVENTS: tuple[Meaning, ...] = (
+    {"boot": BOOT, "kind": "ToolsListChanged", "uri": ""},
+    {"boot": BOOT, "kind": "PromptsListChanged", "uri": ""},
+    {"boot": BOOT, "kind": "ResourcesListChanged", "uri": ""},
+    {"boot": BOOT, "kind": "ResourceUpdated", "uri": "test://thing/\u00fc"},
+)
+_STATS: tuple[Meaning, ...] = (
+    {
+        "pid": 12,
+        "parked": 3,
+        "in_flight": 1,
+        "version": "0.1.0",
+        "started": 1.5,
+        "seal": "00112233445566778899aabbccddeeff",
+    },
+    {"pid": None, "parked": None, "in_flight": None, "version": None, "started": None, "seal": None},
+)
+SESSIONS = Form(_write_session, _read_session, ({"node": "node-1", "boot": BOOT, "session": "a.b-c_d"},))
+SECRETS = Form(_write_trust, _read_trust, ({"key": KEY},))
+RINGS = Form(_write_ring, _read_ring, ({"nodes": ["node-1", "node-2", "node-3"]},))
+STATS = Form(_write_news, _read_news, _STATS)
+EVENTS = Form(_write_event, _read_event, _EVENTS)

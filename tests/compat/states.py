@@ -1,0 +1,81 @@
+"""Tokens as clients have them, sealed, and what they claim."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from mcp.server.request_state import AESGCMRequestStateCodec
+
+from framehold import tokens
+from framehold.attach import PrefixCodec
+from framehold.slots import Parked
+from framehold_core.effects import Questions
+from framehold_core.ids import CallId
+from tests.compat.dumps import KEY
+from tests.compat.forms import BOOT, CALL, Form, Meaning
+
+_codec = PrefixCodec(AESGCMRequestStateCodec([KEY]))
+
+
+def _write_token(means: Meaning) -> str:
+    state = _STATES[means["tag"]](means["claims"])
+    return _codec.seal(json.dumps({**means["envelope"], "s": state}).encode())
+
+
+def _write_held(claims: Meaning) -> str:
+    at = Questions(claims["round"], claims["epoch"], claims["n"], claims["mark"])
+    parked = Parked({}, CallId(claims["call"]), at, lifetime=claims.get("lifetime", 0.0))
+    return tokens.mint(parked, claims["node"], claims["boot"])
+
+
+def _write_carried(claims: Meaning) -> str:
+    entries = tuple(item.encode("ascii") for item in claims["entries"])
+    return tokens.carry(tokens.Carried(**{**claims, "entries": entries}))
+
+
+def _write_beside(claims: Meaning) -> str:
+    entries = tuple(item.encode("ascii") for item in claims["entries"])
+    return tokens.beside(tokens.Marked(CallId(claims["call"]), claims["state"], entries))
+
+
+_STATES: dict[str, Callable[[Meaning], str]] = {
+    tokens.OURS: _write_held,
+    tokens.REPLAY: _write_carried,
+    tokens.MARKED: _write_beside,
+    tokens.AUTHORS: lambda claims: tokens.AUTHORS + str(claims["state"]),
+}
+
+
+def _read_token(text: str) -> Meaning:
+    envelope = json.loads(_codec.unseal(text))
+    state = envelope.pop("s")
+    found: Any
+    if state.startswith(tokens.OURS):
+        found = tokens.read(state)
+    else:
+        found = tokens.carried(state) if state.startswith(tokens.REPLAY) else tokens.marked(state)
+    claims = found._asdict()
+    if state.startswith(tokens.OURS) and (lifetime := tokens.lifetime(state)) is not None:
+        claims["lifetime"] = lifetime
+    if "entries" in claims:
+        claims["entries"] = [item.decode("ascii") for item in claims["entries"]]
+    return {"tag": state[0], "claims": claims, "envelope": envelope}
+
+
+_ENVELOPE = {"v": 1, "iat": 1.0, "exp": 601.0, "m": "tools/call", "t": "book", "a": "x", "aud": "compat"}
+_CLAIMS = {"call": CALL, "round": 2, "epoch": 3, "n": 7, "mark": "0" * 32, "node": "node-1", "boot": BOOT}
+_SEED = "AXNlZWQ="
+_CARRIED = {"call": CALL, "round": 1, "epoch": 1, "code": "c0de", "seed": _SEED, "instant": 1.5, "lifetime": 0.0}
+_LINES = ['[1,0,"ask","q",1,"main","fp","none",""]']
+_TOKENS: tuple[Meaning, ...] = (
+    {"tag": "F", "claims": _CLAIMS, "envelope": _ENVELOPE},
+    {"tag": "F", "claims": {**_CLAIMS, "lifetime": 60.0}, "envelope": {**_ENVELOPE, "exp": 61.0}},
+    {"tag": "R", "claims": {**_CARRIED, "entries": _LINES}, "envelope": _ENVELOPE},
+    {"tag": "R", "claims": {**_CARRIED, "lifetime": 60.0, "entries": []}, "envelope": {**_ENVELOPE, "exp": 61.0}},
+    {"tag": "M", "claims": {"call": CALL, "state": "mine", "entries": _LINES}, "envelope": _ENVELOPE},
+    {"tag": "M", "claims": {"call": CALL, "state": None, "entries": _LINES}, "envelope": _ENVELOPE},
+    {"tag": "A", "claims": {"call": "", "state": "mine, \u00fc", "entries": []}, "envelope": _ENVELOPE},
+)
+TOKENS = Form(_write_token, _read_token, _TOKENS)

@@ -1,0 +1,227 @@
+"""Routers and nodes of the code that is here now beside those of an earlier release: what those say is understood, and
+what is said to them is what they understand."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from framehold_core.ids import Boot, Incarnation, NodeId, is_call_id
+from framehold_core.lease import NodeRecord, Renewal
+from framehold_router.api_models import Said
+from framehold_router.internal import Trust
+from framehold_router.membership import DRAINING, LIVE, Fleet, Member
+from framehold_router.stats import Stats
+from framehold_store import StoreConfig
+from framehold_store.redis import RedisStore
+from tests.compat import wire
+from tests.compat.dumps import FIXTURES, KEY, NAMESPACE, Dump, admin, at, node, put, store_url, versions
+from tests.compat.tools import Life
+from tests.router import wires
+from tests.store.server import RedisServer
+
+pytestmark = pytest.mark.anyio
+SOON = 10.0
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """What a release said: its node's leases, the headers of its hops, and a call that its node holds."""
+
+    leases: dict[str, str]
+    wire: dict[str, list[tuple[str, str]]]
+    parked: Dump
+
+
+@pytest.fixture(params=versions())
+def earlier(request: pytest.FixtureRequest) -> Earlier:
+    folder: Path = FIXTURES / request.param
+    said = {name: [(key, value) for key, value in found] for name, found in _json(folder / "wire.json").items()}
+    return Earlier(_json(folder / "leases.json"), said, Dump.load(folder / "calls" / "book-1.json"))
+
+
+def _json(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(path.read_text())
+    return found
+
+
+def _opened(redis: RedisServer) -> RedisStore:
+    return RedisStore(StoreConfig(store_url(redis), NAMESPACE, op_timeout=SOON, poll=60.0))
+
+
+async def test_what_is_said_on_the_wire_is_what_it_was(store: RedisServer, earlier: Earlier) -> None:
+    """By routers and nodes, on requests and on responses: nothing that an earlier release looks for is missing, though
+    more may be said than it knows."""
+    said = await wire.heard(store, earlier.leases["live"], earlier.parked)
+    for name, headers in earlier.wire.items():
+        mine, theirs = dict(said[name]), dict(headers)
+        for told in (mine, theirs):
+            if "framehold-call-id" in told:
+                assert is_call_id(told.pop("framehold-call-id"))
+                told["framehold-call-id"] = "an id"
+        assert theirs.items() <= mine.items(), name
+
+
+async def test_a_router_of_an_earlier_release_is_believed(store: RedisServer, earlier: Earlier) -> None:
+    """The id that it gave the call is taken, and it is told who served."""
+    start = earlier.wire["a router starts a call"]
+    async with node(store, "heir", Life()) as client:
+        begun = await wire.send(client, start)
+        assert begun.token.split(".")[1] == dict(start)["framehold-call-id"]
+        assert begun.headers["framehold-node"] == "heir"
+        # Without the fleet's secret the same headers are a client's, and count for nothing.
+        forged = await wire.send(client, [item for item in start if item[0] != "framehold-secret"])
+        assert forged.token.split(".")[1] != begun.token.split(".")[1]
+        assert "framehold-node" not in forged.headers
+
+
+async def test_a_relay_of_an_earlier_release_is_told_what_is_not_held(store: RedisServer, earlier: Earlier) -> None:
+    """And is not relayed again (rule 19), though the owner's lease stands."""
+    relayed, refused = earlier.wire["a node passes a retry on"], dict(earlier.wire["a node does not hold the call"])
+    put(store, earlier.parked)
+    async with wire.listener(store, earlier.leases["live"], []) as old, node(store, "heir", Life()) as client:
+        with at(earlier.parked.minted + 1):
+            told = await wire.send(client, relayed, earlier.parked)
+        assert str(told.status) == refused["status"] and told.headers["framehold-not-held"] == "1"
+        assert old.requests == []
+
+
+async def test_an_owner_of_an_earlier_release_is_relayed_to(store: RedisServer, earlier: Earlier) -> None:
+    """Its answer reaches the client, with who served and how; nothing is claimed from it."""
+    put(store, earlier.parked)
+    said, life = earlier.wire["a node answers"], Life()
+    old_node = wire.listener(store, earlier.leases["live"], said)
+    async with old_node as old, node(store, "heir", life, route_headers=True) as client:
+        with at(earlier.parked.minted + 1):
+            told = await client.go_on(earlier.parked)
+    assert told.text == "old" and len(old.requests) == 1 and life.entered == []
+    assert (told.headers["framehold-node"], told.headers["framehold-route"]) == (dict(said)["framehold-node"], "lease")
+
+
+async def test_an_owner_of_an_earlier_release_that_does_not_hold_the_call(store: RedisServer, earlier: Earlier) -> None:
+    """Its refusal is not the client's answer: the record is read again, and in the end the client tries again."""
+    put(store, earlier.parked)
+    said = earlier.wire["a node does not hold the call"]
+    told = [item for item in said if item[0] != "status"]
+    old_node = wire.listener(store, earlier.leases["live"], told, f"{dict(said)['status']} Misdirected")
+    async with old_node as old, node(store, "heir", Life()) as client:
+        with at(earlier.parked.minted + 1):
+            heard = await client.go_on(earlier.parked)
+    assert len(old.requests) >= 1
+    assert heard.status != 421 and heard.text != "old"
+
+
+@pytest.mark.parametrize("shown", [True, False])
+async def test_a_router_understands_the_answers_of_an_earlier_release(
+    store: RedisServer, earlier: Earlier, shown: bool
+) -> None:
+    """And shows a client none of what only the fleet may know, what it has never heard of least of all."""
+    said = [*earlier.wire["a node answers"], ("framehold-colour", "blue")]
+    old_node = wire.listener(store, earlier.leases["live"], said)
+    async with old_node, wire.router(store, route_headers=shown) as caller:
+        told = await caller.call("plain")
+    assert told.text == "old"
+    names = {name for name, _ in earlier.wire["a node answers"]} if shown else set()
+    assert {name for name, _ in wire.internal(told.headers.items())} == names
+
+
+async def test_a_header_that_a_node_does_not_know_changes_nothing(store: RedisServer, earlier: Earlier) -> None:
+    """A newer router may say more: its call id is taken all the same, and no handler sees either."""
+    start = [*earlier.wire["a router starts a call"], ("framehold-colour", "blue")]
+    async with node(store, "heir", Life()) as client:
+        assert (await wire.send(client, start)).token.split(".")[1] == dict(start)["framehold-call-id"]
+
+
+async def test_a_lease_of_an_earlier_release_is_a_member_like_any_other(store: RedisServer, earlier: Earlier) -> None:
+    """Live ones are on the ring, draining ones are known and are not, and what they tell of themselves is read."""
+    for state in ("live", "draining"):
+        wire.register(store, earlier.leases[state], ("127.0.0.1", 8081))
+    opened = _opened(store)
+    try:
+        leases = await opened.nodes()
+    finally:
+        await opened.close()
+    members = {lease.state: Member.of(lease, Trust([KEY.encode()])) for lease in leases}
+    assert set(members) == {LIVE, DRAINING}
+    for state, member in members.items():
+        fields = json.loads(earlier.leases[state])
+        assert [member.inc, member.boot, member.node] == [fields[2], fields[3], fields[5]]
+        assert member.address == ("127.0.0.1", 8081) and member.stats != Stats()
+    assert Fleet.of(members.values()).ring.nodes == {members[LIVE].node}
+
+
+@pytest.mark.parametrize("first", ["1", "2"], ids=["of an earlier release", "of a newer format"])
+async def test_a_process_of_another_release_keeps_its_name(store: RedisServer, earlier: Earlier, first: str) -> None:
+    """Its lease is neither taken nor renewed nor deleted by another process of that name: the first four values of a
+    lease stand where they stood in every format."""
+    lease = f"[{first}{earlier.leases['live'][2:]}"
+    wire.register(store, lease, ("127.0.0.1", 8081))
+    fields = json.loads(lease)
+    mine = NodeRecord(NodeId(fields[5]), Incarnation("i"), Boot("b"), 1, "http://127.0.0.1:1", LIVE, "", "", 0.0)
+    opened = _opened(store)
+    try:
+        assert await opened.register(mine, 60.0) is Renewal.TAKEN
+        assert (await opened.renew(mine, 0, 60.0))[0] is Renewal.TAKEN
+        await opened.leave(mine)
+        (found,) = await opened.nodes()
+    finally:
+        await opened.close()
+    assert (found.inc, found.boot) == (fields[2], fields[3])
+
+
+async def test_a_lease_that_says_more_is_read_and_one_that_says_otherwise_is_passed_over(
+    store: RedisServer, earlier: Earlier, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Values may be added at its end; one line of the log names what can't be read."""
+    live, draining = json.loads(earlier.leases["live"]), json.loads(earlier.leases["draining"])
+    with admin(store) as client:
+        for fields in ([*live, "more"], [2, *draining[1:5], {"node": draining[5]}]):
+            name = fields[5] if isinstance(fields[5], str) else fields[5]["node"]
+            client.set(f"fh:{NAMESPACE}:node:{name}", json.dumps(fields, separators=(",", ":")), ex=60)
+            client.zadd(f"fh:{NAMESPACE}:nodes", {name: 2**42})
+    opened = _opened(store)
+    try:
+        with caplog.at_level(logging.WARNING):
+            assert [lease.node for lease in await opened.nodes()] == [live[5]]
+    finally:
+        await opened.close()
+    assert repr(draining[5]) in caplog.text
+
+
+def test_what_a_node_of_an_earlier_release_says_of_itself_is_read(earlier: Earlier) -> None:
+    """To the routers that ask it; more than they know is passed over."""
+    told = json.loads(earlier.leases["probe"])
+    said = Said.model_validate_json(json.dumps({**told, "colour": "blue"}))
+    assert said.node_id == "node-9" and said.state == LIVE
+    assert said.model_dump(exclude_none=True).items() <= told.items()
+
+
+@pytest.mark.parametrize("message", ["register", "renew", "leave", "of a newer release"])
+async def test_whatever_is_said_of_the_membership_wakes_its_readers(store: RedisServer, message: str) -> None:
+    """The change feed has no format: a message is a change, and the leases say which."""
+    opened = _opened(store)
+    feed = opened.changes()
+    try:
+        async with asyncio.timeout(SOON):
+            await anext(feed)
+            changed = asyncio.ensure_future(anext(feed))
+            with admin(store) as client:
+                while not changed.done():
+                    # Nobody is told what was said before it listened.
+                    client.publish(f"fh:{NAMESPACE}:changes", message)
+                    await asyncio.wait((changed,), timeout=0.05)
+    finally:
+        await opened.close()
+
+
+async def test_a_listener_of_these_tests_is_reached_by_its_lease(store: RedisServer, earlier: Earlier) -> None:
+    """A control: nothing answers for it."""
+    async with wire.router(store) as caller:
+        wire.register(store, earlier.leases["live"], wires.nowhere())
+        assert (await caller.call("plain")).status == 503

@@ -1,0 +1,109 @@
+"""What routers and nodes say to each other: heard from those of the present code, and said to them by those of an
+earlier release, for which a raw listener stands in."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx2
+
+from framehold_router.app import running
+from framehold_router.config import RouterSettings
+from framehold_router.internal import Trust
+from framehold_router.message import Address
+from tests.compat.dumps import KEY, NAMESPACE, Client, Dump, admin, answers, at, node, put, store_url
+from tests.compat.tools import Life
+from tests.node.nodes import Caller, Heard
+from tests.router import wires
+from tests.store.server import RedisServer
+
+Headers = list[tuple[str, str]]
+REPLY = {"jsonrpc": "2.0", "id": 1, "result": {"resultType": "complete", "content": [{"type": "text", "text": "old"}]}}
+"""What the earlier release answers."""
+
+
+def internal(headers: Any) -> Headers:
+    """Those that only the fleet may say, sorted; `headers` are pairs of texts or bytes."""
+    texts = [[part.decode() if isinstance(part, bytes) else str(part) for part in item] for item in headers]
+    return sorted((name.lower(), value) for name, value in texts if name.lower().startswith("framehold-"))
+
+
+def register(redis: RedisServer, lease: str, address: Address) -> None:
+    """Put a node's lease into the store as it was written, but for its address and what it is sealed with."""
+    fields = json.loads(lease)
+    fields[6] = f"http://{address[0]}:{address[1]}"
+    stats = json.loads(fields[9]) | {"seal": Trust([KEY.encode()]).seal(fields[5], fields[3], fields[6])}
+    fields[9] = json.dumps(stats)
+    with admin(redis) as client:
+        client.set(f"fh:{NAMESPACE}:node:{fields[5]}", json.dumps(fields, separators=(",", ":")), ex=60)
+        client.zadd(f"fh:{NAMESPACE}:nodes", {fields[5]: 2**42})
+
+
+@asynccontextmanager
+async def listener(redis: RedisServer, lease: str, said: Headers, status: str = "200 OK") -> AsyncIterator[wires.Node]:
+    """A node of an earlier release: what it is asked is kept, what it answers has these headers."""
+    told = ["Content-Type: application/json", *(f"{name}: {value}" for name, value in said)]
+    async with wires.node(wires.ok(json.dumps(REPLY).encode(), *told, status=status)) as made:
+        register(redis, lease, made.address)
+        yield made
+
+
+@asynccontextmanager
+async def router(redis: RedisServer, **settings: Any) -> AsyncIterator[Caller]:
+    """A router of the present code, and a client at it."""
+    chosen = RouterSettings(store_url=store_url(redis), namespace=NAMESPACE, keys=(KEY,), **settings)
+    listening = socket.create_server(("127.0.0.1", 0))
+    port = listening.getsockname()[1]
+    async with running(chosen, listening), Caller(f"http://127.0.0.1:{port}/mcp") as caller:
+        yield caller
+
+
+async def send(client: Client, headers: Headers, dump: Dump | None = None) -> Heard:
+    """A start, or a retry of `dump`, as it comes from a router or a node."""
+    added = dict(headers)
+    if dump is None:
+        return await client.call("plain", headers=added)
+    state = {"requestState": dump.token, "inputResponses": answers(dump.asked)}
+    envelope = client.envelope("tools/call", {"name": dump.tool, "arguments": dump.arguments, **state}, headers=added)
+    async with httpx2.AsyncClient() as http:
+        response = await http.post(client.url, json=envelope.body, headers=envelope.headers)
+    message = response.json() if response.headers.get("content-type") == "application/json" else {}
+    return Heard(response.status_code, response.headers, message)
+
+
+async def heard(redis: RedisServer, lease: str, parked: Dump) -> dict[str, Headers]:
+    """The internal headers of everything that the present code says to a node, and is told by one. `lease` is that of
+    the node that holds `parked`."""
+    put(redis, parked)
+    with at(parked.minted):
+        async with listener(redis, lease, []) as old:
+            async with router(redis) as caller:
+                await caller.call("plain")
+                await caller.retry(parked.tool, parked.token, answers(parked.asked), arguments=parked.arguments)
+            async with node(redis, "node-2", Life()) as client:
+                await client.go_on(parked)
+            start, retry, relayed = (internal(request.headers) for request in old.requests)
+        async with node(redis, "node-2", Life()) as client:
+            register(redis, lease, wires.nowhere())
+            begun = await send(client, start)
+            refused = await send(client, relayed, parked)
+    return {
+        "a router starts a call": start,
+        "a router passes a retry on": retry,
+        "a node passes a retry on": relayed,
+        "a node answers": internal(begun.headers.items()),
+        "a node does not hold the call": [("status", str(refused.status)), *internal(refused.headers.items())],
+    }
+
+
+async def probed(client: Client) -> str:
+    """What a node tells a router of itself."""
+    name, secret = Trust([KEY.encode()]).header
+    async with httpx2.AsyncClient() as http:
+        url = client.url.removesuffix("/mcp") + "/admin/node"
+        response = await http.get(url, headers={name.decode(): secret.decode()})
+    return response.text
