@@ -86,7 +86,7 @@ class Sealer:
         reason = "it was altered or moved" if known else "its key is not among FRAMEHOLD_KEYS"
         raise SealError(
             f"the sealed {kind} at position {n} of call {prefix(call)} does not verify: {reason}; it was not opened; "
-            "keep old keys in FRAMEHOLD_KEYS until the last token sealed by them has expired"
+            "keep old keys in FRAMEHOLD_KEYS until the last call that was begun under them has ended"
         )
 
     def _subkeys_of(self, purpose: str) -> tuple[tuple[bytes, AESGCM], ...]:
