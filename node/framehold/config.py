@@ -8,7 +8,7 @@ from __future__ import annotations
 import socket
 from typing import Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import ByteSize, Field, field_validator
 
 from framehold_core.ids import is_node_id
 from framehold_router.config import FleetSettings, Listed, listed
@@ -27,7 +27,14 @@ class Settings(FleetSettings):
     drain_timeout: float = Field(30.0, ge=0)
     """After SIGTERM: how long rounds may run on, and calls be answered that only this process can carry on."""
     max_parked: int = Field(20_000, gt=0)
+    """Frames on this node. Beyond it, frames of re-entrant handlers that were parked the longest are evicted for new
+    calls; where there is none, new calls are refused."""
     max_parked_per_principal: int = Field(1_000, gt=0)
+    """The same for one authenticated user, whose new calls are refused beyond it."""
+    memory_limit: ByteSize | None = Field(None, gt=0)
+    """Bytes (512Mi and 2GiB are understood) that this process may have resident; by default its cgroup's limit. From
+    90 % on, frames of re-entrant handlers that were parked the longest are evicted until 80 % are reached; where there
+    is none, and beyond the limit, new calls are refused."""
     strategy: Literal["hold", "replay"] = "hold"
     """Where a call waits: in a frame in memory, or in its token, from which any node re-enters the handler."""
     rehearse: bool = False
@@ -45,6 +52,11 @@ class Settings(FleetSettings):
     @classmethod
     def _split(cls, value: Any) -> Any:
         return listed(value)
+
+    @field_validator("memory_limit", mode="before")
+    @classmethod
+    def _as_kubernetes_writes_it(cls, value: Any) -> Any:
+        return f"{value}B" if isinstance(value, str) and value.endswith("i") else value
 
     @field_validator("node_id")
     @classmethod

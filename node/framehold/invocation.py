@@ -186,6 +186,11 @@ class Invocation:
         }
         return raw, self._seam.behind.params_type.model_validate(raw, by_name=False)
 
+    def failed(self, outcome: object) -> bool:
+        """Whether the handler raised: the SDK makes a result of what a tool raises."""
+        assert isinstance(outcome, Outcome)
+        return outcome.error is not None or getattr(outcome.result, "is_error", False) is True
+
     def describe(self) -> dict[str, str]:
         """What the record says of the call. Contents stay out: arguments and user are digests."""
         target = str(self._raw.get("name") or self._raw.get("uri") or "")

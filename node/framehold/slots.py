@@ -98,6 +98,9 @@ class Entrance(Protocol):
         """Run the handler in `frame`; its outcome, whatever happens. Only a frame that is dead raises
         CancelledError."""
 
+    def failed(self, outcome: object) -> bool:
+        """Whether the handler raised."""
+
     def describe(self) -> dict[str, str]:
         """tool, code, method, target, and the digests args and principal: what the record says."""
 

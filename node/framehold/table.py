@@ -1,17 +1,20 @@
-"""The table of calls on this node, and its limits: who may begin another one, and which are due."""
+"""The table of calls on this node: who holds how many, which are due, and in which order their frames could go."""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Iterator
 
 from framehold_core import events as ev
-from framehold_core.call import Phase
+from framehold_core.call import Phase, at_rest
 from framehold_core.errors import LimitExceeded
 from framehold_core.ids import CallId
 
 from .config import Settings
 from .slots import Slot
+
+_PARKED = Phase.PARKED
+"""Looked up once: each step asks for it, and an enum's member costs more than all the rest of what is asked."""
 
 
 class Table:
@@ -22,6 +25,9 @@ class Table:
         self._settings = settings
         self._slots: dict[str, Slot] = {}
         self._held: Counter[str] = Counter()
+        self._resting: OrderedDict[Slot, None] = OrderedDict()
+        self.frames = 0
+        """How many calls have a frame here."""
 
     def __len__(self) -> int:
         return len(self._slots)
@@ -34,17 +40,11 @@ class Table:
         return self._slots.get(call)
 
     def admit(self, principal: str | None) -> None:
-        """Raises LimitExceeded where this node, or this principal, has as many calls as it may; nothing was started."""
-        settings = self._settings
-        if len(self._slots) >= settings.max_parked:
+        """Raises LimitExceeded where this principal has as many calls as it may; nothing was started."""
+        limit = self._settings.max_parked_per_principal
+        if principal is not None and self._held[principal] >= limit:
             raise LimitExceeded(
-                f"this node holds {settings.max_parked} calls, its limit (FRAMEHOLD_MAX_PARKED); nothing was started; "
-                "try again later",
-                limit="MAX_PARKED",
-            )
-        if principal is not None and self._held[principal] >= settings.max_parked_per_principal:
-            raise LimitExceeded(
-                f"you have {settings.max_parked_per_principal} calls on this node, the limit for one user "
+                f"you have {limit} calls on this node, the limit for one user "
                 "(FRAMEHOLD_MAX_PARKED_PER_PRINCIPAL); nothing was started; finish one first",
                 limit="MAX_PARKED_PER_PRINCIPAL",
             )
@@ -61,12 +61,32 @@ class Table:
         if self._slots.get(slot.place) is not slot:
             return False
         del self._slots[slot.place]
+        self._resting.pop(slot, None)
         principal = slot.entrance.principal
         if principal is not None:
             self._held[principal] -= 1
             if self._held[principal] <= 0:
                 del self._held[principal]
         return True
+
+    def stepped(self, slot: Slot, was: Phase) -> None:
+        """A call that was in phase `was` has taken a step. The longest at rest stands first among those that are."""
+        call = slot.call
+        if call.phase is _PARKED and slot.frame is not None and at_rest(call):
+            if was is _PARKED:
+                self._resting.pop(slot, None)
+            self._resting[slot] = None
+        elif was is _PARKED:
+            self._resting.pop(slot, None)
+
+    def rested(self) -> Slot | None:
+        """Take the call out of its place that rests the longest of those whose frames may be dropped."""
+        return self._resting.popitem(last=False)[0] if self._resting else None
+
+    @property
+    def rests(self) -> bool:
+        """Whether there is one whose frame may be dropped."""
+        return bool(self._resting)
 
     def load(self) -> tuple[int, int]:
         """How many calls are parked, and how many run or wait for the store."""

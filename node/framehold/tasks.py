@@ -53,6 +53,11 @@ class Tasks:
             self._burials.add(burial)
             burial.add_done_callback(self._burials.discard)
 
+    @property
+    def burying(self) -> int:
+        """How many cancelled handlers are not known to have ended."""
+        return len(self._burials)
+
     async def _bury(self, handler: asyncio.Task[None]) -> None:
         _, running = await asyncio.wait([handler], timeout=BURIAL)
         if running:

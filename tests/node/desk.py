@@ -80,6 +80,9 @@ class Talk:
         except Exception as error:
             return error
 
+    def failed(self, outcome: object) -> bool:
+        return isinstance(outcome, Exception)
+
     def describe(self) -> dict[str, str]:
         return dict.fromkeys(("tool", "code", "method", "target", "args", "principal"), "")
 
