@@ -39,6 +39,7 @@ from .eviction import Eviction
 from .frames import Frame
 from .heartbeat import Alone, Heartbeat
 from .ledger import Ledger
+from .orphans import Orphans
 from .passing import Passing
 from .payloads import Payloads
 from .peers import Peers
@@ -70,6 +71,7 @@ class Runtime:
         self.payloads = Payloads(sealer, Values(pickle=settings.pickle, limit=settings.max_value))
         self.max_journal = settings.max_journal
         ledger = Ledger(settings, self.payloads, self.tasks, self.feed)
+        self.orphans = Orphans(store, heartbeat)
         self.leaving = Drain(self.table, heartbeat, peers, self.feed)
         ledger.heir, ledger.member, self._gate = self.leaving.heir, peers.member, ledger.gate
         self._performer = Performer(settings, self.table, self.tasks, ledger, self.payloads, self.counts, self.feed)
@@ -90,6 +92,8 @@ class Runtime:
         self.heartbeat.on_renewed = self._renewed
         self.eviction.open()
         self.tasks.spawn(self._sweep())
+        if isinstance(self.heartbeat, Heartbeat):
+            self.tasks.spawn(self.orphans.run())
 
     async def drain(self, patience: float, parked: bool = True) -> None:
         """Leave the fleet: take no new call, hand off what others may carry on, and give the rest `patience` seconds:

@@ -1,0 +1,97 @@
+"""A background look over the store for calls that nobody runs: it marks them, and takes none over.
+
+    1. one node of the fleet looks, the first by name of those that are live; when it goes, the next one does
+    2. a portion of the records is read each second, without their journals; no walk hurries, and none blocks the store
+    3. at the end of a walk: how many calls are orphaned (their node is gone, and no client has come back yet), how many
+       are stuck, and which they are, up to a limit
+
+The law: it only reads. A call is carried on when its client comes back: until then nobody needs its frame. Its counts
+are about right: a record that moves while it is walked past may be counted twice, or not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from framehold_core.errors import StoreUnavailable
+from framehold_core.ids import Boot, NodeId
+from framehold_core.requests import RecordState
+from framehold_store.base import Store, Summary
+
+from .heartbeat import Alone, Heartbeat
+
+logger = logging.getLogger(__name__)
+
+PORTION = 200
+"""Records that are looked at in one step."""
+STEP, PAUSE = 1.0, 30.0
+"""Seconds between two steps of a walk, and between two walks."""
+KEPT = 1000
+"""How many calls are kept by name: beyond it they are only counted."""
+MAX_ATTEMPTS = 5
+"""Claims in a row after which a call is stuck (PROTOCOL rule 15)."""
+
+
+class Marked(NamedTuple):
+    """What the last walk found. `looked` is the number of records; `orphaned` and `stuck` count all, `calls` has some
+    of them."""
+
+    looked: int = 0
+    orphaned: int = 0
+    stuck: int = 0
+    calls: tuple[Summary, ...] = ()
+
+
+class Orphans:
+    """The walk of one node. `marked` is what its last one found; empty on a node that doesn't look."""
+
+    def __init__(self, store: Store, heartbeat: Heartbeat | Alone, step: float = STEP, pause: float = PAUSE) -> None:
+        self._store, self._heartbeat, self._step, self._pause = store, heartbeat, step, pause
+        self.marked = Marked()
+
+    async def run(self) -> None:
+        """Walk again and again, until cancelled."""
+        while True:
+            await asyncio.sleep(self._pause)
+            try:
+                self.marked = await self.walk()
+            except StoreUnavailable as error:
+                logger.info("orphaned calls were not looked for, the store does not answer: %s", error)
+
+    async def walk(self) -> Marked:
+        """Look at all records once, if it is this node's turn.
+
+        Raises:
+            StoreUnavailable: nobody answered in time; nothing was marked.
+        """
+        marked, cursor = Marked(), ""
+        while True:
+            boots = {node.node: node.boot for node in await self._store.nodes()}
+            if not boots or min(boots) != self._heartbeat.lease.node:
+                return Marked()
+            swept = await self._store.sweep(cursor, PORTION)
+            marked = _with(marked, swept.found, boots)
+            cursor = swept.cursor
+            if not cursor:
+                break
+            await asyncio.sleep(self._step)
+        if (marked.orphaned, marked.stuck) != (self.marked.orphaned, self.marked.stuck):
+            told = "%d calls wait for their clients to come back, since their nodes are gone; %d are stuck"
+            logger.info(told, marked.orphaned, marked.stuck)
+        return marked
+
+
+def _with(marked: Marked, found: Iterable[Summary], boots: Mapping[NodeId, Boot]) -> Marked:
+    for item in found:
+        stuck = item.state is RecordState.OPEN and item.attempts >= MAX_ATTEMPTS
+        orphaned = item.state is RecordState.OPEN and not stuck and boots.get(NodeId(item.owner)) != item.boot
+        marked = Marked(
+            marked.looked + 1,
+            marked.orphaned + orphaned,
+            marked.stuck + stuck,
+            (*marked.calls, item) if (stuck or orphaned) and len(marked.calls) < KEPT else marked.calls,
+        )
+    return marked
