@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple
 
-from .effects import Cancel, Effect, Forget, Lookup, Op, Questions, Reason, Refusal, Reply, Write
+from .effects import Cancel, Effect, Forget, Go, Lookup, Op, Questions, Reason, Refusal, Reply, Write
 from .events import Answer, Event, Retry, Start
 from .ids import CallId, Incarnation, NodeId
 from .journal import GENESIS, Draft
@@ -37,7 +37,8 @@ class Call(NamedTuple):
     `asks` are the asks of `round`; `answered` is what it was answered with, `carried` whether a write already took
     that along. `notes` precede the next write. `flight` is the write that the store has not answered, `stalled` that
     it must be sent again. `waiting` are the requests that get the running round's reply, `held` those to be decided
-    again when the store has answered."""
+    again when the store has answered. `intents` are the keys of `once` whose results are not stored yet; of these the
+    `withheld` stand recorded, but may not run before the node's window is open for this frame."""
 
     id: CallId
     owner: NodeId
@@ -63,6 +64,7 @@ class Call(NamedTuple):
     held: tuple[Retry, ...] = ()
     ended: tuple[object, str] | None = None
     intents: frozenset[str] = frozenset()
+    withheld: tuple[str, ...] = ()
     expires: float = 0.0
     tries: int = 0
     leaving: bool = False
@@ -79,22 +81,37 @@ class Move(NamedTuple):
 HOME = {
     Op.PARK: Phase.PARKING,
     Op.FINISH: Phase.FINISHING,
-    Op.VERIFY: Phase.VERIFYING,
     Op.HEAL: Phase.HEALING,
-    Op.INTEND: Phase.RUNNING,
-    Op.RESULT: Phase.RUNNING,
 }
-"""The phase in which the answer to a write is awaited."""
+"""The phase in which the answer to a write is awaited, where the write alone decides it."""
 
 
 def home(call: Call, flight: Write) -> Phase:
-    """The phase of a frame that goes on with `flight`. Behind an effect's write, a commit that is lined up decides it:
-    the set of asks is frozen, or the handler has ended, all the same. Else a round runs until it is parked, whether
-    or not anybody still waits for it."""
-    if flight.op not in (Op.INTEND, Op.RESULT):
+    """The phase of a frame that goes on with `flight`."""
+    if flight.op in HOME:
         return HOME[flight.op]
+    aside = stance(call)
+    return Phase.VERIFYING if flight.op is Op.VERIFY and aside is Phase.PARKED else aside
+
+
+def stance(call: Call) -> Phase:
+    """The phase of a frame but for what its effects write. A commit that is lined up decides it: the set of asks is
+    frozen, or the handler has ended, all the same. Else a round runs until it is parked, whether or not anybody still
+    waits for it."""
     runs = Phase.PARKED if call.round and call.answered is None else Phase.RUNNING
     return next((HOME[write.op] for write in call.queue if write.op in (Op.PARK, Op.FINISH)), runs)
+
+
+def shielded(call: Call) -> bool:
+    """Whether an effect runs, or may be let go by an answer that is on its way: no leaving and no limit takes the frame
+    away meanwhile (rule 8)."""
+    return len(call.intents) > len(call.withheld)
+
+
+def at_rest(call: Call) -> bool:
+    """Whether a parked frame may be dropped or handed off: its journal can rebuild it, and neither an effect nor a
+    write of it is under way (rule 8)."""
+    return call.reentrant and not call.intents and call.flight is None
 
 
 def fence(call: Call) -> Fence:
@@ -109,10 +126,30 @@ def standing(call: Call) -> Standing:
 
 
 def send(call: Call, write: Write) -> tuple[Call, tuple[Effect, ...]]:
-    """Send a write, or line it up behind the one in flight: positions are given in order."""
+    """Send a write, or line it up behind the one in flight: positions are given in order. A running frame gets that one
+    going again, where the store left it unanswered."""
     if call.flight is not None:
-        return call._replace(queue=(*call.queue, write)), ()
+        call = call._replace(queue=(*call.queue, write))
+        return (call, ()) if call.phase is Phase.STRANDED else resend(call)
     return call._replace(flight=write, stalled=False), (write,)
+
+
+def verify(call: Call, inc: Incarnation) -> tuple[Call, tuple[Effect, ...]]:
+    """Have this frame verified under `inc`, behind what is in line; while a journal is replayed nothing is sent."""
+    lined_up = (call.flight, *call.queue)
+    if call.inc == inc or any(write is not None and (write.op, write.inc) == (Op.VERIFY, inc) for write in lined_up):
+        return call, ()
+    write = Write(Op.VERIFY, inc=inc)
+    if call.phase is Phase.REBUILDING:
+        return call._replace(queue=(*call.queue, write)), ()
+    return send(call, write)
+
+
+def let_go(call: Call, is_open: bool) -> tuple[Call, tuple[Effect, ...]]:
+    """The effects that waited for an open window run."""
+    if not is_open:
+        return call, ()
+    return call._replace(withheld=()), tuple(Go(key) for key in call.withheld)
 
 
 def landed(call: Call) -> tuple[Call, tuple[Effect, ...]]:
@@ -134,9 +171,9 @@ def carry(call: Call) -> Answered | None:
     return None if call.carried else call.answered
 
 
-def questions(call: Call) -> Questions:
+def questions(call: Call, now: float) -> Questions:
     """The current round's questions as a reply."""
-    return Questions(call.round, call.epoch, call.n, call.mark)
+    return Questions(call.round, call.epoch, call.n, call.mark, call.expires - now)
 
 
 def refuse(events: tuple[Start | Retry, ...], reason: Reason, call: Call, detail: str = "") -> tuple[Effect, ...]:

@@ -7,7 +7,7 @@ I2 monotone       epoch, round and position change only by what the store acknow
 I3 output-gate    `Questions` and `Outcome` leave in the step of the acknowledgement that makes them true, or of a
                   record that was read; the one exception is the row (FINISHING, StoreDown), which says `Ungated`
 I4 one-resume     `Deliver` leaves in the step that moves PARKED to RUNNING, and only there
-I5 once           `Go` leaves only in the step of its intent's acknowledgement
+I5 once           `Go` leaves only after its intent's acknowledgement, inside the window that its frame runs under
 I6 no-hidden-re-entry   `Run` with entries leaves only after `Claimed`, which the store refuses for unmarked handlers
 
 A missing row is a bug of the shell that drives the machine: `step` raises, it does not guess. To find where a retry is
@@ -41,6 +41,7 @@ from .events import (
     Overran,
     Rebuilt,
     Refused,
+    Renewed,
     Resulted,
     Retry,
     Start,
@@ -82,7 +83,7 @@ TABLE: dict[tuple[Phase, type[Any]], Row] = {
     (CLAIMING, StoreDown): Row(takeover.unanswered, (IDLE,)),
     (CLAIMING, Unreadable): Row(takeover.unreadable, (IDLE,)),
     (REBUILDING, Retry): Row(takeover.hold, (REBUILDING,)),
-    (REBUILDING, Rebuilt): Row(takeover.rebuilt, (PARKED, RUNNING)),
+    (REBUILDING, Rebuilt): Row(takeover.rebuilt, (PARKED, RUNNING, VERIFYING)),
     (REBUILDING, Diverged): Row(takeover.diverged, (IDLE,)),
     (REBUILDING, Unreadable): Row(takeover.unreadable, (IDLE,)),
     # ---- a round runs
@@ -92,7 +93,8 @@ TABLE: dict[tuple[Phase, type[Any]], Row] = {
     (RUNNING, Overran): Row(rounds.overran, (RUNNING, IDLE)),
     (RUNNING, Acked): Row(rounds.acked, (RUNNING, IDLE)),
     (RUNNING, Refused): Row(recovery.refused, (RUNNING, HEALING, *FENCED)),
-    (RUNNING, StoreDown): Row(recovery.stranded, (STRANDED, IDLE)),
+    (RUNNING, StoreDown): Row(recovery.stranded, (RUNNING, STRANDED, IDLE)),
+    (RUNNING, Nudged): Row(recovery.nudged, (RUNNING,)),
     (PARKING, Retry): Row(rounds.retried, (PARKING, LOOKING)),
     (PARKING, Finished): Row(rounds.ended_early, (PARKING,)),
     (PARKING, Acked): Row(rounds.acked, (PARKED, PARKING, IDLE)),
@@ -140,7 +142,9 @@ TABLE |= {(phase, Noted): Row(rounds.noted, (phase,)) for phase in LIVE}
 # While a journal is replayed no effect runs: the cursor answers, or the `once` waits until the frame is rebuilt.
 TABLE |= {(phase, Intended): Row(rounds.intended, (phase,)) for phase in LIVE if phase is not REBUILDING}
 TABLE |= {(phase, Resulted): Row(rounds.resulted, (phase,)) for phase in LIVE if phase is not REBUILDING}
-for _signal in (Overran, Expired, Evict, Drain, Nudged):
+TABLE |= {(phase, Renewed): Row(recovery.renewed, (phase,)) for phase in LIVE if phase is not RELEASING}
+TABLE |= {(phase, Renewed): Row(recovery.refreshed, (phase,)) for phase in (LOOKING, CLAIMING, RELEASING)}
+for _signal in (Overran, Expired, Evict, Drain, Nudged, Renewed):
     for _phase in Phase:
         TABLE.setdefault((_phase, _signal), Row(stay, (_phase,)))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from math import inf
 
 from .events import Answer
 from .ids import Incarnation, Waiter
@@ -68,7 +69,7 @@ class Deliver:
 
 @dataclass(frozen=True, slots=True)
 class Go:
-    """The intent is durable: run the effect of `once`."""
+    """The intent is durable and the window open: run the effect of `once`."""
 
     key: str
 
@@ -82,7 +83,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class InDoubt:
-    """The effect of `once` must not run now; whether its intent stands recorded is unknown."""
+    """The effect of `once` must not run: an intent of its key stood recorded before, or other answers do."""
 
     key: str
 
@@ -111,12 +112,14 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Questions:
-    """The questions of the current round, under a fresh token that names this history."""
+    """The questions of the current round, under a fresh token that names this history and is good for `lasts` seconds
+    at most: a round that is asked again ends when it would have, since the record was not written again (rule 17)."""
 
     round: int
     epoch: int
     n: int
     mark: str
+    lasts: float = inf
 
 
 @dataclass(frozen=True, slots=True)

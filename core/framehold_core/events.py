@@ -110,12 +110,13 @@ class Unreadable:
 @dataclass(frozen=True, slots=True)
 class Acked:
     """The store applied the write in flight. `n` and `jh` are the call's position and history after it; `is_open` tells
-    whether the node's window is open now."""
+    whether the node's window is open now, `already` that an earlier sending was applied, nobody knows when."""
 
     epoch: int
     n: int
     jh: str
     is_open: bool
+    already: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +160,14 @@ class Nudged:
 
 
 @dataclass(frozen=True, slots=True)
+class Renewed:
+    """The node holds `lease` now: it was renewed, or is another incarnation than before. What waited for an open window
+    may go on; a frame of an earlier incarnation is verified first."""
+
+    lease: Lease
+
+
+@dataclass(frozen=True, slots=True)
 class Overran:
     """The round has run longer than it may."""
 
@@ -198,6 +207,7 @@ Event = (
     | Found
     | Claimed
     | Nudged
+    | Renewed
     | Overran
     | Expired
     | Evict

@@ -8,9 +8,27 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from .call import Call, Move, Phase, dropped, gone, home, landed, refuse, resend, send, superseded
+from . import lease as leases
+from .call import (
+    Call,
+    Move,
+    Phase,
+    at_rest,
+    dropped,
+    gone,
+    home,
+    landed,
+    let_go,
+    refuse,
+    resend,
+    send,
+    shielded,
+    stance,
+    superseded,
+    verify,
+)
 from .effects import Effect, Forget, InDoubt, Lookup, Op, Outcome, Reason, Reply, Ungated, Write
-from .events import Acked, Drain, Evict, Expired, Nudged, Refused, StoreDown
+from .events import Acked, Drain, Evict, Expired, Finished, Nudged, Refused, Renewed, StoreDown
 from .requests import Verdict
 from .takeover import MAX_TRIES
 
@@ -73,8 +91,33 @@ def verified(call: Call, event: Acked, now: float) -> Move:
     assert write is not None and write.inc is not None, "a verification names its incarnation"
     held = call.held
     call = call._replace(phase=Phase.PARKED, epoch=event.epoch, inc=write.inc, held=(), tries=0)
+    call, told = let_go(call, event.is_open)
     call, effects = landed(call)
-    return Move(call, effects, held)
+    return Move(call, (*told, *effects), held)
+
+
+def renewed(call: Call, event: Renewed, now: float) -> Move:
+    """The node's lease is valid again. Under the incarnation that this frame runs under, effects that waited for it go;
+    under another the frame is verified in line, and they go then (rule 4). A parked frame at rest is verified when it
+    is resumed: most never need it."""
+    call = refreshed(call, event, now).call
+    if call.inc == event.lease.inc:
+        call, told = let_go(call, leases.is_open(event.lease, now))
+        return Move(call, told)
+    if call.n == 0 and call.flight is None:
+        # Nothing of it is stored: no other node can know of the call.
+        return Move(call._replace(inc=event.lease.inc))
+    if call.phase is Phase.PARKED and not call.intents:
+        return Move(call)
+    call, effects = verify(call, event.lease.inc)
+    return Move(call, effects)
+
+
+def refreshed(call: Call, event: Renewed, now: float) -> Move:
+    """Whoever is held is decided later, under the lease as it is now."""
+    if not call.held:
+        return Move(call)
+    return Move(call._replace(held=tuple(replace(item, lease=event.lease) for item in call.held)))
 
 
 def healed(call: Call, event: Acked, now: float) -> Move:
@@ -82,14 +125,16 @@ def healed(call: Call, event: Acked, now: float) -> Move:
     heal = call.flight
     assert heal is not None, "an acknowledgement answers a write"
     call = call._replace(epoch=event.epoch, inc=heal.inc or call.inc, tries=0)
-    held, blocked = call.held, call.queue[0] if call.queue else None
+    held, blocked = call.held, call.queue[0]
     call = call._replace(held=())
-    if blocked is not None and blocked.op is Op.VERIFY:
-        # The heal was written under the present incarnation: nothing is left to verify.
-        call, effects = landed(call._replace(phase=Phase.PARKED, queue=call.queue[1:]))
-        return Move(call, effects, held)
-    call, effects = landed(call)
-    return Move(call._replace(phase=Phase.PARKED if blocked is None else home(call, blocked)), effects, held)
+    if blocked.op is not Op.VERIFY:
+        call, effects = landed(call)
+        return Move(call._replace(phase=home(call, blocked)), effects, held)
+    # The heal was written under the present incarnation: nothing is left to verify.
+    call, told = let_go(call._replace(queue=call.queue[1:]), event.is_open)
+    call, effects = landed(call._replace(phase=stance(call)))
+    ended = (Finished(*call.ended),) if call.phase is Phase.RUNNING and call.ended is not None else ()
+    return Move(call, (*told, *effects), (*held, *ended))
 
 
 def stranded(call: Call, event: StoreDown, now: float) -> Move:
@@ -99,21 +144,26 @@ def stranded(call: Call, event: StoreDown, now: float) -> Move:
     """
     write = call.flight
     assert write is not None, "only a write can fail"
-    if call.round == 0 and not call.intents and write.op is not Op.FINISH:
+    if write.op is Op.VERIFY and call.phase is Phase.RUNNING:
+        # The round needs the store for its next write; until then only its effects wait.
+        return Move(call._replace(stalled=True))
+    if call.round == 0 and not shielded(call) and write.op is not Op.FINISH:
         # Round 1 has no token yet: nobody could ever come back for this frame.
         replies = refuse(call.waiting, Reason.UNAVAILABLE, call, UNKEPT)
         call, effects = dropped(call, "unavailable")
         return Move(call._replace(held=()), (*replies, *effects, Forget()))
+    # Nothing was written: a round's tokens last no longer, and whoever brings none can't come back.
+    expires = call.expires if call.round else now + call.ttl
     if write.op is Op.FINISH and event.is_open:
         answer = Outcome(write.outcome, cause=write.cause)
         replies = tuple(Reply(item.waiter, answer) for item in call.waiting)
         counted: tuple[Effect, ...] = (Ungated(),) if replies else ()
-        kept = call._replace(phase=Phase.STRANDED, stalled=True, waiting=(), expires=now + call.ttl)
+        kept = call._replace(phase=Phase.STRANDED, stalled=True, waiting=(), expires=expires)
         return Move(kept, (*counted, *replies))
     replies = refuse((*call.waiting, *call.held), Reason.UNAVAILABLE, call)
     phase = Phase.PARKED if call.phase in (Phase.PARKED, Phase.VERIFYING) else Phase.STRANDED
     leaving = call.leaving or call.round == 0
-    kept = call._replace(phase=phase, stalled=True, waiting=(), held=(), leaving=leaving, expires=now + call.ttl)
+    kept = call._replace(phase=phase, stalled=True, waiting=(), held=(), leaving=leaving, expires=expires)
     return Move(kept, replies)
 
 
@@ -130,19 +180,19 @@ def nudged(call: Call, event: Nudged, now: float) -> Move:
 
 def expired(call: Call, event: Expired, now: float) -> Move:
     """No token of this call can be valid any more: the frame goes, when no effect of it runs (rule 8)."""
-    return gone(call, "expired") if now >= call.expires and not call.intents else Move(call)
+    return gone(call, "expired") if now >= call.expires and not shielded(call) else Move(call)
 
 
 def evicted(call: Call, event: Evict, now: float) -> Move:
     """Drop the frame; its journal can rebuild it. Never an unmarked one, never with a `once` in flight (rule 8)."""
-    if not call.reentrant or call.intents or call.flight is not None:
+    if not at_rest(call):
         return Move(call)
     return gone(call, event.cause)
 
 
 def drained(call: Call, event: Drain, now: float) -> Move:
     """Hand the call off: the next owner need not wait for the lease."""
-    if not call.reentrant or call.intents or call.flight is not None:
+    if not at_rest(call):
         return Move(call)
     call, effects = send(call._replace(phase=Phase.RELEASING), Write(Op.RELEASE))
     return Move(call, effects)

@@ -16,10 +16,12 @@ from .call import (
     gone,
     home,
     landed,
+    let_go,
     questions,
     refuse,
     resend,
     send,
+    shielded,
     standing,
     superseded,
 )
@@ -28,7 +30,6 @@ from .effects import (
     Effect,
     Forget,
     Go,
-    InDoubt,
     Kept,
     Op,
     Outcome,
@@ -59,7 +60,8 @@ def asked(call: Call, event: Asked, now: float) -> Move:
     """The handler waits: commit the questions before anybody hears them. A round that comes to its end is not cancelled
     any more: its questions stand, and the retry that asks for them gets them."""
     write = Write(Op.PARK, call.notes + event.asks, event.asks, carry(call))
-    call, effects = send(call._replace(phase=Phase.PARKING, notes=(), carried=True, leaving=False), write)
+    call = call._replace(phase=Phase.PARKING, notes=(), carried=True, leaving=False, expires=now + call.ttl)
+    call, effects = send(call, write)
     return Move(call, effects)
 
 
@@ -99,32 +101,38 @@ def acked(call: Call, event: Acked, now: float) -> Move:
     assert write is not None, "an acknowledgement answers a write"
     call = call._replace(epoch=event.epoch, n=event.n, jh=event.jh)
     if write.op is Op.PARK:
-        return _parked(call, write, now)
+        return _parked(call, write, event, now)
     if write.op is Op.FINISH:
         answer = Outcome(write.outcome, cause=write.cause)
         replies = tuple(Reply(item.waiter, answer) for item in call.waiting)
         again = call.held
         empty = Call(call.id, call.owner, call.inc, call.reentrant, call.ttl, round=call.round)
         return Move(empty, (*replies, Forget()), again)
+    call, told = _told(call, write, event)
+    if call.leaving and not shielded(call):
+        return gone(call, "left")
     call, effects = landed(call)
     # An end that came while no exchange was open, or while the store was healed, is still to be committed (rule 11).
     ended = (Finished(*call.ended),) if call.phase is Phase.RUNNING and call.ended is not None else ()
-    if write.op is Op.INTEND:
-        # Rule 6: the window is looked at again between an intent's acknowledgement and its effect.
-        if event.is_open:
-            return Move(call, (Go(write.key), *effects), ended)
-        call = call._replace(intents=call.intents - {write.key})
-        if call.leaving and not call.intents:
-            return gone(call, "left")
-        return Move(call, (InDoubt(write.key), *effects), ended)
-    call = call._replace(intents=call.intents - {write.key})
-    if call.leaving and not call.intents:
-        return gone(call, "left")
-    return Move(call, (Kept(write.key), *effects), ended)
+    return Move(call, (*told, *effects), ended)
 
 
-def _parked(call: Call, write: Write, now: float) -> Move:
-    """The questions are durable: whoever waited hears them."""
+def _told(call: Call, write: Write, event: Acked) -> tuple[Call, tuple[Effect, ...]]:
+    """What an effect's write, or a verification in line, means to the handler."""
+    if write.op is Op.RESULT:
+        return call._replace(intents=call.intents - {write.key}), (Kept(write.key),)
+    if write.op is Op.VERIFY:
+        return let_go(call._replace(inc=write.inc or call.inc, tries=0), event.is_open)
+    # Rule 6: the window is looked at again between an intent's acknowledgement and its effect. Where it is shut the
+    # intent stands and the effect waits: verified, this very frame may run it, since nobody can have claimed meanwhile.
+    if event.is_open:
+        return call, (Go(write.key),)
+    return call._replace(withheld=(*call.withheld, write.key)), ()
+
+
+def _parked(call: Call, write: Write, event: Acked, now: float) -> Move:
+    """The questions are durable: whoever waited hears them. They last for as long as the record does, which counts from
+    when it was written (rule 17): now, or at an earlier sending, which was no earlier than the asking."""
     past = call.past if call.answered is None else (*call.past, call.answered)
     call = call._replace(
         phase=Phase.PARKED,
@@ -134,9 +142,9 @@ def _parked(call: Call, write: Write, now: float) -> Move:
         answered=None,
         carried=False,
         past=past,
-        expires=now + call.ttl,
+        expires=call.expires if event.already else now + call.ttl,
     )
-    replies: list[Effect] = [Reply(item.waiter, questions(call)) for item in call.waiting]
+    replies: list[Effect] = [Reply(item.waiter, questions(call, now)) for item in call.waiting]
     again = call.held
     call, effects = landed(call._replace(waiting=(), held=()))
     return Move(call, (*replies, *effects), again)
@@ -156,7 +164,7 @@ def retried(call: Call, event: Retry, now: float) -> Move:
         # Nobody waits for an answer any more: the next retry gets the outcome, whatever it brings (rule 11).
         return finished(call._replace(waiting=(event,)), Finished(*call.ended), now)
     if decision is Decision.ASK_AGAIN:
-        return Move(call._replace(expires=now + call.ttl), (Reply(event.waiter, questions(call)),))
+        return Move(call, (Reply(event.waiter, questions(call, now)),))
     if decision is Decision.NEWER:
         # A later owner was acknowledged: this frame is stale, whatever it thinks.
         return superseded(call, "stale", (event,))
@@ -233,7 +241,7 @@ def left(call: Call, event: Left, now: float) -> Move:
     call = call._replace(waiting=waiting, held=held)
     if call.phase is not Phase.RUNNING or not alone:
         return Move(call)
-    if call.intents:
+    if shielded(call):
         return Move(call._replace(leaving=True))
     return gone(call, "left")
 
@@ -242,7 +250,7 @@ def overran(call: Call, event: Overran, now: float) -> Move:
     """The round ran too long: it is cancelled, and whoever waited is told which limit was met. An effect and its
     result's commit are shielded: the frame goes when they are through (rule 8)."""
     replies = refuse(call.waiting, Reason.OVERRAN, call)
-    if call.intents:
+    if shielded(call):
         return Move(call._replace(waiting=(), leaving=True), replies)
     call, effects = dropped(call, "overran")
     return Move(call._replace(held=()), (*replies, *effects, Forget()))

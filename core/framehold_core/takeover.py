@@ -7,7 +7,7 @@ attempt and leaves the journal as it is.
 
 from __future__ import annotations
 
-from .call import Call, Move, Phase, dropped, refuse
+from .call import Call, Move, Phase, dropped, landed, refuse, verify
 from .effects import Effect, Forget, Lookup, Op, Outcome, Reason, Refusal, Relay, Reply, Run, Write
 from .events import Claimed, Diverged, Found, Rebuilt, Refused, Retry, StoreDown, Unreadable
 from .ids import Incarnation
@@ -93,7 +93,7 @@ def _done_looking(call: Call, replies: tuple[Effect, ...], held: tuple[Retry, ..
 
 def claimed(call: Call, event: Claimed, now: float) -> Move:
     """The call is ours: rebuild its frame from the journal. The incarnation is the one that it was claimed under: if
-    the lease lapsed meanwhile, the frame must be verified like any other."""
+    the lease lapsed meanwhile, the frame is verified as soon as it stands."""
     record = event.stored.record
     # Without their values: those are sealed for where they stand, and a question that is asked again needs none.
     asks = tuple(
@@ -118,6 +118,7 @@ def claimed(call: Call, event: Claimed, now: float) -> Move:
         expires=now + call.ttl,
         tries=0,
     )
+    fresh, _ = verify(fresh, event.lease.inc)
     return Move(fresh, (Run(record.epoch, event.entries),))
 
 
@@ -139,8 +140,12 @@ def unanswered(call: Call, event: StoreDown, now: float) -> Move:
 
 def rebuilt(call: Call, event: Rebuilt, now: float) -> Move:
     """The frame stands where the journal ends: running where the round was answered, else parked."""
-    phase = Phase.PARKED if call.answered is None else Phase.RUNNING
-    return Move(call._replace(phase=phase, held=()), (), call.held)
+    if call.queue and call.answered is None:
+        call, effects = landed(call._replace(phase=Phase.VERIFYING))
+        return Move(call, effects)
+    held, phase = call.held, Phase.PARKED if call.answered is None else Phase.RUNNING
+    call, effects = landed(call._replace(phase=phase, held=()))
+    return Move(call, effects, held)
 
 
 def diverged(call: Call, event: Diverged, now: float) -> Move:

@@ -133,5 +133,6 @@ def event(call: Call, write: Write, packed: Packed, reply: Reply, held: Lease, n
         assert reply.stored is not None, "a granted claim brings the record"
         return Claimed(reply.stored, journal.decode_all(reply.stored.journal), held)
     # The window of a later incarnation is not this frame's: it was not verified under it (rule 4).
-    is_open = held.inc == call.inc and lease.is_open(held, now)
-    return Acked(reply.epoch, call.n + len(packed.entries), packed.jh, is_open)
+    is_open = held.inc == (write.inc or call.inc) and lease.is_open(held, now)
+    already = reply.verdict is Verdict.ALREADY
+    return Acked(reply.epoch, call.n + len(packed.entries), packed.jh, is_open, already)

@@ -110,7 +110,6 @@ class Scribe(Protocol):
     def intended(self, key: str, draft: Draft) -> None: ...
     def resulted(self, key: str, draft: Draft) -> None: ...
     def may_run(self) -> bool: ...
-    def lapsed(self) -> bool: ...
     def admit(self, what: str) -> None: ...
     def shield(self, effect: Coroutine[Any, Any, None], context: contextvars.Context) -> asyncio.Task[None]: ...
 
@@ -227,24 +226,24 @@ class Onces:
 
     async def _let_go(self, effect: Effect, digest: str) -> bool:
         """Wait until the effect may run; False where it must not (rules 6 and 13)."""
-        if not effect.again and await self._intended(effect, digest):
-            return True
-        # A window that is shut may open again; a lease that lapsed is another one, under which this frame never runs.
-        while (effect.again or effect.idempotent) and not self._frame.dead and not self._scribe.lapsed():
+        if not (effect.again or await self._intended(effect, digest) or effect.idempotent):
+            return False
+        # The loop may have stood still since it was let go. A window that is shut opens again, or the frame is verified
+        # under another lease, or it goes.
+        while not self._frame.dead:
             if self._scribe.may_run():
                 return True
             await asyncio.sleep(WINDOW)
         return False
 
     async def _intended(self, effect: Effect, digest: str) -> bool:
-        """Record the intent; whether the effect may run at once."""
+        """Record the intent, and wait until the effect is let go; whether it is."""
         if self._frame.dead:
             raise asyncio.CancelledError("this call's frame is gone: nothing is run for it any more")
         effect.go = asyncio.get_running_loop().create_future()
         intent = effect.draft(Kind.INTENT, self._frame.round, Packed("text", effect.name.encode("utf-8", "replace")))
         self._scribe.intended(digest, intent)
-        # The window is looked at once more: the loop may have stood still since the acknowledgement (rule 6).
-        return await effect.go and self._scribe.may_run()
+        return await effect.go
 
     def go(self, digest: str, let_go: bool) -> None:
         """The intent of the effect whose key has this digest is durable: it may run, or must not."""

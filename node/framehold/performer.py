@@ -232,8 +232,8 @@ class Performer:
                 detail = f"the call ends here: what it has learned {excess} here, or use strategy hold"
                 logger.error("call %s: %s", prefix(slot.call.id), detail)
                 return fx.Refusal(fx.Reason.TOO_LARGE, at.round, detail)
-        if at.lasts < slot.call.ttl:
-            # Asked again, a round ends when it would have: its record lives no longer (rule 17).
+        if at.lasts < slot.call.ttl - 1.0:
+            # Asked again, a round ends when it would have, to the second: its record lives no longer (rule 17).
             lifetime = max(1.0, at.lasts // 1)
         return Parked(slot.questions, slot.call.id, at, state, lifetime)
 

@@ -255,7 +255,13 @@ class Runtime:
         self._performer.forget(slot, fx.Forget())
 
     def _nudge(self) -> None:
-        """The store answers: send what was left unsent."""
+        """The store answers: send what was left unsent, and let go what waited for a valid lease. Of a parked call
+        nothing does."""
+        held = self.heartbeat.lease
+        for busy in self.table:
+            call = busy.call
+            if (call.phase is not Phase.PARKED or call.intents) and busy.home.beat is self.heartbeat:
+                self.feed(busy, ev.Renewed(held))
         stalled, self._stalled = self._stalled, set()
         for call_id in stalled:
             if (slot := self.table.get(call_id)) is not None:

@@ -231,10 +231,6 @@ class Slot:
         held = self.home.beat.lease
         return held.inc == self.call.inc and lease.is_open(held, clock.now())
 
-    def lapsed(self) -> bool:
-        """Whether the node has another incarnation than the one that this frame runs under (rule 4)."""
-        return self.home.beat.lease.inc != self.call.inc
-
     def admit(self, what: str) -> None:
         """Raises LimitExceeded where the journal is as long as it may be."""
         limit = self._holder.max_journal

@@ -28,6 +28,7 @@ from framehold_core.events import (
     Intended,
     Left,
     Rebuilt,
+    Renewed,
     Resulted,
     Retry,
     Start,
@@ -162,6 +163,11 @@ class Node:
         """The node's lease lapsed; it goes on under a new incarnation."""
         count = int(self.lease.inc.rsplit("i", 1)[1]) + 1
         self.lease = self.lease._replace(inc=Incarnation(f"{self.lease.node}-i{count}"))
+
+    def renew(self) -> tuple[Effect, ...]:
+        """The node's lease is renewed, or registered anew, and the call hears of it."""
+        self.lease = self.lease._replace(until=self.now + 100.0)
+        return self.feed(Renewed(self.lease))
 
     # ---- the store
 

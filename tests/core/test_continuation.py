@@ -1,7 +1,7 @@
 """The table itself: what has no row is refused, what comes too late changes nothing, and every row has a test.
 
 The stories that walk the rows are in `test_rounds` and `test_once` (they cover `rounds`), `test_takeover`,
-`test_recovery`, `test_store_down` and `test_healing` (they cover `takeover` and `recovery`)."""
+`test_recovery`, `test_lapses`, `test_store_down` and `test_healing` (they cover `takeover` and `recovery`)."""
 
 from __future__ import annotations
 
@@ -16,11 +16,23 @@ from framehold_core import continuation, events
 from framehold_core.call import Phase
 from framehold_core.continuation import TABLE, Row, stay, step
 from framehold_core.errors import ProtocolError
-from framehold_core.events import Drain, Event, Evict, Expired, Finished, Left, Noted, Nudged, Overran, Refused, Start
+from framehold_core.events import (
+    Drain,
+    Event,
+    Evict,
+    Expired,
+    Finished,
+    Left,
+    Noted,
+    Nudged,
+    Overran,
+    Refused,
+    Start,
+)
 from framehold_core.ids import Waiter
 from framehold_core.journal import Draft, Kind, Lane
 from framehold_core.requests import Verdict
-from tests.core import test_healing, test_once, test_recovery, test_rounds, test_store_down, test_takeover
+from tests.core import test_healing, test_lapses, test_once, test_recovery, test_rounds, test_store_down, test_takeover
 from tests.core.driver import answer, reach, resumed
 
 NOTE = Draft(Kind.VALUE, "now-1", 1, Lane.MAIN, "fp", "json", b"1")
@@ -141,7 +153,16 @@ def stories() -> Iterator[Callable[..., object]]:
     """Each test of a life, with its parameters filled in; those marked as bugs aren't counted."""
     here = ModuleType("here")
     here.__dict__.update({name: value for name, value in globals().items() if name in WALKS})
-    for module in (test_rounds, test_once, test_takeover, test_recovery, test_store_down, test_healing, here):
+    for module in (
+        test_rounds,
+        test_once,
+        test_takeover,
+        test_recovery,
+        test_store_down,
+        test_healing,
+        test_lapses,
+        here,
+    ):
         for name, test in vars(module).items():
             marks = {mark.name: mark for mark in getattr(test, "pytestmark", ())}
             if not name.startswith("test_") or "xfail" in marks:

@@ -33,11 +33,11 @@ def test_a_result_reaches_the_handler_only_after_it_is_acknowledged() -> None:
 
 
 def test_an_effect_does_not_run_when_the_window_closed_on_the_way() -> None:
-    """Rule 6: looked at between an intent's acknowledgement and its effect."""
+    """Rule 6: looked at between an intent's acknowledgement and its effect. The intent stands; the effect waits."""
     node = resumed()
     node.intends()
     node.now = node.lease.until
-    assert node.commit() == (InDoubt(K),)
+    assert node.commit() == () and node.call.withheld == (K,)
 
 
 def test_an_effect_does_not_run_when_the_lease_lapsed_on_the_way() -> None:
@@ -46,14 +46,17 @@ def test_an_effect_does_not_run_when_the_lease_lapsed_on_the_way() -> None:
     node.intends()
     reply = node.submit()
     node.lapse()
-    assert node.hear(*reply) == (InDoubt(K),)
+    assert node.hear(*reply) == () and node.call.withheld == (K,)
 
 
-def test_an_effect_that_was_not_run_holds_nothing_back() -> None:
+def test_an_effect_that_may_never_run_holds_nothing_back() -> None:
     node = resumed()
     node.intends()
-    node.now = node.lease.until
     node.commit()
+    node.results()
+    node.commit()
+    node.intends()
+    assert node.commit() == (InDoubt(K),)
     node.asks("b")
     node.commit()
     node.feed(Evict())

@@ -12,6 +12,7 @@ from framehold_core.effects import (
     Lookup,
     Op,
     Outcome,
+    Questions,
     Reason,
     Refusal,
     Relay,
@@ -165,12 +166,18 @@ def test_a_frame_expires_with_its_last_token() -> None:
     assert node.feed(Expired()) == (Cancel("expired"), Forget())
 
 
-def test_asking_again_mints_a_token_that_the_frame_outlives() -> None:
+def test_asking_again_mints_a_token_that_ends_with_the_round() -> None:
+    """Nothing is written, so the record lives no longer: a token that outlived it would find nothing once its frame is
+    gone (rule 17)."""
     node = parked()
     node.now += 60
-    node.retry()
-    node.now += TOKEN_TTL - 1
+    second = node.retry()
+    asked = node.heard[second]
+    assert isinstance(asked, Questions) and asked.lasts == TOKEN_TTL - 60
+    node.now += TOKEN_TTL - 61
     assert node.feed(Expired()) == () and node.feed(Nudged()) == ()
+    node.now += 1
+    assert node.feed(Expired()) == (Cancel("expired"), Forget())
 
 
 @pytest.mark.parametrize("phase", [Phase.RUNNING, Phase.PARKING, Phase.FINISHING, Phase.VERIFYING, Phase.HEALING])

@@ -23,7 +23,7 @@ from framehold_core.effects import (
 from framehold_core.events import Noted
 from framehold_core.journal import Draft, Kind, Lane, decode_all
 from framehold_core.requests import RecordState
-from tests.core.driver import Node, answer, parked, resumed, running
+from tests.core.driver import TOKEN_TTL, Node, answer, parked, resumed, running
 
 # ---- start and finish
 
@@ -66,7 +66,7 @@ def test_no_question_leaves_before_its_commit_is_acknowledged() -> None:
     assert node.call.phase is Phase.PARKING and not node.heard
     node.commit()
     assert node.call.phase is Phase.PARKED
-    assert node.heard[1] == Questions(1, 1, 1, node.call.jh)
+    assert node.heard[1] == Questions(1, 1, 1, node.call.jh, TOKEN_TTL)
 
 
 def test_asks_of_one_turn_leave_in_one_round_and_one_write() -> None:

@@ -53,6 +53,42 @@ def test_a_failed_park_keeps_its_frame_and_the_same_retry_joins_it() -> None:
     assert isinstance(node.heard[3], Questions) and node.call.phase is Phase.PARKED
 
 
+def test_a_parked_round_lasts_no_longer_for_a_write_that_failed() -> None:
+    """Its record was not written, so it lives no longer either (rule 17)."""
+    node = parked()
+    node.intends()
+    node.now += 60
+    node.store_down()
+    again = node.retry()
+    asked = node.heard[again]
+    assert isinstance(asked, Questions) and asked.lasts == TOKEN_TTL - 60
+
+
+def test_a_round_that_was_committed_unheard_lasts_from_its_asking() -> None:
+    """Its record counts from some earlier sending, nobody knows which (rule 17)."""
+    node = resumed()
+    node.asks("b")
+    node.submit()
+    node.store_down()
+    node.now += 60
+    again = node.retry(answer("a"))
+    node.commit()
+    asked = node.heard[again]
+    assert isinstance(asked, Questions) and asked.lasts == TOKEN_TTL - 60
+
+
+def test_a_stranded_frame_goes_with_the_last_token_of_its_round() -> None:
+    """After that nobody can come back for it."""
+    node = resumed()
+    node.asks("b")
+    node.now += 60
+    node.store_down()
+    node.now += TOKEN_TTL - 61
+    assert node.feed(Expired()) == ()
+    node.now += 1
+    assert node.feed(Expired()) == (Cancel("expired"), Forget())
+
+
 def test_a_write_that_was_applied_unheard_is_not_applied_twice() -> None:
     node = resumed()
     node.asks("b")

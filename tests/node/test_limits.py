@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -103,14 +104,20 @@ async def test_expiry_makes_room_and_runs_finally() -> None:
         assert client.runtime.counts["entered"] == 2
 
 
-async def test_a_repeated_question_prolongs_its_call() -> None:
-    """A retry without answers gets a fresh token: the call lives as long as the freshest."""
-    async with room(token_ttl=1.0) as client:
+async def test_a_repeated_question_does_not_prolong_its_call() -> None:
+    """A retry without answers gets a fresh token, which is good for what is left of the round: its record lives no
+    longer, since nothing was written."""
+    async with room(token_ttl=3.0) as client:
         asked = await ask(client)
         (slot,) = client.runtime.table
-        before = slot.call.expires
+        slot.call = slot.call._replace(expires=slot.call.expires - 1.5)
+        before, began = slot.call.expires, time.monotonic()
         again = await client.retry("ask", asked.token, {}, arguments={"hangs": False})
-        assert again.asked == asked.asked and slot.call.expires > before
+        assert again.asked == asked.asked and again.token != asked.token and slot.call.expires == before
+        await until(lambda: client.ended, "the expiry")
+        assert time.monotonic() - began < 2.9
+        late = await client.retry("ask", again.token, {}, arguments={"hangs": False})
+        assert (late.status, late.code, late.text) == (400, -32602, "Invalid or expired requestState")
 
 
 @pytest.mark.parametrize("round_", [1, 2])

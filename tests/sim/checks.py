@@ -1,8 +1,9 @@
-"""The invariants of PROTOCOL section 5, as the world can see them. Each is a function with its name.
+"""The invariants of PROTOCOL section 5, as the world can see them. Each is a function with its name; I5 has a file of
+its own (`effect_checks`), and so have I8 and I9 (`bound_checks`).
 
 The watch sees every script before and after, every entry into a handler, every effect and every reply. It believes
 nothing that a node says of itself except which frame spoke. A schedule whose store loses acknowledged writes is held
-to I3 and I6 only: the others are promised while it loses none.
+to I3, I6, I8 and I9 only: the others are promised while it loses none.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from framehold_core.errors import JournalError
 from framehold_core.events import Event, Left, Retry, Start
 from framehold_core.requests import Answered, Record, RecordState, Reply, Request, Stored, Verdict
 
+from .bound_checks import BoundWatch
 from .effect_checks import EffectWatch
+from .plan import LONG
 from .replay_checks import ReplayWatch
 
 if TYPE_CHECKING:
@@ -49,6 +52,7 @@ class Watch:
         self._world = world
         self.effects = EffectWatch(world, self.fail)
         self.replays = ReplayWatch(world, self.fail)
+        self.bounds = BoundWatch(world, self.fail)
         self._strict = not world.plan.loses
         self._entered: dict[tuple[str, int], int] = {}
         self._entries: dict[str, int] = {}
@@ -74,6 +78,7 @@ class Watch:
     ) -> None:
         """A script ran."""
         self.i2_refused_leaves_nothing(request, before, after, reply)
+        self.bounds.applied(request, before, reply)
         if after is None or after is before:
             return
         self._known.add(request.call)
@@ -132,6 +137,12 @@ class Watch:
             who = (record.owner, record.inc)
             if self._owners.setdefault((call, record.epoch), who) != who:
                 self.fail("I1 single-owner", f"epoch {record.epoch} of {call} belongs to two incarnations")
+
+    def i1_runs_as_recorded(self, slot: Slot) -> None:
+        """An effect is let go only under an owner, incarnation and epoch that have stood in the store together."""
+        call = slot.call
+        if self._strict and self._owners.get((call.id, call.epoch)) != (call.owner, call.inc):
+            self.fail("I1 single-owner", f"{call.id} goes on at epoch {call.epoch} as {call.inc}, which it is not")
 
     def i2_refused_leaves_nothing(
         self, request: Request, before: Stored | None, after: Stored | None, reply: Reply
@@ -229,11 +240,16 @@ class Watch:
         """I7 no-loss: with all faults healed, whoever retries learns how the call ended."""
         for client in clients:
             self._world.counts[f"ended {client.ended or 'never'}"] += 1
+            if not client.ended and not client.tokens and "x" in client.intent.program:
+                # Changed code kills its node in round 1: nobody was asked anything, and each call is another.
+                continue
             if not client.ended:
                 self.fail("I7 no-loss", f"the client of {client.call} never learns how it ended")
             if client.ended == "outcome":
                 self.replays.finished(client.call)
-            fine = {"outcome"} | ({"diverged"} if self._may_diverge(client) else set())
+            fine = {"outcome", *(["expired"] if self._world.plan.token_ttl < LONG else [])} | (
+                {"diverged"} if self._may_diverge(client) else set()
+            )
             # Only what kills its nodes is stuck, and what met changed code again and again (rule 15).
             fine |= {"stuck"} if "x" in client.intent.program or client.call in self.replays.gave_up else set()
             if self._strict and client.intent.reentrant and client.ended not in fine:

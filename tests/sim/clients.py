@@ -13,7 +13,8 @@ from framehold_core import journal
 from framehold_core.effects import Reason
 from framehold_core.events import Answer
 
-from .plan import Intent, Mischief
+from .plan import LONG, Intent, Mischief
+from .tokens import Token, forged, sealed
 
 if TYPE_CHECKING:
     from .world import World
@@ -25,18 +26,10 @@ FINAL = (Reason.LOST, Reason.STUCK, Reason.UNKNOWN, Reason.DIVERGED)
 """Refusals after which trying again is no use."""
 
 
-class Token(NamedTuple):
-    """What a client is given with its questions: the sealed claims, and the keys that were asked."""
-
-    round: int
-    epoch: int
-    mark: str
-    node: str
-    keys: tuple[str, ...]
-
-
 class Request(NamedTuple):
-    """One request on its way. `told` maps a node that said "not held" to what the record's owner was then."""
+    """One request on its way. `told` maps a node that said "not held" to what the record's owner was then; `user` is
+    who its connection belongs to, and `hops` how many nodes have passed it on; where the last one leaves, the next has
+    `inherited` it, and may claim its call."""
 
     number: int
     client: int
@@ -45,16 +38,20 @@ class Request(NamedTuple):
     reentrant: bool
     token: Token | None
     answers: tuple[Answer, ...]
+    user: int
     told: tuple[tuple[str, object], ...] = ()
     tries: int = 0
+    hops: int = 0
+    inherited: bool = False
 
 
 class Said(NamedTuple):
-    """A node's reply: a token, an outcome, or a refusal."""
+    """A node's reply: a token, an outcome, a refusal, or that the token is `invalid`."""
 
     token: Token | None = None
     outcome: str | None = None
     refusal: Reason | None = None
+    invalid: bool = False
 
 
 def answer(key: str, value: str) -> Answer:
@@ -75,7 +72,7 @@ class Client:
         self._world = world
         self._numbers = count(number * 1000)
         self._rng = world.stream(f"client {number}")
-        self._starts = 0
+        self._starts, self._asked_at = 0, 0.0
         self._open: int | None = None
         self._sent: dict[int, list[tuple[Answer, ...]]] = {}
         self._turn: dict[int, int] = {}
@@ -89,17 +86,20 @@ class Client:
         self._starts += 1
         self._send(node, None, ())
 
-    def _send(self, node: str, token: Token | None, answers: tuple[Answer, ...], patient: bool = True) -> None:
-        number = next(self._numbers)
-        what = Request(number, self.number, self.call, self.intent.program, self.intent.reentrant, token, answers)
-        if token is not None and answers not in self._sent.setdefault(token.round, []):
+    def _send(
+        self, node: str, token: Token | None, answers: tuple[Answer, ...], patient: bool = True, user: int | None = None
+    ) -> None:
+        number, user = next(self._numbers), self.number if user is None else user
+        what = Request(number, self.number, self.call, self.intent.program, self.intent.reentrant, token, answers, user)
+        genuine = token is not None and token in self.tokens and user == self.number
+        if token is not None and genuine and answers not in self._sent.setdefault(token.round, []):
             self._sent[token.round].append(answers)
         if self._world.lines is not None:
             told = " ".join(f"{item.key}={item.value.decode()}" for item in answers)
             text = f"retries round {token.round} (epoch {token.epoch}) with {told or 'nothing'}" if token else "calls"
             self._world.say(f"client {self.number}", f"{self.call} {text} at {node}")
         if patient:
-            self._open = number
+            self._open, self._asked_at = number, self._world.now
             self._world.after(PATIENCE, self._lose_patience, number)
         self._at[number] = node
         self._world.send("client", node, self._arrive, node, what, repeatable=token is not None)
@@ -126,7 +126,7 @@ class Client:
         self._send(usual, token, answers)
 
     def _answers(self, token: Token) -> tuple[Answer, ...]:
-        style = self.intent.styles[min(token.round, len(self.intent.styles)) - 1]
+        style = self._style(token)
         if style == "none" and len(self._sent.get(token.round, ())) > 0:
             style = "full"
         return self.make(token, style)
@@ -136,6 +136,8 @@ class Client:
         """Answers to a token's questions."""
         word = "no" if style == "other" else "yes"
         full = tuple(answer(key, word) for key in token.keys)
+        if style in ("forged", "stolen", "expired"):
+            return tuple(answer(key, "no") for key in token.keys)
         if style == "partial":
             return full[:1]
         if style == "none":
@@ -146,9 +148,16 @@ class Client:
         """Send something that no patient client would."""
         if len(self.tokens) <= how.back or self.ended:
             return
-        token = self.tokens[-1 - how.back]
+        token, user = self.tokens[-1 - how.back], self.number
+        answers = self.make(token, how.kind)
         self._world.counts["duplicates"] += 1
-        self._send(how.node, token, self.make(token, how.kind), patient=False)
+        if how.kind == "forged":
+            token = forged(token, how.back)
+        elif how.kind == "expired":
+            token = sealed(token._replace(expires=self._world.now))
+        elif how.kind == "stolen":
+            user = -1
+        self._send(how.node, token, answers, patient=False, user=user)
 
     def leave(self) -> None:
         """Hang up on the open request; come back later."""
@@ -167,13 +176,18 @@ class Client:
             self.ended = "outcome"
         elif said.token is not None:
             self._learn(said.token, mine)
+        elif said.invalid:
+            self._world.watch.bounds.i8_refused(what)
+            self.ended = "expired" if mine else ""
         elif said.refusal is Reason.CONFLICT:
             self._conflict(mine)
-        elif said.refusal is Reason.DIVERGED and mine and self._world.plan.whole_from > self._world.now:
+        elif said.refusal is Reason.DIVERGED and mine and self._world.plan.whole_from > self._asked_at:
             # It was told what happened, and asks again once the old code is back.
-            self._world.after(self._world.plan.whole_from - self._world.now + self._rng.random() * 0.2, self._go_on)
+            away = max(0.0, self._world.plan.whole_from - self._world.now)
+            self._world.after(away + self._rng.random() * 0.2, self._go_on)
         elif said.refusal in FINAL and mine and self.tokens:
-            self.ended = str(said.refusal)
+            expired = self.tokens[-1].expires <= self._world.now
+            self.ended = "expired" if expired else str(said.refusal)
         elif mine:
             self._world.after(0.1 + self._rng.random() * 0.2, self._go_on)
 
@@ -183,7 +197,15 @@ class Client:
             self.tokens.append(token)
         if new or mine:
             self._open = None
-            self._world.after(0.02 + self._rng.random() * 0.3, self._answer, token)
+            self._world.after(self._thinks(token), self._answer, token)
+
+    def _thinks(self, token: Token) -> float:
+        """Seconds until it answers. Where tokens are short-lived, whoever has nothing to say waits until the last."""
+        ttl, style = self._world.plan.token_ttl, self._style(token)
+        return 0.9 * ttl if ttl < LONG and style == "none" else 0.02 + self._rng.random() * 0.3
+
+    def _style(self, token: Token) -> str:
+        return self.intent.styles[min(token.round, len(self.intent.styles)) - 1]
 
     def _answer(self, token: Token) -> None:
         if self._open is None and self.tokens[-1].round == token.round and not self.ended:

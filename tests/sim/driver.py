@@ -37,19 +37,18 @@ from framehold_core.events import (
     Intended,
     Nudged,
     Overran,
+    Renewed,
     Resulted,
 )
+from framehold_core.lease import Lease
 from framehold_core.writes import once_digest
 
 from .handlers import Frame, opened
-from .scripts import Scripts, Slot
+from .scripts import MAX_ROUND, Scripts, Slot
 from .transcript import tell_effects, tell_event
 
 if TYPE_CHECKING:
     from .node import Process
-
-MAX_ROUND = 0.7
-"""Seconds that a round may run."""
 
 REHEARSED = "rehearsed"
 """Why a frame goes where nothing is kept between rounds."""
@@ -70,6 +69,9 @@ class Driver:
         if self._world.plan.rehearses and isinstance(event, Acked) and slot.call.phase is Phase.PARKED:
             self._step(slot, Evict(REHEARSED))
         self._go_on(slot)
+        if self._process.draining and slot.call.phase is Phase.PARKED:
+            self._step(slot, Drain())
+        self._world.watch.bounds.i9_bounded(slot, self.slots)
 
     def _go_on(self, slot: Slot) -> None:
         while (frame := slot.frame) is not None and self._process.alive and not frame.asleep:
@@ -89,9 +91,23 @@ class Driver:
             if slot.call.phase in (Phase.PARKED, Phase.STRANDED):
                 self.feed(slot, Expired())
 
+    def renewed(self, held: Lease, anew: bool) -> None:
+        """The node lease is valid: whoever waits for an open window is told, and where it began `anew`, all are."""
+        for slot in list(self.slots.values()):
+            if slot.call.withheld or anew:
+                self.feed(slot, Renewed(held))
+
     def evict(self) -> None:
         """Memory is short."""
         self._signal(Evict())
+
+    def make_room(self) -> bool:
+        """Whether one more call may come in here. The frames that have been parked longest are evicted first."""
+        room = self._world.plan.room
+        for slot in sorted(self.slots.values(), key=lambda slot: slot.parked_since) if room else ():
+            if len(self.slots) >= room:
+                self._step(slot, Evict())
+        return not room or len(self.slots) < room
 
     def drain(self) -> None:
         """The node leaves."""
@@ -115,6 +131,8 @@ class Driver:
             self._world.say(self._process.boot, text)
         if slot.call.phase is Phase.RUNNING is not was.phase:
             slot.running_since = self._process.now()
+        if slot.call.phase is Phase.PARKED is not was.phase:
+            slot.parked_since = self._process.now()
         self._note(was, slot.call)
         for effect in effects:
             self._perform(slot, effect, effects)
@@ -135,6 +153,8 @@ class Driver:
     def _note(self, was: Call, call: Call) -> None:
         if call.phase is not was.phase:
             self._world.counts[call.phase.name] += 1
+        if len(call.withheld) > len(was.withheld):
+            self._world.counts["withheld"] += 1
         if len(call.waiting) > 1 and len(call.waiting) > len(was.waiting):
             self._world.counts["joins"] += 1
 
@@ -144,7 +164,7 @@ class Driver:
         elif isinstance(effect, ReplyEffect):
             self._reply(slot, effect, any(isinstance(other, Ungated) for other in effects))
         elif isinstance(effect, Relay):
-            self._process.relay(effect)
+            self._process.relay(effect, slot.heir)
         elif isinstance(effect, Lookup):
             self._scripts.look(slot)
         elif isinstance(effect, Run):
@@ -162,11 +182,10 @@ class Driver:
             frame.keep(effect.key)
             self._compute(slot, frame)
         elif isinstance(effect, InDoubt):
-            self._world.counts["in doubt"] += 1
             frame.doubt(effect.key)
         elif isinstance(effect, Cancel):
             self._world.watch.shielded(slot, frame, effect.cause)
-            self._world.counts["rehearsals"] += effect.cause == REHEARSED
+            self._world.counts[f"frames {effect.cause}"] += 1
             slot.frame = None
         elif isinstance(effect, Forget):
             slot.frame = None
@@ -206,14 +225,13 @@ class Driver:
 
     def _run_effect(self, slot: Slot, frame: Frame, name: str, let_go: bool = False) -> None:
         held = self._process.lease
-        if held is None or not lease.is_open(held, self._process.now()):
+        if held is None or held.inc != slot.call.inc or not lease.is_open(held, self._process.now()):
             if let_go:
-                self._world.watch.fail("I5 once", f"{name} is let go while the window is shut")
+                self._world.watch.fail("I5 once", f"{name} is let go outside the window that its frame runs under")
             self._process.later(0.05, self._again, slot, frame, name)
             return
         if let_go:
-            if held.inc != slot.call.inc:
-                self._world.watch.fail("I5 once", f"{name} is let go under a lease that its frame was not verified for")
+            self._world.watch.i1_runs_as_recorded(slot)
             frame.running.add(name)
         self._begin_effect(slot, frame, name)
 

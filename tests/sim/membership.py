@@ -8,7 +8,7 @@ from framehold_core import lease
 from framehold_core.ids import Incarnation
 from framehold_core.lease import Lease, NodeRecord, Renewal
 
-from .plan import TTL
+from .weather import TTL
 
 if TYPE_CHECKING:
     from .node import Process
@@ -47,6 +47,7 @@ class Membership:
             self.registered = True
             self.lease = Lease(self._process.name, inc, self._process.boot, 0, lease.window_until(started, TTL))
             self._process.world.say(self._process.boot, f"is registered as {inc}")
+            self._process.driver.renewed(self.lease, anew=True)
 
     def _tick(self) -> None:
         self._process.later(TTL / 3, self._tick)
@@ -68,6 +69,7 @@ class Membership:
         if result is Renewal.RENEWED and record is not None:
             until = max(held.until, lease.window_until(started, TTL))
             self.lease = held._replace(beat=max(held.beat, record.beat), until=until)
+            self._process.driver.renewed(self.lease, anew=False)
         elif result is Renewal.TAKEN:
             self._process.world.say(self._process.boot, "finds another process under its name and exits")
             self._process.leave()
@@ -83,6 +85,11 @@ class Membership:
         if went_back:
             self._claims_from = self._process.now() + TTL
         self._register()
+
+    def give_back(self) -> None:
+        """Nobody need wait for this lease to run out."""
+        store = self._process.world.store
+        store.call(self._process, store.leave, (self._process.name, self.inc), lambda _: None)
 
     def may_claim(self) -> bool:
         """Whether this node may take calls over."""

@@ -19,16 +19,19 @@ from framehold_core.lease import Lease, NodeRecord
 from framehold_core.requests import Evidence, Record, RecordState, Seen
 
 from .changes import changed
-from .clients import Request, Said, Token
+from .clients import Request, Said
 from .driver import Driver
 from .membership import Membership
-from .scripts import TOKEN_TTL, Slot
+from .scripts import Slot
+from .tokens import Token, is_good, sealed
 
 if TYPE_CHECKING:
     from .world import World
 
 MAX_RELAYS = 3
 RELAY_PATIENCE = 0.25
+DRAIN_TIMEOUT = 0.4
+"""Seconds that a node which drains waits for what it can't hand off."""
 
 Told = tuple[tuple[str, object], ...]
 
@@ -56,7 +59,7 @@ class Process:
         self._paused_until = 0.0
         self._inbox: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
         self._waiters = count(1)
-        self._draining = False
+        self.draining = False
         self._relayed: dict[int, Open] = {}
         self.member = Membership(self)
 
@@ -100,16 +103,30 @@ class Process:
         """Lose everything."""
         self.alive = False
 
-    def drain(self) -> None:
-        """Hand off what may be handed off, then leave and come back as a new process."""
-        self._draining = True
-        self.driver.drain()
-        self.later(0.4, self.leave)
+    def skip(self, seconds: float) -> None:
+        """The clock jumps forward."""
+        self._offset += seconds
 
-    def leave(self) -> None:
+    def drain(self, away: float) -> None:
+        """Take no new call and claim nothing; hand off what may be handed off, now and as it parks; keep the rest until
+        a deadline; then give the lease back, leave, and come back after `away` seconds as a new process."""
+        if not self.draining:
+            self.world.counts["drains"] += 1
+            self.draining = True
+            self.driver.drain()
+            self._see_off(self.world.now + DRAIN_TIMEOUT, away)
+
+    def _see_off(self, deadline: float, away: float) -> None:
+        if self.driver.slots and self.world.now < deadline:
+            self.later(0.05, self._see_off, deadline, away)
+        else:
+            self.member.give_back()
+            self.leave(away)
+
+    def leave(self, away: float = 0.1) -> None:
         """Die; come back as a new process, unless another stands here already."""
         if self.world.nodes[self.name] is self:
-            self.world.restart(self.name, 0.1)
+            self.world.restart(self.name, away)
         else:
             self.die()
 
@@ -118,13 +135,22 @@ class Process:
     def request(self, what: Request, origin: Process | None = None) -> None:
         """A request arrives from a client, or from the node that relays it."""
         slot = self.driver.slots.get(what.call)
-        if not self.member.registered or self.lease is None or (self._draining and what.token is None):
+        if not self.member.registered or self.lease is None or (self.draining and what.token is None):
             self._send(what, origin, Said(refusal=Reason.UNAVAILABLE))
-        elif origin is not None and slot is None:
+        elif not self.lets_in(what):
+            self._send(what, origin, Said(invalid=True))
+        elif origin is not None and slot is None and not what.inherited:
             self.world.send(self.name, origin.name, origin.take, origin.not_held, what.number, self.name)
+        elif slot is None and not self.driver.make_room():
+            self.world.counts["no room"] += 1
+            self._send(what, origin, Said(refusal=Reason.UNAVAILABLE))
         else:
             waiter = Waiter(next(self._waiters))
             self._enter(waiter, what, origin, slot)
+
+    def lets_in(self, what: Request) -> bool:
+        """The boundary: a token that is not ours, or not this client's, or too old, never reaches a call."""
+        return what.token is None or is_good(what.token, what.call, what.user, self.world.now)
 
     def _enter(self, waiter: Waiter, what: Request, origin: Process | None, slot: Slot | None) -> None:
         assert self.lease is not None
@@ -135,8 +161,9 @@ class Process:
         else:
             node = NodeId(token.node)
             event = Retry(waiter, token.round, token.epoch, token.mark, node, what.answers, self.lease)
+            self.world.watch.bounds.i8_sealed(what)
         if slot is None:
-            call = Call(CallId(what.call), self.name, self.member.inc, what.reentrant, TOKEN_TTL)
+            call = Call(CallId(what.call), self.name, self.member.inc, what.reentrant, self.world.plan.token_ttl)
             program = what.program if self._variant is None else changed(what.program, self._variant)
             slot = self.driver.slots[what.call] = Slot(self, call, program)
         self.open[waiter] = Open(what, event, origin)
@@ -160,7 +187,10 @@ class Process:
         reply = effect.answer
         if isinstance(reply, Questions):
             keys = tuple(ask.key for ask in slot.call.asks)
-            said = Said(token=Token(reply.round, reply.epoch, reply.mark, self.name, keys))
+            what, expires = item.what, self.world.now + reply.lasts
+            token = Token(reply.round, reply.epoch, reply.mark, self.name, keys, what.call, what.user, expires)
+            said = Said(token=sealed(token))
+            self.world.watch.bounds.minted(sealed(token))
         elif isinstance(reply, Outcome):
             said = Said(outcome=str(text))
         else:
@@ -177,8 +207,8 @@ class Process:
 
     # ---- relaying: a star (PROTOCOL rule 19)
 
-    def relay(self, effect: Relay) -> None:
-        """Pass a request on; one that was relayed here goes back as "not held"."""
+    def relay(self, effect: Relay, heir: str | None) -> None:
+        """Pass a request on, to its owner or to an heir; one that was relayed here goes back."""
         item = self.open.pop(effect.waiter, None)
         if item is None:
             return
@@ -187,11 +217,15 @@ class Process:
             self.world.send(self.name, item.origin.name, item.origin.take, item.origin.not_owner, what.number)
             return
         self.world.counts["relays"] += 1
+        self.world.watch.bounds.i9_star(what)
         seen = self.seen.get(what.call)
-        self._relayed[what.number] = item._replace(what=what._replace(told=(*what.told, (effect.node, seen))))
-        peer = self.world.nodes.get(effect.node)
+        target = heir or effect.node
+        self._relayed[what.number] = item._replace(what=what._replace(told=(*what.told, (target, seen))))
+        peer = self.world.nodes.get(target)
         if peer is not None:
-            self.world.send(self.name, effect.node, peer.take, peer.request, what, self)
+            self.world.counts["inherited"] += bool(heir)
+            passed_on = what._replace(hops=what.hops + 1, inherited=bool(heir))
+            self.world.send(self.name, target, peer.take, peer.request, passed_on, self)
         self.later(RELAY_PATIENCE, self._relay_unanswered, what.number, what.tries)
 
     def relayed_back(self, number: int, said: Said) -> None:
@@ -230,6 +264,11 @@ class Process:
     def told(self, held: Iterable[Retry]) -> Told:
         """What other nodes said to the requests that wait for a lookup."""
         return tuple(pair for event in held if (item := self.open.get(event.waiter)) for pair in item.what.told)
+
+    def heir(self, members: dict[str, NodeRecord]) -> str | None:
+        """Who carries on what this node would claim, if it drains: it leaves, so its claim would be another's next."""
+        others = (name for name in members if name != self.name and not self.world.nodes[name].draining)
+        return next(others, None) if self.draining else None
 
     def evidence(self, record: Record, members: dict[str, NodeRecord], told: Told) -> Evidence | None:
         """Why this node may claim a call (PROTOCOL rules 3 to 5), None while its owner may live."""

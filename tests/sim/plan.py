@@ -10,8 +10,11 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-TTL = 1.0
-"""Seconds that a node lease lives; all other times of a schedule are chosen around it."""
+from . import weather
+from .weather import WEATHER, Fault
+
+LONG = 60.0
+"""Seconds that a token is good for where none expires."""
 
 REBOOT = 0.1
 """Seconds that a node is away when it gets other code."""
@@ -47,23 +50,6 @@ PROGRAMS = (
 """Handlers, one statement after another: `k` asks, `o` is a `once`, `i` a `once` declared idempotent, `v` a recorded
 value, `t` an ask that the handler soon waits for no longer, `x` kills the node that comes to it; `+` gathers branches,
 `,` is the order within one, and nobody waits for a branch that begins with `~`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """Something breaks at `at` for `span` seconds. `target` is a node, a link (`a>store`), or the store.
-
-    A `change` starts a node again with variant number `amount` of every handler (`changes`), and after `span` seconds
-    with the old code; a span of 0 is for good. An `upgrade` starts it again with a newer release, for good."""
-
-    at: float
-    kind: str
-    target: str
-    span: float = 0.0
-    amount: float = 0.0
-
-    def __str__(self) -> str:
-        return f"{self.at:.3f} {self.kind} {self.target} for {self.span:.3f} ({self.amount:.3f})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +99,23 @@ class Plan:
     mischief: tuple[Mischief, ...] = ()
     rehearses: bool = False
     """Whether nothing is kept between rounds: each frame that may be rebuilt is dropped once its round is parked."""
+    room: int = 0
+    """How many calls a node may have at a time; 0 is no limit."""
+    token_ttl: float = LONG
+    """Seconds that a token is good for."""
 
     @property
     def loses(self) -> bool:
-        """Whether the store loses acknowledged writes: then only I3 and I6 are promised."""
-        return any(fault.kind == "rollback" for fault in self.faults)
+        """Whether the store loses acknowledged writes, or lets them expire early: then only I3, I6, I8 and I9 are
+        promised."""
+        kinds = {fault.kind for fault in self.faults}
+        return bool(kinds & {"rollback", "failover", "forget"}) or (self.token_ttl < LONG and "jump" in kinds)
+
+    @property
+    def rushes(self) -> bool:
+        """Whether node leases may expire in the store before their time: a window that is open then proves nothing, so
+        an effect may run again that a successor has recorded. What it writes is refused all the same."""
+        return any(fault.kind in ("lapse", "jump") for fault in self.faults)
 
     @property
     def whole_from(self) -> float:
@@ -150,53 +148,29 @@ class Plan:
             yield f"  {item}"
 
 
-WEATHER = {
-    "calm": (),
-    "links": ("cut", "cut", "slow", "slow", "twice"),
-    "crashes": ("crash", "crash", "cut", "slow", "leave"),
-    "pauses": ("pause", "pause", "slow", "replace"),
-    "outages": ("outage", "outage", "cut", "pause"),
-    "operations": ("evict", "evict", "drain", "leave", "leave", "pause"),
-    "losses": ("rollback", "rollback", "slow", "pause"),
-    "storm": ("crash", "pause", "outage", "cut", "slow", "twice", "evict", "drain", "leave", "replace"),
-}
-"""Which faults a schedule draws from: a few kinds often meet, all kinds together seldom do."""
-
-
 def draw(seed: int) -> Plan:
     """The plan of a seed."""
     rng = random.Random(seed)
     nodes = NAMES[: rng.choice((2, 2, 3))]
     rates = tuple(rng.uniform(0.98, 1.02) for _ in range(len(nodes) + 1))
     clients = tuple(_client(rng, nodes) for _ in range(rng.choice((1, 1, 2))))
-    weather = WEATHER[rng.choice(tuple(WEATHER))]
-    faults = tuple(_fault(rng, nodes, weather) for _ in range(rng.randint(1, 8))) if weather else ()
+    kinds = WEATHER[rng.choice(tuple(WEATHER))]
+    faults = tuple(weather.fault(rng, nodes, kinds) for _ in range(rng.randint(1, 8))) if kinds else ()
     mischief = tuple(_mischief(rng, nodes, len(clients)) for _ in range(rng.choice((0, 2, 4, 8))))
     # Drawn last, so that a seed without them is the schedule that it was before there were any.
     if rng.random() < 0.08:
-        faults += tuple(_changes(rng, nodes))
+        faults += tuple(weather.changes(rng, nodes))
     rehearses = rng.random() < 0.08
     if rng.random() < 0.05:
-        faults += tuple(_upgrade(rng, nodes))
-    return Plan(seed, nodes, rates, clients, faults, mischief, rehearses)
-
-
-def _changes(rng: random.Random, nodes: tuple[str, ...]) -> Iterator[Fault]:
-    """A roll-out of changed code, to one node after another; it may stop half-way, and is often rolled back."""
-    at, variant = rng.uniform(0.15, 1.0), float(rng.randrange(1000))
-    back = rng.random() < 0.7
-    for node in rng.sample(nodes, rng.randint(1, len(nodes))):
-        yield Fault(at, "change", node, rng.uniform(1.0, 2.5) if back else 0.0, variant)
-        at += rng.uniform(0.0, 0.5)
-
-
-def _upgrade(rng: random.Random, nodes: tuple[str, ...]) -> Iterator[Fault]:
-    """A new release is tried on one node, which often fails; the others get it later."""
-    first, *others = rng.sample(nodes, len(nodes))
-    yield Fault(rng.uniform(0.05, 0.4), "upgrade", first)
-    if rng.random() < 0.7:
-        yield Fault(rng.uniform(1.3, 2.5), "crash", first, rng.uniform(1.0, 3.0))
-    yield from (Fault(rng.uniform(3.0, 5.5), "upgrade", node) for node in others)
+        faults += tuple(weather.upgrade(rng, nodes))
+    room = 0
+    if rng.random() < 0.06:
+        room, clients = rng.choice((1, 2)), (*clients, *(_client(rng, nodes) for _ in range(2)))
+    # Where room is short, a call that its client has given up must end before the client does.
+    token_ttl = 3.0 if rng.random() < 0.06 or room else LONG
+    if token_ttl < LONG:
+        faults += (Fault(rng.uniform(1.5, 6.0), "crash", rng.choice(nodes), rng.uniform(0.1, 2.0)),)
+    return Plan(seed, nodes, rates, clients, faults, mischief, rehearses, room, token_ttl)
 
 
 def _client(rng: random.Random, nodes: tuple[str, ...]) -> Intent:
@@ -207,24 +181,7 @@ def _client(rng: random.Random, nodes: tuple[str, ...]) -> Intent:
     return Intent(rng.uniform(0.1, 0.5), program, rng.random() < 0.75, rng.choice(nodes), styles)
 
 
-def _fault(rng: random.Random, nodes: tuple[str, ...], weather: tuple[str, ...]) -> Fault:
-    kind, node = rng.choice(weather), rng.choice(nodes)
-    at = rng.uniform(0.1, 1.8)
-    if kind in ("crash", "pause", "replace"):
-        span = rng.choice((rng.uniform(0.02, 0.5), rng.uniform(0.5, 3 * TTL)))
-        return Fault(at, kind, node, span)
-    if kind == "outage":
-        return Fault(at, kind, "store", rng.uniform(0.05, 2 * TTL))
-    if kind == "rollback":
-        return Fault(at, kind, "store", 0.0, rng.choice((0.02, 0.1, 0.3)) * rng.uniform(0.5, 1.5))
-    if kind in ("evict", "drain", "leave"):
-        return Fault(at, kind, node)
-    other = rng.choice([name for name in (*nodes, "store", "store", "client") if name != node])
-    link = rng.choice((f"{node}>{other}", f"{other}>{node}"))
-    return Fault(at, kind, link, rng.choice((0.1, 0.4, 1.5)) * rng.uniform(0.3, 1.2), rng.choice((0.05, 0.4, 2.0)))
-
-
 def _mischief(rng: random.Random, nodes: tuple[str, ...], clients: int) -> Mischief:
-    kind = rng.choice(("same", "same", "same", "other", "partial", "extra", "none"))
+    kind = rng.choice(("same", "same", "same", "other", "partial", "extra", "none", "forged", "stolen", "expired"))
     back = rng.choice((0, 0, 0, 1, 1, 2, 3))
     return Mischief(rng.uniform(0.2, 2.2), rng.randrange(clients), kind, rng.choice(nodes), back)

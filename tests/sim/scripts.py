@@ -19,7 +19,7 @@ from framehold_core.errors import JournalError
 from framehold_core.events import Acked, Claimed, Event, Found, StoreDown, Unreadable
 from framehold_core.journal import Draft, Entry
 from framehold_core.lease import Lease
-from framehold_core.requests import Answered, Head, Read, Reply, Request, Stored
+from framehold_core.requests import Answered, Evidence, Head, Read, Reply, Request, Stored
 from framehold_core.writes import Packed, Terms
 
 from .handlers import Frame
@@ -27,7 +27,10 @@ from .handlers import Frame
 if TYPE_CHECKING:
     from .node import Process
 
-RECORD_TTL, TOKEN_TTL = 120.0, 60.0
+SKEW = 0.5
+"""Seconds that clocks may differ by: a record outlives its tokens by this much, and by the longest round."""
+MAX_ROUND = 0.7
+"""Seconds that a round may run."""
 STORE_PATIENCE = 0.12
 """Seconds until an unanswered script is given up."""
 
@@ -55,13 +58,16 @@ class Slot:
         self.log: list[bytes] = []
         self.attempt: Attempt | None = None
         self.lookup = 0
+        self.heir: str | None = None
+        """Who carries on what this node, which drains, does not."""
         self.written = False
-        self.running_since = 0.0
+        self.running_since = self.parked_since = 0.0
         self.claimed: Stored | None = None
         """The record as this slot's claim left it."""
         boot = process.boot
         head = Head(boot, call.reentrant, "tool", "code", "tools/call", "t", "args", "who")
-        self.terms = Terms(head, RECORD_TTL, RECORD_TTL)
+        tombstone_ttl = call.ttl + SKEW
+        self.terms = Terms(head, tombstone_ttl + MAX_ROUND, tombstone_ttl)
 
 
 class Scripts:
@@ -183,7 +189,11 @@ class Scripts:
         told = process.told(slot.call.held)
         elsewhere = frozenset(members) - {process.name} - {name for name, _ in told}
         evidence = process.evidence(stored.record, members, told) if stored else None
+        if stored is not None:
+            self._world.watch.bounds.a_lapse_is_not_a_death(stored.record, members, evidence)
         process.seen[slot.call.id] = stored.record.seen if stored else None
+        slot.heir = process.heir(members) if evidence not in (None, Evidence.OWNER) else None
+        evidence = None if slot.heir else evidence
         try:
             # While its owner lives the call is passed on unread: the owner can read what it wrote.
             entries = self._read(stored) if stored and evidence is not None else ()

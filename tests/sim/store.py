@@ -1,12 +1,13 @@
 """The store: `record.apply` and the lease functions over two dicts, on a clock of its own.
 
-It can stop answering, and it can go back: forget what it acknowledged in the last moments, as a failover does.
+It can stop answering; it can go back: forget what it acknowledged in the last moments, as a failover does, after which
+some may talk to the old primary yet; it can let go of things before their time; and its clock can jump.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from framehold_core import lease, record
 from framehold_core.lease import NodeRecord
@@ -18,20 +19,29 @@ if TYPE_CHECKING:
     from .world import World
 
 
+class Primary(NamedTuple):
+    """A server of the store: one that lost its office answers some for a while yet."""
+
+    calls: dict[str, Stored]
+    nodes: dict[str, NodeRecord]
+    until: float
+
+
 class Store:
     """The one store of a schedule."""
 
     def __init__(self, world: World, rate: float) -> None:
         self._world = world
-        self._rate = rate
+        self._rate, self._ahead = rate, 0.0
         self._down_until = 0.0
         self._undo: list[tuple[float, dict[str, Any], str, Any]] = []
+        self._astray: dict[str, Primary] = {}
         self.calls: dict[str, Stored] = {}
         self.nodes: dict[str, NodeRecord] = {}
 
     def now(self) -> float:
         """Seconds on the store's clock."""
-        return 1000.0 + self._world.now * self._rate
+        return 1000.0 + self._world.now * self._rate + self._ahead
 
     def call(
         self, process: Process, script: Callable[..., Any], args: tuple[Any, ...], then: Callable[..., Any]
@@ -45,12 +55,22 @@ class Store:
         if self._world.now < self._down_until:
             self._world.counts["store down"] += 1
             return
-        result = script(*args)
+        old = self._astray.get(process.name)
+        if old is not None and self._world.now < old.until:
+            new = Primary(self.calls, self.nodes, 0.0)
+            self.calls, self.nodes = old.calls, old.nodes
+            result = script(*args)
+            self.calls, self.nodes = new.calls, new.nodes
+        else:
+            result = script(*args)
         self._world.send("store", process.name, process.take, then, result)
 
     def apply(self, request: Request, attempt: Attempt | None = None) -> Reply:
         """One record script."""
         before = self.calls.get(request.call)
+        if before is not None and before.record.expires <= self.now():
+            del self.calls[request.call]
+            before = None
         after, reply = record.apply(before, request, self.now())
         self._world.watch.applied(request, before, after, reply, attempt)
         if after is not before and after is not None:
@@ -79,6 +99,32 @@ class Store:
         if after is not None:
             self._put(self.nodes, wanted.node, after)
         return after, result
+
+    def leave(self, node: str, inc: str) -> None:
+        """The leave script."""
+        held = self.nodes.get(node)
+        if held is not None and held.inc == inc:
+            del self.nodes[node]
+
+    def lapse(self, node: str) -> None:
+        """A node lease expires early."""
+        self.nodes.pop(node, None)
+
+    def forget(self, seconds: float) -> None:
+        """Let go of everything that was written in the last `seconds`."""
+        for when, table, key, _ in self._undo:
+            if when > self._world.now - seconds:
+                table.pop(key, None)
+
+    def jump(self, seconds: float) -> None:
+        """The clock is another from now on."""
+        self._ahead += seconds
+
+    def fail_over(self, seconds: float, node: str, span: float) -> None:
+        """Another server is the primary now. It lacks the last `seconds`; `node` has not heard of it for a while, and
+        what the old one acknowledges until then is lost."""
+        self._astray[node] = Primary(dict(self.calls), dict(self.nodes), self._world.now + span)
+        self.go_back(seconds)
 
     def fail(self, span: float) -> None:
         """Answer nothing for a while."""

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from .plan import Fault, Intent, Mischief, Plan
+from .plan import Intent, Mischief, Plan
 from .report import story
+from .weather import Fault
 
 FOLDER = Path(__file__).parent / "transcripts"
 FULL = ("full",) * 6
@@ -42,7 +43,7 @@ STORIES = {
         Fault(0.2, "cut", "client>b", 1.6),
         marked=False,
     ),
-    "paused_owner_is_fenced": _plan("k1; i1; k2", Fault(0.283, "pause", "a", 2.5)),
+    "paused_owner_is_fenced": _plan("k1; i1; k2", Fault(0.29, "pause", "a", 2.5)),
     "duplicates_at_two_nodes": _plan(
         "k1; o1; k2", Mischief(0.28, 0, "same", "b"), Mischief(0.285, 0, "same", "a"), Mischief(0.29, 0, "same", "b")
     ),
@@ -57,6 +58,15 @@ STORIES = {
         Fault(4.8, "upgrade", "b"),
     ),
     "rehearsed": _plan("k1; o1; k2", rehearses=True),
+    "effect_waits_for_its_verification": _plan(
+        "k1; o1; k2",
+        Fault(0.284, "pause", "a", 0.63),
+        Fault(0.5, "lapse", "a"),
+        Fault(0.3, "pause", "b", 0.65),
+    ),
+    "drained": _plan("k1; o1; k2", Fault(0.4, "drain", "a", 3.0), Mischief(0.45, 0, "full", "b")),
+    "poison": _plan("k1; x1; k2"),
+    "split_brain": _plan("k1; i1; k2", Fault(0.2, "failover", "a", 1.5, 0.01), Fault(0.4, "cut", "client>a", 1.5)),
     "store_went_back": _plan("k1; i1; k2", Fault(0.3, "rollback", "store", 0.0, 0.2)),
 }
 

@@ -2,18 +2,37 @@
 
 from __future__ import annotations
 
+import ast
+from pathlib import Path
+
 import pytest
 
-from .mutations import MASKED, RED, mutated
+from .mutations import ELSEWHERE, MASKED, RED, mutated
 from .plan import draw
 from .report import INTERESTING, run_part, smallest, story
+from .stories import STORIES
 from .world import play
 
 CLEAN = 8000
 """Schedules of the clean run: some twenty seconds."""
 
 BOUND = 4000
-"""Within how many schedules a mutation must be found; the slowest takes some eight hundred."""
+"""Within how many schedules a mutation must be found; the slowest takes some two thousand."""
+
+ROOT = Path(__file__).parents[2]
+
+FOUND_BY = {
+    "I1": "both-fences-off",
+    "I2": "position-off",
+    "I3": "gate-off",
+    "I4": "digest-off",
+    "I5": "effect-before-intent",
+    "I6": "claim-ignores-the-mark",
+    "I7": "no-second-asking",
+    "I8": "boundary-off",
+    "I9": "no-room-ignored",
+}
+"""A mutation for each invariant of PROTOCOL section 5, which that invariant finds."""
 
 
 def test_every_invariant_holds_in_every_schedule() -> None:
@@ -37,6 +56,33 @@ def test_a_masked_mutation_stays_green_and_says_why(name: str) -> None:
     assert reason
     counts, failed = run_part(1, 500, name)
     assert failed is None and counts["schedules"] == 500
+
+
+@pytest.mark.parametrize("number", [str(number) for number in range(1, 20)])
+def test_every_rule_has_a_mutation_or_a_test_elsewhere(number: str) -> None:
+    """Each numbered rule of PROTOCOL section 3; a test that is named for one exists."""
+    named = ELSEWHERE.get(number, ())
+    assert named or any(mutation.rule == number for mutation in RED.values())
+    for test in named:
+        path, _, name = test.partition("::")
+        tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
+        tests = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+        assert name in tests
+
+
+@pytest.mark.parametrize(("invariant", "name"), FOUND_BY.items())
+def test_every_invariant_finds_a_mutation_by_its_name(invariant: str, name: str) -> None:
+    """An invariant that nothing can break is none."""
+    with mutated(name):
+        broken = (play(draw(seed))[1] for seed in range(1, BOUND))
+        assert any(str(violation).startswith(f"{invariant} ") for violation in broken if violation is not None)
+
+
+def test_a_handler_that_kills_its_nodes_is_entered_by_five_claims_and_is_stuck() -> None:
+    """Rule 15: once by its call, then once for each claim, and not again."""
+    world, violation = play(STORIES["poison"])
+    assert violation is None
+    assert (world.counts["entries"], world.counts["takeovers"], world.counts["ended stuck"]) == (1 + 5, 5, 1)
 
 
 def test_owner_and_epoch_fence_mask_each_other() -> None:

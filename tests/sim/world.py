@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import random
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from itertools import count
 from typing import Any
@@ -12,14 +12,26 @@ from typing import Any
 from .checks import Violation, Watch
 from .clients import Client
 from .node import Process
-from .plan import REBOOT, TTL, Fault, Plan
+from .plan import REBOOT, Plan
 from .store import Store
+from .weather import TTL, Fault
 
 LATENCY = {"store": 0.003, "client": 0.015, "node": 0.006}
 """Typical seconds on a wire that ends at the store, at a client, or between nodes."""
 
 GRACE = 15.0
 """Seconds that clients have for coming to an end after the last fault is over."""
+
+
+STORE: dict[str, Callable[[Store, Fault], None]] = {
+    "outage": lambda store, fault: store.fail(fault.span),
+    "rollback": lambda store, fault: store.go_back(fault.amount),
+    "failover": lambda store, fault: store.fail_over(fault.amount, fault.target, fault.span),
+    "forget": lambda store, fault: store.forget(fault.amount),
+    "lapse": lambda store, fault: store.lapse(fault.target),
+    "jump": lambda store, fault: store.jump(fault.amount),
+}
+"""What each fault of the store does to it."""
 
 
 class World:
@@ -35,7 +47,7 @@ class World:
         self._heap: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
         self._sequence = 0
         self._streams: dict[str, random.Random] = {}
-        self._links = tuple(fault for fault in plan.faults if ">" in fault.target)
+        self._links: dict[str, list[Fault]] = defaultdict(list)
         self.store = Store(self, plan.rates[-1])
         self.nodes: dict[str, Process] = {}
         self.code: dict[str, int] = {}
@@ -48,11 +60,19 @@ class World:
             self.boot(name)
         self.clients = [Client(self, number, intent) for number, intent in enumerate(plan.clients)]
         for fault in plan.faults:
-            if fault not in self._links:
-                self.after(fault.at, self._break, fault)
+            self._prepare(fault)
         for item in plan.mischief:
             if item.call < len(self.clients):
                 self.after(item.at, self.clients[item.call].misbehave, item)
+
+    def _prepare(self, fault: Fault) -> None:
+        source, link, target = fault.target.partition(">")
+        if not link:
+            self.after(fault.at, self._break, fault)
+            return
+        self._links[fault.target].append(fault)
+        if fault.kind == "split":
+            self._links[f"{target}>{source}"].append(fault)
 
     def stream(self, name: str) -> random.Random:
         """The random numbers of one link or actor."""
@@ -72,11 +92,11 @@ class World:
         kind = "store" if "store" in (source, target) else "client" if "client" in (source, target) else "node"
         rng = self.stream(link)
         delay = LATENCY[kind] * (0.5 + rng.random())
-        for fault in self._links:
-            if fault.target != link or not fault.at <= self.now < fault.at + fault.span:
+        for fault in self._links.get(link, ()):
+            if not fault.at <= self.now < fault.at + fault.span:
                 continue
             self.counts[fault.kind] += 1
-            if fault.kind == "cut":
+            if fault.kind in ("cut", "split"):
                 self.say(link, "the network drops a message")
                 return
             if fault.kind == "slow":
@@ -104,10 +124,9 @@ class World:
 
     def _break(self, fault: Fault) -> None:
         self.say(fault.target, f"!! {fault.kind} for {fault.span:.3f}" if fault.span else f"!! {fault.kind}")
-        if fault.kind == "outage":
-            self.store.fail(fault.span)
-        elif fault.kind == "rollback":
-            self.store.go_back(fault.amount)
+        self.counts[f"{fault.kind} faults"] += 1
+        if fault.kind in STORE:
+            STORE[fault.kind](self.store, fault)
         elif fault.kind == "change":
             self.code[fault.target] = int(fault.amount)
             self._deploy(fault.target)
@@ -138,7 +157,9 @@ class World:
         elif fault.kind == "evict":
             process.driver.evict()
         elif fault.kind == "drain":
-            process.drain()
+            process.drain(fault.span)
+        elif fault.kind == "skip":
+            process.skip(fault.amount)
         else:
             process.pause(fault.span)
             if fault.kind == "replace":

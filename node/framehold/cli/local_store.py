@@ -10,7 +10,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -60,11 +60,12 @@ async def choose(config: StoreConfig, lasting_keys: bool) -> LocalStore:
 
 async def _check(config: StoreConfig) -> None:
     """A store that isn't there is told before anything starts."""
-    from redis.asyncio import Redis
     from redis.exceptions import RedisError
 
+    from framehold_store.connections import open_client
+
     try:
-        client = Redis.from_url(config.url or "", protocol=2, socket_connect_timeout=2, socket_timeout=2)
+        client = open_client(replace(config, op_timeout=2.0))
         try:
             await client.ping()
         finally:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from framehold_core.errors import StoreUnavailable
@@ -44,17 +44,19 @@ async def check(config: StoreConfig) -> list[Finding]:
         found = trouble(error, config)
         return [fail("store", f"{config.target} {found.says}", found.do)]
     nodes = await _nodes(config)
-    return [version(told, config.target), latency(told), skew(told), eviction(told), persistence(told), nodes]
+    first = [version(told, config.target), latency(told), skew(told), eviction(told), persistence(told)]
+    return [*first, *replicas(told), nodes]
 
 
 _GIVE = "set FRAMEHOLD_STORE_URL=redis://HOST:PORT"
 
 
 async def _ask(config: StoreConfig) -> Told:
-    from redis.asyncio import Redis
     from redis.exceptions import ResponseError
 
-    client = Redis.from_url(config.url or "", protocol=2, socket_connect_timeout=2, socket_timeout=2)
+    from framehold_store.connections import open_client
+
+    client = open_client(replace(config, op_timeout=2.0))
     try:
         await client.ping()
         pings = []
@@ -127,6 +129,17 @@ def persistence(told: Told) -> Finding:
         "them again; outcomes of finished calls are forgotten: a late retry of one is told it was lost",
         "CONFIG SET appendonly yes, unless this is a trial",
     )
+
+
+def replicas(told: Told) -> list[Finding]:
+    """A master that was replaced goes on taking writes, all of them lost, unless each needs a replica."""
+    count = told.info.get("connected_slaves")
+    if not count:
+        return []
+    if "min_slaves_good_slaves" in told.info:
+        return [ok("store replicas", f"{count}, and min-replicas-to-write is set")]
+    do = "CONFIG SET min-replicas-to-write 1 on each server: one that was replaced then stops at once"
+    return [warn("store replicas", f"{count}, and min-replicas-to-write is 0", do)]
 
 
 async def _nodes(config: StoreConfig) -> Finding:

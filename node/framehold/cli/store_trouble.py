@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 from typing import NamedTuple
 
 from framehold_store import StoreConfig
@@ -18,9 +19,22 @@ class Trouble(NamedTuple):
 def trouble(error: BaseException, config: StoreConfig) -> Trouble:
     """What `error` of a client of the store that `config` names means."""
     from redis import exceptions
+    from redis.asyncio.sentinel import MasterNotFoundError
 
     every = _chain(error)
-    if _any(every, exceptions.AuthenticationError | exceptions.NoPermissionError) or _refused_by_name(error):
+    if isinstance(error, MasterNotFoundError):
+        return Trouble(
+            "has no master: of its sentinels none answers, or none knows one",
+            f"correct hosts, service or sentinel_password in {_NAMED}, or wait for the end of a fail-over",
+        )
+    if _any(every, ssl.SSLCertVerificationError):
+        return Trouble(
+            "shows a certificate that isn't trusted",
+            f"name its authority in {_NAMED}: ?ssl_ca_certs=/PATH/ca.pem, and a host that the certificate names",
+        )
+    if _any(every, exceptions.NoPermissionError):
+        return Trouble(f"forbids a command ({error})", "give its user the rights that docs/fleet.md lists")
+    if _any(every, exceptions.AuthenticationError) or _refused_by_name(error):
         return Trouble(
             "refuses the password (or the user)", f"correct them in {_NAMED}: redis://USER:PASSWORD@HOST:PORT"
         )

@@ -1,0 +1,348 @@
+"""A lease that lapsed while frames were busy: they are verified in line, and their effects wait for that (rule 4).
+
+Why a withheld effect may run once its frame is verified: its intent was applied at epoch e, the verification compares
+owner, incarnation, epoch e and position, and raises the epoch; so between the two nobody can have claimed the call, and
+nobody but this frame, which did not run the effect, knows of the intent."""
+
+from __future__ import annotations
+
+import pytest
+
+from framehold_core.call import Phase
+from framehold_core.effects import Cancel, Deliver, Effect, Forget, Go, Kept, Lookup, Op, Outcome, Run, Write
+from framehold_core.events import Evict, Expired, Finished, Nudged, Overran, Rebuilt, Renewed
+from framehold_core.requests import Evidence
+from framehold_core.writes import once_digest
+from tests.core.driver import TOKEN_TTL, Node, answer, elsewhere, parked, reach, rebuild, resumed, running
+
+K, L = once_digest("k"), once_digest("l")
+
+
+def ops(effects: tuple[Effect, ...]) -> list[Op]:
+    """The writes among `effects`."""
+    return [effect.op for effect in effects if isinstance(effect, Write)]
+
+
+def lapsed(node: Node) -> Node:
+    """The node's lease lapses and is registered anew."""
+    node.lapse()
+    node.renew()
+    return node
+
+
+def inc(node: Node) -> str:
+    """The incarnation that the record names."""
+    assert node.shelf.stored is not None
+    return node.shelf.stored.record.inc
+
+
+# ---- a frame that runs
+
+
+def test_a_running_frame_is_verified_in_line_and_its_effects_run_again() -> None:
+    node = resumed()
+    node.lapse()
+    assert ops(node.renew()) == [Op.VERIFY] and node.call.phase is Phase.RUNNING
+    node.commit()
+    assert (node.call.epoch, node.call.inc, inc(node)) == (2, "n1-i2", "n1-i2")
+    node.intends()
+    assert node.commit() == (Go(K),)
+
+
+def test_an_intent_acknowledged_before_the_verification_waits_for_it_and_goes() -> None:
+    node = resumed()
+    node.intends()
+    reply = node.submit()
+    lapsed(node)
+    assert ops(node.hear(*reply)) == [Op.VERIFY] and node.call.withheld == (K,)
+    assert node.commit() == (Go(K),)
+    node.results()
+    assert node.commit() == (Kept(K),) and node.call.intents == frozenset()
+
+
+def test_an_effect_waits_on_while_the_new_window_is_shut_too() -> None:
+    node = resumed()
+    node.intends()
+    reply = node.submit()
+    lapsed(node)
+    node.hear(*reply)
+    node.now = node.lease.until
+    assert node.commit() == () and node.call.withheld == (K,)
+    assert node.renew() == (Go(K),)
+
+
+def test_a_window_that_opens_again_lets_effects_go_without_a_write() -> None:
+    """No lapse, no other incarnation: nobody can have claimed the call."""
+    node = resumed()
+    node.intends("k")
+    node.intends("l")
+    node.now = node.lease.until
+    node.commit_all()
+    assert node.call.withheld == (K, L)
+    assert node.renew() == (Go(K), Go(L)) and node.call.epoch == 1
+
+
+def test_a_renewal_whose_window_is_over_lets_nothing_go() -> None:
+    node = resumed()
+    node.intends()
+    node.now = node.lease.until
+    node.commit()
+    assert node.feed(Renewed(node.lease)) == () and node.call.withheld == (K,)
+
+
+def test_a_running_frame_that_was_taken_over_dies_when_it_is_verified() -> None:
+    """It need not wait for its own next write: a node that wakes finds out at once."""
+    node = resumed()
+    rival = elsewhere(node)
+    rival.retry(answer("a"))
+    rebuild(rival)
+    lapsed(node)
+    assert node.commit() == (Cancel("fenced"), Lookup())
+
+
+def test_what_a_withheld_effect_waited_for_is_never_given_to_a_fenced_frame() -> None:
+    node = resumed()
+    node.intends()
+    reply = node.submit()
+    rival = elsewhere(node)
+    lapsed(node)
+    node.hear(*reply)
+    rival.retry(answer("a"))
+    rebuild(rival)
+    assert node.commit() == (Cancel("fenced"), Lookup()) and node.call.withheld == ()
+
+
+def test_a_frame_of_which_nothing_is_stored_takes_the_new_incarnation() -> None:
+    node = running()
+    node.lapse()
+    assert node.renew() == () and node.call.inc == "n1-i2"
+    node.intends()
+    assert node.commit() == (Go(K),) and inc(node) == "n1-i2"
+
+
+def test_a_first_write_in_flight_is_waited_for() -> None:
+    node = running()
+    node.intends()
+    assert lapsed(node).effects == ()
+    assert ops(node.commit()) == [Op.VERIFY]
+    assert node.commit() == (Go(K),)
+
+
+def test_a_frame_is_verified_once_for_each_incarnation() -> None:
+    node = resumed()
+    lapsed(node)
+    assert node.renew() == ()
+    assert lapsed(node).effects == ()
+    node.commit_all()
+    assert (node.call.epoch, node.call.inc) == (3, "n1-i3")
+
+
+def test_what_the_handler_does_meanwhile_lines_up_behind_the_verification() -> None:
+    node = lapsed(resumed())
+    assert node.asks("b") == () and node.call.phase is Phase.PARKING
+    node.commit_all()
+    assert node.call.phase is Phase.PARKED and node.call.epoch == 2 and node.token is not None
+    assert node.token.epoch == 2
+
+
+@pytest.mark.parametrize("phase", [Phase.PARKING, Phase.FINISHING])
+def test_a_commit_in_flight_lands_before_the_verification(phase: Phase) -> None:
+    node = lapsed(reach(phase))
+    node.commit_all()
+    assert node.call.phase is (Phase.PARKED if phase is Phase.PARKING else Phase.IDLE)
+
+
+# ---- the verification goes unanswered
+
+
+def test_an_unanswered_verification_keeps_the_round_running() -> None:
+    """The round may not need the store for long; whoever waits is not sent away."""
+    node = lapsed(resumed())
+    assert node.store_down() == () and node.call.phase is Phase.RUNNING and len(node.call.waiting) == 1
+    assert ops(node.feed(Nudged())) == [Op.VERIFY]
+    node.commit()
+    assert node.call.epoch == 2 and node.feed(Nudged()) == ()
+
+
+def test_the_next_write_gets_an_unanswered_verification_going() -> None:
+    node = lapsed(resumed())
+    node.submit()
+    node.store_down()
+    assert ops(node.asks("b")) == [Op.VERIFY]
+    node.commit_all()
+    assert node.call.phase is Phase.PARKED and node.call.epoch == 2
+
+
+def test_behind_an_unanswered_verification_a_commit_is_stranded_as_ever() -> None:
+    node = lapsed(resumed())
+    node.store_down()
+    node.finishes("42")
+    node.store_down()
+    assert node.call.phase is Phase.STRANDED
+    node.retry(answer("a"))
+    node.commit_all()
+    assert node.heard[3] == Outcome("42")
+
+
+def test_a_stranded_frame_is_verified_when_the_store_answers() -> None:
+    node = lapsed(reach(Phase.STRANDED))
+    assert node.effects == ()
+    node.feed(Nudged())
+    node.commit_all()
+    assert (node.call.phase, node.call.epoch, node.call.inc) == (Phase.PARKED, 2, "n1-i2")
+
+
+# ---- a frame that is parked
+
+
+def test_a_parked_frame_at_rest_is_verified_when_it_is_resumed() -> None:
+    """Ten thousand of them lapse without a write."""
+    node = parked()
+    node.lapse()
+    assert node.renew() == () and node.call.inc == "n1-i1"
+    node.retry(answer("a"))
+    assert node.commit() == (Deliver((answer("a"),)),) and node.call.inc == "n1-i2"
+
+
+def test_a_parked_frame_with_an_effect_is_verified_for_it() -> None:
+    node = parked()
+    node.intends()
+    reply = node.submit()
+    lapsed(node)
+    assert ops(node.hear(*reply)) == [Op.VERIFY] and node.call.phase is Phase.PARKED
+    assert node.commit() == (Go(K),)
+
+
+def test_a_retry_waits_for_the_verification_of_a_parked_frame() -> None:
+    node = parked()
+    node.intends()
+    reply = node.submit()
+    lapsed(node)
+    node.hear(*reply)
+    node.retry(answer("a"))
+    assert node.call.phase is Phase.VERIFYING
+    assert node.commit() == (Go(K), Deliver((answer("a"),)))
+
+
+def test_a_lapse_during_a_verification_is_verified_again_before_the_retry() -> None:
+    node = lapsed(reach(Phase.VERIFYING))
+    assert ops(node.commit()) == [Op.VERIFY] and node.call.phase is Phase.VERIFYING
+    assert node.commit() == (Deliver((answer("a"),)),)
+    assert (node.call.epoch, node.call.inc) == (3, "n1-i3")
+
+
+# ---- a frame that is being rebuilt
+
+
+def test_a_frame_claimed_under_a_lapsed_lease_is_verified_as_soon_as_it_stands() -> None:
+    node = reach(Phase.CLAIMING)
+    reply = node.submit()
+    lapsed(node)
+    assert any(isinstance(effect, Run) for effect in node.hear(*reply)) and node.call.inc == "n2-i1"
+    assert ops(node.feed(Rebuilt())) == [Op.VERIFY] and node.call.phase is Phase.VERIFYING
+    assert node.commit() == (Deliver((answer("a"),)),) and (node.call.epoch, node.call.inc) == (3, "n2-i2")
+
+
+def test_a_lapse_during_a_replay_is_verified_as_soon_as_the_frame_stands() -> None:
+    first = resumed()
+    first.intends()
+    first.commit()
+    node = elsewhere(first)
+    node.retry(answer("a"))
+    node.look(Evidence.GONE)
+    node.commit()
+    assert lapsed(node).effects == ()
+    assert ops(node.feed(Rebuilt())) == [Op.VERIFY] and node.call.phase is Phase.RUNNING
+    node.commit()
+    assert (node.call.epoch, node.call.inc) == (3, "n2-i2") and len(node.call.waiting) == 1
+
+
+@pytest.mark.parametrize("phase", [Phase.LOOKING, Phase.RELEASING])
+def test_whoever_is_held_is_decided_under_the_lease_as_it_is_now(phase: Phase) -> None:
+    node = reach(phase)
+    if phase is Phase.RELEASING:
+        node.retry(answer("a"))
+    lapsed(node)
+    if phase is Phase.RELEASING:
+        node.commit()
+    node.look(Evidence.RELEASED if phase is Phase.RELEASING else Evidence.GONE)
+    node.commit()
+    assert inc(node) == node.lease.inc and node.call.queue == ()
+
+
+# ---- the store went back as well
+
+
+def test_a_heal_serves_as_the_verification() -> None:
+    node = resumed()
+    node.shelf.stored = None
+    node.lapse()
+    node.renew()
+    assert ops(node.commit()) == [Op.HEAL]
+    assert node.commit() == () and node.call.phase is Phase.RUNNING
+    assert inc(node) == node.call.inc == "n1-i2"
+
+
+def test_a_withheld_effect_goes_after_the_heal() -> None:
+    node = resumed()
+    node.intends()
+    reply = node.submit()
+    lapsed(node)
+    node.hear(*reply)
+    node.shelf.stored = None
+    node.commit()
+    assert node.commit() == (Go(K),)
+
+
+def test_a_handler_that_ends_during_the_heal_is_heard_after_it() -> None:
+    node = resumed()
+    node.shelf.stored = None
+    lapsed(node)
+    node.commit()
+    node.feed(Finished("42"))
+    assert ops(node.commit()) == [Op.FINISH]
+    node.commit()
+    assert node.heard[2] == Outcome("42")
+
+
+def test_a_lapse_during_a_heal_is_verified_after_it() -> None:
+    node = lapsed(reach(Phase.HEALING))
+    node.commit_all()
+    assert node.call.phase is Phase.PARKED and inc(node) == node.call.inc == "n1-i2"
+
+
+# ---- what waits for the window holds nothing back
+
+
+def withheld(node: Node) -> Node:
+    """Its effect is intended, and the window is shut."""
+    node.intends()
+    node.now = node.lease.until
+    node.commit()
+    assert node.call.withheld == (K,)
+    return node
+
+
+def test_a_round_that_is_left_is_cancelled_though_an_effect_is_withheld() -> None:
+    """It never began: there is nothing to shield (rule 8)."""
+    assert withheld(resumed()).leave(2) == (Cancel("left"), Forget())
+
+
+def test_a_round_that_was_left_goes_when_its_effect_is_withheld() -> None:
+    node = resumed()
+    node.intends()
+    node.leave(2)
+    node.now = node.lease.until
+    assert node.commit() == (Cancel("left"), Forget())
+
+
+def test_a_round_that_runs_too_long_is_cancelled_though_an_effect_is_withheld() -> None:
+    assert Cancel("overran") in withheld(resumed()).feed(Overran())
+
+
+def test_a_parked_frame_with_a_withheld_effect_expires_and_is_not_evicted() -> None:
+    """Its intent stands: a rebuilt frame would be in doubt, where this one need only wait."""
+    node = withheld(parked())
+    assert node.feed(Evict()) == ()
+    node.now += TOKEN_TTL
+    assert node.feed(Expired()) == (Cancel("expired"), Forget())

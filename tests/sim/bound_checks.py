@@ -1,0 +1,103 @@
+"""I8 sealed and I9 bounded, and whose word a claim rests on, as the world can see them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from framehold_core.lease import NodeRecord
+from framehold_core.requests import Claim, Evidence, Record, Reply, Request, Stored, Verdict
+
+from .handlers import parse
+from .tokens import Token
+
+if TYPE_CHECKING:
+    from .clients import Request as Asked
+    from .scripts import Slot
+    from .world import World
+
+Fail = Callable[[str, str], None]
+
+MAX_CLAIMS, MAX_HOPS, MAX_TRIES = 5, 1, 3
+"""Claims of one round, nodes that pass a request on, and times that one of them does: as PROTOCOL has them, whatever
+the code says."""
+
+
+class BoundWatch:
+    """What was minted, claimed and passed on. `fail` stops the schedule."""
+
+    def __init__(self, world: World, fail: Fail) -> None:
+        self._world = world
+        self._fail = fail
+        self._minted: set[Token] = set()
+        self._claims: dict[tuple[str, int], int] = {}
+
+    # ---- what the world reports
+
+    def minted(self, token: Token) -> None:
+        """A node seals a token."""
+        self._minted.add(token)
+
+    def applied(self, request: Request, before: Stored | None, reply: Reply) -> None:
+        """A script ran."""
+        if not isinstance(request, Claim) or before is None or self._world.plan.loses:
+            return
+        place = request.call, before.record.round
+        if reply.verdict is Verdict.OK:
+            self._claims[place] = self._claims.get(place, 0) + 1
+        self.i9_stuck_at_five(place, reply)
+
+    # ---- the invariants
+
+    def i8_sealed(self, what: Asked) -> None:
+        """No call hears of a token but those that a node has sealed, for this call and this user, and not too long
+        ago."""
+        token = what.token
+        if token not in self._minted:
+            self._fail("I8 sealed", f"{what.call} hears of a token that no node has sealed")
+        elif (token.call, token.user) != (what.call, what.user):
+            self._fail("I8 sealed", f"{what.call} hears of another's token")
+        elif token.expires <= self._world.now:
+            self._fail("I8 sealed", f"{what.call} hears of a token that has expired")
+
+    def i8_refused(self, what: Asked) -> None:
+        """A client is told that its token is no good: then it isn't."""
+        token = what.token
+        mine = token in self._minted and token is not None and token.user == what.user
+        if token is not None and mine and self._world.now < token.expires:
+            self._fail("I7 no-loss", f"a good token of {what.call} is refused")
+        self._world.counts["said invalid"] += 1
+
+    def i9_stuck_at_five(self, place: tuple[str, int], reply: Reply) -> None:
+        """A round is claimed five times and no more, and stuck only then (rule 15)."""
+        claims = self._claims.get(place, 0)
+        if claims > MAX_CLAIMS:
+            self._fail("I9 bounded", f"round {place[1]} of {place[0]} is claimed {claims} times")
+        if reply.verdict is Verdict.STUCK and claims != MAX_CLAIMS:
+            self._fail("I9 bounded", f"{place[0]} is stuck after {claims} claims")
+
+    def i9_bounded(self, slot: Slot, slots: dict[str, Slot]) -> None:
+        """A node has no more calls than it has room for; a call has no more writes in line than its handler has steps,
+        and nobody waits in it whose request is gone."""
+        plan, call = self._world.plan, slot.call
+        if plan.room and len(slots) > plan.room:
+            self._fail("I9 bounded", f"{slot.process.name} has {len(slots)} calls and room for {plan.room}")
+        steps = sum(len(branch) for statement in parse(slot.program) for branch in statement)
+        if len(call.queue) > 2 * steps + 3:
+            self._fail("I9 bounded", f"{len(call.queue)} writes of {call.id} are lined up")
+        gone = {item.waiter for item in (*call.waiting, *call.held)} - slot.process.open.keys()
+        if gone:
+            self._fail("I9 bounded", f"{call.id} keeps requests that are gone")
+
+    def i9_star(self, what: Asked) -> None:
+        """A request is passed on once, by the node that it came to, which tries three times (rule 19)."""
+        if what.hops >= MAX_HOPS or what.tries >= MAX_TRIES:
+            self._fail("I9 bounded", f"a request of {what.call} is passed on again")
+
+    def a_lapse_is_not_a_death(self, record: Record, members: dict[str, NodeRecord], evidence: Evidence | None) -> None:
+        """Nobody takes a call for orphaned while the process that runs it is registered, if under a newer incarnation
+        (rule 5)."""
+        owner = members.get(record.owner)
+        lapsed = owner is not None and (owner.boot, owner.inc != record.inc) == (record.head.boot, True)
+        if lapsed and evidence is Evidence.GONE:
+            self._fail("lapse", f"{record.owner} runs a call, has lapsed and is registered anew, and is taken for dead")

@@ -1,0 +1,239 @@
+"""What a mutation puts in the place of a rule: the same functions, wrong in one thing each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from framehold_core import lease, record, recovery, replay, retry, rounds, takeover, writes
+from framehold_core.call import Call, Move, Phase, gone, send
+from framehold_core.effects import Effect, Go, Op, Outcome, Questions, Relay, Reply, Run, Write
+from framehold_core.events import Acked, Asked, Event, Evict, Finished, Found, Intended, Renewed, Resulted
+from framehold_core.lease import Lease, NodeRecord
+from framehold_core.requests import Claim, Commit, Evidence, Fence, Intent, Record, RecordState, Stored, Verdict, Verify
+from framehold_core.requests import Reply as StoreReply
+from framehold_core.writes import once_digest
+
+from .clients import Client
+from .driver import Driver
+from .handlers import Frame
+from .node import Process, Told
+from .scripts import Slot
+from .world import World
+
+
+def ungated_questions(call: Call, event: Asked, now: float) -> Move:
+    move = rounds.asked(call, event, now)
+    early = Questions(call.round + 1, call.epoch, call.n, call.jh)
+    replies = tuple(Reply(item.waiter, early) for item in call.waiting)
+    return Move(move.call._replace(waiting=()), (*move.effects, *replies))
+
+
+def ungated_outcome(call: Call, event: Finished, now: float) -> Move:
+    move = rounds.finished(call, event, now)
+    replies = tuple(Reply(item.waiter, Outcome(event.outcome)) for item in move.call.waiting)
+    return Move(move.call._replace(waiting=()), (*move.effects, *replies))
+
+
+def hasty_effect(call: Call, event: Intended, now: float) -> Move:
+    move = rounds.intended(call, event, now)
+    return move._replace(effects=(*move.effects, Go(event.key)))
+
+
+def answers_left_behind(call: Call, event: Intended, now: float) -> Move:
+    """The intent alone: the round's answers go with the next questions, or with the outcome."""
+    write = Write(Op.INTEND, (event.draft,), key=event.key)
+    call, effects = send(call._replace(intents=call.intents | {event.key}), write)
+    return Move(call, effects)
+
+
+def result_first(driver: Driver, slot: Slot, frame: Frame, name: str) -> None:
+    """The result is written as soon as the effect may run; it runs a moment later, if this process still lives."""
+    frame.pending[name] = f"{slot.call.id}:{name}"
+    driver.feed(slot, Resulted(once_digest(name), frame.result_draft(name, slot.call.round)))
+    slot.process.later(0.02, _RIGHT_EFFECT, driver, slot, frame, name)
+
+
+def another_text(cursor: replay.Cursor, place: replay.Place, fp: str, *args: Any) -> Any:
+    """What was recorded under a key is taken for the same, whatever it said."""
+    owed = cursor._owed.get(place)
+    return _RIGHT_MEET(cursor, place, owed.fp if owed else fp, *args)
+
+
+def blind_fence(*blind: str) -> Callable[..., Verdict]:
+    """The fence, blind to some of what a write claims."""
+    seeing = record.fence
+
+    def fence(stored: Stored | None, claim: Fence, resulting: str | None, creates: bool) -> Verdict:
+        if stored is not None:
+            claim = claim._replace(**{name: getattr(stored.record, name) for name in blind})
+        return seeing(stored, claim, resulting, creates)
+
+    return fence
+
+
+def keeps_epoch(script: type[Verify] | type[Claim]) -> Callable[..., Any]:
+    """Verify or claim, without raising the epoch."""
+    right = record._SCRIPTS[script]
+
+    def wrong(stored: Stored | None, request: Any, now: float) -> Any:
+        after, reply = right(stored, request, now)
+        if reply.verdict is not Verdict.OK or after is None or stored is None:
+            return after, reply
+        same = Stored(replace(after.record, epoch=stored.record.epoch), after.journal)
+        return same, reply._replace(epoch=stored.record.epoch, stored=same if reply.stored else None)
+
+    return wrong
+
+
+def forgetful_intent(stored: Stored | None, request: Intent, now: float) -> Any:
+    if stored is not None and request.key in stored.record.intents:
+        intents = {key: done for key, done in stored.record.intents.items() if key != request.key}
+        blind = Stored(replace(stored.record, intents=intents), stored.journal)
+        after, reply = _RIGHT_INTENT(blind, request, now)
+        return (after if after is not blind else stored), reply
+    return _RIGHT_INTENT(stored, request, now)
+
+
+def claims_anything(stored: Stored | None, request: Claim, now: float) -> Any:
+    if stored is not None and stored.record.state is RecordState.OPEN:
+        request = replace(request, seen=stored.record.seen, evidence=Evidence.GONE)
+    return _RIGHT_CLAIM(stored, request, now)
+
+
+def claims_unmarked(stored: Stored | None, request: Claim, now: float) -> Any:
+    if stored is None:
+        return _RIGHT_CLAIM(stored, request, now)
+    marked = Stored(replace(stored.record, head=replace(stored.record.head, reentrant=True)), stored.journal)
+    return _RIGHT_CLAIM(marked, replace(request, reentrant=True), now)
+
+
+def revives(stored: Any, wanted: Any, acknowledged: int, now: float) -> Any:
+    return wanted._replace(beat=acknowledged + 1), lease.Renewal.RENEWED
+
+
+def never_in_doubt(cursor: replay.Cursor, *args: Any) -> Any:
+    found = _RIGHT_ONCE(cursor, *args)
+    return replay.Once.LIVE if found is replay.Once.IN_DOUBT else found
+
+
+def hasty_evidence(process: Process, record_: Record, members: dict[str, NodeRecord], told: Told) -> Evidence | None:
+    """An owner that lives, and never lapsed, is thought gone."""
+    owner = members.get(record_.owner)
+    alive = owner is not None and owner.inc == record_.inc and record_.owner != process.name
+    return Evidence.GONE if alive else _RIGHT_EVIDENCE(process, record_, members, told)
+
+
+def skips_verify(call: Call, case: retry.Case, now: float) -> Move:
+    return rounds._accept(call, case, now)
+
+
+def any_window(call: Call, write: Write, packed: writes.Packed, reply: StoreReply, held: Lease, now: float) -> Event:
+    """The window of any incarnation is good for each frame."""
+    return _RIGHT_EVENT(call, write, packed, reply, held._replace(inc=write.inc or call.inc), now)
+
+
+def unverified(call: Call, event: Renewed, now: float) -> Move:
+    """Under another incarnation the frame goes on as it is."""
+    return _RIGHT_RENEWED(call._replace(inc=event.lease.inc), event, now)
+
+
+def heedless(call: Call, write: Write, event: Acked) -> tuple[Call, tuple[Effect, ...]]:
+    """The window is not looked at between an intent's acknowledgement and its effect."""
+    return _RIGHT_TOLD(call, write, replace(event, is_open=True))
+
+
+def lapse_is_death(process: Process, record_: Record, members: dict[str, NodeRecord], told: Told) -> Evidence | None:
+    """Whoever has lost one lease is dead, whatever process holds the next one."""
+    owner = members.get(record_.owner)
+    if record_.state is RecordState.OPEN and record_.owner != process.name and (not owner or owner.inc != record_.inc):
+        return Evidence.GONE
+    return _RIGHT_EVIDENCE(process, record_, members, told)
+
+
+def blind_to_a_release(
+    process: Process, record_: Record, members: dict[str, NodeRecord], told: Told
+) -> Evidence | None:
+    """What was handed off is nobody's to take."""
+    return None if record_.state is RecordState.RELEASED else _RIGHT_EVIDENCE(process, record_, members, told)
+
+
+def never_behind(stored: Stored | None, claim: Fence, resulting: str | None, creates: bool) -> Verdict:
+    """A store that went back is written to as if it had not."""
+    verdict = _RIGHT_FENCE(stored, claim, resulting, creates)
+    return Verdict.OK if verdict is Verdict.BEHIND and stored is not None else verdict
+
+
+def lasts_anew(call: Call, now: float) -> Questions:
+    """Each token of a round is good for as long as the first."""
+    return Questions(call.round, call.epoch, call.n, call.mark, call.ttl)
+
+
+def guesses(call: Call, event: Found, now: float) -> Move:
+    """A token without a record begins the call anew."""
+    if event.stored is None and not event.elsewhere:
+        return Move(call._replace(phase=Phase.RUNNING, waiting=call.held, held=()), (Run(call.epoch),))
+    return takeover.found(call, event, now)
+
+
+def evicts_anything(call: Call, event: Evict, now: float) -> Move:
+    """Also in the middle of an effect."""
+    return gone(call, event.cause) if call.reentrant else Move(call)
+
+
+def calls_again(client: Client) -> None:
+    """Round 1 is sent again under the id that it had."""
+    client._starts = 0
+    _RIGHT_START(client)
+
+
+def repeats_anything(
+    world: World, source: str, target: str, act: Callable[..., None], *args: Any, repeatable: bool = True
+) -> None:
+    """The network may repeat a first request too."""
+    _RIGHT_SEND(world, source, target, act, *args)
+
+
+def half_is_enough(call: Call, case: retry.Case, now: float) -> Move:
+    """The frame resumes with the answers that came, complete or not."""
+    given = {answer.key for answer in case.usable}
+    return _RIGHT_ACCEPT(call._replace(asks=tuple(ask for ask in call.asks if ask.key in given)), case, now)
+
+
+def asks_anytime(frame: Frame, phase: Phase, round_: int) -> Event | None:
+    """An ask that arises while no exchange is open opens a round of its own."""
+    parked = phase is Phase.PARKED and not frame.rebuilding
+    return _RIGHT_NEXT(frame, Phase.RUNNING if parked else phase, round_)
+
+
+def _attempts(script: type[Claim] | type[Commit]) -> Callable[..., Any]:
+    """Claim or commit, with the count of attempts as it was."""
+    right = record._SCRIPTS[script]
+
+    def wrong(stored: Stored | None, request: Any, now: float) -> Any:
+        after, reply = right(stored, request, now)
+        if reply.verdict is not Verdict.OK or after is None or stored is None:
+            return after, reply
+        same = Stored(replace(after.record, attempts=stored.record.attempts), after.journal)
+        return same, reply._replace(stored=same if reply.stored else None)
+
+    return wrong
+
+
+def passes_on_anything(process: Process, effect: Relay, heir: str | None) -> None:
+    """A request that was relayed here is relayed again."""
+    item = process.open.get(effect.waiter)
+    if item is not None:
+        process.open[effect.waiter] = item._replace(origin=None)
+    _RIGHT_RELAY(process, effect, heir)
+
+
+uncounted_claim, unforgiving_commit = _attempts(Claim), _attempts(Commit)
+
+_RIGHT_EVENT, _RIGHT_RENEWED, _RIGHT_TOLD = writes.event, recovery.renewed, rounds._told
+_RIGHT_EVIDENCE, _RIGHT_RELAY, _RIGHT_FENCE = Process.evidence, Process.relay, record.fence
+_RIGHT_START, _RIGHT_SEND, _RIGHT_ACCEPT = Client._start, World.send, rounds._accept
+_RIGHT_NEXT = Frame.next_event
+_RIGHT_INTENT, _RIGHT_CLAIM = record._SCRIPTS[Intent], record._SCRIPTS[Claim]
+_RIGHT_ONCE, _RIGHT_MEET, _RIGHT_EFFECT = replay.Cursor.once, replay.Cursor._meet, Driver._begin_effect
