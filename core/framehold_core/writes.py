@@ -38,6 +38,9 @@ from .requests import (
     Verify,
 )
 
+MAX_ATTEMPTS = 5
+"""Claims in a row, without a round between them, after which a call is stuck (PROTOCOL rule 15)."""
+
 Seal = Callable[[int, Draft], bytes]
 """Seal a draft's value for its position."""
 
@@ -49,7 +52,7 @@ class Terms(NamedTuple):
     head: Head
     record_ttl: float
     tombstone_ttl: float
-    max_attempts: int = 5
+    max_attempts: int = MAX_ATTEMPTS
 
 
 class Packed(NamedTuple):

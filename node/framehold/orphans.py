@@ -19,6 +19,7 @@ from typing import NamedTuple
 from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import Boot, NodeId
 from framehold_core.requests import RecordState
+from framehold_core.writes import MAX_ATTEMPTS
 from framehold_store.base import Store, Summary
 
 from .heartbeat import Alone, Heartbeat
@@ -31,8 +32,6 @@ STEP, PAUSE = 1.0, 30.0
 """Seconds between two steps of a walk, and between two walks."""
 KEPT = 1000
 """How many calls are kept by name: beyond it they are only counted."""
-MAX_ATTEMPTS = 5
-"""Claims in a row after which a call is stuck (PROTOCOL rule 15)."""
 
 
 class Marked(NamedTuple):
