@@ -11,11 +11,12 @@ persistence and its replicas go), and nothing in memory. PROTOCOL rule 7 says wh
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from framehold_core.errors import StoreUnavailable
+from framehold_core.ids import CallId
 from framehold_core.lease import NodeRecord, Renewal
-from framehold_core.requests import Reply, Request
+from framehold_core.requests import RecordState, Reply, Request
 
 Clock = Callable[[], float]
 """Seconds; for a store in memory, what its records' `created` and `expires` count in."""
@@ -25,6 +26,34 @@ Done = Callable[[Reply | StoreUnavailable], None]
 
 POLL = 2.0
 """Seconds between the wake-ups of a change feed that heard nothing: a lease that ran out announces itself to nobody."""
+
+
+class Summary(NamedTuple):
+    """What a sweep tells of a call's record, as it stood at some instant: no journal, no answers, no outcome. `created`
+    and `expires` are seconds on the store's clock."""
+
+    call: CallId
+    state: RecordState
+    owner: str
+    inc: str
+    boot: str
+    epoch: int
+    round: int
+    attempts: int
+    reentrant: bool
+    tool: str
+    strategy: str
+    created: float
+    expires: float
+
+
+class Swept(NamedTuple):
+    """One step of a sweep. `cursor` is what the next step begins with: empty when all has been looked at. `unreadable`
+    counts records that were passed over, corrupted or of a newer release."""
+
+    cursor: str
+    found: tuple[Summary, ...]
+    unreadable: int
 
 
 class Store(Protocol):
@@ -90,6 +119,18 @@ class Store(Protocol):
 
         It never misses a change for longer than its poll interval, may yield without one, merges those that come while
         the reader is busy, and never raises over a store that is down. Ends when the store is closed.
+        """
+
+    async def sweep(self, cursor: str = "", count: int = 100) -> Swept:
+        """Look at about `count` records, and write nothing: a step of a walk over all that the namespace has, for what
+        may be late. `cursor` is empty to begin with, then what the step before gave.
+
+        Each step costs the server about `count` small reads among other requests, however many records there are; it
+        may find few or none, and the walk go on. A record that stands during the whole walk is found once or more; one
+        that comes or goes meanwhile, perhaps. Steps may be repeated, and a walk broken off.
+
+        Raises:
+            StoreUnavailable: nobody answered in time, or the cursor is none of ours; the step may be repeated.
         """
 
     async def tell(self, message: bytes) -> None:

@@ -6,9 +6,10 @@ is the next:
 
     1  submit puts an item on the queue and wakes the lane, which runs on the next turn of the event loop
     2  the lane writes up to 64 queued items at once and reads their replies in order, settling each as it comes
-    3  the connection is lost, the server is a replica now, or the batch's oldest item is overdue: the connection is
-       dropped, whatever it still carries. Items without a reply may have been applied. They go back to the head of
-       the queue, in order, and are sent once more if time allows: all are idempotent by position. The others get
+    3  the connection is lost, the server takes no writes any more (it is a replica now, or a master without its
+       replicas, which may have been replaced), or the batch's oldest item is overdue: the connection is dropped,
+       whatever it still carries. Items without a reply may have been applied. They go back to the head of the queue,
+       in order, and are sent once more if time allows: all are idempotent by position. The others get
        StoreUnavailable
     4  NOSCRIPT: that item was not applied. The scripts are loaded, and it is sent again - and so is every later item
        of the same key in this batch, which a script that came back in between may have let overtake it
@@ -48,7 +49,8 @@ Settle = Callable[[Any], None]
 
 
 class Item:
-    """One packed command on its way. `key` orders it among others; `deadline` is set by the lane."""
+    """One packed command on its way. `key` orders it among others; `deadline` is set by the first lane that takes
+    it."""
 
     __slots__ = ("deadline", "key", "packed", "settle", "tries", "what")
 
@@ -75,7 +77,8 @@ class Lane:
         self._closed = False
 
     def submit(self, item: Item) -> None:
-        """Take one item; it is settled by `timeout` seconds from now, at once if the queue is full."""
+        """Take one item; it is settled by its deadline, `timeout` seconds from now unless it brings one; at once if the
+        queue is full."""
         if self._closed:
             item.settle(StoreUnavailable(f"the store is closed; {item.what} was not sent"))
             return
@@ -88,13 +91,25 @@ class Lane:
             )
             return
         loop = asyncio.get_running_loop()
-        item.deadline = loop.time() + self._timeout
+        if not item.deadline:
+            item.deadline = loop.time() + self._timeout
         self._queue.append(item)
         if self._wake is not None:
             self._wake.set_result(None)
             self._wake = None
         elif self._task is None:
             self._task = loop.create_task(self._run(), name=f"framehold lane {self._link.name}")
+
+    def recall(self) -> list[Item]:
+        """Take back what waits; what is in flight will be settled, or waits again."""
+        waiting = [*self._queue]
+        self._queue.clear()
+        return waiting
+
+    @property
+    def idle(self) -> bool:
+        """Whether it holds no item."""
+        return not self._queue and not self._flight
 
     async def close(self) -> None:
         """Settle what is left, drop the connection. Idempotent."""
@@ -162,7 +177,7 @@ class Lane:
                         raw = await connection.read_response()
                     except ResponseError as error:
                         raw = error
-                    if isinstance(raw, ReadOnlyError):
+                    if isinstance(raw, ResponseError) and _takes_no_writes(raw):
                         raise raw
                     item = flight.popleft()
                     if isinstance(raw, NoScriptError) or (again and any(item.key == other.key for other in again)):
@@ -209,3 +224,9 @@ class Lane:
         trouble = f" ({self._link.trouble})" if self._link.trouble else ""
         sent = "may or may not have been applied" if item.tries else "was not sent"
         return StoreUnavailable(f"the store {what}{trouble}; {item.what} {sent}; it is safe to try again")
+
+
+def _takes_no_writes(error: ResponseError) -> bool:
+    """Redis 6.2 gives the code of an error within a script in the middle of its text."""
+    text = str(error)
+    return isinstance(error, ReadOnlyError) or "-READONLY" in text or "NOREPLICAS" in text

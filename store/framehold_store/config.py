@@ -1,4 +1,20 @@
-"""The settings of a store. The program that builds one reads them (FRAMEHOLD_STORE_URL, FRAMEHOLD_NAMESPACE)."""
+"""The settings of a store. The program that builds one reads them (FRAMEHOLD_STORE_URL, FRAMEHOLD_NAMESPACE).
+
+What FRAMEHOLD_STORE_URL may be:
+
+    (left out)                                         this process's memory
+    embedded://                                        a fake Redis inside this process
+    redis://[USER:PASSWORD@]HOST[:6379][/DB]           one server; rediss:// with TLS
+    unix://[USER:PASSWORD@]/PATH[?db=DB]               the same by its socket
+    redis+sentinel://[USER:PASSWORD@]HOST[:26379],HOST[:26379],.../SERVICE[/DB]
+                                                       the master that these sentinels name; rediss+sentinel:// with TLS
+                                                       to both. ?sentinel_username=&sentinel_password= for the sentinels
+    redis+cluster://[USER:PASSWORD@]HOST[:6379],HOST[:6379],...
+                                                       a Redis Cluster, found through any of these; rediss+cluster://
+
+Options behind '?' are those of redis-py's connections, for every server: ssl_ca_certs, ssl_certfile, ssl_keyfile,
+ssl_check_hostname, ... Characters with a meaning in URLs are percent-encoded in user and password.
+"""
 
 from __future__ import annotations
 
@@ -7,24 +23,23 @@ from urllib.parse import urlsplit
 
 from framehold_core.errors import ConfigError
 
+from . import address
 from .base import POLL
 from .keys import Keys
 
-_REDIS = ("redis", "rediss", "unix")
-_LATER = ("sentinel", "cluster")
+_ONE = ("redis", "rediss", "unix", "embedded")
 
 
 @dataclass(frozen=True, slots=True)
 class StoreConfig:
     """Where the store is and how patient its callers are.
 
-    `url`: None for this process's memory, `embedded://` for a fake Redis inside it, else redis://, rediss:// or
-    unix://. `namespace`: fleets that share a Redis differ in it. `op_timeout`: seconds until a request is
-    StoreUnavailable. `max_queue`: requests that may wait for the store at once. `poll`: seconds of silence after
-    which a change feed wakes.
+    `url`: see above. `namespace`: fleets that share a Redis differ in it. `op_timeout`: seconds until a request is
+    StoreUnavailable. `max_queue`: requests that may wait for a server at once. `poll`: seconds of silence after which a
+    change feed wakes.
 
     Raises:
-        ConfigError: a value is out of its range, or the URL is of no kind that this release knows.
+        ConfigError: a value is out of its range, or the URL has none of these forms.
     """
 
     url: str | None = field(default=None, repr=False)
@@ -38,8 +53,12 @@ class StoreConfig:
         for name, value in (("op_timeout", self.op_timeout), ("max_queue", self.max_queue), ("poll", self.poll)):
             if not value > 0:
                 raise ConfigError(f"the store's {name} is {value}; it must be above 0; nothing was started")
-        if self.url is not None and self.scheme not in (*_REDIS, "embedded"):
+        if self.url is not None and self.scheme not in (*_ONE, *address.KINDS):
             raise ConfigError(self._unknown())
+        try:
+            _ = self.address
+        except ValueError as error:
+            raise ConfigError(f"FRAMEHOLD_STORE_URL of kind {self.scheme}://: {error}; nothing was started") from None
 
     @property
     def scheme(self) -> str:
@@ -47,10 +66,21 @@ class StoreConfig:
         return "memory" if self.url is None else self.url.partition("://")[0].lower()
 
     @property
+    def address(self) -> address.Address | None:
+        """The URL taken apart, where it names several servers.
+
+        Raises:
+            ValueError: it is malformed; never once the config stands.
+        """
+        return address.parse(self.url) if self.url is not None and self.scheme in address.KINDS else None
+
+    @property
     def target(self) -> str:
-        """The URL as logs may show it: without user and password, query and path."""
+        """The URL as logs may show it: without user and password, options and database."""
         if self.url is None:
             return "memory"
+        if (several := self.address) is not None:
+            return str(several)
         try:
             parts = urlsplit(self.url)
             place = parts.path if self.scheme == "unix" else f"{parts.hostname or ''}:{parts.port or 6379}"
@@ -59,10 +89,9 @@ class StoreConfig:
         return f"{self.scheme}://{place}"
 
     def _unknown(self) -> str:
-        later = any(word in self.scheme for word in _LATER)
-        reason = "is not served by this release" if later else "names no kind of store"
         scheme = self.scheme[:40] if "://" in (self.url or "") else "(none)"
         return (
-            f"FRAMEHOLD_STORE_URL with scheme {scheme} {reason}; use redis://, rediss:// or unix://, or leave it "
-            "out for memory; nothing was started"
+            f"FRAMEHOLD_STORE_URL with scheme {scheme} names no kind of store; use redis://, rediss:// or unix:// for "
+            "one server, redis+sentinel://HOST,HOST,HOST/SERVICE or redis+cluster://HOST,HOST,HOST for several (TLS: "
+            "rediss+...), or leave it out for memory; nothing was started"
         )

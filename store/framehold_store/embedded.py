@@ -11,10 +11,10 @@ import threading
 from typing import Any
 
 from fakeredis import FakeAsyncRedis, FakeServer, TcpFakeServer
-from redis.asyncio import ConnectionPool
 
 from .config import StoreConfig
 from .redis import RedisStore
+from .servers import OneServer, Servers
 
 
 class EmbeddedStore(RedisStore):
@@ -24,8 +24,8 @@ class EmbeddedStore(RedisStore):
         self._server = server or FakeServer()
         super().__init__(config)
 
-    def _make_pool(self, config: StoreConfig) -> ConnectionPool:
-        return FakeAsyncRedis(server=self._server, protocol=2).connection_pool
+    def _make_servers(self, config: StoreConfig) -> Servers:
+        return OneServer(FakeAsyncRedis(server=self._server, protocol=2).connection_pool, config)
 
 
 class _Server(TcpFakeServer):

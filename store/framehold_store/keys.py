@@ -24,7 +24,7 @@ from __future__ import annotations
 import re
 
 from framehold_core.errors import ConfigError
-from framehold_core.ids import is_call_id, is_node_id
+from framehold_core.ids import CallId, is_call_id, is_node_id
 
 _NAMESPACE = re.compile(r"[0-9A-Za-z][0-9A-Za-z_.-]{0,62}")
 FORGET_MS = 60_000
@@ -45,6 +45,8 @@ class Keys:
                 "the first a letter or digit; nothing was started"
             )
         self._prefix = f"fh:{namespace}:{{"
+        self.records = f"{self._prefix}*}}:r"
+        """A pattern for the records of all calls, as SCAN matches: a namespace has no character that means more."""
         self._node = f"fh:{namespace}:node:"
         self.nodes = f"fh:{namespace}:nodes"
         self.changes = f"fh:{namespace}:changes"
@@ -56,6 +58,13 @@ class Keys:
             raise ValueError("not a call id")
         tagged = f"{self._prefix}{call}}}"
         return f"{tagged}:r", f"{tagged}:j"
+
+    def call_of(self, record: str) -> CallId:
+        """The call whose record a key is. Raises ValueError for what is none."""
+        call = record.removeprefix(self._prefix).removesuffix("}:r")
+        if not is_call_id(call):
+            raise ValueError("not a call's record")
+        return CallId(call)
 
     def node(self, node: str) -> str:
         """A node's lease. Raises ValueError for what is no node id."""

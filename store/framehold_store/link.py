@@ -9,11 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import Any
 
 from redis.asyncio import Connection, ConnectionPool
-from redis.exceptions import ResponseError
+from redis.exceptions import NoPermissionError, ResponseError
+from redis.utils import str_if_bytes
 
+from .config import StoreConfig
+from .keys import Keys
 from .scripts import SCRIPTS, Script
 
 _log = logging.getLogger(__name__)
@@ -21,11 +25,16 @@ _BACKOFF = (0.0, 0.02, 0.05, 0.1, 0.25, 0.5)
 
 
 class Link:
-    """Gives out the connection of `pool` that is alive. `name` is what logs call the target: no credentials in it."""
+    """Gives out the connection of `pool` that is alive. `name` is what logs call the target: no credentials in it.
+    `failed` is called after each attempt to connect that failed."""
 
-    def __init__(self, pool: ConnectionPool, name: str, timeout: float) -> None:
+    def __init__(
+        self, pool: ConnectionPool, name: str, config: StoreConfig, failed: Callable[[], None] | None = None
+    ) -> None:
         self._pool = pool
-        self._timeout = timeout
+        self._timeout = config.op_timeout
+        self._keys = Keys(config.namespace)
+        self._tell = failed
         self._failures = 0
         self._reason = ""
         self.name = name
@@ -61,18 +70,28 @@ class Link:
         self._reason = f"{type(error).__name__}: {error}".rstrip(": ")
         if not self._failures:
             _log.warning(
-                "store %s can't be reached (%s): requests wait and then fail, parked frames stay; trying again",
+                "store %s can't be used (%s): requests wait and then fail, parked frames stay; trying again",
                 self.name,
                 self._reason,
             )
         self._failures += 1
+        if self._tell is not None:
+            self._tell()
 
     async def load(self, connection: Connection) -> None:
-        """Make every script known, in one write. Redis keeps them until it restarts or someone flushes them."""
+        """Make every script known, in one write, and see that all of them may run. Redis keeps them until it restarts
+        or someone flushes them."""
         commands = [connection.pack_command("SCRIPT", "LOAD", script.text) for script in SCRIPTS.values()]
         await connection.send_packed_command([piece for command in commands for piece in command], check_health=False)
         for script in SCRIPTS.values():
             self._check(script, await connection.read_response())
+        allowed = SCRIPTS["allowed"].sha
+        await connection.send_command("EVALSHA", allowed, 0, self._keys.nodes, self._keys.changes, check_health=False)
+        if refused := await connection.read_response():
+            names = ", ".join(sorted({str_if_bytes(name) for name in refused}))
+            raise NoPermissionError(
+                f"its user may not run {names} on {self._keys.nodes} and the like; give it what docs/fleet.md lists"
+            )
 
     def _check(self, script: Script, reply: Any) -> None:
         sha = reply.decode() if isinstance(reply, bytes) else reply

@@ -12,13 +12,15 @@ import heapq
 import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
+from itertools import islice
 
 from framehold_core import lease, record
+from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import CallId, NodeId
 from framehold_core.lease import NodeRecord, Renewal
-from framehold_core.requests import RecordState, Reply, Request, Stored
+from framehold_core.requests import Record, RecordState, Reply, Request, Stored
 
-from .base import POLL, Clock, Done
+from .base import POLL, Clock, Done, Summary, Swept
 from .feed import Feed
 
 _log = logging.getLogger(__name__)
@@ -133,6 +135,17 @@ class MemoryStore:
         self._nodes = {name: node for name, node in self._nodes.items() if node.expires > now}
         return tuple(self._nodes[name] for name in sorted(self._nodes))
 
+    async def sweep(self, cursor: str = "", count: int = 100) -> Swept:
+        """From the youngest call to the oldest: the cursor says how many are left. A call that goes away brings those
+        behind it nearer to the front, which is still to come, and new ones come at the end."""
+        if cursor and not cursor.isdecimal():
+            raise StoreUnavailable("a sweep's cursor is none of this store's; nothing was looked at")
+        left = min(int(cursor or len(self._calls)), len(self._calls))
+        rest, now = max(0, left - count), self._clock()
+        seen = ((call, self._calls[call].record) for call in islice(self._calls, rest, left))
+        found = tuple(_summary(call, stored) for call, stored in seen if stored.expires > now)
+        return Swept(str(rest or ""), found, 0)
+
     def changes(self) -> AsyncIterator[None]:
         return self._feed.changes()
 
@@ -152,3 +165,11 @@ class MemoryStore:
     @property
     def writes(self) -> Mapping[str, int]:
         return self._writes
+
+
+def _summary(call: CallId, record: Record) -> Summary:
+    head = record.head
+    return Summary(
+        *(call, record.state, record.owner, record.inc, head.boot, record.epoch, record.round, record.attempts),
+        *(head.reentrant, head.tool, head.strategy, record.created, record.expires),
+    )

@@ -1,7 +1,7 @@
-"""The store in Redis: requests become script calls on a lane, replies come back through the codec.
+"""The store in Redis: requests become script calls, replies come back through the codec.
 
-Standalone Redis for now. What Sentinel and Cluster will need is one seam: `_lane_for`, which answers with the lane of
-the server that holds a key. A lane owns one connection of redis-py's pool and knows nothing of records.
+Which server a call's script goes to is the business of `Servers`: one Redis, the master that sentinels name, or a
+cluster. They know nothing of records, and this file knows nothing of them.
 """
 
 from __future__ import annotations
@@ -12,23 +12,25 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
-from redis.asyncio import ConnectionPool
 from redis.exceptions import ResponseError
 
-from framehold_core.errors import ConfigError, StoreUnavailable
+from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import prefix
 from framehold_core.lease import NodeRecord, Renewal
 from framehold_core.requests import Reply, Request
 
 from . import codec
-from .base import Done
-from .batch import Item, Lane, pack
+from .base import Done, Swept
+from .batch import Item, pack
 from .channels import follow
+from .cluster import Cluster
 from .config import StoreConfig
+from .connections import open_pool
 from .keys import Keys
-from .link import Link
 from .registry import Registry
 from .scripts import SCRIPTS
+from .servers import OneServer, Servers
+from .sweep import sweep
 
 _log = logging.getLogger(__name__)
 
@@ -43,33 +45,16 @@ class RedisStore:
     def __init__(self, config: StoreConfig) -> None:
         self._config = config
         self._keys = Keys(config.namespace)
-        self._pool = self._make_pool(config)
-        self._lane = Lane(Link(self._pool, config.target, config.op_timeout), config.op_timeout, config.max_queue)
+        self._servers = self._make_servers(config)
+        self._send = self._servers.submit
         self._registry = Registry(self._keys, self._script, self._command, config.poll)
         self._writes: Counter[str] = Counter()
         self._listener: asyncio.Task[None] | None = None
 
-    def _make_pool(self, config: StoreConfig) -> ConnectionPool:
-        """RESP2, because our scripts speak it and it needs no handshake; time-outs are the lane's."""
-        try:
-            pool = ConnectionPool.from_url(
-                config.url or "",
-                protocol=2,
-                socket_timeout=None,
-                socket_connect_timeout=config.op_timeout,
-                decode_responses=False,
-            )
-            # An unknown option in the URL shows here; nothing is opened. (redis-py decorates it without types.)
-            pool.make_connection()  # type: ignore[no-untyped-call]
-        except (ValueError, TypeError) as error:
-            raise ConfigError(
-                f"FRAMEHOLD_STORE_URL: redis-py can't use its port or one of its options ({type(error).__name__}); "
-                "nothing was started; the options are those of redis-py's connections"
-            ) from None
-        return pool
-
-    def _lane_for(self, key: str) -> Lane:
-        return self._lane
+    def _make_servers(self, config: StoreConfig) -> Servers:
+        if config.address is not None and config.address.kind == "cluster":
+            return Cluster(config)
+        return OneServer(open_pool(config), config)
 
     def submit(self, request: Request, done: Done) -> None:
         try:
@@ -81,7 +66,7 @@ class RedisStore:
             return
         self._writes[script.name] += 1
         settle = self._settler(request, done)
-        self._lane_for(record).submit(Item(packed, record, script.name, settle))
+        self._send(Item(packed, record, script.name, settle))
 
     def _settler(self, request: Request, done: Done) -> Callable[[Any], None]:
         def settle(raw: Any) -> None:
@@ -102,7 +87,7 @@ class RedisStore:
                 "store %s refused a %s (%s): its caller hears StoreUnavailable", self._config.target, name, raw
             )
             return StoreUnavailable(
-                f"the store refused the {name} ({raw}); it was not applied; look at the store's own log"
+                f"the store refused the {name} ({raw}); it was not completed; look at the store's own log"
             )
         _log.error(
             "the record of call %s can't be read (%s): the call is not continued; check who else writes this store",
@@ -131,7 +116,7 @@ class RedisStore:
         """Send any command along with the batch; an error of the server is returned."""
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         item = Item(pack(command), key, str(command[0]), lambda raw: None if future.done() else future.set_result(raw))
-        self._lane_for(key).submit(item)
+        self._send(item)
         raw = await future
         if isinstance(raw, StoreUnavailable):
             raise raw
@@ -159,8 +144,11 @@ class RedisStore:
     async def nodes(self) -> tuple[NodeRecord, ...]:
         return await self._registry.nodes()
 
+    async def sweep(self, cursor: str = "", count: int = 100) -> Swept:
+        return await sweep(self._servers, self._command, self._keys, cursor, count)
+
     def changes(self) -> AsyncIterator[None]:
-        return self._registry.changes(self._pool)
+        return self._registry.changes(self._servers.pool, self._config.op_timeout)
 
     async def tell(self, message: bytes) -> None:
         raw = await self._command(self._keys.events, "PUBLISH", self._keys.events, message)
@@ -168,7 +156,11 @@ class RedisStore:
             raise StoreUnavailable(f"the store refused to publish ({raw}); nobody heard it; look at its own log")
 
     def listen(self, hear: Callable[[bytes], None]) -> None:
-        following = follow(self._pool, self._keys.events, lambda said: None if said is None else hear(said))
+        def heard(said: bytes | None) -> None:
+            if said is not None:
+                hear(said)
+
+        following = follow(self._servers.pool, self._keys.events, heard, self._config.op_timeout)
         self._listener = asyncio.get_running_loop().create_task(following, name="framehold events")
 
     async def open(self) -> None:
@@ -179,8 +171,7 @@ class RedisStore:
         if self._listener is not None:
             self._listener.cancel()
             await asyncio.wait((self._listener,))
-        await self._lane.close()
-        await self._pool.disconnect()
+        await self._servers.close()
 
     @property
     def writes(self) -> Mapping[str, int]:

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 from redis.asyncio import ConnectionPool
-from redis.exceptions import ResponseError
+from redis.exceptions import NoPermissionError, ResponseError
 
 from framehold_core.errors import ProtocolError, StoreUnavailable
 from framehold_core.ids import Boot, Incarnation, NodeId, is_node_id
@@ -84,6 +84,8 @@ class Registry:
         for name, value in zip(named, values, strict=True):
             if value is None:
                 continue
+            if isinstance(value, NoPermissionError):
+                raise StoreUnavailable(f"the leases of nodes can't be read ({value}); give the store's user that right")
             node = _read(name, value)
             if node is None:
                 garbage[name] = bytes(value) if isinstance(value, bytes) else str(value).encode()
@@ -103,10 +105,10 @@ class Registry:
                 )
         self._garbage = garbage
 
-    def changes(self, pool: ConnectionPool) -> AsyncIterator[None]:
+    def changes(self, pool: Callable[[], ConnectionPool], patience: float) -> AsyncIterator[None]:
         if self._listener is None:
             # Messages are lost while nobody listens: each subscription counts as one.
-            following = follow(pool, self._keys.changes, lambda _: self.feed.notify())
+            following = follow(pool, self._keys.changes, lambda _: self.feed.notify(), patience)
             self._listener = asyncio.get_running_loop().create_task(following, name="framehold change feed")
         return self.feed.changes()
 

@@ -8,7 +8,9 @@ import signal
 import socket
 import subprocess
 import tempfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any, Protocol, TypeVar
 
 import redis
 
@@ -20,38 +22,62 @@ def free_port() -> int:
         return port
 
 
-class RedisServer:
-    """One redis-server on a free port of 127.0.0.1, without persistence. Ended by its pid, never by its name."""
+def tls_settings(folder: Path) -> dict[str, str]:
+    """What a redis-server needs to speak TLS with everyone: ca.pem, server.pem and server.key of a folder."""
+    names = {"tls-cert-file": "server.pem", "tls-key-file": "server.key", "tls-ca-cert-file": "ca.pem"}
+    files = {setting: str(folder / name) for setting, name in names.items()}
+    return files | {"tls-auth-clients": "optional", "tls-replication": "yes", "tls-cluster": "yes"}
 
-    def __init__(self, port: int | None = None) -> None:
+
+def tls_client(folder: Path | None) -> dict[str, Any]:
+    """What redis-py needs to speak it; nothing without a folder."""
+    return {} if folder is None else {"ssl": True, "ssl_ca_certs": str(folder / "ca.pem")}
+
+
+class RedisServer:
+    """One redis-server on a free port of 127.0.0.1. Ended by its pid, never by its name.
+
+    It keeps nothing, unless `appendonly`: then whatever it acknowledged is there again after `kill` and `start`, on the
+    same port. `options` go to redis-server as they are. `tls` is a folder with ca.pem, server.pem and server.key: the
+    port speaks TLS alone."""
+
+    def __init__(
+        self, port: int | None = None, *, appendonly: bool = False, options: Sequence[str] = (), tls: Path | None = None
+    ) -> None:
         binary = shutil.which("redis-server")
         assert binary, "redis-server is not installed: run tests/system_packages.sh (apt-get install redis-server)"
-        self._binary = binary
-        self._folder = Path(tempfile.mkdtemp(prefix="framehold-redis-"))
+        self.folder = Path(tempfile.mkdtemp(prefix="framehold-redis-"))
         self.port = port or free_port()
+        self._tls = tls
+        self._command = [binary, "--bind", "127.0.0.1", "--save", "", "--dir", str(self.folder)]
+        self._command += ["--logfile", str(self.folder / "log"), *options]
+        self._command += ["--appendonly", "yes", "--appendfsync", "always"] if appendonly else ["--appendonly", "no"]
+        self._command += ["--port", str(self.port)] if tls is None else ["--port", "0", *self._tls_options(tls)]
         self._child: subprocess.Popen[bytes] | None = None
+
+    def _tls_options(self, folder: Path) -> list[str]:
+        settings = tls_settings(folder) | {"tls-port": str(self.port)}
+        return [word for name, value in settings.items() for word in (f"--{name}", value)]
 
     @property
     def url(self) -> str:
-        return f"redis://127.0.0.1:{self.port}"
+        return f"redis{'' if self._tls is None else 's'}://127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        """Start, and return when it answers; it holds nothing."""
-        command = [self._binary, "--bind", "127.0.0.1", "--port", str(self.port), "--save", "", "--appendonly", "no"]
-        log = self._folder / "log"
-        self._child = subprocess.Popen([*command, "--dir", str(self._folder), "--logfile", str(log)])
+        """Start, and return when it answers and has read what it kept."""
+        self._child = subprocess.Popen(self._command)
         for _ in range(500):
             with contextlib.suppress(redis.ConnectionError), self.client() as client:
                 client.ping()
                 return
-            assert self._child.poll() is None, log.read_text()
+            assert self._child.poll() is None, (self.folder / "log").read_text()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._child.wait(0.02)
         raise AssertionError("redis-server did not answer")
 
     def client(self) -> "redis.Redis":
         """A client of the test's own."""
-        return redis.Redis(port=self.port, protocol=2)
+        return redis.Redis(host="127.0.0.1", port=self.port, protocol=2, **tls_client(self._tls))
 
     def pause(self) -> None:
         assert self._child
@@ -61,17 +87,39 @@ class RedisServer:
         assert self._child
         os.kill(self._child.pid, signal.SIGCONT)
 
-    def stop(self) -> None:
-        """End the child; what it held is gone."""
+    def kill(self) -> None:
+        """SIGKILL the child, paused or not; without `appendonly` what it held is gone."""
         child, self._child = self._child, None
         if child is not None:
-            os.kill(child.pid, signal.SIGCONT)
             child.kill()
             child.wait()
 
+    stop = kill
+
     def remove(self) -> None:
-        self.stop()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class Startable(Protocol):
+    """A server, or several."""
+
+    def start(self) -> None: ...
+
+    def remove(self) -> None: ...
+
+
+Started = TypeVar("Started", bound=Startable)
+
+
+@contextlib.contextmanager
+def running(server: Started) -> Iterator[Started]:
+    """Start it; whatever happens, remove it."""
+    try:
+        server.start()
+        yield server
+    finally:
+        server.remove()
 
 
 class Wire:
@@ -88,7 +136,7 @@ class Wire:
         self.allowance: int | None = None
         """Bytes of replies that still pass; then the connection is cut and the allowance is off again."""
         self.cuts = 0
-        """How many writes with a request in them will cost their connection, undelivered."""
+        """How many writes with a call's request in them will cost their connection, undelivered."""
 
     async def __aenter__(self) -> "Wire":
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
@@ -126,7 +174,7 @@ class Wire:
     async def _requests(self, reader: asyncio.StreamReader, out: asyncio.StreamWriter) -> None:
         while data := await reader.read(1 << 20):
             self.requests.append(data)
-            if self.cuts and b"EVALSHA" in data:
+            if self.cuts and b"EVALSHA" in data and b"}:r" in data:
                 self.cuts -= 1
                 raise ConnectionResetError
             out.write(data)

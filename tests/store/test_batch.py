@@ -15,7 +15,7 @@ from framehold_store import StoreConfig
 from framehold_store.batch import BATCH, Item, Lane
 from framehold_store.redis import RedisStore
 from tests.store.calls import E0, HEAD, Story, batch, fence
-from tests.store.server import RedisServer, Wire, free_port
+from tests.store.server import RedisServer, Wire, free_port, running
 
 pytestmark = pytest.mark.anyio
 
@@ -162,6 +162,19 @@ async def test_a_store_that_restarts_empty(server: RedisServer) -> None:
     healed = await store.run(story.heals(None, fence(1, 1), E0))
     assert (healed.verdict, healed.epoch) == (Verdict.OK, 2)
     await store.close()
+
+
+async def test_a_store_that_restarts_with_what_it_kept() -> None:
+    """SIGKILL, and a start of the append-only server at the same place: the call goes on as if nothing had been."""
+    with running(RedisServer(appendonly=True)) as server:
+        store = RedisStore(StoreConfig(server.url, op_timeout=5.0))
+        story = Story()
+        await store.run(story.ask)
+        server.kill()
+        waiting = asyncio.create_task(store.run(story.ask_again))
+        await asyncio.to_thread(server.start)
+        assert (await waiting).verdict is Verdict.OK
+        await store.close()
 
 
 async def test_scripts_that_were_flushed(store: RedisStore, server: RedisServer) -> None:

@@ -6,6 +6,7 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 
 import pytest
+from redis.asyncio.connection import SSLConnection, parse_url
 
 from framehold_core.errors import ConfigError
 from framehold_store import StoreConfig, open_store
@@ -24,6 +25,10 @@ from framehold_store.scripts import SCRIPTS
         ("redis://localhost:6379/1", RedisStore),
         ("rediss://user:secret@redis.example:6380", RedisStore),
         ("unix:///run/redis.sock", RedisStore),
+        ("redis+sentinel://:secret@s1,s2,s3/fleet", RedisStore),
+        ("rediss+sentinel://s1:26379/fleet/1?sentinel_password=x", RedisStore),
+        ("redis+cluster://h1,h2:6380", RedisStore),
+        ("rediss+cluster://user:secret@h1?ssl_ca_certs=%2Fca.pem", RedisStore),
     ],
 )
 def test_the_url_names_the_store(url: str | None, kind: type) -> None:
@@ -31,16 +36,66 @@ def test_the_url_names_the_store(url: str | None, kind: type) -> None:
     assert type(open_store(StoreConfig(url), time.time)) is kind
 
 
-@pytest.mark.parametrize(
-    "url", ["redis+sentinel://a,b/main", "sentinel://a", "redis+cluster://a", "rediss+cluster://a"]
-)
-def test_what_comes_later_is_refused(url: str) -> None:
-    """By name, and before anything starts."""
-    with pytest.raises(ConfigError, match=r"FRAMEHOLD_STORE_URL.*not served by this release"):
+MALFORMED = [
+    ("redis+sentinel://a,b,c", "names no service"),
+    ("redis+sentinel://a,b,c/", "names no service"),
+    ("redis+sentinel://a/main/x", "no number of a database"),
+    ("redis+sentinel://a/main/0/1", "no number of a database"),
+    ("redis+sentinel://a/ma in", "service is not a name"),
+    ("redis+sentinel:///main", "host number 1"),
+    ("redis+sentinel://a,,b/main", "host number 2"),
+    ("redis+sentinel://a:0/main", "host number 1"),
+    ("redis+sentinel://a:65536/main", "host number 1"),
+    ("redis+sentinel://a,b:port/main", "host number 2"),
+    ("redis+sentinel://u:se/cret@a/main", "host number 1"),
+    ("redis+sentinel://u:12/secret@a/main", "service is not a name|no number"),
+    ("redis+sentinel://u:se#cret@a/main", "'#'"),
+    ("redis+sentinel://u:secret@a,[::1/main", "brackets"),
+    ("redis+sentinel://u:secret@\u2048/main", "characters that no URL has"),
+    ("redis+cluster://", "host number 1"),
+    ("redis+cluster://a,b/main", "has a path"),
+    ("redis+cluster://a,b/1", "has a path"),
+    ("redis+cluster://a b", "host number 1"),
+    ("redis+cluster://a?sentinel_password=secret", "for redis\\+sentinel:// alone"),
+]
+
+
+@pytest.mark.parametrize(("url", "why"), MALFORMED)
+def test_a_malformed_url_of_several_servers_is_refused(url: str, why: str) -> None:
+    """Before anything starts, by what is wrong with it, and without a piece of its password."""
+    with pytest.raises(ConfigError, match=f"FRAMEHOLD_STORE_URL.*({why}).*nothing was started") as caught:
         StoreConfig(url)
+    assert "secret" not in str(caught.value)
+    assert "se/cret" not in str(caught.value)
 
 
-@pytest.mark.parametrize("url", ["", "localhost:6379", "http://secret@x", "memory", "secret"])
+def test_a_url_of_several_servers_is_taken_apart() -> None:
+    """Ports have the defaults of sentinels and servers; credentials and options are redis-py's."""
+    options = "?sentinel_username=w&sentinel_password=s%40&ssl_ca_certs=%2Fca.pem&socket_keepalive=yes"
+    address = StoreConfig(f"rediss+sentinel://user:pass%2Fword@s1,s2:1,[::1]:2/fleet/3{options}").address
+    assert address is not None
+    assert (address.kind, address.tls, address.service) == ("sentinel", True, "fleet")
+    assert address.places == (("s1", 26379), ("s2", 1), ("::1", 2))
+    assert address.login == {"username": "w", "password": "s@"}
+    assert parse_url(address.server) == {
+        "username": "user",
+        "password": "pass/word",
+        "host": "s1",
+        "port": 26379,
+        "db": 3,
+        "ssl_ca_certs": "/ca.pem",
+        "socket_keepalive": True,
+        "connection_class": SSLConnection,
+    }
+    address = StoreConfig("redis+cluster://h1,h2:7000/").address
+    assert address is not None
+    assert (address.kind, address.tls, address.places) == ("cluster", False, (("h1", 6379), ("h2", 7000)))
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["", "localhost:6379", "http://secret@x", "memory", "secret", "sentinel://a/main", "redis+sentinels://a/main"],
+)
 def test_a_url_of_no_kind_is_refused(url: str) -> None:
     """Without repeating what may hold a password."""
     with pytest.raises(ConfigError, match=r"FRAMEHOLD_STORE_URL.*names no kind of store") as caught:
@@ -49,7 +104,11 @@ def test_a_url_of_no_kind_is_refused(url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["redis://localhost:port", "redis://localhost?socket_timeout=x", "redis://h?nonsense=1"]
+    "url",
+    [
+        *("redis://localhost:port", "redis://localhost?socket_timeout=x", "redis://h?nonsense=1"),
+        *("redis+sentinel://h/fleet?nonsense=1", "redis+cluster://h?nonsense=1", "redis+cluster://h?socket_timeout=x"),
+    ],
 )
 def test_a_url_that_redis_cant_use_is_refused(url: str) -> None:
     """As a setting, not as a traceback."""
@@ -63,7 +122,13 @@ def test_logs_show_no_password() -> None:
     assert StoreConfig("redis://:secret@h").target == "redis://h:6379"
     assert StoreConfig("redis://:secret@h:port").target == "redis://?"
     assert StoreConfig("unix://:secret@/run/redis.sock").target == "unix:///run/redis.sock"
-    assert "secret" not in repr(StoreConfig("redis://:secret@h"))
+    assert StoreConfig("redis+sentinel://u:secret@a,b:1/fleet/1?sentinel_password=secret").target == (
+        "redis+sentinel://a:26379,b:1/fleet"
+    )
+    assert StoreConfig("rediss+cluster://u:secret@a,[::1]:7").target == "rediss+cluster://a:6379,[::1]:7"
+    for url in ("redis://:secret@h", "redis+cluster://:secret@h", "redis+sentinel://h/m?sentinel_password=secret"):
+        assert "secret" not in repr(StoreConfig(url))
+        assert "secret" not in repr(StoreConfig(url).address)
 
 
 @pytest.mark.parametrize("setting", ["op_timeout", "max_queue", "poll"])

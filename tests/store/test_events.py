@@ -4,9 +4,12 @@ import asyncio
 import secrets
 
 import pytest
+from redis.asyncio import ConnectionPool
 
 from framehold_core.errors import StoreUnavailable
 from framehold_store import Store, StoreConfig
+from framehold_store.channels import follow
+from framehold_store.connections import open_pool
 from framehold_store.redis import RedisStore
 from tests.store.server import RedisServer
 
@@ -75,6 +78,35 @@ async def test_every_node_of_the_namespace_hears_and_no_other(configs: list[Stor
     for store in stores:
         await store.close()
     assert two.writes == {}
+
+
+async def test_a_server_that_hangs_is_left_for_another(shared_server: RedisServer, server: RedisServer) -> None:
+    """Also when it takes the connection and then says nothing: the next subscription may lead elsewhere."""
+    pools = [open_pool(StoreConfig(one.url, op_timeout=0.1)) for one in (server, shared_server)]
+    asked: asyncio.Queue[int] = asyncio.Queue()
+    heard: asyncio.Queue[bytes | None] = asyncio.Queue()
+    here = 0
+
+    def pool() -> ConnectionPool:
+        asked.put_nowait(here)
+        return pools[here]
+
+    channel = secrets.token_hex(8)
+    task = asyncio.create_task(follow(pool, channel, heard.put_nowait, 0.1))
+    async with asyncio.timeout(SOON):
+        assert (await asked.get(), await heard.get()) == (0, None)
+        server.pause()
+        assert await asked.get() == 0
+        here = 1
+        assert (await asked.get(), await heard.get()) == (1, None)
+        with shared_server.client() as client:
+            client.publish(channel, b"there")
+        assert await heard.get() == b"there"
+    task.cancel()
+    await asyncio.wait((task,))
+    server.resume()
+    for one in pools:
+        await one.aclose()
 
 
 async def test_listening_survives_the_store(server: RedisServer) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
@@ -12,6 +12,7 @@ from framehold_core.errors import ProtocolError, StoreUnavailable
 from framehold_core.ids import Boot, Incarnation, NodeId
 from framehold_core.lease import NodeRecord, Renewal
 from framehold_store import Store, StoreConfig
+from framehold_store.embedded import EmbeddedStore, LocalServer
 from framehold_store.redis import RedisStore
 from tests.store.server import RedisServer
 
@@ -199,6 +200,30 @@ async def test_the_feed_polls(shared_server: RedisServer, namespace: str) -> Non
     async with asyncio.timeout(SOON):
         for _ in range(5):
             await anext(feed)
+    await store.close()
+
+
+@pytest.fixture
+def served() -> Iterator[LocalServer]:
+    """The stand-in, as the processes of a local fleet share it."""
+    server = LocalServer()
+    yield server
+    server.stop()
+
+
+@pytest.mark.parametrize("kind", ["embedded", "served", "shared_server", "cluster"])
+async def test_a_long_silence_is_no_loss(request: pytest.FixtureRequest, namespace: str, kind: str) -> None:
+    """A server that is silent is asked whether it is there; as it is, nobody is woken and nobody listens anew."""
+    settings: dict[str, Any] = {"namespace": namespace, "op_timeout": 0.1, "poll": 60.0}
+    if kind == "embedded":
+        store: RedisStore = EmbeddedStore(StoreConfig("embedded://", **settings))
+    else:
+        server = request.getfixturevalue(kind)
+        store = RedisStore(StoreConfig(server.url, **settings))
+    waiting = await settled(store.changes())
+    done, _ = await asyncio.wait((waiting,), timeout=1.5)
+    assert not done
+    waiting.cancel()
     await store.close()
 
 

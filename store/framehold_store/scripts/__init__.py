@@ -23,6 +23,7 @@ _HEADS = {
     "renew": "lease",
     "leave": "lease",
     "member": "",
+    "allowed": "",
 }
 
 

@@ -6,9 +6,11 @@
 --         whose first four values stand so in every format to come, because each release must recognise each other's
 -- ARGV  1 inc  2 boot  3 channel of membership changes
 --       4 '"<node>","<address>","<state>","<code>",'  5 '"<stats>"]'  6 ttl in ms  7 a beat
--- A value that does not begin like a lease is nobody's and stands in nobody's way.
+-- A value that does not begin like a lease is nobody's and stands in nobody's way; one that this user may not read is
+-- an error.
 
 local stored = redis.pcall('GET', KEYS[1])
+if type(stored) == 'table' and stored.err and not string.find(stored.err, 'WRONGTYPE', 1, true) then return stored end
 local beat, inc, boot, rest
 if type(stored) == 'string' then
   beat, inc, boot, rest = string.match(stored, '^%[%d+,(%d+),"([^"]*)","([^"]*)",(.*)$')

@@ -1,0 +1,205 @@
+"""The servers of a Redis Cluster: a lane for each primary, and the map that says who holds a slot.
+
+The law: at most one item of a key is on its way; whoever comes later waits until that one is settled. So wherever an
+item is sent again to, no other of its key has overtaken it:
+
+    1  submit finds the key free and sends the item to the primary that the map names (before there is a map, to a
+       server that the URL names: it will know better)
+    2  a second item of the key is held back, however many lanes are idle
+    3  MOVED: the first was not applied. The slot is noted, the whole map is read anew behind its back, and it is sent
+       where the answer says. ASK: the slot is on its way to another server, and this key is there already: the item
+       goes after it, behind an ASKING. TRYAGAIN (one of the call's two keys is there, one here) and CLUSTERDOWN: it
+       is sent again a moment later
+    4  its own answer, or its deadline, settles it; the second is sent, by the map as it stands then
+
+A primary that can't be reached makes the map be read anew, too. If it lost its slots to a replica, what waits for it is
+sent there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from redis.asyncio import ConnectionPool
+from redis.crc import key_slot
+from redis.exceptions import AskError, ClusterDownError, MovedError, ResponseError, TryAgainError
+
+from framehold_core.errors import StoreUnavailable
+
+from .address import Place, named
+from .batch import Item, Lane, pack
+from .config import StoreConfig
+from .connections import open_pool
+from .link import Link
+from .slots import SlotMap
+
+_ASKING = pack(("ASKING",))
+_PAUSES = (0.0, 0.01, 0.02, 0.05)
+_SETTLING = (AskError, TryAgainError, ClusterDownError)
+
+
+class _Recalled(ClusterDownError):
+    """An item leaves a lane because its server has left the cluster."""
+
+
+class Cluster:
+    """`Servers` of a Redis Cluster.
+
+    Raises:
+        ConfigError: redis-py can't use the URL.
+    """
+
+    def __init__(self, config: StoreConfig) -> None:
+        self._config = config
+        self._held: dict[str, deque[Item] | None] = {}
+        self._holding = 0
+        self._pausing: dict[Item, asyncio.TimerHandle] = {}
+        self._lanes: dict[Place, tuple[Lane, ConnectionPool]] = {}
+        self._leaving: set[asyncio.Task[None]] = set()
+        self._turn = 0
+        self._closed = False
+        self._map = SlotMap(config, self._remapped)
+        open_pool(config)
+
+    def submit(self, item: Item) -> None:
+        if self._closed:
+            item.settle(StoreUnavailable(f"the store is closed; {item.what} was not sent"))
+            return
+        if not item.deadline:
+            item.deadline = asyncio.get_running_loop().time() + self._config.op_timeout
+        if item.key not in self._held:
+            self._held[item.key] = None
+            self._send(item, 0)
+        elif self._holding < self._config.max_queue:
+            waiting = self._held[item.key]
+            if waiting is None:
+                waiting = self._held[item.key] = deque()
+            waiting.append(item)
+            self._holding += 1
+        else:
+            item.settle(
+                StoreUnavailable(
+                    f"{self._holding} requests wait for others of their calls already (max_queue); {item.what} was not "
+                    "sent; try again later, or look why the store is slow"
+                )
+            )
+
+    def _send(self, item: Item, tries: int, ask: Place | None = None) -> None:
+        """Send an item whose turn it is; `tries` counts how often it was sent elsewhere before."""
+        self._pausing.pop(item, None)
+        if self._closed:
+            self._settle(item, StoreUnavailable(f"the store was closed; {item.what} was not sent"))
+            return
+        place = ask or self._map.place(key_slot(item.key.encode()))
+        lane = self._lane(place)
+
+        def heard(raw: Any) -> None:
+            # What has left this lane without an answer may have been applied; what was redirected was not.
+            item.tries = again.tries if isinstance(raw, _Recalled) else 0
+            if isinstance(raw, _SETTLING) and not self._closed:
+                self._redirect(item, tries, place, raw)
+            else:
+                self._settle(item, raw)
+
+        again = Item(item.packed, item.key, item.what, heard)
+        again.deadline, again.tries = item.deadline, item.tries
+        if ask is not None:
+            asking = Item(_ASKING, item.key, "asking", lambda _: None)
+            asking.deadline = item.deadline
+            lane.submit(asking)
+        lane.submit(again)
+
+    def _redirect(self, item: Item, tries: int, place: Place, raw: ResponseError) -> None:
+        loop = asyncio.get_running_loop()
+        if loop.time() >= item.deadline:
+            applied = "may or may not have been applied" if item.tries else "was not applied"
+            why = f"the cluster did not settle where a key is within {self._config.op_timeout:g} s ({raw})"
+            self._settle(item, StoreUnavailable(f"{why}; {item.what} {applied}; it is safe to try again"))
+            return
+        ask = None
+        pause = _PAUSES[min(tries, len(_PAUSES) - 1)]
+        if isinstance(raw, MovedError):
+            self._map.move(raw.slot_id, (raw.host or place[0], raw.port))
+        elif isinstance(raw, AskError):
+            ask = (raw.host or place[0], raw.port)
+        else:
+            self._map.refresh()
+            pause = max(pause, _PAUSES[1])
+        if pause:
+            self._pausing[item] = loop.call_later(pause, self._send, item, tries + 1, ask)
+        else:
+            self._send(item, tries + 1, ask)
+
+    def _settle(self, item: Item, raw: Any) -> None:
+        waiting = self._held[item.key]
+        if waiting:
+            self._holding -= 1
+            # On the next turn: a long row whose requests all fail at once is no recursion.
+            asyncio.get_running_loop().call_soon(self._send, waiting.popleft(), 0)
+        else:
+            del self._held[item.key]
+        item.settle(raw)
+
+    def _lane(self, place: Place) -> Lane:
+        return self._door(place)[0]
+
+    def _door(self, place: Place) -> tuple[Lane, ConnectionPool]:
+        found = self._lanes.get(place)
+        if found is None:
+            config = self._config
+            pool = open_pool(config, place)
+            link = Link(pool, f"{config.scheme}://{named(place)}", config, self._map.refresh)
+            found = self._lanes[place] = Lane(link, config.op_timeout, config.max_queue), pool
+        return found
+
+    def _remapped(self) -> None:
+        """Leave the servers that hold no slot any more: what waits for one goes where the map says."""
+        gone = [] if self._closed else [place for place in self._lanes if place not in self._map.places]
+        for place in gone:
+            lane, pool = self._lanes[place]
+            for item in lane.recall():
+                item.settle(_Recalled("its server holds no slots any more"))
+            if lane.idle:
+                del self._lanes[place]
+                task = asyncio.get_running_loop().create_task(_leave(lane, pool), name="framehold leaves a server")
+                self._leaving.add(task)
+                task.add_done_callback(self._leaving.discard)
+
+    def pool(self) -> ConnectionPool:
+        """Of each primary in turn: what is published at one is heard at all."""
+        places = sorted(self._map.places)
+        self._turn += 1
+        return self._door(places[self._turn % len(places)])[1]
+
+    async def primaries(self) -> Sequence[str]:
+        return [named(place) for place in sorted(await self._map.known())]
+
+    def submit_to(self, primary: str, item: Item) -> None:
+        for place in self._map.places:
+            if named(place) == primary:
+                self._lane(place).submit(item)
+                return
+        item.settle(StoreUnavailable(f"{primary} holds no slots any more; {item.what} was not sent; try again"))
+
+    async def close(self) -> None:
+        self._closed = True
+        left = [*self._pausing, *(item for waiting in self._held.values() if waiting for item in waiting)]
+        for handle in self._pausing.values():
+            handle.cancel()
+        self._held = dict.fromkeys(self._held)
+        self._pausing.clear()
+        self._holding = 0
+        for lane, pool in [*self._lanes.values()]:
+            await _leave(lane, pool)
+        await asyncio.gather(*self._leaving)
+        await self._map.close()
+        for item in left:
+            item.settle(StoreUnavailable(f"the store was closed; {item.what} may or may not have been applied"))
+
+
+async def _leave(lane: Lane, pool: ConnectionPool) -> None:
+    await lane.close()
+    await pool.aclose()

@@ -1,0 +1,112 @@
+"""redis-py's connection pools for each kind of store: authentication, TLS, and who is the master, are its business.
+
+RESP2, because our scripts speak it and it needs no handshake. Time-outs are the lane's, except for sentinels: one that
+hangs must leave time to ask the others.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from redis.asyncio import ConnectionPool, Redis
+from redis.asyncio.connection import parse_url
+from redis.asyncio.retry import Retry
+from redis.asyncio.sentinel import (
+    Sentinel,
+    SentinelConnectionPool,
+    SentinelManagedConnection,
+    SentinelManagedSSLConnection,
+)
+from redis.backoff import NoBackoff
+from redis.exceptions import ConnectionError, RedisError
+
+from framehold_core.errors import ConfigError
+
+from .address import Address, Place
+from .config import StoreConfig
+
+
+def open_pool(config: StoreConfig, place: Place | None = None, patience: float | None = None) -> ConnectionPool:
+    """The pool of the one server that matters: that of the URL, the sentinels' master, or, of a cluster, the one at
+    `place` (by default the first that the URL names). `patience` is for each read, in seconds. Connects to nothing.
+
+    Raises:
+        ConfigError: redis-py can't use the URL.
+    """
+    try:
+        pool = _pool(config, place, patience)
+        # An unknown option in the URL shows here; nothing is opened. (redis-py decorates it without types.)
+        pool.make_connection()  # type: ignore[no-untyped-call]
+    except (ValueError, TypeError) as error:
+        raise ConfigError(
+            f"FRAMEHOLD_STORE_URL: redis-py can't use its port or one of its options ({type(error).__name__}); "
+            "nothing was started; the options are those of redis-py's connections"
+        ) from None
+    return pool
+
+
+def open_client(config: StoreConfig) -> Redis:
+    """redis-py's own client of that server, for what is not hot: is it there, and what does it say of itself? Each of
+    its steps fails after the operation time-out; closing it closes all that it opened.
+
+    Raises:
+        ConfigError: redis-py can't use the URL.
+    """
+    return Redis.from_pool(open_pool(config, patience=config.op_timeout))
+
+
+def _pool(config: StoreConfig, place: Place | None, patience: float | None) -> ConnectionPool:
+    address = config.address
+    options: dict[str, Any] = {
+        "protocol": 2,
+        "socket_timeout": patience,
+        "socket_connect_timeout": config.op_timeout,
+        "decode_responses": False,
+        **parse_url(address.server if address else config.url or ""),
+    }
+    if address is None:
+        return ConnectionPool(**options)
+    if address.kind == "sentinel":
+        return _master_pool(address, options, config.op_timeout / (len(address.places) + 1))
+    options["host"], options["port"] = place or address.places[0]
+    return ConnectionPool(**options)
+
+
+def _master_pool(address: Address, options: dict[str, Any], patience: float) -> ConnectionPool:
+    """Each new connection of it asks the sentinels anew; `patience` in seconds is for one of them."""
+    for name in ("host", "port"):
+        options.pop(name, None)
+    tls = {name: value for name, value in options.items() if name.startswith("ssl_")}
+    once: dict[str, Any] = {"retry": Retry(NoBackoff(), 0), "socket_timeout": patience}
+    asking = {**once, **tls, **address.login, "protocol": 2, "socket_connect_timeout": patience, "ssl": address.tls}
+    sentinel = Sentinel(address.places, sentinel_kwargs=asking)  # type: ignore[no-untyped-call]
+    options["connection_class"] = _TLSToMaster if address.tls else _ToMaster
+    return _MasterPool(address.service, sentinel, **options)  # type: ignore[no-untyped-call]
+
+
+class _MasterPool(SentinelConnectionPool):
+    """Closes the connections to the sentinels as well."""
+
+    async def disconnect(self, inuse_connections: bool = True) -> None:
+        await super().disconnect(inuse_connections)
+        if inuse_connections:
+            await self.sentinel_manager.aclose()
+
+
+class _ToMaster(SentinelManagedConnection):
+    """Asks the server whether it is the master, too: a sentinel may know of a fail-over later than the servers do, and
+    a replica would answer reads with what it has."""
+
+    async def connect_to(self, address: Place) -> None:
+        await super().connect_to(address)  # type: ignore[no-untyped-call]
+        await self.send_command("ROLE")
+        try:
+            if (await self.read_response())[0] not in (b"master", "master"):
+                raise ConnectionError("the sentinels name a master that isn't one; a fail-over may be on its way")
+        except RedisError:
+            await self.disconnect(nowait=True)
+            raise
+
+
+class _TLSToMaster(_ToMaster, SentinelManagedSSLConnection):
+    pass

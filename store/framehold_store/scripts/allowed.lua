@@ -1,0 +1,23 @@
+-- allowed: which of the commands that a store needs this user may not run. A script that is refused halfway leaves half
+-- of its writes, so that we ask before the first. Runs nothing; servers before 7.0 can't say.
+--
+-- KEYS    none: a user is allowed keys by their beginning, and no slot is touched
+-- ARGV    1 a key as they begin, 2 a channel likewise
+-- Returns the commands that are refused
+
+local key, channel = ARGV[1], ARGV[2]
+local needed = {
+  {'EVALSHA', 'sha', '1', key}, {'SCRIPT', 'LOAD', ''}, {'SCAN', '0'}, {'TIME'}, {'PING'},
+  {'HGET', key, 'f'}, {'HMGET', key, 'f'}, {'HGETALL', key}, {'HEXISTS', key, 'f'}, {'HSET', key, 'f', 'v'},
+  {'LLEN', key}, {'LRANGE', key, '0', '-1'}, {'RPUSH', key, 'v'},
+  {'GET', key}, {'SET', key, 'v'}, {'DEL', key}, {'PEXPIREAT', key, '1'},
+  {'ZADD', key, '1', 'm'}, {'ZRANGE', key, '0', '-1'}, {'ZREMRANGEBYSCORE', key, '0', '1'},
+  {'PUBLISH', channel, ''}, {'SUBSCRIBE', channel},
+}
+local refused = {}
+if redis.acl_check_cmd then
+  for _, command in ipairs(needed) do
+    if not redis.acl_check_cmd(unpack(command)) then refused[#refused + 1] = command[1] end
+  end
+end
+return refused

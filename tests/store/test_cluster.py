@@ -1,0 +1,312 @@
+"""A Redis Cluster that moves and breaks under load: nothing is lost, nothing is overtaken."""
+
+import asyncio
+import re
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import Any
+
+import pytest
+from redis.crc import key_slot
+
+from framehold_core.errors import StoreUnavailable
+from framehold_core.ids import Boot, CallId, Incarnation, NodeId
+from framehold_core.lease import NodeRecord
+from framehold_core.requests import Commit, Read, Reply, Verdict
+from framehold_store import StoreConfig
+from framehold_store.keys import Keys
+from framehold_store.redis import RedisStore
+from tests.store.calls import HEAD, TTL, Story, batch, fence
+from tests.store.server import running
+from tests.store.topologies import ClusterTrio, until
+
+pytestmark = pytest.mark.anyio
+
+SOON = 15.0
+KEYS = Keys("default")
+
+
+@pytest.fixture
+def trio() -> Iterator[ClusterTrio]:
+    """A cluster that the test may change."""
+    with running(ClusterTrio()) as built:
+        yield built
+
+
+@pytest.fixture
+async def store(trio: ClusterTrio) -> AsyncIterator[RedisStore]:
+    built = RedisStore(StoreConfig(trio.url, op_timeout=5.0, poll=60.0))
+    yield built
+    await built.close()
+
+
+def record(call: str) -> str:
+    return KEYS.call(call)[0]
+
+
+def calls_beside(call: str, count: int) -> list[CallId]:
+    """Calls whose keys are in the slot of `call`."""
+    slot, found = key_slot(call.encode()), []
+    while len(found) < count:
+        if key_slot((other := secrets.token_hex(16)).encode()) == slot:
+            found.append(CallId(other))
+    return found
+
+
+class Writer:
+    """One call's commits, each on top of the one before, submitted without waiting for any."""
+
+    def __init__(self, store: RedisStore, call: CallId) -> None:
+        self.store, self.call = store, call
+        self.entries: tuple[bytes, ...] = ()
+        self.replies: list[asyncio.Future[Any]] = []
+
+    def write(self, count: int) -> None:
+        for _ in range(count):
+            n = len(self.entries)
+            new = b"%d" % n
+            future = asyncio.get_running_loop().create_future()
+            request = Commit(self.call, fence(n, n), batch(self.entries, new), TTL, None, HEAD)
+            self.store.submit(request, future.set_result)
+            self.entries += (new,)
+            self.replies.append(future)
+
+    async def check(self) -> None:
+        """All were applied in their order, and all of them stand there."""
+        async with asyncio.timeout(SOON):
+            said = await asyncio.gather(*self.replies)
+        assert {reply.verdict for reply in said if isinstance(reply, Reply)} <= {Verdict.OK, Verdict.ALREADY}
+        assert not [reply for reply in said if not isinstance(reply, Reply)]
+        stored = (await self.store.run(Read(self.call))).stored
+        assert stored is not None
+        assert stored.journal == self.entries
+
+
+async def while_writing(writers: list[Writer], work: Callable[[], Any]) -> Any:
+    """Do blocking work in a thread; the writers write on meanwhile."""
+    done = asyncio.ensure_future(asyncio.to_thread(work))
+    while not done.done():
+        for writer in writers:
+            writer.write(2)
+        await asyncio.sleep(0.002)
+    return await done
+
+
+async def test_a_call_has_one_slot_and_calls_have_many() -> None:
+    """No script could touch two slots: CROSSSLOT can't occur."""
+    slots = set()
+    for _ in range(100):
+        pair = KEYS.call(Story().call)
+        assert len({key_slot(key.encode()) for key in pair}) == 1
+        slots.add(key_slot(pair[0].encode()))
+    assert len(slots) > 50
+
+
+async def test_one_server_of_the_url_is_enough(trio: ClusterTrio) -> None:
+    """It says who the others are; a host that is down is passed over."""
+    port = trio.servers[1].port
+    store = RedisStore(StoreConfig(f"redis+cluster://127.0.0.1:1,127.0.0.1:{port}", op_timeout=5.0))
+    replies = await asyncio.gather(*(store.run(Story().ask) for _ in range(50)))
+    assert {reply.verdict for reply in replies} == {Verdict.OK}
+    await store.close()
+
+
+async def test_a_slot_moved_under_load(store: RedisStore, trio: ClusterTrio) -> None:
+    """Requests of each call stay in order while its keys are on either side, and on both; calls that begin in between
+    wait for the end."""
+    first = CallId(secrets.token_hex(16))
+    old = [Writer(store, call) for call in [first, *calls_beside(first, 5)]]
+    for writer in old:
+        writer.write(1)
+    await asyncio.gather(*(writer.replies[0] for writer in old))
+    key, to = record(first), (await asyncio.to_thread(trio.owner, record(first)) + 1) % 3
+    source = await while_writing(old, lambda: trio.begin_move(key, to))
+    new = [Writer(store, call) for call in calls_beside(first, 5)]
+    # One key at a time: for a moment a call's record is there and its journal here.
+    await while_writing([*old, *new], lambda: trio.carry_keys(key, source, to, 1))
+    await while_writing([*old, *new], lambda: trio.end_move(key, source, to))
+    assert await asyncio.to_thread(trio.owner, key) == to
+    for writer in [*old, *new]:
+        writer.write(1)
+        await writer.check()
+
+
+async def test_a_slot_that_moves_to_and_fro(store: RedisStore, trio: ClusterTrio) -> None:
+    """Each redirection finds the place, however old the map is."""
+    first = CallId(secrets.token_hex(16))
+    writers = [Writer(store, call) for call in [first, *calls_beside(first, 3)]]
+    for _ in range(4):
+        await while_writing(writers, lambda: trio.move_slot(record(first)))
+    for writer in writers:
+        await writer.check()
+
+
+async def test_a_slot_that_stays_torn_fails_in_time(trio: ClusterTrio) -> None:
+    """The error says that nothing was applied; requests behind it are told as well; afterwards they go through."""
+    store = RedisStore(StoreConfig(trio.url, op_timeout=0.5))
+    call = CallId(secrets.token_hex(16))
+    key, to = record(call), (trio.owner(record(call)) + 1) % 3
+    source = trio.begin_move(key, to)
+    writer = Writer(store, call)
+    writer.write(3)
+    async with asyncio.timeout(2.0):
+        first, *behind = await asyncio.gather(*writer.replies)
+    assert isinstance(first, StoreUnavailable)
+    assert re.search(r"commit was not (applied|sent); it is safe to try again", str(first))
+    assert all(isinstance(outcome, StoreUnavailable) for outcome in behind)
+    trio.end_move(key, source, to)
+    again = Writer(store, call)
+    again.write(3)
+    await again.check()
+    await store.close()
+
+
+async def until_answered(ask: Callable[[], Awaitable[Reply]]) -> Reply:
+    async with asyncio.timeout(SOON):
+        while True:
+            try:
+                return await ask()
+            except StoreUnavailable:
+                continue
+
+
+async def test_a_primary_that_dies_is_replaced_by_its_replica(trio: ClusterTrio) -> None:
+    """Its calls go on at the replica as soon as that one serves them; nobody tells us, the map is read again."""
+    store = RedisStore(StoreConfig(trio.url, op_timeout=0.5))
+    story = Story()
+    await store.run(story.ask)
+    of = trio.owner(record(story.call))
+    replica = await asyncio.to_thread(trio.add_replica, of)
+    await store.run(story.ask_again)
+    with trio.servers[of].client() as client, replica.client() as copy:
+        written = client.info("replication")["master_repl_offset"]
+        until(lambda: copy.info("replication")["slave_repl_offset"] >= written, "the replica has it all")
+    trio.servers[of].kill()
+    with pytest.raises(StoreUnavailable):
+        await store.run(story.read)
+    await asyncio.to_thread(trio.take_over, replica)
+    reply = await until_answered(lambda: store.run(story.read))
+    assert reply.stored is not None
+    assert reply.stored.record.round == 2
+    await store.close()
+
+
+async def test_what_waits_for_a_dead_primary_goes_to_its_replica(trio: ClusterTrio) -> None:
+    """Within its time: it was never sent, or may safely be sent again."""
+    store = RedisStore(StoreConfig(trio.url, op_timeout=10.0))
+    story = Story()
+    await store.run(story.ask)
+    of = trio.owner(record(story.call))
+    replica = await asyncio.to_thread(trio.add_replica, of)
+    trio.servers[of].kill()
+    waiting = [asyncio.ensure_future(store.run(request)) for request in (story.ask_again, story.read)]
+    await asyncio.to_thread(trio.take_over, replica)
+    async with asyncio.timeout(9.0):
+        replies = await asyncio.gather(*waiting)
+    assert [reply.verdict for reply in replies] == [Verdict.OK, Verdict.OK]
+    await store.close()
+
+
+async def test_one_primary_down_stops_its_own_calls_only(trio: ClusterTrio) -> None:
+    """The others are served; its own are told in time, and served when it is back."""
+    store = RedisStore(StoreConfig(trio.url, op_timeout=0.5))
+    await asyncio.gather(*(store.run(Story().ask) for _ in range(30)))
+    trio.servers[0].pause()
+    stories = {False: [], True: []}
+    while min(map(len, stories.values())) < 10:
+        story = Story()
+        stories[key_slot(story.call.encode()) < 16384 // 3].append(story)
+    replies = await asyncio.gather(*(store.run(story.ask) for story in stories[False]))
+    assert {reply.verdict for reply in replies} == {Verdict.OK}
+    dead = await asyncio.gather(*(store.run(story.ask) for story in stories[True]), return_exceptions=True)
+    assert all(isinstance(error, StoreUnavailable) for error in dead)
+    trio.servers[0].resume()
+    for story in stories[True]:
+        assert (await until_answered(lambda story=story: store.run(story.ask))).verdict in (Verdict.OK, Verdict.ALREADY)
+    await store.close()
+
+
+def node(name: str) -> NodeRecord:
+    return NodeRecord(NodeId(name), Incarnation("inc-1"), Boot("boot-1"), 0, "http://x", "live", "c", "{}", 0.0)
+
+
+async def test_leases_of_several_slots_are_listed_together(store: RedisStore) -> None:
+    """Their names are in one key, the leases anywhere."""
+    names = [f"node-{number:02}" for number in range(20)]
+    assert len({key_slot(KEYS.node(name).encode()) * 3 // 16384 for name in names}) == 3
+    await asyncio.gather(*(store.register(node(name), 60.0) for name in names))
+    assert [found.node for found in await store.nodes()] == names
+
+
+async def test_every_server_of_the_cluster_is_a_good_place_to_listen(trio: ClusterTrio) -> None:
+    """What is told is heard by all, wherever each of them listens; when that server dies, they listen elsewhere."""
+    stores = [RedisStore(StoreConfig(trio.url, op_timeout=0.5, poll=60.0)) for _ in range(4)]
+    heard: list[asyncio.Queue[bytes]] = [asyncio.Queue() for _ in stores]
+    for store, queue in zip(stores, heard, strict=True):
+        store.listen(queue.put_nowait)
+    await all_hear(stores, heard)
+    events = key_slot(KEYS.events.encode()) * 3 // 16384
+    trio.servers[(events + 1) % 3].kill()
+    await all_hear(stores, heard)
+    for store in stores:
+        await store.close()
+
+
+async def all_hear(stores: list[RedisStore], heard: list["asyncio.Queue[bytes]"]) -> None:
+    """Nothing is kept for who listens late: speak until each has heard the same message."""
+    async with asyncio.timeout(SOON):
+        while True:
+            message = secrets.token_bytes(8)
+            await stores[0].tell(message)
+            await asyncio.sleep(0.1)
+            said = [[queue.get_nowait() for _ in range(queue.qsize())] for queue in heard]
+            if all(message in one for one in said):
+                return
+
+
+async def test_closing_answers_what_is_left(trio: ClusterTrio) -> None:
+    """Also what waits behind another request of its call, or for a slot to settle."""
+    store = RedisStore(StoreConfig(trio.url, op_timeout=60.0))
+    call = CallId(secrets.token_hex(16))
+    trio.begin_move(record(call), (trio.owner(record(call)) + 1) % 3)
+    trio.servers[2].pause()
+    writers = [Writer(store, call), *(Writer(store, Story().call) for _ in range(20))]
+    for writer in writers:
+        writer.write(5)
+    await asyncio.sleep(0.2)
+    await store.close()
+    await store.close()
+    for writer in writers:
+        async with asyncio.timeout(1.0):
+            assert all(
+                isinstance(outcome, Reply | StoreUnavailable) for outcome in await asyncio.gather(*writer.replies)
+            )
+    with pytest.raises(StoreUnavailable, match="closed"):
+        await store.run(Story().ask)
+    trio.servers[2].resume()
+
+
+async def test_what_waits_for_another_request_of_its_call_is_bounded(trio: ClusterTrio) -> None:
+    """Beyond the limit a request fails at once, and the error names the limit."""
+    store = RedisStore(StoreConfig(trio.url, op_timeout=0.5, max_queue=3))
+    for server in trio.servers:
+        server.pause()
+    writer = Writer(store, CallId(secrets.token_hex(16)))
+    writer.write(5)
+    outcome = writer.replies[4].result()
+    assert "max_queue" in str(outcome)
+    assert "was not sent" in str(outcome)
+    for server in trio.servers:
+        server.resume()
+    await store.close()
+
+
+async def test_a_server_that_is_no_cluster_is_told_as_such(
+    shared_server: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A sweep needs the map; requests go to the server that is there."""
+    store = RedisStore(StoreConfig(f"redis+cluster://127.0.0.1:{shared_server.port}", op_timeout=0.3))
+    with pytest.raises(StoreUnavailable, match="no server of the cluster says who holds its slots"):
+        await store.sweep()
+    assert "cluster support disabled" in caplog.text
+    await store.close()

@@ -1,0 +1,93 @@
+"""A store over TLS: one server, a master under sentinels, a cluster."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from framehold_core.errors import StoreUnavailable
+from framehold_core.requests import Verdict
+from framehold_store import StoreConfig
+from framehold_store.redis import RedisStore
+from tests.store.calls import Story
+from tests.store.certificates import Authority
+from tests.store.server import RedisServer, running
+from tests.store.topologies import ClusterTrio, SentinelTrio
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    built = Authority(tmp_path_factory.mktemp("tls"))
+    built.sign("server")
+    return built
+
+
+@pytest.fixture(scope="module")
+def secure(authority: Authority) -> Iterator[RedisServer]:
+    """A server that speaks TLS alone."""
+    with running(RedisServer(tls=authority.folder)) as built:
+        yield built
+
+
+async def verdict(url: str) -> Verdict:
+    store = RedisStore(StoreConfig(url, op_timeout=1.0))
+    try:
+        return (await store.run(Story().ask)).verdict
+    finally:
+        await store.close()
+        # TLS says good-bye in the background, and tells nobody when it has.
+        await asyncio.sleep(0.1)
+
+
+async def test_a_server_that_the_authority_signed_is_trusted(secure: RedisServer, authority: Authority) -> None:
+    """Its name is checked: the address that the URL has."""
+    assert await verdict(f"{secure.url}?ssl_ca_certs={authority.path}") is Verdict.OK
+
+
+async def test_another_authority_is_not_trusted(secure: RedisServer, tmp_path: Path) -> None:
+    """The error says that it is the certificate."""
+    other = Authority(tmp_path / "other", "somebody else").path
+    with pytest.raises(StoreUnavailable, match="CERTIFICATE_VERIFY_FAILED"):
+        await verdict(f"{secure.url}?ssl_ca_certs={other}")
+
+
+async def test_a_name_that_is_not_the_certificates_is_refused(secure: RedisServer, authority: Authority) -> None:
+    """Unless the check is switched off."""
+    url = f"rediss://localhost:{secure.port}?ssl_ca_certs={authority.path}"
+    with pytest.raises(StoreUnavailable, match="Hostname mismatch"):
+        await verdict(url)
+    assert await verdict(f"{url}&ssl_check_hostname=false") is Verdict.OK
+
+
+async def test_the_wrong_one_of_redis_and_rediss_fails_in_time(
+    secure: RedisServer, shared_server: RedisServer, authority: Authority
+) -> None:
+    """In both directions."""
+    with pytest.raises(StoreUnavailable, match="Connection"):
+        await verdict(secure.url.replace("rediss", "redis"))
+    with pytest.raises(StoreUnavailable, match="did not answer within 1 s"):
+        await verdict(f"{shared_server.url.replace('redis', 'rediss')}?ssl_ca_certs={authority.path}")
+
+
+async def test_a_server_that_wants_to_know_its_client(authority: Authority) -> None:
+    """The URL names certificate and key; without them the server closes the door."""
+    certificate, key = authority.sign("client")
+    with running(RedisServer(tls=authority.folder)) as server:
+        with server.client() as admin:
+            admin.config_set("tls-auth-clients", "yes")
+        plain = f"{server.url}?ssl_ca_certs={authority.path}"
+        with pytest.raises(StoreUnavailable, match="Connection"):
+            await verdict(plain)
+        assert await verdict(f"{plain}&ssl_certfile={certificate}&ssl_keyfile={key}") is Verdict.OK
+
+
+@pytest.mark.parametrize("kind", [SentinelTrio, ClusterTrio])
+async def test_several_servers_over_tls(kind: type[SentinelTrio | ClusterTrio], authority: Authority) -> None:
+    """Sentinels as well; each is checked by the name that the others gave it."""
+    with running(kind(tls=authority.folder)) as trio:
+        assert await verdict(f"{trio.url}?ssl_ca_certs={authority.path}") is Verdict.OK
+        with pytest.raises(StoreUnavailable):
+            await verdict(trio.url)
