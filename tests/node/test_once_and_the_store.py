@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,6 +18,7 @@ from framehold.frames import Frame
 from framehold.slots import Ended, Parked
 from framehold_core.effects import Reason
 from framehold_core.errors import InDoubt
+from framehold_core.ids import Incarnation
 from framehold_core.requests import Request
 from framehold_store.base import Done
 from tests.node.acting import SOON, WAYS, Effects, failure
@@ -199,6 +201,30 @@ async def test_a_store_that_is_silent_before_the_intent() -> None:
         assert effects.ran == []
         at.store.down = False
         assert await asyncio.wait_for(at.retry(parked, {"q": "x"}), SOON) == Ended("x ['it']")
+    assert effects.ran == ["it"]
+
+
+async def test_an_effect_waits_for_the_lease_of_its_node() -> None:
+    """The lease lapses while a round runs: the effect is not in doubt for that. It runs once, when the node has a lease
+    again and the frame was verified under it."""
+    effects = Effects()
+
+    async with desk() as at:
+        heartbeat = at.runtime.heartbeat
+
+        async def script(frame: Frame) -> str:
+            word = await frame.ask(question("q"), "q")
+            heartbeat.lease = heartbeat.lease._replace(inc=Incarnation("another"), until=-math.inf)
+            return f"{word} {await framehold.once('k', effects.note)}"
+
+        parked = await at.parked(using(script))
+        retry = asyncio.ensure_future(at.retry(parked, {"q": "x"}))
+        await until(lambda: at.store.writes["intent"] == 1, "the intent")
+        await turns(50)
+        assert effects.ran == [] and not retry.done()
+        heartbeat.lease = heartbeat.lease._replace(until=math.inf)
+        assert await asyncio.wait_for(retry, SOON) == Ended("x ['it']")
+        assert at.store.writes["verify"] == 1
     assert effects.ran == ["it"]
 
 
