@@ -139,6 +139,15 @@ async def test_a_dead_child_is_told_in_one_line_and_started_again() -> None:
         ]
 
 
+async def test_a_child_that_somebody_told_to_end_lost_nothing() -> None:
+    """It had time to hand its calls off."""
+    async with stage([spec("node-1", WAITS, loss="calls parked on it are lost")]) as one:
+        await one.supervisor.start()
+        os.kill(one.pid("node-1"), signal.SIGTERM)
+        await one.says("node-1 was told to end (SIGTERM); starting it again in 0.01 s")
+        await one.says("node-1 is back")
+
+
 async def test_a_child_that_cannot_come_up_again_does_not_flood(tmp_path: Path) -> None:
     """Its last words are told once, its deaths in single lines, and those less and less often."""
     broken = tmp_path / "broken"
@@ -149,7 +158,7 @@ async def test_a_child_that_cannot_come_up_again_does_not_flood(tmp_path: Path) 
         await one.supervisor.start()
         broken.touch()
         ready.unlink()
-        os.kill(one.pid("a"), signal.SIGTERM)
+        os.kill(one.pid("a"), signal.SIGKILL)
         await one.says("died (exit code 1)", count=7)
         assert one.said.count("the disk is full") == 1
         assert one.said.count("a died") == 8

@@ -165,8 +165,11 @@ def die_with_parent() -> Callable[[], None] | None:
         return None
     prctl: Any = ctypes.CDLL(None, use_errno=True).prctl
     parent, getppid, leave, kill = os.getpid(), os.getppid, os._exit, int(signal.SIGKILL)
+    listen, interrupt, default = signal.signal, signal.SIGINT, signal.SIG_DFL
 
     def bind() -> None:
+        # A shell's background jobs ignore it, and so would a child that has not got round to its own handler.
+        listen(interrupt, default)
         prctl(_PR_SET_PDEATHSIG, kill, 0, 0, 0)
         # The parent may have died between the fork and this line.
         if getppid() != parent:

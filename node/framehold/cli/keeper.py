@@ -180,5 +180,7 @@ class Keeper:
                 self._hear(line)
         self._last_words = words
         if self._backoff.worth_a_line:
-            loss = f"; {self.spec.loss}" if self.spec.loss else ""
-            self._voice.say(f"{self.name} died ({cause(code)}){loss}; starting it again in {pause:g} s")
+            told = code in (-signal.SIGTERM, -signal.SIGINT)
+            loss = f"; {self.spec.loss}" if self.spec.loss and not told else ""
+            verb = "was told to end" if told else "died"
+            self._voice.say(f"{self.name} {verb} ({cause(code)}){loss}; starting it again in {pause:g} s")
