@@ -6,10 +6,12 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 N ?= 2000
 SEED ?= 1
+TIMES ?= 10
+MINUTES ?= 60
 TARGET ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help up test check format bench sim
+.PHONY: help up test check format bench sim soak
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' Makefile
@@ -44,3 +46,7 @@ bench: $(STAMP)  ## the table of speed beside its targets
 
 sim: $(STAMP)  ## N seeded schedules of the simulation, from SEED on
 	$(BIN)/python -m tests.sim --runs $(N) --seed $(SEED)
+
+soak: $(STAMP)  ## every real fault TIMES times, then MINUTES of all kinds at random under load
+	@sh tests/system_packages.sh
+	$(BIN)/python -m tests.fleet.soak --times $(TIMES) --minutes $(MINUTES) --seed $(SEED)

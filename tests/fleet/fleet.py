@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import os
 import shutil
@@ -13,7 +14,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import httpx2
 from mcp import Client
@@ -27,6 +28,14 @@ from tests.store.server import RedisServer, free_port
 
 TARGET = "tests/node/three_rounds.py"
 SECRET = Trust([KEY.encode()]).header[1].decode()
+
+
+class Stored(Protocol):
+    """Whatever nodes may keep their calls in."""
+
+    @property
+    def url(self) -> str:
+        """How they are told of it."""
 
 
 class RouterProcess(FrameholdProcess):
@@ -55,33 +64,51 @@ class RouterProcess(FrameholdProcess):
 class Fleet:
     """Children of one test, in a namespace of its own. `common` are settings of all, by `FRAMEHOLD_*` name."""
 
-    def __init__(self, folder: Path, redis: RedisServer, target: str = TARGET, **settings: str) -> None:
+    def __init__(self, folder: Path, store: Stored, target: str = TARGET, **settings: str) -> None:
         self.folder, self.target = folder, target
         self.entered = folder / "entries"
-        usual = {"store_url": redis.url, "namespace": folder.name, "lease_ttl": "1", "route_headers": "true"}
+        usual = {"store_url": store.url, "namespace": folder.name, "lease_ttl": "1", "route_headers": "true"}
         named = {f"FRAMEHOLD_{name.upper()}": value for name, value in (usual | settings).items()}
         self.common = {**named, "ENTRIES": str(self.entered)}
         self.nodes: dict[str, NodeProcess] = {}
         self.routers: list[RouterProcess] = []
+        self._numbers = itertools.count()
 
-    async def add_nodes(self, *names: str) -> None:
-        """Start nodes side by side."""
+    def own(self, name: str) -> dict[str, str]:
+        """What one node is told otherwise than all."""
+        return {}
+
+    async def start_nodes(self, *names: str, **environment: str) -> None:
+        """Start nodes side by side; `environment` is for these alone."""
         fresh = {
-            name: NodeProcess(self.target, self.folder / f"{name}.log", FRAMEHOLD_NODE_ID=name, **self.common)
+            name: NodeProcess(
+                self.target,
+                self.folder / f"{name}.log",
+                **{**self.common, **self.own(name), **environment, "FRAMEHOLD_NODE_ID": name},
+            )
             for name in names
         }
         self.nodes |= fresh
         await asyncio.gather(*(node.start() for node in fresh.values()))
+
+    async def add_nodes(self, *names: str, **environment: str) -> None:
+        """Start nodes, and wait until all routers know them."""
+        await self.start_nodes(*names, **environment)
         for router in self.routers:
             await router.knows(*self.nodes)
 
-    async def add_router(self, **settings: str) -> RouterProcess:
-        """Start a router that knows all nodes."""
+    async def start_router(self, **settings: str) -> RouterProcess:
+        """Start a router."""
         named = {f"FRAMEHOLD_{name.upper()}": value for name, value in settings.items()}
-        log = self.folder / f"router-{len(self.routers)}.log"
+        log = self.folder / f"router-{next(self._numbers)}.log"
         router = RouterProcess(log, **{**self.common, **named})
         self.routers.append(router)
         await router.start()
+        return router
+
+    async def add_router(self, **settings: str) -> RouterProcess:
+        """Start a router that knows all nodes."""
+        router = await self.start_router(**settings)
         await router.knows(*self.nodes)
         return router
 

@@ -1,0 +1,52 @@
+"""Row 12: a handler kills whatever node it runs on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.fleet.faults import MARKED, UNMARKED, FaultyFleet
+from tests.fleet.trial import LOST, Trial, again, ended
+from tests.node.nodes import Heard
+
+pytestmark = pytest.mark.anyio
+
+CLAIMS = 5
+"""PROTOCOL rule 15."""
+
+
+async def struck(made: FaultyFleet, call: Trial, router: str) -> Heard | None:
+    """Answer a call once; None if that killed nodes. A request may kill several, one after the other."""
+    told = await ended(call.answering(router))
+    if told is not None and not again(told):
+        return told
+    for name in [name for name, node in made.nodes.items() if not node.alive]:
+        made.bury(name)
+    if len(made.nodes) < 2:
+        await made.successors(2)
+    return None
+
+
+async def test_a_reentrant_call_is_stuck_after_five_claims(
+    made: FaultyFleet, router: str, trial: Callable[..., Trial]
+) -> None:
+    """The node that it began on and five more; then nobody tries again, and its client is told so."""
+    call = trial("deadly", MARKED)
+    await call.begin(router)
+    while (told := await struck(made, call, router)) is None:
+        assert made.ledger.count(call.name, "entered") <= 1 + CLAIMS
+    assert told.result["isError"] and "Several nodes failed while they ran this call" in told.text
+    for url in (router, made.routers[1].url):
+        assert (await call.insist(url)).text == told.text
+    assert made.ledger.count(call.name, "entered") == 1 + CLAIMS
+
+
+async def test_an_unmarked_call_kills_one_node(made: FaultyFleet, router: str, trial: Callable[..., Trial]) -> None:
+    """It is entered once."""
+    call = trial("deadly", UNMARKED)
+    await call.begin(router)
+    while (told := await struck(made, call, router)) is None:
+        pass
+    assert told.result["isError"] and LOST in told.text
+    assert made.ledger.count(call.name, "entered") == 1

@@ -1,0 +1,127 @@
+"""Row 4: a node is drained (SIGTERM)."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import time
+from collections.abc import Callable
+
+import pytest
+
+from tests.fleet.faults import DEADLINE, MARKED, UNMARKED, FaultyFleet
+from tests.fleet.trial import LOST, Trial
+from tests.node.nodes import until
+
+pytestmark = pytest.mark.anyio
+
+
+async def at_one_node(made: FaultyFleet, *calls: Trial) -> str:
+    """Begin calls at one node; its name."""
+    name = made.other()
+    for call in calls:
+        await call.begin(made.url(name))
+        assert call.owner == name
+    return name
+
+
+async def test_reentrant_calls_are_handed_off_and_resume_elsewhere_at_once(
+    made: FaultyFleet, router: str, trial: Callable[..., Trial], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The next retry waits for no lease; nobody is told to come again."""
+    calls = [trial("errand", MARKED) for _ in range(5)]
+    kept = trial("errand", UNMARKED)
+    name = await at_one_node(made, *calls, kept)
+    made.drain(name)
+    await made.ready(name, False)
+    await until(lambda: all(made.record(call.heard.token)["state"] == "released" for call in calls), "the hand-off")
+    took = []
+    for call in calls:
+        started = time.monotonic()
+        heard = await call.answer(router)
+        took.append(time.monotonic() - started)
+        assert heard.messages == [f"{call.name} two?"] and heard.headers["framehold-node"] != name
+        call.heard = heard
+    with capsys.disabled():
+        print(f"\nresume of a call that was handed off: {1000 * min(took):.0f} to {1000 * max(took):.0f} ms")
+    # Issue 5: at most 200 ms. Of five the third: one may have met another process on this machine.
+    assert statistics.median(took) <= 0.2
+    assert await asyncio.gather(*(call.finish(router) for call in calls)) == [call.done for call in calls]
+    for call in calls:
+        assert made.ledger.effects(call.name) == ["first", "second", "third", "fourth"]
+    assert await kept.finish(router) == kept.done
+    await made.left(name)
+
+
+async def test_a_reentrant_round_that_runs_is_finished_first(
+    made: FaultyFleet, router: str, trial: Callable[..., Trial]
+) -> None:
+    """Who waits gets its reply; what parks then is handed off too."""
+    call = trial("errand", MARKED)
+    name = await at_one_node(made, call)
+    made.shut(call.name)
+    request = call.answering(router)
+    await made.ledger.has(call.name, "runs")
+    made.drain(name)
+    await made.ready(name, False)
+    made.open(call.name)
+    call.heard = await request
+    assert call.heard.messages == [f"{call.name} two?"] and call.owner == name
+    await made.left(name)
+    assert await call.finish(router) == call.done
+    assert made.ledger.effects(call.name) == ["first", "second", "third", "fourth"]
+
+
+async def test_unmarked_calls_are_kept_until_the_deadline_and_then_lost(
+    made: FaultyFleet, router: str, trial: Callable[..., Trial]
+) -> None:
+    """One is answered in time, by the node that drains; the other's client is told."""
+    early, late, new = (trial("errand", UNMARKED) for _ in range(3))
+    name = await at_one_node(made, early, late)
+    started = time.monotonic()
+    made.drain(name)
+    await made.ready(name, False)
+    assert (await new.begin(router)).headers["framehold-node"] != name
+    assert (await early.insist(router)).headers["framehold-node"] == name
+    assert await early.finish(router) == early.done
+    await made.left(name)
+    assert time.monotonic() - started >= DEADLINE - 0.5, "somebody was still waited for"
+    told = await late.insist(router)
+    assert told.result["isError"] and LOST in told.text
+    assert await new.finish(router) == new.done
+    assert [made.ledger.count(call.name, "entered") for call in (early, late, new)] == [1, 1, 1]
+
+
+async def test_all_nodes_are_restarted_one_by_one_under_load(made: FaultyFleet, trial: Callable[..., Trial]) -> None:
+    """No client sees an error: calls begin, are answered and end while every node goes."""
+    routers = [router.url for router in made.routers]
+    done: list[str] = []
+    over = asyncio.Event()
+
+    async def load(number: int) -> None:
+        while not over.is_set():
+            call = trial("errand", (MARKED, UNMARKED)[number % 2])
+            heard = await call.begin(routers[number % 2])
+            while heard.status == 200 and heard.result["resultType"] == "input_required":
+                await asyncio.sleep(0.05)
+                heard = await call.answer(routers[(number + 1) % 2])
+                call.heard = heard if "inputRequests" in heard.message.get("result", {}) else call.heard
+            assert (heard.status, heard.text) == (200, call.done), heard.message
+            done.append(call.name)
+
+    async def roll() -> None:
+        for name in tuple(made.nodes):
+            await made.grow()
+            before = len(done)
+            made.drain(name)
+            await made.left(name)
+            await until(lambda before=before: len(done) > before + 8, "calls that end")
+        over.set()
+
+    async with asyncio.TaskGroup() as group:
+        for number in range(8):
+            group.create_task(load(number))
+        group.create_task(roll())
+    assert len(done) >= 24
+    for name in done:
+        assert made.ledger.effects(name) == ["first", "second", "third", "fourth"]

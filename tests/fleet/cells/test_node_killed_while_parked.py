@@ -1,0 +1,49 @@
+"""Row 1: a node is killed while a call is parked on it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from tests.fleet.faults import MARKED, TTL, UNMARKED, FaultyFleet
+from tests.fleet.trial import LOST, Trial
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_reentrant_call_waits_the_lease_out_and_completes_elsewhere(
+    made: FaultyFleet, router: str, trial: Callable[..., Trial], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The retry that is sent at once is held until the lease has run out, and answered then: nobody tries twice."""
+    call = trial("errand", MARKED)
+    await call.begin(router)
+    dead = call.owner
+    started = time.monotonic()
+    made.kill(dead)
+    heard = await call.insist(router)
+    took = time.monotonic() - started
+    with capsys.disabled():
+        print(f"\nfirst resume of a call whose node was killed: {took:.2f} s after SIGKILL (lease {TTL:g} s)")
+    assert heard.messages == [f"{call.name} two?"]
+    assert heard.headers["framehold-route"] == "takeover" and call.owner != dead
+    # Issue 5: at most lease TTL + 1 s.
+    assert took <= TTL + 1.0
+    assert await call.finish(router) == call.done
+    assert made.ledger.effects(call.name) == ["first", "second", "third", "fourth"]
+    assert made.ledger.count(call.name, "entered") == 2
+
+
+async def test_an_unmarked_call_is_lost_and_its_client_is_told(
+    made: FaultyFleet, router: str, trial: Callable[..., Trial]
+) -> None:
+    """An error result of the tool, in PROTOCOL's words; told again as often as it is asked for."""
+    call = trial("errand", UNMARKED)
+    await call.begin(router)
+    made.kill(call.owner)
+    for url in (router, made.routers[1].url):
+        told = await call.insist(url)
+        assert told.result["isError"], told.message
+        assert LOST in told.text
+    assert made.ledger.effects(call.name) == ["first"] and made.ledger.count(call.name, "entered") == 1

@@ -1,0 +1,123 @@
+"""One call of a tool on trial, as its client keeps it: what it was asked last, and what it answers."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import itertools
+from collections.abc import Mapping
+from typing import Any
+
+import httpx2
+
+from tests.node.nodes import Caller, Heard, accepted
+
+AGAIN = (502, 503, 504)
+"""Statuses after which a request with a token is sent again: it is answered as once."""
+PATIENCE = 30.0
+"""Seconds for which a client comes again. Longer than any fault of these tests lasts, on any machine."""
+LOST = "entered once, stopped at an unknown point after question 1, and may still be running"
+"""What the client of an unmarked call is told that was lost in its second round (PROTOCOL, I6)."""
+_numbers = itertools.count(1)
+
+
+async def ended(request: asyncio.Task[Heard]) -> Heard | None:
+    """A request's response; None where its connection broke."""
+    try:
+        return await request
+    except httpx2.TransportError:
+        return None
+
+
+def again(heard: Heard) -> bool:
+    """Whether a request is to be sent again. Where the response was a stream already, the error says so alone."""
+    error = heard.message.get("error", {})
+    return heard.status in AGAIN or (error.get("code") == -32603 and "send the same request again" in error["message"])
+
+
+class Client(Caller):
+    """A client that can be anywhere; each place is a view of one pool of connections."""
+
+    def __init__(self) -> None:
+        super().__init__("")
+
+    def at(self, url: str) -> Caller:
+        """The same client, which sends to `url`."""
+        view = copy.copy(self)
+        view.url = url
+        return view
+
+
+class Trial:
+    """A call of `shape` in a column. Its name is its own, so that the ledger can tell calls apart; `more` are
+    arguments beside it."""
+
+    def __init__(self, client: Client, shape: str, column: str, **more: Any) -> None:
+        self.tool, self.name = f"{shape}_{column}", f"{shape}-{column}-{next(_numbers)}"
+        self.arguments: Mapping[str, Any] = {"name": self.name, **more}
+        self.user = "ann"
+        self.heard: Heard
+        """The last reply that asked something."""
+        self.client = client
+
+    @property
+    def owner(self) -> str:
+        """The node that asked last."""
+        return self.heard.headers["framehold-node"]
+
+    @property
+    def done(self) -> str:
+        """What it says at its end, if each question was answered with its own key."""
+        return f"{self.name}: <one> <two>"
+
+    async def begin(self, url: str) -> Heard:
+        """Round 1, sent once."""
+        return self._kept(await self.send(url, {}))
+
+    async def answer(self, url: str, heard: Heard | None = None, **said: Any) -> Heard:
+        """Answer what was asked last, or in `heard`, once; each question with its own key unless it was `said`
+        otherwise."""
+        asked = heard or self.heard
+        answers = {key: accepted(**(said or {"word": f"<{key}>"})) for key in asked.asked}
+        return await self.send(url, {"requestState": asked.token, "inputResponses": answers})
+
+    async def insist(self, *urls: str) -> Heard:
+        """Answer what was asked last, at these places in turn, until the answer is taken."""
+        async with asyncio.timeout(PATIENCE):
+            for url in itertools.cycle(urls):
+                try:
+                    heard = await self.answer(url)
+                except httpx2.TransportError:
+                    pass
+                else:
+                    if not again(heard):
+                        return self._kept(heard)
+                await asyncio.sleep(0.05)
+        raise AssertionError("unreachable")
+
+    async def finish(self, *urls: str) -> str:
+        """Answer all there is to answer; what the tool says at its end."""
+        while (heard := await self.insist(*urls)).message.get("result", {}).get("resultType") == "input_required":
+            pass
+        return heard.text
+
+    async def send(self, url: str, params: Mapping[str, Any], user: str | None = None) -> Heard:
+        """One request as it is, by this call's user or another."""
+        whole = {"name": self.tool, "arguments": dict(self.arguments), **params}
+        headers = {"authorization": f"Bearer {user or self.user}"}
+        # A deadline of its own: a node that is at work sends pings for ever.
+        async with asyncio.timeout(PATIENCE):
+            return await self.client.at(url).send("tools/call", whole, headers=headers)
+
+    async def list_tools(self, url: str) -> Heard:
+        """What a client asks before it calls."""
+        return await self.client.at(url).send("tools/list", {}, headers={"authorization": f"Bearer {self.user}"})
+
+    def answering(self, url: str, heard: Heard | None = None, **said: Any) -> asyncio.Task[Heard]:
+        """`answer`, on its way."""
+        return asyncio.create_task(self.answer(url, heard, **said))
+
+    def _kept(self, heard: Heard) -> Heard:
+        if heard.message.get("result", {}).get("resultType") == "input_required":
+            self.heard = heard
+        return heard
