@@ -190,11 +190,18 @@ def _claim(stored: Stored | None, request: Claim, now: float) -> Applied:
         owner=request.owner,
         inc=request.inc,
         epoch=record.epoch + 1,
-        attempts=record.attempts + 1,
+        attempts=record.attempts + _died(record, request),
         expires=now + request.ttl,
     )
     moved = Stored(taken, stored.journal)
     return moved, Reply(Verdict.OK, taken.epoch, moved)
+
+
+def _died(record: Record, request: Claim) -> bool:
+    """Whether the process that ran the call is gone: whoever released it, or drops a frame and enters it again, has
+    survived its handler (rule 15)."""
+    survived = request.evidence is Evidence.OWNER and record.head.boot == request.boot
+    return not survived and request.evidence is not Evidence.RELEASED
 
 
 def _claimable(record: Record, request: Claim) -> bool:

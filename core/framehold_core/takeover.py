@@ -84,7 +84,7 @@ def _strayed(retry: Retry, call: Call, event: Found, reason: Reason) -> Effect:
     """A token that the record can't explain goes to the node that it names; a live frame there heals (rule 7)."""
     if retry.node in event.elsewhere:
         return Relay(retry.waiter, retry.node)
-    return Reply(retry.waiter, Refusal(reason, call.round, "the store has no trace of it"))
+    return Reply(retry.waiter, Refusal(reason, retry.round, "the store has no trace of it"))
 
 
 def _done_looking(call: Call, replies: tuple[Effect, ...], held: tuple[Retry, ...]) -> Move:

@@ -40,6 +40,9 @@ class Heartbeat:
         self.lease = Lease(NodeId(node), Incarnation(_fresh()), Boot(_fresh()), 0, -math.inf)
         self.claims_from = -math.inf
         """Before this time the node claims nothing: the store was seen to have gone back (rule 7)."""
+        self.missing_from = -math.inf
+        """Before this time a lease that is missing says nothing of its node: the store was away, leases ran out
+        meanwhile, and each node registers anew when it next looks (rule 5)."""
         self.lost = asyncio.Event()
         """Set when another process runs under this node's name."""
         self.on_renewed: Callable[[], None] = lambda: None
@@ -112,7 +115,10 @@ class Heartbeat:
             renewal, beat = await self._ask()
         except StoreUnavailable as error:
             logger.warning("lease not renewed, parked calls resume until the window closes: %s", error)
+            self.missing_from = math.inf
             return None
+        if self.missing_from == math.inf:
+            self.missing_from = clock.now() + self._ttl
         if renewal is Renewal.RENEWED:
             self._registered = True
             self.lease = self.lease._replace(beat=beat, until=window_until(started, self._ttl))
@@ -153,7 +159,7 @@ class Alone:
 
     def __init__(self, node: str) -> None:
         self.lease = Lease(NodeId(node), Incarnation(_fresh()), Boot(_fresh()), 1, math.inf)
-        self.claims_from = -math.inf
+        self.claims_from = self.missing_from = -math.inf
         self.lost = asyncio.Event()
         self.on_renewed: Callable[[], None] = lambda: None
         self.stats: Callable[[], str] = str

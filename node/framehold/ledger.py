@@ -7,7 +7,8 @@ same bytes, so that the store can tell that it was already applied.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Collection
 from functools import partial
 
 from framehold_core import effects as fx
@@ -18,11 +19,12 @@ from framehold_core.effects import Op
 from framehold_core.errors import JournalError, SealError, StoreUnavailable
 from framehold_core.ids import Boot, CallId, NodeId, prefix
 from framehold_core.lease import Lease, NodeRecord
-from framehold_core.requests import Evidence, Head, Read, Record, RecordState, Reply, Verdict
+from framehold_core.requests import Evidence, Head, Read, Record, RecordState, Reply, Stored, Verdict
 from framehold_router.internal import Trust
 from framehold_router.membership import Member
 
 from . import clock
+from .absences import Absences
 from .config import Settings
 from .gate import Gate
 from .passing import Passing
@@ -52,6 +54,7 @@ class Ledger:
     ) -> None:
         self._settings, self._payloads, self._tasks, self._feed = settings, payloads, tasks, feed
         self.gate = Gate()
+        self._absences = Absences(settings.lease_ttl)
         self.heir: Callable[[CallId], tuple[NodeId, str] | None] = lambda call: None
         """Who carries on, instead of this node, a call that nobody holds; None where this node does."""
         self.member: Callable[[NodeRecord], Member] = lambda lease: Member.of(lease, Trust(()))
@@ -148,6 +151,7 @@ class Ledger:
         me = home.beat.lease
         self.addresses = {node.node: node.address for node in nodes if self.member(node).address is not None}
         elsewhere = frozenset(node.node for node in nodes if node.node != me.node)
+        self._look_for_healers(slot, reply.stored, {me.node, *elsewhere})
         if reply.stored is None:
             logger.info(
                 "call %s: no record of it that is whole: it expired, or the store lost it", prefix(slot.call.id)
@@ -157,6 +161,8 @@ class Ledger:
             raise StoreUnavailable("the store went back lately; nothing is claimed until its leases are told apart")
         record = reply.stored.record
         evidence = _evidence(record, {node.node: node.boot for node in nodes}, me)
+        if evidence is Evidence.GONE and clock.now() < home.beat.missing_from:
+            raise StoreUnavailable("the store was away lately; its owner may only not have come back to it yet")
         if evidence in (Evidence.RELEASED, Evidence.GONE) and (heir := self.heir(slot.call.id)) is not None:
             slot.heir, self.addresses[heir[0]] = heir
             return ev.Found(reply.stored, (), None, elsewhere)
@@ -169,6 +175,20 @@ class Ledger:
             await self.gate.weigh(slot, sum(map(len, reply.stored.journal)))
         entries = journal.decode_all(reply.stored.journal)
         return ev.Found(reply.stored, entries, evidence, elsewhere)
+
+    def _look_for_healers(self, slot: Slot, stored: Stored | None, alive: Collection[NodeId]) -> None:
+        """Raise where the store has lost what a token names, and the node of that token may yet come back to it: a live
+        frame there would heal the record (rule 7)."""
+        if slot.home.beat.lease.until == math.inf:
+            # Nobody's lease can be lost here.
+            return
+        at = (0, 0) if stored is None else (stored.record.epoch, stored.record.round)
+        now = clock.now()
+        beyond = [item for item in slot.call.held if item.epoch > at[0] or item.round > at[1]]
+        if not all(self._absences.sure(item.node, alive, now) for item in beyond):
+            raise StoreUnavailable(
+                "the store went back, and the node that could mend it may not have come back to it yet"
+            )
 
     def opened(self, slot: Slot, outcome: fx.Outcome) -> Answer:
         """A tombstone's outcome as a reply."""

@@ -253,6 +253,21 @@ def test_a_claim_changes_the_owner_and_keeps_the_history() -> None:
     assert (moved.journal, taken.round, taken.n, taken.jh) == (OLD, 1, 1, JH)
 
 
+def test_attempts_count_only_claims_from_a_process_that_is_gone() -> None:
+    """Rule 15: who released the call, or drops a frame and enters it again, has survived its handler."""
+    again = replace(OTHER, evidence=Evidence.OWNER, boot=RECORD.head.boot)
+    successor = replace(OTHER, evidence=Evidence.OWNER)
+    counted = {
+        "gone": granted(OPEN, claim()),
+        "the same process": granted(OPEN, again),
+        "another of its name": granted(OPEN, successor),
+        "released": granted(GIVEN, claim(Evidence.RELEASED, GIVEN.record.seen)),
+    }
+    rises = {name: taken.record.attempts - RECORD.attempts for name, taken in counted.items()}
+    assert rises == {"gone": 1, "the same process": 0, "another of its name": 1, "released": 0}
+    assert {taken.record.epoch for taken in counted.values()} == {RECORD.epoch + 1}
+
+
 @pytest.mark.parametrize("promise", ["record", "code"])
 def test_re_entry_needs_both_promises_and_its_loss_is_written_first(promise: str) -> None:
     """Rule 16, and I6."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from framehold_core.lease import NodeRecord
-from framehold_core.requests import Claim, Evidence, Record, Reply, Request, Stored, Verdict
+from framehold_core.requests import Claim, Commit, Evidence, Record, Reply, Request, Stored, Verdict
 
 from .handlers import parse
 from .tokens import Token
@@ -38,12 +38,15 @@ class BoundWatch:
         """A node seals a token."""
         self._minted.add(token)
 
-    def applied(self, request: Request, before: Stored | None, reply: Reply) -> None:
+    def applied(self, request: Request, before: Stored | None, after: Stored | None, reply: Reply) -> None:
         """A script ran."""
+        if isinstance(request, Commit) and reply.verdict is Verdict.OK and after is not None and after.record.attempts:
+            self._fail("I9 bounded", f"{request.call} has moved on and its attempts are not forgiven")
         if not isinstance(request, Claim) or before is None or self._world.plan.loses:
             return
         place = request.call, before.record.round
-        if reply.verdict is Verdict.OK:
+        own = request.evidence is Evidence.OWNER and request.boot == before.record.head.boot
+        if reply.verdict is Verdict.OK and not own and request.evidence is not Evidence.RELEASED:
             self._claims[place] = self._claims.get(place, 0) + 1
         self.i9_stuck_at_five(place, reply)
 
@@ -69,12 +72,12 @@ class BoundWatch:
         self._world.counts["said invalid"] += 1
 
     def i9_stuck_at_five(self, place: tuple[str, int], reply: Reply) -> None:
-        """A round is claimed five times and no more, and stuck only then (rule 15)."""
+        """A round is claimed five times from processes that are gone, no more, and stuck only then (rule 15)."""
         claims = self._claims.get(place, 0)
         if claims > MAX_CLAIMS:
-            self._fail("I9 bounded", f"round {place[1]} of {place[0]} is claimed {claims} times")
+            self._fail("I9 bounded", f"round {place[1]} of {place[0]} has outlived {claims} processes")
         if reply.verdict is Verdict.STUCK and claims != MAX_CLAIMS:
-            self._fail("I9 bounded", f"{place[0]} is stuck after {claims} claims")
+            self._fail("I9 bounded", f"{place[0]} is stuck after {claims} processes")
 
     def i9_bounded(self, slot: Slot, slots: dict[str, Slot]) -> None:
         """A node has no more calls than it has room for; a call has no more writes in line than its handler has steps,

@@ -98,7 +98,9 @@ def forgetful_intent(stored: Stored | None, request: Intent, now: float) -> Any:
 
 def claims_anything(stored: Stored | None, request: Claim, now: float) -> Any:
     if stored is not None and stored.record.state is RecordState.OPEN:
-        request = replace(request, seen=stored.record.seen, evidence=Evidence.GONE)
+        own = request.evidence is Evidence.OWNER and stored.record.owner == request.owner
+        evidence = request.evidence if own else Evidence.GONE
+        request = replace(request, seen=stored.record.seen, evidence=evidence)
     return _RIGHT_CLAIM(stored, request, now)
 
 

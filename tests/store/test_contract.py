@@ -367,6 +367,30 @@ async def test_a_tombstone_keeps_the_outcome_and_drops_the_journal(store: Store)
     assert journal == ()
 
 
+@pytest.mark.parametrize(
+    ("evidence", "boot", "rises"),
+    [
+        (Evidence.GONE, "boot-9", 1),
+        (Evidence.NOT_HELD, "boot-9", 1),
+        (Evidence.OWNER, "boot-9", 1),
+        (Evidence.OWNER, "boot-1", 0),
+        (Evidence.RELEASED, "boot-9", 0),
+    ],
+)
+async def test_attempts_count_claims_from_a_process_that_is_gone(
+    store: Store, evidence: Evidence, boot: str, rises: int
+) -> None:
+    """Whoever released the call, or drops a frame and enters it again, has survived its handler."""
+    story = Story()
+    await store.run(story.ask)
+    seen = Seen(1, "node-1", "inc-1")
+    if evidence is Evidence.RELEASED:
+        await store.run(story.release)
+        seen = Seen(1, "", "")
+    record, _ = await stored(store, story, story.claims(seen, evidence, owner="node-1", boot=boot))
+    assert (record.attempts, record.epoch) == (rises, 2)
+
+
 async def test_a_claim_gives_the_whole_call(store: Store) -> None:
     """The new owner needs no second read; attempts rise, and a commit clears them."""
     story = Story()
@@ -483,10 +507,15 @@ async def test_a_caller_that_fails_on_its_reply(store: Store, caplog: pytest.Log
     loop = asyncio.get_running_loop()
     told = [loop.create_future() for _ in range(2)]
 
+    failed = asyncio.Event()
+
     def fail(_: object) -> None:
+        failed.set()
         raise RuntimeError("a bug of the caller")
 
     for done in (told[0].set_result, fail, told[1].set_result):
         store.submit(Story().ask, done)
     assert [reply.verdict for reply in await asyncio.gather(*told)] == [OK, OK]
+    # In a cluster each call's reply comes from a server of its own.
+    await failed.wait()
     assert "a bug of the caller" in caplog.text

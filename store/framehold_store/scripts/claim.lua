@@ -40,9 +40,12 @@ if h[8] ~= '1' or ARGV[8] ~= '1' then
 end
 if tonumber(h[9]) >= tonumber(ARGV[9]) then return {'stuck', epoch, redis.call('HGETALL', R)} end
 
+-- Whoever released the call, or drops a frame and enters it again, has survived its handler.
+local survived = ARGV[4] == 'released' or (ARGV[4] == 'owner' and h[7] == ARGV[7])
+
 epoch = epoch + 1
 redis.call('HSET', R, 'state', 'open', 'owner', ARGV[5], 'inc', ARGV[6], 'boot', ARGV[7], 'epoch', epoch,
-  'attempts', tonumber(h[9]) + 1, 'expires', expires)
+  'attempts', tonumber(h[9]) + (survived and 0 or 1), 'expires', expires)
 redis.call('PEXPIREAT', R, expires)
 redis.call('PEXPIREAT', J, expires)
 return whole('ok')

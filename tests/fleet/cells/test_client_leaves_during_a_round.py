@@ -54,3 +54,21 @@ async def test_an_unmarked_round_is_cancelled_and_the_retry_is_told(
     told = await call.insist(router)
     assert told.result["isError"] and LOST in told.text
     assert made.ledger.effects(call.name) == ["first", "second"]
+
+
+async def test_a_client_that_leaves_again_and_again_makes_no_call_stuck(
+    made: FaultyFleet, router: str, trial: Callable[..., Trial]
+) -> None:
+    """Attempts count nodes that died of a handler, and none has: more leavings than a call has attempts are none."""
+    call = trial("errand", MARKED)
+    made.shut(call.name)
+    await call.begin(router)
+    for number in range(1, 8):
+        request = call.answering(router)
+        await made.ledger.has(call.name, "runs", number)
+        request.cancel()
+        await asyncio.wait((request,))
+        await made.ledger.has(call.name, "cancelled", number)
+    made.open(call.name)
+    assert await call.finish(router) == call.done
+    assert made.ledger.effects(call.name) == ["first", "second", "third", "fourth"]
