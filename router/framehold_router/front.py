@@ -21,7 +21,8 @@ from .reply import Response
 
 _log = logging.getLogger(__name__)
 
-BACKLOG = 1024
+BACKLOG = 65_535
+"""Connections that may wait to be accepted; the kernel allows what net.core.somaxconn says."""
 
 
 class Front:

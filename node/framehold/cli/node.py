@@ -19,6 +19,9 @@ from ..serving import Application, asgi
 from .limits import raise_files
 
 logger = logging.getLogger("framehold")
+BACKLOG = 65_535
+"""Connections that may wait to be accepted; the kernel allows what net.core.somaxconn says. A router gives up on one
+that is not accepted within a second, and all calls of a dead node may come at once."""
 GRACE = 10.0
 """Seconds that rounds which run have when Ctrl-C ends a node."""
 FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
@@ -54,6 +57,7 @@ def run(server: Any, settings: Settings, host: str, port: int) -> None:
         # Longer than routers keep an idle connection: a request must not meet a connection that is being closed.
         timeout_keep_alive=90,
         http="httptools",
+        backlog=BACKLOG,
     )
     with asyncio.Runner(loop_factory=event_loop()) as runner:
         runner.run(_serve(Server(options, app.attached.runtime), app, listening))
@@ -132,7 +136,7 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((host, port))
-        listening.listen(2048)
+        listening.listen(BACKLOG)
     except OSError as error:
         listening.close()
         raise _unheard(host, port, error) from None
