@@ -62,15 +62,16 @@ class Heartbeat:
         Raises:
             NodeNameTaken: another live process has this node's name, and kept it for longer than a lease lasts.
         """
-        started = clock.now()
+        started, taken = clock.now(), False
         while await self._beat() is Renewal.TAKEN:
+            taken = True
             if clock.now() > started + self._ttl + 1.0:
                 raise NodeNameTaken(
                     f"another live process is registered as node {self.lease.node!r}; nothing was started; "
                     "give this one another FRAMEHOLD_NODE_ID, or stop the other"
                 )
             await asyncio.sleep(self._ttl / 5)
-        if clock.now() > started + self._ttl / 5:
+        if taken:
             waited = clock.now() - started
             logger.info("node %r waited %.1f s for the lease of its former life to run out", self.lease.node, waited)
         self._task = asyncio.create_task(self._run(), name="framehold-heartbeat")

@@ -71,6 +71,8 @@ class Fleet:
         named = {f"FRAMEHOLD_{name.upper()}": value for name, value in (usual | settings).items()}
         self.common = {**named, "ENTRIES": str(self.entered)}
         self.nodes: dict[str, NodeProcess] = {}
+        self.serving: set[str] = set()
+        """The names of those whose start is over."""
         self.routers: list[RouterProcess] = []
         self._numbers = itertools.count()
 
@@ -90,6 +92,7 @@ class Fleet:
         }
         self.nodes |= fresh
         await asyncio.gather(*(node.start() for node in fresh.values()))
+        self.serving |= fresh.keys()
 
     async def add_nodes(self, *names: str, **environment: str) -> None:
         """Start nodes, and wait until all routers know them."""

@@ -65,7 +65,7 @@ class Weather:
 
     def _victim(self) -> str | None:
         """A node that serves and that nothing is done to, if another one is left."""
-        well = sorted(name for name, node in self._made.nodes.items() if node.url and name not in self._struck)
+        well = sorted((self._made.nodes.keys() & self._made.serving) - self._struck)
         return self._rng.choice(well) if len(well) > 1 else None
 
     async def _kill(self, name: str) -> None:
