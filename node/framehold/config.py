@@ -5,6 +5,7 @@ Each limit has a default, and the error of whoever meets it names the setting.
 
 from __future__ import annotations
 
+import re
 import socket
 from typing import Any, Literal
 
@@ -56,7 +57,11 @@ class Settings(FleetSettings):
     @field_validator("memory_limit", mode="before")
     @classmethod
     def _as_kubernetes_writes_it(cls, value: Any) -> Any:
-        return f"{value}B" if isinstance(value, str) and value.endswith("i") else value
+        if not isinstance(value, str):
+            return value
+        if re.fullmatch(r"\d+(\.\d+)? ?([kmgt]i?)?b?", value.strip(), re.IGNORECASE) is None:
+            raise ValueError("must be a number of bytes, or one like 512Mi or 2GiB")
+        return f"{value}B" if value.endswith("i") else value
 
     @field_validator("node_id")
     @classmethod

@@ -21,24 +21,31 @@ from collections.abc import Callable, Iterator
 from framehold_core import effects as fx
 from framehold_core import events as ev
 from framehold_core import lease
-from framehold_core.call import Phase
+from framehold_core.call import Phase, at_rest
 from framehold_core.ids import CallId, NodeId
 from framehold_router.membership import DRAINING, LIVE
 from framehold_router.placement import fresh_call
 
 from . import clock
 from .heartbeat import Alone, Heartbeat
+from .passing import Passing
 from .peers import Peers
 from .slots import Elsewhere, Slot
 from .table import Table
 
 logger = logging.getLogger(__name__)
 
-SHUT = "this node shuts down and the call ends with it; start it again if that is safe"
-MOVES = "this node shuts down; nothing was lost; send the same request again"
+_SHUT = "this node shuts down and the call ends with it; start it again if that is safe"
+_MOVES = "this node shuts down; nothing was lost; send the same request again"
+_NEW = "this node shuts down; nothing was started; send the request again"
+CARRIED = (
+    "this node shuts down; nothing was done; send the same request again: another node carries the call on, or says "
+    "what became of it"
+)
 _DRAINS = "this node drains, and no other one is live; nothing was started; send the request again"
 _LAPSED = "its node lease is not valid: the store does not answer, or it lapsed"
 _LOST = "another process runs under this node's name, so no call runs here; nothing was done; send the request again"
+_LATER = "they continue from their journals when this node's lease is gone"
 _PORTION = 500
 """How many calls are released at once: more would fill the store's queue, and keep the loop from the rounds."""
 _HANDED = 5.0
@@ -54,7 +61,7 @@ class Drain:
     ) -> None:
         self._table, self._heartbeat, self._peers, self._feed = table, heartbeat, peers, feed
         self._changed = asyncio.Event()
-        self._visitors = 0
+        self._visitors = self._heard = 0
         self.begun = self.on = self.closed = False
         self.released = 0
         """How many calls were handed off."""
@@ -64,18 +71,32 @@ class Drain:
         self.begun = self.on = self.closed = False
         self._heartbeat.state = LIVE
 
-    def refusal(self) -> fx.Refusal | None:
-        """Why this node takes no request at all, if it doesn't."""
+    @property
+    def shared(self) -> bool:
+        """Whether a call outlives this process: another one, or its next life, may carry it on."""
+        return isinstance(self._heartbeat, Heartbeat)
+
+    def refusal(self, closed: str = "") -> fx.Refusal | None:
+        """Why this node takes no request at all, if it doesn't. `closed` is what it is told once everything has ended;
+        one that answers a call that is held hears by default what becomes of such a call."""
         if self.closed:
-            return fx.Refusal(fx.Reason.UNAVAILABLE, detail=SHUT)
+            return fx.Refusal(fx.Reason.UNAVAILABLE, detail=closed or (CARRIED if self.shared else _SHUT))
         if self._heartbeat.lost.is_set():
             return fx.Refusal(fx.Reason.UNAVAILABLE, detail=_LOST)
         return None
 
+    def parting(self, slot: Slot) -> str:
+        """What is told to whoever waits for a call that is here when everything ends."""
+        if not self.shared and not isinstance(slot.home.records, Passing):
+            return _SHUT
+        if slot.frame is None:
+            return CARRIED
+        return _MOVES if slot.call.reentrant and slot.call.round > 0 else _SHUT
+
     def instead(self, call: CallId | None) -> Elsewhere | fx.Refusal | None:
         """What becomes of a new call that this node doesn't take; None where it does."""
         if not self.on or self.closed:
-            return self.refusal()
+            return self.refusal(_NEW)
         heir = self.heir(call or fresh_call())
         return fx.Refusal(fx.Reason.UNAVAILABLE, detail=_DRAINS) if heir is None else Elsewhere(*heir)
 
@@ -91,12 +112,13 @@ class Drain:
             return "it drains"
         return None if lease.is_open(self._heartbeat.lease, clock.now()) else _LAPSED
 
-    def stepped(self, slot: Slot, was: Phase) -> None:
+    def stepped(self, slot: Slot, was: Phase, event: ev.Event) -> None:
         """A call has taken a step while the node drains."""
-        if _may_go(slot):
+        if self._may_go(slot):
             self._feed(slot, ev.Drain())
         elif was is Phase.RELEASING and slot.call.phase is not was:
-            self.released += 1
+            self._heard += not isinstance(event, ev.StoreDown)
+            self.released += isinstance(event, ev.Acked)
         self._changed.set()
 
     @contextlib.contextmanager
@@ -127,10 +149,16 @@ class Drain:
         over = self._is_empty if parked else self._is_still
         if await self._wait(over, began + patience):
             logger.info("node drained: %d calls handed off", self.released)
-            return
         waiting, running = self._table.load()
+        if not (waiting or running or self._visitors):
+            return
         told = "node ends: %d parked calls that only this process could carry on are lost, %d rounds are cut"
         logger.warning(told, waiting, running + self._visitors)
+
+    def _may_go(self, slot: Slot) -> bool:
+        """Whether it may be carried on elsewhere, and the machine would release it now: never with an effect, or a
+        write, under way."""
+        return slot.call.phase is Phase.PARKED and at_rest(slot.call) and self.shared
 
     def _is_empty(self) -> bool:
         return not len(self._table) and not self._visitors
@@ -139,12 +167,22 @@ class Drain:
         return not self._table.load()[1] and not self._visitors
 
     async def _hand_off(self) -> None:
-        """Release what may be carried on elsewhere; returns when the store has heard of it, or doesn't answer."""
-        parked = filter(_may_go, self._table)
+        """Release what may be carried on elsewhere. Where the store hears nothing of a portion, the rest is let go
+        without a word: their journals are kept, and whoever carries them on waits for this node's lease."""
+        parked = filter(self._may_go, self._table)
         while portion := tuple(itertools.islice(parked, _PORTION)):
+            heard = self._heard
             for slot in portion:
                 self._feed(slot, ev.Drain())
             await self._wait(lambda: not any(map(_is_on_its_way, portion)), clock.now() + _HANDED)
+            if self._heard == heard:
+                rest = tuple(parked)
+                logger.warning(
+                    "the store does not answer: %d calls were not handed off; %s", len(portion + rest), _LATER
+                )
+                for slot in rest:
+                    self._feed(slot, ev.Evict("unreleased"))
+                return
 
     async def _wait(self, over: Callable[[], bool], until: float) -> bool:
         """Wait for `over`, which is asked after each step, until a time on the node's clock; whether it came."""
@@ -155,12 +193,6 @@ class Drain:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._changed.wait(), left)
         return True
-
-
-def _may_go(slot: Slot) -> bool:
-    """Whether the machine would release it now: never with an effect, or a write, under way."""
-    call = slot.call
-    return call.phase is Phase.PARKED and call.reentrant and call.flight is None and not call.intents
 
 
 def _is_on_its_way(slot: Slot) -> bool:

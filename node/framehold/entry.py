@@ -38,7 +38,7 @@ from .forward import Passed
 from .hop import Hop
 from .kernel import Kernel
 from .outages import Search, Waited
-from .replies import Misdirected, Unavailable, not_held, out_of_reach, too_large
+from .replies import Misdirected, Unavailable, broke_off, not_held, out_of_reach, too_large
 from .turns import Turns
 
 _METHODS = {method.encode() for method in INPUT_REQUIRED_METHODS}
@@ -50,6 +50,8 @@ _LONG = 4096
 """Bytes beyond which an identity or a header set is looked at each time: clients choose them, and they stay."""
 
 
+_BEGINS = b"start"
+"""The route of a request that begins a call."""
 _DIGITS = 20
 """Digits of a length beyond which it is too large without being counted: Python counts no more than some thousands."""
 
@@ -169,8 +171,10 @@ class Entry:
             if hop.relayed:
                 await self._out_of_reach(exchange)
                 return
-            if await self._passed_on(exchange, elsewhere.address, (request.scope, data), receive, search):
-                return
+            # Nothing of it is in the table: a node that drains meanwhile waits for it all the same.
+            with self._attached.runtime.leaving.visited():
+                if await self._passed_on(exchange, elsewhere.address, (request.scope, data), receive, search):
+                    return
             await self._turns.mine()
 
     async def _passed_on(
@@ -187,6 +191,11 @@ class Entry:
         else:
             passed = await peers.forward.pass_on(address, request, receive, exchange.onward())
         if passed is Passed.ANSWERED:
+            return True
+        hop: Hop = request[0]["framehold"]
+        if passed is Passed.BROKEN and hop.route == _BEGINS:
+            # It has no token by which a second sending could be told from a second call (rule 9).
+            await exchange.error(broke_off().error)
             return True
         if passed is not Passed.UNREACHED and not search.fails():
             return await left(receive, search.pause)
@@ -255,4 +264,4 @@ class Entry:
 def _route(params: dict[str, Any]) -> bytes:
     """How a request that is served here found its way: a call begins, or its frame was steered to."""
     state = params.get("requestState")
-    return b"ring" if isinstance(state, str) and state.startswith(token.HOLD) else b"start"
+    return b"ring" if isinstance(state, str) and state.startswith(token.HOLD) else _BEGINS

@@ -29,6 +29,10 @@ from . import clock
 logger = logging.getLogger(__name__)
 
 
+_SILENT = 1.0
+"""Seconds at most between two heartbeats while the store doesn't answer."""
+
+
 def _fresh() -> str:
     return os.urandom(8).hex()
 
@@ -54,6 +58,7 @@ class Heartbeat:
         self._store, self._ttl = store, ttl
         self._hurry = asyncio.Event()
         self._registered = False
+        self._told = 0
         self._task: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
@@ -97,7 +102,9 @@ class Heartbeat:
     async def _run(self) -> None:
         while not self.lost.is_set():
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._hurry.wait(), self._ttl / 3)
+                # Where the store is silent nothing is renewed in time: whoever is back first is heard first.
+                pause = self._ttl / 3 if self.missing_from < math.inf else min(self._ttl / 3, _SILENT)
+                await asyncio.wait_for(self._hurry.wait(), pause)
             self._hurry.clear()
             try:
                 renewal = await self._beat()
@@ -115,9 +122,10 @@ class Heartbeat:
         try:
             renewal, beat = await self._ask()
         except StoreUnavailable as error:
-            logger.warning("lease not renewed, parked calls resume until the window closes: %s", error)
+            self._tell_silence(error)
             self.missing_from = math.inf
             return None
+        self._told = 0
         if self.missing_from == math.inf:
             self.missing_from = clock.now() + self._ttl
         if renewal is Renewal.RENEWED:
@@ -127,6 +135,18 @@ class Heartbeat:
             return renewal
         self.lease = self.lease._replace(until=-math.inf)
         return await self._reincarnate(beat) if renewal is Renewal.LAPSED else renewal
+
+    def _tell_silence(self, error: StoreUnavailable) -> None:
+        """One line when the store falls silent, one when the lease is over; no line for each heartbeat."""
+        left = self.lease.until - clock.now()
+        if left > 0 and not self._told:
+            self._told = 1
+            logger.warning("the node lease is not renewed (%s); parked calls go on for %.1f s more", error, left)
+        elif left <= 0 and self._told < 2:
+            self._told = 2
+            logger.warning(
+                "this node has no valid lease (%s); it answers 503 until the store is back; parked frames stay", error
+            )
 
     async def _ask(self) -> tuple[Renewal, int]:
         if self._registered:

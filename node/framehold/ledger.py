@@ -123,29 +123,34 @@ class Ledger:
         self._tasks.spawn(self._look(slot))
 
     async def _look(self, slot: Slot) -> None:
-        event: ev.Event
+        try:
+            event = await self._told(slot)
+            if slot.call.phase is Phase.LOOKING:
+                self._feed(slot, event)
+        finally:
+            self.gate.left(slot)
+
+    async def _told(self, slot: Slot) -> ev.Event:
+        """What comes of a lookup, whatever it is."""
         try:
             if not isinstance(slot.home.records, Passing):
                 # What is in the token already is not read, and its node is none that died.
                 await self.gate.enter(slot)
-            event = await self._found(slot)
+            return await self._found(slot)
         except StoreUnavailable as error:
             logger.warning("call %s: the store did not answer a read: %s", prefix(slot.call.id), error)
-            event = ev.StoreDown(slot.may_run())
+            return ev.StoreDown(slot.may_run())
         except JournalError as error:
             logger.error("call %s: %s", prefix(slot.call.id), error)
-            event = ev.Unreadable(str(error))
+            return ev.Unreadable(str(error))
         except Exception:
             logger.exception(
                 "call %s: its record could not be read; its client is told to try again", prefix(slot.call.id)
             )
-            event = ev.StoreDown(False)
-        if slot.call.phase is Phase.LOOKING:
-            self._feed(slot, event)
-        self.gate.left(slot)
+            return ev.StoreDown(False)
 
     async def _found(self, slot: Slot) -> ev.Event:
-        home = slot.home
+        home, slot.heir = slot.home, None
         reply = await home.records.run(Read(slot.call.id))
         nodes = await home.records.nodes()
         me = home.beat.lease

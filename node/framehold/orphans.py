@@ -59,6 +59,9 @@ class Orphans:
                 self.marked = await self.walk()
             except StoreUnavailable as error:
                 logger.info("orphaned calls were not looked for, the store does not answer: %s", error)
+            except Exception:
+                # A walk that died would mark nothing any more, and say nothing.
+                logger.exception("a bug in looking for orphaned calls; the next walk begins as ever")
 
     async def walk(self) -> Marked:
         """Look at all records once, if it is this node's turn.

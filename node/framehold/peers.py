@@ -81,7 +81,7 @@ class Peers:
         return next(((node, members[node].url) for node in order if node != self._node), None)
 
     async def address(self, node: NodeId, boot: Boot) -> str | None:
-        """Where this life of a node's process is reached; None where it is gone.
+        """Where this life of a node's process is reached, empty where nothing may be sent to it; None where it is gone.
 
         Raises:
             StoreUnavailable: it is not in the last view, and the store doesn't answer: nobody knows.
@@ -93,7 +93,7 @@ class Peers:
             await self._membership.refresh()
             member = self._membership.fleet.members.get(node)
         if member is not None and member.boot == boot:
-            return member.url
+            return "" if member.address is None else member.url
         if self._membership.stale:
             raise StoreUnavailable("the node leases can't be read: whether that process lives is not known")
         return None

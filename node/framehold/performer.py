@@ -46,6 +46,8 @@ _ALTERED = (
     "its journal is not the one that its record names: entries are missing, altered or of another time; the call was "
     "not continued; check who else writes this store"
 )
+_BURSTS = (*eviction.CAUSES, "released", "unreleased")
+"""Why frames go by the thousand."""
 
 
 class Nobody:
@@ -87,7 +89,7 @@ class Performer:
             fx.Cancel: self._cancel,
             fx.Reply: self._reply,
             fx.Relay: self._relay,
-            fx.Ungated: lambda slot, effect: counts.update(["ungated"]),
+            fx.Ungated: self._ungated,
             fx.Forget: self.forget,
         }
 
@@ -186,7 +188,7 @@ class Performer:
         slot.log, slot.size, slot.packed, slot.questions, slot.shown = [], 0, None, {}, {}
         if frame is not None:
             # Of those that are dropped in bursts, one line for the burst says enough.
-            level = logging.DEBUG if effect.cause in eviction.CAUSES else logging.INFO
+            level = logging.DEBUG if effect.cause in _BURSTS else logging.INFO
             told = (prefix(slot.call.id), frame.epoch, effect.cause)
             logger.log(level, "call %s: frame of epoch %d dropped (%s)", *told)
             self._table.frames -= 1
@@ -252,6 +254,14 @@ class Performer:
         arrival = slot.arrivals.pop(waiter, None)
         if arrival is not None and not arrival.future.done():
             arrival.future.set_result(answer)
+
+    def _ungated(self, slot: Slot, effect: fx.Ungated) -> None:
+        self._counts["ungated"] += 1
+        logger.warning(
+            "call %s: its result leaves before it is written, since the store does not answer; a duplicate may see "
+            "another one until then",
+            prefix(slot.call.id),
+        )
 
     def _relay(self, slot: Slot, effect: fx.Relay) -> None:
         node = slot.heir or NodeId(effect.node)

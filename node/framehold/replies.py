@@ -40,6 +40,15 @@ def out_of_reach(lease_ttl: float) -> Unavailable:
     return Unavailable(text, max(1, round(lease_ttl)))
 
 
+def broke_off() -> MCPError:
+    """The reply to a new call that was passed on, and may have been run there."""
+    text = (
+        "the node that this call was passed on to broke off before it answered; whether it was run is not known; start "
+        "it again if that is safe"
+    )
+    return MCPError(types.INTERNAL_ERROR, text)
+
+
 async def too_large(limit: int, scope: Scope, receive: Receive, send: Send) -> None:
     """Refuse a body beyond `limit` bytes, most of it unread."""
     text = f"Request body too large: the limit is {limit} bytes (FRAMEHOLD_MAX_BODY); nothing was started"

@@ -20,7 +20,7 @@ from typing import Any
 
 from framehold_core import effects as fx
 from framehold_core import events as ev
-from framehold_core.call import Call, Phase
+from framehold_core.call import Call, Phase, gone
 from framehold_core.continuation import step
 from framehold_core.ids import CallId, Waiter, prefix
 from framehold_router.stats import Stats
@@ -34,7 +34,7 @@ from .about import STARTED, VERSION
 from .asks import Carrier
 from .chance import World
 from .config import Settings
-from .drain import MOVES, SHUT, Drain
+from .drain import CARRIED, Drain
 from .eviction import Eviction
 from .frames import Frame
 from .heartbeat import Alone, Heartbeat
@@ -107,8 +107,7 @@ class Runtime:
         self.leaving.closed = True
         await self.tasks.landed()
         for slot in self.table:
-            resumes = slot.call.reentrant and slot.call.round > 0
-            self._drop(slot, fx.Reason.UNAVAILABLE, MOVES if resumes else SHUT)
+            self._drop(slot, fx.Reason.UNAVAILABLE, self.leaving.parting(slot))
 
     async def close(self) -> None:
         """End what runs, then give the lease back."""
@@ -162,7 +161,7 @@ class Runtime:
 
         JournalError, SealError: what the token carries can't be read here; nothing was done.
         """
-        if (refusal := self.leaving.refusal()) is not None:
+        if (refusal := self.leaving.refusal(CARRIED)) is not None:
             return refusal
         self.eviction.admit(entrance.principal)
         given = answers_of.given(answers)
@@ -223,6 +222,7 @@ class Runtime:
             logger.exception("call %s met a bug of this node: its frame is dropped", prefix(slot.call.id))
             self.counts["broken"] += 1
             self._drop(slot, fx.Reason.LOST, "this node is at fault")
+            self.leaving.stepped(slot, was, event)
             return
         if was is Phase.REBUILDING:
             self._gate.left(slot)
@@ -234,7 +234,7 @@ class Runtime:
         if slot.home.drops and slot.call.phase is Phase.PARKED and was is Phase.PARKING:
             self._queue.append((slot, ev.Evict("rehearsed")))
         elif self.leaving.on:
-            self.leaving.stepped(slot, was)
+            self.leaving.stepped(slot, was, event)
 
     def bury(self, frame: Frame) -> None:
         """Silence a frame and see its handler to its end."""
@@ -249,10 +249,12 @@ class Runtime:
         self._performer.rebuilt(slot)
 
     def _drop(self, slot: Slot, reason: fx.Reason, detail: str) -> None:
-        """Let go of a call, whatever its state; whoever waits is told why."""
+        """Let go of a call, whatever its state; whoever waits is told why. What the store still says of it comes too
+        late: nothing is claimed, and no handler entered, for a call that went."""
         for waiter in list(slot.arrivals):
             self._performer.answer(slot, waiter, fx.Refusal(reason, slot.call.round, detail))
         self._performer.forget(slot, fx.Forget())
+        slot.call = gone(slot.call, "dropped").call
 
     def _nudge(self) -> None:
         """The store answers: send what was left unsent, and let go what waited for a valid lease. Of a parked call
@@ -272,6 +274,7 @@ class Runtime:
             await asyncio.sleep(SWEEP)
             for slot, event in self.table.due(clock.now()):
                 self.feed(slot, event)
+            self._gate.relieve(clock.now())
             await self.eviction.look()
             if isinstance(self.heartbeat, Alone):
                 self._renewed()

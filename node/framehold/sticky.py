@@ -42,6 +42,12 @@ class Sticky:
         if headers.get(b"mcp-protocol-version") in _SESSIONLESS:
             await self._app(scope, receive, send)
             return
+        # A stream that a client only listens on, and keeps for good, is not waited for.
+        visit = self._runtime.leaving.visited() if scope["method"] == "POST" else contextlib.nullcontext()
+        with visit:
+            await self._serve(scope, receive, send)
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         said = next((value for name, value in scope["headers"] if name == _SESSION), None)
         session = None if said is None else sessions.parse(said.decode("latin-1"))
         if session is not None:
@@ -58,10 +64,7 @@ class Sticky:
                     return
             elif await self._is_elsewhere(session, scope, receive, send):
                 return
-        # A stream that a client only listens on, and keeps for good, is not waited for.
-        visit = self._runtime.leaving.visited() if scope["method"] == "POST" else contextlib.nullcontext()
-        with visit:
-            await self._app(scope, receive, self._naming(send))
+        await self._app(scope, receive, self._naming(send))
 
     async def _is_elsewhere(self, session: sessions.Session, scope: Scope, receive: Receive, send: Send) -> bool:
         """Answer for a session of another process; false where that process is gone."""

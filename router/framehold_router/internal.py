@@ -49,7 +49,8 @@ class Trust:
     def sealed(self, seal: str, node: str, boot: str, address: str) -> bool:
         """Whether whoever wrote that has one of the fleet's keys. Without keys anybody is believed."""
         wanted = (_seal(key, node, boot, address) for key in self._lease_keys)
-        return not self._lease_keys or any(hmac.compare_digest(seal.encode(), one.encode()) for one in wanted)
+        shown = seal.encode("utf-8", "replace")
+        return not self._lease_keys or any(hmac.compare_digest(shown, one.encode()) for one in wanted)
 
     def believed(self, headers: Iterable[Header]) -> dict[bytes, bytes] | None:
         """The internal headers among `headers` (names in lower case), less the secret; None where that is missing or

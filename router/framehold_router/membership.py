@@ -1,8 +1,9 @@
 """Who is in the fleet: an immutable view of the node leases, which follows the store.
 
 The law: a view is whole, and never older than the one before it. While the store is down the last view stays: a node
-that is gone costs a connection attempt, an empty view would refuse everything. A view never waits for a reader: whoever
-must know more than the last one asks for a `refresh`.
+that is gone costs a connection attempt, an empty view would refuse everything. So it is for `BACK` seconds after:
+leases ran out meanwhile that nobody could renew, and the nodes register anew one by one. A view never waits for a
+reader: whoever must know more than the last one asks for a `refresh`.
 
     1. A asks for a refresh; its read begins
     2. B asks: what A's read sees may be older than B's question, so B waits for the next read
@@ -15,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import logging
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
@@ -37,6 +39,9 @@ DRAINING = "draining"
 STRANGE = "other keys"
 """A node that has none of this fleet's keys, or a lease that somebody else wrote: it can open no token of ours, and
 must not see one."""
+
+BACK = 5.0
+"""Seconds after the store's return for which a node without a lease stays in the view: what nodes take to come back."""
 
 _URL = re.compile(r"http://(?:\[([0-9A-Fa-f:.]+)\]|([0-9A-Za-z._-]+))(?::([0-9]{1,5}))?/?")
 _HOST = re.compile(r"[0-9A-Za-z_-]{1,63}(?:\.[0-9A-Za-z_-]{1,63})*\.?")
@@ -112,6 +117,7 @@ class Membership:
         self._begun = self._ended = 0
         self._changed = asyncio.Event()
         self._down = False
+        self._back = -math.inf
         self._unusable: dict[NodeId, str] = {}
 
     @property
@@ -166,10 +172,13 @@ class Membership:
             return
         if self._down:
             _log.info("the store is back: the node leases are read again")
+            self._back = asyncio.get_running_loop().time()
         self._down = False
-        members = [Member.of(lease, self._trust) for lease in leases]
-        self._report(members)
-        self._show(Fleet.of(members, self.fleet.ring))
+        members = {lease.node: Member.of(lease, self._trust) for lease in leases}
+        if asyncio.get_running_loop().time() < self._back + BACK:
+            members = {**self.fleet.members, **members}
+        self._report(members.values())
+        self._show(Fleet.of(members.values(), self.fleet.ring))
 
     def _report(self, members: Iterable[Member]) -> None:
         """One line for each node that nothing is sent to, and no second one until it changes."""

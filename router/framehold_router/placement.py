@@ -122,9 +122,13 @@ class Placer:
         self._passed[node] = self._clock() + PASSED_OVER
 
     def stands(self, placement: Placement) -> bool:
-        """Whether the node that was chosen still has a lease, at the same address."""
-        member = self._fleet().members.get(placement.node)
-        return member is not None and member.address == placement.address
+        """Whether the node that was chosen still has a lease, at the same address; or nobody else has one. To give a
+        round up cuts it off: for nothing, where there is no other node to ask."""
+        members = self._fleet().members
+        member = members.get(placement.node)
+        if member is not None and member.address == placement.address:
+            return True
+        return all(other.address in (None, placement.address) for other in members.values())
 
     def learned(self, placement: Placement, served_by: str) -> None:
         """A response came, and named the node that served: remembered where the ring would not have said so."""

@@ -52,7 +52,7 @@ class Placer(Protocol):
     def learned(self, placement: Placement, served_by: str) -> None: ...
 
     def stands(self, placement: Placement) -> bool:
-        """Whether the node that was chosen is still there."""
+        """Whether the node that was chosen is still there, or nobody else is."""
 
 
 class Relay:
@@ -247,7 +247,8 @@ class ToNode(Exchange):
         return self.absent > 1 and self.facts.kind is Kind.RETRY
 
     def unanswered(self, why: Failure) -> None:
-        if self.facts.kind is not Kind.RETRY or why is Failure.SILENT:
+        if self.facts.kind is not Kind.RETRY or why is Failure.SILENT or self.sent is not None:
+            # A second node that breaks off may have died of the round: no third one is risked for this request.
             self.unknown(why)
             return
         node = self.placement.node

@@ -12,7 +12,7 @@ from framehold import clock
 from framehold.asks import Question
 from framehold.config import Settings
 from framehold.frames import Frame
-from framehold.heartbeat import Alone
+from framehold.heartbeat import Alone, Heartbeat
 from framehold.peers import Peers
 from framehold.runtime import Runtime
 from framehold.slots import Answer, Ended, Parked
@@ -150,12 +150,13 @@ async def _never(frame: Frame) -> object:
 
 
 @asynccontextmanager
-async def desk(**settings: Any) -> AsyncIterator[Desk]:
-    """An open runtime over a store in memory."""
+async def desk(*, shared: bool = False, **settings: Any) -> AsyncIterator[Desk]:
+    """An open runtime over a store in memory, which other nodes could share if `shared`."""
     store = Moody(clock.now)
     sealer = Sealer((b"k" * 32,), "desk")
-    peers = Peers("desk", Trust(()), None)
-    runtime = Runtime(store, Alone("desk"), sealer, Settings(node_id="desk", **settings), peers)
+    peers = Peers("desk", Trust(()), store if shared else None)
+    heartbeat = Heartbeat(store, "desk", "", 5.0) if shared else Alone("desk")
+    runtime = Runtime(store, heartbeat, sealer, Settings(node_id="desk", **settings), peers)
     await runtime.open()
     try:
         yield Desk(runtime, store)

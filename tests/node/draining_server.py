@@ -66,6 +66,14 @@ async def slow(name: str, ctx: Context) -> str:
 
 
 @mcp.tool()
+async def long(name: str) -> str:
+    """Runs until the gate opens."""
+    noted(f"long-{name}")
+    await gate(name)
+    return f"{name} is done"
+
+
+@mcp.tool()
 async def plain(name: str) -> str:
     """Asks nothing."""
     return noted(f"plain-{name}")

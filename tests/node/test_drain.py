@@ -167,3 +167,21 @@ async def test_a_second_signal_waits_for_nothing(pair: Pair) -> None:
     assert time.monotonic() - began < 10
     told = await answered(pair.at_second, "unmarked", "Kim", heard)
     assert told.result["isError"] and "entered once" in told.text
+
+
+async def test_a_round_that_was_passed_on_is_not_cut_off(pair: Pair) -> None:
+    """It runs elsewhere, and its response goes through the draining node: that one has nothing left of its own, and
+    waits for it all the same. It is a first round, so nobody could come back for it."""
+    kept = await begun(pair.at_first, "unmarked", "Lou")
+    await pair.drains()
+    passed = asyncio.create_task(pair.at_first.call("long", arguments={"name": "Max"}))
+    await until(lambda: "long-Max" in pair.ledger, "the round's begin")
+    assert (await answered(pair.at_first, "unmarked", "Lou", kept)).text == "Lou yes"
+    # What a process takes to end that has nothing to wait for, and a second more.
+    ended = asyncio.create_task(pair.drained())
+    await asyncio.wait((ended,), timeout=3.5)
+    assert not ended.done()
+    (pair.folder / "Max").touch()
+    heard = await passed
+    assert heard.text == "Max is done" and heard.headers["framehold-node"] == "b"
+    await ended

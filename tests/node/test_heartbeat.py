@@ -161,6 +161,19 @@ async def test_a_beat_that_went_down_is_a_lapse_and_holds_back_claims(
     assert heart.claims_from == hands.time + TTL
 
 
+async def test_a_store_that_was_away_makes_nobody_dead(heart: Heartbeat, hands: Hands, shelf: Shelf) -> None:
+    """Leases ran out that nobody could renew: for one TTL after its return a missing one says nothing of its node."""
+    assert heart.missing_from == -math.inf
+    shelf.away = True
+    await until(lambda: heart.missing_from == math.inf, "a renewal that is not heard")
+    shelf.away = False
+    await until(lambda: heart.missing_from < math.inf, "the next renewal")
+    assert heart.missing_from == hands.time + TTL
+    asked = shelf.asked
+    await until(lambda: shelf.asked > asked + 2, "some more")
+    assert heart.missing_from == hands.time + TTL
+
+
 async def test_a_lapsed_lease_that_cannot_be_deleted_is_tried_again(
     heart: Heartbeat, hands: Hands, shelf: Shelf
 ) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from framehold.heartbeat import Alone
-from framehold.orphans import Orphans
+from framehold.orphans import Marked, Orphans
 from framehold_core.ids import Boot, Incarnation, NodeId
 from framehold_core.lease import NodeRecord
 from framehold_core.requests import Evidence, Seen
@@ -78,3 +79,26 @@ async def test_a_walk_goes_over_everything_a_portion_at_a_time(monkeypatch: pyte
     await joined(store, "a", "boot-a")
     marked = await look(store, "a").walk()
     assert (marked.looked, marked.orphaned, len(marked.calls)) == (40, 40, 3)
+
+
+async def test_a_walk_that_meets_a_bug_is_not_the_last(caplog: pytest.LogCaptureFixture) -> None:
+    """It is told, and the next one marks what there is."""
+    store = MemoryStore(lambda: 0.0)
+    await told(store, Story().ask)
+    await joined(store, "a", "boot-a")
+    looking, walk = Orphans(store, Alone("a"), step=0.0, pause=0.0), Orphans.walk
+    walks: list[int] = []
+
+    async def stumbles() -> Marked:
+        walks.append(1)
+        if len(walks) == 1:
+            raise RuntimeError("a bug")
+        return await walk(looking)
+
+    looking.walk = stumbles  # type: ignore[method-assign]
+    running = asyncio.create_task(looking.run())
+    async with asyncio.timeout(5):
+        while not looking.marked.orphaned:
+            await asyncio.sleep(0)
+    running.cancel()
+    assert "the next walk begins as ever" in caplog.text

@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 import framehold
 from framehold.config import Settings
-from framehold_router.internal import CALL_ID, SECRET, VIA
+from framehold_router.internal import CALL_ID, SECRET, VIA, Trust
 from tests.node.nodes import KEY, Caller, served, until
 from tests.node.stage import Word
 from tests.node.test_relay import ACCEPT, INITIALIZE, SECRET_HEADER, Site, _url, fleet
@@ -43,7 +43,8 @@ async def say_address(site: Site, address: str, to: Site) -> None:
     heartbeat, peers = site.app.attached.runtime.heartbeat, to.app.attached.runtime.peers
     heartbeat.address = address
     peers.mint()
-    await until(lambda: _url(peers, "a") == address, "the address to spread")
+    node = heartbeat.lease.node
+    await until(lambda: _url(peers, node) == address, "the address to spread")
 
 
 @asynccontextmanager
@@ -112,6 +113,57 @@ async def test_an_address_that_is_another_nodes(pair: tuple[Site, Site]) -> None
         assert (await http.post(b.url, json=PING, headers=session)).status_code == 503
         await say_address(a, where, b)
         assert (await http.post(b.url, json=PING, headers=session)).status_code == 200
+
+
+async def test_an_address_that_nobody_of_the_fleet_wrote(pair: tuple[Site, Site]) -> None:
+    """Neither a call nor a session is sent there, and with them no token and no secret; both live on."""
+    a, b = pair
+    runtime, heard = a.app.attached.runtime, list[bytes]()
+    where, trust = runtime.heartbeat.address, runtime.peers.trust
+
+    async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heard.append(await reader.read(65536))
+        writer.close()
+
+    async with (
+        await asyncio.start_server(listen, "127.0.0.1", 0) as spy,
+        Caller(a.url) as at_a,
+        Caller(b.url) as at_b,
+        httpx2.AsyncClient(headers=ACCEPT) as http,
+    ):
+        asked = await at_a.call("ask")
+        begun = await http.post(a.url, json=INITIALIZE)
+        session = {"mcp-session-id": begun.headers["mcp-session-id"]}
+        runtime.peers.trust = Trust([b"of another fleet" * 2])
+        await say_address(a, f"http://127.0.0.1:{spy.sockets[0].getsockname()[1]}", b)
+        assert (await at_b.retry("ask", asked.token, asked.accept(word="aye"))).status == 503
+        assert (await http.post(b.url, json=PING, headers=session)).status_code == 503
+        assert not any(heard)
+        runtime.peers.trust = trust
+        await say_address(a, where, b)
+        assert (await http.post(b.url, json=PING, headers=session)).status_code == 200
+        assert (await at_b.retry("ask", asked.token, asked.accept(word="aye"))).text == "aye at a"
+
+
+async def test_a_first_round_that_breaks_off_is_not_sent_again(pair: tuple[Site, Site]) -> None:
+    """A draining node passes new calls on. One that reached another node may have run there: nobody could tell a second
+    sending from a second call (rule 9)."""
+    a, b = pair
+    heard: list[bytes] = []
+
+    async def breaks(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heard.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.close()
+
+    async with await asyncio.start_server(breaks, "127.0.0.1", 0) as broken, Caller(a.url) as caller:
+        await caller.call("ask")
+        draining = asyncio.create_task(a.app.attached.runtime.drain(30.0))
+        await say_address(b, f"http://127.0.0.1:{broken.sockets[0].getsockname()[1]}", a)
+        told = await caller.call("ask")
+        assert len(heard) == 1
+        assert told.code == -32603 and "whether it was run is not known" in told.text
+        assert (a.entered, b.entered) == (["ask"], [])
+        draining.cancel()
 
 
 async def test_a_session_while_the_store_is_away(tmp_path: Any) -> None:

@@ -400,6 +400,20 @@ def test_nodes_that_are_passed_over_leave_room_on_the_others() -> None:
     assert max(int(call, 16) for call in minted if call is not None) < 50 * 8
 
 
+def test_a_node_stands_while_its_lease_does_or_while_there_is_no_other() -> None:
+    """A round that runs is cut off where it is given up: for nothing, where nobody else can be asked."""
+    stage = Stage(A, B)
+    placed = stage.place(Facts(Kind.RETRY, call=call_of(stage, A)))
+    assert stage.placer.stands(placed)
+    stage.fleet = fleet(member(A, url="http://elsewhere:80"), B)
+    assert not stage.placer.stands(placed)
+    stage.fleet = fleet(member(B, state="draining"))
+    assert not stage.placer.stands(placed)
+    for nobody in (fleet(), fleet(member(B, url="nonsense"))):
+        stage.fleet = nobody
+        assert stage.placer.stands(placed)
+
+
 def test_a_node_that_left_is_not_remembered_as_out_of_reach() -> None:
     """A pod that comes back under its name has a new address."""
     stage = Stage(A, B)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from framehold_core.errors import StoreUnavailable
+from framehold_router.membership import DRAINING, LIVE
 from framehold_store import StoreConfig, open_store
 
 from .. import clock
@@ -153,4 +154,8 @@ async def _nodes(config: StoreConfig) -> Finding:
         await store.close()
     if not found:
         return warn("nodes", f"no node is live in namespace {config.namespace}", "start one: framehold node TARGET")
-    return ok("nodes", f"{len(found)} live: {', '.join(str(one.node) for one in found)}")
+    told = []
+    for state, verb in ((LIVE, "live"), (DRAINING, "draining")):
+        names = [str(one.node) for one in found if one.state == state]
+        told += [f"{len(names)} {verb}: {', '.join(names)}"] if names else []
+    return ok("nodes", "; ".join(told))
