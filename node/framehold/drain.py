@@ -95,10 +95,18 @@ class Drain:
 
     def instead(self, call: CallId | None) -> Elsewhere | fx.Refusal | None:
         """What becomes of a new call that this node doesn't take; None where it does."""
-        if not self.on or self.closed:
+        if not self.on:
             return self.refusal(_NEW)
         heir = self.heir(call or fresh_call())
-        return fx.Refusal(fx.Reason.UNAVAILABLE, detail=_DRAINS) if heir is None else Elsewhere(*heir)
+        if heir is not None:
+            return Elsewhere(*heir)
+        return self.refusal(_NEW) or fx.Refusal(fx.Reason.UNAVAILABLE, detail=_DRAINS)
+
+    def elsewhere(self, call: CallId, closed: str = "") -> Elsewhere | fx.Refusal | None:
+        """What becomes of a further round that this node doesn't take; None where it does. The last ones come when
+        everything has ended here, over connections that were not closed yet."""
+        heir = self.heir(call) if self.closed else None
+        return self.refusal(closed) if heir is None else Elsewhere(*heir)
 
     def heir(self, call: CallId) -> tuple[NodeId, str] | None:
         """Who carries on a call that this node, if it drains, doesn't: the name, and where it is reached."""

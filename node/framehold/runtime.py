@@ -142,8 +142,8 @@ class Runtime:
         Raises:
             MalformedAnswer: an answer is not of the kind that its question asks for; nothing was consumed.
         """
-        if (refusal := self.leaving.refusal()) is not None:
-            return refusal
+        if (answer := self.leaving.elsewhere(claims.call)) is not None:
+            return answer
         slot = self.table.get(claims.call)
         parsed = {} if slot is None else answers_of.parsed(slot, claims.round, answers)
         given = answers_of.given(answers)
@@ -161,8 +161,8 @@ class Runtime:
 
         JournalError, SealError: what the token carries can't be read here; nothing was done.
         """
-        if (refusal := self.leaving.refusal(CARRIED)) is not None:
-            return refusal
+        if (answer := self.leaving.elsewhere(carried.call, CARRIED)) is not None:
+            return answer
         self.eviction.admit(entrance.principal)
         given = answers_of.given(answers)
         records, chance, mark = passing.arrived(carried, self.payloads.sealer)

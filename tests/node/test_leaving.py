@@ -11,10 +11,11 @@ import pytest
 from framehold import tokens
 from framehold.frames import Frame
 from framehold.gate import AT_ONCE
-from framehold.slots import Ended, Parked
+from framehold.slots import Elsewhere, Ended, Parked
 from framehold_core import effects as fx
 from framehold_core import events as ev
 from framehold_core.errors import StoreUnavailable
+from framehold_core.ids import NodeId
 from framehold_core.requests import Read, Reply, Request
 from framehold_store.base import Done
 from tests.node.desk import Card, Desk, Talk, desk, question, turns
@@ -120,6 +121,16 @@ async def test_a_node_that_has_closed_tells_each_what_became_of_its_request(shar
             told = await retry(at, call)
             assert isinstance(told, fx.Refusal)
             assert ("send the same request again" if shared else "the call ends with it") in told.detail
+
+
+async def test_a_node_that_has_closed_passes_on_what_still_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over connections that are not closed yet, while another node is live: nobody sees that this one goes."""
+    async with desk(shared=True) as at:
+        monkeypatch.setattr(at.runtime.peers, "heir", lambda call: (NodeId("b"), "http://b:1"))
+        call = await parked(at)
+        await at.runtime.end()
+        assert await at.runtime.start(Talk(asks), Card()) == Elsewhere(NodeId("b"), "http://b:1")
+        assert await retry(at, call) == Elsewhere(NodeId("b"), "http://b:1")
 
 
 async def test_a_call_that_is_in_its_token_outlives_any_node() -> None:
