@@ -19,8 +19,9 @@ from .weather import TTL, Fault
 LATENCY = {"store": 0.003, "client": 0.015, "node": 0.006}
 """Typical seconds on a wire that ends at the store, at a client, or between nodes."""
 
-GRACE = 15.0
-"""Seconds that clients have for coming to an end after the last fault is over."""
+GRACE = 40.0
+"""Seconds that clients have for coming to an end after the last fault is over: where tokens are short-lived, one that
+answers at the last moment takes some three for each asking."""
 
 
 STORE: dict[str, Callable[[Store, Fault], None]] = {
