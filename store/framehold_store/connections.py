@@ -18,7 +18,7 @@ from redis.asyncio.sentinel import (
     SentinelManagedSSLConnection,
 )
 from redis.backoff import NoBackoff
-from redis.exceptions import ConnectionError, RedisError
+from redis.exceptions import ConnectionError
 
 from framehold_core.errors import ConfigError
 
@@ -103,7 +103,8 @@ class _ToMaster(SentinelManagedConnection):
         try:
             if (await self.read_response())[0] not in (b"master", "master"):
                 raise ConnectionError("the sentinels name a master that isn't one; a fail-over may be on its way")
-        except RedisError:
+        except BaseException:
+            # Whoever gave up waiting, too: nobody else knows of this connection yet.
             await self.disconnect(nowait=True)
             raise
 
