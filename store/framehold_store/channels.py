@@ -70,6 +70,9 @@ def _warn(channel: str, error: Exception) -> None:
 
 async def _abandon(pubsub: Any) -> None:
     try:
+        if pubsub.connection is not None:
+            # At once: whoever closes the store doesn't wait for a goodbye, and may cut this off.
+            await pubsub.connection.disconnect(nowait=True)
         await pubsub.aclose()
     except Exception as error:
         _log.debug("closing a subscription failed (%r); it is abandoned", error)
