@@ -9,7 +9,7 @@ from typing import Any
 from mcp.server.request_state import AESGCMRequestStateCodec
 
 from framehold import tokens
-from framehold.attach import PrefixCodec
+from framehold.prefix import PrefixCodec
 from framehold.slots import Parked
 from framehold_core.effects import Questions
 from framehold_core.ids import CallId

@@ -14,8 +14,8 @@ from mcp.server.request_state import AESGCMRequestStateCodec, InvalidRequestStat
 from mcp.server.subscriptions import InMemorySubscriptionBus, ServerEvent
 
 from framehold import tokens
-from framehold.attach import PrefixCodec
 from framehold.bus import FleetBus
+from framehold.prefix import PrefixCodec
 from framehold.tasks import Tasks
 from framehold_core import journal
 from framehold_core.errors import JournalError, JournalVersionError, SealError, ValueUnreadable

@@ -19,10 +19,11 @@ from mcp.types import CallToolRequestParams
 
 import framehold
 from framehold import attach as attached_to
-from framehold.attach import PrefixCodec, lowlevel
+from framehold.attach import lowlevel
 from framehold.config import Settings, load
 from framehold.handlers import Behind, Handlers
 from framehold.marks import Marks
+from framehold.prefix import PrefixCodec
 from framehold.seam import Seam
 from framehold_core.errors import ConfigError
 from framehold_core.ids import CallId

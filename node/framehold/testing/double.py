@@ -29,11 +29,12 @@ from framehold_router.internal import Trust
 from framehold_store.base import Store
 
 from ..app import build
-from ..attach import Attached, PrefixCodec, connection_of, lowlevel
+from ..attach import Attached, connection_of, lowlevel
 from ..config import Settings
 from ..handlers import Behind, Handlers
 from ..marks import Marks
 from ..peers import Peers
+from ..prefix import PrefixCodec
 from ..runtime import Runtime
 from ..seam import Seam
 from .mistakes import watched
