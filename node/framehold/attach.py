@@ -43,9 +43,10 @@ from framehold_store.seal import Sealer
 
 from .app import build
 from .bus import FleetBus
-from .config import Settings, load
+from .config import Settings, decided, load
 from .handlers import Behind, Handlers
 from .invocation import Handler
+from .legacy import Shim
 from .notices import notices
 from .prefix import PrefixCodec
 from .runtime import Runtime
@@ -66,8 +67,17 @@ _attached: weakref.WeakKeyDictionary[Server[Any], Attached] = weakref.WeakKeyDic
 class Attached:
     """A server whose handlers suspend. `lifespan_state` is what its lifespan yielded, while it runs."""
 
-    def __init__(self, server: Server[Any], handlers: Handlers, runtime: Runtime, settings: Settings) -> None:
+    def __init__(
+        self,
+        server: Server[Any],
+        handlers: Handlers,
+        runtime: Runtime,
+        settings: Settings,
+        boundary: RequestStateBoundary,
+    ) -> None:
         self.server, self.handlers, self.runtime, self.settings = server, handlers, runtime, settings
+        self.boundary = boundary
+        """What seals and verifies this server's request states."""
         self.lifespan_state: Any = None
         self._users = 0
         self._bus = _joined(server, runtime, settings)
@@ -132,7 +142,14 @@ def lowlevel(server: Any) -> Server[Any]:
     raise TypeError(f"framehold serves an mcp MCPServer or a low-level Server, not {kind}; nothing was attached{hint}")
 
 
-def attach(server: Any, settings: Settings | None = None) -> Attached:
+def attach(
+    server: Any,
+    settings: Settings | None = None,
+    *,
+    legacy_shim: bool | None = None,
+    max_rounds: int | None = None,
+    round_timeout: float | None = None,
+) -> Attached:
     """Make `await ctx.elicit(...)` suspend in every tool, prompt and resource of `server`, on whatever transport.
 
     Handlers that are registered on a low-level server later are not covered: attach after them, or attach again. Give
@@ -141,17 +158,22 @@ def attach(server: Any, settings: Settings | None = None) -> Attached:
     Args:
         server: an MCPServer or a low-level Server.
         settings: what to use instead of the `FRAMEHOLD_*` environment.
+        legacy_shim: whether a handler that returns its questions serves clients of earlier revisions too, over their
+            live session. None: FRAMEHOLD_LEGACY_SHIM (true).
+        max_rounds: how often it is entered again within one of their requests. None: FRAMEHOLD_MAX_ROUNDS (8).
+        round_timeout: seconds that they may take for an answer. None: FRAMEHOLD_ROUND_TIMEOUT (600).
 
     Raises:
         TypeError: `server` is neither.
         ConfigError: a setting is wrong or missing.
     """
+    settings = decided(settings, legacy_shim=legacy_shim, max_rounds=max_rounds, round_timeout=round_timeout)
     inner = lowlevel(server)
     attached = _attached.get(inner)
     if attached is None:
         settings = settings or load()
-        security = _secure(inner, settings)
-        attached = Attached(inner, Handlers(server), build(settings, security.ttl), settings)
+        boundary, security = _secure(inner, settings)
+        attached = Attached(inner, Handlers(server), build(settings, security.ttl), settings, boundary)
         elicitation.render_elicitation_schema = _rendered
         inner.middleware[:] = [_only_traced(item) for item in inner.middleware]
         _attached[inner] = attached
@@ -179,7 +201,9 @@ def _wrap(server: Server[Any], method: str, attached: Attached) -> None:
         return
     handler: Handler = entry.handler
     found = Behind(attached.handlers, entry.params_type)
-    seam = Seam(handler, method, attached.runtime, connection_of, found)
+    shim = Shim(handler, method, entry.params_type, attached.boundary, attached.settings)
+    older = shim if attached.settings.legacy_shim else handler
+    seam = Seam(handler, method, attached.runtime, connection_of, found, older)
     server.add_request_handler(method, entry.params_type, seam)
 
 
@@ -190,8 +214,8 @@ def connection_of(ctx: Ctx) -> Connection:
     return connection
 
 
-def _secure(server: Server[Any], settings: Settings) -> RequestStateSecurity:
-    """The policy that seals this server's request states, with our prefix on top. One is added where there is none."""
+def _secure(server: Server[Any], settings: Settings) -> tuple[RequestStateBoundary, RequestStateSecurity]:
+    """What seals this server's request states, and its policy, with our prefix on top. Added where there is none."""
     boundary = next((item for item in server.middleware if isinstance(item, RequestStateBoundary)), None)
     if boundary is None:
         fresh = RequestStateSecurity(keys=settings.secrets()) if settings.keys else RequestStateSecurity.ephemeral()
@@ -206,7 +230,7 @@ def _secure(server: Server[Any], settings: Settings) -> RequestStateSecurity:
     security.codec = PrefixCodec(inner)
     if "token_ttl" in settings.model_fields_set:
         security.ttl = settings.token_ttl
-    return security
+    return boundary, security
 
 
 _render = elicitation.render_elicitation_schema

@@ -14,6 +14,7 @@ from pydantic import ByteSize, Field, field_validator
 from framehold_core.ids import is_node_id
 from framehold_router.config import FleetSettings, Listed, listed
 from framehold_router.config import load as load_settings
+from framehold_router.config import read as read_settings
 
 
 class Settings(FleetSettings):
@@ -46,6 +47,13 @@ class Settings(FleetSettings):
     """One value of a journal: an answer, or what `once` returned."""
     max_journal: int = Field(4 * 1024 * 1024, gt=0)
     """All of a call's journal."""
+    legacy_shim: bool = True
+    """Whether a handler that returns its questions serves clients of earlier revisions too, over their live
+    session."""
+    max_rounds: int = Field(8, gt=0)
+    """How often such a handler is entered again within one request of such a client."""
+    round_timeout: float = Field(600.0, gt=0)
+    """How long such a client may take for each answer, or stay silent about its progress."""
     allowed_hosts: Listed = ()
     allowed_origins: Listed = ()
 
@@ -79,6 +87,15 @@ def load(**overrides: Any) -> Settings:
         ConfigError: a setting is malformed; the message names it by its environment variable.
     """
     return load_settings(Settings, **overrides)
+
+
+def decided(settings: Settings | None, **said: Any) -> Settings | None:
+    """What an author says in code, over `settings`, or over the environment where there are none. What is None is not
+    said; None where nothing is. Raises as `load`."""
+    told = {name: value for name, value in said.items() if value is not None}
+    if not told:
+        return settings
+    return read_settings(Settings, **{**({} if settings is None else settings.model_dump(exclude_unset=True)), **told})
 
 
 def _hostname() -> str:

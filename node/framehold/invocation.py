@@ -253,7 +253,7 @@ def _tagged(result: Any, frame: Frame, limit: int) -> Any:
     the handler has learned."""
     if not is_input_required(result):
         return result
-    state = result.request_state if isinstance(result, BaseModel) else result.get("requestState")
+    state = state_of(result)
     entries = frame.record()
     if entries:
         told = tokens.beside(tokens.Marked(frame.learned.origin, state, entries))
@@ -263,6 +263,16 @@ def _tagged(result: Any, frame: Frame, limit: int) -> Any:
         return result
     if (excess := tokens.excess(told, limit)) is not None:
         raise MCPError(types.INTERNAL_ERROR, f"the handler's state {excess} in it")
+    return with_state(result, told)
+
+
+def state_of(result: Any) -> Any:
+    """The state that an `input_required` result carries, as a model or as a mapping."""
+    return result.get("requestState") if isinstance(result, Mapping) else result.request_state
+
+
+def with_state(result: Any, state: str) -> Any:
+    """The same result with another state."""
     if isinstance(result, BaseModel):
-        return result.model_copy(update={"request_state": told})
-    return {**result, "requestState": told}
+        return result.model_copy(update={"request_state": state})
+    return {**result, "requestState": state}

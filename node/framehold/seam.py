@@ -34,13 +34,23 @@ logger = logging.getLogger(__name__)
 class Seam:
     """A handler whose awaits on the client suspend it. Called by the SDK like the handler that it wraps."""
 
-    def __init__(self, handler: Handler, method: str, runtime: Runtime, connect: Connect, behind: Behind) -> None:
+    def __init__(
+        self,
+        handler: Handler,
+        method: str,
+        runtime: Runtime,
+        connect: Connect,
+        behind: Behind,
+        legacy: Handler | None = None,
+    ) -> None:
         self.handler, self.method, self.runtime, self.connect, self.behind = handler, method, runtime, connect, behind
+        self._legacy = legacy or handler
+        """What clients of earlier revisions call."""
 
     async def __call__(self, ctx: Ctx, params: Any) -> Any:
         if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             current.set(Present(ctx.session, ctx.request_id, None, Unframed(self.runtime.payloads.values)))
-            return await self.handler(ctx, params)
+            return await self._legacy(ctx, params)
         state = (ctx.params or {}).get("requestState")
         if isinstance(state, str) and state.startswith((tokens.OURS, tokens.REPLAY)):
             return self._told(await self._retry(ctx, params, state))

@@ -96,7 +96,14 @@ class Application:
                 ready.set_exception(error)
 
 
-def asgi(server: Any, settings: Settings | None = None) -> Application:
+def asgi(
+    server: Any,
+    settings: Settings | None = None,
+    *,
+    legacy_shim: bool | None = None,
+    max_rounds: int | None = None,
+    round_timeout: float | None = None,
+) -> Application:
     """An ASGI app that serves `server` at `/mcp`, with `await ctx.elicit(...)` as a genuine suspension on 2026-07-28.
 
     Clients of earlier revisions are served as the SDK serves them. Run it with any ASGI server (`uvicorn
@@ -106,12 +113,13 @@ def asgi(server: Any, settings: Settings | None = None) -> Application:
     Args:
         server: an MCPServer or a low-level mcp Server, with its handlers registered.
         settings: what to use instead of the `FRAMEHOLD_*` environment.
+        legacy_shim, max_rounds, round_timeout: as for `attach`.
 
     Raises:
         TypeError: `server` is neither.
         ConfigError: a setting is wrong or missing; the message names it.
     """
-    attached = attach(server, settings)
+    attached = attach(server, settings, legacy_shim=legacy_shim, max_rounds=max_rounds, round_timeout=round_timeout)
     chosen = attached.settings
     security = None
     if chosen.allowed_hosts or chosen.allowed_origins:

@@ -95,8 +95,13 @@ def load(kind: type[Chosen], **overrides: Any) -> Chosen:
     os.environ.update(
         {f"FRAMEHOLD_{name.upper()}": str(value) for name, value in overrides.items() if value is not None}
     )
+    return read(kind)
+
+
+def read(kind: type[Chosen], **said: Any) -> Chosen:
+    """Read the environment; what is `said` counts more, here alone. Raises as `load`."""
     try:
-        return kind()
+        return kind(**said)
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         name = "FRAMEHOLD_" + str(first["loc"][0]).upper()

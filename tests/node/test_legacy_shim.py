@@ -1,0 +1,371 @@
+"""Handlers that return their questions, called by clients of 2025 (`legacy.Shim`)."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from mcp import Client, MCPError
+from mcp.client import ClientRequestContext
+from mcp.client.streamable_http import streamable_http_client
+from mcp.server import MCPServer, Server, request_state
+from mcp.server.mcpserver import Context
+from mcp_types import (
+    CallToolResult,
+    CreateMessageRequest,
+    CreateMessageRequestParams,
+    CreateMessageResult,
+    ElicitRequest,
+    ElicitRequestFormParams,
+    ElicitRequestURLParams,
+    ElicitResult,
+    ErrorData,
+    InputRequiredResult,
+    ListRootsRequest,
+    ListRootsResult,
+    ListToolsResult,
+    Root,
+    SamplingMessage,
+    TextContent,
+)
+from pydantic import FileUrl
+
+import framehold
+from framehold.config import Settings
+from framehold_core.errors import ConfigError
+from tests.node.nodes import served
+
+pytestmark = pytest.mark.anyio
+
+SCHEMA = {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]}
+
+
+def question(message: str) -> ElicitRequest:
+    return ElicitRequest(params=ElicitRequestFormParams(message=message, requested_schema=SCHEMA))
+
+
+def asking(state: str | None = None, **messages: str) -> InputRequiredResult:
+    asked = {key: question(message) for key, message in messages.items()}
+    return InputRequiredResult(input_requests=asked or None, request_state=state)
+
+
+def word(ctx: Context, key: str) -> str | None:
+    answer = (ctx.input_responses or {}).get(key)
+    return str(answer.content["word"]) if isinstance(answer, ElicitResult) and answer.content else None
+
+
+async def repeats(_: ClientRequestContext, params: Any) -> ElicitResult:
+    """The user types the question in again."""
+    return ElicitResult(action="accept", content={"word": f"<{params.message}>"})
+
+
+def text(result: CallToolResult) -> str:
+    said = " ".join(block.text for block in result.content if isinstance(block, TextContent))
+    return f"error: {said}" if result.is_error else said
+
+
+@asynccontextmanager
+async def old_client(
+    *tools: Callable[..., Any], client: dict[str, Any] | None = None, **settings: Any
+) -> AsyncIterator[Client]:
+    """A client of 2025 of a server with these tools, in this process."""
+    server: MCPServer[Any] = MCPServer("old")
+    for tool in tools:
+        server.tool(description="A tool of this test.")(tool)
+    framehold.attach(server, Settings(node_id="old", **settings))
+    said = {"elicitation_callback": repeats} if client is None else client
+    async with Client(server, mode="legacy", **said) as connected:
+        yield connected
+
+
+async def test_questions_are_asked_over_the_session_and_the_handler_is_entered_again() -> None:
+    """Two rounds: the answers of each alone, and the state byte for byte as the handler gave it."""
+    entered: list[tuple[str | None, list[str]]] = []
+    state = 'F[1,"x"] \u00e9\u2028 "quoted"'
+
+    async def trip(ctx: Context) -> str | InputRequiredResult:
+        entered.append((ctx.request_state, sorted(ctx.input_responses or {})))
+        if ctx.request_state is None:
+            return asking(state, place="Where to?")
+        if (place := word(ctx, "place")) is not None:
+            return asking(f"{state}{place}", nights="How many nights?")
+        return f"{ctx.request_state[len(state) :]}, {word(ctx, 'nights')}"
+
+    async with old_client(trip) as client:
+        assert text(await client.call_tool("trip", {})) == "<Where to?>, <How many nights?>"
+    assert entered == [(None, []), (state, ["place"]), (f"{state}<Where to?>", ["nights"])]
+
+
+async def test_all_questions_of_a_round_are_asked_together() -> None:
+    """Form, model and folders: none waits for another's answer."""
+    here = asyncio.Barrier(3)
+
+    async def elicit(context: ClientRequestContext, params: Any) -> ElicitResult:
+        await here.wait()
+        return await repeats(context, params)
+
+    async def sample(_: ClientRequestContext, params: CreateMessageRequestParams) -> CreateMessageResult:
+        await here.wait()
+        return CreateMessageResult(role="assistant", content=TextContent(type="text", text="four"), model="m")
+
+    async def folders(_: ClientRequestContext) -> ListRootsResult:
+        await here.wait()
+        return ListRootsResult(roots=[Root(uri=FileUrl("file:///srv/poems"))])
+
+    async def everything(ctx: Context) -> str | InputRequiredResult:
+        if not ctx.input_responses:
+            message = SamplingMessage(role="user", content=TextContent(type="text", text="2 + 2?"))
+            return InputRequiredResult(
+                input_requests={
+                    "who": question("Who?"),
+                    "sum": CreateMessageRequest(params=CreateMessageRequestParams(messages=[message], max_tokens=9)),
+                    "where": ListRootsRequest(),
+                }
+            )
+        answers = ctx.input_responses
+        return " ".join(type(answers[key]).__name__ for key in ("who", "sum", "where"))
+
+    callbacks = {"elicitation_callback": elicit, "sampling_callback": sample, "list_roots_callback": folders}
+    async with asyncio.timeout(10), old_client(everything, client=callbacks) as client:
+        told = text(await client.call_tool("everything", {}))
+    assert told == "ElicitResult CreateMessageResult ListRootsResult"
+
+
+async def test_a_page_to_visit_has_an_id_on_the_older_wire() -> None:
+    """The revision of 2025-11-25 wants one, the present one has none."""
+    seen: list[str | None] = []
+
+    async def visit(_: ClientRequestContext, params: Any) -> ElicitResult:
+        seen.append(params.elicitation_id)
+        return ElicitResult(action="accept")
+
+    async def sign(ctx: Context) -> str | InputRequiredResult:
+        if ctx.input_responses:
+            return "signed"
+        params = ElicitRequestURLParams(message="Sign here", url="https://example.org/sign")
+        return InputRequiredResult(input_requests={"sign": ElicitRequest(params=params)})
+
+    async with old_client(sign, client={"elicitation_callback": visit}) as client:
+        assert text(await client.call_tool("sign", {})) == "signed"
+    assert len(seen) == 1
+    assert seen[0]
+
+
+async def test_a_round_without_questions_is_paced() -> None:
+    """A handler that only hands out a state is entered again a quarter of a second later."""
+    entered: list[float] = []
+
+    async def polls(ctx: Context) -> str | InputRequiredResult:
+        entered.append(time.monotonic())
+        return "done" if len(entered) == 3 else asking(str(len(entered)))
+
+    async with old_client(polls) as client:
+        assert text(await client.call_tool("polls", {})) == "done"
+    assert entered[2] - entered[0] >= 0.5
+
+
+async def test_an_effect_under_once_runs_once_however_often_the_handler_is_entered() -> None:
+    """The whole flow is one call."""
+    ran: list[str] = []
+
+    async def audited(ctx: Context) -> str | InputRequiredResult:
+        await framehold.once("audit", ran.append, "looked up")
+        return asking(place="Where?") if word(ctx, "place") is None else "done"
+
+    async with old_client(audited) as client:
+        assert text(await client.call_tool("audited", {})) == "done"
+    assert ran == ["looked up"]
+
+
+async def test_a_state_that_expired_meanwhile_is_refused_as_on_the_present_wire(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The state goes through the same verification, its expiry included; the handler is not entered again."""
+    entered: list[str | None] = []
+    late = 0.0
+    monkeypatch.setattr(request_state, "time", SimpleNamespace(time=lambda: time.time() + late))
+
+    async def thinks(context: ClientRequestContext, params: Any) -> ElicitResult:
+        nonlocal late
+        late = 61.0
+        return await repeats(context, params)
+
+    async def slow(ctx: Context) -> str | InputRequiredResult:
+        entered.append(ctx.request_state)
+        return asking("kept", place="Where?")
+
+    async with old_client(slow, client={"elicitation_callback": thinks}, token_ttl=60.0) as client:
+        with pytest.raises(MCPError) as raised:
+            await client.call_tool("slow", {})
+    assert (raised.value.error.code, raised.value.error.message) == (-32602, "Invalid or expired requestState")
+    assert entered == [None]
+
+
+async def refuses(_: ClientRequestContext, params: Any) -> ErrorData:
+    return ErrorData(code=-1, message="the user slammed the lid")
+
+
+async def never(_: ClientRequestContext, params: Any) -> ElicitResult:
+    await asyncio.get_running_loop().create_future()
+    raise AssertionError
+
+
+@pytest.mark.parametrize(
+    ("client", "settings", "told"),
+    [
+        ({}, {}, "did not declare the capability that elicitation/create needs; it was not asked"),
+        ({"elicitation_callback": refuses}, {}, "failed at the client: the user slammed the lid"),
+        ({"elicitation_callback": never}, {"round_timeout": 0.05}, "came within 0.05 s (FRAMEHOLD_ROUND_TIMEOUT)"),
+        (None, {"max_rounds": 2}, "still asks after 2 rounds (FRAMEHOLD_MAX_ROUNDS)"),
+    ],
+    ids=["no capability", "a failed leg", "no answer in time", "too many rounds"],
+)
+async def test_a_failure_is_a_tools_result_and_a_prompts_error(
+    client: dict[str, Any] | None, settings: dict[str, Any], told: str
+) -> None:
+    """As hosts of 2025 show it; the handler is entered no more often than it may."""
+    entered = {"tool": 0, "prompt": 0, "resource": 0}
+    server: MCPServer[Any] = MCPServer("fails")
+
+    def asks(kind: str) -> InputRequiredResult:
+        entered[kind] += 1
+        return asking(place="Where?")
+
+    @server.tool(description="Asks.")
+    async def tool() -> str | InputRequiredResult:
+        return asks("tool")
+
+    @server.prompt(description="Asks.")
+    async def prompt() -> str | InputRequiredResult:
+        return asks("prompt")
+
+    @server.resource("poems://{which}", description="Asks.")
+    async def resource(which: str) -> str | InputRequiredResult:
+        return asks("resource")
+
+    framehold.attach(server, Settings(node_id="fails", **settings))
+    said = {"elicitation_callback": repeats} if client is None else client
+    ways: dict[str, Callable[[Client], Awaitable[Any]]] = {
+        "prompt": lambda old: old.get_prompt("prompt"),
+        "resource": lambda old: old.read_resource("poems://one"),
+    }
+    async with asyncio.timeout(20), Client(server, mode="legacy", **said) as old:
+        failed = text(await old.call_tool("tool", {}))
+        assert failed.startswith("error: ")
+        assert told in failed
+        for way in ways.values():
+            with pytest.raises(MCPError) as raised:
+                await way(old)
+            assert told in raised.value.error.message
+    again = settings.get("max_rounds", 0)
+    assert entered == dict.fromkeys(entered, 1 + again)
+
+
+async def test_progress_of_the_client_puts_the_limit_off() -> None:
+    """A user who is seen to be busy is waited for."""
+    limit = 0.4
+
+    async def busy(context: ClientRequestContext, params: Any) -> ElicitResult:
+        meta = context.meta or {}
+        for step in range(4):
+            await asyncio.sleep(limit / 2)
+            await context.session.send_progress_notification(meta["progress_token"], float(step))
+        return await repeats(context, params)
+
+    async def asks(ctx: Context) -> str | InputRequiredResult:
+        return word(ctx, "place") or asking(place="Where?")
+
+    async with old_client(asks, client={"elicitation_callback": busy}, round_timeout=limit) as client:
+        assert text(await client.call_tool("asks", {})) == "<Where?>"
+
+
+async def test_without_the_shim_the_call_fails_loudly() -> None:
+    """`legacy_shim=False`: as the SDK has it. The handler was entered once."""
+    entered: list[int] = []
+    server: MCPServer[Any] = MCPServer("bare")
+
+    @server.tool(description="Asks.")
+    async def asks() -> InputRequiredResult:
+        entered.append(1)
+        return asking(place="Where?")
+
+    framehold.attach(server, legacy_shim=False)
+    async with Client(server, mode="legacy", elicitation_callback=repeats) as client:
+        with pytest.raises(MCPError) as raised:
+            await client.call_tool("asks", {})
+    assert raised.value.error.code == -32603
+    assert entered == [1]
+
+
+async def test_a_malformed_question_is_the_servers_error() -> None:
+    """A low-level handler may return anything: nothing is asked."""
+
+    async def call(ctx: Any, params: Any) -> Any:
+        return {"resultType": "input_required", "inputRequests": {"q": {"method": "no/such"}}}
+
+    server: Server[Any] = Server("low", on_call_tool=call)
+    framehold.attach(server)
+    async with Client(server, mode="legacy", elicitation_callback=repeats) as client:
+        with pytest.raises(MCPError) as raised:
+            await client.call_tool("any", {})
+    assert raised.value.error.code == -32603
+    assert "malformed; nothing was asked" in raised.value.error.message
+
+
+async def test_a_low_level_handler_that_answers_with_plain_json() -> None:
+    """Mappings are read like models."""
+
+    async def call(ctx: Any, params: Any) -> Any:
+        if params.request_state is None:
+            asked = question("Where?").model_dump(by_alias=True, mode="json", exclude_none=True)
+            return {"resultType": "input_required", "inputRequests": {"q": asked}, "requestState": "1"}
+        answer = params.input_responses["q"]
+        return CallToolResult(content=[TextContent(type="text", text=f"{params.request_state} {answer.action}")])
+
+    async def tools(ctx: Any, params: Any) -> ListToolsResult:
+        return ListToolsResult(tools=[])
+
+    server: Server[Any] = Server("low", on_call_tool=call, on_list_tools=tools)
+    framehold.attach(server)
+    async with Client(server, mode="legacy", elicitation_callback=repeats) as client:
+        assert text(await client.call_tool("any", {})) == "1 accept"
+
+
+async def test_a_connection_without_a_stream_is_refused_not_waited_for() -> None:
+    """Stateless HTTP: nobody said what this client can do, and no request could reach it."""
+    server: MCPServer[Any] = MCPServer("stateless")
+
+    @server.tool(description="Asks.")
+    async def asks(ctx: Context) -> str | InputRequiredResult:
+        return word(ctx, "place") or asking(place="Where?")
+
+    framehold.attach(server)
+    async with (
+        asyncio.timeout(20),
+        served(server.streamable_http_app(stateless_http=True)) as url,
+        Client(streamable_http_client(url), mode="legacy", elicitation_callback=repeats) as client,
+    ):
+        assert "it was not asked" in text(await client.call_tool("asks", {}))
+
+
+async def test_a_state_from_outside_is_refused() -> None:
+    """States never leave the process on this wire: one that a client brings was not made for it."""
+
+    async def asks(ctx: Context) -> str | InputRequiredResult:
+        return asking("kept", place="Where?")
+
+    async with old_client(asks) as client:
+        with pytest.raises(MCPError) as raised:
+            await client.session.call_tool("asks", {}, request_state="s1.anything", allow_input_required=True)
+    assert raised.value.error.code == -32602
+
+
+def test_a_limit_that_is_none_is_named() -> None:
+    """What an author says in code is checked like a setting."""
+    with pytest.raises(ConfigError, match="FRAMEHOLD_MAX_ROUNDS is wrong"):
+        framehold.attach(MCPServer("wrong"), max_rounds=0)
