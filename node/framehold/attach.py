@@ -78,6 +78,8 @@ class Attached:
         self.server, self.handlers, self.runtime, self.settings = server, handlers, runtime, settings
         self.boundary = boundary
         """What seals and verifies this server's request states."""
+        self.said: dict[str, Any] = {}
+        """What its author decided in code, whatever settings it is attached with again."""
         self.lifespan_state: Any = None
         self._users = 0
         self._bus = _joined(server, runtime, settings)
@@ -167,17 +169,19 @@ def attach(
         TypeError: `server` is neither.
         ConfigError: a setting is wrong or missing.
     """
-    settings = decided(settings, legacy_shim=legacy_shim, max_rounds=max_rounds, round_timeout=round_timeout)
     inner = lowlevel(server)
     attached = _attached.get(inner)
+    named = {"legacy_shim": legacy_shim, "max_rounds": max_rounds, "round_timeout": round_timeout}
+    said = {name: value for name, value in named.items() if value is not None}
     if attached is None:
-        settings = settings or load()
+        settings = decided(settings or load(), **said)
         boundary, security = _secure(inner, settings)
         attached = Attached(inner, Handlers(server), build(settings, security.ttl), settings, boundary)
+        attached.said = said
         elicitation.render_elicitation_schema = _rendered
         inner.middleware[:] = [_only_traced(item) for item in inner.middleware]
         _attached[inner] = attached
-    elif settings is not None and settings != attached.settings:
+    elif decided(settings or attached.settings, **{**attached.said, **said}) != attached.settings:
         raise ConfigError("this server is attached already, with other settings; nothing was changed; make another one")
     attached.handlers.learn(server)
     for method in sorted(INPUT_REQUIRED_METHODS):

@@ -89,13 +89,9 @@ def load(**overrides: Any) -> Settings:
     return load_settings(Settings, **overrides)
 
 
-def decided(settings: Settings | None, **said: Any) -> Settings | None:
-    """What an author says in code, over `settings`, or over the environment where there are none. What is None is not
-    said; None where nothing is. Raises as `load`."""
-    told = {name: value for name, value in said.items() if value is not None}
-    if not told:
-        return settings
-    return read_settings(Settings, **{**({} if settings is None else settings.model_dump(exclude_unset=True)), **told})
+def decided(settings: Settings, **said: Any) -> Settings:
+    """`settings` but for what an author says in code. Raises as `load`."""
+    return read_settings(Settings, **{**settings.model_dump(exclude_unset=True), **said}) if said else settings
 
 
 def _hostname() -> str:

@@ -369,3 +369,17 @@ def test_a_limit_that_is_none_is_named() -> None:
     """What an author says in code is checked like a setting."""
     with pytest.raises(ConfigError, match="FRAMEHOLD_MAX_ROUNDS is wrong"):
         framehold.attach(MCPServer("wrong"), max_rounds=0)
+
+
+async def test_what_an_author_decides_in_code_stays() -> None:
+    """The command that serves a module attaches its server again, with settings of its own."""
+    server: MCPServer[Any] = MCPServer("twice")
+    settings = Settings(node_id="twice", token_ttl=60.0)
+    attached = framehold.attach(server, settings, legacy_shim=False)
+    assert framehold.attach(server, settings) is framehold.attach(server) is attached
+    assert attached.settings.legacy_shim is False
+    assert attached.settings.token_ttl == 60.0
+    with pytest.raises(ConfigError, match="attached already"):
+        framehold.attach(server, Settings(node_id="other"))
+    with pytest.raises(ConfigError, match="attached already"):
+        framehold.attach(server, legacy_shim=True)
