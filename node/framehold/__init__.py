@@ -23,7 +23,10 @@ from framehold_core.errors import (
 
 from .attach import attach
 from .authoring import ask, idempotency_key, now, once, random, uuid4
+from .builder import ToolBuilder
+from .era import by_era, era
 from .marks import hold, reentrant
+from .responses import accepted_content, input_response
 from .serving import asgi
 
 __all__ = [
@@ -40,11 +43,16 @@ __all__ = [
     "OnceError",
     "ResultNotKept",
     "StoreUnavailable",
+    "ToolBuilder",
+    "accepted_content",
     "asgi",
     "ask",
     "attach",
+    "by_era",
+    "era",
     "hold",
     "idempotency_key",
+    "input_response",
     "now",
     "once",
     "random",

@@ -47,7 +47,12 @@ current: ContextVar[Present | None] = ContextVar("framehold_call", default=None)
 """The present call."""
 
 
-def _present(what: str) -> Present:
+def present(what: str) -> Present:
+    """The present call, for what is done in its name: `what` says it.
+
+    Raises:
+        NotInCall: there is none.
+    """
     found = current.get()
     if found is None:
         raise misused(
@@ -77,7 +82,7 @@ async def ask(key: str, message: str, schema: type[ModelT]) -> ElicitationResult
         attached. DuplicateAsk: a question with this key is pending already. ValueError: the user accepted with
         content that does not match `schema`.
     """
-    found = _present(f"framehold.ask({key!r})")
+    found = present(f"framehold.ask({key!r})")
     session = found.session
     if isinstance(session, FrameSession):
         session = session.keyed(key)
@@ -126,7 +131,7 @@ async def once(key: str, fn: Callable[..., Any], *args: Any, idempotent: bool = 
             f"nothing, but if this is what a call gave, that has run already; write once({key!r}, function, *arguments)"
         )
         raise misused(TypeError(why))
-    learned = _present(f"framehold.once({key!r})").learning()
+    learned = present(f"framehold.once({key!r})").learning()
     return await learned.once(key, fn, args, kwargs, idempotent)
 
 
@@ -137,7 +142,7 @@ def idempotency_key(key: str) -> str:
     Raises:
         NotInCall: there is no call here.
     """
-    origin = _present(f"framehold.idempotency_key({key!r})").learning().origin
+    origin = present(f"framehold.idempotency_key({key!r})").learning().origin
     return hashlib.sha256(f"framehold idempotency 1\n{origin}\n{key}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
@@ -166,7 +171,7 @@ def random(name: str | None = None) -> float:
 
 
 def _value(kind: str, name: str | None, draw: Callable[[Chance, str], Any]) -> Any:
-    learned, watching = _present(f"framehold.{kind}()").learning(), witness.get()
+    learned, watching = present(f"framehold.{kind}()").learning(), witness.get()
     if watching is None:
         return learned.value(kind, name, draw)
     return learned.value(kind, name, lambda _, key: draw(watching.chance, key))

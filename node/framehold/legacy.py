@@ -112,7 +112,7 @@ class Shim:
         if not asked:
             await asyncio.sleep(_PAUSE)
             return {}
-        legs = [_leg(request) for request in asked.values()]
+        legs = [leg(request) for request in asked.values()]
         for request, expected in legs:
             self._check(ctx, request, expected)
         asking = [asyncio.ensure_future(self._ask(ctx, *leg)) for leg in legs]
@@ -193,7 +193,7 @@ def _tagged(result: Any) -> Any:
     return with_state(result, tokens.AUTHORS + state) if isinstance(state, str) else result
 
 
-def _leg(request: types.InputRequest) -> tuple[Any, type[BaseModel]]:
+def leg(request: types.InputRequest) -> tuple[Any, type[BaseModel]]:
     """A question as a request of an earlier revision, and what its answer is."""
     if isinstance(request, types.ListRootsRequest):
         return request, types.ListRootsResult

@@ -1,0 +1,88 @@
+"""Which revision of the protocol a request speaks, for handlers that are written in both styles.
+
+"modern" is 2026-07-28, where a question is returned; "legacy" is what came before, where it is a request over the live
+session. A handler that awaits its questions need not know: Framehold serves it on both.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from typing import Any, Literal, TypeVar, cast
+
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from . import authoring, contexts
+from .authored import Function, context_parameter, is_async, run, signature
+
+Era = Literal["legacy", "modern"]
+Fn = TypeVar("Fn", bound=Function)
+
+
+def era(ctx: object) -> Era:
+    """The era of the present request's protocol version.
+
+    Args:
+        ctx: what the handler was given: an MCPServer's `Context`, a low-level server's context, or FastMCP's.
+
+    Raises:
+        NotInCall: `ctx` is of no request.
+        TypeError: it is no context.
+    """
+    return "modern" if contexts.version(ctx, "framehold.era") in MODERN_PROTOCOL_VERSIONS else "legacy"
+
+
+def by_era(*, legacy: Function, modern: Fn) -> Fn:
+    """One handler out of two: `legacy` runs where a client speaks an earlier revision, `modern` on 2026-07-28.
+
+    The result looks like `modern`: its name, its text, its parameters, what it returns, and its marks. Register it as
+    you would register that.
+
+    Args:
+        legacy, modern: two functions, async or not, with the same parameters: names, kinds, and the same one for the
+            context, if there is one.
+
+    Raises:
+        TypeError: their parameters differ, or one is no function.
+    """
+    known, other = signature(modern, "by_era: modern"), signature(legacy, "by_era: legacy")
+    if differing := _differing(known, other):
+        raise TypeError(
+            f"by_era: legacy and modern take different parameters ({', '.join(differing)}); nothing was registered; "
+            "give both the same names, of the same kinds, and the same one for the context"
+        )
+    context = context_parameter(known)
+
+    def chosen(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Function:
+        ctx = None if context is None else known.bind_partial(*args, **kwargs).arguments.get(context)
+        if ctx is not None:
+            return modern if era(ctx) == "modern" else legacy
+        return legacy if authoring.present("a handler of by_era without a context").frame is None else modern
+
+    @functools.wraps(modern)
+    async def handler(*args: Any, **kwargs: Any) -> Any:
+        return await run(chosen(args, kwargs), args, kwargs)
+
+    @functools.wraps(modern)
+    def plain(*args: Any, **kwargs: Any) -> Any:
+        return chosen(args, kwargs)(*args, **kwargs)
+
+    # What can't ask stays what it is: the SDK runs it in a thread.
+    return cast(Fn, handler if is_async(modern) or is_async(legacy) else plain)
+
+
+def _differing(modern: inspect.Signature, legacy: inspect.Signature) -> list[str]:
+    """What one of them has otherwise than the other, in words."""
+    kinds = [{name: item.kind for name, item in found.parameters.items()} for found in (modern, legacy)]
+    names = dict.fromkeys([*modern.parameters, *legacy.parameters])
+    found = [_difference(name, *(kind.get(name) for kind in kinds)) for name in names]
+    contexts_ = context_parameter(modern), context_parameter(legacy)
+    if contexts_[0] != contexts_[1]:
+        found.append(f"the context is {contexts_[1]!r} of legacy and {contexts_[0]!r} of modern")
+    return [item for item in found if item]
+
+
+def _difference(name: str, modern: Any, legacy: Any) -> str:
+    if modern is None or legacy is None:
+        return f"{name!r} only of {'legacy' if modern is None else 'modern'}"
+    return "" if modern == legacy else f"{name!r} is {legacy.description} of legacy and {modern.description} of modern"
