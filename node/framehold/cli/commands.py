@@ -163,6 +163,22 @@ def router(
     run(load_settings(RouterSettings, store_url=store, log_level=log_level), host, port)
 
 
+@app.command(
+    epilog='In the configuration of a client: {"command": "framehold", "args": ["stdio", "/path/to/server.py"]}'
+)
+def stdio(
+    target: Target,
+    store: Annotated[str | None, typer.Option(help="Redis URL (FRAMEHOLD_STORE_URL); without one, memory.")] = None,
+    log_level: LogLevel = None,
+) -> None:
+    """Serve TARGET to one client, over standard input and output. The client starts it, and ends it by leaving.
+
+    Whatever is printed or logged goes to standard error."""
+    from . import stdio as stdio_command
+
+    raise typer.Exit(stdio_command.run(target, stdio_command.settings(store, log_level)))
+
+
 app.add_typer(keys, name="keys")
 
 
