@@ -6,6 +6,7 @@ What is touched, and why (each is looked up with a clear error where it isn't fo
 - `MCPServer._lowlevel_server`: the server whose handlers are wrapped
 - `RequestStateBoundary._security`: its codec is wrapped, so that tokens carry a routing prefix; its crypto stays
 - `ServerSession._connection`: a frame needs a connection of its own, with the same outbound channel
+- `ServerSession._request_outbound`: a saga's request has a session whose client can do what sagas have steps for
 - `_streamable_http_modern._mcp_param_rejection`: the header check of our own HTTP entry, so as not to restate it
 - `elicitation.render_elicitation_schema`: cached per model; rendering it for each ask is a third of a round
 - `OpenTelemetryMiddleware`: skipped while no tracer provider is set
@@ -15,6 +16,7 @@ What is touched, and why (each is looked up with a clear error where it isn't fo
 
 from __future__ import annotations
 
+import copy
 import logging
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -33,7 +35,10 @@ from mcp.server.request_state import (
     RequestStateCodec,
     RequestStateSecurity,
 )
+from mcp.server.session import ServerSession
 from mcp.server.subscriptions import InMemorySubscriptionBus
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS, ClientCapabilities
 from mcp_types.methods import INPUT_REQUIRED_METHODS
 from opentelemetry import trace
 from pydantic import BaseModel
@@ -44,12 +49,13 @@ from framehold_store.seal import Sealer
 from .app import build
 from .bus import FleetBus
 from .config import Settings, decided, load
-from .handlers import Behind, Handlers
+from .handlers import Behind, Handlers, fastmcp_of
 from .invocation import Handler
 from .legacy import Shim
 from .notices import notices
 from .prefix import PrefixCodec
 from .runtime import Runtime
+from .saga import Sagas
 from .seam import Seam
 from .session import Ctx
 
@@ -131,17 +137,22 @@ def lowlevel(server: Any) -> Server[Any]:
     """The SDK's low-level server behind whatever an author holds.
 
     Raises:
-        TypeError: it is neither an MCPServer nor a low-level Server.
+        TypeError: it is neither an MCPServer nor a FastMCP server nor a low-level Server.
     """
     if isinstance(server, Server):
         return server
     if isinstance(server, MCPServer):
         inner: Server[Any] = server._lowlevel_server
         return inner
+    if fastmcp_of(server) is not None:
+        from . import fastmcp
+
+        return fastmcp.lowlevel(server)
     made = isinstance(getattr(server, "attached", None), Attached)
     hint = "; give the server itself, this is what framehold.asgi made of it" if made else ""
     kind = type(server).__name__
-    raise TypeError(f"framehold serves an mcp MCPServer or a low-level Server, not {kind}; nothing was attached{hint}")
+    served = "an mcp MCPServer, a low-level Server or a FastMCP server"
+    raise TypeError(f"framehold serves {served}, not {kind}; nothing was attached{hint}")
 
 
 def attach(
@@ -158,7 +169,7 @@ def attach(
     an MCPServer as it is: its low-level server knows one function for all tools, hence one promise for all of them.
 
     Args:
-        server: an MCPServer or a low-level Server.
+        server: an MCPServer, a low-level Server or a FastMCP server.
         settings: what to use instead of the `FRAMEHOLD_*` environment.
         legacy_shim: whether a handler that returns its questions serves clients of earlier revisions too, over their
             live session. None: FRAMEHOLD_LEGACY_SHIM (true).
@@ -166,7 +177,7 @@ def attach(
         round_timeout: seconds that they may take for an answer. None: FRAMEHOLD_ROUND_TIMEOUT (600).
 
     Raises:
-        TypeError: `server` is neither.
+        TypeError: `server` is none of these.
         ConfigError: a setting is wrong or missing.
     """
     inner = lowlevel(server)
@@ -179,11 +190,17 @@ def attach(
         attached = Attached(inner, Handlers(server), build(settings, security.ttl), settings, boundary)
         attached.said = said
         elicitation.render_elicitation_schema = _rendered
-        inner.middleware[:] = [_only_traced(item) for item in inner.middleware]
+        sagas = Sagas(inner, attached.runtime.payloads.sealer, settings.max_body, session_of)
+        inner.middleware[:] = [sagas, *(_only_traced(item) for item in inner.middleware)]
         _attached[inner] = attached
     elif decided(settings or attached.settings, **{**attached.said, **said}) != attached.settings:
         raise ConfigError("this server is attached already, with other settings; nothing was changed; make another one")
     attached.handlers.learn(server)
+    if (outer := fastmcp_of(server)) is not None:
+        from . import fastmcp
+
+        fastmcp.wrap(outer, attached)
+        return attached
     for method in sorted(INPUT_REQUIRED_METHODS):
         _wrap(inner, method, attached)
     return attached
@@ -216,6 +233,21 @@ def connection_of(ctx: Ctx) -> Connection:
     round."""
     connection: Connection = ctx.session._connection
     return connection
+
+
+def session_of(ctx: Ctx, has: ClientCapabilities) -> ServerSession:
+    """The session of a request whose wire declares no capabilities: its client has these.
+
+    Raises:
+        MCPError: no handshake was made, on a revision that has one.
+    """
+    own = connection_of(ctx)
+    if not own.initialize_accepted:
+        # As the SDK says it.
+        raise MCPError(INVALID_PARAMS, "Invalid request parameters", "")
+    connection = copy.copy(own)
+    connection.client_capabilities = has
+    return ServerSession(ctx.session._request_outbound, connection, request_meta=ctx.meta)
 
 
 def _secure(server: Server[Any], settings: Settings) -> tuple[RequestStateBoundary, RequestStateSecurity]:

@@ -1,4 +1,5 @@
-"""The HTTP entry for the three methods of 2026-07-28 that may ask, past Starlette and the SDK's task group per request.
+"""The HTTP entry for what may ask on 2026-07-28, three methods and the two of sagas, past Starlette and the SDK's task
+group per request.
 
 Only the ordinary is taken here. Whatever is not - another method or era, a header that is missing, twice there or at
 odds with the body, malformed JSON - goes to the SDK's own app with its body replayed, so that every rejection is the
@@ -31,6 +32,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from framehold_core import token
 
+from . import saga
 from .attach import Attached, param_rejection
 from .body import Body, TooLarge, left
 from .exchange import WATCH_AFTER, Exchange
@@ -41,7 +43,7 @@ from .outages import Search, Waited
 from .replies import Misdirected, Unavailable, broke_off, not_held, out_of_reach, too_large
 from .turns import Turns
 
-_METHODS = {method.encode() for method in INPUT_REQUIRED_METHODS}
+_METHODS = {method.encode() for method in INPUT_REQUIRED_METHODS | saga.METHODS}
 _VERSIONS = {version.encode() for version in MODERN_PROTOCOL_VERSIONS}
 _CHECKED = (b"host", b"origin", b"content-type", b"accept")
 _KEPT = 1024
@@ -160,7 +162,7 @@ class Entry:
     async def _serve(self, request: Request, found: Ordinary, data: bytes, receive: Receive, send: Send) -> None:
         """Serve a round here, or pass it on to the node that holds its call."""
         hop: Hop = request.scope["framehold"]
-        hop.route = _route(found.params)
+        hop.route = _route(found.message.method, found.params)
         exchange = Exchange(request, found.message.id, progress_token_from_params(found.params), send)
         search = Search(self._attached.settings.lease_ttl)
         await self._turns.mine()
@@ -261,7 +263,7 @@ class Entry:
         return fresh
 
 
-def _route(params: dict[str, Any]) -> bytes:
+def _route(method: str, params: dict[str, Any]) -> bytes:
     """How a request that is served here found its way: a call begins, or its frame was steered to."""
-    state = params.get("requestState")
+    state = params.get(saga.TOKEN if method == saga.RESUME else "requestState")
     return b"ring" if isinstance(state, str) and state.startswith(token.HOLD) else _BEGINS

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -35,10 +36,10 @@ _UNMARKED = Marks()
 class Handlers:
     """The functions behind a server's tools, prompts and resources."""
 
-    def __init__(self, server: MCPServer[Any] | Server[Any]) -> None:
-        self._source: _Source = _Managed(server) if isinstance(server, MCPServer) else _Registered(server)
+    def __init__(self, server: Any) -> None:
+        self._source: _Source = _source(server)
 
-    def learn(self, server: MCPServer[Any] | Server[Any]) -> None:
+    def learn(self, server: Any) -> None:
         """Be told of the same server again. An MCPServer knows each function, its low-level server only one a
         method."""
         if isinstance(server, MCPServer):
@@ -93,6 +94,26 @@ class _Source(Protocol):
     def may_ask(self, fn: Any) -> bool: ...
 
     def asking(self) -> Iterator[tuple[str, Any]]: ...
+
+
+def fastmcp_of(server: Any) -> Any:
+    """The FastMCP server that this is, or whose low-level server it is; None where it is neither. fastmcp is not
+    imported: whoever holds such a server has done that."""
+    made = getattr(sys.modules.get("fastmcp.server.server"), "FastMCP", ())
+    if isinstance(server, made):
+        return server
+    outer = getattr(server, "fastmcp", None) if isinstance(server, Server) else None
+    return outer if isinstance(outer, made) else None
+
+
+def _source(server: Any) -> _Source:
+    if isinstance(server, MCPServer):
+        return _Managed(server)
+    if (outer := fastmcp_of(server)) is not None:
+        from .fastmcp_components import Components
+
+        return Components(outer)
+    return _Registered(server)
 
 
 class _Managed:

@@ -97,8 +97,7 @@ class Invocation:
         self._params: Any = params
         self._raw: dict[str, Any] = dict(ctx.params or {})
         self._marks: Marks | None = None
-        raw = self._raw.get("inputResponses")
-        self.prefilled: dict[str, Any] = dict(raw) if isinstance(raw, dict) else {}
+        self.prefilled: dict[str, Any] = questions.received(self._raw.get("inputResponses"))
         self.given = b""
         self.principal = authenticated_principal(ctx)
 

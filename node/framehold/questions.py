@@ -2,11 +2,14 @@
 
 An answer is parsed with the result type of its own ask, since the wire's union would take a roots answer for an
 elicitation. What an elicitation's content means is the handler's to validate, as on every other revision.
+
+A saga's client may say what it met instead of an answer. That is recorded like one, as `{"error": {...}}`, and raised
+where the answer is awaited.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -62,12 +65,36 @@ def _shape(request: bytes) -> tuple[dict[str, Any], str]:
 _shaped = lru_cache(maxsize=1024)(_shape)
 
 
+class Failure(dict[str, Any]):
+    """A raw answer that says what its client met instead: `{"error": {"code": int, "message": str, "data": ...}}`."""
+
+
+_FAILED = {"error"}
+
+
+def received(raw: Any) -> dict[str, Any]:
+    """Raw answers as a request brought them. What only looks like a failure is none: a client of `tools/call` has no
+    words for one, so nothing that it sends is raised into a handler."""
+    if not isinstance(raw, Mapping):
+        return {}
+    return {key: None if type(item) is dict and item.keys() == _FAILED else item for key, item in raw.items()}
+
+
+def heard(answer: Any) -> Any:
+    """What a question's answer was read as, or raise what its client met instead."""
+    if isinstance(answer, types.ErrorData):
+        raise MCPError.from_error_data(answer)
+    return answer
+
+
 @lru_cache(maxsize=64)
 def reader(result_type: type[BaseModel]) -> Callable[[Any], Any]:
-    """Parses a raw answer, or says in one line why it can't be one."""
+    """Parses a raw answer, or a failure, or says in one line why it is neither."""
 
     def parse(raw: Any) -> Any:
         try:
+            if isinstance(raw, dict) and raw.keys() == _FAILED:
+                return types.ErrorData.model_validate(raw["error"], by_name=False)
             return result_type.model_validate(raw, by_name=False)
         except ValidationError as error:
             first = error.errors(include_input=False, include_url=False)[0]

@@ -84,8 +84,8 @@ class Seam:
             raise replies.Unavailable(str(error), self._retry_after()) from None
 
     async def _retry(self, ctx: Ctx, params: Any, state: str) -> Answer:
-        raw = (ctx.params or {}).get("inputResponses")
-        answers, invocation = raw if isinstance(raw, dict) else {}, Invocation(self, ctx, params)
+        invocation = Invocation(self, ctx, params)
+        answers = invocation.prefilled
         try:
             if state.startswith(tokens.REPLAY):
                 carried = tokens.carried(state)

@@ -6,8 +6,11 @@ app's middlewares. Without any there is nothing in between."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import copy
-from contextlib import AsyncExitStack
+import logging
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 from mcp.server.auth.middleware.bearer_auth import RequireAuthMiddleware
@@ -21,20 +24,24 @@ from framehold_core.errors import ConfigError
 from .attach import Attached, attach
 from .collector import tune
 from .config import Settings
+from .cors import Browsers
 from .entry import Entry
+from .handlers import fastmcp_of
 from .hop import received
 from .probes import PROBES
 from .sticky import Sticky
 
+logger = logging.getLogger(__name__)
 PATH = "/mcp"
 
 
 class Application:
-    """What `framehold.asgi` returns. Mounted without a lifespan, it starts itself with its first request."""
+    """What `framehold.asgi` returns. Mounted in an app that doesn't run its `lifespan`, it starts itself with its first
+    request, and ends when the loop does."""
 
-    def __init__(self, attached: Attached, app: Starlette, security: TransportSecuritySettings | None) -> None:
+    def __init__(self, attached: Attached, app: Starlette, security: TransportSecuritySettings) -> None:
         self.attached, self._app = attached, app
-        self._fast = Sticky(_guarded(attached, app, security), attached.runtime)
+        self._fast = Browsers(Sticky(_guarded(attached, app, security), attached.runtime), security.allowed_origins)
         own = {route.path for route in app.routes if isinstance(route, Route)}
         self._probes = {path: probe for path, probe in PROBES.items() if path not in own}
         self._ready: asyncio.Future[None] | None = None
@@ -60,26 +67,36 @@ class Application:
         hop = received(scope, runtime.peers.trust, runtime.settings.node_id, runtime.settings.route_headers)
         path = str(scope["path"]).removeprefix(scope.get("root_path", ""))
         if path == PATH:
+            # As the app itself would: its middleware may look there.
+            scope["app"] = self._app
             await self._fast(scope, receive, hop.telling(send))
         elif (probe := self._probes.get(path)) is not None:
             await probe(runtime, hop)(scope, receive, send)
         else:
             await self._app(scope, receive, hop.telling(send))
 
+    @asynccontextmanager
+    async def lifespan(self, parent: object = None) -> AsyncIterator[None]:
+        """What the app that this one is mounted in runs, so that it starts and ends with it:
+        `Starlette(lifespan=mounted.lifespan)`, likewise FastAPI; or `async with mounted.lifespan():` in a lifespan of
+        its own. `parent` is not looked at."""
+        async with self._app.router.lifespan_context(self._app):
+            self._ready = asyncio.get_running_loop().create_future()
+            self._ready.set_result(None)
+            yield
+
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         """The ASGI lifespan: a start that failed is reported in one line, not as a traceback."""
         await receive()
         async with AsyncExitStack() as stack:
             try:
-                await stack.enter_async_context(self._app.router.lifespan_context(self._app))
+                await stack.enter_async_context(self.lifespan())
             except Exception as error:
                 self.failure = error
                 await send({"type": "lifespan.startup.failed", "message": str(error)})
                 return
             # A server that runs our lifespan runs us as its app: the process is ours to tune.
             tune(self.attached.runtime)
-            self._ready = asyncio.get_running_loop().create_future()
-            self._ready.set_result(None)
             await send({"type": "lifespan.startup.complete"})
             await receive()
         await send({"type": "lifespan.shutdown.complete"})
@@ -87,10 +104,18 @@ class Application:
     async def _keep(self, ready: asyncio.Future[None]) -> None:
         """Hold the lifespan open for a parent that runs none: in one task, since what is entered there must leave
         there."""
+        if self.attached.settings.store_url is not None:
+            logger.warning(
+                "the app that this one is mounted in doesn't run its lifespan: when the process ends no call is handed "
+                "off, and its lease runs out by itself; give the parent lifespan=app.lifespan, app being what "
+                "framehold.asgi returned"
+            )
         try:
             async with self._app.router.lifespan_context(self._app):
                 ready.set_result(None)
-                await asyncio.get_running_loop().create_future()
+                # The loop's end cancels this task, which is no error of anybody's.
+                with contextlib.suppress(asyncio.CancelledError):
+                    await asyncio.get_running_loop().create_future()
         except Exception as error:
             if not ready.done():
                 ready.set_exception(error)
@@ -107,20 +132,28 @@ def asgi(
     """An ASGI app that serves `server` at `/mcp`, with `await ctx.elicit(...)` as a genuine suspension on 2026-07-28.
 
     Clients of earlier revisions are served as the SDK serves them. Run it with any ASGI server (`uvicorn
-    server:app`), or mount it in another app. One process needs nothing else: frames and journal are then kept in
-    memory and die with it.
+    server:app`), or mount it in another app that runs its `lifespan`. One process needs nothing else: frames and
+    journal are then kept in memory and die with it.
 
     Args:
-        server: an MCPServer or a low-level mcp Server, with its handlers registered.
+        server: an MCPServer, a low-level mcp Server with its handlers registered, or a FastMCP server.
         settings: what to use instead of the `FRAMEHOLD_*` environment.
         legacy_shim, max_rounds, round_timeout: as for `attach`.
 
     Raises:
-        TypeError: `server` is neither.
+        TypeError: `server` is none of these.
         ConfigError: a setting is wrong or missing; the message names it.
     """
     attached = attach(server, settings, legacy_shim=legacy_shim, max_rounds=max_rounds, round_timeout=round_timeout)
-    chosen = attached.settings
+    return Application(attached, *_app(server, attached.settings))
+
+
+def _app(server: Any, chosen: Settings) -> tuple[Starlette, TransportSecuritySettings]:
+    """The server's own app, and what our entry checks of hosts and origins."""
+    if (outer := fastmcp_of(server)) is not None:
+        from . import fastmcp
+
+        return fastmcp.http_app(outer, chosen, PATH, _local())
     security = None
     if chosen.allowed_hosts or chosen.allowed_origins:
         security = TransportSecuritySettings(
@@ -131,7 +164,7 @@ def asgi(
     app = server.streamable_http_app(
         streamable_http_path=PATH, max_request_body_size=chosen.max_body, transport_security=security
     )
-    return Application(attached, app, security or _local())
+    return app, security or _local()
 
 
 def _local() -> TransportSecuritySettings:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import mcp_types as types
 from mcp.server.connection import Connection
@@ -80,7 +80,8 @@ class FrameSession(ServerSession):
         """Ask the client, suspending until it has answered.
 
         Raises:
-            MCPError: `request` can't be asked on this revision, or `request_read_timeout_seconds` went by.
+            MCPError: `request` can't be asked on this revision, `request_read_timeout_seconds` went by, or a saga's
+            client failed to answer: then with its code and message.
             DuplicateAsk: the same question is pending already and has no key.
             asyncio.CancelledError: the frame was torn down.
         """
@@ -89,11 +90,11 @@ class FrameSession(ServerSession):
             raise MCPError(types.INVALID_REQUEST, f"{request.method!r} can't be asked of a client on this revision")
         waiting: Awaitable[ResultT] = self.frame.ask(asked, self._key)
         if request_read_timeout_seconds is None:
-            return await waiting
+            return cast(ResultT, questions.heard(await waiting))
         try:
             # In this task, not in one of its own: the ask belongs to whoever asks.
             async with asyncio.timeout(request_read_timeout_seconds):
-                return await waiting
+                return cast(ResultT, questions.heard(await waiting))
         except TimeoutError:
             raise MCPError(types.REQUEST_TIMEOUT, f"no answer to {request.method!r} came in time") from None
 

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import contextvars
+from typing import Any
 
 OWN = "framehold_"
 """How the names of our own context variables begin: a request may carry those of a call that it was sent from."""
 _seen: contextvars.ContextVar[contextvars.Context | None] = contextvars.ContextVar("framehold_round", default=None)
 """What the transport said in the last round that this context heard of; the next is compared with it."""
+
+_kept: set[contextvars.ContextVar[Any]] = set()
+
+
+def keep(*variables: contextvars.ContextVar[Any]) -> None:
+    """What these hold is the handler's own: no round sets them."""
+    _kept.update(variables)
 
 
 def begun(variables: contextvars.Context) -> contextvars.Context:
@@ -27,6 +35,8 @@ def refresh(fresh: contextvars.Context) -> None:
     if before is fresh:
         return
     for variable, value in fresh.items():
-        if not variable.name.startswith(OWN) and (before is None or before.get(variable) is not value):
+        if variable.name.startswith(OWN) or variable in _kept:
+            continue
+        if before is None or before.get(variable) is not value:
             variable.set(value)
     _seen.set(fresh)

@@ -20,8 +20,9 @@ from .message import Request
 
 REVISION = b"2026-07-28"
 """The protocol revision on which a request may start a call that asks."""
-METHODS = frozenset(("tools/call", "prompts/get", "resources/read"))
-"""The methods that are calls."""
+_RESUME = "tools/resumeSaga"
+METHODS = frozenset(("tools/call", "prompts/get", "resources/read", "tools/callSaga", _RESUME))
+"""The methods that are calls, or sagas, which are calls in other words."""
 
 
 class Kind(Enum):
@@ -47,6 +48,7 @@ class Facts(NamedTuple):
 
 class _Params(msgspec.Struct, gc=False):
     requestState: str | None = None
+    sagaToken: str | None = None
 
 
 class _Body(msgspec.Struct, gc=False):
@@ -75,7 +77,8 @@ def read(request: Request) -> Facts:
         return _ANY
     if body.method not in METHODS:
         return _ANY
-    state = body.params.requestState if body.params is not None else None
+    params = body.params
+    state = None if params is None else params.sagaToken if body.method == _RESUME else params.requestState
     routed = token.parse(state) if state else None
     if routed is not None and routed.call is not None:
         return Facts(Kind.RETRY, call=routed.call)

@@ -6,6 +6,7 @@ suite, and raise `attach.TESTED`."""
 from __future__ import annotations
 
 import ast
+import copy
 import dataclasses
 import importlib
 import importlib.metadata
@@ -46,13 +47,22 @@ CHANGED = f"this release of mcp has moved a seam that was read off {MCP}: "
 
 TOUCHED = {
     "attach.py": {"_lowlevel_server", "_security", "_connection", "_mcp_param_rejection", "mcp.server._otel"}
-    | {"mcp.server._streamable_http_modern", "_bus"},
+    | {"mcp.server._streamable_http_modern", "_bus", "_request_outbound"},
     "entry.py": {"_exit_callbacks"},
+    "fastmcp.py": {
+        "_current_context",
+        "_dispatch_component_middleware",
+        "_is_modern_protocol",
+        "_mcp_server",
+        "_srctx",
+    },
+    "fastmcp_components.py": {"_components", "_inner", "_original_name", "_original_uri", "_server"}
+    | {"_transform_name", "_transform_uri"},
     "handlers.py": {"_tool_manager", "_prompt_manager", "_resource_manager", "_resources"},
     "kernel.py": {"_make_context", "_serialize"},
 }
 """What is touched that others call private, by file: the SDK's parts, and the emptiness of contextlib's exit stack
-(where that is renamed, each stack is closed, used or not)."""
+(where that is renamed, each stack is closed, used or not). FastMCP's are checked in `test_fastmcp_seams`."""
 
 
 _PUBLIC = {"_replace", "_asdict", "_fields", "_exit"}
@@ -166,6 +176,11 @@ def test_a_session_holds_its_connection() -> None:
     connection = Connection.from_envelope("2026-07-28", {"name": "n", "version": "1"}, {})
     session = ServerSession(None, connection)  # type: ignore[arg-type] - nothing is sent
     assert getattr(session, "_connection", None) is connection, CHANGED + "ServerSession._connection"
+    assert vars(session).get("_request_outbound", 0) is None, CHANGED + "ServerSession._request_outbound"
+    other = copy.copy(connection)
+    other.client_capabilities = None
+    assert connection.client_capabilities is not None, CHANGED + "a connection's copy shares its capabilities"
+    assert other.exit_stack is connection.exit_stack and connection.initialize_accepted
 
 
 def test_a_session_sends_each_request_through_one_method() -> None:

@@ -19,6 +19,7 @@ from framehold_router.message import Request
 
 CALL = CallId("0123456789abcdef0123456789abcdef")
 TOKEN = token.hold(CALL, "sealed.with.dots")
+SAGA = token.hold(CALL, "saga.sealed")
 MODERN = (b"mcp-protocol-version", b"2026-07-28")
 ANY, START, RETRY = Facts(Kind.ANY), Facts(Kind.START), Facts(Kind.RETRY, call=CALL)
 CALLS = ("tools/call", "prompts/get", "resources/read")
@@ -45,6 +46,19 @@ def test_a_call_without_a_token_starts_one_on_2026_07_28_only(method: str) -> No
     assert read(request(message(method), MODERN)) == START
     assert read(request(message(method))) == ANY
     assert read(request(message(method), (b"mcp-protocol-version", b"2025-11-25"))) == ANY
+
+
+def test_a_sagas_token_names_its_call() -> None:
+    """It stands under a name of its own; each wire's requests are read by theirs alone."""
+    for headers in ((), (MODERN,)):
+        assert read(request(message("tools/resumeSaga", sagaToken=SAGA), *headers)) == RETRY
+    stateless = message("tools/resumeSaga", sagaToken="s1.saga.x", completedSteps=[])
+    assert read(request(stateless, MODERN)) == START
+    assert read(request(stateless)) == ANY
+    assert read(request(message("tools/resumeSaga", requestState=TOKEN), MODERN)) == START
+    assert read(request(message("tools/call", sagaToken=SAGA), MODERN)) == START
+    assert read(request(message("tools/callSaga", name="x"), MODERN)) == START
+    assert read(request(message("tools/callSaga", name="x"))) == ANY
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,9 @@ import uvicorn
 
 from framehold_core.errors import ConfigError
 
+from ..attach import Attached
+from ..bus import end_streams
 from ..config import Settings
-from ..runtime import Runtime
 from ..serving import Application, asgi
 from .limits import raise_files
 
@@ -52,7 +53,7 @@ def run(server: Any, settings: Settings, host: str, port: int) -> None:
         log_level="critical",
         access_log=False,
         lifespan="on",
-        # What is left when all calls have ended: streams that clients listen on.
+        # What is left when all calls have ended: the last of streams that clients listen on.
         timeout_graceful_shutdown=2,
         # Longer than routers keep an idle connection: a request must not meet a connection that is being closed.
         timeout_keep_alive=90,
@@ -60,7 +61,7 @@ def run(server: Any, settings: Settings, host: str, port: int) -> None:
         backlog=BACKLOG,
     )
     with asyncio.Runner(loop_factory=event_loop()) as runner:
-        runner.run(_serve(Server(options, app.attached.runtime), app, listening))
+        runner.run(_serve(Server(options, app.attached), app, listening))
 
 
 class Server(uvicorn.Server):
@@ -69,9 +70,9 @@ class Server(uvicorn.Server):
     SIGTERM gives calls FRAMEHOLD_DRAIN_TIMEOUT; SIGINT (Ctrl-C) waits for rounds that run, and for nobody's answer. A
     second signal waits for nothing."""
 
-    def __init__(self, config: uvicorn.Config, runtime: Runtime) -> None:
+    def __init__(self, config: uvicorn.Config, attached: Attached) -> None:
         super().__init__(config)
-        self._runtime = runtime
+        self._server, self._runtime = attached.server, attached.runtime
         self._leaving: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -99,6 +100,7 @@ class Server(uvicorn.Server):
             else:
                 await self._runtime.drain(min(timeout, GRACE), parked=False)
             await self._runtime.end()
+            end_streams(self._server)
         except Exception:
             logger.exception("a bug in leaving the fleet; this process ends now, others take its calls over")
         super().handle_exit(sig, None)

@@ -16,6 +16,8 @@ from mcp.server.mcpserver import MCPServer
 
 from framehold_core.errors import ConfigError, FrameholdError
 
+from ..handlers import fastmcp_of
+
 _USUAL = ("mcp", "server", "app")
 
 
@@ -33,8 +35,9 @@ def load(target: str) -> Any:
 def _from_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise ConfigError(f"TARGET {path} is not a file; nothing was started; name one as file.py or module:name")
-    # As `python file.py` does: the file's neighbours can be imported.
+    # As `python file.py` does: the file's neighbours can be imported. Last of all what `module:name` would find.
     sys.path.insert(0, str(path.resolve().parent))
+    sys.path.append(str(Path.cwd()))
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
         raise ConfigError(f"TARGET {path} is not a Python file; nothing was started")
@@ -101,4 +104,8 @@ def _only(module: ModuleType, target: str) -> Any:
 
 
 def _servers(module: ModuleType) -> dict[str, Any]:
-    return {name: value for name, value in vars(module).items() if isinstance(value, MCPServer | Server)}
+    return {name: value for name, value in vars(module).items() if _is_server(value)}
+
+
+def _is_server(value: Any) -> bool:
+    return isinstance(value, MCPServer | Server) or fastmcp_of(value) is not None

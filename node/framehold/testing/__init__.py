@@ -77,7 +77,7 @@ async def rehearsed(
     the test.
 
     Args:
-        server: an MCPServer or a low-level Server.
+        server: an MCPServer, a low-level Server or a FastMCP server.
         name: of the tool or prompt; of a resource its address.
         arguments: of the tool or prompt.
         answers: one for each question, in order: a dict or model (the content of a form; {} accepts a URL), "decline",

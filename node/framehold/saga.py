@@ -1,0 +1,287 @@
+"""Sagas: the same calls on another wire, for clients that take a call's questions as steps.
+
+    tools/callSaga    name, arguments               ->  a result, or state "suspended", sagaToken and steps
+    tools/resumeSaga  sagaToken, completedSteps     ->  the same
+
+The law: behind this file a saga is a `tools/call` of 2026-07-28. It is translated on its way in, before any other
+middleware, and what comes of it on its way out. So one tool answers both wires, whoever guards the one guards the
+other, and the revision that a saga came on does not matter.
+
+    token   h1.<call>.saga.<sealed>, s1.saga.<sealed>   what a resume doesn't say again: name, arguments, and the
+                                                        requestState that the other wire would have
+    step    <key>#<n>                                   the question's key, and its how-manieth answer is wanted
+
+Each resume brings all steps that were completed so far. What was answered in earlier rounds has another number than
+what is asked now, so it is passed over: the journal is the truth. A step that failed at its client is raised into the
+handler that awaits it; a handler that parks by hand awaits nothing, and its call ends there.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import mcp_types as types
+from mcp.server.lowlevel.server import Server
+from mcp.server.session import ServerSession
+from mcp.shared.exceptions import MCPError
+from mcp_types import methods
+from mcp_types.version import LATEST_MODERN_VERSION, MODERN_PROTOCOL_VERSIONS
+from pydantic import BaseModel, ValidationError
+
+from framehold_core import token
+from framehold_core.errors import SealError
+from framehold_store.seal import Sealer
+
+from . import tokens
+from .questions import Failure
+from .replies import invalid_state
+from .session import Ctx
+
+logger = logging.getLogger(__name__)
+
+CALL, RESUME, TOKEN = "tools/callSaga", "tools/resumeSaga", "sagaToken"
+METHODS = frozenset((CALL, RESUME))
+VERSION = 1
+
+CAN = types.ClientCapabilities(
+    elicitation=types.ElicitationCapability(
+        form=types.FormElicitationCapability(), url=types.UrlElicitationCapability()
+    ),
+    sampling=types.SamplingCapability(tools=types.SamplingToolsCapability()),
+)
+"""What a saga's client can be asked: it declares nothing, and there is a step for this."""
+
+_MARK = "saga."
+_STEPS = {"elicitation/create": "elicitation", "sampling/createMessage": "sampling"}
+_MOST = 64
+"""Characters of a token among which its mark is."""
+
+SessionOf = Callable[[Ctx, types.ClientCapabilities], ServerSession]
+
+
+class Saga(NamedTuple):
+    """What a token seals: the call's parameters, and by key how many answers each question was given."""
+
+    name: str
+    arguments: dict[str, Any]
+    given: dict[str, int]
+    state: str | None
+
+
+class Sagas:
+    """The outermost middleware of a server. `limit` is how many bytes a request may have; `session_of` gives a
+    request's session as one whose client has these capabilities."""
+
+    framehold = True
+
+    def __init__(self, server: Server[Any], sealer: Sealer, limit: int, session_of: SessionOf) -> None:
+        self._server, self._sealer, self._limit, self._session_of = server, sealer, limit, session_of
+
+    def __call__(self, ctx: Ctx, call_next: Any) -> Any:
+        """Serve a saga's request, and pass on any other."""
+        if ctx.method not in METHODS or ctx.request_id is None:
+            state = None if ctx.params is None else ctx.params.get("requestState")
+            if isinstance(state, str) and _MARK in state[:_MOST] and _sealed(state) is not None:
+                raise _invalid("this requestState is the token of a saga; send it as sagaToken of tools/resumeSaga")
+            return call_next(ctx)
+        return self._call(ctx) if ctx.method == CALL else self._resume(ctx)
+
+    async def _call(self, ctx: Ctx) -> dict[str, Any]:
+        params = ctx.params or {}
+        name, arguments = params.get("name"), params.get("arguments")
+        if not isinstance(name, str):
+            raise _malformed("name", "a text, the tool's name")
+        if not isinstance(arguments, dict | None):
+            raise _malformed("arguments", "an object")
+        saga = Saga(name, arguments or {}, {}, None)
+        if (excess := tokens.excess(_text(saga), self._limit)) is not None:
+            raise _refused(f"arguments: they are part of a saga's token, and these {excess}")
+        return await self._run(ctx, saga, None)
+
+    async def _resume(self, ctx: Ctx) -> dict[str, Any]:
+        params = ctx.params or {}
+        saga, completed = self._opened(params.get(TOKEN)), _completed(params.get("completedSteps"))
+        answers, given = dict[str, Any](), dict(saga.given)
+        for step, raw in completed.items():
+            key, _, number = step.rpartition("#")
+            if number == str(saga.given.get(key, 0) + 1):
+                answers[key], given[key] = raw, int(number)
+        try:
+            return await self._run(ctx, saga._replace(given=given), answers)
+        except MCPError as error:
+            # What the state within it was refused for, the token is.
+            raise _invalid() if error.error == invalid_state().error else error from None
+
+    async def _run(self, ctx: Ctx, saga: Saga, answers: dict[str, Any] | None) -> dict[str, Any]:
+        """One round of the call, past all other middleware; the reply as it goes on the saga's wire."""
+        beside = {"inputResponses": answers, "requestState": saga.state, "_meta": (ctx.params or {}).get("_meta")}
+        params = {name: value for name, value in beside.items() if value is not None}
+        inner = replace(
+            ctx,
+            method="tools/call",
+            params={"name": saga.name, "arguments": saga.arguments, **params},
+            protocol_version=LATEST_MODERN_VERSION,
+            session=self._session_of(ctx, CAN),
+        )
+        call: Callable[[Ctx], Awaitable[Any]] = self._enter
+        chain = self._server.middleware
+        for middleware in reversed(chain[chain.index(self) + 1 :]):
+            call = partial(_through, middleware, call)
+        told = _dumped(await call(inner))
+        if methods.is_input_required(told):
+            told = self._suspended(saga, told)
+        if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+            return {name: value for name, value in told.items() if name != "resultType"}
+        stamp = {types.SERVER_INFO_META_KEY: self._server.server_info_stamp}
+        return {**told, "_meta": {**stamp, **(told.get("_meta") or {})}}
+
+    async def _enter(self, ctx: Ctx) -> dict[str, Any]:
+        """What the SDK does at the end of the chain, for a call whose answers may be failures."""
+        entry = self._server.get_request_handler(ctx.method)
+        if entry is None:
+            raise MCPError(types.METHOD_NOT_FOUND, "Method not found", ctx.method)
+        params = dict(ctx.params or {})
+        if str(params.get("requestState", "")).startswith((tokens.OURS, tokens.REPLAY)):
+            # Each answer is read by its own ask.
+            del params["inputResponses"]
+        for key, raw in params.get("inputResponses", {}).items():
+            if isinstance(raw, Failure):
+                text = f"{key} failed at the client: {raw['error']['message']}; the handler was not entered again"
+                return _dumped(types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=True))
+        result = _dumped(await entry.handler(ctx, entry.params_type.model_validate(params, by_name=False)))
+        if result.get("resultType", "complete") not in types.CORE_RESULT_TYPES:
+            return result
+        try:
+            return methods.serialize_server_result(ctx.method, ctx.protocol_version, result)
+        except ValidationError:
+            logger.exception("the handler of %s returned a result that is none; its client is told so", ctx.method)
+            raise MCPError(types.INTERNAL_ERROR, "Handler returned an invalid result") from None
+
+    def _suspended(self, saga: Saga, asking: dict[str, Any]) -> dict[str, Any]:
+        """A reply that asks, as steps."""
+        asked = asking.get("inputRequests") or {}
+        steps = [_step(key, saga.given.get(key, 0) + 1, request) for key, request in asked.items()]
+        parked = saga._replace(state=asking.get("requestState"))
+        text = _text(parked)
+        if (excess := tokens.excess(text, self._limit)) is not None:
+            raise MCPError(types.INTERNAL_ERROR, f"the saga's state {excess}")
+        routed = token.parse(parked.state or "")
+        call = None if routed is None else routed.call
+        blob = self._sealer.seal("saga", text.encode(), call=call or "", n=0, kind="saga", key="")
+        sealed = _MARK + _encoded(blob)
+        wire = token.stateless(sealed) if call is None else token.hold(call, sealed)
+        told = {"resultType": "complete", "state": "suspended", TOKEN: wire, "steps": steps}
+        return {**told, "_meta": asking["_meta"]} if "_meta" in asking else told
+
+    def _opened(self, wire: Any) -> Saga:
+        """What a token seals. Raises MCPError: it is none of this fleet's, or of the other wire."""
+        if not isinstance(wire, str):
+            raise _malformed(TOKEN, "a text, as it was received")
+        sealed = _sealed(wire)
+        if sealed is None:
+            other = "this sagaToken is no saga's; a requestState is sent back with the method that it came from"
+            raise _invalid(other if token.parse(wire) is not None else "")
+        routed = token.parse(wire)
+        call = "" if routed is None else routed.call or ""
+        try:
+            text = self._sealer.open("saga", _decoded(sealed), call=call, n=0, kind="saga", key="")
+        except (SealError, ValueError):
+            logger.warning("a sagaToken was refused: it is forged, or its key is not among FRAMEHOLD_KEYS")
+            raise _invalid() from None
+        version, *saga = json.loads(text)
+        if version != VERSION:
+            raise _invalid()
+        return Saga(*saga)
+
+
+def _through(middleware: Any, call: Any, ctx: Ctx) -> Any:
+    return middleware(ctx, call)
+
+
+def _text(saga: Saga) -> str:
+    return json.dumps([VERSION, *saga], separators=(",", ":"))
+
+
+def _encoded(blob: bytes) -> str:
+    return base64.urlsafe_b64encode(blob).decode().rstrip("=")
+
+
+def _decoded(text: str) -> bytes:
+    """The bytes of a text that is spelled as `_encoded` spells it. Raises ValueError."""
+    blob = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    if _encoded(blob) != text:
+        raise ValueError("another spelling")
+    return blob
+
+
+def _sealed(wire: str) -> str | None:
+    """The sealed part of a saga's token; None for what is none."""
+    routed = token.parse(wire)
+    return None if routed is None or not routed.sealed.startswith(_MARK) else routed.sealed[len(_MARK) :]
+
+
+def _step(key: str, number: int, request: dict[str, Any]) -> dict[str, Any]:
+    """A question as a step.
+
+    Raises:
+        MCPError: a handler that parks by hand asks what there is no step for.
+    """
+    kind = _STEPS.get(request["method"])
+    if kind is None:
+        why = f"a saga has no step for {request['method']!r}; it was not asked; call this tool with tools/call"
+        raise MCPError(types.MISSING_REQUIRED_CLIENT_CAPABILITY, why)
+    return {"type": kind, "stepId": f"{key}#{number}", "params": request.get("params", {})}
+
+
+def _completed(steps: Any) -> dict[str, Any]:
+    """Raw answers by step. Raises MCPError: `steps` is malformed; nothing was consumed."""
+    if not isinstance(steps, list):
+        raise _malformed("completedSteps", "a list of all steps that were completed so far")
+    found: dict[str, Any] = {}
+    for index, item in enumerate(steps):
+        place = f"completedSteps[{index}]"
+        if not isinstance(item, dict) or not isinstance(item.get("stepId"), str):
+            raise _malformed(place, "an object with a stepId")
+        if item["stepId"] in found:
+            raise _malformed(place, "the only one with its stepId")
+        result, error = item.get("result"), item.get("error")
+        if (result is None) == (error is None):
+            raise _malformed(place, "an object with either a result or an error")
+        if result is not None and not isinstance(result, dict):
+            raise _malformed(f"{place}.result", "an object")
+        found[item["stepId"]] = _failure(place, error) if result is None else result
+    return found
+
+
+def _failure(place: str, error: Any) -> Failure:
+    said = error if isinstance(error, dict) else {}
+    if type(said.get("code")) is not int or not isinstance(said.get("message"), str):
+        raise _malformed(f"{place}.error", "an object with a whole number as code and a text as message")
+    return Failure(error={name: said[name] for name in ("code", "message", "data") if name in said})
+
+
+def _dumped(result: Any) -> dict[str, Any]:
+    """A result as a mapping, whether a handler returned it or a middleware."""
+    if isinstance(result, types.ErrorData):
+        raise MCPError.from_error_data(result)
+    if isinstance(result, BaseModel):
+        return result.model_dump(by_alias=True, mode="json", exclude_none=True)
+    return dict(result or {})
+
+
+def _invalid(why: str = "") -> MCPError:
+    return MCPError(types.INVALID_PARAMS, why or "Invalid or expired sagaToken", {"reason": "invalid_saga_token"})
+
+
+def _malformed(field: str, wanted: str) -> MCPError:
+    return _refused(f"{field} must be {wanted}")
+
+
+def _refused(why: str) -> MCPError:
+    return MCPError(types.INVALID_PARAMS, f"{why}; nothing was done")

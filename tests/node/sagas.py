@@ -1,0 +1,73 @@
+"""A client of sagas, which answers steps as it is told to and declares no capability."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from tests.node.nodes import Heard, accepted
+
+Step = dict[str, Any]
+
+
+class Sends(Protocol):
+    """What a client of sagas needs of a wire."""
+
+    async def send(self, method: str, params: dict[str, Any], **options: Any) -> Heard: ...
+
+
+def form(step: Step) -> Step:
+    """Fill a form with its question, so that an answer that went astray shows."""
+    return done(step, accepted(word=f"<{step['params']['message']}>"))
+
+
+def done(step: Step, result: Any) -> Step:
+    """A step that was completed."""
+    return {"stepId": step["stepId"], "result": result}
+
+
+def failed(step: Step, code: int = -1, message: str = "the user left", **more: Any) -> Step:
+    """A step that failed at the client."""
+    return {"stepId": step["stepId"], "error": {"code": code, "message": message, **more}}
+
+
+def steps(heard: Heard) -> list[Step]:
+    """What a suspended saga asks."""
+    assert heard.result.get("state") == "suspended", heard.message
+    found: list[Step] = heard.result["steps"]
+    return found
+
+
+def token(heard: Heard) -> str:
+    """The token of a suspended saga."""
+    assert heard.result.get("state") == "suspended", heard.message
+    return str(heard.result["sagaToken"])
+
+
+class SagaClient:
+    """One saga at a time, its completed steps all sent again with each resume."""
+
+    def __init__(self, wire: Sends) -> None:
+        self.wire = wire
+        self.completed: list[Step] = []
+
+    async def call(self, tool: str, /, **arguments: Any) -> Heard:
+        """Begin a saga."""
+        self.completed = []
+        return await self.wire.send("tools/callSaga", {"name": tool, "arguments": arguments}, has={})
+
+    async def resume(self, heard: Heard | str, *completed: Step) -> Heard:
+        """Resume with all steps so far and these."""
+        self.completed += completed
+        wire = heard if isinstance(heard, str) else token(heard)
+        return await self.raw(sagaToken=wire, completedSteps=self.completed)
+
+    async def raw(self, **params: Any) -> Heard:
+        """`tools/resumeSaga` with these parameters."""
+        return await self.wire.send("tools/resumeSaga", params, has={})
+
+    async def told(self, tool: str, /, **arguments: Any) -> Heard:
+        """A whole saga; each form is filled with its question."""
+        heard = await self.call(tool, **arguments)
+        while heard.message.get("result", {}).get("state") == "suspended":
+            heard = await self.resume(heard, *map(form, steps(heard)))
+        return heard
