@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from redis.asyncio import Redis
+from redis.asyncio import Connection
 
 from framehold_core.errors import StoreUnavailable
 
@@ -111,13 +111,16 @@ class SlotMap:
 
     async def _ask(self, place: Place) -> dict[int, Place]:
         """The map as one server knows it; a server that doesn't know its own address leaves it out."""
-        pool = open_pool(self._config, place)
+        # redis-py decorates it without types
+        connection: Connection = open_pool(self._config, place).make_connection()  # type: ignore[no-untyped-call]
         try:
             async with asyncio.timeout(self._config.op_timeout):
-                client = Redis(connection_pool=pool)
-                told: list[Any] = await client.execute_command("CLUSTER SLOTS")  # type: ignore[no-untyped-call]
+                await connection.connect()  # type: ignore[no-untyped-call]
+                await connection.send_command("CLUSTER", "SLOTS", check_health=False)
+                told: list[Any] = await connection.read_response()
         finally:
-            await pool.aclose()
+            # At once: a pool closes what it has in tasks, which a cancellation can end before they have begun.
+            await connection.disconnect(nowait=True)
         slots: dict[int, Place] = {}
         for first, last, (host, port, *_), *_ in told:
             at = ((host or b"").decode() or place[0], int(port))

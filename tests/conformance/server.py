@@ -213,4 +213,4 @@ async def test_streaming_elicitation(ctx: Context) -> str:
 
 
 # Nothing here has an effect but on its response: held, rehearsed or replayed, the suite must see the same.
-app = framehold.asgi(promised(mcp))
+promised(mcp)

@@ -57,11 +57,12 @@ class Report:
         return not self.problem and self.passed == self.counted == REQUIRED[self.version]
 
 
-def run(url: str, version: str, timeout: float) -> Report:
-    """Run every scenario of `version` against `url`, for at most `timeout` seconds."""
+def run(url: str, version: str, timeout: float, folder: str = "framehold") -> Report:
+    """Run every scenario of `version` against `url`, for at most `timeout` seconds; `folder` is where the suite writes
+    what it found."""
     if timeout <= 0:
         return Report(version, (), "not run: the time limit was used up")
-    results = CACHE / "results" / version
+    results = CACHE / "results" / folder / version
     shutil.rmtree(results, ignore_errors=True)
     results.mkdir(parents=True)
     command = [str(NODE), str(SUITE), "server", "--url", url, "--suite", "all", "--spec-version", version]

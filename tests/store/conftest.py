@@ -1,11 +1,9 @@
 """The stores, each clean for its test."""
 
-import gc
 import itertools
 import os
 import time
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -85,19 +83,3 @@ async def store(request: pytest.FixtureRequest, namespace: str) -> AsyncIterator
     await built.open()
     yield built
     await built.close()
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A connection of redis-py that its store let go of is now and then closed by the collector instead, in whichever
-    test that runs: of these tests a warning about it fails none. Which one lets go of it is not found yet."""
-    lenient = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-    for item in items:
-        if item.path.parent == Path(__file__).parent:
-            item.add_marker(lenient)
-
-
-@pytest.fixture(scope="package", autouse=True)
-def collected() -> Iterator[None]:
-    """What is left of these tests is collected before the next folder's begin."""
-    yield
-    gc.collect()

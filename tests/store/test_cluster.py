@@ -1,8 +1,10 @@
 """A Redis Cluster that moves and breaks under load: nothing is lost, nothing is overtaken."""
 
 import asyncio
+import gc
 import re
 import secrets
+import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 
@@ -16,6 +18,7 @@ from framehold_core.requests import Commit, Read, Reply, Verdict
 from framehold_store import StoreConfig
 from framehold_store.keys import Keys
 from framehold_store.redis import RedisStore
+from framehold_store.slots import SlotMap
 from tests.store.calls import HEAD, TTL, Story, batch, fence
 from tests.store.server import running
 from tests.store.topologies import ClusterTrio, until
@@ -109,6 +112,20 @@ async def test_one_server_of_the_url_is_enough(trio: ClusterTrio) -> None:
     replies = await asyncio.gather(*(store.run(Story().ask) for _ in range(50)))
     assert {reply.verdict for reply in replies} == {Verdict.OK}
     await store.close()
+
+
+async def test_closing_cuts_a_reading_of_the_map_off_and_leaves_no_connection(trio: ClusterTrio) -> None:
+    """Whichever step it had come to: nobody else knows of its connection."""
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        for turns in range(40):
+            slots = SlotMap(StoreConfig(trio.url, op_timeout=5.0), lambda: None)
+            slots.refresh()
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            await slots.close()
+        gc.collect()
+    assert [str(warning.message) for warning in warned if warning.category is ResourceWarning] == []
 
 
 async def test_a_slot_moved_under_load(store: RedisStore, trio: ClusterTrio) -> None:
