@@ -84,6 +84,7 @@ class Attached:
         self.server, self.handlers, self.runtime, self.settings = server, handlers, runtime, settings
         self.boundary = boundary
         """What seals and verifies this server's request states."""
+        self.security: RequestStateSecurity = boundary._security
         self.said: dict[str, Any] = {}
         """What its author decided in code, whatever settings it is attached with again."""
         self.lifespan_state: Any = None
@@ -263,7 +264,8 @@ def _secure(server: Server[Any], settings: Settings) -> tuple[RequestStateBounda
     inner: RequestStateCodec = security.codec
     if settings.keys and isinstance(inner, AESGCMRequestStateCodec):
         inner = AESGCMRequestStateCodec(settings.secrets())
-    security.codec = PrefixCodec(inner)
+    # A policy may be that of several servers.
+    security.codec = inner if isinstance(inner, PrefixCodec) else PrefixCodec(inner)
     if "token_ttl" in settings.model_fields_set:
         security.ttl = settings.token_ttl
     return boundary, security

@@ -20,7 +20,7 @@ import mcp_types as types
 
 from . import authoring
 from .authored import Function, context_parameter, signature
-from .marks import hold, reentrant
+from .marks import PARTS, hold, reentrant
 from .steps import Step, through
 
 Fn = TypeVar("Fn", bound=Function)
@@ -130,7 +130,7 @@ class ToolBuilder:
         tool.__annotations__ = {item: parameter.annotation for item, parameter in outside.items()}
         if returned is not inspect.Signature.empty:
             tool.__annotations__["return"] = returned
-        tool.__dict__.update({"__signature__": made, "__wrapped__": end.fn})
+        tool.__dict__.update({"__signature__": made, "__wrapped__": end.fn, PARTS: tuple(step.fn for step in steps)})
         if strategy is not None or ttl is not None:
             hold(strategy=strategy, ttl=ttl)(tool)
         return reentrant(tool)
@@ -166,10 +166,11 @@ class ToolBuilder:
                         "built; an argument of the tool and a step can't have one name"
                     )
                 wanted = parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-                if found.setdefault(name, wanted) != wanted:
+                # By their text: two fields that were written alike (pydantic's `Field`) are not equal.
+                if str(found.setdefault(name, wanted)) != str(wanted):
                     raise ValueError(
                         f"{self._named(step)} takes {found[name]} as {wanted}; nothing was built; an argument has one "
-                        "type and one default in all steps"
+                        "type and one default in all steps; give an Annotated type a name, and use that in each"
                     )
             known.add(step.name)
         if context is not None:

@@ -40,7 +40,8 @@ class Browsers:
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        origin = dict(scope["headers"]).get(b"origin")
+        # The first, as the SDK and Starlette have it.
+        origin = next((value for name, value in scope["headers"] if name == b"origin"), None)
         if origin is None or not self._cors.is_allowed_origin(origin.decode("latin-1")):
             await self._app(scope, receive, send)
         else:

@@ -43,9 +43,15 @@ def by_era(*, legacy: Function, modern: Fn) -> Fn:
             context, if there is one.
 
     Raises:
-        TypeError: their parameters differ, or one is no function.
+        TypeError: their parameters differ, one is no function, or `modern` has no name: a partial, an object.
     """
     known, other = signature(modern, "by_era: modern"), signature(legacy, "by_era: legacy")
+    if not hasattr(modern, "__name__"):
+        # The SDK would take it for a function without a context, which is then the client's to give.
+        raise TypeError(
+            f"by_era: modern must have a name, as a function that is made with def has, not {type(modern).__name__}; "
+            "nothing was registered; call it from such a function"
+        )
     if differing := _differing(known, other):
         raise TypeError(
             f"by_era: legacy and modern take different parameters ({', '.join(differing)}); nothing was registered; "

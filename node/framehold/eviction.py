@@ -56,6 +56,8 @@ class Eviction:
         self._looked = -math.inf
         self._told: Counter[str] = Counter()
         self._dropped = 0
+        self.earlier = 0
+        """Calls of earlier revisions that run."""
 
     def open(self) -> None:
         """Find the limit on memory, and what this process takes before its first call."""
@@ -88,6 +90,20 @@ class Eviction:
                 f"this node holds {limit} calls, its limit (FRAMEHOLD_MAX_PARKED), and can let go of none of them",
                 "MAX_PARKED",
             )
+
+    def admit_earlier(self) -> None:
+        """Count in a call of an earlier revision; count `earlier` down when it ends. It has no frame that could go.
+
+        Raises:
+            LimitExceeded: as many of them run as there may be frames; nothing was started.
+        """
+        limit = self._settings.max_parked
+        if self.earlier >= limit:
+            self._refuse(
+                f"this node runs {limit} calls of clients of earlier revisions, its limit (FRAMEHOLD_MAX_PARKED)",
+                "MAX_PARKED",
+            )
+        self.earlier += 1
 
     def _admit_to(self, footprint: Footprint) -> None:
         beyond = footprint.resident > footprint.limit and self._table.frames > 0

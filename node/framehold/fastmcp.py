@@ -2,7 +2,9 @@
 
 So each round passes through all that an author put before it: FastMCP's middleware sees a round that asks as FastMCP
 has it see one (an `InputRequiredToolResult`), authorization is decided anew each time, and none of it waits. What runs
-in a frame is what comes after: the component, its dependencies, and a mounted server with its own middleware.
+in a frame is what comes after: the component, its dependencies, and a mounted server with its own middleware. Who
+guards one of those (`AuthMiddleware`) is asked each round all the same. A call belongs to the version that it asked
+for. What middleware calls by itself is no round of its client's, and can't ask.
 
 FastMCP keeps the present request in context variables. In a frame they hold what reads through to the present round;
 rounds don't set them. What a dependency was given as a value (`CurrentHeaders()`) is that of the round which entered
@@ -22,6 +24,7 @@ Private parts of FastMCP that are touched, each with a clear error where it isn'
 
 from __future__ import annotations
 
+import contextvars
 import copy
 import functools
 import re
@@ -36,6 +39,7 @@ from fastmcp.server.dependencies import FastMCPRequestContext, extract_version_s
 from fastmcp.utilities.async_utils import is_coroutine_function
 from fastmcp.utilities.versions import VersionSpec
 from mcp.server.lowlevel.server import Server
+from mcp.server.request_state import compact_json
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
 from pydantic import BaseModel
@@ -46,7 +50,7 @@ from framehold_core.errors import ConfigError
 from . import variables
 from .attach import Attached, connection_of
 from .config import Settings
-from .fastmcp_components import author_of, found, schema_of, understood
+from .fastmcp_components import Passed, author_of, authorized, found, schema_of, understood
 from .fastmcp_results import KINDS, Kind, raised
 from .legacy import Shim
 from .marks import Marks, marks_of
@@ -56,6 +60,11 @@ from .session import Ctx, FrameSession
 
 TESTED = "4.1.2"
 """The release that this file, `fastmcp_components` and `fastmcp_results` were read off."""
+
+_serves: contextvars.ContextVar[FastMCPRequestContext | None] = contextvars.ContextVar(
+    f"{variables.OWN}serves", default=None
+)
+"""The request whose own call is made here. What an author's middleware calls meanwhile is not that call."""
 
 Next = Callable[[Any], Awaitable[Any]]
 Chain = Callable[[Any, Next], Awaitable[Any]]
@@ -87,9 +96,19 @@ def wrap(server: FastMCP[Any], attached: Attached) -> None:
             'its tokens, in spite of FRAMEHOLD_KEYS; nothing was started; write FastMCP("name")'
         )
     server._dispatch_component_middleware = Rounds(server, chain, attached)  # type: ignore[method-assign]
+    if not isinstance(attached.security.bind_principal, Bindings):
+        attached.security.bind_principal = Bindings(attached.security.bind_principal)
     if attached.server.get_tool_input_schema is None and understood(server):
         # Without it the SDK lists all tools before each call that has arguments, to check headers against its schema.
-        attached.server.get_tool_input_schema = functools.partial(schema_of, server)
+        attached.server.get_tool_input_schema = functools.partial(_schema, server, attached.server)
+
+
+def _schema(server: FastMCP[Any], inner: Server[Any], name: str) -> dict[str, Any] | None:
+    """The input schema of a tool. Once there is something that `schema_of` can't look into, the SDK lists again."""
+    if understood(server):
+        return schema_of(server, name)
+    inner.get_tool_input_schema = None
+    return None
 
 
 def http_app(
@@ -118,8 +137,9 @@ class Rounds:
 
     async def __call__(self, context: Any, call_next: Next) -> Any:
         present, kind = fastmcp_request_ctx.get(), KINDS.get(context.method)
-        if kind is None or present is None or isinstance(present, Bound) or _suspends(present):
-            # A listing, a call from the author's own code, or one from within a call.
+        within_another = isinstance(present, Bound) or _serves.get() is present
+        if kind is None or present is None or within_another or _suspends(present):
+            # A listing, a call from the author's own code, or one that a call's middleware or handler makes.
             return await self._chain(context, call_next)
         told: Unavailable | None = None
 
@@ -132,11 +152,14 @@ class Rounds:
                 told = error
                 raise
 
+        serves = _serves.set(present)
         try:
             result = await self._chain(context, within)
         except Exception:
             if told is None:
                 raise
+        finally:
+            _serves.reset(serves)
         if told is not None:
             # Whatever an author's middleware made of it: this request is answered elsewhere, or later.
             raise told
@@ -146,10 +169,13 @@ class Rounds:
         name, attached = str(getattr(context.message, kind.field)), self._attached
         version = extract_version_spec(_meta(ctx))
         spec = VersionSpec(eq=version) if version else None
-        component = await found(self._server, context.method, name, spec)
+        passed: list[Passed] = []
+        component = await found(self._server, context.method, name, spec, passed)
         if component is None:
             # FastMCP says so itself; to a round whose user may no longer use it, too.
             return await call_next(context)
+        if (ctx.params or {}).get("requestState") is not None:
+            await authorized(context, kind.field, passed)
 
         async def entered(inner: Ctx, _: Any) -> Any:
             bound = fastmcp_request_ctx.set(Bound(inner))
@@ -166,7 +192,24 @@ class Rounds:
         try:
             return kind.give(await seam(ctx, context.message))
         except MCPError as error:
-            raise raised(error) from None
+            told = raised(error)
+        try:
+            # Raised up there, it would have what it caused for its context: a cycle, as is a frame that holds it.
+            raise told
+        finally:
+            del told
+
+
+class Bindings:
+    """Who a request state belongs to: its user, and the version of the component that it asked for, if any."""
+
+    def __init__(self, user_of: Callable[[Ctx], str | None] | None) -> None:
+        self._user_of = user_of
+
+    def __call__(self, ctx: Ctx) -> str | None:
+        user = None if self._user_of is None else self._user_of(ctx)
+        version = extract_version_spec(_meta(ctx))
+        return user if version is None else compact_json([user, version])
 
 
 class Behind(NamedTuple):

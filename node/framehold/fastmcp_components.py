@@ -19,13 +19,15 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator, Mapping
 from types import CodeType
-from typing import Any
+from typing import Any, NamedTuple
 
 from fastmcp import FastMCP
 from fastmcp.prompts.base import Prompt
 from fastmcp.resources.base import Resource
 from fastmcp.resources.template import ResourceTemplate
+from fastmcp.server.context import Context
 from fastmcp.server.dependencies import without_injected_parameters
+from fastmcp.server.middleware import AuthMiddleware, MiddlewareContext
 from fastmcp.server.providers import fastmcp_provider as mounted
 from fastmcp.server.providers.aggregate import AggregateProvider
 from fastmcp.server.providers.base import Provider
@@ -41,6 +43,8 @@ from fastmcp.utilities.components import FastMCPComponent
 from fastmcp.utilities.versions import VersionSpec, version_sort_key
 
 from framehold_core.errors import ConfigError
+
+from .marks import marks_of
 
 Spaces = tuple[Namespace, ...]
 """The namespaces that a component is mounted under, innermost first."""
@@ -79,39 +83,94 @@ class Components:
                 yield _called(component), fn
 
 
-async def found(server: Any, method: str, name: str, version: VersionSpec | None) -> FastMCPComponent | None:
-    """The component that FastMCP would run for `name`, on the server that it is registered on."""
+class Passed(NamedTuple):
+    """A mounted server on the way to a component, and what it is asked for."""
+
+    server: FastMCP[Any]
+    name: str
+    version: VersionSpec | None
+
+
+async def found(
+    server: Any, method: str, name: str, version: VersionSpec | None, passed: list[Passed]
+) -> FastMCPComponent | None:
+    """The component that FastMCP would run for `name`, on the server that it is registered on. `passed` gets the
+    mounted servers on the way."""
     if method == "resources/read":
-        return await _resource(server, name, version)
-    component = await (server.get_tool if method == "tools/call" else server.get_prompt)(name, version)
+        return await _resource(server, name, version, passed)
+    component = _behind(await (server.get_tool if method == "tools/call" else server.get_prompt)(name, version))
+    known: FastMCPComponent | None = component
     while isinstance(component, TransformedTool):
         component = component.parent_tool
     if isinstance(component, mounted.FastMCPProviderTool | mounted.FastMCPProviderPrompt):
-        return await found(component._server, method, str(component._original_name), _exactly(component))
-    known: FastMCPComponent | None = component
+        passed.append(Passed(component._server, str(component._original_name), _exactly(component)))
+        inner = await found(component._server, method, str(component._original_name), _exactly(component), passed)
+        return inner if known is component or inner is None else known
     return known
 
 
-async def _resource(server: Any, uri: str, version: VersionSpec | None) -> FastMCPComponent | None:
+async def _resource(
+    server: Any, uri: str, version: VersionSpec | None, passed: list[Passed]
+) -> FastMCPComponent | None:
     component = await server.get_resource(uri, version) or await server.get_resource_template(uri, version)
     inner: Any = component
     if isinstance(component, mounted.FastMCPProviderResourceTemplate):
         inner = await component.create_resource(uri, component.matches(uri) or {})
     if isinstance(inner, mounted.FastMCPProviderResource):
-        return await _resource(inner._server, str(inner._original_uri), _exactly(component))
+        passed.append(Passed(inner._server, str(inner._original_uri), _exactly(component)))
+        return await _resource(*passed[-1], passed)
     known: FastMCPComponent | None = component
     return known
+
+
+async def authorized(context: MiddlewareContext[Any], field: str, passed: list[Passed]) -> None:
+    """Ask those who guard mounted servers again: in a frame they are asked when it is entered, and a user's rights may
+    be others since. `field` of the parameters names the component.
+
+    Raises:
+        AuthorizationError: one of them says no.
+    """
+    for server, name, version in passed:
+        guards = [item for item in server.middleware if isinstance(item, AuthMiddleware)]
+        if not guards:
+            continue
+        meta = None if version is None else {"fastmcp": {"version": version.eq}}
+        message = context.message.model_copy(update={field: name, "meta": meta})
+        async with Context(fastmcp=server) as own:
+            for guard in guards:
+                await guard(context.copy(message=message, fastmcp_context=own), _nothing)
+
+
+async def _nothing(context: MiddlewareContext[Any]) -> None:
+    """What stands behind a guard that is only asked."""
 
 
 def _exactly(component: FastMCPComponent) -> VersionSpec | None:
     return VersionSpec(eq=component.version) if component.version else None
 
 
-def author_of(component: FastMCPComponent | None) -> Any:
-    """The function that its author wrote for it, None where there is none."""
-    while isinstance(component, TransformedTool):
+def _behind(component: FastMCPComponent | None) -> FastMCPComponent | None:
+    """What a tool stands for that only shows another one otherwise."""
+    while isinstance(component, TransformedTool) and component.fn is component.forwarding_fn:
         component = component.parent_tool
-    fn = getattr(component, "fn", None)
+    return component
+
+
+def author_of(component: FastMCPComponent | None) -> Any:
+    """The function that its author wrote for it, None where there is none.
+
+    A function that stands before another tool is entered again with that one: of the two it is one that isn't
+    re-entrant, if any.
+    """
+    component = _behind(component)
+    fn = _written(getattr(component, "fn", None))
+    if isinstance(component, TransformedTool) and marks_of(fn).reentrant:
+        inner = author_of(component.parent_tool)
+        return fn if inner is not None and marks_of(inner).reentrant else inner
+    return fn
+
+
+def _written(fn: Any) -> Any:
     # What pydantic's validation wraps, and what FastMCP's injection of dependencies does.
     while (inner := getattr(fn, "raw_function", None) or _injected(fn)) is not None:
         fn = inner

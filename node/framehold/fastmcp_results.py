@@ -33,16 +33,24 @@ class Raised(types.CallToolResult):
         unknown = isinstance(error, DisabledError | NotFoundError)
         text = f"Unknown tool: {name!r}" if unknown else str(error)
         super().__init__(content=[types.TextContent(type="text", text=text)], is_error=True)
-        self._error = error
-        found: BaseException | None = error
-        while found is not None:
-            # A traceback holds what the handler held, for as long as the outcome is kept.
-            found.__traceback__ = None
-            found = found.__cause__ or found.__context__
+        self._error = _untraced(error)
 
     def again(self) -> NoReturn:
         """Raise it."""
-        raise self._error
+        try:
+            raise self._error
+        finally:
+            # A traceback holds its frames: one that holds its own error is a cycle.
+            del self
+
+
+def _untraced(error: FastMCPError) -> FastMCPError:
+    """The same without tracebacks: they hold what the handler held, for as long as the outcome is kept."""
+    found: BaseException | None = error
+    while found is not None:
+        found.__traceback__ = None
+        found = found.__cause__ or found.__context__
+    return error
 
 
 class Kind(NamedTuple):
@@ -73,12 +81,24 @@ async def _kept_tool(running: Awaitable[Any], name: str) -> Any:
 
 def _given_tool(told: Any) -> Any:
     if isinstance(told, Raised):
-        told.again()
+        try:
+            told.again()
+        finally:
+            del told
     if is_input_required(told):
         return InputRequiredToolResult(_asked(told))
     if isinstance(told, dict) and "content" in told:
         told = types.CallToolResult.model_validate(told, by_name=False)
-    return ToolResult.from_mcp_result(told) if isinstance(told, types.CallToolResult) else told
+    return _editable(told) if isinstance(told, types.CallToolResult) else told
+
+
+def _editable(told: types.CallToolResult) -> ToolResult:
+    """A tool's result for one request's middleware to edit. Others are told the same, so it is a copy; FastMCP has a
+    form that tells what it was made of, whatever is edited: that is for what no other form can tell."""
+    own = told.model_copy(deep=True)
+    given = ToolResult(own.content, own.structured_content, own.meta, bool(own.is_error))
+    kept = (given.content, given.structured_content) == (told.content, told.structured_content)
+    return given if kept and not own.model_extra else ToolResult.from_mcp_result(own)
 
 
 async def _kept_prompt(running: Awaitable[Any], name: str) -> Any:
@@ -92,8 +112,9 @@ def _given_prompt(told: Any) -> PromptResult:
     wire = (
         told if isinstance(told, types.GetPromptResult) else types.GetPromptResult.model_validate(told, by_name=False)
     )
-    messages = [Message(item.content, item.role) for item in wire.messages]
-    return PromptResult(messages, wire.description, wire.meta)
+    own = wire.model_copy(deep=True)
+    messages = [Message(item.content, item.role) for item in own.messages]
+    return PromptResult(messages, own.description, own.meta)
 
 
 async def _kept_resource(running: Awaitable[Any], uri: str) -> Any:
@@ -106,8 +127,9 @@ def _given_resource(told: Any) -> ResourceResult:
         return InputRequiredResourceResult(_asked(told))
     known = isinstance(told, types.ReadResourceResult)
     wire = told if known else types.ReadResourceResult.model_validate(told, by_name=False)
-    contents = [ResourceContent(_content(item), item.mime_type, item.meta) for item in wire.contents]
-    return ResourceResult(contents, wire.meta)
+    own = wire.model_copy(deep=True)
+    contents = [ResourceContent(_content(item), item.mime_type, item.meta) for item in own.contents]
+    return ResourceResult(contents, own.meta)
 
 
 def _content(item: types.TextResourceContents | types.BlobResourceContents) -> str | bytes:
@@ -119,7 +141,7 @@ async def _told(running: Awaitable[Any]) -> Any:
     try:
         return await running
     except FastMCPError as error:
-        raise to_mcp_error(error) from error
+        raise to_mcp_error(error) from _untraced(error)
 
 
 def _asked(told: Any) -> types.InputRequiredResult:

@@ -97,7 +97,7 @@ class Invocation:
         self._params: Any = params
         self._raw: dict[str, Any] = dict(ctx.params or {})
         self._marks: Marks | None = None
-        self.prefilled: dict[str, Any] = questions.received(self._raw.get("inputResponses"))
+        self.prefilled: dict[str, Any] = questions.received(ctx.params)
         self.given = b""
         self.principal = authenticated_principal(ctx)
 

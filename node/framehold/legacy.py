@@ -119,9 +119,10 @@ class Shim:
         try:
             return dict(zip(asked, await asyncio.gather(*asking), strict=True))
         finally:
-            # The first that fails ends the call: nobody waits for the others.
+            # The first that fails ends the call. The others are withdrawn before its response ends their stream.
             for task in asking:
                 task.cancel()
+            await asyncio.wait(asking)
 
     def _check(self, ctx: Ctx, request: types.ServerRequest, expected: type[BaseModel]) -> None:
         """Raise where this client can't be asked."""
@@ -144,7 +145,8 @@ class Shim:
             async with asyncio.timeout(limit) as waiting:
 
                 async def progressed(progress: float, total: float | None, message: str | None) -> None:
-                    waiting.reschedule(loop.time() + limit)
+                    if not waiting.expired():
+                        waiting.reschedule(loop.time() + limit)
 
                 answer = await ctx.session.send_request(
                     request, expected, metadata=related, progress_callback=progressed

@@ -20,6 +20,8 @@ Fn = TypeVar("Fn", bound=Callable[..., Any])
 LONGEST = 86_400.0 * 7
 """Seconds that a question may be answered in, at most: as for the setting TOKEN_TTL."""
 _ATTRIBUTE = "__framehold_marks__"
+PARTS = "__framehold_parts__"
+"""Where a function that was built of others names them, as a tuple: their code is its own too."""
 _DEEPEST = 64
 """How many wrappers are looked through: a proxy may answer for ever that it wraps another one."""
 _NOTHING: Any = object()
@@ -29,7 +31,7 @@ _NOTHING: Any = object()
 class Marks:
     """What is promised of a handler. `strategy` None: the setting STRATEGY decides. `ttl`: for how many seconds a
     question of it may be answered; None: the setting TOKEN_TTL. `code` names the function's own code, not that of what
-    it calls, as this release of Python compiles it; empty where there is none."""
+    it calls but for a ToolBuilder's steps, as this release of Python compiles it; empty where there is none."""
 
     reentrant: bool = False
     strategy: Literal["hold", "replay"] | None = None
@@ -110,11 +112,15 @@ def marks_of(fn: Any) -> Marks:
 
 def _found(fn: Any) -> Marks:
     found, inner = _UNMARKED, fn
+    parts: tuple[Any, ...] = ()
     for inner in _chain(fn):
-        own = getattr(inner, _ATTRIBUTE, None)
+        own, made = getattr(inner, _ATTRIBUTE, None), getattr(inner, PARTS, None)
         if isinstance(own, Marks):
             found = _under(found, own)
-    return replace(found, code=_code(inner))
+        if type(made) is tuple:
+            parts = made
+    codes = [_code(inner), *(_code([*_chain(part)][-1]) for part in parts)]
+    return replace(found, code=journal.digest("\n".join(codes).encode()) if parts else codes[0])
 
 
 def _under(outer: Marks, inner: Marks) -> Marks:

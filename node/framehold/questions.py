@@ -72,12 +72,28 @@ class Failure(dict[str, Any]):
 _FAILED = {"error"}
 
 
-def received(raw: Any) -> dict[str, Any]:
+class Params(dict[str, Any]):
+    """A round's parameters. `failed` holds what its client met instead of answers, which a host would take for
+    malformed ones."""
+
+    failed: Mapping[str, Failure] = {}
+
+
+def parted(params: Mapping[str, Any]) -> Params:
+    """The parameters with failures beside the answers, no longer among them."""
+    raw = params.get("inputResponses") or {}
+    found = Params(params, inputResponses={key: item for key, item in raw.items() if not isinstance(item, Failure)})
+    found.failed = {key: item for key, item in raw.items() if isinstance(item, Failure)}
+    return found
+
+
+def received(params: Mapping[str, Any] | None) -> dict[str, Any]:
     """Raw answers as a request brought them. What only looks like a failure is none: a client of `tools/call` has no
     words for one, so nothing that it sends is raised into a handler."""
-    if not isinstance(raw, Mapping):
-        return {}
-    return {key: None if type(item) is dict and item.keys() == _FAILED else item for key, item in raw.items()}
+    raw = (params or {}).get("inputResponses")
+    answers = raw.items() if isinstance(raw, Mapping) else ()
+    known = {key: None if isinstance(item, dict) and item.keys() == _FAILED else item for key, item in answers}
+    return {**known, **getattr(params, "failed", {})}
 
 
 def heard(answer: Any) -> Any:

@@ -30,7 +30,8 @@ class Misdirected(Unavailable):
     """Another node holds the call. Where requests can be passed on, this one is; elsewhere it is told so."""
 
     def __init__(self, address: str, retry_after: int) -> None:
-        super().__init__("another node holds this call; nothing was lost; send the same request again", retry_after)
+        again = "send the same request again, a saga's in the session that it began in"
+        super().__init__(f"another node holds this call; nothing was lost; {again}", retry_after)
         self.address = address
 
 

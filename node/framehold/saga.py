@@ -7,9 +7,8 @@ The law: behind this file a saga is a `tools/call` of 2026-07-28. It is translat
 middleware, and what comes of it on its way out. So one tool answers both wires, whoever guards the one guards the
 other, and the revision that a saga came on does not matter.
 
-    token   h1.<call>.saga.<sealed>, s1.saga.<sealed>   what a resume doesn't say again: name, arguments, and the
-                                                        requestState that the other wire would have
-    step    <key>#<n>                                   the question's key, and its how-manieth answer is wanted
+    token   what a resume doesn't say again is sealed in it (`saga_tokens`)
+    step    <key>#<n>: the question's key, and its how-manieth answer is wanted
 
 Each resume brings all steps that were completed so far. What was answered in earlier rounds has another number than
 what is asked now, so it is passed over: the journal is the truth. A step that failed at its client is raised into the
@@ -18,13 +17,11 @@ handler that awaits it; a handler that parks by hand awaits nothing, and its cal
 
 from __future__ import annotations
 
-import base64
-import json
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import mcp_types as types
 from mcp.server.lowlevel.server import Server
@@ -38,16 +35,16 @@ from framehold_core import token
 from framehold_core.errors import SealError
 from framehold_store.seal import Sealer
 
-from . import tokens
-from .questions import Failure
+from . import saga_tokens, tokens
+from .questions import Failure, parted
 from .replies import invalid_state
+from .saga_tokens import Saga
 from .session import Ctx
 
 logger = logging.getLogger(__name__)
 
 CALL, RESUME, TOKEN = "tools/callSaga", "tools/resumeSaga", "sagaToken"
 METHODS = frozenset((CALL, RESUME))
-VERSION = 1
 
 CAN = types.ClientCapabilities(
     elicitation=types.ElicitationCapability(
@@ -57,21 +54,10 @@ CAN = types.ClientCapabilities(
 )
 """What a saga's client can be asked: it declares nothing, and there is a step for this."""
 
-_MARK = "saga."
+_CHOSEN = "fastmcp"
 _STEPS = {"elicitation/create": "elicitation", "sampling/createMessage": "sampling"}
-_MOST = 64
-"""Characters of a token among which its mark is."""
 
 SessionOf = Callable[[Ctx, types.ClientCapabilities], ServerSession]
-
-
-class Saga(NamedTuple):
-    """What a token seals: the call's parameters, and by key how many answers each question was given."""
-
-    name: str
-    arguments: dict[str, Any]
-    given: dict[str, int]
-    state: str | None
 
 
 class Sagas:
@@ -87,7 +73,7 @@ class Sagas:
         """Serve a saga's request, and pass on any other."""
         if ctx.method not in METHODS or ctx.request_id is None:
             state = None if ctx.params is None else ctx.params.get("requestState")
-            if isinstance(state, str) and _MARK in state[:_MOST] and _sealed(state) is not None:
+            if isinstance(state, str) and saga_tokens.is_one(state):
                 raise _invalid("this requestState is the token of a saga; send it as sagaToken of tools/resumeSaga")
             return call_next(ctx)
         return self._call(ctx) if ctx.method == CALL else self._resume(ctx)
@@ -99,14 +85,16 @@ class Sagas:
             raise _malformed("name", "a text, the tool's name")
         if not isinstance(arguments, dict | None):
             raise _malformed("arguments", "an object")
-        saga = Saga(name, arguments or {}, {}, None)
-        if (excess := tokens.excess(_text(saga), self._limit)) is not None:
+        meta = params.get("_meta")
+        chosen = meta.get(_CHOSEN) if isinstance(meta, dict) else None
+        saga = Saga(name, arguments or {}, chosen, {}, None)
+        if (excess := tokens.excess(saga_tokens.written(saga), self._limit)) is not None:
             raise _refused(f"arguments: they are part of a saga's token, and these {excess}")
         return await self._run(ctx, saga, None)
 
     async def _resume(self, ctx: Ctx) -> dict[str, Any]:
         params = ctx.params or {}
-        saga, completed = self._opened(params.get(TOKEN)), _completed(params.get("completedSteps"))
+        saga, completed = _opened(params.get(TOKEN), self._sealer), _completed(params.get("completedSteps"))
         answers, given = dict[str, Any](), dict(saga.given)
         for step, raw in completed.items():
             key, _, number = step.rpartition("#")
@@ -120,7 +108,10 @@ class Sagas:
 
     async def _run(self, ctx: Ctx, saga: Saga, answers: dict[str, Any] | None) -> dict[str, Any]:
         """One round of the call, past all other middleware; the reply as it goes on the saga's wire."""
-        beside = {"inputResponses": answers, "requestState": saga.state, "_meta": (ctx.params or {}).get("_meta")}
+        meta = (ctx.params or {}).get("_meta")
+        if saga.chosen is not None:
+            meta = {**(meta or {}), _CHOSEN: saga.chosen}
+        beside = {"inputResponses": answers, "requestState": saga.state, "_meta": meta}
         params = {name: value for name, value in beside.items() if value is not None}
         inner = replace(
             ctx,
@@ -149,7 +140,8 @@ class Sagas:
         params = dict(ctx.params or {})
         if str(params.get("requestState", "")).startswith((tokens.OURS, tokens.REPLAY)):
             # Each answer is read by its own ask.
-            del params["inputResponses"]
+            ctx = replace(ctx, params=parted(params))
+            params.pop("inputResponses", None)
         for key, raw in params.get("inputResponses", {}).items():
             if isinstance(raw, Failure):
                 text = f"{key} failed at the client: {raw['error']['message']}; the handler was not entered again"
@@ -168,62 +160,32 @@ class Sagas:
         asked = asking.get("inputRequests") or {}
         steps = [_step(key, saga.given.get(key, 0) + 1, request) for key, request in asked.items()]
         parked = saga._replace(state=asking.get("requestState"))
-        text = _text(parked)
-        if (excess := tokens.excess(text, self._limit)) is not None:
+        if (excess := tokens.excess(saga_tokens.written(parked), self._limit)) is not None:
             raise MCPError(types.INTERNAL_ERROR, f"the saga's state {excess}")
-        routed = token.parse(parked.state or "")
-        call = None if routed is None else routed.call
-        blob = self._sealer.seal("saga", text.encode(), call=call or "", n=0, kind="saga", key="")
-        sealed = _MARK + _encoded(blob)
-        wire = token.stateless(sealed) if call is None else token.hold(call, sealed)
+        wire = saga_tokens.sealed(parked, self._sealer)
         told = {"resultType": "complete", "state": "suspended", TOKEN: wire, "steps": steps}
         return {**told, "_meta": asking["_meta"]} if "_meta" in asking else told
-
-    def _opened(self, wire: Any) -> Saga:
-        """What a token seals. Raises MCPError: it is none of this fleet's, or of the other wire."""
-        if not isinstance(wire, str):
-            raise _malformed(TOKEN, "a text, as it was received")
-        sealed = _sealed(wire)
-        if sealed is None:
-            other = "this sagaToken is no saga's; a requestState is sent back with the method that it came from"
-            raise _invalid(other if token.parse(wire) is not None else "")
-        routed = token.parse(wire)
-        call = "" if routed is None else routed.call or ""
-        try:
-            text = self._sealer.open("saga", _decoded(sealed), call=call, n=0, kind="saga", key="")
-        except (SealError, ValueError):
-            logger.warning("a sagaToken was refused: it is forged, or its key is not among FRAMEHOLD_KEYS")
-            raise _invalid() from None
-        version, *saga = json.loads(text)
-        if version != VERSION:
-            raise _invalid()
-        return Saga(*saga)
 
 
 def _through(middleware: Any, call: Any, ctx: Ctx) -> Any:
     return middleware(ctx, call)
 
 
-def _text(saga: Saga) -> str:
-    return json.dumps([VERSION, *saga], separators=(",", ":"))
-
-
-def _encoded(blob: bytes) -> str:
-    return base64.urlsafe_b64encode(blob).decode().rstrip("=")
-
-
-def _decoded(text: str) -> bytes:
-    """The bytes of a text that is spelled as `_encoded` spells it. Raises ValueError."""
-    blob = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
-    if _encoded(blob) != text:
-        raise ValueError("another spelling")
-    return blob
-
-
-def _sealed(wire: str) -> str | None:
-    """The sealed part of a saga's token; None for what is none."""
-    routed = token.parse(wire)
-    return None if routed is None or not routed.sealed.startswith(_MARK) else routed.sealed[len(_MARK) :]
+def _opened(wire: Any, sealer: Sealer) -> Saga:
+    """What a token seals. Raises MCPError: it is none of this fleet's, or of the other wire."""
+    if not isinstance(wire, str):
+        raise _malformed(TOKEN, "a text, as it was received")
+    if not saga_tokens.is_one(wire):
+        other = "this sagaToken is no saga's; a requestState is sent back with the method that it came from"
+        raise _invalid(other if token.parse(wire) is not None else "")
+    try:
+        saga = saga_tokens.opened(wire, sealer)
+    except (SealError, ValueError):
+        logger.warning("a sagaToken was refused: it is forged, or its key is not among FRAMEHOLD_KEYS")
+        raise _invalid() from None
+    if saga is None:
+        raise _invalid()
+    return saga
 
 
 def _step(key: str, number: int, request: dict[str, Any]) -> dict[str, Any]:

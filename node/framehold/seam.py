@@ -6,7 +6,11 @@ always. Each request waits here; the handler runs in its frame.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import mcp_types as types
@@ -22,6 +26,7 @@ from . import replies, tokens
 from .answers import MalformedAnswer
 from .authoring import Present, current
 from .invocation import Behind, Connect, Handler, Invocation, Outcome, Round
+from .older import OlderSession
 from .runtime import Runtime
 from .session import Ctx
 from .slots import Answer, Elsewhere, Ended, Parked
@@ -49,14 +54,42 @@ class Seam:
 
     async def __call__(self, ctx: Ctx, params: Any) -> Any:
         if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
-            current.set(Present(ctx.session, ctx.request_id, None, Unframed(self.runtime.payloads.values)))
-            return await self._legacy(ctx, params)
+            return await self._earlier(ctx, params)
         state = (ctx.params or {}).get("requestState")
         if isinstance(state, str) and state.startswith((tokens.OURS, tokens.REPLAY)):
             return self._told(await self._retry(ctx, params, state))
         if isinstance(state, str):
             self._check(state)
         return self._told(await self._start(ctx, params))
+
+    async def _earlier(self, ctx: Ctx, params: Any) -> Any:
+        """A call of an earlier revision: it runs through here, without a frame."""
+        ctx = replace(ctx, session=OlderSession(ctx))
+        current.set(Present(ctx.session, ctx.request_id, None, Unframed(self.runtime.payloads.values)))
+        try:
+            # A drain waits for it as for a round. Over HTTP `sticky` says so, for as long as somebody listens.
+            waited = contextlib.nullcontext() if ctx.request is not None else self.runtime.leaving.visited()
+            with waited, self._counted():
+                return await self._legacy(ctx, params)
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            # Nobody cancelled it: the SDK would take that for the end of the session, with all of its calls.
+            raise _raised(error) from None
+
+    @contextlib.contextmanager
+    def _counted(self) -> Iterator[None]:
+        """Round a call of an earlier revision: as many may run as there may be frames."""
+        eviction = self.runtime.eviction
+        try:
+            eviction.admit_earlier()
+        except LimitExceeded as error:
+            raise replies.Unavailable(str(error), self._retry_after()) from None
+        try:
+            yield
+        finally:
+            eviction.earlier -= 1
 
     def _check(self, state: str) -> None:
         """Raise where an author's state, or what is recorded beside it, was not made by this fleet."""

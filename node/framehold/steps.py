@@ -8,17 +8,19 @@ are given the recorded answers, the end is not run again.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import inspect
-from collections.abc import Mapping
+import logging
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import mcp_types as types
-from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp.shared.message import ServerMessageMetadata
 
-from framehold_core.errors import AskError, InDoubt
+from framehold_core.errors import AskError, EffectFailed, InDoubt, ResultNotKept
 
 from . import authoring
 from .authored import Function, is_async, run
@@ -28,6 +30,11 @@ from .legacy import leg
 from .responses import answering
 from .session import FrameSession
 from .witness import misused
+
+logger = logging.getLogger(__name__)
+
+_TOLD = "ToolError"
+"""The kind under which an end's own `ToolError` is recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +65,8 @@ async def through(call: Present, steps: tuple[Step, ...], end: Step, arguments: 
     """One run of the tool from its top: again after a death, with what is recorded.
 
     Raises:
-        ToolError: nobody knows whether the end ran.
+        ToolError: the end raised one; nobody knows whether it ran; or what it gave can't be kept. No function of the
+            author's is there to catch the latter two, and the SDK tells a client of nothing else.
     """
     known = dict(arguments)
     for step in steps:
@@ -67,11 +75,20 @@ async def through(call: Present, steps: tuple[Step, ...], end: Step, arguments: 
     try:
         return await authoring.once(end.name, final, idempotent=end.idempotent)
     except InDoubt as doubt:
-        # No function of the author's is there to catch it, and the SDK tells a client of nothing else.
         raise ToolError(
             f"{end.name} was begun and its result is not known: it may have run, or may yet run; it was not run "
             "again; look where it would show before you start the call again"
         ) from doubt
+    except ResultNotKept as lost:
+        logger.error("the end %r ran, and its client is not told what it gave: %s", end.name, lost)
+        raise ToolError(
+            f"{end.name} ran, and what it gave can't be kept, so it can't be told; it is not run again; look where it "
+            "would show before you start the call again"
+        ) from lost
+    except EffectFailed as failed:
+        if failed.kind == _TOLD:
+            raise ToolError(str(failed)) from None
+        raise
 
 
 async def _data(call: Present, step: Step, known: Mapping[str, Any], ctx: object) -> Any:
@@ -114,7 +131,17 @@ async def _answer(call: Present, key: str, request: types.InputRequest) -> Any:
 
 
 def _final(end: Step, ctx: object) -> Function:
-    """The end as an effect: it sees the context, and may not ask."""
+    """The end as an effect: it sees the context, and may not ask. A `ToolError` of it is recorded by its text alone,
+    which is all that a client hears of it, so that it is the same where pickles are off."""
+
+    @contextlib.contextmanager
+    def recorded() -> Iterator[None]:
+        try:
+            yield
+        except UnexpectedToolError:
+            raise
+        except ToolError as error:
+            raise EffectFailed(str(error), kind=_TOLD) from error
 
     def told(found: Any) -> Any:
         if isinstance(found, types.InputRequiredResult):
@@ -128,10 +155,12 @@ def _final(end: Step, ctx: object) -> Function:
 
     @functools.wraps(end.fn)
     async def final(**values: Any) -> Any:
-        return told(await end.fn(**values, **end.seeing(ctx)))
+        with recorded():
+            return told(await end.fn(**values, **end.seeing(ctx)))
 
     @functools.wraps(end.fn)
     def plain(**values: Any) -> Any:
-        return told(end.fn(**values, **end.seeing(ctx)))
+        with recorded():
+            return told(end.fn(**values, **end.seeing(ctx)))
 
     return final if is_async(end.fn) else plain

@@ -127,12 +127,14 @@ class Piped(Caller):
 
 
 @asynccontextmanager
-async def piped(folder: Path, target: str | None = None, **settings: str) -> AsyncIterator[Piped]:
+async def piped(
+    folder: Path, target: str | None = None, run: tuple[str, ...] = tuple(RUN), **settings: str
+) -> AsyncIterator[Piped]:
     """A child that serves `target`, by default the server above; killed if it didn't end."""
     if target is None:
         (folder / "noisy.py").write_text(SERVER)
     child = await asyncio.create_subprocess_exec(
-        *RUN,
+        *run,
         "stdio",
         target or str(folder / "noisy.py"),
         cwd=ROOT,
@@ -216,6 +218,14 @@ async def test_nothing_that_is_printed_reaches_the_client(tmp_path: Path) -> Non
     assert "INFO" not in told
 
 
+async def test_where_standard_error_is_closed_what_is_printed_goes_nowhere(tmp_path: Path) -> None:
+    """And not into the pipe that the client writes to."""
+    async with piped(tmp_path, run=("sh", "-c", 'exec "$@" 2>&-', "sh", *RUN)) as child:
+        asked = await child.call("ask")
+        assert (await child.retry("ask", asked.token, asked.accept(word="aye"))).text == "aye ''"
+        assert await child.ended() == (0, b"", "")
+
+
 async def test_the_end_of_standard_input_ends_it(tmp_path: Path) -> None:
     """With 0, whether or not anything was said; the lifespan is left."""
     async with piped(tmp_path) as child:
@@ -261,6 +271,27 @@ async def test_sigterm_lets_a_round_end(tmp_path: Path) -> None:
         child.done.touch()
         assert (await child.heard(number)).text == "worked"
         # Its end is not the client's: the pipe stays open.
+        assert await asyncio.wait_for(child.child.wait(), DEADLINE) == 0
+    assert entries(child.noted) == ["began", "works", "ended"]
+
+
+async def test_sigterm_lets_a_call_of_2025_end_too(tmp_path: Path) -> None:
+    """It has no frame, and is waited for as a round is."""
+    async with piped(tmp_path, FRAMEHOLD_LOG_LEVEL="info") as child:
+        assert child.child.stderr is not None
+        who = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+        child.say({"jsonrpc": "2.0", "id": 901, "method": "initialize", "params": who})
+        assert (await child.heard(901)).message["result"]["protocolVersion"] == "2025-11-25"
+        child.say({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        work = {"name": "work", "arguments": {"done": str(child.done)}}
+        child.say({"jsonrpc": "2.0", "id": 902, "method": "tools/call", "params": work})
+        await until(lambda: "works" in entries(child.noted), "the handler to begin")
+        child.child.terminate()
+        async with asyncio.timeout(DEADLINE):
+            while b"node drains" not in (line := await child.child.stderr.readline()):
+                assert line, "it ended at once"
+        child.done.touch()
+        assert (await child.heard(902)).text == "worked"
         assert await asyncio.wait_for(child.child.wait(), DEADLINE) == 0
     assert entries(child.noted) == ["began", "works", "ended"]
 
@@ -324,3 +355,19 @@ def test_a_mistake_is_one_line_beside_the_protocol(target: str, settings: dict[s
     told = told_by(target, **settings)
     assert (told.returncode, told.stdout) == (2, "")
     assert told.stderr.count("\n") == 1 and says in told.stderr, told.stderr
+
+
+@pytest.mark.parametrize("closed", ["0<&-", "1>&-"])
+def test_without_its_two_pipes_it_does_not_start(closed: str) -> None:
+    told = subprocess.run(
+        ["sh", "-c", f'exec "$@" {closed}', "sh", *RUN, "stdio", BOOKING],
+        check=False,
+        cwd=ROOT,
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE,
+    )
+    assert (told.returncode, told.stdout) == (2, "")
+    assert "standard input or output is closed; nothing was started" in told.stderr

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from tests.compat import journals, names, states
+from tests.compat import journals, names, sagas, states
 from tests.compat.forms import Form
 
 FORMS: dict[str, Form] = {
     "entries": journals.ENTRIES,
     "seals": journals.SEALS,
     "tokens": states.TOKENS,
+    "sagas": sagas.SAGAS,
     "sessions": names.SESSIONS,
     "secrets": names.SECRETS,
     "ring": names.RINGS,

@@ -137,6 +137,14 @@ async def test_which_origins_are_local() -> None:
             assert (ours.status, about(ours), ours.body) == (theirs.status, {}, theirs.body) and ours.status == 403
 
 
+async def test_of_two_origins_the_first_counts_everywhere() -> None:
+    """No browser sends two; whoever does is told what the SDK's check decides, and nothing beside."""
+    async with edge() as client:
+        for request in (preflight("https://evil.com"), wire(client.envelope("tools/list", {})).adding(origin="null")):
+            ours, theirs = await client.both(request.adding(origin=INSPECTOR))
+            assert (ours.status, about(ours), ours.body) == (403, {}, theirs.body)
+
+
 async def test_origins_that_are_set() -> None:
     """FRAMEHOLD_ALLOWED_ORIGINS says which, instead of the local ones; a dot in it is a dot."""
     settings = {"allowed_origins": (ELSEWHERE, "https://*.example.com"), "allowed_hosts": ("127.0.0.1:*",)}

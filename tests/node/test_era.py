@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -185,6 +186,27 @@ def test_by_era_refuses_two_that_take_different_parameters(legacy: Callable[...,
 def test_by_era_takes_functions() -> None:
     with pytest.raises(TypeError, match="by_era: legacy must be a function, not str"):
         framehold.by_era(legacy="old", modern=new)  # type: ignore[arg-type]
+
+
+class _Callable:
+    async def __call__(self, place: str, ctx: Context) -> str:
+        return f"called {place}"
+
+
+@pytest.mark.parametrize("modern", [functools.partial(new), _Callable()], ids=["a partial", "an object"])
+def test_by_era_wants_a_name_of_the_newer(modern: Callable[..., Any]) -> None:
+    """Without one the context would pass for an argument of the client's."""
+    with pytest.raises(TypeError, match="by_era: modern must have a name, as a function that is made with def has"):
+        framehold.by_era(legacy=old, modern=modern)
+
+
+@pytest.mark.parametrize("modern", [new, _Callable().__call__], ids=["a function", "a method"])
+async def test_by_era_takes_whatever_for_the_older(modern: Callable[..., Any]) -> None:
+    both = framehold.by_era(legacy=functools.partial(old_plain), modern=modern)
+    async with stage(both) as client:
+        assert await hears(client, "legacy", modern.__name__, place="here") == "old here"
+        (shown,) = await client.server.list_tools()
+    assert set(shown.input_schema["properties"]) == {"place"}
 
 
 def test_by_era_needs_a_call_where_there_is_no_context() -> None:

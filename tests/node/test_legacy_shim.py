@@ -33,7 +33,7 @@ from mcp_types import (
     SamplingMessage,
     TextContent,
 )
-from pydantic import FileUrl
+from pydantic import BaseModel, FileUrl
 
 import framehold
 from framehold.config import Settings
@@ -43,6 +43,10 @@ from tests.node.nodes import served
 pytestmark = pytest.mark.anyio
 
 SCHEMA = {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]}
+
+
+class Place(BaseModel):
+    word: str
 
 
 def question(message: str) -> ElicitRequest:
@@ -383,3 +387,29 @@ async def test_what_an_author_decides_in_code_stays() -> None:
         framehold.attach(server, Settings(node_id="other"))
     with pytest.raises(ConfigError, match="attached already"):
         framehold.attach(server, legacy_shim=True)
+
+
+async def test_as_many_calls_of_2025_run_as_there_may_be_frames() -> None:
+    """One more is refused, and says by which limit; when one has ended there is room again."""
+    asked, answer = asyncio.Event(), asyncio.Event()
+
+    async def waits(context: ClientRequestContext, params: Any) -> ElicitResult:
+        asked.set()
+        await answer.wait()
+        return await repeats(context, params)
+
+    async def asks(ctx: Context) -> str:
+        return (await ctx.elicit("Where?", Place)).action
+
+    async with (
+        asyncio.timeout(20),
+        old_client(asks, client={"elicitation_callback": waits}, max_parked=1) as client,
+        asyncio.TaskGroup() as group,
+    ):
+        first = group.create_task(client.call_tool("asks", {}))
+        await asked.wait()
+        with pytest.raises(MCPError, match=r"FRAMEHOLD_MAX_PARKED.*nothing was started"):
+            await client.call_tool("asks", {})
+        answer.set()
+        assert text(await first) == "accept"
+        assert text(await client.call_tool("asks", {})) == "accept"

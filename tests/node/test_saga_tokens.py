@@ -16,7 +16,7 @@ from mcp.shared.exceptions import MCPError
 from pydantic import AnyHttpUrl
 
 import framehold
-from framehold import saga
+from framehold import saga_tokens
 from framehold.config import Settings
 from tests.node.acting import each_way
 from tests.node.nodes import Caller, Heard, accepted, served
@@ -225,5 +225,5 @@ async def test_a_token_shows_nothing_of_its_call() -> None:
         (slot,) = wire.runtime.table
         assert wire_token.startswith(f"h1.{slot.call.id}.saga.")
         assert "secret" not in wire_token
-        text = json.dumps([saga.VERSION, "ask", {"name": "a secret"}])
+        text = json.dumps([saga_tokens.VERSION, "ask", {"name": "a secret"}])
         assert len(wire_token) < 3 * len(text) + 1200

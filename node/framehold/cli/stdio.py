@@ -41,6 +41,7 @@ from .node import FORMAT, GRACE
 logger = logging.getLogger("framehold")
 _PIECE = 64 * 1024
 _INTERRUPTED = 130
+_ERRORS = 2
 
 
 def settings(store: str | None, log_level: str | None) -> Settings:
@@ -87,15 +88,20 @@ def run(target: str, settings: Settings) -> int:
 def _taken() -> tuple[int, int]:
     """Standard input and output, under other numbers than their own."""
     try:
-        taken = os.dup(0), os.dup(1)
+        os.fstat(0), os.fstat(1)
     except OSError:
         raise ConfigError(
             "standard input or output is closed; nothing was started; a client talks to this command over both"
         ) from None
-    null = os.open(os.devnull, os.O_RDONLY)
+    # Where standard error is closed, this is it from now on: the next number that is free.
+    null = os.open(os.devnull, os.O_RDWR)
+    taken = os.dup(0), os.dup(1)
     os.dup2(null, 0)
-    os.close(null)
-    os.dup2(2, 1)
+    if null == _ERRORS:
+        os.set_inheritable(null, True)
+    else:
+        os.close(null)
+    os.dup2(_ERRORS, 1)
     if isinstance(sys.stdout, io.TextIOWrapper):
         # What is printed is read when it is printed, as on a terminal.
         sys.stdout.reconfigure(line_buffering=True)

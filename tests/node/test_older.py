@@ -1,0 +1,255 @@
+"""What a handler of 2025 asks with: on the stream of its call, and never from within an effect."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx2
+import pytest
+from mcp import Client
+from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
+from mcp_types import (
+    CreateMessageResult,
+    ElicitResult,
+    InputRequiredResult,
+    ListRootsResult,
+    SamplingMessage,
+    TextContent,
+)
+
+import framehold
+from tests.node.acting import failure
+from tests.node.nodes import served
+from tests.node.stage import Stage, Word, said, stage
+from tests.node.test_builder import asks
+
+pytestmark = pytest.mark.anyio
+
+MESSAGES = [SamplingMessage(role="user", content=TextContent(type="text", text="hm?"))]
+ANSWERS = {
+    "roots/list": {"roots": [{"uri": "file:///srv"}]},
+    "sampling/createMessage": {"role": "assistant", "content": {"type": "text", "text": "hm"}, "model": "m"},
+    "elicitation/create": {"action": "accept", "content": {"word": "w"}},
+    "ping": {},
+}
+
+
+async def _roots(ctx: Context) -> str:
+    return str((await ctx.session.list_roots()).roots[0].uri)
+
+
+async def _sampled(ctx: Context) -> str:
+    result = await ctx.session.create_message(MESSAGES, max_tokens=5)
+    assert isinstance(result.content, TextContent)
+    return result.content.text
+
+
+async def _elicited(ctx: Context) -> str:
+    return str((await ctx.session.elicit_form("Which?", Word.model_json_schema())).content)
+
+
+async def _pinged(ctx: Context) -> str:
+    return type(await ctx.session.send_ping()).__name__
+
+
+BARE = {
+    "list_roots": (_roots, "file:///srv"),
+    "create_message": (_sampled, "hm"),
+    "elicit_form": (_elicited, "{'word': 'w'}"),
+    "send_ping": (_pinged, "EmptyResult"),
+}
+
+
+Answer = Callable[[Any, int], dict[str, Any] | None]
+
+
+def _each(message: Any, how_manieth: int) -> dict[str, Any]:
+    return {"id": message["id"], "result": ANSWERS[message["method"]]}
+
+
+@asynccontextmanager
+async def posting(url: str) -> AsyncIterator[Callable[..., Awaitable[tuple[str, list[Any]]]]]:
+    """A client of 2025 that never opens a stream of its own: what it may be asked comes on a call's response. A call
+    gives what it was told in the end, and what it heard before."""
+    accept = {"accept": "application/json, text/event-stream"}
+    async with httpx2.AsyncClient(headers=accept, timeout=10) as http:
+
+        def body(method: str, **rest: Any) -> dict[str, Any]:
+            return {"jsonrpc": "2.0", "method": method, **rest}
+
+        who = {"name": "t", "version": "1"}
+        can: dict[str, Any] = {"elicitation": {}, "sampling": {}, "roots": {}}
+        about = {"protocolVersion": "2025-11-25", "capabilities": can, "clientInfo": who}
+        begun = await http.post(url, json=body("initialize", id=1, params=about))
+        http.headers["mcp-session-id"] = begun.headers["mcp-session-id"]
+        await http.post(url, json=body("notifications/initialized"))
+
+        async def call(tool: str, answer: Answer = _each) -> tuple[str, list[Any]]:
+            request = body("tools/call", id=99, params={"name": tool, "arguments": {}})
+            heard: list[Any] = []
+            async with http.stream("POST", url, json=request) as response:
+                async for line in response.aiter_lines():
+                    if not line.startswith("data: {"):
+                        continue
+                    message = json.loads(line.removeprefix("data: "))
+                    if message.get("id") == 99:
+                        if "error" in message:
+                            return str(message["error"]["message"]), heard
+                        return str(message["result"]["content"][0]["text"]), heard
+                    heard.append(message)
+                    said = answer(message, len(heard)) if "id" in message else None
+                    if said is not None:
+                        await http.post(url, json={"jsonrpc": "2.0", **said})
+            raise AssertionError("the call had no end")
+
+        yield call
+
+
+@pytest.mark.parametrize(("ask", "told"), BARE.values(), ids=BARE)
+async def test_what_names_no_request_goes_out_on_that_of_the_call(ask: Any, told: str) -> None:
+    """A client that listens on no other stream is asked all the same."""
+
+    async def tool(ctx: Context) -> str:
+        return str(await ask(ctx))
+
+    async with asyncio.timeout(10), stage(tool) as caller, posting(caller.url) as call:
+        assert (await call("tool"))[0] == told
+
+
+async def test_where_responses_carry_no_question_the_other_stream_does() -> None:
+    """`json_response`: a client that listens is asked as ever."""
+    server: MCPServer[Any] = MCPServer("json")
+    server.tool(name="tool", description="A tool of this test.")(_roots)
+    framehold.attach(server)
+    async with asyncio.timeout(10), served(server.streamable_http_app(json_response=True)) as url:
+        assert await legacy(url, "tool") == "file:///srv"
+
+
+async def test_questions_that_nobody_waits_for_any_more_are_withdrawn() -> None:
+    """The shim asks two at once; one fails, which ends the call. The client need not keep the other one open."""
+
+    async def two(ctx: Context) -> str | InputRequiredResult:
+        return "done" if ctx.input_responses else asks(one="One?", two="Two?")
+
+    def fails_last(message: Any, how_manieth: int) -> dict[str, Any] | None:
+        return {"id": message["id"], "error": {"code": -1, "message": "no"}} if how_manieth == 2 else None
+
+    async with asyncio.timeout(10), stage(two) as caller, posting(caller.url) as call:
+        told, (first, _, withdrawn) = await call("two", fails_last)
+    assert told == "elicitation/create failed at the client: no"
+    assert (withdrawn["method"], withdrawn["params"]["requestId"]) == ("notifications/cancelled", first["id"])
+
+
+async def test_a_handler_that_breaks_off_takes_no_other_call_with_it() -> None:
+    """One that awaits what was cancelled raises `CancelledError` though nobody cancelled it: its client is told so, and
+    the session lives on. A call that its client cancels is cancelled."""
+    ended = asyncio.Event()
+
+    async def breaks(ctx: Context) -> str:
+        raise asyncio.CancelledError
+
+    async def waits(ctx: Context) -> str:
+        try:
+            await ctx.session.elicit_form("Which?", Word.model_json_schema(), ctx.request_id)
+        finally:
+            ended.set()
+        return "heard"
+
+    async with asyncio.timeout(10), stage(breaks, waits) as caller, posting(caller.url) as call:
+        assert (await call("breaks"))[0].startswith("the handler broke off from within")
+        cancelled = {"method": "notifications/cancelled", "params": {"requestId": 99}}
+        told, _ = await call("waits", lambda message, how_manieth: cancelled)
+        assert told == "Request cancelled"
+        assert ended.is_set()
+
+
+async def _by_context(ctx: Context) -> str:
+    return said(await ctx.elicit("Which?", Word))
+
+
+async def _by_key(ctx: Context) -> str:
+    return said(await framehold.ask("key", "Which?", Word))
+
+
+WITHIN = {"elicit": _by_context, "ask": _by_key, "list_roots": _roots, "create_message": _sampled}
+
+
+async def legacy(url: str, tool: str) -> str:
+    """What a client of 2025 is told that answers whatever it is asked."""
+
+    async def elicit(_: Any, params: Any) -> ElicitResult:
+        return ElicitResult(action="accept", content={"word": "w"})
+
+    async def sample(_: Any, params: Any) -> CreateMessageResult:
+        return CreateMessageResult.model_validate(ANSWERS["sampling/createMessage"])
+
+    async def folders(_: Any) -> ListRootsResult:
+        return ListRootsResult.model_validate(ANSWERS["roots/list"])
+
+    callbacks: dict[str, Any] = {
+        "elicitation_callback": elicit,
+        "sampling_callback": sample,
+        "list_roots_callback": folders,
+    }
+    async with Client(url, mode="legacy", **callbacks) as old:
+        result = await old.call_tool(tool, {})
+    return " ".join(block.text for block in result.content if isinstance(block, TextContent))
+
+
+@pytest.mark.parametrize("ask", WITHIN.values(), ids=WITHIN)
+async def test_an_effect_may_not_ask_on_this_wire_either(ask: Any) -> None:
+    """As on the present one, where replay would leave the question out; beside the effect it may be asked."""
+
+    async def tool(ctx: Context) -> str:
+        raised = await failure(framehold.once("k", ask, ctx))
+        assert isinstance(raised, framehold.AskError), repr(raised)
+        assert "inside the effect of once('k')" in str(raised)
+        return str(await ask(ctx))
+
+    async with asyncio.timeout(10), stage(tool) as caller:
+        assert await legacy(caller.url, "tool") in ("w", "file:///srv", "hm")
+
+
+async def test_an_effect_may_ping() -> None:
+    """Which asks nobody anything."""
+
+    async def pings(ctx: Context) -> str:
+        return str(await framehold.once("k", _pinged, ctx))
+
+    async with asyncio.timeout(10), stage(pings) as caller:
+        assert await legacy(caller.url, "pings") == "EmptyResult"
+
+
+async def test_what_outlives_its_call_asks_on_the_other_stream() -> None:
+    """A task that its handler left behind has no response to ask on."""
+    left = asyncio.Event()
+    tasks: list[asyncio.Task[str]] = []
+
+    async def leaves(ctx: Context) -> str:
+        async def later() -> str:
+            await left.wait()
+            return await _roots(ctx)
+
+        tasks.append(asyncio.create_task(later()))
+        return "gone"
+
+    async with asyncio.timeout(10), stage(leaves) as caller:
+        heard = asyncio.create_task(_listening(caller, left, tasks))
+        assert await heard == ["gone", "file:///srv"]
+
+
+async def _listening(caller: Stage, left: asyncio.Event, tasks: list[asyncio.Task[str]]) -> list[str]:
+    async def folders(_: Any) -> ListRootsResult:
+        return ListRootsResult.model_validate(ANSWERS["roots/list"])
+
+    async with Client(caller.url, mode="legacy", list_roots_callback=folders) as old:
+        result = await old.call_tool("leaves", {})
+        left.set()
+        (block,) = result.content
+        assert isinstance(block, TextContent)
+        return [block.text, await tasks[0]]
