@@ -1,5 +1,5 @@
 """Call each option with the official client of either era, and print what was seen as the table of docs/options.md:
-`python -m examples.options.measure`, in the clone's folder."""
+`python examples/options/measure.py`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import uvicorn
 from mcp import Client
 from mcp_types import ElicitResult, InputRequiredResult, InputResponses
 
-from examples.options import weather
+import weather
 from framehold.serving import Application
 
 ERAS = {"2026": "auto", "2025": "legacy"}
@@ -70,7 +70,7 @@ def made(way: str) -> Counting:
     name, strategy = WAYS[way]
     os.environ["FRAMEHOLD_STRATEGY"] = strategy
     try:
-        return Counting(importlib.reload(importlib.import_module(f"examples.options.{name}")).app)
+        return Counting(importlib.reload(importlib.import_module(name)).app)
     finally:
         del os.environ["FRAMEHOLD_STRATEGY"]
 

@@ -7,7 +7,7 @@ from mcp.server.mcpserver import Context
 from mcp_types import InputRequiredResult
 
 import framehold
-from examples.options.weather import KEY, QUESTION, Units, audit, declined, look_up, question
+from weather import KEY, QUESTION, Units, audit, declined, look_up, question
 
 mcp = MCPServer("weather")
 

@@ -1,7 +1,7 @@
 """Option E: the handler returns its question, and the library does nothing.
 
 Nothing is held, so any node can take any round. A client of 2025 can't be asked; what it gets is the author's decision,
-here a default. Without that branch it would get an error: `legacy_shim=False` leaves such results alone.
+here a default. Without that branch it would get an error: with `legacy_shim=False` nobody asks for it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from mcp.server.mcpserver import Context
 from mcp_types import InputRequiredResult
 
 import framehold
-from examples.options.weather import DEFAULT, KEY, Units, audit, declined, look_up, question
+from weather import DEFAULT, KEY, Units, audit, declined, look_up, question
 
 mcp = MCPServer("weather")
 

@@ -11,7 +11,7 @@ from mcp.server.mcpserver import Context
 from mcp_types import InputRequiredResult
 
 import framehold
-from examples.options.weather import DEFAULT, KEY, Units, audit, declined, look_up, question
+from weather import DEFAULT, KEY, Units, audit, declined, look_up, question
 
 mcp = MCPServer("weather")
 

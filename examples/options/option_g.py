@@ -10,7 +10,7 @@ from mcp.server.mcpserver import Context
 from mcp_types import InputRequiredResult
 
 import framehold
-from examples.options.weather import KEY, Units, audit, declined, look_up, question
+from weather import KEY, Units, audit, declined, look_up, question
 
 mcp = MCPServer("weather")
 weather = framehold.ToolBuilder("weather")

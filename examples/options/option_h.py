@@ -11,7 +11,7 @@ from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 
 import framehold
-from examples.options.weather import QUESTION, Units, audit, declined, look_up
+from weather import QUESTION, Units, audit, declined, look_up
 
 mcp = MCPServer("weather")
 

@@ -5,28 +5,22 @@ What is touched, and why (each is looked up with a clear error where it isn't fo
 
 - `MCPServer._lowlevel_server`: the server whose handlers are wrapped
 - `RequestStateBoundary._security`: its codec is wrapped, so that tokens carry a routing prefix; its crypto stays
-- `ServerSession._connection`: a frame needs a connection of its own, with the same outbound channel
-- `ServerSession._request_outbound`: a saga's request has a session whose client can do what sagas have steps for
 - `_streamable_http_modern._mcp_param_rejection`: the header check of our own HTTP entry, so as not to restate it
 - `elicitation.render_elicitation_schema`: cached per model; rendering it for each ask is a third of a round
 - `OpenTelemetryMiddleware`: skipped while no tracer provider is set
-- `ListenHandler._bus`: its events are told to the other nodes
-- what an MCPServer keeps of its functions: by `handlers`
+- what an MCPServer keeps of its functions: by `handlers`; what of a server is used while it runs: by `attached`
 """
 
 from __future__ import annotations
 
-import copy
 import logging
 import weakref
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import mcp.server._streamable_http_modern as modern
 from mcp.server import elicitation
 from mcp.server._otel import OpenTelemetryMiddleware
-from mcp.server.connection import Connection
 from mcp.server.lowlevel.server import Server
 from mcp.server.mcpserver import MCPServer
 from mcp.server.request_state import (
@@ -35,26 +29,20 @@ from mcp.server.request_state import (
     RequestStateCodec,
     RequestStateSecurity,
 )
-from mcp.server.session import ServerSession
-from mcp.server.subscriptions import InMemorySubscriptionBus
-from mcp.shared.exceptions import MCPError
-from mcp_types import INVALID_PARAMS, ClientCapabilities
 from mcp_types.methods import INPUT_REQUIRED_METHODS
 from opentelemetry import trace
 from pydantic import BaseModel
+from starlette.applications import Starlette
 
 from framehold_core.errors import ConfigError
-from framehold_store.seal import Sealer
 
 from .app import build
-from .bus import FleetBus
+from .attached import Attached, connection_of, session_of
 from .config import Settings, decided, load
 from .handlers import Behind, Handlers, fastmcp_of
 from .invocation import Handler
-from .legacy import Shim
-from .notices import notices
+from .legacy import for_older
 from .prefix import PrefixCodec
-from .runtime import Runtime
 from .saga import Sagas
 from .seam import Seam
 from .session import Ctx
@@ -68,70 +56,6 @@ ParamRejection = Callable[..., Awaitable[Any]]
 param_rejection: ParamRejection = modern._mcp_param_rejection
 
 _attached: weakref.WeakKeyDictionary[Server[Any], Attached] = weakref.WeakKeyDictionary()
-
-
-class Attached:
-    """A server whose handlers suspend. `lifespan_state` is what its lifespan yielded, while it runs."""
-
-    def __init__(
-        self,
-        server: Server[Any],
-        handlers: Handlers,
-        runtime: Runtime,
-        settings: Settings,
-        boundary: RequestStateBoundary,
-    ) -> None:
-        self.server, self.handlers, self.runtime, self.settings = server, handlers, runtime, settings
-        self.boundary = boundary
-        """What seals and verifies this server's request states."""
-        self.security: RequestStateSecurity = boundary._security
-        self.said: dict[str, Any] = {}
-        """What its author decided in code, whatever settings it is attached with again."""
-        self.lifespan_state: Any = None
-        self._users = 0
-        self._bus = _joined(server, runtime, settings)
-        self.lifespan = server.lifespan
-        """The author's own."""
-        server.lifespan = self._run
-
-    def check(self) -> None:
-        """Refuse what can't be served as it is marked. Called at each start, when the server's lifespan may have
-        registered its own; whoever starts one calls it before that, to have nothing to undo.
-
-        Raises:
-            ConfigError: strategy replay would enter a handler again that isn't marked re-entrant.
-        """
-        chosen = self.settings.strategy
-        named = self.handlers.replayed_unmarked(chosen)
-        if named:
-            setting = ", or leave all frames in memory with FRAMEHOLD_STRATEGY=hold" if chosen == "replay" else ""
-            raise ConfigError(
-                "strategy replay enters a handler again with each answer, and these are not marked re-entrant: "
-                f"{', '.join(named)}; nothing was started; mark each with @framehold.reentrant if all its effects are "
-                f'pure or under once, else with @framehold.hold(strategy="hold"){setting}'
-            )
-
-    @asynccontextmanager
-    async def _run(self, server: Server[Any]) -> AsyncIterator[Any]:
-        """The server's lifespan with the runtime inside it: opened by the first that enters, closed by the last that
-        leaves."""
-        async with self.lifespan(server) as state:
-            self.lifespan_state = state
-            if not self._users:
-                self.check()
-                for line in notices(self.settings, self.handlers):
-                    logger.warning(line)
-            self._users += 1
-            try:
-                if self._users == 1:
-                    await self.runtime.open()
-                    if self._bus is not None:
-                        self._bus.open()
-                yield state
-            finally:
-                self._users -= 1
-                if self._users == 0:
-                    await self.runtime.close()
 
 
 def lowlevel(server: Any) -> Server[Any]:
@@ -149,8 +73,8 @@ def lowlevel(server: Any) -> Server[Any]:
         from . import fastmcp
 
         return fastmcp.lowlevel(server)
-    made = isinstance(getattr(server, "attached", None), Attached)
-    hint = "; give the server itself, this is what framehold.asgi made of it" if made else ""
+    made = isinstance(server, Starlette) or isinstance(getattr(server, "attached", None), Attached)
+    hint = "; give the server itself, this is an app that was made of one" if made else ""
     kind = type(server).__name__
     served = "an mcp MCPServer, a low-level Server or a FastMCP server"
     raise TypeError(f"framehold serves {served}, not {kind}; nothing was attached{hint}")
@@ -207,48 +131,15 @@ def attach(
     return attached
 
 
-def _joined(server: Server[Any], runtime: Runtime, settings: Settings) -> FleetBus | None:
-    """The server's bus, joined to those of the other nodes. A bus of the author's own is the author's."""
-    entry = server.get_request_handler("subscriptions/listen")
-    bus = getattr(entry.handler, "_bus", None) if entry is not None else None
-    if type(bus) is not InMemorySubscriptionBus or settings.store_url is None:
-        return None
-    sealer = Sealer(settings.secrets(), settings.namespace)
-    return FleetBus(bus, runtime.store, sealer, runtime.heartbeat.lease.boot, runtime.tasks)
-
-
 def _wrap(server: Server[Any], method: str, attached: Attached) -> None:
     entry = server.get_request_handler(method)
     if entry is None or isinstance(entry.handler, Seam):
         return
     handler: Handler = entry.handler
     found = Behind(attached.handlers, entry.params_type)
-    shim = Shim(handler, method, entry.params_type, attached.boundary, attached.settings)
-    older = shim if attached.settings.legacy_shim else handler
+    older = for_older(handler, method, entry.params_type, attached.boundary, attached.settings)
     seam = Seam(handler, method, attached.runtime, connection_of, found, older)
     server.add_request_handler(method, entry.params_type, seam)
-
-
-def connection_of(ctx: Ctx) -> Connection:
-    """The connection that a frame begins under: an identity and a protocol version, nothing that ends with its
-    round."""
-    connection: Connection = ctx.session._connection
-    return connection
-
-
-def session_of(ctx: Ctx, has: ClientCapabilities) -> ServerSession:
-    """The session of a request whose wire declares no capabilities: its client has these.
-
-    Raises:
-        MCPError: no handshake was made, on a revision that has one.
-    """
-    own = connection_of(ctx)
-    if not own.initialize_accepted:
-        # As the SDK says it.
-        raise MCPError(INVALID_PARAMS, "Invalid request parameters", "")
-    connection = copy.copy(own)
-    connection.client_capabilities = has
-    return ServerSession(ctx.session._request_outbound, connection, request_meta=ctx.meta)
 
 
 def _secure(server: Server[Any], settings: Settings) -> tuple[RequestStateBoundary, RequestStateSecurity]:

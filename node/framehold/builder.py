@@ -14,6 +14,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
+from difflib import get_close_matches
 from typing import Any, Literal, TypeVar, overload
 
 import mcp_types as types
@@ -26,6 +27,8 @@ from .steps import Step, through
 Fn = TypeVar("Fn", bound=Function)
 Built = Callable[..., Coroutine[Any, Any, Any]]
 
+_ALIKE = 0.8
+"""How alike two names are, by difflib, of which one is taken for a slip: `unit` and `units` are 0.89."""
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
@@ -110,13 +113,15 @@ class ToolBuilder:
             strategy, ttl: as for `framehold.hold`.
 
         Raises:
-            ValueError: it has no end, a step is named like an argument, or two functions want an argument otherwise.
+            ValueError: it has no end, a step is named like an argument, two functions want an argument otherwise, or
+                what a step gives is taken by nobody, and an argument has almost its name.
         """
         if self._end is None:
             raise ValueError(f"the tool {self.name!r} has no end; nothing was built; add one with @{self.name}.end")
         steps, end, name = tuple(self._steps), self._end, self.name
         context = _context_of((*steps, end))
         outside = self._outside((*steps, end), context)
+        self._all_spelt_right((*steps, end))
 
         async def tool(**arguments: Any) -> Any:
             call = authoring.present(f"the tool {name!r}")
@@ -182,6 +187,23 @@ class ToolBuilder:
             found[context.name] = context
         return found
 
+    def _all_spelt_right(self, order: tuple[Step, ...]) -> None:
+        """Refuse what would lose an answer: an argument with almost the name of a step whose data nobody takes. One
+        that is taken up to that step is the author's meaning."""
+        names = {step.name for step in order}
+        for place, step in enumerate(order[:-1]):
+            earlier = {name for other in order[: place + 1] for name in other.takes()}
+            later = [(other, name) for other in order[place + 1 :] for name in other.takes() if name not in earlier]
+            if _gives_nothing(step.signature.return_annotation) or any(name == step.name for _, name in later):
+                continue
+            for other, name in later:
+                if name not in names and get_close_matches(name, (step.name,), cutoff=_ALIKE):
+                    raise ValueError(
+                        f"no later function takes what {self._named(step)} gives, and {other.name!r} takes {name!r}, "
+                        f"which no step provides; nothing was built; write {step.name!r} there, or, if it is an "
+                        "argument of the tool, give one of the two another name"
+                    )
+
 
 def _context_of(order: tuple[Step, ...]) -> inspect.Parameter | None:
     """The context that the tool takes: that of the first step which has one, by name."""
@@ -193,3 +215,8 @@ def _context_of(order: tuple[Step, ...]) -> inspect.Parameter | None:
 
 def _may_ask(annotation: Any) -> bool:
     return any(kind is types.InputRequiredResult for kind in (annotation, *getattr(annotation, "__args__", ())))
+
+
+def _gives_nothing(annotation: Any) -> bool:
+    """Whether a step says that it has no data: None, which it may ask before it returns."""
+    return set(getattr(annotation, "__args__", (annotation,))) <= {None, type(None), types.InputRequiredResult}

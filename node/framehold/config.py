@@ -9,12 +9,11 @@ import re
 import socket
 from typing import Any, Literal
 
-from pydantic import ByteSize, Field, field_validator
+from pydantic import ByteSize, Field, ValidationError, field_validator
 
 from framehold_core.ids import is_node_id
-from framehold_router.config import FleetSettings, Listed, listed
+from framehold_router.config import FleetSettings, Listed, listed, wrong
 from framehold_router.config import load as load_settings
-from framehold_router.config import read as read_settings
 
 
 class Settings(FleetSettings):
@@ -90,8 +89,17 @@ def load(**overrides: Any) -> Settings:
 
 
 def decided(settings: Settings, **said: Any) -> Settings:
-    """`settings` but for what an author says in code. Raises as `load`."""
-    return read_settings(Settings, **{**settings.model_dump(exclude_unset=True), **said}) if said else settings
+    """`settings` but for what an author says in code.
+
+    Raises:
+        ConfigError: that is malformed; the message names the argument.
+    """
+    if not said:
+        return settings
+    try:
+        return Settings(**{**settings.model_dump(exclude_unset=True), **said})
+    except ValidationError as error:
+        raise wrong(error, said) from None
 
 
 def _hostname() -> str:

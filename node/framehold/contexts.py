@@ -31,8 +31,8 @@ def version(ctx: object, what: str) -> str:
         return found
     raise misused(
         NotInCall(
-            f"{what} was given a context outside a request, which has no protocol version; nothing was decided; call "
-            "it in a tool, prompt or resource, with the context that its handler was given"
+            f"{what} was given a context outside a request; nothing was read or decided; call it in a tool, prompt or "
+            "resource, with the context that its handler was given"
         )
     )
 
@@ -41,10 +41,12 @@ def answers(ctx: object, what: str) -> Answers:
     """The answers that came with the round that `ctx` is for; of a low-level handler its `params` have them too.
 
     Raises:
-        TypeError: it is no context.
+        NotInCall: `ctx` belongs to no request. TypeError: it is no context.
     """
     if isinstance(ctx, Mapping):
         return ctx
+    if hasattr(ctx, "protocol_version") or hasattr(ctx, "request_context"):
+        version(ctx, what)
     if hasattr(ctx, "input_responses"):
         found: Answers | None = ctx.input_responses
     elif hasattr(ctx, "params"):

@@ -39,10 +39,14 @@ class Browsers:
             expose_headers=EXPOSED,
         )
 
+    def allows(self, origin: bytes) -> bool:
+        """Whether pages of this origin may call."""
+        return self._cors.is_allowed_origin(origin.decode("latin-1"))
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         # The first, as the SDK and Starlette have it.
         origin = next((value for name, value in scope["headers"] if name == b"origin"), None)
-        if origin is None or not self._cors.is_allowed_origin(origin.decode("latin-1")):
+        if origin is None or not self.allows(origin):
             await self._app(scope, receive, send)
         else:
             await self._cors(scope, receive, send)

@@ -33,7 +33,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from framehold_core import token
 
 from . import saga
-from .attach import Attached, param_rejection
+from .attach import param_rejection
+from .attached import Attached
 from .body import Body, TooLarge, left
 from .exchange import WATCH_AFTER, Exchange
 from .forward import Passed

@@ -48,11 +48,11 @@ from starlette.applications import Starlette
 from framehold_core.errors import ConfigError
 
 from . import variables
-from .attach import Attached, connection_of
+from .attached import Attached, connection_of
 from .config import Settings
 from .fastmcp_components import Passed, author_of, authorized, found, schema_of, understood
 from .fastmcp_results import KINDS, Kind, raised
-from .legacy import Shim
+from .legacy import for_older
 from .marks import Marks, marks_of
 from .replies import Unavailable
 from .seam import Seam
@@ -186,8 +186,7 @@ class Rounds:
 
         fn, params_type = author_of(component), type(context.message)
         behind = Behind(params_type, marks_of(fn) if fn is not None else Marks(), is_coroutine_function(fn))
-        shim = Shim(entered, context.method, params_type, attached.boundary, attached.settings)
-        older = shim if attached.settings.legacy_shim else entered
+        older = for_older(entered, context.method, params_type, attached.boundary, attached.settings)
         seam = Seam(entered, context.method, attached.runtime, connection_of, behind, older)
         try:
             return kind.give(await seam(ctx, context.message))

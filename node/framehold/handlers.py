@@ -55,6 +55,10 @@ class Handlers:
         fn = self._source.function(method, params)
         return fn is not None and self._source.may_ask(fn)
 
+    def asking(self) -> Iterator[Any]:
+        """The functions that may ask."""
+        return (fn for _, fn in self._source.asking())
+
     def unmarked(self) -> tuple[str, ...]:
         """The handlers that may ask and may not be entered twice, by name, as in `tool "book"`, except those that
         are held whatever the setting."""

@@ -126,16 +126,17 @@ class Shim:
 
     def _check(self, ctx: Ctx, request: types.ServerRequest, expected: type[BaseModel]) -> None:
         """Raise where this client can't be asked."""
+        # First of all: where nothing can be sent, a stateless request says nothing of its client either.
+        if not ctx.session.can_send_request:
+            raise _failed(
+                f"{request.method} can't be sent: this connection has no stream from server to client, so the client "
+                "can't be asked; nothing was asked; serve it, and connect, with a session that streams"
+            )
         question = questions.question(request, expected)
         assert question is not None, "what a result may carry is a question"
         refused = questions.missing(question, ctx.session.client_capabilities)
         if refused is not None:
             raise _Failed(refused)
-        if not ctx.session.can_send_request:
-            raise _failed(
-                f"{request.method} can't be sent: this connection has no stream from server to client; nothing was "
-                "asked; connect with a session that streams"
-            )
 
     async def _ask(self, ctx: Ctx, request: types.ServerRequest, expected: type[BaseModel]) -> dict[str, Any]:
         """One question as a request on the stream of the call; progress puts its limit off."""
@@ -164,6 +165,41 @@ class Shim:
 
 
 _BESIDE = ("inputResponses", "requestState")
+
+
+def for_older(
+    handler: Handler,
+    method: str,
+    params_type: type[BaseModel],
+    boundary: RequestStateBoundary,
+    settings: Settings,
+) -> Handler:
+    """What clients of earlier revisions call in place of `handler`."""
+    if settings.legacy_shim:
+        return Shim(handler, method, params_type, boundary, settings)
+
+    async def bare(ctx: Ctx, params: Any) -> Any:
+        result = await handler(ctx, params)
+        if is_input_required(result):
+            raise _unshimmed(ctx, method)
+        return result
+
+    return bare
+
+
+def _unshimmed(ctx: Ctx, method: str) -> MCPError:
+    """The reply where a handler returned its questions to a client that knows no such result."""
+    logger.warning(
+        "a handler returned its questions to a %s of an older client, and legacy_shim is off: nothing was asked, its "
+        "client is told so; turn legacy_shim on, or branch on framehold.era(ctx)",
+        method,
+    )
+    return MCPError(
+        types.INTERNAL_ERROR,
+        f"the handler returned its questions, which no client of revision {ctx.protocol_version} understands, and "
+        "legacy_shim is off, so nothing was asked; what the handler had done is done; its author turns legacy_shim on "
+        "(FRAMEHOLD_LEGACY_SHIM=true), or branches on framehold.era(ctx)",
+    )
 
 
 def _failed(why: str) -> _Failed:

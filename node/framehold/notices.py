@@ -11,8 +11,9 @@ _SHOWN = 10
 """How many handlers are named."""
 
 
-def notices(settings: Settings, handlers: Handlers) -> Iterator[str]:
-    """Lines for the log at the start."""
+def notices(settings: Settings, handlers: Handlers, address: str, over_http: bool) -> Iterator[str]:
+    """Lines for the log at the start. `address` is where others reach this process, `over_http` whether an app
+    of ours serves it."""
     asking, _, replayed = handlers.count(settings.strategy)
     if settings.rehearse:
         left = handlers.unmarked()
@@ -25,4 +26,23 @@ def notices(settings: Settings, handlers: Handlers) -> Iterator[str]:
         yield (
             "strategy replay without FRAMEHOLD_KEYS: tokens carry whole calls, and this process alone can open them, "
             "until it ends; make one key for all processes with: framehold keys new"
+        )
+    if settings.store_url is not None and not address:
+        yield from _unaddressed(settings, over_http)
+
+
+def _unaddressed(settings: Settings, over_http: bool) -> Iterator[str]:
+    """What it means that others know of this process, and can't reach it."""
+    if over_http:
+        yield (
+            "FRAMEHOLD_ADVERTISE_URL is not set, and the store is shared: a round that reaches another process than "
+            "the one that holds its call is refused with 503 while that one lives, and taken over only when its lease "
+            "has run out; set FRAMEHOLD_ADVERTISE_URL=http://host:port of this process, or start it with: framehold "
+            "node"
+        )
+    elif "namespace" not in settings.model_fields_set:
+        yield (
+            "the store is shared, and no router or node can reach this process: its calls are carried on elsewhere "
+            "only when it has ended; give processes on standard input and output a FRAMEHOLD_NAMESPACE of their own, "
+            "and one that is reached over HTTP its FRAMEHOLD_ADVERTISE_URL=http://host:port"
         )

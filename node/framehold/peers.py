@@ -99,10 +99,12 @@ class Peers:
         return None
 
     async def _named(self, address: str) -> bool:
-        """Whether a node's lease still names this address."""
+        """Whether another node's lease still names this address."""
         if self._membership is None:
             return False
-        return _names(await self._membership.refresh(), address)
+        # This node's own may name the same, where neither has one.
+        members = (await self._membership.refresh()).members.values()
+        return any(member.url == address and member.node != self._node for member in members)
 
     async def _absent(self, address: str) -> None:
         """Returns when no lease names this address any more, after one did."""

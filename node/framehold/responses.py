@@ -23,6 +23,7 @@ from pydantic import BaseModel, ValidationError
 
 from . import contexts
 from .contexts import Answers
+from .witness import misused
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 Field = str | int | float | bool | list[str] | None
@@ -77,8 +78,17 @@ def accepted_content(source: object, key: str, model: type[ModelT]) -> ModelT | 
         or its content does not match. `input_response` tells these apart.
 
     Raises:
-        TypeError: `source` is neither.
+        NotInCall: `source` is a context outside a request.
+        TypeError: `source` is neither, or `model` is no model.
     """
+    given: object = model
+    if not isinstance(given, type) or not issubclass(given, BaseModel):
+        raise misused(
+            TypeError(
+                f"framehold.accepted_content({key!r}): its third argument must be a pydantic model, a class, not "
+                f"{model!r:.80}; nothing was read"
+            )
+        )
     found = input_response(source, key)
     if found.kind != "elicit" or found.action != "accept" or found.content is None:
         return None

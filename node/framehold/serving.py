@@ -10,7 +10,7 @@ import contextlib
 import copy
 import logging
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Any
 
 from mcp.server.auth.middleware.bearer_auth import RequireAuthMiddleware
@@ -21,7 +21,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from framehold_core.errors import ConfigError
 
-from .attach import Attached, attach
+from .attach import attach
+from .attached import Attached
 from .collector import tune
 from .config import Settings
 from .cors import Browsers
@@ -30,18 +31,26 @@ from .handlers import fastmcp_of
 from .hop import received
 from .probes import PROBES
 from .sticky import Sticky
+from .strangers import Strangers
 
 logger = logging.getLogger(__name__)
 PATH = "/mcp"
+_SESSIONS = ("mcp.server.streamable_http_manager", "mcp.server.streamable_http")
+"""Loggers of the SDK that tell ids of sessions whole, at INFO: whoever reads one may speak in its session."""
 
 
 class Application:
     """What `framehold.asgi` returns. Mounted in an app that doesn't run its `lifespan`, it starts itself with its first
     request, and ends when the loop does."""
 
-    def __init__(self, attached: Attached, app: Starlette, security: TransportSecuritySettings) -> None:
+    def __init__(
+        self, attached: Attached, app: Starlette, security: TransportSecuritySettings, server: Any = None
+    ) -> None:
         self.attached, self._app = attached, app
-        self._fast = Browsers(Sticky(_guarded(attached, app, security), attached.runtime), security.allowed_origins)
+        self.server = attached.server if server is None else server
+        """What its author gave."""
+        served = Sticky(_guarded(attached, app, security), attached.runtime)
+        self._fast = Strangers(Browsers(served, security.allowed_origins))
         own = {route.path for route in app.routes if isinstance(route, Route)}
         self._probes = {path: probe for path, probe in PROBES.items() if path not in own}
         self._ready: asyncio.Future[None] | None = None
@@ -80,10 +89,19 @@ class Application:
         """What the app that this one is mounted in runs, so that it starts and ends with it:
         `Starlette(lifespan=mounted.lifespan)`, likewise FastAPI; or `async with mounted.lifespan():` in a lifespan of
         its own. `parent` is not looked at."""
-        async with self._app.router.lifespan_context(self._app):
+        async with self._starting():
             self._ready = asyncio.get_running_loop().create_future()
             self._ready.set_result(None)
             yield
+
+    def _starting(self) -> AbstractAsyncContextManager[object]:
+        """The SDK's app while it runs; what its start says is said of a server over HTTP."""
+        self.attached.over_http = True
+        if self.attached.settings.log_level != "debug":
+            for name in _SESSIONS:
+                if (sessions := logging.getLogger(name)).level == logging.NOTSET:
+                    sessions.setLevel(logging.WARNING)
+        return self._app.router.lifespan_context(self._app)
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         """The ASGI lifespan: a start that failed is reported in one line, not as a traceback."""
@@ -111,7 +129,7 @@ class Application:
                 "framehold.asgi returned"
             )
         try:
-            async with self._app.router.lifespan_context(self._app):
+            async with self._starting():
                 ready.set_result(None)
                 # The loop's end cancels this task, which is no error of anybody's.
                 with contextlib.suppress(asyncio.CancelledError):
@@ -145,7 +163,7 @@ def asgi(
         ConfigError: a setting is wrong or missing; the message names it.
     """
     attached = attach(server, settings, legacy_shim=legacy_shim, max_rounds=max_rounds, round_timeout=round_timeout)
-    return Application(attached, *_app(server, attached.settings))
+    return Application(attached, *_app(server, attached.settings), server)
 
 
 def _app(server: Any, chosen: Settings) -> tuple[Starlette, TransportSecuritySettings]:

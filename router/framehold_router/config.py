@@ -6,6 +6,7 @@ Each limit has a default, and the error of whoever meets it names the setting.
 from __future__ import annotations
 
 import os
+from collections.abc import Container
 from typing import Annotated, Any, TypeVar
 
 from pydantic import Field, ValidationError, field_validator
@@ -103,11 +104,15 @@ def read(kind: type[Chosen], **said: Any) -> Chosen:
     try:
         return kind(**said)
     except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-        name = "FRAMEHOLD_" + str(first["loc"][0]).upper()
-        raise ConfigError(
-            f"{name} is wrong: {first['msg'].removeprefix('Value error, ')}; nothing was started"
-        ) from None
+        raise wrong(error) from None
+
+
+def wrong(error: ValidationError, arguments: Container[str] = ()) -> ConfigError:
+    """What to say of a malformed setting: its environment variable, or the argument that it was given as."""
+    first = error.errors(include_input=False, include_url=False)[0]
+    field = str(first["loc"][0])
+    name = field if field in arguments else f"FRAMEHOLD_{field.upper()}"
+    return ConfigError(f"{name} is wrong: {first['msg'].removeprefix('Value error, ')}; nothing was started")
 
 
 def listed(value: Any) -> Any:

@@ -209,4 +209,6 @@ def _why(member: Member) -> str:
             "its lease doesn't show that it has one of this fleet's keys; give it the same FRAMEHOLD_KEYS, or a "
             "FRAMEHOLD_NAMESPACE of its own; if there is no such node, look who else writes to this store"
         )
+    if not member.url:
+        return "it has no address (FRAMEHOLD_ADVERTISE_URL): only what reaches it itself is served there"
     return f"it says that it is reached at {member.url[:200]!r}; its FRAMEHOLD_ADVERTISE_URL must be http://host:port"

@@ -17,7 +17,7 @@ from pydantic import BaseModel, Field
 from tests.cli.processes import RUN, environment
 from tests.node.nodes import ROOT, until
 
-TOOLS = "pick, both, sign, fails, counts, steers, steers_wrong"
+TOOLS = "pick, both, asks_on, sign, fails, counts, steers, steers_wrong"
 
 
 class Pick(BaseModel):
@@ -39,6 +39,13 @@ async def both(ctx: Context) -> str:
     """Ask two things at once."""
     one, two = await asyncio.gather(ctx.elicit("First?", Word), ctx.elicit("Second?", Word))
     return f"{one.data.word if one.action == 'accept' else ''}, {two.data.word if two.action == 'accept' else ''}"
+
+
+async def asks_on(times: int, ctx: Context) -> str:
+    """Ask one thing after the other."""
+    for _ in range(times):
+        await ctx.elicit("Again?", Word)
+    return f"{times} times"
 
 
 async def sign(ctx: Context) -> str:
@@ -74,7 +81,7 @@ async def steers_wrong(ctx: Context) -> str:
 def server() -> MCPServer:
     """A new server with these tools."""
     made: MCPServer = MCPServer("desk")
-    for tool in (pick, both, sign, fails, counts, steers, steers_wrong):
+    for tool in (pick, both, asks_on, sign, fails, counts, steers, steers_wrong):
         made.tool()(tool)
     return made
 

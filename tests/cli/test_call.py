@@ -30,17 +30,32 @@ async def test_questions_that_come_together_are_put_one_after_the_other(desk: st
     assert f"{first}, {second}" in told.stdout.splitlines()[-1], told
 
 
-async def test_no_more_input_declines(desk: str) -> None:
-    """A script that has no answer left doesn't hang, and doesn't accept."""
-    told = await call(desk, "pick", "count=1", "label=x")
-    assert told.returncode == 0 and "x/1: decline" in told.stdout
-    told = await call(desk, "pick", "count=1", "label=x", answers="pear\n")
-    assert told.returncode == 0 and "x/1: decline" in told.stdout
+async def test_no_more_input_gives_the_call_up(desk: str) -> None:
+    """A script that has no answer left doesn't hang, doesn't accept, and isn't asked for ever."""
+    for tool in (("pick", "count=1", "label=x"), ("asks_on", "times=100")):
+        for answers in ("", "pear\n"):
+            told = await call(desk, *tool, answers=answers)
+            assert told.returncode == 1 and told.stdout.count("?") <= 2, told
+            assert told.stderr == (
+                f"\nframehold: stopped: {tool[0]} asks, and there is no more input to answer with; what was asked "
+                "waits on its node until it expires; give one line for each field\n"
+            )
+
+
+async def test_more_rounds_than_other_clients_answer(desk: str) -> None:
+    """Is told once, when the first of them begins."""
+    told = await call(desk, "asks_on", "times=10", answers="x\n" * 10)
+    assert (told.returncode, told.stderr) == (0, ""), told
+    told = await call(desk, "asks_on", "times=13", answers="x\n" * 13)
+    assert told.returncode == 0 and "13 times" in told.stdout
+    assert told.stderr == (
+        "framehold: this is round 11; official clients stop after 10 rounds: ask less, or several things at once\n"
+    )
 
 
 async def test_an_address_is_shown(desk: str) -> None:
     """And accepted or declined by whoever looked at it."""
-    for answer, action in (("\n", "accept"), ("n\n", "decline"), ("", "decline")):
+    for answer, action in (("\n", "accept"), ("n\n", "decline")):
         told = await call(desk, "sign", answers=answer)
         assert "https://example.com/sign" in told.stdout and told.stdout.rstrip().endswith(action), told
 

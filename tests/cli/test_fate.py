@@ -4,24 +4,34 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Annotated
 
 import pytest
+from mcp.server.mcpserver.resolve import Resolve
 
 from framehold.cli import check
-from framehold.cli.fate import Fate
+from framehold.cli.fate import Fate, fate_of
+from tests.node.nodes import ROOT
 
 pytestmark = pytest.mark.anyio
 
 ALL, NONE, SOME = Fate(2, 2, 0, 5), Fate(2, 0, 0, 5), Fate(2, 1, 1, 5)
 REPLAYED, UNKNOWN = Fate(2, 2, 2, 5), Fate(0, 0, 0, 2.5)
-BOTH = "calls parked on it are lost, but those of re-entrant handlers"
+RETURNED, MIXED = Fate(0, 0, 0, 5, returning=2), Fate(1, 0, 0, 5, returning=1)
+LOST = "calls parked on it in an await are lost"
+BOTH = f"{LOST}, but those of re-entrant handlers"
+THEIRS = "calls parked on them in an await are lost"
+SPLIT = f"{THEIRS}, but those that were and are re-entrant and ask the same"
+REPLAY = "open calls are replayed, and fail where the new code asks otherwise"
 
 
 @pytest.mark.parametrize(
     ("fate", "says"),
     [
         (ALL, "calls parked on it go on once its lease (5 s) has run out"),
-        (NONE, "calls parked on it are lost"),
+        (NONE, LOST),
+        (MIXED, LOST),
+        (RETURNED, "calls whose questions were returned go on at any node"),
         (SOME, BOTH),
         (UNKNOWN, BOTH),
         (REPLAYED, "calls are replayed from their tokens"),
@@ -35,12 +45,14 @@ def test_a_death(fate: Fate, says: str) -> None:
 @pytest.mark.parametrize(
     ("before", "after", "says"),
     [
-        (ALL, ALL, "open calls are replayed, and fail where the new code asks otherwise"),
-        (REPLAYED, ALL, "open calls are replayed, and fail where the new code asks otherwise"),
-        (ALL, NONE, "calls parked on them are lost"),
-        (NONE, ALL, "calls parked on them are lost"),
-        (ALL, SOME, "calls parked on them are lost, but those that were and are re-entrant and ask the same"),
-        (UNKNOWN, ALL, "calls parked on them are lost, but those that were and are re-entrant and ask the same"),
+        (ALL, ALL, REPLAY),
+        (REPLAYED, ALL, REPLAY),
+        (ALL, NONE, THEIRS),
+        (NONE, ALL, THEIRS),
+        (MIXED, RETURNED, THEIRS),
+        (RETURNED, RETURNED, "open calls go on with the new code"),
+        (ALL, SOME, SPLIT),
+        (UNKNOWN, ALL, SPLIT),
     ],
 )
 def test_a_reload(before: Fate, after: Fate, says: str) -> None:
@@ -52,9 +64,15 @@ def test_a_reload(before: Fate, after: Fate, says: str) -> None:
     ("fate", "says"),
     [
         (ALL, "The call goes on once the dead one's lease (5 s) has run out: @framehold.reentrant"),
-        (NONE, "The call is lost and tells you so"),
-        (SOME, "If its tool is marked @framehold.reentrant, the call goes on once"),
-        (UNKNOWN, "lease (2.5 s) has run out.\nIf not, it is lost and tells you so"),
+        (NONE, "If the tool awaits its answer, the call is lost and tells you so"),
+        (SOME, "If the tool awaits its answer and is marked @framehold.reentrant, the call goes on\nonce the dead"),
+        (UNKNOWN, "lease (2.5 s) has run out.\nIf it isn't marked, the call is lost and tells you so"),
+        (UNKNOWN, "Where a tool returned its question, the call goes on at any node: none holds anything of it.\n"),
+        (MIXED, "Where a tool returned its question, the call goes on at any node: none holds anything of it.\nIf the"),
+        (
+            RETURNED,
+            "Where a tool returned its question, the call goes on at any node: none holds anything of it.\nCalls",
+        ),
         (REPLAYED, "The call goes on from its token: no node holds anything of it."),
     ],
 )
@@ -77,3 +95,18 @@ async def test_the_child_that_imports_target_tells_it(tmp_path: Path) -> None:
     for lease in (5.0, 1.5):
         found = await check.in_child(target, {"FRAMEHOLD_LEASE_TTL": str(lease)})
         assert found == check.Checked(await asyncio.to_thread(Path(target).resolve), Fate(2, 1, 1, lease))
+
+
+async def test_a_tool_that_returns_its_questions_loses_none() -> None:
+    """Nor does one whose parameters the SDK asks for. Whoever says nothing of it may await."""
+    for option, returning in (("a", 1), ("b", 0)):
+        found = await check.in_child(str(ROOT / f"examples/options/option_{option}.py"), {})
+        assert (found.fate.returning, found.fate.asking) == (returning, 1 - returning), option
+
+    async def weather(units: Annotated[str, Resolve(lambda: "C")]) -> str:
+        return units
+
+    async def broken(units: "Nowhere") -> str:  # type: ignore[name-defined]  # noqa: F821, UP037
+        return ""
+
+    assert fate_of([weather, broken], "hold", 5) == Fate(1, 0, 0, 5, returning=1)

@@ -49,6 +49,14 @@ async def test_a_taken_port() -> None:
         ("leaves.py", "can't be imported: exit code 3"),
         ("quiet.py", "it ended the process that imported it"),
         ("nothing.py:nothing", "not object"),
+        ("made.py:ap", "no 'ap' there (servers found: app, mcp); nothing was started"),
+        (
+            "hosts.py:api",
+            "api is a Starlette app, which may host a server and is none; nothing was started; run it as uvi",
+        ),
+        ("hosts.py", "run it as uvicorn hosts:api with the FRAMEHOLD_ settings in the environment"),
+        ("old.py", "(old.py:1); that is of mcp 1; now: from mcp.server import MCPServer; from mcp.server.mcpserver im"),
+        ("older.py", "(older.py:1); that is of mcp 1; now: from mcp.server import MCPServer"),
     ],
 )
 async def test_a_wrong_target(tmp_path: Path, target: str, says: str) -> None:
@@ -61,6 +69,12 @@ async def test_a_wrong_target(tmp_path: Path, target: str, says: str) -> None:
     (tmp_path / "leaves.py").write_text("import os\nos._exit(3)")
     (tmp_path / "quiet.py").write_text("import os\nos._exit(0)")
     (tmp_path / "nothing.py").write_text("nothing = object()")
+    (tmp_path / "made.py").write_text(
+        "import framehold\nfrom mcp.server import MCPServer\nmcp = MCPServer('m')\napp = framehold.asgi(mcp)"
+    )
+    (tmp_path / "hosts.py").write_text("from starlette.applications import Starlette\napi = Starlette()")
+    (tmp_path / "old.py").write_text("from mcp.server.fastmcp import FastMCP")
+    (tmp_path / "older.py").write_text("from mcp.server import FastMCP")
     told = await asyncio.to_thread(framehold, "up", target, "--port", "0", cwd=tmp_path)
     assert (told.returncode, told.stdout) == (2, STARTING), told
     assert told.stderr.startswith("framehold: ") and told.stderr.count("\n") == 1
@@ -164,17 +178,19 @@ def test_help_lists_the_commands_in_the_order_of_their_use() -> None:
 
 
 def test_a_node_says_where_it_keeps_things() -> None:
-    """Without the password."""
+    """Without the password; and in its log, which setting nothing reads."""
     store = "redis://user:hunter2@127.0.0.1:1"
     child = subprocess.Popen(
         [*RUN, "node", "framehold.examples.booking", "--port", "0", "--store", store],
         cwd=ROOT,
-        env=environment(FRAMEHOLD_KEYS="k" * 32),
+        env=environment(FRAMEHOLD_KEYS="k" * 32, FRAMEHOLD_LEASE_TLT="5"),
         stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
     )
     with child:
         assert child.stdout is not None
-        said = child.stdout.readline().decode()
+        assert child.stderr is not None
+        said, logged = child.stdout.readline().decode(), child.stderr.readline().decode()
         child.kill()
+    assert "FRAMEHOLD_LEASE_TLT is set, and nothing reads it; did you mean FRAMEHOLD_LEASE_TTL?" in logged
     assert said.endswith(", store: redis://127.0.0.1:1\n") and " serves http://127.0.0.1:" in said

@@ -108,6 +108,28 @@ async def test_a_start_that_fails_says_why_in_the_childs_own_words(tmp_path: Pat
         assert one.said == ""
 
 
+@pytest.mark.parametrize(
+    ("program", "says"),
+    [
+        ("raise ValueError('no such table')", "ValueError: no such table"),
+        (
+            "raise ExceptionGroup('two', [ValueError('no such table'), KeyError('no such row')])",
+            "KeyError: 'no such row'",
+        ),
+        ("raise SystemExit('framehold: no such table; nothing was started')", "no such table"),
+        ("raise SystemExit(3)", ""),
+    ],
+)
+async def test_a_start_that_fails_ends_with_the_cause(tmp_path: Path, program: str, says: str) -> None:
+    """The error itself, whatever stands before it; nothing where nothing was said."""
+    async with stage([spec("a", program, ready=there(tmp_path / "never"))]) as one:
+        with pytest.raises(StartFailed) as failed:
+            await one.supervisor.start()
+        code = 3 if program.endswith("(3)") else 1
+        ended = f"a ended (exit code {code}) before it was ready"
+        assert str(failed.value) == (f"{ended}: {says}" if says else ended)
+
+
 async def test_a_start_that_takes_too_long_is_given_up(tmp_path: Path) -> None:
     """The line names who was late, with what it has said."""
     late = spec("b", "print('still looking', flush=True); " + WAITS, ready=there(tmp_path / "never"))

@@ -222,7 +222,7 @@ async def test_reload(tmp_path: Path) -> None:
         assert all(alive(running.node(name)[1]) for name in ("node-1", "node-2"))
         server.write_text(SERVER.replace("version 1", "version 2"))
         said = await running.hears("\nreloaded\n")
-        assert "restarting 2 nodes one after the other; calls parked on them are lost" in said
+        assert "restarting 2 nodes one after the other; calls parked on them in an await are lost" in said
         assert "died" not in said
         async with Caller(f"{running.url}/mcp") as caller:
             arguments = {"text": "x", "times": 1}
@@ -241,11 +241,31 @@ async def test_a_child_that_cannot_start_ends_it_all(tmp_path: Path) -> None:
         await until(lambda: running.child.poll() is not None, "its end", 60)
         said = running.said.splitlines()
         assert running.child.returncode == 1
-        assert "no licence here" in said[-2]
         assert re.fullmatch(
-            r"framehold: node-\d ended \(exit code 2\) before it was ready; everything was stopped again", said[-1]
+            r"framehold: node-\d ended \(exit code 2\) before it was ready: TARGET .*late\.py can't be imported: "
+            r"RuntimeError: no licence here \(.*\); everything was stopped again",
+            said[-1],
         )
+        assert running.said.count("no licence here") == 1
         assert not list(tmp_path.glob("framehold-*"))
+
+
+async def test_a_made_app_is_served_as_its_server(tmp_path: Path) -> None:
+    """With what its author decided, under a misspelt setting that is told once, and as a rehearsal that is told too."""
+    (tmp_path / "server.py").write_text(SERVER + "\nimport framehold\napp = framehold.asgi(mcp, max_rounds=3)\n")
+    target = f"{tmp_path / 'server.py'}:app"
+    settings = {"FRAMEHOLD_REHERSE": "1", "FRAMEHOLD_REHEARSE": "1"}
+    async with up(tmp_path, target, "--port", "0", "--nodes", "2", **settings) as running:
+        said = await running.hears("Ctrl-C stops everything.")
+        assert said.splitlines()[:2] == [
+            "FRAMEHOLD_REHERSE is set, and nothing reads it; did you mean FRAMEHOLD_REHEARSE?",
+            "starting 2 nodes, a router and a store; a rehearsal (FRAMEHOLD_REHEARSE): "
+            "each answer replays its call ...",
+        ]
+        assert said.count("FRAMEHOLD_REHERSE") == 1
+        told = await asyncio.to_thread(shell, running.pasted("framehold call"), "x\n")
+        assert "version 1: accept" in told.stdout, told
+        assert await running.end() == 0
 
 
 async def test_the_second_signal_is_another_one_than_the_first() -> None:

@@ -414,6 +414,10 @@ async def clash(units: Context) -> str:
     return ""
 
 
+async def misspelt(location: str, unit: str) -> str:
+    return ""
+
+
 def _made(*steps: Callable[..., Any], ends: Any = (end,)) -> Callable[[], object]:
     def make() -> object:
         built = builder()
@@ -440,6 +444,8 @@ WRONG = {
     "a step before what it needs": (_made(early, units), ValueError, "takes 'units', which is a step that comes later"),
     "a parameter without a name": (_made(rest), TypeError, "'words', which is variadic positional: nothing provides"),
     "an argument of two types": (_made(numbered), ValueError, "takes location: int as location: str"),
+    "a step that the end misspells": (_made(units, ends=(misspelt,)), ValueError, "'misspelt' takes 'unit', which no"),
+    "a step that a later step misspells": (_made(units, misspelt), ValueError, "'misspelt' takes 'unit', which no"),
     "a context named like a step": (_made(units, clash), ValueError, "'units' names the context in one step"),
     "no function": (_made("units"), TypeError, "a step of the tool 'bad' must be a function, not str"),
     "a function without a name": (_made(lambda: 1), TypeError, "must have a name"),
@@ -451,6 +457,37 @@ WRONG = {
 def test_what_cannot_be_built_is_refused(make: Callable[[], object], kind: type[Exception], says: str) -> None:
     with pytest.raises(kind, match=says):
         make()
+
+
+async def test_a_step_whose_data_nobody_takes_is_fine() -> None:
+    """Also where an argument has almost its name, if the step takes it itself, or says that it has no data; or if a
+    later function takes its data."""
+    guards, turns = framehold.ToolBuilder("guards"), framehold.ToolBuilder("turns")
+
+    @guards.step
+    async def places(place: str) -> str:
+        return place
+
+    @guards.step
+    async def sure() -> InputRequiredResult | None: ...
+
+    @guards.end
+    async def guarded(place: str, surely: str) -> str:
+        return f"{place} {surely}"
+
+    @turns.step
+    async def units() -> str:
+        return "celsius"
+
+    @turns.end
+    async def turned(unit: str, units: str) -> str:
+        return f"{unit} in {units}"
+
+    async with stage(guards.build(), turns.build()) as caller:
+        heard = await caller.call("guards", arguments={"place": "Bath", "surely": "yes"})
+        assert heard.text == "Bath yes"
+        heard = await caller.call("turns", arguments={"unit": "4"})
+        assert heard.text == "4 in celsius"
 
 
 async def test_arguments_may_be_named_like_those_of_once() -> None:

@@ -289,7 +289,7 @@ async def test_progress_of_the_client_puts_the_limit_off() -> None:
 
 
 async def test_without_the_shim_the_call_fails_loudly() -> None:
-    """`legacy_shim=False`: as the SDK has it. The handler was entered once."""
+    """`legacy_shim=False`: an error that says what is off and what to do. The handler was entered once."""
     entered: list[int] = []
     server: MCPServer[Any] = MCPServer("bare")
 
@@ -303,6 +303,9 @@ async def test_without_the_shim_the_call_fails_loudly() -> None:
         with pytest.raises(MCPError) as raised:
             await client.call_tool("asks", {})
     assert raised.value.error.code == -32603
+    says = raised.value.error.message
+    for part in ("revision 2025-11-25", "legacy_shim is off", "nothing was asked", "FRAMEHOLD_LEGACY_SHIM", "era(ctx)"):
+        assert part in says, part
     assert entered == [1]
 
 
@@ -341,7 +344,8 @@ async def test_a_low_level_handler_that_answers_with_plain_json() -> None:
 
 
 async def test_a_connection_without_a_stream_is_refused_not_waited_for() -> None:
-    """Stateless HTTP: nobody said what this client can do, and no request could reach it."""
+    """Stateless HTTP: no request could reach this client. It has said that it can be asked, to another process
+    perhaps: nobody tells it that it did not."""
     server: MCPServer[Any] = MCPServer("stateless")
 
     @server.tool(description="Asks.")
@@ -354,7 +358,8 @@ async def test_a_connection_without_a_stream_is_refused_not_waited_for() -> None
         served(server.streamable_http_app(stateless_http=True)) as url,
         Client(streamable_http_client(url), mode="legacy", elicitation_callback=repeats) as client,
     ):
-        assert "it was not asked" in text(await client.call_tool("asks", {}))
+        told = text(await client.call_tool("asks", {}))
+        assert "so the client can't be asked; nothing was asked" in told and "declare" not in told
 
 
 async def test_a_state_from_outside_is_refused() -> None:
@@ -369,10 +374,13 @@ async def test_a_state_from_outside_is_refused() -> None:
     assert raised.value.error.code == -32602
 
 
-def test_a_limit_that_is_none_is_named() -> None:
-    """What an author says in code is checked like a setting."""
-    with pytest.raises(ConfigError, match="FRAMEHOLD_MAX_ROUNDS is wrong"):
+def test_a_limit_that_is_none_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What an author says in code is checked like a setting, and named as it was given."""
+    with pytest.raises(ConfigError, match=r"^max_rounds is wrong"):
         framehold.attach(MCPServer("wrong"), max_rounds=0)
+    monkeypatch.setenv("FRAMEHOLD_MAX_ROUNDS", "0")
+    with pytest.raises(ConfigError, match=r"^FRAMEHOLD_MAX_ROUNDS is wrong"):
+        framehold.attach(MCPServer("wrong"), round_timeout=1.0)
 
 
 async def test_what_an_author_decides_in_code_stays() -> None:

@@ -106,8 +106,20 @@ def test_each_context_has_its_answers(ctx: object) -> None:
     assert framehold.input_response(ctx, "other").kind == "missing"
 
 
-def test_round_one_has_no_answers() -> None:
-    assert framehold.input_response(Context(), "seat").kind == "missing"
+@pytest.mark.parametrize(
+    "ctx", [Context(), SimpleNamespace(request_context=None, input_responses=None)], ids=["MCPServer", "FastMCP"]
+)
+def test_outside_a_request_there_are_no_answers_to_read(ctx: object) -> None:
+    """Nobody could have answered: that is no "missing"."""
+    with pytest.raises(framehold.NotInCall, match="a context outside a request"):
+        framehold.input_response(ctx, "seat")
+
+
+@pytest.mark.parametrize("model", ["Seat", dict, Seat(row=1)])
+@pytest.mark.parametrize("key", ["seat", "never asked"])
+def test_what_is_no_model_is_refused_before_there_is_an_answer(model: Any, key: str) -> None:
+    with pytest.raises(TypeError, match=rf"accepted_content\('{key}'\): its third argument must be a pydantic model"):
+        framehold.accepted_content(ANSWERS, key, model)
 
 
 @pytest.mark.anyio
@@ -140,9 +152,9 @@ async def test_a_handler_reads_what_came_over_the_wire(answer: dict[str, Any], h
 
 def test_the_answers_of_a_step_are_those_of_its_own_context() -> None:
     """What else is read meanwhile has its own: another handler's context, a mapping."""
-    ctx = Context()
+    ctx, other = (SimpleNamespace(input_responses=None) for _ in range(2))
     with responses.answering(ctx, ANSWERS):
         assert framehold.accepted_content(ctx, "seat", Seat) == Seat(row=4)
-        assert framehold.input_response(Context(), "seat").kind == "missing"
+        assert framehold.input_response(other, "seat").kind == "missing"
         assert framehold.input_response({}, "seat").kind == "missing"
     assert framehold.input_response(ctx, "seat").kind == "missing"

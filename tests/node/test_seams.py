@@ -46,8 +46,9 @@ MCP = "mcp 2.3.0"
 CHANGED = f"this release of mcp has moved a seam that was read off {MCP}: "
 
 TOUCHED = {
-    "attach.py": {"_lowlevel_server", "_security", "_connection", "_mcp_param_rejection", "mcp.server._otel"}
-    | {"mcp.server._streamable_http_modern", "_bus", "_request_outbound"},
+    "attach.py": {"_lowlevel_server", "_security", "_mcp_param_rejection", "mcp.server._otel"}
+    | {"mcp.server._streamable_http_modern"},
+    "attached.py": {"_security", "_connection", "_bus", "_request_outbound"},
     "entry.py": {"_exit_callbacks"},
     "fastmcp.py": {
         "_current_context",

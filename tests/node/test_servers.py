@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from fastapi import FastAPI
 from mcp.server import MCPServer, Server, ServerRequestContext
 from mcp.server.mcpserver import Context
 from mcp.types import (
@@ -252,6 +253,18 @@ async def test_a_lifespan_that_fails_is_told_to_every_request() -> None:
     for _ in range(2):
         with pytest.raises(RuntimeError, match="no database"):
             await asyncio.wait_for(app(dict(scope), None, None), 5)  # type: ignore[arg-type] - neither is reached
+
+
+@pytest.mark.parametrize(
+    "made",
+    [framehold.asgi(high(), Settings(node_id="n")), high().streamable_http_app(), FastAPI()],
+    ids=["an app of ours", "the SDK's app", "FastAPI"],
+)
+def test_an_app_is_not_taken_for_a_server(made: Any) -> None:
+    """The error says which object is wanted instead."""
+    for take in (framehold.asgi, framehold.attach):
+        with pytest.raises(TypeError, match="nothing was attached; give the server itself, this is an app"):
+            take(made)
 
 
 async def test_ask_outside_a_call() -> None:

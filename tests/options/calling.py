@@ -11,7 +11,8 @@ from typing import Any
 from mcp import Client, MCPError
 from mcp_types import CallToolResult, ElicitRequestURLParams, ElicitResult, InputRequiredResult
 
-from examples.options import measure, weather
+import measure
+import weather
 from tests.tutorials.over_http import over_http
 from tests.tutorials.person import refused, said
 

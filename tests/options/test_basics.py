@@ -12,8 +12,12 @@ from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from mcp_types import ElicitResult, InputRequiredResult
 
+import basic
+import basic_multiround
 import framehold
-from examples.options import basic, basic_multiround, measure, option_h, weather
+import measure
+import option_h
+import weather
 from framehold.config import Settings
 from tests.options.calling import Option, first_round, option, retried
 from tests.tutorials.over_http import over_http

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from examples.options import measure
+import measure
 
 PAGE = Path(__file__).parents[2] / "docs" / "options.md"
 STATE, NEAR = "`requestState`", 0.1

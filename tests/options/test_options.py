@@ -13,7 +13,8 @@ import pytest
 from mcp_types import ElicitResult
 
 import framehold
-from examples.options import measure, weather
+import measure
+import weather
 from tests.options.calling import ACCEPT, CANCEL, DECLINE, Option, Told, first_round, option, retried
 
 pytestmark = pytest.mark.anyio
@@ -93,7 +94,9 @@ async def test_option_a_is_served_to_2025_by_the_shim(
     monkeypatch.setenv("FRAMEHOLD_LEGACY_SHIM", "false")
     with option("A") as bare:
         assert await bare.call("2026") == Told(LOOKED_UP, ASKED, 1)
-        assert await bare.call("2025") == Told("-32603: Handler returned an invalid result", [], 0)
+        refused = await bare.call("2025")
+        assert refused.text.startswith("-32603: ") and "legacy_shim is off" in refused.text
+        assert (refused.asked, refused.audits) == ([], 0)
 
 
 async def test_option_b_runs_the_audit_twice(options: dict[str, Option]) -> None:

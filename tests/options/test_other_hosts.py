@@ -13,7 +13,8 @@ from mcp.server import MCPServer
 from mcp_types import InputRequiredResult
 
 import framehold
-from examples.options import measure, weather
+import measure
+import weather
 from tests.options.calling import Option, Told
 from tests.tutorials.over_http import over_http
 
@@ -82,7 +83,7 @@ def streamless(request: pytest.FixtureRequest) -> Iterator[dict[str, Option]]:
     with ExitStack() as stack:
         found = {}
         for letter in (*ASKING, "e"):
-            server: MCPServer[Any] = importlib.reload(importlib.import_module(f"examples.options.option_{letter}")).mcp
+            server: MCPServer[Any] = importlib.reload(importlib.import_module(f"option_{letter}")).mcp
             app = server.streamable_http_app(**request.param)
             found[letter] = Option(stack.enter_context(over_http(app)), app)
         yield found
@@ -95,6 +96,8 @@ async def test_without_a_stream_a_client_of_2025_is_told_that_it_cannot_be_asked
     for letter in ASKING:
         told = await streamless[letter].call("2025")
         assert "elicitation/create" in told.text and told.asked == [], letter
+        assert "capability" not in told.text, "this client has declared it"
+    assert "the client can't be asked" in (await streamless["a"].call("2025")).text
     assert await streamless["e"].call("2025") == Told("PLACE: 18 degrees celsius", [], 1)
     for letter, option in streamless.items():
         assert (await option.call("2026")).text == "PLACE: 64 degrees fahrenheit", letter

@@ -338,6 +338,18 @@ async def test_a_node_without_a_usable_address_gets_nothing(
     assert names(await membership.refresh()) == ["a", "b"]
 
 
+async def test_a_node_without_any_address_is_told_apart_from_one_with_a_wrong_one(
+    store: Shelf, membership: Membership, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A process on standard input and output has none, and needs none."""
+    await store.put(lease("stdio-1", ""))
+    await until(membership, lambda fleet: len(fleet.members) == 1)
+    assert [line for line in caplog.messages if "stdio-1" in line] == [
+        "nothing is sent to node 'stdio-1': it has no address (FRAMEHOLD_ADVERTISE_URL): only what reaches it itself "
+        "is served there"
+    ]
+
+
 async def test_a_fleet_is_in_order_of_names() -> None:
     """However the leases were listed."""
     members = [Member.of(lease(name), Trust(())) for name in ("b", "c", "a")]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-_PAGES = ("/mcp", "/dashboard")
+from urllib.parse import urlsplit, urlunsplit
+
+_ENDPOINT = "/mcp"
+_PAGES = (_ENDPOINT, "/dashboard")
 
 
 def base(url: str) -> str:
@@ -12,3 +15,13 @@ def base(url: str) -> str:
     for page in _PAGES:
         whole = whole.removesuffix(page)
     return whole.rstrip("/")
+
+
+def endpoints(url: str) -> str:
+    """Where MCP may be served, in words, for someone who found nothing at `url`: below it, or at the server's root."""
+    parts = urlsplit(url)
+    path = parts.path.rstrip("/")
+    below = [] if path.endswith(_ENDPOINT) else [f"{path}{_ENDPOINT}"]
+    places = dict.fromkeys([*below, *([_ENDPOINT] if path != _ENDPOINT else [])])
+    found = [urlunsplit((parts.scheme, parts.netloc, place, "", "")) for place in places]
+    return " or ".join(f"--url {one}" for one in found) or "another --url"

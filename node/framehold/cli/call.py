@@ -6,24 +6,29 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx2
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
-from mcp.types import CONNECTION_CLOSED, Tool
+from mcp.types import CONNECTION_CLOSED, ElicitRequestParams, ElicitResult, Tool
 
 from framehold_core.errors import ConfigError
 
-from . import samples
+from . import addresses, samples
+from .credentials import Credentials
 from .patient import PATIENCE, PatientClient, plainly
-from .terminal import Interrupted, Terminal
+from .terminal import Interrupted, Terminal, Unanswered
 
 _LOCAL = ("127.0.0.1", "localhost", "::1")
 _TIMEOUT = httpx2.Timeout(30.0, connect=5.0, read=300.0)
 _ROUNDS = 100
-"""A person at a terminal has more patience than the ten rounds of a client without one."""
+"""A person at a terminal has more patience than a client without one."""
+_USUAL_ROUNDS = 10
+"""How many rounds of questions official clients answer where nobody tells them otherwise."""
 _INTERRUPTED = 130
 
 
@@ -31,10 +36,12 @@ class CallFailed(Exception):
     """The call itself came to nothing, after it had begun."""
 
 
-def run(tool: str, words: Sequence[str], url: str, patience: float = PATIENCE) -> int:
+def run(
+    tool: str, words: Sequence[str], url: str, patience: float = PATIENCE, credentials: Credentials | None = None
+) -> int:
     """Call `tool` with `key=value` words; the exit code: 0, or 1 where the tool says that it failed.
 
-    `patience`: seconds for which a server that is away is tried again.
+    `patience`: seconds for which a server that is away is tried again. `credentials` go with each request.
 
     Raises:
         ConfigError: nobody answers at `url`, there is no such tool, or the arguments are not its own.
@@ -47,10 +54,10 @@ def run(tool: str, words: Sequence[str], url: str, patience: float = PATIENCE) -
         raise ConfigError(f"{url} is no http address; nothing was called; name one as http://127.0.0.1:8080/mcp")
     # The client logs with tracebacks what it also raises.
     logging.getLogger().addHandler(logging.NullHandler())
-    terminal = Terminal()
-    http = _client(url, terminal, patience)
+    terminal, credentials = Terminal(), credentials or Credentials()
+    http = _client(url, terminal, patience, credentials)
     try:
-        return asyncio.run(_run(tool, words, url, terminal, http))
+        return asyncio.run(_run(tool, words, Line(url, credentials, http, terminal)))
     except (Exception, KeyboardInterrupt) as error:
         # A task group of the client wraps whatever passes through it.
         first = _innermost(error)
@@ -58,6 +65,12 @@ def run(tool: str, words: Sequence[str], url: str, patience: float = PATIENCE) -
             asked = "; what was asked waits on its node until it expires" if terminal.asked else ""
             terminal.complain(f"stopped{asked}")
             return _INTERRUPTED
+        if isinstance(first, Unanswered):
+            terminal.complain(
+                f"stopped: {tool} asks, and there is no more input to answer with; what was asked waits on its node "
+                "until it expires; give one line for each field"
+            )
+            return 1
         if isinstance(first, ConfigError):
             raise first from None
         if isinstance(first, httpx2.HTTPError | OSError):
@@ -70,30 +83,59 @@ def run(tool: str, words: Sequence[str], url: str, patience: float = PATIENCE) -
         return 1
 
 
-async def _run(name: str, words: Sequence[str], url: str, terminal: Terminal, http: PatientClient) -> int:
-    async with _connected(url, terminal, http) as client:
+@dataclass
+class Line:
+    """What leads to the server at `url`, and to whoever answers its questions."""
+
+    url: str
+    credentials: Credentials
+    http: PatientClient
+    terminal: Terminal
+    told: bool = False
+    """Whether it was said that other clients would have stopped."""
+
+    def refused(self) -> str:
+        """Why the server's last response let nobody in; empty where it was none of that kind."""
+        return self.credentials.refused(self.url, self.http.status)
+
+    async def answer(self, context: Any, params: ElicitRequestParams) -> ElicitResult:
+        """Put a question."""
+        if self.http.rounds > _USUAL_ROUNDS and not self.told:
+            self.told = True
+            self.terminal.notice(
+                f"this is round {self.http.rounds}; official clients stop after {_USUAL_ROUNDS} rounds: ask less, or "
+                "several things at once"
+            )
+        return await self.terminal.answer(context, params)
+
+
+async def _run(name: str, words: Sequence[str], line: Line) -> int:
+    async with _connected(line) as client:
         try:
             tools = {tool.name: tool for tool in await _tools(client)}
         except MCPError as error:
-            raise ConfigError(f"{url} doesn't list its tools ({error}); nothing was called") from None
+            why = line.refused() or f"{line.url} doesn't list its tools ({error})"
+            raise ConfigError(f"{why}; nothing was called") from None
         if name not in tools:
-            raise ConfigError(f"there is no tool {name!r} at {url}; there are: {', '.join(tools) or 'none'}")
+            raise ConfigError(f"there is no tool {name!r} at {line.url}; there are: {', '.join(tools) or 'none'}")
         arguments = samples.parsed(words, name, tools[name].input_schema)
         try:
             result = await client.call_tool(name, arguments)
         except Exception as error:
             # Of whatever kind: a refusal of the server, a connection that was lost, a result that breaks its schema.
             first = _innermost(error)
-            if isinstance(first, Interrupted):
+            if isinstance(first, Interrupted | Unanswered):
                 raise
-            raise CallFailed(f"{name} came to no result: {http.trouble or _said(first)}") from error
-        return terminal.show(result)
+            why = line.refused() or line.http.trouble or _said(first)
+            raise CallFailed(f"{name} came to no result: {why}") from error
+        return line.terminal.show(result)
 
 
-def _client(url: str, terminal: Terminal, patience: float) -> PatientClient:
+def _client(url: str, terminal: Terminal, patience: float, credentials: Credentials) -> PatientClient:
     return PatientClient(
         terminal.notice,
         patience,
+        headers=dict(credentials.headers),
         timeout=_TIMEOUT,
         # What stands between this machine and itself is no proxy's business.
         trust_env=urlsplit(url).hostname not in _LOCAL,
@@ -102,24 +144,24 @@ def _client(url: str, terminal: Terminal, patience: float) -> PatientClient:
 
 
 @asynccontextmanager
-async def _connected(url: str, terminal: Terminal, http: PatientClient) -> AsyncIterator[Client]:
+async def _connected(line: Line) -> AsyncIterator[Client]:
     connecting = True
     try:
-        async with http:
-            transport = streamable_http_client(url, http_client=http)
-            async with Client(
-                transport, elicitation_callback=terminal.answer, input_required_max_rounds=_ROUNDS
-            ) as client:
+        async with line.http:
+            transport = streamable_http_client(line.url, http_client=line.http)
+            async with Client(transport, elicitation_callback=line.answer, input_required_max_rounds=_ROUNDS) as client:
                 connecting = False
                 yield client
     except Exception as error:
         first = _innermost(error)
         if not connecting or isinstance(first, ConfigError):
             raise
-        raise ConfigError(
-            f"nobody speaks MCP at {url} ({_said(first)}); nothing was called; start a fleet with "
-            "framehold up, or name another --url"
-        ) from None
+        if refused := line.refused():
+            raise ConfigError(f"{refused}; nothing was called") from None
+        way = "start a fleet with framehold up, or name another --url"
+        if line.http.status == httpx2.codes.NOT_FOUND:
+            way = f"try {addresses.endpoints(line.url)}"
+        raise ConfigError(f"nobody speaks MCP at {line.url} ({_said(first)}); nothing was called; {way}") from None
 
 
 async def _tools(client: Client) -> list[Tool]:

@@ -16,7 +16,7 @@ from framehold_core.errors import ConfigError
 from ..config import Settings
 from . import target as targets
 from .children import die_with_parent
-from .fate import Fate
+from .fate import Fate, fate_of
 
 _MARK = "framehold-target "
 PATIENCE = 20.0
@@ -44,7 +44,7 @@ def here(target: str, settings: Settings) -> None:
     except TypeError as error:
         raise ConfigError(str(error)) from None
     attached.check()
-    fate = Fate(*attached.handlers.count(settings.strategy), settings.lease_ttl)
+    fate = fate_of(attached.handlers.asking(), settings.strategy, settings.lease_ttl)
     place = target.partition(":")[0]
     module = sys.modules.get(place)
     file = getattr(module, "__file__", None) or place

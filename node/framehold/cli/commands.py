@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections.abc import Callable
 from enum import StrEnum
@@ -13,6 +14,7 @@ import typer
 from framehold_core.errors import ConfigError
 
 from .. import config
+from . import program
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 keys = typer.Typer(no_args_is_help=True, help="Keys that seal tokens and stored values.")
@@ -94,11 +96,16 @@ def call(
     tool: Annotated[str, typer.Argument(help="The tool's name.")],
     arguments: Annotated[list[str] | None, typer.Argument(help="Its arguments, as key=value.")] = None,
     url: Annotated[str, typer.Option(help="The server's MCP address.")] = f"{_ROUTER}/mcp",
+    token: Annotated[str | None, typer.Option(help="Bearer token, where the server wants one.")] = None,
+    header: Annotated[list[str] | None, typer.Option(help="Header to send along, as NAME=VALUE; repeatable.")] = None,
 ) -> None:
-    """Call TOOL and answer its questions at this terminal. Enter takes a default; Ctrl-D cancels."""
-    from .call import run
+    """Call TOOL and answer its questions at this terminal. Enter takes a default; Ctrl-D cancels.
 
-    raise typer.Exit(run(tool, arguments or [], url))
+    Without a terminal each line of standard input is an answer; a question that finds none ends the call."""
+    from .call import run
+    from .credentials import Credentials
+
+    raise typer.Exit(run(tool, arguments or [], url, credentials=Credentials.of(header or [], token)))
 
 
 @app.command()
@@ -163,9 +170,7 @@ def router(
     run(load_settings(RouterSettings, store_url=store, log_level=log_level), host, port)
 
 
-@app.command(
-    epilog='In the configuration of a client: {"command": "framehold", "args": ["stdio", "/path/to/server.py"]}'
-)
+@app.command(epilog=f"In the configuration of a client: {json.dumps(program.stdio('/path/to/server.py'))}")
 def stdio(
     target: Target,
     store: Annotated[str | None, typer.Option(help="Redis URL (FRAMEHOLD_STORE_URL); without one, memory.")] = None,

@@ -1,26 +1,35 @@
-"""What becomes of the calls parked on a node that dies, in words.
+"""What becomes of the calls of a node that dies, in words.
 
-The law: whatever is said is true. Calls of re-entrant handlers go on, on whichever node serves next, when the dead
-node's lease has run out; all others are lost. Calls of strategy replay are on no node. Where handlers differ, or none
-is known, the words name both.
+The law: whatever is said is true. Calls that wait in an await: those of re-entrant handlers go on, on whichever node
+serves next, when the dead node's lease has run out; all others are lost. Calls of strategy replay are on no node, nor
+are those whose handler returned its questions. Where handlers differ, or none is known, the words name each.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any, Literal
+
+from mcp.server.mcpserver.exceptions import InvalidSignature
+from mcp.server.mcpserver.resolve import find_resolved_parameters, returns_input_required
+
+from ..marks import marks_of
 
 _MARK = "@framehold.reentrant"
+_RETURNED = "Where a tool returned its question, the call goes on at any node: none holds anything of it."
 
 
 @dataclass(frozen=True)
 class Fate:
-    """Of TARGET's handlers: how many may ask, how many of these are re-entrant, how many of strategy replay. `lease` is
-    in seconds."""
+    """Of TARGET's handlers: how many may ask in an await, how many of these are re-entrant, how many of strategy
+    replay; and how many say that they return their questions. `lease` is in seconds."""
 
     asking: int
     reentrant: int
     replayed: int
     lease: float
+    returning: int = 0
 
     @property
     def all_replayed(self) -> bool:
@@ -34,42 +43,67 @@ class Fate:
     def all_lost(self) -> bool:
         return self.asking > 0 and self.reentrant == 0
 
+    @property
+    def all_returned(self) -> bool:
+        return self.returning > 0 and self.asking == 0
+
     def death(self) -> str:
         """Of one node's calls, for the line that tells its death."""
+        if self.all_returned:
+            return "calls whose questions were returned go on at any node"
         if self.all_replayed:
             return "calls are replayed from their tokens"
         if self.all_go_on:
             return f"calls parked on it go on once its lease ({self.lease:g} s) has run out"
-        lost = "calls parked on it are lost"
+        lost = "calls parked on it in an await are lost"
         return lost if self.all_lost else f"{lost}, but those of re-entrant handlers"
 
     def reload(self, after: Fate) -> str:
         """Of all nodes' calls, where nodes with new code, hence `after`, take the place of the ones with the old."""
+        if self.all_returned and after.all_returned:
+            return "open calls go on with the new code"
         if self.all_go_on and after.all_go_on:
             return "open calls are replayed, and fail where the new code asks otherwise"
-        lost = "calls parked on them are lost"
+        lost = "calls parked on them in an await are lost"
         none = self.all_lost or after.all_lost
         return lost if none else f"{lost}, but those that were and are re-entrant and ask the same"
 
     def hint(self, nodes: int) -> str:
         """For someone who is about to kill one of so many `nodes` and to answer then."""
-        others = "\nCalls on other nodes don't notice, and the killed one comes back by itself." if nodes > 1 else ""
-        return self._killed(nodes) + others
+        others = "Calls on other nodes don't notice, and the killed one comes back by itself." if nodes > 1 else ""
+        returned = _RETURNED if self.returning or not self.asking else ""
+        awaited = "" if self.all_returned else self._awaited(nodes)
+        return "\n".join(filter(None, (returned, awaited, others)))
 
-    def _killed(self, nodes: int) -> str:
+    def _awaited(self, nodes: int) -> str:
         run_out = f"once the dead one's lease ({self.lease:g} s) has run out"
         where = "on another node, or on the one that takes its place" if nodes > 1 else "when the node is back"
         if self.all_replayed:
-            return "The call goes on from its token: no node holds anything of it."
-        if self.all_go_on:
+            fate = "goes on from its token: no node holds anything of it."
+        elif self.all_go_on:
+            fate = f"goes on {run_out}: {_MARK} allows\nto enter the tool again, {where}, with the answers given."
+        elif self.all_lost:
+            fate = f"is lost and tells you so: no tool is run twice behind your back that isn't marked\n{_MARK}."
+        else:
             return (
-                f"The call goes on {run_out}: {_MARK} allows\nto enter the tool again, {where}, with the answers given."
+                f"If the tool awaits its answer and is marked {_MARK}, the call goes on\n{run_out}.\n"
+                "If it isn't marked, the call is lost and tells you so: no tool is run twice behind your back."
             )
-        if self.all_lost:
-            return (
-                f"The call is lost and tells you so: no tool is run twice behind your back that isn't marked\n{_MARK}."
-            )
-        return (
-            f"If its tool is marked {_MARK}, the call goes on {run_out}.\n"
-            "If not, it is lost and tells you so: no tool is run twice behind your back."
-        )
+        certain = not self.returning and not self.all_lost
+        return f"The call {fate}" if certain else f"If the tool awaits its answer, the call {fate}"
+
+
+def fate_of(functions: Iterable[Callable[..., Any]], strategy: Literal["hold", "replay"], lease: float) -> Fate:
+    """The fate of calls of these handlers, where the setting STRATEGY is `strategy`."""
+    every = list(functions)
+    found = [marks_of(fn) for fn in every if not _returns(fn)]
+    replayed = sum((marks.strategy or strategy) == "replay" for marks in found)
+    return Fate(len(found), sum(marks.reentrant for marks in found), replayed, lease, len(every) - len(found))
+
+
+def _returns(fn: Callable[..., Any]) -> bool:
+    """Whether it says that its questions are results, or has the SDK ask them before it is entered."""
+    try:
+        return returns_input_required(fn) or bool(find_resolved_parameters(fn))
+    except (InvalidSignature, TypeError, ValueError):
+        return False

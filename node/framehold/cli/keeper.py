@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from .children import Child, Spec, cause
@@ -162,7 +162,10 @@ class Keeper:
 
     def _failure(self, code: int) -> StartFailed:
         lines = self.child.last_lines() if self.child else []
-        return StartFailed(f"{self.name} ended ({cause(code)}) before it was ready", lines)
+        why = _last_words(lines)
+        told = f"{self.name} ended ({cause(code)}) before it was ready{f': {why}' if why else ''}"
+        # One line alone is told already.
+        return StartFailed(told, lines if len(lines) > 1 else [])
 
     def _fail(self, why: StartFailed) -> None:
         if not self.first.done():
@@ -184,3 +187,9 @@ class Keeper:
             loss = f"; {self.spec.loss}" if self.spec.loss and not told else ""
             verb = "was told to end" if told else "died"
             self._voice.say(f"{self.name} {verb} ({cause(code)}){loss}; starting it again in {pause:g} s")
+
+
+def _last_words(lines: Sequence[str]) -> str:
+    """The last line that says something: of a traceback the error itself, out of the frame that a group draws."""
+    said = (line.strip(" \t|+-").removeprefix("framehold: ") for line in reversed(lines))
+    return next((line.rstrip(".").removesuffix("; nothing was started") for line in said if line), "")

@@ -13,10 +13,11 @@ import uvicorn
 
 from framehold_core.errors import ConfigError
 
-from ..attach import Attached
+from ..attached import Attached
 from ..bus import end_streams
 from ..config import Settings
 from ..serving import Application, asgi
+from . import environment
 from .limits import raise_files
 
 logger = logging.getLogger("framehold")
@@ -35,7 +36,7 @@ def run(server: Any, settings: Settings, host: str, port: int) -> None:
         ConfigError: the server can't be served, or not as its handlers are marked, or the port can't be had.
         NodeNameTaken: another process runs under this node's name.
     """
-    logging.basicConfig(level=settings.log_level.upper(), format=FORMAT, force=True)
+    log(settings.log_level)
     raise_files()
     try:
         app = asgi(server, settings)
@@ -62,6 +63,13 @@ def run(server: Any, settings: Settings, host: str, port: int) -> None:
     )
     with asyncio.Runner(loop_factory=event_loop()) as runner:
         runner.run(_serve(Server(options, app.attached), app, listening))
+
+
+def log(level: str) -> None:
+    """Log from here on, at first what is odd about the environment."""
+    logging.basicConfig(level=level.upper(), format=FORMAT, force=True)
+    for line in environment.lines():
+        logger.warning(line)
 
 
 class Server(uvicorn.Server):

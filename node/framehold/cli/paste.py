@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shlex
 import shutil
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from mcp.shared.inbound import (
 )
 from mcp.types import CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY, PROTOCOL_VERSION_META_KEY, Tool
 
+from . import program as absolute
 from . import samples
 
 VERSION = "2026-07-28"
@@ -28,10 +28,9 @@ USUAL_PORT = 8080
 
 def program() -> list[str]:
     """How to run this very `framehold` from a shell: by its name where that finds it, else by its path."""
-    beside = Path(sys.executable).with_name("framehold")
-    on_path = shutil.which("framehold")
+    beside, on_path = absolute.beside(), shutil.which("framehold")
     if not beside.is_file():
-        return [sys.executable, "-m", "framehold"]
+        return absolute.absolute()
     if on_path is not None and Path(on_path).resolve() == beside.resolve():
         return ["framehold"]
     try:

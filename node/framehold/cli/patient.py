@@ -39,6 +39,10 @@ class PatientClient(httpx2.AsyncClient):
         self._met = False
         self.parked = False
         """Whether there is a call that has asked something."""
+        self.rounds = 0
+        """How many rounds of calls of tools were begun."""
+        self.status = 0
+        """Of the last response to what the client posted."""
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         """As the client's own, with more patience.
@@ -46,7 +50,8 @@ class PatientClient(httpx2.AsyncClient):
         Raises:
             httpx2.TransportError: there was no answer; `trouble` says what became of the request.
         """
-        state = _carries_state(request)
+        method, state = _looked_at(request)
+        self.rounds += method == "tools/call"
         self.parked = self.parked or state
         pause, end, unsent = _FIRST, 0.0, True
         while True:
@@ -84,6 +89,8 @@ class PatientClient(httpx2.AsyncClient):
         except httpx2.TransportError as error:
             return error
         self._met = True
+        if request.method == "POST":
+            self.status = response.status_code
         return response
 
 
@@ -98,12 +105,14 @@ def plainly(error: BaseException) -> str:
     return str(error) or type(error).__name__
 
 
-def _carries_state(request: httpx2.Request) -> bool:
+def _looked_at(request: httpx2.Request) -> tuple[str, bool]:
+    """The method of a message, and whether it carries a `requestState`."""
     try:
-        params = json.loads(request.content).get("params")
+        message = json.loads(request.content)
+        params = message.get("params")
     except (ValueError, AttributeError, httpx2.RequestNotRead):
-        return False
-    return isinstance(params, dict) and bool(params.get("requestState"))
+        return "", False
+    return str(message.get("method")), isinstance(params, dict) and bool(params.get("requestState"))
 
 
 def _retry_after(found: httpx2.Response | httpx2.TransportError) -> float:

@@ -70,7 +70,8 @@ async def follow(
             why = str(error).removesuffix("; nothing was started")
             voice.say(f"{names} changed; not reloaded: {why}; the nodes go on with the code that they have")
             continue
-        voice.say(f"{names} changed; restarting {len(nodes)} nodes one after the other; {fate}")
+        who = f"{len(nodes)} nodes one after the other" if len(nodes) > 1 else "the node"
+        voice.say(f"{names} changed; restarting {who}; {fate}")
         if await supervisor.restart(nodes):
             voice.say("reloaded")
         else:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import signal
 import socket
 
@@ -12,7 +11,7 @@ from framehold_router.config import RouterSettings
 
 from ..collector import calm
 from .limits import raise_files
-from .node import FORMAT, event_loop, listen, url_of
+from .node import event_loop, listen, log, url_of
 
 
 def run(settings: RouterSettings, host: str, port: int) -> None:
@@ -21,7 +20,7 @@ def run(settings: RouterSettings, host: str, port: int) -> None:
     Raises:
         ConfigError: it can't be built of these settings, or the port can't be had.
     """
-    logging.basicConfig(level=settings.log_level.upper(), format=FORMAT, force=True)
+    log(settings.log_level)
     ready(settings)
     raise_files()
     listening = listen(host, port)

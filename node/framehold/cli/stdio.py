@@ -32,11 +32,13 @@ from mcp.server.stdio import stdio_server
 from framehold_core.errors import ConfigError
 
 from .. import config
-from ..attach import Attached, attach
+from ..attach import attach
+from ..attached import Attached
 from ..config import Settings
 from ..runtime import Runtime
+from . import program
 from . import target as targets
-from .node import FORMAT, GRACE
+from .node import GRACE, log
 
 logger = logging.getLogger("framehold")
 _PIECE = 64 * 1024
@@ -65,7 +67,7 @@ def run(target: str, settings: Settings) -> int:
     alone = sys.stdin is not None and sys.stdin.isatty()
     incoming, outgoing = _taken()
     server = targets.load(target)
-    logging.basicConfig(level=settings.log_level.upper(), format=FORMAT, force=True)
+    log(settings.log_level)
     try:
         attached = attach(server, settings)
     except TypeError as error:
@@ -73,7 +75,8 @@ def run(target: str, settings: Settings) -> int:
     attached.check()
     if alone:
         print(
-            f"framehold serves {target} on standard input and output: a client starts it so. Ctrl-C ends it",
+            f"framehold serves {target} on standard input and output: a client starts it so. Ctrl-C ends it\n"
+            f"In the configuration of a client:\n{program.configuration(target)}",
             file=sys.stderr,
         )
     wire = os.fdopen(outgoing, "w", encoding="utf-8", newline="\n")

@@ -13,16 +13,23 @@ from typing import Any
 
 from mcp.server.lowlevel.server import Server
 from mcp.server.mcpserver import MCPServer
+from starlette.applications import Starlette
 
 from framehold_core.errors import ConfigError, FrameholdError
 
 from ..handlers import fastmcp_of
+from ..serving import Application
 
 _USUAL = ("mcp", "server", "app")
+_NOW = (
+    "; that is of mcp 1; now: from mcp.server import MCPServer; from mcp.server.mcpserver import Context (see "
+    "docs/migrating.md)"
+)
 
 
 def load(target: str) -> Any:
-    """Import the server that TARGET names. Without a name it is the module's only server, or one called mcp or server.
+    """Import the server that TARGET names, or that framehold.asgi made what it names of. Without a name it is the
+    module's only server, or one called mcp, server or app.
 
     Raises:
         ConfigError: there is no such file, module or name, its import fails, or it is no MCP server.
@@ -35,9 +42,8 @@ def load(target: str) -> Any:
 def _from_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise ConfigError(f"TARGET {path} is not a file; nothing was started; name one as file.py or module:name")
-    # As `python file.py` does: the file's neighbours can be imported. Last of all what `module:name` would find.
+    # As `python file.py` does: the file's neighbours can be imported.
     sys.path.insert(0, str(path.resolve().parent))
-    sys.path.append(str(Path.cwd()))
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
         raise ConfigError(f"TARGET {path} is not a Python file; nothing was started")
@@ -59,13 +65,21 @@ def _run(importing: Any, target: str) -> None:
     try:
         importing()
     except ModuleNotFoundError as error:
-        where = f"there is no module {error.name!r}{_place(error)}"
+        where = f"there is no module {error.name!r}{_place(error)}{_now(error)}"
         raise ConfigError(f"TARGET {target}: {where}; nothing was started") from error
     except FrameholdError:
         raise
     except (Exception, SystemExit) as error:
-        where = f"{type(error).__name__}: {error}{_place(error)}"
+        where = f"{type(error).__name__}: {error}{_place(error)}{_now(error)}"
         raise ConfigError(f"TARGET {target} can't be imported: {where}; nothing was started") from error
+
+
+def _now(error: BaseException) -> str:
+    """What an import of the SDK's first major release is called in this one."""
+    if not isinstance(error, ImportError):
+        return ""
+    gone = str(error.name).startswith("mcp.server.fastmcp") or "'FastMCP' from 'mcp.server'" in str(error)
+    return _NOW if gone else ""
 
 
 def _place(error: BaseException) -> str:
@@ -91,14 +105,21 @@ def _named(module: ModuleType, name: str, target: str) -> Any:
     if not hasattr(module, name):
         known = ", ".join(sorted(_servers(module))) or "none"
         raise ConfigError(f"TARGET {target}: no {name!r} there (servers found: {known}); nothing was started")
-    return getattr(module, name)
+    value = getattr(module, name)
+    if isinstance(value, Starlette):
+        raise _hosts(value, module, name, target)
+    return _behind(value)
 
 
 def _only(module: ModuleType, target: str) -> Any:
     servers = _servers(module)
     usual = [servers[name] for name in _USUAL if name in servers]
     if usual or len(servers) == 1:
-        return usual[0] if usual else next(iter(servers.values()))
+        return _behind(usual[0] if usual else next(iter(servers.values())))
+    hosts = {name: value for name, value in vars(module).items() if isinstance(value, Starlette)}
+    if hosts and not servers:
+        name, value = next(iter(hosts.items()))
+        raise _hosts(value, module, name, target)
     known = ", ".join(sorted(servers)) or "none"
     raise ConfigError(f"TARGET {target}: name the server, as {target}:name (found: {known}); nothing was started")
 
@@ -108,4 +129,17 @@ def _servers(module: ModuleType) -> dict[str, Any]:
 
 
 def _is_server(value: Any) -> bool:
-    return isinstance(value, MCPServer | Server) or fastmcp_of(value) is not None
+    return isinstance(value, MCPServer | Server | Application) or fastmcp_of(value) is not None
+
+
+def _behind(value: Any) -> Any:
+    """The server that its author gave to framehold.asgi; what was decided there is known of it."""
+    return value.server if isinstance(value, Application) else value
+
+
+def _hosts(value: Starlette, module: ModuleType, name: str, target: str) -> ConfigError:
+    kind = type(value).__name__
+    return ConfigError(
+        f"TARGET {target}: {name} is a {kind} app, which may host a server and is none; nothing was started; run it as "
+        f"uvicorn {module.__name__}:{name} with the FRAMEHOLD_ settings in the environment (docs/hosting.md)"
+    )

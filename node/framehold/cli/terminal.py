@@ -28,6 +28,10 @@ class Interrupted(Exception):
     """Ctrl-C, while something was asked."""
 
 
+class Unanswered(Exception):
+    """Something was asked, and the input of a script was at its end."""
+
+
 class Terminal:
     """Standard input and output, a person or a script behind them."""
 
@@ -53,7 +57,12 @@ class Terminal:
             self._node = visible.line(f"{node}, {route}" if route else node)
 
     async def answer(self, context: Any, params: ElicitRequestParams) -> ElicitResult:
-        """Put a question. No input declines it where a script answers, and cancels where a person pressed Ctrl-D."""
+        """Put a question. A person's Ctrl-D cancels it.
+
+        Raises:
+            Interrupted: a person's Ctrl-C.
+            Unanswered: a script answers, and its input was at its end.
+        """
         self.asked = True
         where = f"[{self._node}] " if self._node else ""
         # Further lines are moved to the right: none of them can pass for a question of its own.
@@ -67,9 +76,11 @@ class Terminal:
             self._tell("  declined")
             return ElicitResult(action="decline")
         except EOFError:
-            action = "cancel" if self._person else "decline"
-            self._tell(f"\n  {'cancelled' if self._person else 'declined: there is no more input'}")
-            return ElicitResult(action="cancel" if action == "cancel" else "decline")
+            self._tell("\n  cancelled" if self._person else "")
+            if not self._person:
+                # A tool may ask until it is answered. This one error closes the client in good order.
+                raise Unanswered from None
+            return ElicitResult(action="cancel")
         return ElicitResult(action="accept", content=content)
 
     def _visit(self, question: ElicitRequestURLParams) -> ElicitResult:

@@ -23,6 +23,7 @@ from typing import Any
 
 from .. import config
 from . import check, local_store, ports, readiness, reload
+from . import environment as environments
 from .children import Spec
 from .keeper import StartFailed
 from .local_store import LocalStore
@@ -82,7 +83,7 @@ async def _run(plan: Plan, voice: Voice) -> int:
     signals.listen()
     settings = config.load(store_url=plan.store, log_level=plan.log_level)
     port = ports.take(plan.port)
-    voice.say(_starting(plan, settings))
+    voice.say("\n".join([*environments.lines(), _starting(plan, settings)]))
     environment = _environment(settings)
     found = await _unless(signals.once, check.in_child(plan.target, environment))
     if found is None:
@@ -99,7 +100,10 @@ def _starting(plan: Plan, settings: config.Settings) -> str:
     """What is about to happen: importing TARGET alone may take seconds."""
     nodes = "1 node" if plan.nodes == 1 else f"{plan.nodes} nodes"
     own = settings.store().scheme in ("memory", local_store.EMBEDDED)
-    return f"starting {nodes}, a router and a store ..." if own else f"starting {nodes} and a router ..."
+    what = f"{nodes}, a router and a store" if own else f"{nodes} and a router"
+    # The nodes say of which handlers, in their own lines.
+    rehearsal = "; a rehearsal (FRAMEHOLD_REHEARSE): each answer replays its call" if settings.rehearse else ""
+    return f"starting {what}{rehearsal} ..."
 
 
 def _environment(settings: config.Settings) -> dict[str, str]:
@@ -210,8 +214,8 @@ class Fleet:
 
 
 def _is_banner(line: str) -> bool:
-    """Where a process serves stands in the table already."""
-    return _BANNER.match(line) is not None
+    """Where a process serves stands in the table already, and what is odd about the environment above it."""
+    return _BANNER.match(line) is not None or environments.is_line(line)
 
 
 async def _unless(event: asyncio.Event, doing: Coroutine[Any, Any, Any] | Awaitable[Any]) -> Any:

@@ -29,7 +29,8 @@ from framehold_router.internal import Trust
 from framehold_store.base import Store
 
 from ..app import build
-from ..attach import Attached, connection_of, lowlevel
+from ..attach import lowlevel
+from ..attached import Attached, connection_of
 from ..config import Settings
 from ..handlers import Behind, Handlers
 from ..marks import Marks
