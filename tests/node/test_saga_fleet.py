@@ -14,6 +14,7 @@ from tests.store.server import RedisServer
 
 pytestmark = pytest.mark.anyio
 REENTRANT = "tests/node/reentrant_server.py"
+HASHED = Path(__file__).parents[2] / "examples" / "haproxy.cfg"
 ROUND_ROBIN = Path(__file__).parents[1] / "fleet" / "round_robin.cfg"
 
 
@@ -37,7 +38,8 @@ def ways(heard: list[Heard]) -> list[tuple[str, str]]:
 
 
 async def test_sagas_find_their_frames(redis: RedisServer, tmp_path: Path) -> None:
-    """The router reads a resume's token, so it goes where the saga began; by turns it takes a hop more. Whoever holds
+    """The router reads a resume's token, so it goes where the saga began, as does HAProxy with a hash; by turns it
+    takes a hop more. Whoever holds
     one and is killed is relieved by another. Each effect runs once."""
     async with fleet(tmp_path, redis, "a", "b", "c", target=REENTRANT) as made:
         router = await made.add_router()
@@ -48,6 +50,10 @@ async def test_sagas_find_their_frames(redis: RedisServer, tmp_path: Path) -> No
             for number in range(3):
                 begun, *resumed = ways(await told(url, f"turns-{number}"))
                 assert {node for node, _ in resumed} == {begun[0]} and "lease" in {route for _, route in resumed}
+        async with haproxy(tmp_path, HASHED, made.nodes.values()) as url:
+            for number in range(6):
+                begun, *resumed = ways(await told(url, f"hashed-{number}"))
+                assert resumed == [(begun[0], "ring")] * 3
         killed: list[str] = []
 
         def kill(node: str) -> None:
