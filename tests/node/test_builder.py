@@ -15,7 +15,6 @@ from mcp_types import (
     CreateMessageRequestParams,
     CreateMessageResult,
     ElicitRequest,
-    ElicitRequestFormParams,
     ElicitRequestURLParams,
     ElicitResult,
     InputRequiredResult,
@@ -30,21 +29,11 @@ from framehold import authoring
 from framehold.marks import marks_of
 from framehold.testing import rehearsed
 from tests.node.acting import each_way
+from tests.node.asking import asking, form
 from tests.node.nodes import Heard
 from tests.node.stage import Stage, Word, said, stage
 
 pytestmark = pytest.mark.anyio
-
-FORM = {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]}
-
-
-def form(message: str) -> ElicitRequest:
-    return ElicitRequest(params=ElicitRequestFormParams(message=message, requested_schema=FORM))
-
-
-def asks(**messages: str) -> InputRequiredResult:
-    """One question a key."""
-    return InputRequiredResult(input_requests={key: form(message) for key, message in messages.items()})
 
 
 class Travel:
@@ -57,14 +46,14 @@ class Travel:
         @self.built.step
         async def place(person: str, ctx: Context) -> str | InputRequiredResult:
             found = framehold.accepted_content(ctx, "place", Word)
-            return asks(place=f"Where to, {person}?") if found is None else found.word
+            return asking(place=f"Where to, {person}?") if found is None else found.word
 
         @self.built.step
         async def days(place: str, context: Context) -> tuple[str, str] | InputRequiredResult:
             first = framehold.accepted_content(context, "from", Word)
             last = framehold.accepted_content(context, "to", Word)
             if first is None or last is None:
-                return asks(**{"from": f"{place} from?", "to": f"{place} to?"})
+                return asking(**{"from": f"{place} from?", "to": f"{place} to?"})
             return first.word, last.word
 
         @self.built.end
@@ -159,7 +148,7 @@ async def test_functions_that_are_not_async_serve_as_well(settings: dict[str, An
     @built.step
     def word(ctx: Context) -> str | InputRequiredResult:
         found = framehold.accepted_content(ctx, "word", Word)
-        return asks(word="Which?") if found is None else found.word
+        return asking(word="Which?") if found is None else found.word
 
     @built.end
     def shout(word: str, ctx: Context) -> str:
@@ -200,7 +189,7 @@ async def test_a_question_can_be_asked_again_under_its_key(settings: dict[str, A
     @built.step
     async def first(ctx: Context) -> str | InputRequiredResult:
         view = framehold.input_response(ctx, "word")
-        return asks(word="first?") if view.kind == "missing" else "known"
+        return asking(word="first?") if view.kind == "missing" else "known"
 
     @built.step
     async def patient(ctx: Context) -> int | InputRequiredResult:
@@ -208,7 +197,7 @@ async def test_a_question_can_be_asked_again_under_its_key(settings: dict[str, A
         if view.kind == "elicit" and view.content == {"word": "third"}:
             return 3
         seen.append(view.kind)
-        return asks(word="Again?")
+        return asking(word="Again?")
 
     @built.end
     async def told(patient: int) -> str:
@@ -311,7 +300,7 @@ def _end_that(asks_by: str) -> tuple[framehold.ToolBuilder, list[BaseException]]
     @built.end
     async def act(ctx: Context):  # type: ignore[no-untyped-def]
         if asks_by == "returning":
-            return asks(word="Now?")
+            return asking(word="Now?")
         try:
             await ctx.elicit("Now?", Word)
         except framehold.AskError as error:

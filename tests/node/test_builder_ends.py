@@ -19,9 +19,10 @@ from pydantic import BaseModel, Field
 import framehold
 from framehold.marks import marks_of
 from tests.node.acting import each_way
+from tests.node.asking import asking
 from tests.node.nodes import Heard
 from tests.node.stage import Word, stage
-from tests.node.test_builder import asks, through
+from tests.node.test_builder import through
 
 pytestmark = pytest.mark.anyio
 
@@ -101,7 +102,7 @@ def built(end: Callable[..., Any], name: str = "") -> Callable[..., Any]:
     @tool.step
     async def word(ctx: Context) -> str | InputRequiredResult:
         found = framehold.accepted_content(ctx, "word", Word)
-        return asks(word="Which?") if found is None else found.word
+        return asking(word="Which?") if found is None else found.word
 
     tool.end(end)
     return tool.build()

@@ -21,7 +21,6 @@ from mcp_types import (
     CreateMessageRequestParams,
     CreateMessageResult,
     ElicitRequest,
-    ElicitRequestFormParams,
     ElicitRequestURLParams,
     ElicitResult,
     ErrorData,
@@ -38,24 +37,15 @@ from pydantic import BaseModel, FileUrl
 import framehold
 from framehold.config import Settings
 from framehold_core.errors import ConfigError
+from tests.node.asking import asking, form
 from tests.node.nodes import served
+from tests.tutorials.person import said as text
 
 pytestmark = pytest.mark.anyio
-
-SCHEMA = {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]}
 
 
 class Place(BaseModel):
     word: str
-
-
-def question(message: str) -> ElicitRequest:
-    return ElicitRequest(params=ElicitRequestFormParams(message=message, requested_schema=SCHEMA))
-
-
-def asking(state: str | None = None, **messages: str) -> InputRequiredResult:
-    asked = {key: question(message) for key, message in messages.items()}
-    return InputRequiredResult(input_requests=asked or None, request_state=state)
 
 
 def word(ctx: Context, key: str) -> str | None:
@@ -66,11 +56,6 @@ def word(ctx: Context, key: str) -> str | None:
 async def repeats(_: ClientRequestContext, params: Any) -> ElicitResult:
     """The user types the question in again."""
     return ElicitResult(action="accept", content={"word": f"<{params.message}>"})
-
-
-def text(result: CallToolResult) -> str:
-    said = " ".join(block.text for block in result.content if isinstance(block, TextContent))
-    return f"error: {said}" if result.is_error else said
 
 
 @asynccontextmanager
@@ -126,7 +111,7 @@ async def test_all_questions_of_a_round_are_asked_together() -> None:
             message = SamplingMessage(role="user", content=TextContent(type="text", text="2 + 2?"))
             return InputRequiredResult(
                 input_requests={
-                    "who": question("Who?"),
+                    "who": form("Who?"),
                     "sum": CreateMessageRequest(params=CreateMessageRequestParams(messages=[message], max_tokens=9)),
                     "where": ListRootsRequest(),
                 }
@@ -329,7 +314,7 @@ async def test_a_low_level_handler_that_answers_with_plain_json() -> None:
 
     async def call(ctx: Any, params: Any) -> Any:
         if params.request_state is None:
-            asked = question("Where?").model_dump(by_alias=True, mode="json", exclude_none=True)
+            asked = form("Where?").model_dump(by_alias=True, mode="json", exclude_none=True)
             return {"resultType": "input_required", "inputRequests": {"q": asked}, "requestState": "1"}
         answer = params.input_responses["q"]
         return CallToolResult(content=[TextContent(type="text", text=f"{params.request_state} {answer.action}")])

@@ -24,9 +24,9 @@ from mcp_types import (
 
 import framehold
 from tests.node.acting import failure
+from tests.node.asking import asking
 from tests.node.nodes import served
 from tests.node.stage import Stage, Word, said, stage
-from tests.node.test_builder import asks
 
 pytestmark = pytest.mark.anyio
 
@@ -134,7 +134,7 @@ async def test_questions_that_nobody_waits_for_any_more_are_withdrawn() -> None:
     """The shim asks two at once; one fails, which ends the call. The client need not keep the other one open."""
 
     async def two(ctx: Context) -> str | InputRequiredResult:
-        return "done" if ctx.input_responses else asks(one="One?", two="Two?")
+        return "done" if ctx.input_responses else asking(one="One?", two="Two?")
 
     def fails_last(message: Any, how_manieth: int) -> dict[str, Any] | None:
         return {"id": message["id"], "error": {"code": -1, "message": "no"}} if how_manieth == 2 else None
