@@ -133,7 +133,7 @@ class Invocation:
 
     def take(self) -> Invocation:
         """Begin a call: what came with the request beside its arguments is kept, since a replay must be given it."""
-        given = {name: self._raw[name] for name in _BESIDE if self._raw.get(name) is not None}
+        given = {name: self._raw[name] for name in BESIDE if self._raw.get(name) is not None}
         if given:
             self.given = journal.canonical(given)
         return self
@@ -179,9 +179,7 @@ class Invocation:
             frame.learned.past.recall(kept.call or frame.learned.origin, kept.entries)
             beside["requestState"] = kept.state
         raw = {
-            name: value
-            for name, value in {**self._raw, **dict.fromkeys(_BESIDE), **beside}.items()
-            if value is not None
+            name: value for name, value in {**self._raw, **dict.fromkeys(BESIDE), **beside}.items() if value is not None
         }
         return raw, self._seam.behind.params_type.model_validate(raw, by_name=False)
 
@@ -243,7 +241,7 @@ def _dumped(result: Any) -> bytes:
     return json.dumps(result).encode()
 
 
-_BESIDE = ("inputResponses", "requestState")
+BESIDE = ("inputResponses", "requestState")
 """What a request may bring beside its arguments."""
 
 

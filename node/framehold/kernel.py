@@ -15,6 +15,7 @@ Private methods of the SDK's runner are used here; the test that names the SDK's
 from __future__ import annotations
 
 import copy
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -32,6 +33,8 @@ from .exchange import Exchange
 from .replies import Asking
 from .seam import Seam
 from .session import Ctx
+
+Call = Callable[[Ctx], Awaitable[Any]]
 
 _KEPT, _LONG = 1024, 4096
 """How many client identities are remembered, and up to how many bytes each."""
@@ -55,16 +58,7 @@ class Kernel(ServerRunner[Any]):
             meta = {name: value for name, value in meta.items() if name != "progressToken"}
             meta["progress_token"] = params["_meta"]["progressToken"]
         ctx = self._make_context(exchange, method, params, meta, self.connection.protocol_version)
-        call = self._inner
-        for middleware in reversed(self.server.middleware):
-            call = partial(_through, middleware, call)
-        result = await call(ctx)
-        if isinstance(result, dict):
-            return result
-        # A middleware that answered by itself, without the chain.
-        if isinstance(result, types.ErrorData):
-            raise MCPError.from_error_data(result)
-        return dict(result.model_dump(by_alias=True, mode="json", exclude_none=True)) if result is not None else {}
+        return dumped(await chained(self.server.middleware, self._inner)(ctx))
 
     async def _inner(self, ctx: Ctx) -> Any:
         method, params, version = ctx.method, ctx.params, self.connection.protocol_version
@@ -94,8 +88,25 @@ def is_ours(middleware: Any) -> bool:
     return isinstance(middleware, RequestStateBoundary) or getattr(middleware, "framehold", False)
 
 
-def _through(middleware: Any, call: Any, ctx: Ctx) -> Any:
+def chained(middlewares: Sequence[Any], call: Call) -> Call:
+    """`call` behind middlewares, the first of them outermost."""
+    for middleware in reversed(middlewares):
+        call = partial(_through, middleware, call)
+    return call
+
+
+def _through(middleware: Any, call: Call, ctx: Ctx) -> Any:
     return middleware(ctx, call)
+
+
+def dumped(result: Any) -> dict[str, Any]:
+    """A result as a mapping: what is none was answered by a middleware itself, without the chain. Raises MCPError where
+    it is an error."""
+    if isinstance(result, dict):
+        return result
+    if isinstance(result, types.ErrorData):
+        raise MCPError.from_error_data(result)
+    return dict(result.model_dump(by_alias=True, mode="json", exclude_none=True)) if result is not None else {}
 
 
 _identities: set[bytes] = set()

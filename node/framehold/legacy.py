@@ -31,7 +31,7 @@ from pydantic import BaseModel, ValidationError
 
 from . import questions, replies, tokens
 from .config import Settings
-from .invocation import Handler, state_of, with_state
+from .invocation import BESIDE, Handler, state_of, with_state
 from .session import Ctx
 
 logger = logging.getLogger(__name__)
@@ -79,7 +79,7 @@ class Shim:
 
     async def _carry_on(self, ctx: Ctx, result: Any) -> Any:
         """Ask and enter again until there is a result that doesn't ask."""
-        base = {name: value for name, value in (ctx.params or {}).items() if name not in _BESIDE}
+        base = {name: value for name, value in (ctx.params or {}).items() if name not in BESIDE}
 
         async def first(_: Ctx) -> Any:
             return _tagged(result)
@@ -162,9 +162,6 @@ class Shim:
         except ValidationError:
             raise _failed(f"the client's answer to {request.method} is malformed; it was not taken") from None
         return answer.model_dump(by_alias=True, mode="json", exclude_none=True)
-
-
-_BESIDE = ("inputResponses", "requestState")
 
 
 def for_older(

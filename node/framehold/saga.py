@@ -18,9 +18,8 @@ handler that awaits it; a handler that parks by hand awaits nothing, and its cal
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import mcp_types as types
@@ -29,13 +28,14 @@ from mcp.server.session import ServerSession
 from mcp.shared.exceptions import MCPError
 from mcp_types import methods
 from mcp_types.version import LATEST_MODERN_VERSION, MODERN_PROTOCOL_VERSIONS
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from framehold_core import token
 from framehold_core.errors import SealError
 from framehold_store.seal import Sealer
 
 from . import saga_tokens, tokens
+from .kernel import chained, dumped
 from .questions import Failure, parted
 from .replies import invalid_state
 from .saga_tokens import Saga
@@ -120,11 +120,8 @@ class Sagas:
             protocol_version=LATEST_MODERN_VERSION,
             session=self._session_of(ctx, CAN),
         )
-        call: Callable[[Ctx], Awaitable[Any]] = self._enter
         chain = self._server.middleware
-        for middleware in reversed(chain[chain.index(self) + 1 :]):
-            call = partial(_through, middleware, call)
-        told = _dumped(await call(inner))
+        told = dumped(await chained(chain[chain.index(self) + 1 :], self._enter)(inner))
         if methods.is_input_required(told):
             told = self._suspended(saga, told)
         if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
@@ -145,8 +142,8 @@ class Sagas:
         for key, raw in params.get("inputResponses", {}).items():
             if isinstance(raw, Failure):
                 text = f"{key} failed at the client: {raw['error']['message']}; the handler was not entered again"
-                return _dumped(types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=True))
-        result = _dumped(await entry.handler(ctx, entry.params_type.model_validate(params, by_name=False)))
+                return dumped(types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=True))
+        result = dumped(await entry.handler(ctx, entry.params_type.model_validate(params, by_name=False)))
         if result.get("resultType", "complete") not in types.CORE_RESULT_TYPES:
             return result
         try:
@@ -165,10 +162,6 @@ class Sagas:
         wire = saga_tokens.sealed(parked, self._sealer)
         told = {"resultType": "complete", "state": "suspended", TOKEN: wire, "steps": steps}
         return {**told, "_meta": asking["_meta"]} if "_meta" in asking else told
-
-
-def _through(middleware: Any, call: Any, ctx: Ctx) -> Any:
-    return middleware(ctx, call)
 
 
 def _opened(wire: Any, sealer: Sealer) -> Saga:
@@ -226,15 +219,6 @@ def _failure(place: str, error: Any) -> Failure:
     if type(said.get("code")) is not int or not isinstance(said.get("message"), str):
         raise _malformed(f"{place}.error", "an object with a whole number as code and a text as message")
     return Failure(error={name: said[name] for name in ("code", "message", "data") if name in said})
-
-
-def _dumped(result: Any) -> dict[str, Any]:
-    """A result as a mapping, whether a handler returned it or a middleware."""
-    if isinstance(result, types.ErrorData):
-        raise MCPError.from_error_data(result)
-    if isinstance(result, BaseModel):
-        return result.model_dump(by_alias=True, mode="json", exclude_none=True)
-    return dict(result or {})
 
 
 def _invalid(why: str = "") -> MCPError:

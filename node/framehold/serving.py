@@ -43,11 +43,9 @@ class Application:
     """What `framehold.asgi` returns. Mounted in an app that doesn't run its `lifespan`, it starts itself with its first
     request, and ends when the loop does."""
 
-    def __init__(
-        self, attached: Attached, app: Starlette, security: TransportSecuritySettings, server: Any = None
-    ) -> None:
+    def __init__(self, attached: Attached, app: Starlette, security: TransportSecuritySettings, server: Any) -> None:
         self.attached, self._app = attached, app
-        self.server = attached.server if server is None else server
+        self.server = server
         """What its author gave."""
         served = Sticky(_guarded(attached, app, security), attached.runtime)
         self._fast = Strangers(Browsers(served, security.allowed_origins))

@@ -126,6 +126,7 @@ async def _answer(call: Present, key: str, request: types.InputRequest) -> Any:
     earlier, expected = leg(request)
     if isinstance(call.session, FrameSession):
         return await call.session.keyed(key).send_request(request, expected)
+    # Named, so that it is refused at once where the call's own stream can't carry it.
     related = ServerMessageMetadata(related_request_id=call.request_id)
     return await call.session.send_request(earlier, expected, metadata=related)
 

@@ -31,14 +31,20 @@ class Stage(Caller):
     server: MCPServer[Any]
 
 
+def server_of(name: str, *tools: Callable[..., Any]) -> MCPServer[Any]:
+    """A server with `tools`, each under its own name."""
+    server: MCPServer[Any] = MCPServer(name)
+    for tool in tools:
+        server.tool(description="A tool of this test.")(tool)
+    return server
+
+
 @asynccontextmanager
 async def stage(
     *tools: Callable[..., Any], has: Mapping[str, Any] = EVERYTHING, **settings: Any
 ) -> AsyncIterator[Stage]:
     """Serve `tools`, each under its own name, on a node with these settings."""
-    server: MCPServer[Any] = MCPServer("stage")
-    for tool in tools:
-        server.tool(description="A tool of this test.")(tool)
+    server = server_of("stage", *tools)
     app = framehold.asgi(server, Settings(node_id="stage", **settings))
     async with served(app) as url, Stage(url, has) as caller:
         caller.runtime, caller.server = app.attached.runtime, server

@@ -39,6 +39,7 @@ from framehold.config import Settings
 from framehold_core.errors import ConfigError
 from tests.node.asking import asking, form
 from tests.node.nodes import served
+from tests.node.stage import server_of
 from tests.tutorials.person import said as text
 
 pytestmark = pytest.mark.anyio
@@ -63,9 +64,7 @@ async def old_client(
     *tools: Callable[..., Any], client: dict[str, Any] | None = None, **settings: Any
 ) -> AsyncIterator[Client]:
     """A client of 2025 of a server with these tools, in this process."""
-    server: MCPServer[Any] = MCPServer("old")
-    for tool in tools:
-        server.tool(description="A tool of this test.")(tool)
+    server = server_of("old", *tools)
     framehold.attach(server, Settings(node_id="old", **settings))
     said = {"elicitation_callback": repeats} if client is None else client
     async with Client(server, mode="legacy", **said) as connected:

@@ -48,7 +48,7 @@ from framehold.config import Settings
 from framehold.testing import Asked, Rehearse, Told, rehearsed, together
 from framehold.testing.rehearsal import Run, Steady
 from framehold.witness import witness
-from tests.node.stage import Word, said
+from tests.node.stage import Word, said, server_of
 
 rehearse = framehold.testing.rehearse
 YES = {"word": "yes"}
@@ -57,10 +57,7 @@ Tool = Callable[..., Awaitable[Any]]
 
 def serving(*tools: Tool) -> MCPServer[Any]:
     """A server with these tools, each under its own name."""
-    server: MCPServer[Any] = MCPServer("rehearsed")
-    for tool in tools:
-        server.tool(description="A tool of this test.")(tool)
-    return server
+    return server_of("rehearsed", *tools)
 
 
 def caught(rehearse: Rehearse, tool: Tool, *answers: Any, **options: Any) -> str:

@@ -8,10 +8,9 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
-from mcp.server import MCPServer, request_state
+from mcp.server import request_state
 from mcp.server.mcpserver import Context
 from mcp.types import ElicitRequest, ElicitRequestFormParams, InputRequiredResult
 
@@ -20,7 +19,7 @@ from framehold.config import Settings
 from framehold_core.ids import is_call_id
 from tests.node.nodes import Caller, Heard, accepted, served
 from tests.node.served import edge, send, wire
-from tests.node.stage import Word, said, stage
+from tests.node.stage import Word, said, server_of, stage
 
 pytestmark = pytest.mark.anyio
 
@@ -142,9 +141,7 @@ async def test_a_token_for_other_arguments_or_another_tool() -> None:
 @asynccontextmanager
 async def node(name: str, *keys: str) -> AsyncIterator[Caller]:
     """A node of its own with these keys."""
-    server: MCPServer[Any] = MCPServer(name)
-    for tool in (rounds, by_hand):
-        server.tool(description="A tool of this test.")(tool)
+    server = server_of(name, rounds, by_hand)
     async with served(framehold.asgi(server, Settings(node_id="n", keys=keys))) as url, Caller(url) as caller:
         yield caller
 

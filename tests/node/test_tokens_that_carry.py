@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from mcp.server.request_state import AESGCMRequestStateCodec
 from mcp.types import ElicitRequest, ElicitRequestFormParams, InputRequiredResult
@@ -41,7 +40,7 @@ from tests.node.spoil import (
     hand_worker,
     worker,
 )
-from tests.node.stage import Stage, Word, said
+from tests.node.stage import Stage, Word, said, server_of
 
 pytestmark = pytest.mark.anyio
 
@@ -62,9 +61,7 @@ def every_line(caplog: pytest.LogCaptureFixture) -> None:
 @asynccontextmanager
 async def at(*tools: Any, **settings: Any) -> AsyncIterator[Stage]:
     """A node whose keys are known here; strategy replay, where nothing else is said."""
-    server: MCPServer[Any] = MCPServer("stage")
-    for tool in tools:
-        server.tool(description="A tool of this test.")(tool)
+    server = server_of("stage", *tools)
     told = {"node_id": "stage", "keys": (KEY,), "strategy": "replay", "max_round": 2, **settings}
     app = framehold.asgi(server, Settings(**told))
     async with served(app) as url, Stage(url) as caller:

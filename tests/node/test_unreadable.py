@@ -16,7 +16,6 @@ from typing import Any
 
 import cloudpickle
 import pytest
-from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from mcp.types import InputRequiredResult
 
@@ -44,7 +43,7 @@ from tests.node.spoil import (
     learn,
     worker,
 )
-from tests.node.stage import Word, said
+from tests.node.stage import Word, said, server_of
 from tests.store.server import RedisServer
 
 pytestmark = pytest.mark.anyio
@@ -87,9 +86,7 @@ class Site:
 
 @asynccontextmanager
 async def site(redis: RedisServer, namespace: str, *tools: Callable[..., Any], **settings: Any) -> AsyncIterator[Site]:
-    server: MCPServer[Any] = MCPServer("spoiled")
-    for tool in tools:
-        server.tool(description="A tool of this test.")(tool)
+    server = server_of("spoiled", *tools)
     fixed = {"store_url": redis.url, "namespace": namespace, "node_id": "one", "keys": (KEY,), "lease_ttl": 30}
     app = framehold.asgi(server, Settings(**{**fixed, **settings}))
     async with served(app) as url, Caller(url) as caller:
