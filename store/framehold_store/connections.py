@@ -6,6 +6,8 @@ hangs must leave time to ask the others.
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 from redis.asyncio import ConnectionPool, Redis
@@ -79,9 +81,23 @@ def _master_pool(address: Address, options: dict[str, Any], patience: float) -> 
     tls = {name: value for name, value in options.items() if name.startswith("ssl_")}
     once: dict[str, Any] = {"retry": Retry(NoBackoff(), 0), "socket_timeout": patience}
     asking = {**once, **tls, **address.login, "protocol": 2, "socket_connect_timeout": patience, "ssl": address.tls}
-    sentinel = Sentinel(address.places, sentinel_kwargs=asking)  # type: ignore[no-untyped-call]
+    sentinels = _Sentinels(address.places, asking)
     options["connection_class"] = _TLSToMaster if address.tls else _ToMaster
-    return _MasterPool(address.service, sentinel, **options)  # type: ignore[no-untyped-call]
+    return _MasterPool(address.service, sentinels, **options)  # type: ignore[no-untyped-call]
+
+
+class _Sentinels(Sentinel):
+    """Asked by one connection at a time. Each that hears an answer moves that sentinel to the front of one list; two at
+    once would write one sentinel over another, which then is neither asked nor closed any more."""
+
+    def __init__(self, places: Sequence[Place], options: dict[str, Any]) -> None:
+        super().__init__(places, sentinel_kwargs=options)  # type: ignore[no-untyped-call]
+        self._asking = asyncio.Lock()
+
+    async def discover_master(self, service_name: str) -> Place:
+        async with self._asking:
+            found: Place = await super().discover_master(service_name)
+            return found
 
 
 class _MasterPool(SentinelConnectionPool):

@@ -12,6 +12,7 @@ from framehold_core.ids import Boot, Incarnation, NodeId
 from framehold_core.lease import NodeRecord, Renewal
 from framehold_core.requests import Commit, Heal, Read, Seen, Verdict
 from framehold_store import StoreConfig
+from framehold_store.connections import open_pool
 from framehold_store.redis import RedisStore
 from tests.store.calls import HEAD, TTL, Story, batch, fence, new_call
 from tests.store.server import running
@@ -231,6 +232,16 @@ async def test_a_sentinel_that_hangs_is_passed_over(trio: SentinelTrio) -> None:
     assert (await store.run(Story().ask)).verdict is Verdict.OK
     await store.close()
     trio.sentinels[0].resume()
+
+
+async def test_no_sentinel_is_forgotten(sentinels: SentinelTrio) -> None:
+    """However many connections ask at once, and however the first to be asked fails."""
+    _, _, hosts = sentinels.url.partition("://")
+    pool: Any = open_pool(StoreConfig(f"redis+sentinel://127.0.0.1:1,{hosts}"))
+    asked = set(pool.sentinel_manager.sentinels)
+    await asyncio.gather(*(pool.get_master_address() for _ in range(5)))
+    assert set(pool.sentinel_manager.sentinels) == asked
+    await pool.aclose()
 
 
 async def test_sentinels_that_are_all_down(sentinels: SentinelTrio) -> None:
