@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import random
 import shutil
 import signal
 import socket
@@ -14,12 +15,20 @@ from typing import Any, Protocol, TypeVar
 
 import redis
 
+_EPHEMERAL = 32_768
+"""From here on Linux gives ports to connections, and to servers that take any: what was free a moment ago is not."""
+_given: set[int] = set()
+
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A port of 127.0.0.1 for a server that starts later, and may be killed and start again."""
+    for port in random.sample(range(10_000, _EPHEMERAL), 1000):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            if port not in _given:
+                _given.add(port)
+                return port
+    raise AssertionError("no port is free")
 
 
 def tls_settings(folder: Path) -> dict[str, str]:
