@@ -1,15 +1,17 @@
 #!/bin/sh
 # Makes sure that the system packages which the tests start are here (redis-server; haproxy as a data plane; npm for
-# the TypeScript client and the conformance suite): installs them where it may (root and apt-get), otherwise prints the one line that does and exits 2.
+# the TypeScript client and the conformance suite; promtool for the alert rules): installs them where it may (root and apt-get), otherwise prints the one line that does and exits 2.
 set -eu
 
 missing=""
-for program in redis-server haproxy npm; do
-    PATH="$PATH:/usr/sbin" command -v "$program" >/dev/null 2>&1 || missing="$missing $program"
+for program in redis-server haproxy npm promtool; do
+    # A program's name is its Debian package's name, but for one.
+    package=$program
+    [ "$program" != promtool ] || package=prometheus
+    PATH="$PATH:/usr/sbin" command -v "$program" >/dev/null 2>&1 || missing="$missing $package"
 done
 [ -n "$missing" ] || exit 0
 
-# A program's name is its Debian package's name.
 install="apt-get install -y --no-install-recommends$missing"
 if command -v apt-get >/dev/null 2>&1 && [ "$(id -u)" = 0 ]; then
     export DEBIAN_FRONTEND=noninteractive
@@ -19,8 +21,8 @@ if command -v apt-get >/dev/null 2>&1 && [ "$(id -u)" = 0 ]; then
 elif command -v apt-get >/dev/null 2>&1; then
     echo "needed:$missing; run: sudo apt-get update && sudo $install" >&2
 elif command -v brew >/dev/null 2>&1; then
-    echo "needed:$missing; run: brew install redis haproxy node" >&2
+    echo "needed:$missing; run: brew install redis haproxy node prometheus" >&2
 else
-    echo "needed on PATH:$missing; install Redis, HAProxy and Node.js with your system's package manager" >&2
+    echo "needed on PATH:$missing; install Redis, HAProxy, Node.js and Prometheus with your system's package manager" >&2
 fi
 exit 2

@@ -45,6 +45,7 @@ from .events import (
     Resulted,
     Retry,
     Start,
+    Stop,
     StoreDown,
     Unreadable,
 )
@@ -91,6 +92,7 @@ TABLE: dict[tuple[Phase, type[Any]], Row] = {
     (RUNNING, Asked): Row(rounds.asked, (PARKING,)),
     (RUNNING, Finished): Row(rounds.finished, (FINISHING, IDLE)),
     (RUNNING, Overran): Row(rounds.overran, (RUNNING, IDLE)),
+    (RUNNING, Stop): Row(rounds.stopped, (RUNNING, FINISHING, IDLE)),
     (RUNNING, Acked): Row(rounds.acked, (RUNNING, IDLE)),
     (RUNNING, Refused): Row(recovery.refused, (RUNNING, HEALING, *FENCED)),
     (RUNNING, StoreDown): Row(recovery.stranded, (RUNNING, STRANDED, IDLE)),
@@ -111,6 +113,7 @@ TABLE: dict[tuple[Phase, type[Any]], Row] = {
     (PARKED, Refused): Row(recovery.refused, (PARKED, HEALING, *FENCED)),
     (PARKED, StoreDown): Row(recovery.stranded, (PARKED,)),
     (PARKED, Expired): Row(recovery.expired, (PARKED, IDLE)),
+    (PARKED, Stop): Row(rounds.stopped, (PARKED, FINISHING)),
     (PARKED, Evict): Row(recovery.evicted, (PARKED, IDLE)),
     (PARKED, Drain): Row(recovery.drained, (PARKED, RELEASING)),
     (RELEASING, Retry): Row(takeover.hold, (RELEASING,)),
@@ -144,7 +147,7 @@ TABLE |= {(phase, Intended): Row(rounds.intended, (phase,)) for phase in LIVE if
 TABLE |= {(phase, Resulted): Row(rounds.resulted, (phase,)) for phase in LIVE if phase is not REBUILDING}
 TABLE |= {(phase, Renewed): Row(recovery.renewed, (phase,)) for phase in LIVE if phase is not RELEASING}
 TABLE |= {(phase, Renewed): Row(recovery.refreshed, (phase,)) for phase in (LOOKING, CLAIMING, RELEASING)}
-for _signal in (Overran, Expired, Evict, Drain, Nudged, Renewed):
+for _signal in (Overran, Expired, Evict, Drain, Stop, Nudged, Renewed):
     for _phase in Phase:
         TABLE.setdefault((_phase, _signal), Row(stay, (_phase,)))
 

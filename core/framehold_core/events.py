@@ -189,6 +189,14 @@ class Drain:
     """The node leaves: hand the call off if its handler may be entered again."""
 
 
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """An operator ends the call: `outcome` is its last word, and a value of the shell's as a handler's own is."""
+
+    outcome: object
+    cause: str = "cancelled"
+
+
 Event = (
     Start
     | Retry
@@ -212,4 +220,5 @@ Event = (
     | Expired
     | Evict
     | Drain
+    | Stop
 )

@@ -41,6 +41,7 @@ from .requests import (
     Verdict,
     Verify,
 )
+from .trail import Moved
 
 Applied = tuple[Stored | None, Reply]
 
@@ -115,7 +116,8 @@ def _commit(stored: Stored | None, request: Commit, now: float) -> Applied:
     if _clashes(record, request.answered):
         return _refused(stored, Verdict.CONFLICT)
     moved = _advance(stored, request, now, round=request.fence.round + 1, attempts=0)
-    return moved, Reply(Verdict.OK, request.fence.epoch)
+    parked = moved.record.stepped(Moved.PARKED, request.fence.owner, now, request.ran)
+    return Stored(parked, moved.journal), Reply(Verdict.OK, request.fence.epoch)
 
 
 def _intent(stored: Stored | None, request: Intent, now: float) -> Applied:
@@ -163,6 +165,7 @@ def _finish(stored: Stored | None, request: Finish, now: float) -> Applied:
         cause=request.cause,
         expires=now + request.ttl,
     )
+    done = done.stepped(Moved.FINISHED, claim.owner, now, request.ran)
     return Stored(done, ()), Reply(Verdict.OK, claim.epoch)
 
 
@@ -180,6 +183,7 @@ def _claim(stored: Stored | None, request: Claim, now: float) -> Applied:
     if not (record.head.reentrant and request.reentrant):
         cause = f"{request.evidence.value} after round {record.round}"
         lost = replace(record, state=RecordState.LOST, cause=cause, expires=now + request.ttl)
+        lost = lost.stepped(Moved.LOST, request.owner, now)
         return Stored(lost, ()), Reply(Verdict.LOST, record.epoch, Stored(lost, ()))
     if record.attempts >= request.max_attempts:
         return stored, Reply(Verdict.STUCK, record.epoch, Stored(record, ()))
@@ -193,7 +197,7 @@ def _claim(stored: Stored | None, request: Claim, now: float) -> Applied:
         attempts=record.attempts + _died(record, request),
         expires=now + request.ttl,
     )
-    moved = Stored(taken, stored.journal)
+    moved = Stored(taken.stepped(Moved.CLAIMED, request.owner, now), stored.journal)
     return moved, Reply(Verdict.OK, taken.epoch, moved)
 
 
@@ -228,7 +232,7 @@ def _verify(stored: Stored | None, request: Verify, now: float) -> Applied:
     if verdict is not Verdict.OK or stored is None:
         return _refused(stored, verdict)
     moved = replace(stored.record, inc=request.inc, epoch=claim.epoch + 1, expires=now + request.ttl)
-    return Stored(moved, stored.journal), Reply(Verdict.OK, moved.epoch)
+    return Stored(moved.stepped(Moved.VERIFIED, claim.owner, now), stored.journal), Reply(Verdict.OK, moved.epoch)
 
 
 def _heal(stored: Stored | None, request: Heal, now: float) -> Applied:
@@ -263,8 +267,9 @@ def _heal(stored: Stored | None, request: Heal, now: float) -> Applied:
         now + request.ttl,
         {item.round: item for item in request.answers},
         dict(request.intents),
+        trail=stored.record.trail if stored else (),
     )
-    return Stored(whole, request.batch.entries), Reply(Verdict.OK, epoch)
+    return Stored(whole.stepped(Moved.HEALED, claim.owner, now), request.batch.entries), Reply(Verdict.OK, epoch)
 
 
 def _release(stored: Stored | None, request: Release, now: float) -> Applied:
@@ -277,7 +282,7 @@ def _release(stored: Stored | None, request: Release, now: float) -> Applied:
     if verdict is not Verdict.OK or stored is None:
         return _refused(stored, verdict)
     given = replace(stored.record, state=RecordState.RELEASED, owner="", inc="", expires=now + request.ttl)
-    return Stored(given, stored.journal), Reply(Verdict.OK, given.epoch)
+    return Stored(given.stepped(Moved.RELEASED, claim.owner, now), stored.journal), Reply(Verdict.OK, given.epoch)
 
 
 _SCRIPTS: dict[type[Any], Callable[[Stored | None, Any, float], Applied]] = {

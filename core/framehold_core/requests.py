@@ -6,11 +6,12 @@ Every request but `Read` and `Claim` carries a `Fence`: who the writer is and wh
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple
 
 from .ids import Boot, CallId, Incarnation, NodeId
+from .trail import Moved, Step, ordered
 
 
 class RecordState(StrEnum):
@@ -73,7 +74,8 @@ class Head:
 @dataclass(frozen=True, slots=True)
 class Record:
     """A call in the store. `created` and `expires` are seconds on the store's clock; `intents` maps the digest of a
-    `once` key to whether its result is recorded; `outcome` is sealed."""
+    `once` key to whether its result is recorded; `outcome` is sealed; `trail` is there to look at, and decides
+    nothing."""
 
     state: RecordState
     head: Head
@@ -91,11 +93,16 @@ class Record:
     outcome: bytes = b""
     out_round: int = 0
     cause: str = ""
+    trail: tuple[Step, ...] = ()
 
     @property
     def seen(self) -> Seen:
         """The owner as a compare-and-set wants it."""
         return Seen(self.epoch, self.owner, self.inc)
+
+    def stepped(self, step: Moved, node: str, at: float, ran: float = 0.0) -> Record:
+        """This record after one more step."""
+        return replace(self, trail=ordered((*self.trail, Step(step, self.round, self.epoch, node, at, ran))))
 
 
 class Stored(NamedTuple):
@@ -145,7 +152,8 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """Park: the round's answers and asks become durable and the round moves to `fence.round + 1`."""
+    """Park: the round's answers and asks become durable and the round moves to `fence.round + 1`. `ran` is for the
+    trail alone."""
 
     call: CallId
     fence: Fence
@@ -153,6 +161,7 @@ class Commit:
     ttl: float
     answered: Answered | None = None
     head: Head | None = None
+    ran: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +190,8 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """The call ended: its outcome becomes a tombstone that lives `ttl` seconds, its journal is dropped."""
+    """The call ended: its outcome becomes a tombstone that lives `ttl` seconds, its journal is dropped. `ran` is for
+    the trail alone."""
 
     call: CallId
     fence: Fence
@@ -189,6 +199,7 @@ class Finish:
     cause: str
     ttl: float
     answered: Answered | None = None
+    ran: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ from .effects import (
     Run,
     Write,
 )
-from .events import Acked, Asked, Finished, Intended, Left, Noted, Overran, Resulted, Retry, Start
+from .events import Acked, Asked, Finished, Intended, Left, Noted, Overran, Resulted, Retry, Start, Stop
 from .journal import Draft, Kind, Lane
 from .requests import Answered
 from .retry import Case, Decision, decide
@@ -88,6 +88,15 @@ def finished(call: Call, event: Finished, now: float) -> Move:
     ended = (event.outcome, event.cause)
     call, effects = send(call._replace(phase=Phase.FINISHING, carried=True, ended=ended, leaving=False), write)
     return Move(call, effects)
+
+
+def stopped(call: Call, event: Stop, now: float) -> Move:
+    """An operator ends the call. That is written at once, whoever waits or doesn't: no retry, here or elsewhere, enters
+    the handler any more, and each hears this outcome. Never with an effect or a write under way (rule 8), whose ends
+    nobody could tell."""
+    if call.intents or call.flight is not None:
+        return Move(call)
+    return finished(call, Finished(event.outcome, event.cause), now)
 
 
 def ended_early(call: Call, event: Finished, now: float) -> Move:

@@ -88,15 +88,16 @@ def once_digest(key: str) -> str:
     return journal.digest(key.encode("utf-8", "surrogatepass"))
 
 
-def request(call: Call, write: Write, packed: Packed, terms: Terms, log: Sequence[bytes]) -> Request:
-    """The request for `write`. `log` is the frame's acknowledged journal; only a heal looks at it."""
+def request(call: Call, write: Write, packed: Packed, terms: Terms, log: Sequence[bytes], ran: float = 0.0) -> Request:
+    """The request for `write`. `log` is the frame's acknowledged journal; only a heal looks at it. `ran` is how many
+    seconds the round has run by now; it is for the record's trail, and may differ when a write is sent again."""
     claim, ttl = fence(call), terms.record_ttl
     batch = Batch(packed.entries, packed.jh)
     head = terms.head if call.epoch == 1 and call.n == 0 else None
     if write.op is Op.PARK:
-        return Commit(call.id, claim, batch, ttl, write.answered, head)
+        return Commit(call.id, claim, batch, ttl, write.answered, head, ran)
     if write.op is Op.FINISH:
-        return Finish(call.id, claim, packed.outcome, write.cause, terms.tombstone_ttl, write.answered)
+        return Finish(call.id, claim, packed.outcome, write.cause, terms.tombstone_ttl, write.answered, ran)
     if write.op is Op.INTEND:
         return Intent(call.id, claim, batch, ttl, write.key, write.answered, head)
     if write.op is Op.RESULT:

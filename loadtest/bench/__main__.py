@@ -18,9 +18,12 @@ from typing import Any
 from loadtest.bench import (
     calls,
     frames,
+    lease_bench,
     machine,
+    metrics_bench,
     replay_bench,
     report,
+    report_metrics,
     report_replay,
     report_router,
     report_survival,
@@ -32,6 +35,8 @@ from loadtest.bench import (
 from loadtest.bench.children import Cores, pick_cores
 
 SECTIONS = ("calls", "frames", "store", "router", "replay", "survival")
+ASKED_FOR = ("metrics", "leases")
+"""Sections that run only where they are asked for: they compare Framehold with itself, or take minutes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +49,8 @@ class Plan:
     router: router_bench.Plan
     replay: replay_bench.Plan
     survival: survival.Plan
+    metrics: metrics_bench.Plan
+    leases: lease_bench.Plan
 
 
 FULL = Plan(
@@ -55,6 +62,8 @@ FULL = Plan(
     ),
     replay=replay_bench.Plan(replays=10, onces=30, turns=15, calls=400),
     survival=survival.Plan(turns=5, calls=10_000),
+    metrics=metrics_bench.Plan(pairs=10, calls=calls.Plan(repetitions=1, warm=1.0, seconds=5.0)),
+    leases=lease_bench.Plan(calls=100_000, times=30),
 )
 QUICK = Plan(
     calls=calls.Plan(repetitions=3, warm=0.5, seconds=2.0),
@@ -65,6 +74,8 @@ QUICK = Plan(
     ),
     replay=replay_bench.Plan(replays=5, onces=12, turns=10, calls=200),
     survival=survival.Plan(turns=3, calls=1_000),
+    metrics=metrics_bench.Plan(pairs=3, calls=calls.Plan(repetitions=1, warm=0.5, seconds=3.0)),
+    leases=lease_bench.Plan(calls=10_000, times=10),
 )
 
 
@@ -99,6 +110,8 @@ def _measure(name: str, plan: Plan, cores: Cores) -> Mapping[str, Any]:
         "router": (lambda: router_bench.measure(plan.router, cores), report_router.router),
         "replay": (lambda: replay_bench.measure(plan.replay, cores), report_replay.replay),
         "survival": (lambda: survival.measure(plan.survival, cores), report_survival.survival),
+        "metrics": (lambda: metrics_bench.measure(plan.metrics, cores), report_metrics.metrics),
+        "leases": (lambda: lease_bench.measure(plan.leases, cores), lease_bench.leases),
     }
     run, show = runs[name]
     section = run()
@@ -111,9 +124,10 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="shorter runs and fewer frames, under three minutes")
     only = (
         "run this section (repeatable): whole calls beside the SDK's, parked frames, store writes, the router, what "
-        "replays, tokens and `once` cost, or calls whose node is gone"
+        "replays, tokens and `once` cost, or calls whose node is gone; only if asked for, what metrics cost, and how "
+        "long a listing of calls takes"
     )
-    parser.add_argument("--only", choices=SECTIONS, action="append", help=only)
+    parser.add_argument("--only", choices=(*SECTIONS, *ASKED_FOR), action="append", help=only)
     parser.add_argument("--json", type=Path, metavar="PATH", help="write every raw figure to PATH")
     return parser.parse_args()
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import secrets
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any
@@ -63,7 +64,7 @@ def measure(plan: Plan, cores: Cores) -> dict[str, Any]:
             if server in missing:
                 continue
             try:
-                runs[server].append(_run_once(server, plan, cores))
+                runs[server].append(run_once(server, plan, cores))
             except NotAvailable as reason:
                 missing[server] = str(reason)
     rows = [_row(server, runs[server], runs[BASELINE]) for server in SERVERS if server not in missing]
@@ -84,10 +85,15 @@ def settings(store: Listener | None) -> dict[str, str]:
     return chosen
 
 
-def _run_once(server: str, plan: Plan, cores: Cores) -> Measured:
+def run_once(server: str, plan: Plan, cores: Cores, more: Mapping[str, str] | None = None) -> Measured:
+    """Load a fresh server once; `more` is added to its environment.
+
+    Raises:
+        NotAvailable: it did not start, or completed no call.
+    """
     with contextlib.ExitStack() as stack:
         store = stack.enter_context(redis_server(cores.load)) if server.endswith("redis") else None
-        environment = {} if server == BASELINE else settings(store)
+        environment = {**({} if server == BASELINE else settings(store)), **(more or {})}
         child = stack.enter_context(serving(server.split(maxsplit=1)[0], cores.server, environment))
         arguments = ["--port", child.port, "--server", child.pid, "--connections", CONNECTIONS]
         arguments += ["--warm", plan.warm, "--seconds", plan.seconds]

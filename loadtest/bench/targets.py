@@ -53,6 +53,12 @@ CYCLIC_PER_CALL = Target(0.0, 0.0)
 STORE_WRITE_US = Target(20.0, 10.0)
 """A loaded store write, microseconds."""
 
+METRICS_SLOWDOWN = Target(0.05, 0.02)
+"""What metrics take of a node's calls per second, as a share: the median of the pairs."""
+
+LEASES_FIRST_PAGE_MS = Target(200.0, 100.0)
+"""Until an operator has the first page of a fleet's calls, milliseconds, at 100,000 of them."""
+
 ONCE_WRITES = Target(2.0, 2.0)
 """Store writes of one `once`: its intent and its result."""
 

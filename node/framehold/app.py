@@ -12,7 +12,10 @@ from framehold_store.seal import Sealer
 
 from . import clock
 from .config import Settings
+from .exposition import Exposition
 from .heartbeat import Alone, Heartbeat
+from .metrics import Metrics
+from .names import Names
 from .peers import Peers
 from .runtime import Runtime
 
@@ -37,4 +40,15 @@ def build(settings: Settings, token_ttl: float, store: Store | None = None) -> R
     else:
         heartbeat = Heartbeat(store, settings.node_id, settings.advertise_url, settings.lease_ttl)
     peers = Peers(settings.node_id, Trust(settings.secrets()), None if settings.store_url is None else store)
-    return Runtime(store, heartbeat, sealer, settings.model_copy(update={"token_ttl": token_ttl}), peers)
+    runtime = Runtime(store, heartbeat, sealer, settings.model_copy(update={"token_ttl": token_ttl}), peers)
+    heartbeat.watches = runtime.watches
+    return runtime
+
+
+def counted(runtime: Runtime, names: Names) -> Exposition | None:
+    """What tells the runtime's metrics, by these names; None where nothing is to be counted."""
+    if not runtime.settings.metrics:
+        return None
+    metrics = Metrics(names)
+    runtime.watches.add(metrics)
+    return Exposition(runtime, metrics)

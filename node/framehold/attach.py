@@ -30,12 +30,12 @@ from mcp.server.request_state import (
     RequestStateSecurity,
 )
 from mcp_types.methods import INPUT_REQUIRED_METHODS
-from opentelemetry import trace
 from pydantic import BaseModel
 from starlette.applications import Starlette
 
 from framehold_core.errors import ConfigError
 
+from . import operations, tracing
 from .app import build
 from .attached import Attached, connection_of, session_of
 from .config import Settings, decided, load
@@ -43,6 +43,7 @@ from .handlers import Behind, Handlers, fastmcp_of
 from .invocation import Handler
 from .legacy import for_older
 from .prefix import PrefixCodec
+from .replies import Misdirected
 from .saga import Sagas
 from .seam import Seam
 from .session import Ctx
@@ -116,7 +117,10 @@ def attach(
         attached.said = said
         elicitation.render_elicitation_schema = _rendered
         sagas = Sagas(inner, attached.runtime.payloads.sealer, settings.max_body, session_of)
-        inner.middleware[:] = [sagas, *(_only_traced(item) for item in inner.middleware)]
+        measured = [operations.Operations(inner, attached.names)] if operations.provided() else []
+        inner.middleware[:] = [sagas, *measured, *(_only_traced(item) for item in inner.middleware)]
+        if tracing.provided():
+            attached.runtime.watches.add(tracing.Tracing(settings.node_id))
         _attached[inner] = attached
     elif decided(settings or attached.settings, **{**attached.said, **said}) != attached.settings:
         raise ConfigError("this server is attached already, with other settings; nothing was changed; make another one")
@@ -180,9 +184,26 @@ def _only_traced(middleware: Any) -> Any:
         return middleware
 
     async def traced(ctx: Ctx, call_next: Any) -> Any:
-        if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
+        if not tracing.provided():
             return await call_next(ctx)
-        return await middleware(ctx, call_next)
+        elsewhere: Misdirected | None = None
+
+        async def within(inner: Ctx) -> Any:
+            nonlocal elsewhere
+            try:
+                return await call_next(inner)
+            except Misdirected as error:
+                elsewhere = error
+                return {}
+
+        result = await middleware(ctx, within)
+        try:
+            if elsewhere is not None:
+                # No error of this span: the request is passed on.
+                raise elsewhere
+            return result
+        finally:
+            elsewhere = None
 
     traced.__dict__["framehold"] = True
     return traced

@@ -28,9 +28,13 @@ from mcp_types import INVALID_PARAMS, ClientCapabilities
 from framehold_core.errors import ConfigError
 from framehold_store.seal import Sealer
 
+from . import lag, tracing
+from .app import counted
 from .bus import FleetBus
 from .config import Settings
 from .handlers import Handlers
+from .metrics import Metrics
+from .names import Names
 from .notices import notices
 from .runtime import Runtime
 from .session import Ctx
@@ -58,11 +62,19 @@ class Attached:
         self.lifespan_state: Any = None
         self.over_http = False
         """Whether an app of ours has started it."""
+        self.names = Names(handlers.names)
+        """By which its metrics are told."""
+        self.exposition = counted(runtime, self.names)
         self._users = 0
         self._bus = _joined(server, runtime, settings)
         self.lifespan = server.lifespan
         """The author's own."""
         server.lifespan = self._run
+
+    @property
+    def metrics(self) -> Metrics | None:
+        """What was counted, if anything is."""
+        return None if self.exposition is None else self.exposition.metrics
 
     def check(self) -> None:
         """Refuse what can't be served as it is marked. Called at each start, when the server's lifespan may have
@@ -95,6 +107,8 @@ class Attached:
             try:
                 if self._users == 1:
                     await self.runtime.open()
+                    if self.metrics is not None:
+                        self.runtime.tasks.spawn(lag.watch(self.metrics.late))
                     if self._bus is not None:
                         self._bus.open()
                 yield state
@@ -102,6 +116,7 @@ class Attached:
                 self._users -= 1
                 if self._users == 0:
                     await self.runtime.close()
+                    await tracing.flush()
 
 
 def _joined(server: Server[Any], runtime: Runtime, settings: Settings) -> FleetBus | None:

@@ -64,7 +64,7 @@ class FleetBus:
         try:
             await self._store.tell(self._sealer.seal("event", told, call="", n=0, kind="event", key=""))
         except StoreUnavailable as error:
-            logger.warning("an event reached this node's listeners alone: %s", error)
+            logger.warning("an event reached this node's listeners alone, those of others miss it: %s", error)
 
     def _hear(self, message: bytes) -> None:
         try:

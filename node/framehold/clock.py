@@ -15,3 +15,11 @@ def _boottime() -> float:
 
 now: Callable[[], float] = time.monotonic if _BOOTTIME is None else _boottime
 """Seconds since the machine started, on a clock that never goes back."""
+
+_APART = time.time() - now()
+
+
+def wall(at: float) -> float:
+    """A time on this clock in seconds since 1970, by what lay between the two when the process began: one time is told
+    alike, whenever it is told."""
+    return at + _APART

@@ -16,6 +16,7 @@ import asyncio
 import contextlib
 import itertools
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterator
 
 from framehold_core import effects as fx
@@ -32,6 +33,7 @@ from .passing import Passing
 from .peers import Peers
 from .slots import Elsewhere, Slot
 from .table import Table
+from .watch import Watches
 
 logger = logging.getLogger(__name__)
 
@@ -54,21 +56,29 @@ _HANDED = 5.0
 
 class Drain:
     """What a node takes, and how it leaves. `begun` from the first word of it, `on` once it is known who carries on
-    what this node doesn't, `closed` when nothing runs here any more."""
+    what this node doesn't, `over` when the first drain has waited for all that it waits for, `closed` when nothing
+    runs here any more."""
 
     def __init__(
-        self, table: Table, heartbeat: Heartbeat | Alone, peers: Peers, feed: Callable[[Slot, ev.Event], None]
+        self,
+        table: Table,
+        heartbeat: Heartbeat | Alone,
+        peers: Peers,
+        counts: Counter[str],
+        watches: Watches,
+        feed: Callable[[Slot, ev.Event], None],
     ) -> None:
         self._table, self._heartbeat, self._peers, self._feed = table, heartbeat, peers, feed
+        self._counts, self._watches = counts, watches
         self._changed = asyncio.Event()
         self._visitors = self._heard = 0
-        self.begun = self.on = self.closed = False
+        self.begun = self.on = self.closed = self.over = False
         self.released = 0
         """How many calls were handed off."""
 
     def opened(self) -> None:
         """The node takes calls, for the first time or again."""
-        self.begun = self.on = self.closed = False
+        self.begun = self.on = self.closed = self.over = False
         self._heartbeat.state = LIVE
 
     @property
@@ -141,27 +151,47 @@ class Drain:
 
     async def drain(self, patience: float, parked: bool) -> None:
         """Hand off; then wait up to `patience` seconds for rounds that run and, if `parked`, for calls that nobody else
-        may carry on."""
+        may carry on. Where a drain was begun before, wait as long for what it still waits for."""
+        began = clock.now()
         if self.begun:
+            await self._wait(lambda: self._is_still() and (self.over or not parked), began + patience)
             return
-        self.begun, began = True, clock.now()
+        self.begun = True
+        try:
+            await self._drain(began, patience, parked)
+        finally:
+            self.over = True
+            self._changed.set()
+
+    async def _drain(self, began: float, patience: float, parked: bool) -> None:
         await self._peers.follow()
         self.on = True
         self._heartbeat.announce(DRAINING)
         await self._hand_off()
-        waiting, running = self._table.load()
-        running += self._visitors
+        waiting, running = self._left()
         if (waiting and parked) or running:
-            told = "node drains: %d calls handed off; %d parked calls and %d rounds that run have %g s"
-            logger.info(told, self.released, waiting if parked else 0, running, patience)
+            self._tell(
+                f"node drains: {self.released} calls handed off; {waiting if parked else 0} parked calls and {running} "
+                f"rounds that run have {patience:g} s"
+            )
         over = self._is_empty if parked else self._is_still
         if await self._wait(over, began + patience):
-            logger.info("node drained: %d calls handed off", self.released)
+            self._tell(f"node drained: {self.released} calls handed off")
+        waiting, running = self._left()
+        if waiting or running:
+            self._counts["deadline"] += 1
+            told = "node ends: %d parked calls that only this process could carry on are lost, %d rounds are cut"
+            logger.warning(told, waiting, running)
+            self._watches.happened("drain", told % (waiting, running))
+
+    def _tell(self, text: str) -> None:
+        logger.info("%s", text)
+        self._watches.happened("drain", text)
+
+    def _left(self) -> tuple[int, int]:
+        """How many parked calls are here, and how many rounds that run."""
         waiting, running = self._table.load()
-        if not (waiting or running or self._visitors):
-            return
-        told = "node ends: %d parked calls that only this process could carry on are lost, %d rounds are cut"
-        logger.warning(told, waiting, running + self._visitors)
+        return waiting, running + self._visitors
 
     def _may_go(self, slot: Slot) -> bool:
         """Whether it may be carried on elsewhere, and the machine would release it now: never with an effect, or a
@@ -198,8 +228,10 @@ class Drain:
             self._changed.clear()
             if (left := until - clock.now()) <= 0:
                 return False
+            # In this very task: of two that wait, neither misses what wakes the other.
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), left)
+                async with asyncio.timeout(left):
+                    await self._changed.wait()
         return True
 
 

@@ -27,6 +27,7 @@ from .memory import Footprint
 from .slots import Slot
 from .table import Table
 from .tasks import Tasks
+from .watch import Watches
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +42,7 @@ _MEBIBYTE = 1 << 20
 
 class Eviction:
     """Makes room on one node. `feed` steps a call; what is evicted and refused is counted in `counts`, and told once
-    for each look."""
+    for each look, `watches` too."""
 
     def __init__(
         self,
@@ -49,10 +50,13 @@ class Eviction:
         table: Table,
         tasks: Tasks,
         counts: Counter[str],
+        watches: Watches,
         feed: Callable[[Slot, ev.Event], None],
     ) -> None:
         self._settings, self._table, self._tasks, self._counts, self._feed = settings, table, tasks, counts, feed
-        self._footprint: Footprint | None = None
+        self._watches = watches
+        self.footprint: Footprint | None = None
+        """What this process uses of its limit on memory; None where there is none."""
         self._looked = -math.inf
         self._told: Counter[str] = Counter()
         self._dropped = 0
@@ -62,15 +66,15 @@ class Eviction:
     def open(self) -> None:
         """Find the limit on memory, and what this process takes before its first call."""
         limit, resident = self._settings.memory_limit or memory.limit(), memory.resident()
-        self._footprint = None if limit is None or resident is None else Footprint(limit, resident)
-        if self._footprint is not None and self._footprint.used > self._footprint.low:
+        self.footprint = None if limit is None or resident is None else Footprint(limit, resident)
+        if self.footprint is not None and self.footprint.used > self.footprint.low:
             logger.warning(
                 "FRAMEHOLD_MEMORY_LIMIT is %d MiB and this process takes %d MiB before its first call: few calls can "
                 "be held, or none; give it more memory",
-                self._footprint.limit // _MEBIBYTE,
-                self._footprint.resident // _MEBIBYTE,
+                self.footprint.limit // _MEBIBYTE,
+                self.footprint.resident // _MEBIBYTE,
             )
-        elif self._footprint is None and self._settings.memory_limit is not None:
+        elif self.footprint is None and self._settings.memory_limit is not None:
             logger.warning("FRAMEHOLD_MEMORY_LIMIT is not kept: this system does not say what a process holds")
 
     def admit(self, principal: str | None) -> None:
@@ -117,7 +121,7 @@ class Eviction:
     def _watched(self) -> Footprint | None:
         """Memory as it is before another frame is entered. Where it is short, frames go before that one takes its
         share: a second until the next look is long for a node that enters hundreds in it."""
-        footprint = self._footprint
+        footprint = self.footprint
         if footprint is not None:
             self._spare(footprint)
         return footprint
@@ -134,7 +138,7 @@ class Eviction:
 
     async def look(self) -> None:
         """See to memory, and tell what came of it since the last look."""
-        if (footprint := self._footprint) is not None:
+        if (footprint := self.footprint) is not None:
             for _ in iter(lambda: self._spare(footprint), 0):
                 # In portions: others want the loop.
                 await asyncio.sleep(0)
@@ -169,10 +173,14 @@ class Eviction:
         told, self._told = self._told, Counter()
         for cause, why in _WHY.items():
             if told[cause]:
-                logger.warning("%d frames were evicted (%s): %s", told[cause], why, _NEXT)
+                self._say("evicted", f"{told[cause]} frames were evicted ({why}): {_NEXT}")
         for limit in ("MAX_PARKED", "MEMORY_LIMIT"):
             if told[limit]:
-                logger.warning("%d new calls were refused (FRAMEHOLD_%s): %s", told[limit], limit, _REFUSED)
+                self._say("refused", f"{told[limit]} new calls were refused (FRAMEHOLD_{limit}): {_REFUSED}")
+
+    def _say(self, kind: str, text: str) -> None:
+        logger.warning("%s", text)
+        self._watches.happened(kind, text)
 
 
 _WHY = {COUNT: "more than FRAMEHOLD_MAX_PARKED", MEMORY: "memory is near FRAMEHOLD_MEMORY_LIMIT"}

@@ -82,6 +82,11 @@ class Components:
             if fn is not None and is_coroutine_function(fn):
                 yield _called(component), fn
 
+    def names(self) -> Iterator[str]:
+        """Those of all tools and prompts that the walk finds."""
+        found = _registered(self._server)
+        return (_named(item, spaces) for item, spaces in found if isinstance(item, Tool | Prompt))
+
 
 class Passed(NamedTuple):
     """A mounted server on the way to a component, and what it is asked for."""

@@ -33,6 +33,8 @@ from .hop import Hop
 
 logger = logging.getLogger(__name__)
 
+_UNANSWERED = "the record of a retry is read again, whoever began a call is told that nobody knows what ran"
+
 CONNECT = 1.0
 """Seconds until a node that doesn't accept a connection counts as out of reach."""
 _LONGEST = 64 * 1024
@@ -78,7 +80,8 @@ class Forward:
             await asyncio.wait((passing, leaving, vanishing), return_when=asyncio.FIRST_COMPLETED)
             if vanishing.done() and not passing.done() and not leaving.done() and not begun.is_set():
                 vanishing.result()
-                logger.warning("the node at %s says nothing, and its lease is gone: it is not waited for", address)
+                told = "the node at %.200r says nothing, and its lease is gone: it is not waited for; %s"
+                logger.warning(told, address, _UNANSWERED)
                 return Passed.BROKEN
             await asyncio.wait((passing, leaving), return_when=asyncio.FIRST_COMPLETED)
             # A client that left needs no response: there is nothing to try again.
@@ -117,7 +120,8 @@ class Forward:
             self._warn(address, type(error).__name__)
             return Passed.UNREACHED
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            logger.warning("a node at %s broke off: %s", address, type(error).__name__)
+            follows = "the client's response is cut" if begun.is_set() else _UNANSWERED
+            logger.warning("a node at %.200r broke off (%s): %s", address, type(error).__name__, follows)
             if begun.is_set():
                 raise
             return Passed.BROKEN
@@ -151,7 +155,8 @@ class Forward:
             return
         self._told = {other: at for other, at in self._told.items() if now - at < _REMINDED}
         self._told[address] = now
-        logger.warning("a node at %.200r is out of reach: %s", address, why)
+        told = "a node at %.200r is out of reach (%s): its calls wait for it, or for its lease to run out"
+        logger.warning(told, address, why)
 
 
 def _text(value: bytes) -> str:

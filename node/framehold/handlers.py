@@ -69,6 +69,10 @@ class Handlers:
         found = ((name, marks_of(fn)) for name, fn in self._source.asking())
         return tuple(name for name, marks in found if not marks.reentrant and (marks.strategy or strategy) == "replay")
 
+    def names(self) -> Iterator[str] | None:
+        """Those of all tools and prompts; None where nobody can tell them."""
+        return self._source.names()
+
     def count(self, strategy: Literal["hold", "replay"]) -> tuple[int, int, int]:
         """How many handlers may ask, how many of these are re-entrant, and how many are replayed where the setting
         STRATEGY is `strategy`."""
@@ -98,6 +102,8 @@ class _Source(Protocol):
     def may_ask(self, fn: Any) -> bool: ...
 
     def asking(self) -> Iterator[tuple[str, Any]]: ...
+
+    def names(self) -> Iterator[str] | None: ...
 
 
 def fastmcp_of(server: Any) -> Any:
@@ -167,6 +173,11 @@ class _Managed:
     def asking(self) -> Iterator[tuple[str, Any]]:
         return ((name, fn) for name, fn in self._all() if _is_async(fn))
 
+    def names(self) -> Iterator[str]:
+        tools, prompts = self._lists
+        yield from (tool.name for tool in tools())
+        yield from (prompt.name for prompt in prompts())
+
     def _all(self) -> Iterator[tuple[str, Any]]:
         tools, prompts = self._lists
         yield from ((f'tool "{tool.name}"', tool.fn) for tool in tools())
@@ -193,6 +204,9 @@ class _Registered:
     def asking(self) -> Iterator[tuple[str, Any]]:
         found = ((method, self.function(method, {})) for method in sorted(INPUT_REQUIRED_METHODS))
         yield from ((f'handler of "{method}"', fn) for method, fn in found if fn is not None)
+
+    def names(self) -> None:
+        """One function serves them all, and only it knows."""
 
 
 def _reader(resource: Resource) -> Any:

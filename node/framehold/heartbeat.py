@@ -17,20 +17,27 @@ import logging
 import math
 import os
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from framehold_core.errors import NodeNameTaken, StoreUnavailable
 from framehold_core.ids import Boot, Incarnation, NodeId
 from framehold_core.lease import Lease, NodeRecord, Renewal, window_until
+from framehold_core.requests import Reply, Verdict
 from framehold_router.membership import LIVE
 from framehold_store.base import Store
 
 from . import clock
+
+if TYPE_CHECKING:
+    from .watch import Watches
 
 logger = logging.getLogger(__name__)
 
 
 _SILENT = 1.0
 """Seconds at most between two heartbeats while the store doesn't answer."""
+_VERDICTS = {Renewal.RENEWED: Verdict.OK, Renewal.LAPSED: Verdict.MISSING, Renewal.TAKEN: Verdict.CONFLICT}
+"""What came of a heartbeat, in the words in which writes are told of."""
 
 
 def _fresh() -> str:
@@ -52,6 +59,10 @@ class Heartbeat:
         self.on_renewed: Callable[[], None] = lambda: None
         self.stats: Callable[[], str] = str
         """What the lease says of the node's load."""
+        self.watches: Watches | None = None
+        """Who is told of heartbeats."""
+        self.renewed_at: float | None = clock.now()
+        """When the last one that was answered was sent; until the first, when this was made."""
         self.address = address
         """Where other nodes and routers reach this one."""
         self.state = LIVE
@@ -104,7 +115,9 @@ class Heartbeat:
             with contextlib.suppress(TimeoutError):
                 # Where the store is silent nothing is renewed in time: whoever is back first is heard first.
                 pause = self._ttl / 3 if self.missing_from < math.inf else min(self._ttl / 3, _SILENT)
-                await asyncio.wait_for(self._hurry.wait(), pause)
+                # Not by wait_for: in the turn of an announcement it would lose a cancellation, and `close` hang.
+                async with asyncio.timeout(pause):
+                    await self._hurry.wait()
             self._hurry.clear()
             try:
                 renewal = await self._beat()
@@ -122,19 +135,28 @@ class Heartbeat:
         try:
             renewal, beat = await self._ask()
         except StoreUnavailable as error:
+            self._say(started, error)
             self._tell_silence(error)
             self.missing_from = math.inf
             return None
         self._told = 0
+        self._say(started, renewal)
         if self.missing_from == math.inf:
             self.missing_from = clock.now() + self._ttl
         if renewal is Renewal.RENEWED:
-            self._registered = True
+            self._registered, self.renewed_at = True, started
             self.lease = self.lease._replace(beat=beat, until=window_until(started, self._ttl))
             self.on_renewed()
             return renewal
         self.lease = self.lease._replace(until=-math.inf)
         return await self._reincarnate(beat) if renewal is Renewal.LAPSED else renewal
+
+    def _say(self, started: float, told: Renewal | StoreUnavailable) -> None:
+        """Tell who watches what came of a heartbeat."""
+        if self.watches is not None:
+            reply = Reply(_VERDICTS[told]) if isinstance(told, Renewal) else told
+            self.watches.asked_store("renew" if self._registered else "register", None, reply, clock.now() - started)
+            self.watches.renewed(told is Renewal.RENEWED)
 
     def _tell_silence(self, error: StoreUnavailable) -> None:
         """One line when the store falls silent, one when the lease is over; no line for each heartbeat."""
@@ -184,6 +206,8 @@ class Alone:
         self.lost = asyncio.Event()
         self.on_renewed: Callable[[], None] = lambda: None
         self.stats: Callable[[], str] = str
+        self.renewed_at: float | None = None
+        self.watches: Watches | None = None
         self.address = ""
         self.state = LIVE
 

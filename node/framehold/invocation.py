@@ -87,7 +87,7 @@ class Round:
 
 
 class Invocation:
-    """How one request's handler is entered (`slots.Entrance`)."""
+    """How one request's handler is entered (`entrance.Entrance`)."""
 
     __slots__ = ("_ctx", "_marks", "_params", "_raw", "_seam", "given", "prefilled", "principal")
 
@@ -107,6 +107,16 @@ class Invocation:
         if self._marks is None:
             self._marks = self._seam.behind.marks(self._seam.method, self._raw)
         return self._marks
+
+    @property
+    def tool(self) -> str:
+        """What the handler is told by: the name of a tool or a prompt; of a resource it is the method."""
+        method = self._seam.method
+        return method if method == "resources/read" else self._target
+
+    @property
+    def _target(self) -> str:
+        return str(self._raw.get("name") or self._raw.get("uri") or "")
 
     @property
     def reentrant(self) -> bool:
@@ -190,17 +200,14 @@ class Invocation:
 
     def describe(self) -> dict[str, str]:
         """What the record says of the call. Contents stay out: arguments and user are digests."""
-        target = str(self._raw.get("name") or self._raw.get("uri") or "")
         arguments = self._raw.get("arguments") or {}
         principal = "" if self.principal is None else journal.digest(self.principal.encode("utf-8", "surrogatepass"))
         args = journal.digest(journal.canonical(arguments))
-        method = self._seam.method
-        tool = target if method != "resources/read" else method
         return {
-            "tool": tool,
+            "tool": self.tool,
             "code": self.code,
-            "method": method,
-            "target": target,
+            "method": self._seam.method,
+            "target": self._target,
             "args": args,
             "principal": principal,
         }

@@ -27,10 +27,12 @@ from . import clock
 from .absences import Absences
 from .config import Settings
 from .gate import Gate
+from .logs import about
 from .passing import Passing
 from .payloads import Payloads
 from .slots import Answer, Ended, Slot
 from .tasks import Tasks
+from .watch import Watches
 
 logger = logging.getLogger(__name__)
 
@@ -43,6 +45,11 @@ _LOST = (
     "call %s of %r is lost: the process that ran it is gone, and its handler is not marked @framehold.reentrant; it "
     "was not entered again, and its client is told so"
 )
+_UNANSWERED = (
+    "call %s: the store did not answer a %s: its frame, if it has one, stays and is written when the store is back; "
+    "its client is told to try again (%s)"
+)
+_UNREADABLE = "call %s: it is not continued here, and its client is told so: %s"
 _WHOLE, _DIGEST = b"=", b"#"
 
 
@@ -50,9 +57,15 @@ class Ledger:
     """Performs a runtime's writes and lookups. `feed` takes what came of them."""
 
     def __init__(
-        self, settings: Settings, payloads: Payloads, tasks: Tasks, feed: Callable[[Slot, ev.Event], None]
+        self,
+        settings: Settings,
+        payloads: Payloads,
+        tasks: Tasks,
+        feed: Callable[[Slot, ev.Event], None],
+        watches: Watches,
     ) -> None:
-        self._settings, self._payloads, self._tasks, self._feed = settings, payloads, tasks, feed
+        self._settings, self.payloads, self._tasks, self._feed = settings, payloads, tasks, feed
+        self._watches = watches
         self.gate = Gate()
         self._absences = Absences(settings.lease_ttl)
         self.heir: Callable[[CallId], tuple[NodeId, str] | None] = lambda call: None
@@ -71,17 +84,17 @@ class Ledger:
         if write.op is Op.PARK:
             slot.asking = _questions(slot, write)
         packed = slot.packed[1]
-        request = writes.request(slot.call, write, packed, slot.terms, slot.log)
-        slot.home.records.submit(request, partial(self._wrote, slot, write, packed))
+        request = writes.request(slot.call, write, packed, slot.terms, slot.log, _ran(slot))
+        slot.home.records.submit(request, partial(self._wrote, slot, write, packed, clock.now()))
 
     def _pack(self, slot: Slot, write: fx.Write) -> writes.Packed:
-        call, seal = slot.call, self._payloads.sealer.seal
+        call, seal = slot.call, self.payloads.sealer.seal
         outcome = b""
         if write.op is Op.FINISH:
             data = slot.entrance.dump(write.outcome)
             data = _WHOLE + data if len(data) <= KEPT else _DIGEST + journal.digest(data).encode()
             outcome = seal("outcome", data, call=call.id, n=call.n, kind="outcome", key="")
-        return writes.pack(call, write, partial(self._payloads.sealed, call.id), outcome)
+        return writes.pack(call, write, partial(self.payloads.sealed, call.id), outcome)
 
     def _terms(self, slot: Slot) -> writes.Terms:
         boot = slot.home.beat.lease.boot
@@ -89,17 +102,21 @@ class Ledger:
         tombstone_ttl = slot.call.ttl + SKEW
         return writes.Terms(head, tombstone_ttl + self._settings.max_round, tombstone_ttl)
 
-    def _wrote(self, slot: Slot, write: fx.Write, packed: writes.Packed, reply: Reply | StoreUnavailable) -> None:
+    def _wrote(
+        self, slot: Slot, write: fx.Write, packed: writes.Packed, began: float, reply: Reply | StoreUnavailable
+    ) -> None:
+        if not isinstance(slot.home.records, Passing):
+            self._watches.asked_store(write.op.value, slot, reply, clock.now() - began)
         if slot.call.flight is not write:
             return
         if isinstance(reply, StoreUnavailable):
-            logger.warning("call %s: the store did not answer a %s: %s", prefix(slot.call.id), write.op.value, reply)
+            logger.warning(_UNANSWERED, prefix(slot.call.id), write.op.value, reply, extra=about(slot))
             self._feed(slot, ev.StoreDown(slot.may_run()))
             return
         try:
             event = writes.event(slot.call, write, packed, reply, slot.home.beat.lease, clock.now())
         except JournalError as error:
-            logger.error("call %s: %s", prefix(slot.call.id), error)
+            logger.error(_UNREADABLE, prefix(slot.call.id), error, extra=about(slot))
             event = ev.Unreadable(str(error))
         if isinstance(event, ev.Acked):
             slot.learn(packed.entries)
@@ -108,14 +125,14 @@ class Ledger:
                 slot.questions = slot.asking
                 slot.shown |= {ask.key: ask.fp for ask in write.asks}
         elif isinstance(event, ev.Claimed):
-            slot.log, slot.size, slot.code = [], 0, event.stored.record.head.code
+            slot.claimed(event.stored.record)
             slot.learn(event.stored.journal)
         elif isinstance(event, ev.Refused):
             if event.verdict is Verdict.LOST:
-                logger.warning(_LOST, prefix(slot.call.id), slot.tool)
+                logger.warning(_LOST, prefix(slot.call.id), slot.tool, extra=about(slot))
             else:
-                verdict = event.verdict.value
-                logger.info("call %s: the store refused a %s: %s", prefix(slot.call.id), write.op.value, verdict)
+                told = (prefix(slot.call.id), write.op.value, event.verdict.value)
+                logger.info("call %s: the store refused a %s: %s", *told, extra=about(slot))
         self._feed(slot, event)
 
     def look(self, slot: Slot, effect: fx.Lookup) -> None:
@@ -138,29 +155,38 @@ class Ledger:
                 await self.gate.enter(slot)
             return await self._found(slot)
         except StoreUnavailable as error:
-            logger.warning("call %s: the store did not answer a read: %s", prefix(slot.call.id), error)
+            logger.warning(_UNANSWERED, prefix(slot.call.id), "read", error, extra=about(slot))
             return ev.StoreDown(slot.may_run())
         except JournalError as error:
-            logger.error("call %s: %s", prefix(slot.call.id), error)
+            logger.error(_UNREADABLE, prefix(slot.call.id), error, extra=about(slot))
             return ev.Unreadable(str(error))
         except Exception:
-            logger.exception(
-                "call %s: its record could not be read; its client is told to try again", prefix(slot.call.id)
-            )
+            told = "call %s: its record could not be read; its client is told to try again"
+            logger.exception(told, prefix(slot.call.id), extra=about(slot))
             return ev.StoreDown(False)
+
+    async def _read(self, slot: Slot) -> Reply:
+        began, told = clock.now(), self._watches.asked_store
+        try:
+            reply = await slot.home.records.run(Read(slot.call.id))
+        except StoreUnavailable as error:
+            told("read", slot, error, clock.now() - began)
+            raise
+        if not isinstance(slot.home.records, Passing):
+            told("read", slot, reply, clock.now() - began)
+        return reply
 
     async def _found(self, slot: Slot) -> ev.Event:
         home, slot.heir = slot.home, None
-        reply = await home.records.run(Read(slot.call.id))
+        reply = await self._read(slot)
         nodes = await home.records.nodes()
         me = home.beat.lease
         self.addresses = {node.node: node.address for node in nodes if self.member(node).address is not None}
         elsewhere = frozenset(node.node for node in nodes if node.node != me.node)
         self._look_for_healers(slot, reply.stored, {me.node, *elsewhere})
         if reply.stored is None:
-            logger.info(
-                "call %s: no record of it that is whole: it expired, or the store lost it", prefix(slot.call.id)
-            )
+            told = "call %s: no record of it that is whole: it expired, or the store lost it"
+            logger.info(told, prefix(slot.call.id), extra=about(slot))
             return ev.Found(None, (), None, elsewhere)
         if clock.now() < home.beat.claims_from:
             raise StoreUnavailable("the store went back lately; nothing is claimed until its leases are told apart")
@@ -200,15 +226,23 @@ class Ledger:
         call = slot.call
         refusal = fx.Refusal(fx.Reason.LOST, detail="its outcome can't be opened")
         try:
-            data = self._payloads.sealer.open(
+            data = self.payloads.sealer.open(
                 "outcome", outcome.sealed, call=call.id, n=outcome.n, kind="outcome", key=""
             )
         except SealError as error:
-            logger.error("call %s: %s", prefix(call.id), error)
+            told = "call %s: its outcome can't be opened, and its client is told that it is lost: %s"
+            logger.error(told, prefix(call.id), error, extra=about(slot))
             return refusal
         if data[:1] == _WHOLE:
             return Ended(slot.entrance.load(data[1:]))
         return fx.Refusal(fx.Reason.ALREADY_ANSWERED, detail="it finished; its result was too large to be kept")
+
+
+def _ran(slot: Slot) -> float:
+    """For how many seconds this round has run by now: since the first request came that waits for it."""
+    waiting = (slot.arrivals.get(item.waiter) for item in slot.call.waiting)
+    now = clock.now()
+    return now - min((arrival.came for arrival in waiting if arrival is not None), default=now)
 
 
 def _questions(slot: Slot, write: fx.Write) -> dict[str, dict[str, object]]:

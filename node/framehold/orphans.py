@@ -86,9 +86,14 @@ class Orphans:
         return marked
 
 
+def is_stuck(item: Summary) -> bool:
+    """Whether nobody enters the call's handler again (rule 15)."""
+    return item.state is RecordState.OPEN and item.attempts >= MAX_ATTEMPTS
+
+
 def _with(marked: Marked, found: Iterable[Summary], boots: Mapping[NodeId, Boot]) -> Marked:
     for item in found:
-        stuck = item.state is RecordState.OPEN and item.attempts >= MAX_ATTEMPTS
+        stuck = is_stuck(item)
         orphaned = item.state is RecordState.OPEN and not stuck and boots.get(NodeId(item.owner)) != item.boot
         marked = Marked(
             marked.looked + 1,

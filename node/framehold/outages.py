@@ -99,7 +99,8 @@ class Outages:
     def _ended(self, address: str, watch: asyncio.Task[None]) -> None:
         self._watches.pop(address, None)
         if not watch.cancelled() and (error := watch.exception()) is not None and not isinstance(error, TimeoutError):
-            logger.error("a bug in watching a node that is out of reach: %r", error)
+            told = "a bug in watching a node that is out of reach: the records of its calls are read again: %r"
+            logger.error(told, error)
 
     async def _watch(self, address: str) -> None:
         async with asyncio.timeout(PATIENCE):

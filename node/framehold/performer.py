@@ -29,12 +29,13 @@ from .chance import Seeded
 from .config import Settings
 from .frames import Frame
 from .ledger import Ledger
+from .logs import about
 from .passing import Passing
-from .payloads import Payloads
 from .rebuild import GIVEN, Rebuild
 from .slots import Answer, Elsewhere, Ended, Parked, Slot
 from .table import Table
 from .tasks import Tasks
+from .watch import Watches
 
 logger = logging.getLogger(__name__)
 
@@ -46,6 +47,7 @@ _ALTERED = (
     "its journal is not the one that its record names: entries are missing, altered or of another time; the call was "
     "not continued; check who else writes this store"
 )
+_NO_FURTHER = "call %s of %r can't be continued here, and its client is told so: %s"
 _BURSTS = (*eviction.CAUSES, "released", "unreleased")
 """Why frames go by the thousand."""
 
@@ -72,12 +74,12 @@ class Performer:
         table: Table,
         tasks: Tasks,
         ledger: Ledger,
-        payloads: Payloads,
         counts: Counter[str],
+        watches: Watches,
         feed: Callable[[Slot, ev.Event], None],
     ) -> None:
         self._settings, self._table, self._tasks, self._ledger = settings, table, tasks, ledger
-        self._payloads, self._counts, self._feed = payloads, counts, feed
+        self._payloads, self._counts, self._watches, self._feed = ledger.payloads, counts, watches, feed
         self.perform: dict[type[Any], Callable[[Slot, Any], None]] = {
             fx.Write: ledger.write,
             fx.Lookup: ledger.look,
@@ -119,7 +121,9 @@ class Performer:
             frame.round = slot.call.round
             if slot.orphaned:
                 self._counts["takeovers"] += 1
-                logger.warning(_TAKEN, prefix(slot.call.id), slot.tool, len(effect.entries), effect.epoch)
+                logger.warning(
+                    _TAKEN, prefix(slot.call.id), slot.tool, len(effect.entries), effect.epoch, extra=about(slot)
+                )
                 for item in slot.call.held:
                     if (waiting := slot.arrivals.get(item.waiter)) is not None:
                         waiting.carrier.taken_over()
@@ -142,7 +146,8 @@ class Performer:
             self._feed(slot, ev.Finished(outcome))
         elif frame.dead and slot.entrance.failed(outcome):
             self._counts["unclean"] += 1
-            logger.warning("a handler of %r raised while it was cancelled; its call is not harmed by it", slot.tool)
+            told = "a handler of %r raised while it was cancelled; its call is not harmed by it"
+            logger.warning(told, slot.tool, extra=about(slot))
 
     def rebuilt(self, slot: Slot) -> None:
         """A frame stands where its journal ends. The answers that wait for it are read by their own asks first, all of
@@ -184,13 +189,15 @@ class Performer:
 
     def _cancel(self, slot: Slot, effect: fx.Cancel) -> None:
         self._counts[effect.cause] += 1
+        self._watches.dropped(slot, effect.cause)
         frame, slot.frame = slot.frame, None
         slot.log, slot.size, slot.packed, slot.questions, slot.shown = [], 0, None, {}, {}
         if frame is not None:
             # Of those that are dropped in bursts, one line for the burst says enough.
             level = logging.DEBUG if effect.cause in _BURSTS else logging.INFO
             told = (prefix(slot.call.id), frame.epoch, effect.cause)
-            logger.log(level, "call %s: frame of epoch %d dropped (%s)", *told)
+            if logger.isEnabledFor(level):
+                logger.log(level, "call %s: frame of epoch %d dropped (%s)", *told, extra=about(slot))
             self._table.frames -= 1
             self._tasks.bury(frame)
 
@@ -216,7 +223,7 @@ class Performer:
         elif isinstance(answer, fx.Refusal):
             if answer.reason in (fx.Reason.DIVERGED, fx.Reason.UNREADABLE):
                 detail = answer.detail
-                logger.error("call %s of %r can't be continued here: %s", prefix(slot.call.id), slot.tool, detail)
+                logger.error(_NO_FURTHER, prefix(slot.call.id), slot.tool, detail, extra=about(slot))
             self.answer(slot, effect.waiter, answer)
         else:
             outcome = self._ledger.opened(slot, answer) if answer.sealed else Ended(answer.value)
@@ -232,7 +239,7 @@ class Performer:
             state = passing.state(slot.call.id, records, chance, self._payloads.sealer, code=code, lifetime=lifetime)
             if (excess := tokens.excess(state, self._settings.max_body)) is not None:
                 detail = f"the call ends here: what it has learned {excess} here, or use strategy hold"
-                logger.error("call %s: %s", prefix(slot.call.id), detail)
+                logger.error("call %s: %s", prefix(slot.call.id), detail, extra=about(slot))
                 return fx.Refusal(fx.Reason.TOO_LARGE, at.round, detail)
         if at.lasts < slot.call.ttl - 1.0:
             # Asked again, a round ends when it would have, to the second: its record lives no longer (rule 17).
@@ -261,6 +268,7 @@ class Performer:
             "call %s: its result leaves before it is written, since the store does not answer; a duplicate may see "
             "another one until then",
             prefix(slot.call.id),
+            extra=about(slot),
         )
 
     def _relay(self, slot: Slot, effect: fx.Relay) -> None:

@@ -11,7 +11,7 @@ from pydantic_core import from_json
 from framehold_core import token
 from framehold_core.ids import CallId
 
-from . import tokens
+from . import tokens, tracing
 
 
 class PrefixCodec:
@@ -23,12 +23,15 @@ class PrefixCodec:
 
     def seal(self, payload: bytes) -> str:
         """Seal, and prefix with the call id where the state names a call. A handler's own life of its questions takes
-        the place of the policy's."""
+        the place of the policy's, and the next round learns of the span that this one is traced in."""
         envelope = _envelope(payload)
         call, lifetime = _call_in(envelope), tokens.lifetime(envelope["s"])
+        own = tracing.minted()
         if lifetime is not None:
+            own["exp"] = envelope["iat"] + lifetime
+        if own:
             # Written as the SDK writes it: ASCII, which carries any text.
-            payload = json.dumps({**envelope, "exp": envelope["iat"] + lifetime}, separators=(",", ":")).encode()
+            payload = json.dumps({**envelope, **own}, separators=(",", ":")).encode()
         sealed = self.inner.seal(payload)
         return token.stateless(sealed) if call is None else token.hold(call, sealed)
 
@@ -42,8 +45,10 @@ class PrefixCodec:
         if routed is None:
             raise InvalidRequestState("malformed prefix")
         payload = self.inner.unseal(routed.sealed)
-        if _call_in(_envelope(payload)) != routed.call:
+        envelope = _envelope(payload)
+        if _call_in(envelope) != routed.call:
             raise InvalidRequestState("prefix")
+        tracing.told(envelope)
         return payload
 
 

@@ -35,19 +35,22 @@ from .asks import Carrier
 from .chance import World
 from .config import Settings
 from .drain import CARRIED, Drain
+from .entrance import Entrance
 from .eviction import Eviction
 from .frames import Frame
 from .heartbeat import Alone, Heartbeat
 from .ledger import Ledger
+from .logs import about
 from .orphans import Orphans
 from .passing import Passing
 from .payloads import Payloads
 from .peers import Peers
 from .performer import Performer
-from .slots import Answer, Arrival, Entrance, Home, Slot
+from .slots import Answer, Arrival, Home, Slot
 from .table import Table
 from .tasks import Tasks
 from .tokens import Carried, Claims
+from .watch import Watches
 
 logger = logging.getLogger(__name__)
 
@@ -66,15 +69,17 @@ class Runtime:
         self.table = Table(settings)
         self.counts: Counter[str] = Counter()
         """What happened, by name: `entered`, `parked`, `resumed`, `rebuilt`, `fenced`, `ungated`, `unburied`, ..."""
+        self.watches = Watches()
+        """Who is told what happens here."""
         self.tasks = Tasks(self.counts)
-        self.eviction = Eviction(settings, self.table, self.tasks, self.counts, self.feed)
+        self.eviction = Eviction(settings, self.table, self.tasks, self.counts, self.watches, self.feed)
         self.payloads = Payloads(sealer, Values(pickle=settings.pickle, limit=settings.max_value))
         self.max_journal = settings.max_journal
-        ledger = Ledger(settings, self.payloads, self.tasks, self.feed)
+        ledger = Ledger(settings, self.payloads, self.tasks, self.feed, self.watches)
         self.orphans = Orphans(store, heartbeat)
-        self.leaving = Drain(self.table, heartbeat, peers, self.feed)
+        self.leaving = Drain(self.table, heartbeat, peers, self.counts, self.watches, self.feed)
         ledger.heir, ledger.member, self._gate = self.leaving.heir, peers.member, ledger.gate
-        self._performer = Performer(settings, self.table, self.tasks, ledger, self.payloads, self.counts, self.feed)
+        self._performer = Performer(settings, self.table, self.tasks, ledger, self.counts, self.watches, self.feed)
         self.after_renewal: list[Callable[[], None]] = [self._nudge]
         """What is due when the lease was just renewed: the next renewal is farthest away then."""
         self._waiters = itertools.count(1)
@@ -189,14 +194,18 @@ class Runtime:
 
     async def _wait(self, slot: Slot, event: ev.Start | ev.Retry, arrival: Arrival) -> Answer:
         slot.arrivals[event.waiter] = arrival
+        began, answer = clock.now(), None
         self.feed(slot, event)
         try:
-            return await arrival.future
+            answer = await arrival.future
+            return answer
         except asyncio.CancelledError:
             if slot.arrivals.pop(event.waiter, None) is not None:
                 self.feed(slot, ev.Left(event.waiter))
                 slot.carry_on()
             raise
+        finally:
+            self.watches.answered(slot, event, answer, clock.now() - began)
 
     def feed(self, slot: Slot, event: ev.Event) -> None:
         """Step one event, and whatever follows from it."""
@@ -217,9 +226,10 @@ class Runtime:
             slot.call, effects = step(slot.call, event, clock.now())
             for effect in effects:
                 self._performer.perform[type(effect)](slot, effect)
+            self.watches.stepped(slot, was, event, effects)
         except Exception:
             # A bug costs the call that met it, never the node; and nobody is left waiting.
-            logger.exception("call %s met a bug of this node: its frame is dropped", prefix(slot.call.id))
+            logger.exception("call %s met a bug here: its frame is dropped", prefix(slot.call.id), extra=about(slot))
             self.counts["broken"] += 1
             self._drop(slot, fx.Reason.LOST, "this node is at fault")
             self.leaving.stepped(slot, was, event)

@@ -114,6 +114,7 @@ class Seam:
             call = None if hop is None else hop.call
             return await self.runtime.start(invocation, Round(ctx), call)
         except LimitExceeded as error:
+            self.runtime.watches.turned_away(invocation.tool)
             raise replies.Unavailable(str(error), self._retry_after()) from None
 
     async def _retry(self, ctx: Ctx, params: Any, state: str) -> Answer:
@@ -134,6 +135,7 @@ class Seam:
         except MalformedAnswer as error:
             raise MCPError(types.INVALID_PARAMS, str(error)) from None
         except LimitExceeded as error:
+            self.runtime.watches.turned_away(invocation.tool)
             raise replies.Unavailable(str(error), self._retry_after()) from None
         except (JournalError, SealError) as error:
             raise _unreadable("a token", error) from None

@@ -16,11 +16,13 @@ from typing import Any
 from mcp.server.auth.middleware.bearer_auth import RequireAuthMiddleware
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
+from starlette.requests import Request
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from framehold_core.errors import ConfigError
 
+from .admin import Admin
 from .attach import attach
 from .attached import Attached
 from .collector import tune
@@ -51,6 +53,8 @@ class Application:
         self._fast = Strangers(Browsers(served, security.allowed_origins))
         own = {route.path for route in app.routes if isinstance(route, Route)}
         self._probes = {path: probe for path, probe in PROBES.items() if path not in own}
+        self._admin = Admin(attached.runtime)
+        self._administers = set(self._admin.endpoints) - own
         self._ready: asyncio.Future[None] | None = None
         self._keeper: asyncio.Task[None] | None = None
         self.failure: Exception | None = None
@@ -78,7 +82,9 @@ class Application:
             scope["app"] = self._app
             await self._fast(scope, receive, hop.telling(send))
         elif (probe := self._probes.get(path)) is not None:
-            await probe(runtime, hop)(scope, receive, send)
+            await probe(self.attached, Request(scope, receive))(scope, receive, send)
+        elif path in self._administers:
+            await self._admin(hop, path, scope, receive, send)
         else:
             await self._app(scope, receive, hop.telling(send))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import time
 from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
@@ -16,12 +17,13 @@ from framehold_core.errors import DivergenceError, LimitExceeded
 from framehold_core.ids import CallId, NodeId
 from framehold_core.journal import Draft
 from framehold_core.lease import NodeRecord
-from framehold_core.requests import Reply, Request
+from framehold_core.requests import Record, Reply, Request
 from framehold_store.base import Done
 
 from . import clock
 from .asks import Carrier
 from .chance import Chance
+from .entrance import Entrance
 from .frames import Frame
 from .heartbeat import Alone, Heartbeat
 from .payloads import Payloads
@@ -75,50 +77,16 @@ class Home(NamedTuple):
     drops: bool = False
 
 
-class Entrance(Protocol):
-    """How a handler is entered, and what its record says of it.
-
-    `prefilled` are answers that came with round 1; `given` is what else came with it and must come again on replay, as
-    JSON; `lifetime` is how long its questions may be answered, in seconds, None for as long as all others."""
-
-    prefilled: dict[str, Any]
-    given: bytes
-    principal: str | None
-
-    @property
-    def reentrant(self) -> bool: ...
-    @property
-    def lifetime(self) -> float | None: ...
-    @property
-    def code(self) -> str: ...
-    @property
-    def strategy(self) -> str: ...
-
-    async def enter(self, frame: Frame, given: bytes) -> object:
-        """Run the handler in `frame`; its outcome, whatever happens. Only a frame that is dead raises
-        CancelledError."""
-
-    def failed(self, outcome: object) -> bool:
-        """Whether the handler raised."""
-
-    def describe(self) -> dict[str, str]:
-        """tool, code, method, target, and the digests args and principal: what the record says."""
-
-    def dump(self, outcome: object) -> bytes:
-        """An outcome for its tombstone."""
-
-    def load(self, data: bytes) -> object:
-        """An outcome from its tombstone."""
-
-
 @dataclass(slots=True)
 class Arrival:
-    """A request that waits for its reply. `raw` are its answers as they came, `parsed` as their asks parsed them."""
+    """A request that waits for its reply. `raw` are its answers as they came, `parsed` as their asks parsed them; it
+    came at `came`, on the node's clock."""
 
     carrier: Carrier
     future: asyncio.Future[Answer]
     parsed: dict[str, Any] = field(default_factory=dict)
     raw: Mapping[str, Any] = field(default_factory=dict)
+    came: float = field(default_factory=clock.now)
 
 
 class Holder(Protocol):
@@ -143,12 +111,14 @@ class Holder(Protocol):
 class Slot:
     """One call on this node. `due` is when its running round has run too long, in seconds on the node's clock; `code`
     the digest of the handler that its record was written by; `size` how many bytes its journal has in the store, and
-    `unwritten` about how many are to follow."""
+    `unwritten` about how many are to follow. `began` is in seconds since 1970; `replayed` tells whether its frame was
+    rebuilt here."""
 
     __slots__ = (
         "_holder",
         "arrivals",
         "asking",
+        "began",
         "call",
         "code",
         "due",
@@ -161,6 +131,7 @@ class Slot:
         "packed",
         "place",
         "questions",
+        "replayed",
         "shown",
         "size",
         "terms",
@@ -183,6 +154,7 @@ class Slot:
         """The digests of the questions that the client was shown since answers were last delivered."""
         self.terms: writes.Terms | None = None
         self.due = 0.0
+        self.began, self.replayed = time.time(), False
         self.heir: NodeId | None = None
         """The node that carries the call on, where this one drains and nobody holds it."""
         self.orphaned = False
@@ -191,7 +163,14 @@ class Slot:
     @property
     def tool(self) -> str:
         """The handler's name, for the log."""
-        return self.entrance.describe()["tool"]
+        return self.entrance.tool
+
+    def claimed(self, record: Record) -> None:
+        """The call is carried on from its record."""
+        self.log, self.size, self.code, self.replayed = [], 0, record.head.code, True
+        # A store that only this process has counts on this process's clock.
+        alone = isinstance(self.home.beat, Alone)
+        self.began = clock.wall(record.created) if alone else record.created
 
     def learn(self, entries: tuple[bytes, ...]) -> None:
         """The store has these entries."""

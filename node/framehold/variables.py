@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextvars
 from typing import Any
 
+from . import spans
+
 OWN = "framehold_"
 """How the names of our own context variables begin: a request may carry those of a call that it was sent from."""
 _seen: contextvars.ContextVar[contextvars.Context | None] = contextvars.ContextVar("framehold_round", default=None)
@@ -21,8 +23,13 @@ def keep(*variables: contextvars.ContextVar[Any]) -> None:
 def begun(variables: contextvars.Context) -> contextvars.Context:
     """A handler's own context, which begins as that of the request that entered it."""
     context = variables.copy()
-    context.run(_seen.set, variables)
+    context.run(_begin, variables)
     return context
+
+
+def _begin(variables: contextvars.Context) -> None:
+    _seen.set(variables)
+    spans.entered()
 
 
 def refresh(fresh: contextvars.Context) -> None:
@@ -38,5 +45,5 @@ def refresh(fresh: contextvars.Context) -> None:
         if variable.name.startswith(OWN) or variable in _kept:
             continue
         if before is None or before.get(variable) is not value:
-            variable.set(value)
+            variable.set(spans.taken_over(variable.get(None), value))
     _seen.set(fresh)

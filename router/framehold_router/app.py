@@ -3,7 +3,8 @@
 1. the store is opened, and the membership read once
 2. the pages are served on a Unix socket in a folder of this process's own
 3. the public port is served: requests for nodes go to nodes, others to the pages
-4. at the end: no new connections; what runs may end within `drain` seconds; then pages, membership and store close
+4. at the end: streams end; no new connections; what runs may end within `drain` seconds; then pages, membership and
+   store close
 """
 
 from __future__ import annotations
@@ -12,20 +13,25 @@ import socket
 import tempfile
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 from framehold_core.errors import ConfigError
 from framehold_store import open_store
 
 from . import envelope
+from .api.ask import Asker
+from .api.sources import Sources
 from .config import RouterSettings
+from .departures import Departures
 from .front import Front, serve
 from .internal import Trust
 from .membership import Membership
-from .pages import pages, serve_pages
+from .metrics import counting, page
+from .pages import end_streams, pages, serve_pages
 from .placement import Placer
 from .relay import Relay
+from .survey import Survey
 from .upstream import Upstream
 
 DRAIN = 10.0
@@ -61,21 +67,37 @@ async def running(settings: RouterSettings, listening: socket.socket) -> AsyncIt
     trust = Trust(ready(settings).secrets())
     store = open_store(settings.store(), time.monotonic)
     await store.open()
-    membership = Membership(store, trust)
+    membership, departures = Membership(store, trust), Departures()
+    membership.on_looked = departures.look
     await membership.open()
-    upstream = Upstream(settings)
+    upstream, asker = Upstream(settings), Asker(trust)
+    survey = Survey(lambda: membership.fleet, asker)
+    placer = Placer(lambda: membership.fleet, time.monotonic)
     try:
-        with tempfile.TemporaryDirectory(prefix="framehold-router-") as folder:
+        async with AsyncExitStack() as stack:
+            metrics = None
+            if settings.metrics:
+                metrics = await stack.enter_async_context(counting(membership, departures, survey.nodes))
+            sources = Sources(
+                *(lambda: membership.fleet, store, asker, survey, departures),
+                place=placer.where,
+                retries=metrics.meter if metrics is not None else None,
+                change=lambda: membership.change,
+            )
+            shown = pages(sources, settings.admin_token, page(metrics))
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="framehold-router-"))
             inside = str(Path(folder) / "pages")
-            async with serve_pages(pages(lambda: membership.fleet, trust), inside):
-                placer = Placer(lambda: membership.fleet, time.monotonic)
-                relay = Relay(placer, envelope.read, upstream, trust, settings, inside)
-                front = await serve(relay, settings, listening)
-                try:
-                    yield front
-                finally:
-                    await front.close(DRAIN)
+            await stack.enter_async_context(serve_pages(shown, inside))
+            to_node = metrics.to_node if metrics is not None else None
+            relay = Relay(placer, envelope.read, upstream, trust, settings, inside, to_node)
+            front = await serve(relay, settings, listening)
+            if metrics is not None:
+                relay.refused = front.refused = metrics.meter.refused
+            try:
+                yield front
+            finally:
+                end_streams(shown)
+                await front.close(DRAIN)
     finally:
-        await upstream.close()
-        await membership.close()
-        await store.close()
+        for opened in (survey, asker, upstream, membership, store):
+            await opened.close()

@@ -20,6 +20,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
+from collections.abc import Callable
 from typing import Protocol, cast
 
 from .config import RouterSettings
@@ -36,13 +37,15 @@ _RESET = struct.pack("ii", 1, 0)
 
 
 class House(Protocol):
-    """Where connections live. `buffered` counts the bytes of bodies that are on their way on all of them."""
+    """Where connections live. `buffered` counts the bytes of bodies that are on their way on all of them, `refused` is
+    told of each request that nobody else hears of."""
 
     loop: asyncio.AbstractEventLoop
     settings: RouterSettings
     draining: bool
     buffered: int
     connections: set[Connection]
+    refused: Callable[[int], None]
 
     def answer(self, request: Request, response: Response) -> None: ...
 
@@ -246,6 +249,7 @@ class Connection(asyncio.Protocol):
             self._transport.close()
 
     def _refuse(self, status: int, text: str) -> None:
+        self._front.refused(status)
         self._transport.write(plain(status, text))
         self._part()
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Container
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from framehold_core.errors import ConfigError
@@ -17,6 +17,8 @@ from framehold_store.config import StoreConfig
 
 KEY_BYTES = 32
 """The least length of a key, in bytes."""
+TOKEN_CHARACTERS = 16
+"""The least length of an admin token."""
 
 Listed = Annotated[tuple[str, ...], NoDecode]
 """Comma-separated in the environment."""
@@ -34,6 +36,12 @@ class FleetSettings(BaseSettings):
     max_body: int = Field(4 * 1024 * 1024, gt=0)
     route_headers: bool = False
     log_level: str = "info"
+    log_format: Literal["text", "json"] = "text"
+    """A line for people, or a JSON object for machines."""
+    metrics: bool = True
+    """Whether what happens is counted, and served at `/metrics`."""
+    admin_token: SecretStr | None = None
+    """Who shows it may drain, cancel and evict; where it is set, the API tells nobody else anything."""
 
     @field_validator("keys", mode="before")
     @classmethod
@@ -48,6 +56,19 @@ class FleetSettings(BaseSettings):
             raise ValueError(f"each key must have at least {KEY_BYTES} bytes; make one with: framehold keys new")
         if len(set(value)) < len(value):
             raise ValueError("a key is listed twice; leave each in once")
+        return value
+
+    @field_validator("admin_token")
+    @classmethod
+    def _hard_to_guess(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is None or not value.get_secret_value():
+            return None
+        text = value.get_secret_value()
+        if len(text) < TOKEN_CHARACTERS or not text.isascii() or not text.isprintable() or " " in text:
+            raise ValueError(
+                f"must have at least {TOKEN_CHARACTERS} printable ASCII characters and no space; make one with: "
+                "framehold keys new"
+            )
         return value
 
     @field_validator("log_level")

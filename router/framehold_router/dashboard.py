@@ -11,7 +11,7 @@ from collections import Counter
 from hashlib import sha256
 from html import escape
 
-from .api_models import NodeView, RingView
+from .api.about_nodes import NodeView, RingView
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1d2330; --soft: #667085; --line: #d9dee7; --page: #f7f8fa; --card: #fff;

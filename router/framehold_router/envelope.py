@@ -7,7 +7,7 @@ the body, which the reader of the connection has bounded.
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import StrEnum
 from typing import NamedTuple
 
 import msgspec
@@ -25,7 +25,7 @@ METHODS = frozenset(("tools/call", "prompts/get", "resources/read", "tools/callS
 """The methods that are calls, or sagas, which are calls in other words."""
 
 
-class Kind(Enum):
+class Kind(StrEnum):
     """What a request is, as far as its place goes."""
 
     START = "start"

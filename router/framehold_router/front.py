@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+from collections.abc import Callable
 
 from .client import Connection
 from .config import RouterSettings
@@ -35,6 +36,8 @@ class Front:
         self.buffered = 0
         """Bytes of bodies that are on their way."""
         self.connections: set[Connection] = set()
+        self.refused: Callable[[int], None] = lambda status: None
+        """Told of each request that was refused before it was handed over."""
         self._handle = handle
         self._server: asyncio.Server | None = None
         self._empty = asyncio.Event()

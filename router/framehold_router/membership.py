@@ -18,6 +18,7 @@ import ipaddress
 import logging
 import math
 import re
+import time
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
@@ -29,7 +30,7 @@ from framehold_store.base import Store
 
 from .internal import Trust
 from .message import Address
-from .ring import Ring
+from .ring import Change, Ring
 from .stats import Stats, read
 
 _log = logging.getLogger(__name__)
@@ -111,12 +112,18 @@ class Membership:
         self._trust = trust
         self.fleet = Fleet.of(())
         """The newest view."""
+        self.on_looked: Callable[[Mapping[NodeId, Member], Iterable[NodeRecord]], None] = lambda members, leases: None
+        """Told of each look that the store answered: the members, and the leases that it found."""
+        self.change: Change | None = None
+        """The last change of the ring; None while it is the one that was found first."""
+        self.changes = 0
+        """How often it has changed."""
         self._store = store
         self._task: asyncio.Task[None] | None = None
         self._reading = asyncio.Lock()
         self._begun = self._ended = 0
         self._changed = asyncio.Event()
-        self._down = False
+        self._found = self._down = False
         self._back = -math.inf
         self._unusable: dict[NodeId, str] = {}
 
@@ -179,18 +186,22 @@ class Membership:
             members = {**self.fleet.members, **members}
         self._report(members.values())
         self._show(Fleet.of(members.values(), self.fleet.ring))
+        self._found = True
+        self.on_looked(self.fleet.members, leases)
 
     def _report(self, members: Iterable[Member]) -> None:
         """One line for each node that nothing is sent to, and no second one until it changes."""
         unusable = {member.node: _why(member) for member in members if member.address is None}
         for node, why in unusable.items():
             if self._unusable.get(node) != why:
-                _log.warning("nothing is sent to node %.80r: %s", node, why)
+                _log.warning("nothing is sent to node %.80r: %s", node, why, extra={"node": node})
         self._unusable = unusable
 
     def _show(self, fleet: Fleet) -> None:
         before, self.fleet = self.fleet, fleet
         if fleet.ring is not before.ring:
+            if self._found:
+                self.change, self.changes = Change(before.ring, fleet.ring, time.time()), self.changes + 1
             came, went = fleet.ring.nodes - before.ring.nodes, before.ring.nodes - fleet.ring.nodes
             _log.info(
                 "%d nodes on the ring; joined: %.300s; left: %.300s",

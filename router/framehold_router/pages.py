@@ -1,7 +1,8 @@
 """What a router answers by itself: probes, the API under `/api/v1/`, and the dashboard.
 
-The law: it only reads, and nothing here touches a call. The front holds the public port and passes on what is not for
-the nodes, over a Unix socket; errors of the API are JSON, all others a sentence.
+The law: every request passes one check (`api.access`), and what is not listed as open or read is closed. The front
+holds the public port and passes on what is not for the nodes, over a Unix socket; errors of the API are JSON, all
+others a sentence.
 """
 
 from __future__ import annotations
@@ -12,17 +13,21 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 from aiohttp import web
-from pydantic import BaseModel
+from pydantic import SecretStr
 
-from .api_models import ErrorView, NodesView, RingNodeView, RingView
+from .api.about_nodes import ErrorView
+from .api.access import Access
+from .api.fleet import ring
+from .api.routes import need_of
+from .api.serve import Api, in_json
+from .api.sources import Asked, Sources
 from .dashboard import POLICY, page
-from .internal import Trust
-from .membership import Fleet
-from .survey import Survey
 
 _log = logging.getLogger(__name__)
 
 _API = "/api/"
+_LONGEST = 9 * 1024 * 1024
+"""Bytes of a body: a token to look up may have 8 MB. The front takes no more than FRAMEHOLD_MAX_BODY."""
 _SHUTDOWN = 2.0
 """Seconds for which a request under way may go on when the pages close."""
 _HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
@@ -30,9 +35,15 @@ _HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "R
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-def pages(fleet: Callable[[], Fleet], trust: Trust) -> web.Application:
-    """The pages of one router; `fleet` gives the newest view, `trust` the secret by which nodes believe it."""
-    return _Pages(fleet, Survey(fleet, trust)).app()
+def pages(sources: Sources, token: SecretStr | None = None, metrics: Handler | None = None) -> web.Application:
+    """The pages of one router, for those who show `token` where there is one; `metrics` answers `/metrics`.
+
+    End its streams (`end_streams`) before waiting for requests under way.
+    """
+    app = _Pages(sources, token).app()
+    if metrics is not None:
+        app.router.add_get("/metrics", metrics)
+    return app
 
 
 @asynccontextmanager
@@ -57,73 +68,69 @@ async def serve_pages(app: web.Application, path: str) -> AsyncIterator[None]:
             pass
 
 
+_API_OF = web.AppKey("framehold_api", Api)
+
+
+def end_streams(app: web.Application) -> None:
+    """Those who read what changes would never leave by themselves."""
+    app[_API_OF].stream.close()
+
+
 class _Pages:
-    def __init__(self, fleet: Callable[[], Fleet], survey: Survey) -> None:
-        self._fleet, self._survey = fleet, survey
+    def __init__(self, sources: Sources, token: SecretStr | None) -> None:
+        self._sources, self._access = sources, Access(token.get_secret_value() if token is not None else None)
 
     def app(self) -> web.Application:
-        app = web.Application(middlewares=[_plain])
+        app = web.Application(middlewares=[_plain, self._checked], client_max_size=_LONGEST)
+        app[_API_OF] = Api(self._sources)
         app.router.add_get("/healthz", self._healthz)
         app.router.add_get("/readyz", self._readyz)
-        app.router.add_get("/api/v1/nodes", self._nodes)
-        app.router.add_get("/api/v1/ring", self._ring)
         app.router.add_get("/dashboard", self._dashboard)
-        app.on_cleanup.append(self._close)
+        app[_API_OF].mount(app)
+        app.on_response_prepare.append(_told_to_browsers)
+        app.on_shutdown.append(self._end)
         return app
 
-    async def _close(self, _: web.Application) -> None:
-        await self._survey.close()
+    async def _end(self, app: web.Application) -> None:
+        end_streams(app)
+
+    @web.middleware
+    async def _checked(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """The one door. What no route has is no secret: it is not there."""
+        resource = request.match_info.route.resource
+        if resource is None:
+            return await handler(request)
+        refusal = self._access.refusal(need_of(request.method, resource.canonical), request.headers)
+        if refusal is None:
+            return await handler(request)
+        response = _error(request, refusal.status, refusal.text)
+        for challenge in refusal.challenges:
+            response.headers.add("WWW-Authenticate", challenge)
+        return response
 
     async def _healthz(self, _: web.Request) -> web.Response:
         """An answer at all is what the probe is for: the event loop runs."""
         return web.Response(text="ok\n")
 
     async def _readyz(self, _: web.Request) -> web.Response:
-        live = len(self._fleet().ring.nodes)
+        live = len(self._sources.fleet().ring.nodes)
         if live:
             return web.Response(text=f"ready: {live} live nodes are known\n")
         text = "not ready: no live node is known; is the store reached, and does a node run in this namespace?\n"
         return web.Response(status=503, text=text)
 
-    async def _nodes(self, _: web.Request) -> web.Response:
-        return _json(NodesView(nodes=await self._survey.nodes()))
-
-    async def _ring(self, _: web.Request) -> web.Response:
-        return _json(ring_view(self._fleet()))
-
     async def _dashboard(self, _: web.Request) -> web.Response:
-        text = page(await self._survey.nodes(), ring_view(self._fleet()))
+        text = page(await self._sources.survey.nodes(), await ring(self._sources, Asked({})))
         return web.Response(text=text, content_type="text/html", headers={"Content-Security-Policy": POLICY})
-
-
-def ring_view(fleet: Fleet) -> RingView:
-    """Each node's part of the ring; those that are not on it have none."""
-    ring = fleet.ring
-    shares, points = ring.shares(), ring.points_of()
-    return RingView(
-        nodes=[
-            RingNodeView(
-                node_id=name,
-                state=member.state,
-                ideal_share=1 / len(ring.nodes) if name in ring.nodes else 0.0,
-                share=shares.get(name, 0.0),
-                points=points.get(name, 0),
-            )
-            for name, member in sorted(fleet.members.items())
-        ],
-        points=ring.points,
-    )
-
-
-def _json(view: BaseModel, status: int = 200) -> web.Response:
-    return web.Response(status=status, text=view.model_dump_json(), content_type="application/json")
 
 
 @web.middleware
 async def _plain(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Errors in the form of where they happened, and on everything what browsers are told."""
+    """Errors in the form of where they happened."""
     try:
         response = await handler(request)
+    except web.HTTPRequestEntityTooLarge:
+        response = _error(request, 413, f"the body is beyond {_LONGEST} bytes: nothing was told")
     except web.HTTPException as error:
         response = _error(request, error.status, f"{request.method} {request.path} is not served here")
         if "Allow" in error.headers:
@@ -131,11 +138,14 @@ async def _plain(request: web.Request, handler: Handler) -> web.StreamResponse:
     except Exception:
         _log.exception("a bug in %s; nothing but this page is harmed", request.path)
         response = _error(request, 500, "a bug in this page; the router's log has more")
-    response.headers.update(_HEADERS)
     return response
+
+
+async def _told_to_browsers(_: web.Request, response: web.StreamResponse) -> None:
+    response.headers.update(_HEADERS)
 
 
 def _error(request: web.Request, status: int, text: str) -> web.Response:
     if request.path.startswith(_API):
-        return _json(ErrorView(error=text), status)
+        return in_json(ErrorView(error=text), status)
     return web.Response(status=status, text=text + "\n")

@@ -21,7 +21,7 @@ import math
 import os
 import random
 from collections.abc import Callable, Collection, Iterable, Iterator
-from enum import Enum
+from enum import StrEnum
 from typing import NamedTuple
 
 from framehold_core.ids import CallId, NodeId
@@ -39,7 +39,7 @@ BOUND = 1.25
 """How much of the mean load a node may have: less takes more draws, more lets the ring's unevenness through."""
 
 
-class Reason(Enum):
+class Reason(StrEnum):
     """Why a request goes where it goes."""
 
     START = "start"
@@ -89,6 +89,14 @@ class Placer:
 
     def place(self, facts: Facts, tried: Collection[NodeId] = ()) -> Placement | None:
         """The node for a request that the nodes in `tried` did not take; None where there is none left."""
+        placement = self.where(facts, tried)
+        if placement is not None and placement.node in self._passed:
+            # This request tries the node; until something comes of it, or for as long again, the others do not.
+            self._passed[placement.node] = self._clock() + PASSED_OVER
+        return placement
+
+    def where(self, facts: Facts, tried: Collection[NodeId] = ()) -> Placement | None:
+        """What `place` would say, for whoever only wants to know."""
         fleet = self._fleet()
         if fleet is not self._view:
             self._look(fleet)
@@ -100,9 +108,6 @@ class Placer:
             placement = self._put(facts.node, Reason.SESSION) if facts.node not in tried else None
         else:
             placement = self._any(tried)
-        if placement is not None and placement.node in self._passed:
-            # This request tries the node; until something comes of it, or for as long again, the others do not.
-            self._passed[placement.node] = self._clock() + PASSED_OVER
         return placement
 
     def began(self, node: NodeId) -> None:

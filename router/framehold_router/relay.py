@@ -57,7 +57,7 @@ class Placer(Protocol):
 
 class Relay:
     """A router's handler of requests. `pages` is the address of what it answers by itself, `read` finds the facts that
-    placement needs."""
+    placement needs, `to_node` carries what is for a node."""
 
     def __init__(
         self,
@@ -67,6 +67,7 @@ class Relay:
         trust: Trust,
         settings: RouterSettings,
         pages: Address,
+        to_node: type[ToNode] | None = None,
     ) -> None:
         self.placer = placer
         self.read = read
@@ -74,6 +75,9 @@ class Relay:
         self.settings = settings
         self.pages = pages
         self._trust = trust
+        self.refused: Callable[[int], None] = lambda status: None
+        """Told of each request that is neither for a node nor for the pages."""
+        self._to_node = to_node or ToNode
         self.badge = b"%b: %b\r\n%b: router\r\n" % (*trust.header, VIA)
 
     def __call__(self, request: Request, reply: Reply) -> None:
@@ -85,21 +89,23 @@ class Relay:
                 "Check that no node's FRAMEHOLD_ADVERTISE_URL names a router or a load balancer"
             )
             _log.error("a request came back: it was not relayed again. Does a FRAMEHOLD_ADVERTISE_URL name a router?")
+            self.refused(508)
             refuse(request, reply, 508, message)
             return
         place = MCP if request.target == MCP else room(request.target)
         if place == b"admin":
+            self.refused(404)
             refuse(request, reply, 404, "Not served here: a node's own address serves /admin")
         elif place in _PAGES:
             ToPages(self, request, reply, head).start()
         else:
-            ToNode(self, request, reply, head).start()
+            self._to_node(self, request, reply, head).start()
 
 
 class Exchange:
     """One request on its way and its response on the way back."""
 
-    __slots__ = ("begun", "head", "link", "relay", "reply", "request")
+    __slots__ = ("head", "link", "relay", "reply", "request", "status")
 
     def __init__(self, relay: Relay, request: Request, reply: Reply, head: bytes) -> None:
         self.relay = relay
@@ -107,7 +113,8 @@ class Exchange:
         self.reply = reply
         self.head = head
         self.link: Link | None = None
-        self.begun = False
+        self.status = 0
+        """The response's, once it has begun."""
         reply.listener = self
 
     def send(self, address: Address, more: bytes) -> None:
@@ -135,10 +142,9 @@ class Exchange:
     # The node's side.
 
     def began(self, status: int, headers: list[Header]) -> None:
-        self.begun = True
+        self.status = status
         kept, served_by = passed_back(headers, self.relay.settings.route_headers)
-        if served_by is not None:
-            self.served(served_by)
+        self.served(served_by)
         self.reply.begin(status, kept)
 
     def data(self, piece: bytes) -> None:
@@ -152,7 +158,7 @@ class Exchange:
     def failed(self, why: Failure) -> None:
         self.link = None
         self.over()
-        if self.begun:
+        if self.status:
             _log.warning("a response broke off (%s): the client's connection is closed too", why.value)
             self.reply.abort()
         elif why is Failure.NOT_SENT:
@@ -163,6 +169,10 @@ class Exchange:
     def abandons(self) -> bool:
         return False
 
+    def refuse(self, status: int, message: str) -> None:
+        """Answer in the router's own name."""
+        refuse(self.request, self.reply, status, message)
+
     # What differs by where the request goes.
 
     def start(self) -> None:
@@ -171,8 +181,8 @@ class Exchange:
     def over(self) -> None:
         """The request is no longer in flight."""
 
-    def served(self, node: str) -> None:
-        """The response names the node that served."""
+    def served(self, node: str | None) -> None:
+        """The response has begun, and names the node that served if one did."""
 
     def unreached(self) -> None:
         """There was no connection, and no byte was sent."""
@@ -190,10 +200,10 @@ class ToPages(Exchange):
         self.send(self.relay.pages, b"")
 
     def unreached(self) -> None:
-        refuse(self.request, self.reply, 503, "The router's own pages are not served at present; try again")
+        self.refuse(503, "The router's own pages are not served at present; try again")
 
     def unanswered(self, why: Failure) -> None:
-        refuse(self.request, self.reply, 502, f"The router's own pages did not answer: {why.value}")
+        self.refuse(502, f"The router's own pages did not answer: {why.value}")
 
 
 class ToNode(Exchange):
@@ -210,7 +220,7 @@ class ToNode(Exchange):
     def place(self) -> None:
         """Send the request to a node that wasn't tried."""
         relay = self.relay
-        placement = relay.placer.place(self.facts, self.tried)
+        placement = self.chosen()
         if placement is None and self.sent is not None:
             self.unknown(self.sent)
             return
@@ -220,7 +230,7 @@ class ToNode(Exchange):
             message = (
                 f"No node could be reached ({which}): the request was not delivered and nothing was started. Retry"
             )
-            refuse(self.request, self.reply, 503, message)
+            self.refuse(503, message)
             return
         self.placement = placement
         self.absent = 0
@@ -228,15 +238,21 @@ class ToNode(Exchange):
         minted = b"" if placement.call is None else b"%b: %b\r\n" % (CALL_ID, placement.call.encode())
         self.send(placement.address, relay.badge + minted)
 
-    def served(self, node: str) -> None:
-        self.relay.placer.learned(self.placement, node)
+    def chosen(self) -> Placement | None:
+        """The node that it goes to, of those that weren't tried."""
+        return self.relay.placer.place(self.facts, self.tried)
+
+    def served(self, node: str | None) -> None:
+        if node is not None:
+            self.relay.placer.learned(self.placement, node)
 
     def over(self) -> None:
         self.relay.placer.ended(self.placement.node)
 
     def unreached(self) -> None:
         node = self.placement.node
-        _log.warning("node %s accepts no connection: nothing was sent, the next node is tried", node)
+        told = "node %s accepts no connection: nothing was sent, the next node is tried"
+        _log.warning(told, node, extra={"node": node})
         self.relay.placer.unreachable(node)
         self.tried += (node,)
         self.place()
@@ -252,16 +268,16 @@ class ToNode(Exchange):
             self.unknown(why)
             return
         node = self.placement.node
-        _log.warning("node %s did not answer (%s): the round is sent to the next node, as it was", node, why.value)
+        told = "node %s did not answer (%s): the round is sent to the next node, as it was"
+        _log.warning(told, node, why.value, extra={"node": node})
         self.sent = why
         self.tried += (node,)
         self.place()
 
     def unknown(self, why: Failure) -> None:
         """Nobody knows whether the request was run."""
-        _log.warning(
-            "node %s did not answer (%s): the client is told that nobody knows what ran", self.placement.node, why.value
-        )
+        told, node = "node %s did not answer (%s): the client is told that nobody knows what ran", self.placement.node
+        _log.warning(told, node, why.value, extra={"node": node})
         if why is Failure.SILENT:
             status, what = (
                 504,
@@ -273,4 +289,4 @@ class ToNode(Exchange):
             f"The node that had this request {what}: it was not sent to another, and whether it was run is not known. "
             "A retry with the same requestState is answered as once; without one, it starts anew"
         )
-        refuse(self.request, self.reply, status, message)
+        self.refuse(status, message)

@@ -7,6 +7,7 @@ as no record of ours, is a ValueError here and a `StoreUnavailable` to the calle
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from json.encoder import encode_basestring_ascii as quote
 from math import ceil
@@ -33,6 +34,7 @@ from framehold_core.requests import (
     Verdict,
     Verify,
 )
+from framehold_core.trail import Moved, Step, ordered
 
 from .scripts import SCRIPTS, Script
 
@@ -42,6 +44,8 @@ Arguments = tuple[Argument, ...]
 
 _NO_HISTORY = "-"
 _NO_ANSWERS = ("", "", "")
+_STEPS = {step.value[0]: step for step in Moved}
+_STEP = re.compile(f"([{''.join(_STEPS)}]) " + "([0-9]{1,15}) " * 4 + "(.*)")
 _VERDICTS = {verdict.value.encode(): verdict for verdict in Verdict}
 _OK = tuple(Reply(Verdict.OK, epoch) for epoch in range(64))
 
@@ -113,7 +117,7 @@ def _read(request: Read) -> Arguments:
 def _commit(request: Commit) -> Arguments:
     fence, batch = request.fence, request.batch
     head = _head(request.head, fence)
-    return (*_fence(fence, request.ttl, batch.jh, request.answered), *head, *batch.entries)
+    return (*_fence(fence, request.ttl, batch.jh, request.answered), *head, round(request.ran * 1000), *batch.entries)
 
 
 def _intent(request: Intent) -> Arguments:
@@ -130,7 +134,7 @@ def _result(request: Result) -> Arguments:
 
 def _finish(request: Finish) -> Arguments:
     fence = _fence(request.fence, request.ttl, _NO_HISTORY, request.answered)
-    return (*fence, request.outcome, request.cause)
+    return (*fence, request.outcome, request.cause, round(request.ran * 1000))
 
 
 def _verify(request: Verify) -> Arguments:
@@ -205,6 +209,17 @@ def _record(flat: Sequence[bytes]) -> Record:
         outcome,
         int(texts.get("out_round", "0")),
         texts.get("cause", ""),
+        _read_trail(texts),
+    )
+
+
+def _read_trail(texts: dict[str, str]) -> tuple[Step, ...]:
+    """The steps as scripts/trail.lua keeps them. What can't be read is left out, and earlier releases wrote none: no
+    call is refused for it."""
+    found = (_STEP.fullmatch(text) for field, text in texts.items() if field.startswith("s:"))
+    return ordered(
+        Step(_STEPS[letter], int(round_), int(epoch), node, int(at) / 1000, int(ran) / 1000)
+        for letter, round_, epoch, at, ran, node in (match.groups() for match in found if match)
     )
 
 

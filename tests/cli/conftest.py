@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
 
 import framehold as public
 from framehold.config import Settings
 from tests.cli.desk import server
+from tests.cli.fake_router import FakeRouter, Operator, fake_router
 from tests.node.nodes import KEY, served
 
 
@@ -23,3 +25,20 @@ async def desk() -> AsyncIterator[str]:
     settings = Settings(keys=(KEY,), node_id="n1", route_headers=True)
     async with served(public.asgi(server(), settings)) as address:
         yield address
+
+
+@pytest.fixture
+def router() -> Iterator[FakeRouter]:
+    """A router that says what it is told to."""
+    with fake_router() as running:
+        yield running
+
+
+@pytest.fixture
+def operator(
+    router: FakeRouter, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> Operator:
+    """Who runs commands at it: without a token, and with a runtime folder of their own."""
+    monkeypatch.delenv("FRAMEHOLD_ADMIN_TOKEN", raising=False)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    return Operator(router, monkeypatch, capsys)

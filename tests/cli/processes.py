@@ -53,6 +53,8 @@ class Up:
     def __init__(self, child: subprocess.Popen[bytes], log: Path) -> None:
         self.child, self._log = child, log
         self.seen: set[int] = set()
+        self.beside = {"XDG_RUNTIME_DIR": str(log.parent)}
+        """In the environment of who runs commands beside it, as the same user."""
 
     @property
     def said(self) -> str:
@@ -76,6 +78,11 @@ class Up:
     def node(self, name: str) -> tuple[str, int]:
         """A node's address and process, as the table shows them."""
         return self._found(rf"{name} +(http://\S+)/mcp"), int(self._found(rf"{name} +\S+ +pid (\d+)"))
+
+    @property
+    def token(self) -> str:
+        """The admin token, as the table shows it."""
+        return self._found(r"(?m)^  admin token +(\S+)$")
 
     def pasted(self, start: str) -> str:
         """The command in the table that begins with `start`, over all its lines."""
@@ -110,7 +117,7 @@ async def up(folder: Path, *arguments: str, **settings: str) -> AsyncIterator[Up
         child = subprocess.Popen(
             [*RUN, "up", *arguments],
             cwd=ROOT,
-            env=environment(TMPDIR=str(folder), **settings),
+            env=environment(TMPDIR=str(folder), XDG_RUNTIME_DIR=str(folder), **settings),
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.STDOUT,

@@ -12,10 +12,11 @@ import pytest
 from redis.asyncio import Redis
 
 from framehold import config
-from framehold.cli import doctor, environment, store_health
+from framehold.cli import doctor, environment, fleet_health, store_health
 from framehold.cli.findings import Finding
 from framehold.cli.store_health import Told
 from framehold_store import StoreConfig
+from tests.cli.fake_router import NODE, OVERVIEW, FakeRouter, Operator
 from tests.cli.test_up import framehold
 from tests.node.nodes import KEY
 from tests.store.server import RedisServer, free_port
@@ -23,6 +24,8 @@ from tests.store.server import RedisServer, free_port
 pytestmark = pytest.mark.anyio
 
 
+SILENT = {"id": "1", "at": 1.0, "node_id": "n1", "kind": "store_silent", "text": "silent"}
+TOKEN = "0123456789abcdef"
 OK, BUSY = b"HTTP/1.1 200 OK\r\n\r\n", b"HTTP/1.1 503 Service Unavailable\r\n\r\n"
 
 
@@ -148,6 +151,8 @@ async def test_the_address_that_a_node_gives_others() -> None:
     [
         (OK + b'{"nodes": []}', OK, "ok", "one is ready"),
         (OK + b'{"nodes": []}', BUSY, "warn", "not ready"),
+        (b'HTTP/1.1 401 Unauthorized\r\n\r\n{"error": "a token is missing"}', OK, "ok", "one is ready"),
+        (b"HTTP/1.1 401 Unauthorized\r\n\r\n{}", OK, "warn", "something else"),
         (OK + b'{"nodes": 1}', OK, "warn", "something else"),
         (OK + b"fine", OK, "warn", "something else"),
         (b"HTTP/1.1 404 Not Found\r\n\r\n", OK, "warn", "something else"),
@@ -171,7 +176,8 @@ async def test_who_is_at_the_routers_port(nodes: bytes, ready: bytes, verdict: s
     ended = asyncio.Semaphore(0)
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     async with server:
-        finding = await doctor.router(server.sockets[0].getsockname()[1])
+        where = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        finding = await doctor.router(where, there=await doctor.access_of(where) is not None)
         # It asks two things of whoever listens.
         await ended.acquire()
         await ended.acquire()
@@ -180,9 +186,71 @@ async def test_who_is_at_the_routers_port(nodes: bytes, ready: bytes, verdict: s
 
 
 async def test_a_free_port() -> None:
-    finding = await doctor.router(free_port())
+    """Of this machine; an address elsewhere where nobody answers is a failure, and so is one that is none."""
+    [finding] = await doctor.fleet(f"http://127.0.0.1:{free_port()}", None)
     assert_is(finding, "ok")
     assert "free" in finding.says
+    for url in ("http://router.invalid:8080", "http://[x"):
+        [finding] = await doctor.fleet(url, None)
+        assert_is(finding, "fail")
+
+
+def checked(operator: Operator, *words: str) -> tuple[int, dict[str, dict[str, str]]]:
+    """The exit code, and the findings by their names."""
+    told = operator("doctor", "-o", "json", *words)
+    return told.code, {one["check"]: one for one in json.loads(told.out)}
+
+
+def test_a_fleet_in_health(operator: Operator) -> None:
+    """Behind whichever router is named: but for its admin token, nothing is to be done."""
+    code, found = checked(operator)
+    assert code == 0 and found["router"]["says"].startswith("the one at")
+    assert {found[check]["verdict"] for check in ("fleet", "versions", "calls")} == {"ok"}
+    assert found["versions"]["says"] == "0.1.0: the router, n1"
+
+
+@pytest.mark.parametrize(
+    ("what", "said", "check", "verdict", "says"),
+    [
+        ("nodes", {"nodes": [{**NODE, "state": "unreachable"}]}, "fleet", "fail", "n1 doesn't answer at http://127"),
+        ("nodes", {"nodes": [{**NODE, "state": "other keys"}]}, "fleet", "fail", "n1 has other keys"),
+        ("nodes", {"nodes": [{**NODE, "state": "lapsed"}]}, "fleet", "warn", "n1 could not renew its node lease"),
+        ("nodes", {"nodes": []}, "fleet", "fail", "knows no node"),
+        ("nodes", {"nodes": [{**NODE, "version": "0.2.0"}]}, "versions", "warn", "0.1.0: the router; 0.2.0: n1"),
+        ("overview", {**OVERVIEW, "stuck": 2}, "calls", "fail", "2 calls are stuck: too many nodes died"),
+        ("overview", {**OVERVIEW, "orphaned": 2}, "calls", "ok", "2 are orphaned: their nodes are gone"),
+        ("overview", {**OVERVIEW, "events": [SILENT]}, "fleet store", "warn", "n1: the store does not answer"),
+        ("nodes", {"nodes": [NODE]}, "admin token", "warn", "nobody may drain, cancel or evict"),
+    ],
+)
+def test_what_may_be_wrong_with_a_fleet(
+    what: str, said: Any, check: str, verdict: str, says: str, operator: Operator, router: FakeRouter
+) -> None:
+    router.say(what, said)
+    code, found = checked(operator)
+    finding = Finding(**found[check])  # type: ignore[arg-type]
+    assert_is(finding, verdict)
+    assert says in finding.says and code == int(verdict == "fail")
+
+
+def test_a_router_that_wants_a_token(operator: Operator, router: FakeRouter) -> None:
+    """Is one all the same; without its token nothing is known of its nodes, and it is not shown."""
+    refusal = {"error": "the admin token is missing or wrong"}
+    for what in ("nodes", "overview"):
+        router.say(what, refusal, status=401)
+    code, found = checked(operator)
+    assert code == 1 and "none was given" in found["admin token"]["says"] and "fleet" not in found
+    code, found = checked(operator, "--token", TOKEN)
+    assert code == 1 and "refuses this one" in found["admin token"]["says"]
+    assert TOKEN not in json.dumps(found)
+    router.says["GET nodes"] = [(401, refusal), (200, {"nodes": [NODE]})]
+    router.say("overview", OVERVIEW)
+    code, found = checked(operator, "--token", TOKEN)
+    assert (code, found["admin token"]["verdict"], found["fleet"]["verdict"]) == (0, "ok", "ok")
+
+
+def test_versions_that_nobody_says() -> None:
+    assert fleet_health.versions("", []) == []
 
 
 def test_against_a_real_store(redis: RedisServer) -> None:

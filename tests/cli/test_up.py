@@ -45,12 +45,12 @@ async def fleet(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Up]:
         assert running.said.endswith("\nstopped\n")
 
 
-def shell(command: str, answers: str = "") -> subprocess.CompletedProcess[str]:
+def shell(command: str, answers: str = "", **settings: str) -> subprocess.CompletedProcess[str]:
     """A line as someone pastes it."""
     return subprocess.run(
         ["sh", "-c", command],
         cwd=ROOT,
-        env=environment(),
+        env=environment(**settings),
         input=answers,
         capture_output=True,
         text=True,
@@ -81,12 +81,14 @@ async def test_the_table(fleet: Up) -> None:
     assert [line.split()[0] for line in table] == [*names, "store"]
     assert len({line.index("http") for line in table[:-1]}) == 1
     assert "gone when you stop" in table[-1]
+    assert [line for line in lines if fleet.token in line] == [f"  admin token  {fleet.token}"]
     assert " | " not in fleet.said and "\x1b" not in fleet.said
     for name in ("node-1", "node-2"):
         address, pid = fleet.node(name)
         assert alive(pid)
         assert httpx2.get(f"{address}/readyz").status_code == 200
-    assert httpx2.get(f"{fleet.url}/dashboard", follow_redirects=True).status_code == 200
+    browser = httpx2.get(f"{fleet.url}/dashboard", follow_redirects=True, auth=("any", fleet.token))
+    assert browser.status_code == 200
 
 
 async def test_the_curl_line_is_round_one(fleet: Up) -> None:
@@ -111,7 +113,7 @@ async def test_the_call_line_asks_three_questions(fleet: Up) -> None:
 
 async def test_the_nodes_line_lists_them(fleet: Up) -> None:
     """Pasted as printed."""
-    told = await asyncio.to_thread(shell, fleet.pasted("framehold nodes"))
+    told = await asyncio.to_thread(shell, fleet.pasted("framehold nodes"), **fleet.beside)
     assert [line.split()[:2] for line in told.stdout.splitlines()[1:]] == [["node-1", "live"], ["node-2", "live"]]
 
 
@@ -132,22 +134,37 @@ async def test_a_server_without_tools(tmp_path: Path) -> None:
 
 async def test_nodes_and_ring(fleet: Up) -> None:
     """What the router says of its fleet, as JSON and as columns."""
-    found = json.loads((await asyncio.to_thread(framehold, "nodes", "-o", "json", "--url", fleet.url)).stdout)
+    where = ("--url", fleet.url)
+    told = await asyncio.to_thread(framehold, "nodes", "-o", "json", *where, **fleet.beside)
+    found = json.loads(told.stdout)
     assert {one["node_id"]: one["pid"] for one in found} == {name: fleet.node(name)[1] for name in ("node-1", "node-2")}
-    ring = json.loads((await asyncio.to_thread(framehold, "ring", "-o", "json", "--url", fleet.url)).stdout)
+    ring = json.loads((await asyncio.to_thread(framehold, "ring", "-o", "json", *where, **fleet.beside)).stdout)
     assert sum(one["share"] for one in ring["nodes"]) == pytest.approx(1)
     for command, head in (("nodes", "NODE    STATE"), ("ring", "NODE    STATE")):
-        told = (await asyncio.to_thread(framehold, command, "--url", fleet.url)).stdout.splitlines()
-        assert told[0].startswith(head) and [line.split()[0] for line in told[1:]] == ["node-1", "node-2"]
+        lines = (await asyncio.to_thread(framehold, command, *where, **fleet.beside)).stdout.splitlines()
+        assert lines[0].startswith(head) and [line.split()[0] for line in lines[1:3]] == ["node-1", "node-2"]
+
+
+async def test_the_admin_token_is_needed_and_found(fleet: Up, tmp_path: Path) -> None:
+    """By this user's commands on this machine; who has neither it nor that file is told what to do."""
+    [file] = Path(fleet.beside["XDG_RUNTIME_DIR"]).glob("*.token")
+    assert file.read_text() == fleet.token and file.stat().st_mode & 0o777 == 0o600
+    where = ("status", "--url", fleet.url)
+    assert (await asyncio.to_thread(framehold, *where, **fleet.beside)).returncode == 0
+    stranger = {"XDG_RUNTIME_DIR": str(tmp_path)}
+    told = await asyncio.to_thread(framehold, *where, **stranger)
+    assert told.returncode == 2 and "401: " in told.stderr and "give --token or FRAMEHOLD_ADMIN_TOKEN" in told.stderr
+    told = await asyncio.to_thread(framehold, *where, FRAMEHOLD_ADMIN_TOKEN=fleet.token, **stranger)
+    assert told.returncode == 0
 
 
 async def test_no_secret_is_on_a_command_line_or_shown(fleet: Up) -> None:
-    """Keys and the admin token go to the children in their environment."""
+    """Keys and the admin token go to the children in their environment; the table alone shows the token, once."""
     _, pid = fleet.node("node-1")
     told = dict(line.split("=", 1) for line in Path(f"/proc/{pid}/environ").read_text().split("\0") if "=" in line)
     for name in ("FRAMEHOLD_KEYS", "FRAMEHOLD_ADMIN_TOKEN"):
         assert len(told[name]) >= 32
-        assert told[name] not in fleet.said
+        assert fleet.said.count(told[name]) == (name == "FRAMEHOLD_ADMIN_TOKEN")
         for one in fleet.seen:
             if alive(one):
                 assert told[name].encode() not in Path(f"/proc/{one}/cmdline").read_bytes()
@@ -200,11 +217,14 @@ async def test_a_killed_supervisor_leaves_no_process(tmp_path: Path) -> None:
 
 
 async def test_without_redis_the_stand_in_serves(tmp_path: Path) -> None:
-    """And the table says what that means."""
+    """And the table says what that means. An admin token of one's own is not shown, and not left anywhere."""
     (tmp_path / "server.py").write_text(SERVER)
-    async with up(tmp_path, str(tmp_path / "server.py"), "--port", "0", "--nodes", "2", PATH="/nowhere") as running:
+    own = {"PATH": "/nowhere", "FRAMEHOLD_ADMIN_TOKEN": "0123456789abcdef"}
+    async with up(tmp_path, str(tmp_path / "server.py"), "--port", "0", "--nodes", "2", **own) as running:
         said = await running.hears("Ctrl-C stops everything.")
         assert "embedded (there is no redis-server on PATH; a slow stand-in in Python; gone when you stop)" in said
+        assert "want your FRAMEHOLD_ADMIN_TOKEN" in said and own["FRAMEHOLD_ADMIN_TOKEN"] not in said
+        assert "admin token" not in said and not list(tmp_path.glob("*.token"))
         told = await asyncio.to_thread(shell, running.pasted("framehold call"), "x\n")
         assert "version 1: accept" in told.stdout, told
         assert await running.end() == 0

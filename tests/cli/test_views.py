@@ -4,22 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, ClassVar
 
 import pytest
 
-from framehold.cli import views
-from framehold_core.errors import ConfigError
+from tests.cli.fake_router import NODE, FakeRouter, Operator
 
 NODES = {
     "nodes": [
-        {"node_id": "n1", "incarnation": "i", "state": "live", "address": "http://127.0.0.1:1", "pid": 7, "parked": 2}
-        | {"in_flight": 0, "version": "0.1.0"},
-        {"node_id": "[n2]", "incarnation": "j", "state": "dead", "address": "", "pid": None, "parked": None}
-        | {"in_flight": None, "version": None, "news": 1},
+        {**NODE, "rss": 112 * 1024**2, "memory_limit": 512 * 1024**2, "resume_p99": 0.0034, "heartbeat_age": 0.4},
+        {"node_id": "[n2]", "incarnation": "j", "boot": "", "state": "dead", "address": "", "pid": None, "news": 1},
     ]
 }
 RING = {
@@ -28,102 +21,82 @@ RING = {
 }
 
 
-class Router(BaseHTTPRequestHandler):
-    """Says what it is told to say."""
-
-    says: ClassVar[dict[str, tuple[int, bytes]]] = {}
-
-    def do_GET(self) -> None:
-        status, body = self.says.get(self.path, (404, b"no"))
-        self.send_response(status)
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: Any) -> None: ...
-
-
-@pytest.fixture
-def url() -> Iterator[str]:
-    Router.says = {
-        "/api/v1/nodes": (200, json.dumps(NODES).encode()),
-        "/api/v1/ring": (200, json.dumps(RING).encode()),
-    }
-    with ThreadingHTTPServer(("127.0.0.1", 0), Router) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-        server.shutdown()
-        thread.join()
-
-
-def test_json_is_what_the_router_says(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_is_what_the_router_says(operator: Operator, router: FakeRouter) -> None:
     """The list of nodes itself, the ring as it is, unknown fields included."""
-    views.nodes(url, "json")
-    assert json.loads(capsys.readouterr().out) == NODES["nodes"]
-    views.ring(url + "/", "json")
-    assert json.loads(capsys.readouterr().out) == RING
+    router.say("nodes", NODES)
+    router.say("ring", RING)
+    assert json.loads(operator("nodes", "-o", "json").out) == NODES["nodes"]
+    assert json.loads(operator("ring", "-o", "json").out) == RING
 
 
-def test_columns_where_there_is_no_terminal(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_columns_where_there_is_no_terminal(operator: Operator, router: FakeRouter) -> None:
     """Aligned, without a colour or a frame; what isn't known is a dash."""
-    views.nodes(url, "table")
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0].split() == ["NODE", "STATE", "ADDRESS", "PID", "PARKED", "IN", "FLIGHT", "VERSION"]
-    assert lines[1].split() == ["n1", "live", "http://127.0.0.1:1", "7", "2", "0", "0.1.0"]
-    assert lines[2].split() == ["[n2]", "dead", "-", "-", "-", "-", "-"]
+    router.say("nodes", NODES)
+    router.say("ring", RING)
+    lines = operator("nodes").out.splitlines()
+    assert lines[0].startswith("NODE  STATE  PARKED  IN FLIGHT  RESUME P99")
+    assert " ".join(lines[1].split()) == "n1 live 2 0 3.4 ms - 112.0 MiB (22%) 400 ms - 7 0.1.0 http://127.0.0.1:1"
+    assert lines[2].split() == ["[n2]", "dead", *"-" * 10]
     assert lines[1].index("live") == lines[2].index("dead") == lines[0].index("STATE")
-    views.ring(url, "table")
-    assert capsys.readouterr().out.splitlines()[1].split() == ["n1", "live", "49.1%", "50.0%", "160"]
+    assert operator("ring").out.splitlines()[1].split() == ["n1", "live", "49.1%", "50.0%", "160"]
 
 
-def test_a_table_in_a_terminal(url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_last_change_of_the_ring_is_told(operator: Operator, router: FakeRouter) -> None:
+    router.say("ring", {**RING, "moved": 0.331, "changed": 1.0})
+    assert "gave another node to 33.1% of new calls" in operator("ring").out
+
+
+def test_a_table_in_a_terminal(operator: Operator, router: FakeRouter, monkeypatch: pytest.MonkeyPatch) -> None:
     """Names that look like markup are names."""
+    router.say("nodes", NODES)
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    views.nodes(url, "table")
-    out = capsys.readouterr().out
+    monkeypatch.setenv("COLUMNS", "200")
+    out = operator("nodes").out
     assert "[n2]" in out and "─" in out
+
+
+def test_csv_is_what_the_router_would_serve(operator: Operator, router: FakeRouter) -> None:
+    """A row a node, and no cell that a spreadsheet computes or a terminal obeys."""
+    router.say("nodes", {"nodes": [{**NODE, "node_id": "=1+1", "version": "a,b\x1b[2J"}]})
+    heads, row = operator("nodes", "-o", "csv").out.splitlines()
+    assert heads.startswith("node_id,incarnation,boot,state,")
+    assert row.startswith("'=1+1,i,b1,live,") and '"a,b\\x1b[2J"' in row
 
 
 @pytest.mark.parametrize("form", ["{}/mcp", "{}/mcp/", "{}/dashboard", "{}/"])
 @pytest.mark.parametrize("bare", [True, False])
-def test_an_address_as_up_prints_it(url: str, form: str, bare: bool, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_address_as_up_prints_it(form: str, bare: bool, operator: Operator, router: FakeRouter) -> None:
     """The router is meant, whichever of its pages was pasted, and whether or not it says http."""
-    views.nodes(form.format(url.removeprefix("http://") if bare else url), "json")
-    assert json.loads(capsys.readouterr().out) == NODES["nodes"]
+    router.url = form.format(router.url.removeprefix("http://") if bare else router.url)
+    assert json.loads(operator("nodes", "-o", "json").out) == [NODE]
 
 
-def test_names_can_not_steer_the_terminal(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_names_can_not_steer_the_terminal(operator: Operator, router: FakeRouter) -> None:
     """A lease may hold anything."""
-    odd = {"nodes": [{"node_id": "n\x1b[2J", "state": "live\x9b"}]}
-    Router.says["/api/v1/nodes"] = (200, json.dumps(odd).encode())
-    views.nodes(url, "table")
-    out = capsys.readouterr().out
-    assert "n\\x1b[2J" in out and "live\\x9b" in out and "\x1b" not in out
+    router.say("nodes", {"nodes": [{**NODE, "node_id": "n\x1b[2J", "state": "live\x9b", "address": "\u202ex"}]})
+    out = operator("nodes").out
+    assert "n\\x1b[2J" in out and "live\\x9b" in out and "\\u202ex" in out
+    assert "\x1b" not in out and "\x9b" not in out and "\u202e" not in out
 
 
-def test_a_fleet_without_nodes(url: str, capsys: pytest.CaptureFixture[str]) -> None:
-    Router.says["/api/v1/nodes"] = (200, b'{"nodes": []}')
-    views.nodes(url, "table")
-    assert capsys.readouterr().out == "There is no node.\n"
+def test_a_fleet_without_nodes(operator: Operator, router: FakeRouter) -> None:
+    router.say("nodes", {"nodes": []})
+    assert operator("nodes").out == "There is no node.\n"
 
 
 @pytest.mark.parametrize(
-    ("said", "says"),
+    ("changed", "says"),
     [
-        ((404, b"no"), "answers 404: no router of this release"),
-        ((200, b"<html>"), "is no router's"),
-        ((200, b"[]"), "is no router's"),
-        ((200, b'{"nodes": 1}'), "is no router's"),
+        ({"state": "unreachable"}, "n1 doesn't answer at http://127.0.0.1:1, and its counts are its last heartbeat's"),
+        ({"state": "other keys"}, "n1 has other keys: nothing is sent to it"),
+        ({"state": "lapsed"}, "n1 could not renew its node lease"),
+        ({"heartbeat_age": 192.0}, "n1 has not renewed its node lease for 3m 12s; what is told of the fleet may be as"),
     ],
 )
-def test_something_else_there(url: str, said: tuple[int, bytes], says: str) -> None:
-    Router.says["/api/v1/nodes"] = said
-    with pytest.raises(ConfigError, match=says):
-        views.nodes(url, "table")
-
-
-@pytest.mark.parametrize("url", ["http://127.0.0.1:1", "nonsense", "http://[x"])
-def test_nobody_there(url: str) -> None:
-    """One line that says what to do."""
-    with pytest.raises(ConfigError, match=r"another --url|name one as --url"):
-        views.ring(url, "json")
+def test_what_is_old_or_wrong_is_said(
+    changed: dict[str, object], says: str, operator: Operator, router: FakeRouter
+) -> None:
+    """Below the table: a view of an outage looks like any other."""
+    router.say("nodes", {"nodes": [{**NODE, **changed}, {**NODE, "node_id": "n2"}]})
+    out = operator("nodes").out
+    assert says in out and "n2 " not in out.rpartition("\n\n")[2]

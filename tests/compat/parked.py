@@ -86,6 +86,7 @@ async def calls(redis: RedisServer) -> Dumps:
         made |= await _running(at, "charge")
     made |= await _taken_over(redis, made["book-1"])
     made |= await _lost(redis, made["plain-1"])
+    made |= _untrailed(made["book-2"])
     return made
 
 
@@ -227,3 +228,10 @@ async def _lost(redis: RedisServer, parked: Dump) -> Dumps:
     record, journal = taken(redis, parked.call)
     about = "lost, and said so once already"
     return {"plain-lost": replace(parked, about=about, record=record, journal=journal)}
+
+
+def _untrailed(parked: Dump) -> Dumps:
+    """A call as releases parked it that kept no trail."""
+    record = {name: value for name, value in parked.record.items() if not name.startswith("s:")}
+    assert record != parked.record
+    return {"untrailed-2": replace(parked, about="parked when records kept no trail yet", record=record)}

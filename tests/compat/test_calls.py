@@ -10,6 +10,9 @@ from typing import Any
 import pytest
 
 from framehold_core import journal
+from framehold_core.ids import CallId
+from framehold_core.requests import Read
+from framehold_core.trail import Moved
 from tests.compat.dumps import FIXTURES, Dump, admin, at, keys, node, put, questions, taken, versions
 from tests.compat.parked import LOST
 from tests.compat.tools import Life
@@ -137,6 +140,32 @@ async def test_a_field_that_this_release_does_not_know_is_passed_over(store: Red
             told = await client.finish(dump, await client.go_on(dump))
     assert dump.end in told.text and life.ran == dump.ran
     assert taken(store, dump.call)[0]["colour"] == "blue"
+
+
+BOOKED = [(Moved.PARKED, 1, 1, "node-1"), (Moved.CLAIMED, 1, 2, "node-2"), (Moved.PARKED, 2, 2, "node-2")]
+
+
+@pytest.mark.parametrize(
+    ("dump", "before", "epoch"),
+    [
+        *(pytest.param(*param.values, BOOKED, 3, id=f"{param.id}") for param in _named("taken-over-2")),
+        *(pytest.param(*param.values, [], 2, id=f"{param.id}") for param in _named("untrailed-2")),
+    ],
+)
+async def test_a_trail_goes_on_from_what_the_record_has_of_it(
+    store: RedisServer, dump: Dump, before: list[tuple[Moved, int, int, str]], epoch: int
+) -> None:
+    """Earlier releases kept none: it begins with what is done from now on."""
+    put(store, dump)
+    async with node(store, "heir", Life()) as client:
+        with at(dump.minted + 1):
+            await client.finish(dump, await client.go_on(dump))
+        reply = await client.runtime.store.run(Read(CallId(dump.call)))
+    assert reply.stored is not None
+    trail = reply.stored.record.trail
+    after = [(Moved.CLAIMED, 2, epoch), (Moved.PARKED, 3, epoch), (Moved.FINISHED, 3, epoch)]
+    assert [step[:4] for step in trail] == [*before, *((*step, "heir") for step in after)]
+    assert list(trail) == sorted(trail, key=lambda step: step.at)
 
 
 @pytest.mark.parametrize("dump", _named("book-2"))

@@ -99,6 +99,16 @@ def test_claims_of_a_held_call_may_say_more_and_others_may_not() -> None:
         assert (reads("\n".join((tag + more, *lines))) is not None) is passes, tag
 
 
+def test_the_envelope_of_any_state_may_say_more() -> None:
+    """So a round that is traced tells the next one of its span, under every kind of token."""
+    codec = PrefixCodec(_inner)
+    for pair in _pairs("tokens"):
+        visible, _, sealed = pair["is"].rpartition("v1.")
+        envelope = json.loads(_inner.unseal(f"v1.{sealed}"))
+        more = {**envelope, "trace": f"00-{'1' * 32}-{'2' * 16}-01", "colour": "blue"}
+        assert json.loads(codec.unseal(visible + _inner.seal(json.dumps(more).encode()))) == more
+
+
 def test_a_prefix_that_is_not_known_is_no_token() -> None:
     for prefix in ("h2.", "s2.", "l2."):
         with pytest.raises(InvalidRequestState, match="malformed prefix"):

@@ -28,15 +28,25 @@ from framehold_core.events import (
     Overran,
     Refused,
     Start,
+    Stop,
 )
 from framehold_core.ids import Waiter
 from framehold_core.journal import Draft, Kind, Lane
 from framehold_core.requests import Verdict
-from tests.core import test_healing, test_lapses, test_once, test_recovery, test_rounds, test_store_down, test_takeover
+from tests.core import (
+    test_healing,
+    test_lapses,
+    test_once,
+    test_recovery,
+    test_rounds,
+    test_stopped,
+    test_store_down,
+    test_takeover,
+)
 from tests.core.driver import answer, reach, resumed
 
 NOTE = Draft(Kind.VALUE, "now-1", 1, Lane.MAIN, "fp", "json", b"1")
-SIGNALS: tuple[Event, ...] = (Overran(), Expired(), Evict(), Drain(), Nudged())
+SIGNALS: tuple[Event, ...] = (Overran(), Expired(), Evict(), Drain(), Stop("stopped"), Nudged())
 
 
 def test_an_event_without_a_row_is_a_bug_of_the_shell_and_changes_nothing() -> None:
@@ -161,6 +171,7 @@ def stories() -> Iterator[Callable[..., object]]:
         test_store_down,
         test_healing,
         test_lapses,
+        test_stopped,
         here,
     ):
         for name, test in vars(module).items():

@@ -34,16 +34,21 @@ from framehold_core.requests import (
     Verdict,
     Verify,
 )
+from framehold_core.trail import KEPT, Moved, Step
 
 CALL = CallId("0123456789abcdef0123456789abcdef")
 HEAD = Head(Boot("b1"), True, "tool", "code", "tools/call", "tool", "args", "principal")
-NOW, TTL, LATER = 50.0, 10.0, 60.0
+NOW, TTL, LATER, RAN = 50.0, 10.0, 60.0, 0.25
 OLD, NEW = (b"ask a",), (b"answer a", b"ask b")
 JH = chain(GENESIS, OLD)
 NEXT = chain(JH, NEW)
 YES, NO = Answered(1, "yes", ("a",)), Answered(1, "no", ("a",))
 FENCE = Fence(NodeId("n1"), Incarnation("i1"), 3, 1, 1)
-RECORD = Record(RecordState.OPEN, HEAD, "n1", "i1", 3, 1, 1, JH, 1, 0.0, 99.0, {}, {"done": True, "open": False})
+BEGUN = Step(Moved.PARKED, 1, 1, "n0", 1.0, 0.5)
+RECORD = Record(
+    *(RecordState.OPEN, HEAD, "n1", "i1", 3, 1, 1, JH, 1, 0.0, 99.0, {}, {"done": True, "open": False}),
+    trail=(BEGUN,),
+)
 OPEN = Stored(RECORD, OLD)
 DONE = Stored(replace(RECORD, state=RecordState.DONE, outcome=b"42", out_round=1, answers={1: YES}), ())
 GIVEN = Stored(replace(RECORD, state=RecordState.RELEASED, owner="", inc=""), OLD)
@@ -62,7 +67,7 @@ def fenced_as(**fields: Any) -> Fence:
 
 
 def commit(fence: Fence = FENCE, answered: Answered | None = YES, head: Head | None = None) -> Commit:
-    return Commit(CALL, fence, BATCH, TTL, answered, head)
+    return Commit(CALL, fence, BATCH, TTL, answered, head, RAN)
 
 
 def intent(key: str = "new", answered: Answered | None = YES, fence: Fence = FENCE) -> Intent:
@@ -74,7 +79,7 @@ def result(key: str = "open", fence: Fence = FENCE) -> Result:
 
 
 def finish(outcome: bytes = b"42", answered: Answered | None = YES, fence: Fence = FENCE) -> Finish:
-    return Finish(CALL, fence, outcome, "", TTL, answered)
+    return Finish(CALL, fence, outcome, "", TTL, answered, RAN)
 
 
 def claim(evidence: Evidence = Evidence.GONE, seen: Seen = RECORD.seen, *, reentrant: bool = True) -> Claim:
@@ -305,3 +310,61 @@ def test_a_released_call_has_no_owner_until_it_is_claimed() -> None:
 def test_a_refusal_shows_who_stands_there_without_the_journal() -> None:
     _, reply = record.apply(OPEN, commit(fenced_as(epoch=2)), NOW)
     assert reply.stored == Stored(RECORD, ()) and reply.epoch == 3
+
+
+TRAILS: dict[str, tuple[tuple[Stored | None, Request], Step | None]] = {
+    "the first park": (GRANTED["commit creates"], Step(Moved.PARKED, 1, 1, "n1", NOW, RAN)),
+    "a park": (GRANTED["commit"], Step(Moved.PARKED, 2, 3, "n1", NOW, RAN)),
+    "the first intent": (GRANTED["intent creates"], None),
+    "an intent": (GRANTED["intent"], None),
+    "a result": (GRANTED["result"], None),
+    "an end": (GRANTED["finish"], Step(Moved.FINISHED, 1, 3, "n1", NOW, RAN)),
+    "a takeover": (GRANTED["claim, lease gone"], Step(Moved.CLAIMED, 1, 4, "n2", NOW)),
+    "a takeover after a handoff": (GRANTED["claim, released"], Step(Moved.CLAIMED, 1, 4, "n2", NOW)),
+    "a loss": ((OPEN, claim(reentrant=False)), Step(Moved.LOST, 1, 3, "n2", NOW)),
+    "a verification": (GRANTED["verify"], Step(Moved.VERIFIED, 1, 4, "n1", NOW)),
+    "a handoff": (GRANTED["release"], Step(Moved.RELEASED, 1, 3, "n1", NOW)),
+    "a heal": (GRANTED["heal a record that went back"], Step(Moved.HEALED, 2, 4, "n1", NOW)),
+    "a heal of nothing": (GRANTED["heal a missing record"], Step(Moved.HEALED, 2, 4, "n1", NOW)),
+}
+
+
+@pytest.mark.parametrize(("case", "step"), TRAILS.values(), ids=TRAILS.keys())
+def test_what_moves_a_call_is_the_last_step_of_its_trail(
+    case: tuple[Stored | None, Request], step: Step | None
+) -> None:
+    """Each says where the call stands after it and who wrote it; what is there already stays."""
+    before, request = case
+    after, _ = record.apply(before, request, NOW)
+    assert after is not None
+    kept = before.record.trail if before else ()
+    assert after.record.trail == (kept if step is None else (*kept, step))
+
+
+def test_every_way_to_move_a_call_is_in_the_table_of_trails() -> None:
+    assert {step.step for _, step in TRAILS.values() if step} == set(Moved)
+
+
+def test_a_trail_keeps_its_newest_steps() -> None:
+    """I9: a call that is asked for ever costs the store no more than one that is asked for long."""
+    stored = OPEN
+    for _ in range(KEPT + 5):
+        at = stored.record
+        again = replace(verify(fenced_as(epoch=at.epoch, inc=at.inc)), inc=Incarnation(f"i{at.epoch + 1}"))
+        stored = granted(stored, again)
+    assert [step.epoch for step in stored.record.trail] == [*range(3 + 6, 3 + 6 + KEPT)]
+
+
+def test_how_long_a_round_ran_decides_nothing() -> None:
+    """A write that is sent again later is the same write."""
+    for request in (commit(), finish()):
+        moved = granted(OPEN, request)
+        again, reply = record.apply(moved, replace(request, ran=9.0), NOW + 1)
+        assert (again, reply.verdict) == (moved, Verdict.ALREADY)
+
+
+@pytest.mark.parametrize("trail", [(), (BEGUN,), tuple(BEGUN._replace(epoch=epoch) for epoch in range(KEPT))])
+@pytest.mark.parametrize("request_", [case[1] for case in (*GRANTED.values(), *REFUSED.values())])
+def test_no_verdict_depends_on_a_trail(request_: Request, trail: tuple[Step, ...]) -> None:
+    verdicts = [record.apply(stored, request_, NOW)[1].verdict for stored in (OPEN, open_with(trail=trail))]
+    assert verdicts[0] is verdicts[1]

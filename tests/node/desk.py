@@ -61,7 +61,7 @@ class Talk:
 
     principal: str | None = None
     lifetime: float | None = None
-    code = ""
+    tool = code = ""
 
     def __init__(
         self,

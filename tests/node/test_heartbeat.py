@@ -253,6 +253,16 @@ async def test_leaving_gives_the_lease_back(heart: Heartbeat, hands: Hands, shel
     assert await shelf.nodes() == () and not window(heart, hands)
 
 
+async def test_leaving_right_after_an_announcement_ends(heart: Heartbeat, hands: Hands, shelf: Shelf) -> None:
+    """A node that has nothing to hand off says that it drains and leaves, all in one turn of the loop: neither may take
+    the other for its own."""
+    await asyncio.sleep(0)
+    heart.announce("draining")
+    async with asyncio.timeout(5.0):
+        await heart.close()
+    assert await shelf.nodes() == ()
+
+
 async def test_leaving_a_store_that_is_away_only_says_so(
     heart: Heartbeat, shelf: Shelf, caplog: pytest.LogCaptureFixture
 ) -> None:

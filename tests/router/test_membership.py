@@ -204,6 +204,42 @@ async def test_nodes_that_come_back_one_by_one_are_in_the_view_all_the_time(
     assert names(fleet) == ["a", "b", "c"] and fleet.members[NodeId("b")].inc == "next"
 
 
+async def test_changes_of_the_ring_are_counted(store: Shelf) -> None:
+    """From the first one that was found on: that one took no call from anybody. A view whose ring is the same is no
+    change of it."""
+    await store.put(lease("a"))
+    follower = Membership(store, Trust(()))
+    await follower.open()
+    assert (follower.changes, follower.change) == (0, None)
+    await store.put(lease("b"))
+    await until(follower, lambda fleet: names(fleet) == ["a", "b"])
+    change = follower.change
+    assert change is not None and (change.before.nodes, change.after) == ({"a"}, follower.fleet.ring)
+    await store.change(lease("b", "http://10.0.0.9:80"))
+    await follower.refresh()
+    assert (follower.changes, follower.change) == (1, change)
+    await store.leave(lease("a"))
+    await until(follower, lambda fleet: names(fleet) == ["b"])
+    assert follower.changes == 2
+    await follower.close()
+
+
+async def test_each_look_is_told_of(store: Shelf) -> None:
+    """What was read, and what was made of it; not a look that the store did not answer."""
+    looks: list[tuple[list[NodeId], list[NodeId]]] = []
+    follower = Membership(store, Trust(()))
+    follower.on_looked = lambda members, leases: looks.append((list(members), [lease.node for lease in leases]))
+    await follower.refresh()
+    await store.put(lease("a"))
+    await follower.refresh()
+    store.away = True
+    await follower.refresh()
+    await store.leave(lease("a"))
+    store.away = False
+    await follower.refresh()
+    assert looks == [([], []), (["a"], ["a"]), (["a"], [])]
+
+
 async def test_it_opens_without_the_store(store: Shelf) -> None:
     """And finds the fleet once the store is there."""
     await store.put(lease("a"))

@@ -3,106 +3,33 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import re
 import stat
 from base64 import b64encode
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator
 from hashlib import sha256
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 
 import aiohttp
 import pytest
 from aiohttp import web
-from aiohttp.test_utils import TestClient, TestServer
 
-from framehold_core.ids import Boot, Incarnation, NodeId
+from framehold_core.ids import NodeId
 from framehold_router import survey
-from framehold_router.internal import Trust
-from framehold_router.membership import Fleet, Member, address_of
+from framehold_router.api import ask
 from framehold_router.pages import pages, serve_pages
 from framehold_router.stats import Stats
-from framehold_router.survey import Survey
+from tests.router.cast import SECRET, SOON, STATS, Answer, Cast, cast_of, get, member, said, saying
 
 pytestmark = pytest.mark.anyio
-
-TRUST = Trust([b"k" * 32])
-SECRET = tuple(part.decode() for part in TRUST.header)
-STATS = Stats(pid=1, parked=2, in_flight=3, version="0.1", started=1000.5)
-SOON = 10.0
-
-Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-
-def member(name: str, url: str, state: str = "live", stats: Stats = STATS) -> Member:
-    return Member(NodeId(name), Incarnation("i-lease"), Boot("b-lease"), state, url, address_of(url), stats)
-
-
-def said(name: str, **other: Any) -> dict[str, Any]:
-    fields = {"incarnation": "i", "boot": "b", "state": "live", "pid": 11, "parked": 12, "in_flight": 13}
-    return {"node_id": name, "version": "0.2", **fields, **other}
-
-
-def saying(answer: Any, status: int = 200) -> Answer:
-    async def handler(_: web.Request) -> web.StreamResponse:
-        text = answer if isinstance(answer, str) else json.dumps(answer)
-        return web.Response(status=status, text=text, content_type="application/json")
-
-    return handler
-
-
-class Cast:
-    """Fake nodes, each a server of its own, and the fleet of them."""
-
-    def __init__(self, stack: AsyncExitStack) -> None:
-        self._stack = stack
-        self.members: list[Member] = []
-        self.asked: list[web.Request] = []
-
-    @property
-    def fleet(self) -> Fleet:
-        return Fleet.of(self.members)
-
-    async def node(self, name: str, answer: Answer, **other: Any) -> None:
-        """A node whose `GET /admin/node` is answered so."""
-
-        async def noted(request: web.Request) -> web.StreamResponse:
-            self.asked.append(request)
-            return await answer(request)
-
-        app = web.Application()
-        app.router.add_get("/admin/node", noted)
-        server = await self._stack.enter_async_context(TestServer(app, host="127.0.0.1"))
-        self.members.append(member(name, f"http://127.0.0.1:{server.port}", **other))
-
-    async def client(self) -> TestClient[web.Request, web.Application]:
-        return await self._stack.enter_async_context(TestClient(TestServer(pages(lambda: self.fleet, TRUST))))
-
-    @asynccontextmanager
-    async def survey(self, limit: float) -> AsyncIterator[Survey]:
-        asking = Survey(lambda: self.fleet, TRUST, limit)
-        try:
-            yield asking
-        finally:
-            await asking.close()
 
 
 @pytest.fixture
 async def cast() -> AsyncIterator[Cast]:
-    async with AsyncExitStack() as stack:
-        yield Cast(stack)
-
-
-async def get(client: TestClient[web.Request, web.Application], path: str, status: int = 200) -> Any:
-    async with client.get(path) as response:
-        assert response.status == status
-        assert response.headers["Cache-Control"] == "no-store"
-        assert response.headers["X-Content-Type-Options"] == "nosniff"
-        return await (response.json() if response.content_type == "application/json" else response.text())
+    async with cast_of() as made:
+        yield made
 
 
 async def test_the_probes(cast: Cast) -> None:
@@ -122,12 +49,12 @@ async def test_nodes_say_how_they_are_now(cast: Cast) -> None:
     await cast.node("a", saying(said("a")))
     body = await get(await cast.client(), "/api/v1/nodes")
     urls = {found.node: found.url for found in cast.members}
-    assert body == {
-        "nodes": [
-            said("a") | {"address": urls[NodeId("a")], "started": 1000.5},
-            said("b", state="draining") | {"address": urls[NodeId("b")], "started": 1000.5},
-        ]
-    }
+    shares = cast.fleet.ring.shares()
+    assert [{name: node[name] for name in (*said("a"), "address", "started", "share")} for node in body["nodes"]] == [
+        said(name, state=state) | {"address": urls[NodeId(name)], "started": 1000.5, "share": shares[NodeId(name)]}
+        for name, state in (("a", "live"), ("b", "draining"))
+    ]
+    assert body["nodes"][0]["rss"] is None, "it did not say"
 
 
 async def test_nodes_are_asked_with_the_fleets_secret(cast: Cast) -> None:
@@ -176,12 +103,14 @@ async def test_a_node_that_does_not_answer_well_is_unreachable(cast: Cast, answe
     await cast.node("a", answer)
     await cast.node("z", saying(said("z")))
     body = await get(await cast.client(), "/api/v1/nodes")
-    assert body["nodes"][0] == {
+    told = {name: value for name, value in body["nodes"][0].items() if value not in (None, [])}
+    assert told == {
         "node_id": "a",
         "incarnation": "i-lease",
         "boot": "b-lease",
         "state": "unreachable",
         "address": cast.members[0].url,
+        "share": cast.fleet.ring.shares()[NodeId("a")],
         **{name: value for name, value in STATS._asdict().items() if name != "seal"},
     }
     assert body["nodes"][1]["state"] == "live"
@@ -238,7 +167,7 @@ async def unused_tcp_port() -> int:
 
 async def test_nodes_are_asked_side_by_side_and_not_all_at_once(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
     """As many at a time as the limit says; waiting for a place costs a node none of its own time."""
-    monkeypatch.setattr(survey, "CONNECTIONS", 2)
+    monkeypatch.setattr(ask, "CONNECTIONS", 2)
     now = most = 0
     full = asyncio.Event()
 
@@ -312,7 +241,12 @@ async def test_the_ring(cast: Cast) -> None:
 
 async def test_an_empty_ring(cast: Cast) -> None:
     """No nodes, no division by their number."""
-    assert await get(await cast.client(), "/api/v1/ring") == {"nodes": [], "points": 0}
+    assert await get(await cast.client(), "/api/v1/ring") == {
+        "nodes": [],
+        "points": 0,
+        "moved": 0.0,
+        "changed": None,
+    }
 
 
 async def test_errors_are_json_in_the_api_and_a_sentence_elsewhere(cast: Cast) -> None:
@@ -417,7 +351,7 @@ async def test_the_pages_are_served_on_a_socket(cast: Cast, tmp_path: Path) -> N
     """For as long as the context is open; one that a killed router left behind is replaced."""
     path = tmp_path / "pages.sock"
     for _ in range(2):
-        async with serve_pages(pages(lambda: cast.fleet, TRUST), str(path)):
+        async with serve_pages(pages(await cast.sources()), str(path)):
             async with (
                 aiohttp.ClientSession(connector=aiohttp.UnixConnector(str(path))) as http,
                 http.get("http://router/healthz") as response,
@@ -432,7 +366,7 @@ async def test_the_pages_are_served_on_a_socket(cast: Cast, tmp_path: Path) -> N
 async def test_a_socket_that_can_not_be_bound_is_an_error(cast: Cast, tmp_path: Path) -> None:
     """And leaves nothing open."""
     with pytest.raises(OSError):
-        async with serve_pages(pages(lambda: cast.fleet, TRUST), str(tmp_path / "no" / "folder")):
+        async with serve_pages(pages(await cast.sources()), str(tmp_path / "no" / "folder")):
             pytest.fail("served nowhere")
 
 

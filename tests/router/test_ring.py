@@ -12,7 +12,7 @@ from uhashring import HashRing
 
 from framehold_core.ids import NodeId
 from framehold_router import ring as module
-from framehold_router.ring import POINTS, SPACE, Ring
+from framehold_router.ring import POINTS, SPACE, Change, Ring
 
 names = st.from_regex(r"[0-9A-Za-z][0-9A-Za-z_-]{0,10}", fullmatch=True).map(NodeId)
 fleets = st.sets(names, min_size=1, max_size=6)
@@ -156,3 +156,34 @@ def test_the_layout_is_a_contract() -> None:
     """Routers and nodes of two releases serve one fleet: these owners must never change."""
     ring = Ring(fleet(5))
     assert [ring.owner(key) for key in SAMPLE[:8]] == PINNED
+
+
+@given(fleets, fleets)
+@settings(max_examples=30, deadline=None)
+def test_what_a_change_has_moved_is_what_has_another_owner(before: set[NodeId], after: set[NodeId]) -> None:
+    """Counted arc by arc: as far as a sample of keys can tell, those are the ones."""
+    old, new = Ring(before), Ring(after)
+    sampled = sum(old.owner(key) != new.owner(key) for key in SAMPLE[:4000]) / 4000
+    assert new.moved(old) == pytest.approx(sampled, abs=0.04)
+    assert old.moved(new) == new.moved(old)
+
+
+@given(fleets, names)
+@settings(deadline=None)
+def test_who_joins_takes_what_it_then_has(before: set[NodeId], joining: NodeId) -> None:
+    """And who leaves gives it all away: the share says how much, to the last bit that a float has."""
+    old, new = Ring(before), Ring(before | {joining})
+    share = new.shares()[joining] if joining not in before else 0.0
+    assert new.moved(old) == pytest.approx(share, abs=1e-12)
+    assert Change(old, new, 0.0).moved == Change(new, old, 0.0).moved == new.moved(old)
+
+
+def test_what_has_no_owner_has_not_moved() -> None:
+    assert Ring(()).moved(Ring(fleet(3))) == Ring(fleet(3)).moved(Ring(())) == Ring(()).moved(Ring(())) == 0.0
+
+
+def test_where_points_meet_only_what_has_another_owner_has_moved() -> None:
+    """Forty places for five hundred points: almost all of them are taken over by other names."""
+    old, new = (Ring(fleet(count), crowded) for count in (3, 4))
+    moved = sum(old._up_to(end) != new._up_to(end) for end in range(0, SPACE, SPACE // 40))
+    assert new.moved(old) == pytest.approx(moved / 40)

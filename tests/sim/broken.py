@@ -9,7 +9,7 @@ from typing import Any
 from framehold_core import lease, record, recovery, replay, retry, rounds, takeover, writes
 from framehold_core.call import Call, Move, Phase, gone, send
 from framehold_core.effects import Effect, Go, Op, Outcome, Questions, Relay, Reply, Run, Write
-from framehold_core.events import Acked, Asked, Event, Evict, Finished, Found, Intended, Renewed, Resulted
+from framehold_core.events import Acked, Asked, Event, Evict, Finished, Found, Intended, Renewed, Resulted, Stop
 from framehold_core.lease import Lease, NodeRecord
 from framehold_core.requests import Claim, Commit, Evidence, Fence, Intent, Record, RecordState, Stored, Verdict, Verify
 from framehold_core.requests import Reply as StoreReply
@@ -182,6 +182,11 @@ def guesses(call: Call, event: Found, now: float) -> Move:
 def evicts_anything(call: Call, event: Evict, now: float) -> Move:
     """Also in the middle of an effect."""
     return gone(call, event.cause) if call.reentrant else Move(call)
+
+
+def stops_anything(call: Call, event: Stop, now: float) -> Move:
+    """The same, where an operator ends the call."""
+    return rounds.finished(call, Finished(event.outcome, event.cause), now)
 
 
 def calls_again(client: Client) -> None:

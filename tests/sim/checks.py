@@ -15,7 +15,7 @@ from framehold_core.call import Phase
 from framehold_core.effects import Effect, Op, Outcome, Questions, Relay
 from framehold_core.effects import Reply as ReplyEffect
 from framehold_core.errors import JournalError
-from framehold_core.events import Event, Left, Retry, Start
+from framehold_core.events import Event, Left, Retry, Start, Stop
 from framehold_core.requests import Answered, Record, RecordState, Reply, Request, Stored, Verdict
 
 from .bound_checks import BoundWatch
@@ -65,7 +65,8 @@ class Watch:
         self._known: set[str] = set()
         self._loose: set[str] = set()
         self._early: set[str] = set()
-        """Calls whose handler ended while it was parked: a retry finishes their last round, not its answers."""
+        """Calls that ended while they were parked: a retry hears their last round, whatever it answers."""
+        self._stopped: set[str] = set()
 
     def fail(self, name: str, text: str) -> None:
         """Stop the schedule."""
@@ -88,6 +89,8 @@ class Watch:
             self._parked.add((request.call, after.record.round, after.record.jh))
         if after.record.state is RecordState.DONE:
             self._outcomes.setdefault(request.call, set()).add(after.record.outcome.split(b":", 1)[1].decode())
+            if after.record.cause == "cancelled":
+                self._stopped.add(request.call)
         self.effects.applied(request, attempt)
         if attempt is not None and reply.verdict is Verdict.OK and attempt.write.op in CARRIERS:
             self.i4_answers_fixed(request.call, attempt.believed)
@@ -98,6 +101,8 @@ class Watch:
         self._entries[call] = self._entries.get(call, 0) + 1
         if not reentrant and self._entries[call] > 1:
             self.fail("I6 no-hidden-re-entry", f"{call} is not re-entrant and is entered {self._entries[call]} times")
+        if self._strict and call in self._stopped:
+            self.fail("I6 no-hidden-re-entry", f"{call} was ended by an operator and is entered again")
         self.i1_single_owner(call, epoch, frame)
 
     def goes_on(self, slot: Slot) -> None:
@@ -218,7 +223,7 @@ class Watch:
 
     def nobody_forgotten(self, was: Call, event: Event, call: Call, effects: tuple[Effect, ...]) -> None:
         """Whoever waited still waits, or is answered or relayed in this step, or has left."""
-        if call.ended is not None and call.phase is Phase.PARKED:
+        if (call.ended is not None and call.phase is Phase.PARKED) or (isinstance(event, Stop) and call is not was):
             self._early.add(call.id)
         before = {item.waiter for item in (*was.waiting, *was.held)}
         if isinstance(event, Start | Retry):
@@ -232,7 +237,7 @@ class Watch:
     def shielded(self, slot: Slot, frame: Frame, cause: str) -> None:
         """Nobody's leaving, no limit and no lack of memory takes a frame away in the middle of an effect (rule 8)."""
         cut = self.effects.unrecorded(slot.call.id, frame.running)
-        if self._strict and cut and cause in ("left", "overran", "evicted", "rehearsed", "released"):
+        if self._strict and cut and cause in ("left", "overran", "evicted", "rehearsed", "released", "stopped"):
             self.fail("shield", f"{slot.call.id} is dropped ({cause}) while an effect runs")
 
     def finally_(self, clients: list[Client]) -> None:

@@ -39,6 +39,7 @@ from framehold_core.events import (
     Overran,
     Renewed,
     Resulted,
+    Stop,
 )
 from framehold_core.lease import Lease
 from framehold_core.writes import once_digest
@@ -49,6 +50,9 @@ from .transcript import tell_effects, tell_event
 
 if TYPE_CHECKING:
     from .node import Process
+
+STOPPED = "stopped"
+"""What a client hears of a call that an operator ended."""
 
 REHEARSED = "rehearsed"
 """Why a frame goes where nothing is kept between rounds."""
@@ -100,6 +104,17 @@ class Driver:
     def evict(self) -> None:
         """Memory is short."""
         self._signal(Evict())
+
+    def stop(self) -> None:
+        """An operator ends every call that may be ended now."""
+        for slot in list(self.slots.values()):
+            was, frame = slot.call, slot.frame
+            self._step(slot, Stop(STOPPED))
+            if slot.call is not was:
+                self._world.counts["stopped"] += 1
+                if frame is not None:
+                    self._world.watch.shielded(slot, frame, STOPPED)
+                slot.frame = None
 
     def make_room(self) -> bool:
         """Whether one more call may come in here. The frames that have been parked longest are evicted first."""

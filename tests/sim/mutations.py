@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from framehold_core import continuation, lease, record, replay, retry, rounds, writes
 from framehold_core.call import Phase
-from framehold_core.events import Asked, Evict, Finished, Found, Intended, Renewed, Retry
+from framehold_core.events import Asked, Evict, Finished, Found, Intended, Renewed, Retry, Stop
 from framehold_core.requests import Claim, Commit, Intent, Verify
 
 from . import broken, node, scripts
@@ -72,6 +72,7 @@ RED: dict[str, Mutation] = {
     "owner-thought-gone": Mutation("5", ((Process, "evidence", broken.hasty_evidence),)),
     "effect-outside-the-window": Mutation("6", ((rounds, "_told", broken.heedless),)),
     "behind-taken-for-current": Mutation("7", ((record, "fence", broken.never_behind),)),
+    "effect-cut-by-an-operator": Mutation("8", _rows(Stop, broken.stops_anything)),
     "shield-off": Mutation("8", ((rounds, "shielded", lambda _: False),)),
     "evicted-in-an-effect": Mutation("8", ((_TABLE, _EVICT, _TABLE[_EVICT]._replace(move=broken.evicts_anything)),)),
     "leaving-forgets-who-came": Mutation("8", ((_TABLE, _LEAVING, _TABLE[_LEAVING]._replace(move=continuation.stay)),)),

@@ -170,6 +170,8 @@ def draw(seed: int) -> Plan:
     token_ttl = 3.0 if rng.random() < 0.06 or room else LONG
     if token_ttl < LONG:
         faults += (Fault(rng.uniform(1.5, 6.0), "crash", rng.choice(nodes), rng.uniform(0.1, 2.0)),)
+    if rng.random() < 0.06:
+        faults += (Fault(rng.uniform(0.2, 2.0), "stop", rng.choice(nodes)),)
     return Plan(seed, nodes, rates, clients, faults, mischief, rehearses, room, token_ttl)
 
 

@@ -38,6 +38,7 @@ INTERESTING = (
     "frames released",
     "frames expired",
     "frames fenced",
+    "stopped",
     "no room",
     "said invalid",
     "split",

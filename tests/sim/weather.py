@@ -49,6 +49,7 @@ class Fault:
     crash, pause      a node loses its memory, or does nothing, and comes back
     replace           a node pauses while another process begins under its name
     drain, evict      a node hands off and leaves; a node's memory is short
+    stop              an operator ends the calls of a node
     leave             every client hangs up on its open request
     cut, split        a link carries nothing one way, or both
     slow, twice       a link delays by up to `amount` seconds, or repeats what it carries

@@ -157,6 +157,8 @@ class World:
             self.restart(fault.target, fault.span)
         elif fault.kind == "evict":
             process.driver.evict()
+        elif fault.kind == "stop":
+            process.driver.stop()
         elif fault.kind == "drain":
             process.drain(fault.span)
         elif fault.kind == "skip":

@@ -47,6 +47,7 @@ from tests.store.server import RedisServer
 OWNERS = st.sampled_from([NodeId("node-1"), NodeId("node-2")])
 INCS = st.sampled_from([Incarnation("inc-1"), Incarnation("inc-2")])
 TTLS = st.sampled_from([60.0, 600.0, 3600.0])
+RANS = st.sampled_from([0.0, 0.25, 90.5])
 DIGESTS = st.sampled_from(["yes", "no"])
 KEYS = st.sampled_from(["once", "twice"])
 OFF = st.sampled_from([0, 0, 0, 0, 0, 0, -1, 1])
@@ -97,7 +98,8 @@ class Drawer:
 
     def commit(self, stored: Stored | None) -> Request:
         fence = self.fence(stored.record if stored else None)
-        return Commit(self.call, fence, self.batch(stored, 0), self.ttl, self.answered(fence), self.head)
+        batch, ran = self.batch(stored, 0), self.data.draw(RANS)
+        return Commit(self.call, fence, batch, self.ttl, self.answered(fence), self.head, ran)
 
     def intent(self, stored: Stored | None) -> Request:
         fence = self.fence(stored.record if stored else None)
@@ -111,7 +113,7 @@ class Drawer:
     def finish(self, stored: Stored | None) -> Request:
         fence = self.fence(stored.record if stored else None)
         outcome = self.data.draw(st.binary(max_size=3))
-        return Finish(self.call, fence, outcome, "returned", self.ttl, self.answered(fence))
+        return Finish(self.call, fence, outcome, "returned", self.ttl, self.answered(fence), self.data.draw(RANS))
 
     def claim(self, stored: Stored | None) -> Request:
         draw = self.data.draw
@@ -167,6 +169,8 @@ class Stores:
             if reply.stored and expected.stored:
                 assert reply.stored.record.created == pytest.approx(expected.stored.record.created, abs=2.0)
                 assert reply.stored.record.expires == pytest.approx(expected.stored.record.expires, abs=2.0)
+                steps = zip(reply.stored.record.trail, expected.stored.record.trail, strict=True)
+                assert all(one.at == pytest.approx(other.at, abs=2.0) for one, other in steps)
         return expected
 
     def close(self) -> None:
@@ -179,7 +183,8 @@ def timeless(reply: Reply) -> Reply:
     if reply.stored is None:
         return reply
     record, entries = reply.stored
-    return reply._replace(stored=Stored(replace(record, created=0.0, expires=0.0), entries))
+    trail = tuple(step._replace(at=0.0) for step in record.trail)
+    return reply._replace(stored=Stored(replace(record, created=0.0, expires=0.0, trail=trail), entries))
 
 
 @pytest.fixture

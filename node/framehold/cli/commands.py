@@ -14,7 +14,7 @@ import typer
 from framehold_core.errors import ConfigError
 
 from .. import config
-from . import program
+from . import operating, program
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 keys = typer.Typer(no_args_is_help=True, help="Keys that seal tokens and stored values.")
@@ -47,9 +47,7 @@ Target = Annotated[str, typer.Argument(help="The server: module:name, file.py or
 Host = Annotated[str, typer.Option(help="Address to listen on.")]
 LogLevel = Annotated[str | None, typer.Option(help="debug, info, warning or error (FRAMEHOLD_LOG_LEVEL).")]
 Printed = Annotated[Output, typer.Option("--output", "-o", help="How to print it.")]
-RouterUrl = Annotated[str, typer.Option("--url", help="The router's address.")]
 Port = Annotated[int, typer.Option(callback=_between(0, 65535), help="Port to listen on; 0 takes a free one.")]
-_ROUTER = "http://127.0.0.1:8080"
 
 
 def _version(wanted: bool) -> None:
@@ -95,7 +93,7 @@ def up(
 def call(
     tool: Annotated[str, typer.Argument(help="The tool's name.")],
     arguments: Annotated[list[str] | None, typer.Argument(help="Its arguments, as key=value.")] = None,
-    url: Annotated[str, typer.Option(help="The server's MCP address.")] = f"{_ROUTER}/mcp",
+    url: Annotated[str, typer.Option(help="The server's MCP address.")] = f"{operating.ROUTER}/mcp",
     token: Annotated[str | None, typer.Option(help="Bearer token, where the server wants one.")] = None,
     header: Annotated[list[str] | None, typer.Option(help="Header to send along, as NAME=VALUE; repeatable.")] = None,
 ) -> None:
@@ -109,30 +107,19 @@ def call(
 
 
 @app.command()
-def nodes(output: Printed = Output.TABLE, url: RouterUrl = _ROUTER) -> None:
-    """List the nodes that a router knows."""
-    from . import views
-
-    views.nodes(url, output)
-
-
-@app.command()
-def ring(output: Printed = Output.TABLE, url: RouterUrl = _ROUTER) -> None:
-    """Show each node's share of new calls."""
-    from . import views
-
-    views.ring(url, output)
-
-
-@app.command()
 def doctor(
     output: Printed = Output.TABLE,
-    port: Annotated[int, typer.Option(callback=_between(1, 65535), help="The router's port.")] = 8080,
+    port: Annotated[int, typer.Option(callback=_between(1, 65535), help="The router's port on this machine.")] = 8080,
+    url: Annotated[str | None, typer.Option(help="The router's address, where it is elsewhere.")] = None,
+    token: operating.Token = None,
 ) -> None:
-    """Check this machine, the settings and the store, and say what to do."""
+    """Check this machine, the settings, the store and the fleet, and say what to do."""
     from .doctor import run
 
-    raise typer.Exit(run(output, port))
+    raise typer.Exit(run(output is Output.JSON, url or f"http://127.0.0.1:{port}", token))
+
+
+operating.add(app)
 
 
 @app.command()

@@ -22,9 +22,11 @@ from framehold_core.errors import ConfigError
 from framehold_router.config import KEY_BYTES
 
 from .. import config
-from . import environment, ports, readiness, store_health
+from . import addresses, environment, fleet_health, readiness, store_health
+from .api import Api
 from .findings import Finding, fail, ok, warn
-from .views import show
+from .fleet_health import Access
+from .sheet import show
 
 _WILDCARD = ("0.0.0.0", "::", "*", "")
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -33,10 +35,10 @@ _SURVEY = 5.0
 """Seconds that a router may take to ask its nodes."""
 
 
-def run(output: str, port: int) -> int:
-    """Print all findings; 1 if something failed, else 0."""
-    findings = asyncio.run(examine(port))
-    if output == "json":
+def run(as_json: bool, url: str, token: str | None = None) -> int:
+    """Print all findings; 1 if something failed, else 0. `url` is the router's."""
+    findings = asyncio.run(examine(addresses.base(url), token))
+    if as_json:
         print(json.dumps([finding._asdict() for finding in findings], indent=2))
     else:
         rows = [(one.check, one.verdict, one.says + (f"\n-> {one.do}" if one.do else "")) for one in findings]
@@ -44,16 +46,16 @@ def run(output: str, port: int) -> int:
     return int(any(finding.verdict == "fail" for finding in findings))
 
 
-async def examine(port: int) -> list[Finding]:
+async def examine(url: str, token: str | None = None) -> list[Finding]:
     """Every check there is. Without readable settings, those that need none."""
     findings = [python(sys.version_info[:3]), sdk(_version("mcp")), *environment.unknown()]
     try:
         settings = config.load()
         store = settings.store()
     except ConfigError as error:
-        return [*findings, unreadable(str(error)), await router(port)]
+        return [*findings, unreadable(str(error)), *await fleet(url, token)]
     findings += [keys(settings), await _name(settings), *await store_health.check(store)]
-    return [*findings, await advertised(settings), await router(port)]
+    return [*findings, await advertised(settings), *await fleet(url, token)]
 
 
 def python(version: tuple[int, int, int]) -> Finding:
@@ -131,28 +133,65 @@ async def advertised(settings: config.Settings) -> Finding:
     return ok(check, f"{_shown(url)} can be reached from here")
 
 
-async def router(port: int) -> Finding:
-    """Whether a router is ready on its port, or could listen there."""
-    where, check = f"http://{ports.HOST}:{port}", "router"
-    if await _lists_nodes(where):
-        if await readiness.status(f"{where}/readyz") == 200:
+async def fleet(url: str, token: str | None) -> list[Finding]:
+    """The router at `url`, and where there is one what it says of its fleet."""
+    try:
+        Api(url, token).close()
+    except ConfigError as error:
+        return [fail("router", str(error), "correct --url or --token")]
+    access = await access_of(url)
+    found = await router(url, there=access is not None)
+    return [found] if access is None else [found, *await asyncio.to_thread(fleet_health.check, url, token, access)]
+
+
+async def router(where: str, there: bool) -> Finding:
+    """Whether a router is ready at its address, or could listen there where that is on this machine."""
+    check, (host, port, local) = "router", _place(where)
+    if there:
+        if await _status(f"{where}/readyz") == httpx2.codes.OK:
             return ok(check, f"one is ready at {where}")
         do = "look at its log; it needs the store and a live node"
         return warn(check, f"the one at {where} is not ready: it knows no live node", do)
-    if not await _listens(ports.HOST, port):
-        return ok(check, f"none at {where}; the port is free")
-    return warn(check, f"something else listens on port {port}", "choose another --port for framehold up and router")
+    if not await _listens(host, port):
+        if local:
+            return ok(check, f"none at {where}; the port is free")
+        return fail(check, f"nobody answers at {where}", "start one there, or correct --url")
+    do = "choose another --port for framehold up and router" if local else "correct --url"
+    return warn(check, f"something else listens on port {port}", do)
 
 
-async def _lists_nodes(where: str) -> bool:
-    """Whether a router of Framehold answers there: /readyz alone is anybody's."""
+async def access_of(where: str) -> Access | None:
+    """Whom the router there lets read; None where there is none of Framehold: /readyz alone is anybody's."""
     try:
-        # Past any proxy that the environment names: it is this machine.
-        async with httpx2.AsyncClient(trust_env=False, timeout=_SURVEY) as http:
-            found = (await http.get(f"{where}/api/v1/nodes")).json()
-    except (httpx2.HTTPError, ValueError):
-        return False
-    return isinstance(found, dict) and isinstance(found.get("nodes"), list)
+        async with _http(where) as http:
+            response = await http.get(f"{where}/api/v1/nodes")
+            found = response.json()
+    except (httpx2.HTTPError, OSError, ValueError):
+        return None
+    if not isinstance(found, dict):
+        return None
+    if response.status_code == httpx2.codes.UNAUTHORIZED:
+        return "token" if "error" in found else None
+    return "open" if isinstance(found.get("nodes"), list) else None
+
+
+async def _status(url: str) -> int | None:
+    try:
+        async with _http(url) as http:
+            return (await http.get(url)).status_code
+    except (httpx2.HTTPError, OSError):
+        return None
+
+
+def _http(url: str) -> httpx2.AsyncClient:
+    # What stands between this machine and itself is no proxy's business.
+    return httpx2.AsyncClient(trust_env=not _place(url)[2], timeout=_SURVEY)
+
+
+def _place(url: str) -> tuple[str, int, bool]:
+    """Host, port, and whether that is this machine."""
+    parts = urlsplit(url)
+    return parts.hostname or "", parts.port or {"https": 443}.get(parts.scheme, 80), parts.hostname in _LOOPBACK
 
 
 async def _listens(host: str, port: int) -> bool:

@@ -17,8 +17,8 @@ from ..attached import Attached
 from ..bus import end_streams
 from ..config import Settings
 from ..serving import Application, asgi
-from . import environment
 from .limits import raise_files
+from .log import announce, log
 
 logger = logging.getLogger("framehold")
 BACKLOG = 65_535
@@ -26,7 +26,6 @@ BACKLOG = 65_535
 that is not accepted within a second, and all calls of a dead node may come at once."""
 GRACE = 10.0
 """Seconds that rounds which run have when Ctrl-C ends a node."""
-FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 
 
 def run(server: Any, settings: Settings, host: str, port: int) -> None:
@@ -36,7 +35,7 @@ def run(server: Any, settings: Settings, host: str, port: int) -> None:
         ConfigError: the server can't be served, or not as its handlers are marked, or the port can't be had.
         NodeNameTaken: another process runs under this node's name.
     """
-    log(settings.log_level)
+    log(settings, node=settings.node_id)
     raise_files()
     try:
         app = asgi(server, settings)
@@ -48,9 +47,10 @@ def run(server: Any, settings: Settings, host: str, port: int) -> None:
     # What others are told, unless the environment said where they reach this node from outside its machine.
     heartbeat.address = heartbeat.address or address
     store = "memory (parked calls die with this process)" if settings.store_url is None else settings.store().target
-    print(f"framehold node {settings.node_id} serves {address}/mcp, store: {store}", flush=True)
+    announce(settings, f"framehold node {settings.node_id} serves {address}/mcp, store: {store}")
     options = uvicorn.Config(
         app,
+        log_config=None,
         log_level="critical",
         access_log=False,
         lifespan="on",
@@ -63,13 +63,6 @@ def run(server: Any, settings: Settings, host: str, port: int) -> None:
     )
     with asyncio.Runner(loop_factory=event_loop()) as runner:
         runner.run(_serve(Server(options, app.attached), app, listening))
-
-
-def log(level: str) -> None:
-    """Log from here on, at first what is odd about the environment."""
-    logging.basicConfig(level=level.upper(), format=FORMAT, force=True)
-    for line in environment.lines():
-        logger.warning(line)
 
 
 class Server(uvicorn.Server):

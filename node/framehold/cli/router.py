@@ -11,7 +11,8 @@ from framehold_router.config import RouterSettings
 
 from ..collector import calm
 from .limits import raise_files
-from .node import event_loop, listen, log, url_of
+from .log import announce, log
+from .node import event_loop, listen, url_of
 
 
 def run(settings: RouterSettings, host: str, port: int) -> None:
@@ -20,11 +21,11 @@ def run(settings: RouterSettings, host: str, port: int) -> None:
     Raises:
         ConfigError: it can't be built of these settings, or the port can't be had.
     """
-    log(settings.log_level)
+    log(settings, router=socket.gethostname())
     ready(settings)
     raise_files()
     listening = listen(host, port)
-    print(f"framehold router serves {url_of(host, listening)}/mcp, store: {settings.store().target}", flush=True)
+    announce(settings, f"framehold router serves {url_of(host, listening)}/mcp, store: {settings.store().target}")
     with asyncio.Runner(loop_factory=event_loop()) as runner:
         runner.run(_serve(settings, listening))
 

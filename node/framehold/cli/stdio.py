@@ -38,7 +38,8 @@ from ..config import Settings
 from ..runtime import Runtime
 from . import program
 from . import target as targets
-from .node import GRACE, log
+from .log import log
+from .node import GRACE
 
 logger = logging.getLogger("framehold")
 _PIECE = 64 * 1024
@@ -67,7 +68,7 @@ def run(target: str, settings: Settings) -> int:
     alone = sys.stdin is not None and sys.stdin.isatty()
     incoming, outgoing = _taken()
     server = targets.load(target)
-    log(settings.log_level)
+    log(settings, node=settings.node_id)
     try:
         attached = attach(server, settings)
     except TypeError as error:

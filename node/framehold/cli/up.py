@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import secrets
 import signal
@@ -19,10 +18,11 @@ import webbrowser
 from collections.abc import Awaitable, Coroutine
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from .. import config
-from . import check, local_store, ports, readiness, reload
+from . import check, kept_token, local_store, ports, readiness, reload
 from . import environment as environments
 from .children import Spec
 from .keeper import StartFailed
@@ -34,6 +34,7 @@ from .welcome import Welcome
 EXAMPLE = "framehold.examples.booking"
 _BANNER = re.compile(r"framehold (node|router)\b.* serves ")
 _QUIET = "warning"
+ADMIN_TOKEN = "FRAMEHOLD_ADMIN_TOKEN"
 
 
 @dataclass(frozen=True)
@@ -89,10 +90,14 @@ async def _run(plan: Plan, voice: Voice) -> int:
     if found is None:
         return 0
     store = await local_store.choose(settings.store(), lasting_keys=bool(settings.keys))
+    kept: Path | None = None
     try:
         environment["FRAMEHOLD_STORE_URL"] = store.url
+        if ADMIN_TOKEN in environment:
+            kept = kept_token.keep(port, environment[ADMIN_TOKEN])
         return await Fleet(plan, found, store, port, environment, voice).live(signals)
     finally:
+        kept_token.drop(kept)
         store.remove()
 
 
@@ -110,11 +115,11 @@ def _environment(settings: config.Settings) -> dict[str, str]:
     """What all processes of the fleet are told. Secrets that the environment has stay as they are."""
     usual = {"FRAMEHOLD_KEYS": secrets.token_hex(32)} if not settings.keys else {}
     level = {} if "log_level" in settings.model_fields_set else {"FRAMEHOLD_LOG_LEVEL": _QUIET}
-    given = {"FRAMEHOLD_ADMIN_TOKEN": secrets.token_urlsafe(24), **os.environ}
+    token = {ADMIN_TOKEN: secrets.token_hex(16)} if settings.admin_token is None else {}
     return {
-        "FRAMEHOLD_ADMIN_TOKEN": given["FRAMEHOLD_ADMIN_TOKEN"],
         "FRAMEHOLD_ROUTE_HEADERS": "true",
         "PYTHONUNBUFFERED": "1",
+        **token,
         **usual,
         **level,
     }
@@ -167,7 +172,8 @@ class Fleet:
         await self.supervisor.start()
         pids = {name: self._pid(name) for name in self.nodes}
         served = "the booking example" if self.plan.target == EXAMPLE else self.plan.target
-        welcome = Welcome(self.url, served, self.nodes, pids, self.store.sentence, self.found.fate)
+        token = self._environment.get(ADMIN_TOKEN, "")
+        welcome = Welcome(self.url, served, self.nodes, pids, self.store.sentence, self.found.fate, token)
         self.voice.say(await welcome.text(self.voice.colour))
         if self.plan.open_browser:
             await asyncio.to_thread(webbrowser.open, f"{self.url}/dashboard")

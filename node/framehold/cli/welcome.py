@@ -12,7 +12,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.types import Tool
 from rich.text import Text
 
-from . import paste, readiness, visible
+from . import kept_token, paste, readiness, visible
 from .fate import Fate
 from .voice import aligned, drawn
 
@@ -21,8 +21,8 @@ _log = logging.getLogger("framehold")
 
 @dataclass(frozen=True)
 class Welcome:
-    """A fleet that has just started. `nodes` and `pids` are by name; `store` says what is kept,
-    `fate` what becomes of calls."""
+    """A fleet that has just started. `nodes` and `pids` are by name; `store` says what is kept, `fate` what becomes of
+    calls; `token` is the admin token where it was made for this run, else empty."""
 
     url: str
     served: str
@@ -30,6 +30,7 @@ class Welcome:
     pids: Mapping[str, int]
     store: str
     fate: Fate
+    token: str = ""
 
     async def text(self, colour: bool) -> str:
         """All of it, with one empty line at each end."""
@@ -40,7 +41,7 @@ class Welcome:
             _log.debug("tools/list failed: %r", error)
             tools = []
         dashboard = await readiness.status(f"{self.url}/dashboard")
-        rows = self._rows(with_dashboard=dashboard is not None and dashboard < 400)
+        rows = self._rows(with_dashboard=dashboard in (200, 401))
         count = f"{len(self.nodes)} nodes serve" if len(self.nodes) > 1 else "1 node serves"
         table = aligned(rows)
         if colour:
@@ -53,6 +54,7 @@ class Welcome:
             table,
             visible.block(self._calls(tools)),
             *self._hint(tools),
+            self._access(),
             "Ctrl-C stops everything.",
         ]
         return "\n" + "\n\n".join(parts) + "\n"
@@ -62,7 +64,19 @@ class Welcome:
         if with_dashboard:
             rows.append(("dashboard", f"{self.url}/dashboard"))
         rows += [(name, f"http://127.0.0.1:{port}/mcp", f"pid {self.pids[name]}") for name, port in self.nodes.items()]
-        return [*rows, ("store", self.store)]
+        rows.append(("store", self.store))
+        return [*rows, ("admin token", self.token)] if self.token else rows
+
+    def _access(self) -> str:
+        """Who is let in where: all but `/mcp` and the probes wants the token."""
+        if not self.token:
+            return "The dashboard, the API and your commands (framehold status) want your FRAMEHOLD_ADMIN_TOKEN."
+        found = kept_token.found(self.url) == self.token
+        yours = "your commands on this machine find it" if found else "give it to commands with --token"
+        return (
+            f"The dashboard and the API want the admin token: {yours}.\n"
+            "A browser asks for a user (any) and a password (the token); curl sends -H 'Authorization: Bearer TOKEN'."
+        )
 
     def _calls(self, tools: Sequence[Tool]) -> str:
         if not tools:

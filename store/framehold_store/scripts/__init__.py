@@ -1,4 +1,4 @@
-"""The Lua scripts, composed and named: a script is its file with its shared head in front.
+"""The Lua scripts, composed and named: a script is its file with its shared heads in front.
 
 Redis runs a script by the digest of its text, so a changed text is another script: releases that differ never mix up.
 """
@@ -9,21 +9,21 @@ import hashlib
 from dataclasses import dataclass
 from importlib.resources import files
 
-_HEADS = {
-    "commit": "fence",
-    "intent": "fence",
-    "result": "fence",
-    "finish": "fence",
-    "verify": "fence",
-    "heal": "fence",
-    "release": "fence",
-    "claim": "",
-    "read": "",
-    "register": "lease",
-    "renew": "lease",
-    "leave": "lease",
-    "member": "",
-    "allowed": "",
+_HEADS: dict[str, tuple[str, ...]] = {
+    "commit": ("fence", "trail"),
+    "intent": ("fence",),
+    "result": ("fence",),
+    "finish": ("fence", "trail"),
+    "verify": ("fence", "trail"),
+    "heal": ("fence", "trail"),
+    "release": ("fence", "trail"),
+    "claim": ("trail",),
+    "read": (),
+    "register": ("lease",),
+    "renew": ("lease",),
+    "leave": ("lease",),
+    "member": (),
+    "allowed": (),
 }
 
 
@@ -36,11 +36,11 @@ class Script:
     sha: str
 
 
-def _load(name: str, head: str) -> Script:
+def _load(name: str, heads: tuple[str, ...]) -> Script:
     folder = files(__package__)
-    parts = [folder.joinpath(f"{part}.lua").read_text(encoding="utf-8") for part in (head, name) if part]
+    parts = [folder.joinpath(f"{part}.lua").read_text(encoding="utf-8") for part in (*heads, name)]
     text = "\n".join(parts)
     return Script(name, text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
 
 
-SCRIPTS = {name: _load(name, head) for name, head in _HEADS.items()}
+SCRIPTS = {name: _load(name, heads) for name, heads in _HEADS.items()}

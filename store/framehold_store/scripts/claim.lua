@@ -30,10 +30,12 @@ end
 if h[1] == 'lost' then return {'lost', epoch, redis.call('HGETALL', R)} end
 if not claimable() then return whole('changed') end
 
-local time = redis.call('TIME')
-local expires = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000) + tonumber(ARGV[10]))
+local clock = redis.call('TIME')
+local time = clock[1] * 1000 + math.floor(clock[2] / 1000)
+local expires = string.format('%.0f', time + tonumber(ARGV[10]))
 if h[8] ~= '1' or ARGV[8] ~= '1' then
-  redis.call('HSET', R, 'state', 'lost', 'cause', ARGV[4] .. ' after round ' .. h[5], 'expires', expires)
+  redis.call('HSET', R, 'state', 'lost', 'cause', ARGV[4] .. ' after round ' .. h[5], 'expires', expires,
+    step('l', h[5], h[4], time, 0, ARGV[5]))
   redis.call('DEL', J)
   redis.call('PEXPIREAT', R, expires)
   return {'lost', epoch, redis.call('HGETALL', R)}
@@ -45,7 +47,8 @@ local survived = ARGV[4] == 'released' or (ARGV[4] == 'owner' and h[7] == ARGV[7
 
 epoch = epoch + 1
 redis.call('HSET', R, 'state', 'open', 'owner', ARGV[5], 'inc', ARGV[6], 'boot', ARGV[7], 'epoch', epoch,
-  'attempts', tonumber(h[9]) + (survived and 0 or 1), 'expires', expires)
+  'attempts', tonumber(h[9]) + (survived and 0 or 1), 'expires', expires,
+  step('c', h[5], epoch, time, 0, ARGV[5]))
 redis.call('PEXPIREAT', R, expires)
 redis.call('PEXPIREAT', J, expires)
 return whole('ok')

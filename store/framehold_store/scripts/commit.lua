@@ -1,7 +1,8 @@
 -- commit: park. The round's answers and asks become durable and the round moves on.
 --
 -- KEYS    1 record, 2 journal
--- ARGV    1-10 as fence.lua says; 11 how many values the head has (0 or all), then these, then the entries
+-- ARGV    1-10 as fence.lua says; 11 how many values the head has (0 or all), then these, then for how many ms the round
+--         ran, then the entries
 -- Returns 1; already, behind, fenced, conflict with the record
 
 local verdict = fence(ARGV[11] ~= '0')
@@ -10,15 +11,17 @@ if h[5] and h[5] ~= ARGV[4] then return refuse('fenced') end
 if clashes() then return refuse('conflict') end
 
 local time = now()
-local first = 12 + tonumber(ARGV[11])
+local at = 12 + tonumber(ARGV[11])
 if not h[1] then fresh(11, time) end
-push(first)
-local n, round = ARGV[5] + #ARGV - first + 1, ARGV[4] + 1
+push(at + 1)
+local n, round = ARGV[5] + #ARGV - at, ARGV[4] + 1
 local expires = live(time)
+local slot, line = step('p', round, ARGV[3], time, ARGV[at], ARGV[1])
 if ARGV[8] == '' then
-  redis.call('HSET', R, 'round', round, 'n', n, 'jh', ARGV[7], 'attempts', '0', 'expires', expires)
+  redis.call('HSET', R, 'round', round, 'n', n, 'jh', ARGV[7], 'attempts', '0', 'expires', expires,
+    slot, line)
 else
   redis.call('HSET', R, 'round', round, 'n', n, 'jh', ARGV[7], 'attempts', '0', 'expires', expires,
-    ARGV[8], ARGV[9] .. ARGV[10])
+    slot, line, ARGV[8], ARGV[9] .. ARGV[10])
 end
 return 1

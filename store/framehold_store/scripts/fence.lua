@@ -12,7 +12,8 @@ local R, J = KEYS[1], KEYS[2]
 local h = redis.call('HMGET', R, 'state', 'owner', 'inc', 'epoch', 'round', 'n', 'jh', ARGV[8])
 
 -- A torn record (one key evicted or deleted without the other) counts as missing, as in read and claim.
-if (h[1] == 'open' or h[1] == 'released') and redis.call('LLEN', J) ~= tonumber(h[6]) then h = {} end
+local torn = (h[1] == 'open' or h[1] == 'released') and redis.call('LLEN', J) ~= tonumber(h[6])
+if torn then h = {} end
 
 local function refuse(verdict)
   if not h[1] then return {verdict, 0} end
@@ -55,7 +56,8 @@ end
 
 -- a new record: ARGV[at] counts the values of the head (fields and values in turn) that follow it
 local function fresh(at, time)
-  redis.call('DEL', R, J)
+  -- Only where something is left: of a store that is full, a script that has begun with DEL gets all that it wants.
+  if h[1] or torn or redis.call('LLEN', J) > 0 then redis.call('DEL', R, J) end
   redis.call('HSET', R, 'v', '1', 'state', 'open', 'owner', ARGV[1], 'inc', ARGV[2], 'epoch', '1', 'round', '0',
     'attempts', '0', 'created', string.format('%.0f', time), unpack(ARGV, at + 1, at + tonumber(ARGV[at])))
 end

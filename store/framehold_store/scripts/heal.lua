@@ -26,10 +26,18 @@ if verdict ~= 'behind' then return refuse(verdict or 'changed') end
 
 local time = now()
 local epoch = math.max(tonumber(h[4] or 0), tonumber(ARGV[3])) + 1
-local kept = h[1] and redis.call('HMGET', R, 'attempts', 'created') or {'0', string.format('%.0f', time)}
+local kept = {'attempts', '0', 'created', string.format('%.0f', time)}
+local fields = h[1] and redis.call('HGETALL', R) or {}
+for place = 1, #fields, 2 do
+  local name = fields[place]
+  if name == 'attempts' or name == 'created' or string.sub(name, 1, 2) == 's:' then
+    kept[#kept + 1], kept[#kept + 2] = name, fields[place + 1]
+  end
+end
 fresh(11, time)
 push(first)
-redis.call('HSET', R, 'epoch', epoch, 'round', ARGV[4], 'n', count, 'jh', jh, 'attempts', kept[1],
-  'created', kept[2], 'expires', live(time))
+redis.call('HSET', R, unpack(kept))
+redis.call('HSET', R, 'epoch', epoch, 'round', ARGV[4], 'n', count, 'jh', jh, 'expires', live(time),
+  step('h', ARGV[4], epoch, time, 0, ARGV[1]))
 for pair = at + 6, at + 5 + answers, 2 do redis.call('HSET', R, ARGV[pair], ARGV[pair + 1]) end
 return {'ok', epoch}

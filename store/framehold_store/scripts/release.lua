@@ -8,5 +8,7 @@ if h[1] == 'released' and h[4] == ARGV[3] and h[6] == ARGV[5] then return {'alre
 local verdict = fence(false)
 if verdict then return refuse(verdict) end
 
-redis.call('HSET', R, 'state', 'released', 'owner', '', 'inc', '', 'expires', live(now()))
+local time = now()
+redis.call('HSET', R, 'state', 'released', 'owner', '', 'inc', '', 'expires', live(time),
+  step('r', h[5], ARGV[3], time, 0, ARGV[1]))
 return {'ok', tonumber(h[4])}

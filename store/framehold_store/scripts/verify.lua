@@ -11,5 +11,7 @@ end
 local verdict = fence(false)
 if verdict then return refuse(verdict) end
 
-redis.call('HSET', R, 'inc', ARGV[11], 'epoch', epoch, 'expires', live(now()))
+local time = now()
+redis.call('HSET', R, 'inc', ARGV[11], 'epoch', epoch, 'expires', live(time),
+  step('v', h[5], epoch, time, 0, ARGV[1]))
 return {'ok', epoch}

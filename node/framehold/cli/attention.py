@@ -1,0 +1,71 @@
+"""What of a fleet needs an operator, each in a sentence: what is wrong, what follows from it, what to do.
+
+The law: what heals by itself is not here. A call whose node is gone waits for its client, and a node that drains is
+meant to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from framehold_router.api.about_events import EventView, Kind
+from framehold_router.api.about_nodes import NodeView, OverviewView
+from framehold_router.membership import DRAINING, LIVE, STRANGE
+from framehold_router.survey import UNREACHABLE
+
+from . import figures
+
+_SILENT = 15.0
+"""Seconds without a heartbeat that no usual FRAMEHOLD_LEASE_TTL explains."""
+_WHY = {
+    UNREACHABLE: "doesn't answer at {address}, and its counts are its last heartbeat's; if it is dead, its calls go on "
+    "elsewhere once its node lease has run out (those of tools that are not marked are lost): look at its log",
+    STRANGE: "has other keys: nothing is sent to it; start it with the FRAMEHOLD_KEYS of this fleet",
+    "lapsed": "could not renew its node lease: its calls wait until the store has confirmed them; look whether it "
+    "reaches the store",
+}
+
+
+def of(overview: OverviewView, nodes: Sequence[NodeView]) -> list[str]:
+    """All of it; empty where nobody is needed."""
+    found = of_nodes(nodes)
+    if not any(one.state == LIVE for one in nodes):
+        found.insert(0, "no node is live: new calls are refused; start one: framehold node TARGET")
+    if overview.stuck:
+        calls = figures.many(overview.stuck, "call is", "calls are")
+        found.append(f"{calls} stuck: {STUCK}; see framehold leases --state stuck, and mend the tool")
+    return [*found, *silent(overview.events)]
+
+
+STUCK = "too many nodes died of the same round, so none enters it again, and its client is told so"
+ORPHANED = (
+    "their nodes are gone; each goes on elsewhere when its client comes back, and is told that it is lost where its "
+    "tool is not marked re-entrant"
+)
+
+
+def of_nodes(nodes: Sequence[NodeView]) -> list[str]:
+    """What is wrong with nodes, one by one."""
+    return [text for one in nodes if (text := _node(one))]
+
+
+def _node(one: NodeView) -> str:
+    if one.state in (LIVE, DRAINING):
+        age = one.heartbeat_age
+        if age is None or age < _SILENT:
+            return ""
+        told = f"has not renewed its node lease for {figures.span(age)}; what is told of the fleet may be as old"
+        return f"{one.node_id} {told}: look whether the store is reached"
+    why = _WHY.get(one.state, f"says that it is {one.state}: look at its log")
+    return f"{one.node_id} {why.format(address=one.address or 'no address')}"
+
+
+def silent(events: Sequence[EventView]) -> list[str]:
+    """Who said last that the store is silent; `events` with the newest first."""
+    last: dict[str, EventView] = {}
+    for event in events:
+        if event.kind in (Kind.STORE_SILENT, Kind.STORE_BACK):
+            last.setdefault(event.node_id, event)
+    gone = sorted(name or "the router" for name, event in last.items() if event.kind == Kind.STORE_SILENT)
+    told = "the store does not answer, rounds wait for it, and what is told of the fleet may be old: look at the store"
+    return [f"{', '.join(gone)}: {told}"] if gone else []

@@ -1,0 +1,87 @@
+"""`framehold status`: is anything stuck, where, why, and what will happen to it.
+
+The law: the exit code is 1 exactly where a line begins with `!`: an operator is needed. What heals by itself is told
+too, with what will come of it, and is 0.
+"""
+
+from __future__ import annotations
+
+from framehold_core import ids
+from framehold_router.api.about_calls import LeasesView, State
+from framehold_router.api.about_events import EventView
+from framehold_router.api.about_nodes import NodesView, OverviewView
+
+from . import attention, figures
+from .api import Api
+from .leases import consequence
+from .sheet import Grid, Sheet
+from .voice import aligned
+
+_EVENTS = 5
+_CALLS = 5
+"""Of stuck and orphaned calls, of each kind."""
+
+
+def status(api: Api) -> Sheet:
+    """The fleet at a glance."""
+    answer, nodes = api.get("overview", OverviewView), api.get("nodes", NodesView).view.nodes
+    view = answer.view
+    needed = attention.of(view, nodes)
+    lines = aligned(_facts(view), indent="")
+    parts: list[Grid | str] = [lines]
+    if needed:
+        parts.append("\n".join(f"! {text}" for text in needed))
+    waiting = _waiting(api, view)
+    if waiting.rows:
+        parts.append(waiting)
+    parts.append(_events(view.events[:_EVENTS], view.at))
+    return Sheet(parts, {**answer.raw, "attention": needed}, code=int(bool(needed)))
+
+
+def _facts(view: OverviewView) -> list[tuple[str, str]]:
+    states = ", ".join(f"{count} {state}" for state, count in sorted(view.nodes.items()) if count)
+    rate = "-" if view.rounds_per_second is None else f"{view.rounds_per_second:,.1f}"
+    stuck = f"{view.stuck:,}" if view.stuck else "none"
+    orphaned = f"{view.orphaned:,}: {attention.ORPHANED}" if view.orphaned else "none"
+    median, worst = figures.quick(view.resume_p50), figures.quick(view.resume_p99)
+    resumed = f"p50 {median}, p99 {worst} (the slowest node's)"
+    affinity = f"{figures.part(view.affinity)} of retries met the frame of their call"
+    quiet = "nothing in the last minute"
+    return [
+        ("nodes", f"{states or 'none'} (router {view.version})"),
+        ("calls", f"{view.parked:,} parked, {view.in_flight:,} in flight, {rate} rounds/s"),
+        ("resume", quiet if view.resume_p50 is None and view.resume_p99 is None else resumed),
+        ("affinity", quiet if view.affinity is None else affinity),
+        ("store", quiet if view.store_seconds is None else f"{figures.quick(view.store_seconds)} a write"),
+        ("stuck", stuck),
+        ("orphaned", orphaned),
+        ("failovers", f"{view.failovers_last_hour:,} in the last hour"),
+    ]
+
+
+def _waiting(api: Api, view: OverviewView) -> Grid:
+    """Some of the calls that no node carries on, each with what becomes of it."""
+    rows = []
+    for state, count in ((State.STUCK, view.stuck), (State.ORPHANED, view.orphaned)):
+        if not count:
+            continue
+        for item in api.get("leases", LeasesView, state=state, limit=_CALLS).view.items[:_CALLS]:
+            age = figures.since(item.began, view.at)
+            rows.append([ids.prefix(item.call_id), item.tool, item.state, item.node_id, age, consequence(item)])
+    return Grid(("CALL", "TOOL", "STATE", "LAST NODE", "AGE", "WHAT BECOMES OF IT"), rows)
+
+
+def _events(events: list[EventView], now: float) -> Grid:
+    rows = [
+        [
+            figures.clock(one.at, now),
+            one.kind.replace("_", " "),
+            figures.cell(one.node_id),
+            figures.cell(one.call),
+            one.text,
+        ]
+        for one in events
+    ]
+    return Grid(
+        ("AT", "EVENT", "NODE", "CALL", "WHAT HAPPENED"), rows, "Nothing has happened that this router knows of."
+    )

@@ -1,0 +1,158 @@
+"""Shows one call: its record, which is read once, and what its owner says of its frame.
+
+The law: nothing is opened. Keys and sizes of a journal are told, never its values; and what will become of a call is
+said from the same rules by which nodes decide (PROTOCOL rules 5, 12, 15 and 16).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from framehold_core import journal
+from framehold_core.errors import JournalError, JournalVersionError, StoreUnavailable
+from framehold_core.ids import CallId, NodeId, is_call_id
+from framehold_core.requests import Read, Record, RecordState, Stored
+from framehold_core.writes import MAX_ATTEMPTS
+
+from ..membership import Member
+from . import leases
+from .about_calls import CallView, EntryView, LeaseView, State, Trail
+from .ask import Unanswered
+from .sources import Asked, Refused, Sources
+
+
+async def answer(sources: Sources, asked: Asked) -> CallView:
+    """`GET leases/{call_id}`."""
+    call = named(asked)
+    stored = await read(sources, call)
+    if stored is None:
+        return _unrecorded(await _held_anywhere(sources, call), call)
+    record = stored.record
+    owner = sources.fleet().members.get(NodeId(record.owner))
+    lives = owner is not None and owner.boot == record.head.boot
+    live: LeaseView | None = None
+    said = True
+    if owner is not None and record.state is RecordState.OPEN:
+        try:
+            live = await leases.one(sources, owner, call)
+        except Unanswered:
+            said = False
+    return _view(call, stored).model_copy(update={"live": live, "fate": _fate(record, live, lives, said)})
+
+
+def named(asked: Asked) -> CallId:
+    """The call that a path names.
+
+    Raises:
+        Refused: it can't be one.
+    """
+    text = asked.path["call_id"]
+    if not is_call_id(text):
+        raise Refused(404, "that is no call id; find calls by the first letters of theirs with leases?call=")
+    return CallId(text)
+
+
+async def read(sources: Sources, call: CallId) -> Stored | None:
+    """A call's record and journal; None where there is none.
+
+    Raises:
+        Refused: the store did not answer.
+    """
+    try:
+        return (await sources.store.run(Read(call))).stored
+    except StoreUnavailable:
+        text = "the store did not answer, or can't read this record: nothing is known of the call; try again"
+        raise Refused(503, text) from None
+
+
+async def _held_anywhere(sources: Sources, call: CallId) -> LeaseView | None:
+    """A call without a record may be in its first round."""
+    members = sources.fleet().members.values()
+    asked = (leases.one(sources, member, call) for member in members)
+    said = await asyncio.gather(*asked, return_exceptions=True)
+    return next((item for item in said if isinstance(item, LeaseView)), None)
+
+
+def _unrecorded(live: LeaseView | None, call: CallId) -> CallView:
+    if live is None:
+        text = f"there is no call {call[:8]}: it asked nothing, or has ended and its outcome is no longer kept"
+        raise Refused(404, text)
+    return CallView(
+        **live.model_dump(include={"call_id", "tool", "method", "strategy", "reentrant", "node_id", "epoch", "round"}),
+        record="none",
+        attempts=0,
+        live=live,
+        fate="It runs, and has no record yet: if its node dies, its client's request fails, and may start it anew.",
+    )
+
+
+def _view(call: CallId, stored: Stored) -> CallView:
+    record = stored.record
+    head = record.head
+    return CallView(
+        call_id=call,
+        record=record.state.value,
+        cause=record.cause,
+        tool=head.tool,
+        method=head.method,
+        strategy=head.strategy,
+        reentrant=head.reentrant,
+        node_id=record.owner,
+        epoch=record.epoch,
+        round=record.round,
+        attempts=record.attempts,
+        created=record.created,
+        expires=record.expires,
+        journal=_entries(stored.journal),
+        trail=tuple(
+            Trail(step=str(step.step), round=step.round, epoch=step.epoch, node_id=step.node, at=step.at, ran=step.ran)
+            for step in getattr(record, "trail", ())
+        ),
+    )
+
+
+def _entries(raw: Sequence[bytes]) -> tuple[EntryView, ...]:
+    """The lines of a journal, up to the first that this release can't read."""
+    found: list[EntryView] = []
+    for n, line in enumerate(raw):
+        try:
+            item = journal.decode(line, n)
+        except (JournalError, JournalVersionError):
+            break
+        found.append(
+            EntryView(n=n, kind=item.kind, key=item.key, round=item.round, lane=item.lane, bytes=len(item.value))
+        )
+    return tuple(found)
+
+
+def _fate(record: Record, live: LeaseView | None, lives: bool, said: bool) -> str:
+    until = datetime.fromtimestamp(min(record.expires, 2**33), UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    if record.state is RecordState.DONE:
+        return f"It has ended; its outcome is kept until {until} for late duplicates."
+    if record.state is RecordState.LOST:
+        return f"It is lost: not re-entrant, and its frame is gone. Its retries are told so until {until}."
+    if live is not None and live.state is State.PARKED:
+        return "Its node holds its frame; it continues when its client answers."
+    if live is not None:
+        return "Its node runs a round of it."
+    if lives and not said:
+        return "Its node has its lease and did not say whether it holds the frame: look again, and look at the node."
+    if record.attempts >= MAX_ATTEMPTS:
+        return (
+            f"It is stuck: {record.attempts} owners in a row are gone that ran it, and nobody enters it again. Its "
+            f"retries are told so until {until}. Look why its handler kills its nodes."
+        )
+    if not record.head.reentrant:
+        return "Not re-entrant, and its frame is gone: its next retry is told that it is lost."
+    if record.state is RecordState.RELEASED:
+        return f"It was handed off: its client's next retry replays it on another node; without one it goes at {until}."
+    if lives:
+        return f"Its node holds no frame of it: its client's next retry replays it; without one it goes at {until}."
+    return f"Its node is gone: its client's next retry replays it on another node; without one it goes at {until}."
+
+
+def owner_of(sources: Sources, stored: Stored | None) -> Member | None:
+    """The node that a record names, if it has a lease."""
+    return None if stored is None else sources.fleet().members.get(NodeId(stored.record.owner))

@@ -1,0 +1,110 @@
+"""The fleet at a glance: sums of what the nodes say, and rates of the last minute.
+
+The law: a rate is a difference of counts that were seen. A node counts from its own start, so of one that was not seen
+before only what came after counts; and where nothing was seen twice there is no rate.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterable
+from statistics import median
+from typing import NamedTuple
+
+from .about_nodes import NodeView, OverviewView
+from .failovers import began, view
+from .happened import gather, latest
+from .sources import VERSION, Asked, Retries, Sources
+
+MINUTE = 60.0
+EVENTS = 20
+HOUR = 3600.0
+
+
+class _Seen(NamedTuple):
+    """What had been counted at an instant: rounds since this router began to look, and retries."""
+
+    at: float
+    rounds: int
+    hits: int
+    misses: int
+
+
+class Rates:
+    """What was counted in the last minute. Tell it of each survey. `clock` gives seconds that never go back."""
+
+    def __init__(self, clock: Callable[[], float], retries: Retries | None) -> None:
+        self._clock, self._retries = clock, retries
+        self._seen: deque[_Seen] = deque()
+        self._last: dict[tuple[str, str], int] = {}
+
+    def note(self, nodes: Iterable[NodeView]) -> None:
+        """A survey's result."""
+        rounds = self._seen[-1].rounds if self._seen else 0
+        for node in nodes:
+            if node.rounds is not None:
+                life = node.node_id, node.boot
+                rounds += max(0, node.rounds - self._last.get(life, node.rounds))
+                # Taken out and put in again: what was not heard of for longest stands first.
+                self._last.pop(life, None)
+                self._last[life] = node.rounds
+        while len(self._last) > 1000:
+            del self._last[next(iter(self._last))]
+        now = self._clock()
+        hits, misses = (self._retries.hits, self._retries.misses) if self._retries is not None else (0, 0)
+        self._seen.append(_Seen(now, rounds, hits, misses))
+        while len(self._seen) > 2 and self._seen[1].at <= now - MINUTE:
+            self._seen.popleft()
+
+    def rounds_per_second(self) -> float | None:
+        """Rounds that the nodes answered, each second."""
+        if len(self._seen) < 2:
+            return None
+        first, last = self._seen[0], self._seen[-1]
+        return (last.rounds - first.rounds) / (last.at - first.at) if last.at > first.at else None
+
+    def affinity(self) -> float | None:
+        """The part of retries that the node which was sent to served."""
+        if len(self._seen) < 2:
+            return None
+        first, last = self._seen[0], self._seen[-1]
+        hits, misses = last.hits - first.hits, last.misses - first.misses
+        return hits / (hits + misses) if hits + misses > 0 else None
+
+
+class Overview:
+    """Sums up. One for each router."""
+
+    def __init__(self, rates: Rates) -> None:
+        self._rates = rates
+
+    async def answer(self, sources: Sources, asked: Asked) -> OverviewView:
+        """`GET overview`."""
+        nodes, said = await sources.survey.nodes(), await gather(sources)
+        now = sources.clock()
+        failovers = view(sources, said).failovers
+        return OverviewView(
+            at=now,
+            version=VERSION,
+            nodes=dict(Counter(node.state for node in nodes)),
+            parked=_sum(node.parked for node in nodes),
+            in_flight=_sum(node.in_flight for node in nodes),
+            orphaned=_sum(node.orphaned for node in nodes),
+            stuck=_sum(node.stuck for node in nodes),
+            rounds_per_second=self._rates.rounds_per_second(),
+            resume_p50=_middle(node.resume_p50 for node in nodes),
+            resume_p99=max((node.resume_p99 for node in nodes if node.resume_p99 is not None), default=None),
+            affinity=self._rates.affinity(),
+            failovers_last_hour=sum(began(failover) > now - HOUR for failover in failovers),
+            store_seconds=_middle(node.store_seconds for node in nodes),
+            events=latest(sources, said, EVENTS),
+        )
+
+
+def _sum(counts: Iterable[int | None]) -> int:
+    return sum(count or 0 for count in counts)
+
+
+def _middle(values: Iterable[float | None]) -> float | None:
+    found = [value for value in values if value is not None]
+    return median(found) if found else None

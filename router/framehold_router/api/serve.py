@@ -1,0 +1,146 @@
+"""Serves the API: from a request to what the table says of its path, and from the answer to JSON or CSV.
+
+The law: what doesn't fit its model is refused by the name of what is wrong, and a value that was sent is not repeated:
+it may be a token.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+from aiohttp import web
+from pydantic import BaseModel, ValidationError
+
+from . import actions, call, failovers, fleet, happened, leases, lookup
+from .about_calls import LeasesView
+from .about_events import EventView
+from .about_nodes import ErrorView, NodesView, OverviewView
+from .fields import printable
+from .openapi import document
+from .overview import Overview, Rates
+from .routes import BASE, ROUTES, Answer, Route
+from .sources import Asked, Refused, Sources
+from .stream import Full, Stream
+from .tables import table
+
+Model = TypeVar("Model", bound=BaseModel)
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+_HEADER = 4000
+"""Characters of a header: clients read 8 kB at most."""
+_FULL = "too many readers, or this router ends: nothing is told; try again, or ask for overview, nodes and events"
+
+
+class Api:
+    """The API of one router. `stream` is closed by whoever ends it, before it waits for requests to end."""
+
+    def __init__(self, sources: Sources) -> None:
+        self._sources = sources
+        rates = Rates(time.monotonic, sources.retries)
+        sources.survey.noted = rates.note
+        self._overview = Overview(rates)
+        self.stream = Stream(self._look)
+        self._answers: dict[str, Answer] = {
+            "overview": self._overview.answer,
+            "nodes": fleet.nodes,
+            "ring": fleet.ring,
+            "leases": leases.answer,
+            "call": call.answer,
+            "failovers": failovers.answer,
+            "events": happened.answer,
+            "lookup": lookup.answer,
+            "drain": actions.drain,
+            "cancel": actions.cancel,
+            "evict": actions.evict,
+        }
+        self._plain: dict[str, Handler] = {"stream": self._stream, "openapi": self._openapi}
+        self._document = json.dumps(document())
+
+    def mount(self, app: web.Application) -> None:
+        """Add all routes of the table."""
+        for route in ROUTES:
+            app.router.add_route(route.method, BASE + route.path, self._handler(route))
+
+    def _handler(self, route: Route) -> Handler:
+        if route.view is None:
+            return self._plain[route.answers]
+        answer = self._answers[route.answers]
+
+        async def handle(request: web.Request) -> web.StreamResponse:
+            try:
+                form, query = _query(request, route)
+                body = None if route.body is None else _read(route.body, await request.read())
+                return shown(request, await answer(self._sources, Asked(request.match_info, query, body)), form, route)
+            except Refused as refused:
+                return in_json(refused.view, refused.status)
+
+        return handle
+
+    async def _look(self) -> tuple[OverviewView, NodesView, list[EventView]]:
+        asked = Asked({})
+        overview, found = await asyncio.gather(
+            self._overview.answer(self._sources, asked), fleet.nodes(self._sources, asked)
+        )
+        return overview, found, overview.events
+
+    async def _stream(self, request: web.Request) -> web.StreamResponse:
+        try:
+            return await self.stream.serve(request)
+        except Full:
+            return in_json(ErrorView(error=_FULL), 503)
+
+    async def _openapi(self, _: web.Request) -> web.StreamResponse:
+        return web.Response(text=self._document, content_type="application/json")
+
+
+def in_json(view: BaseModel, status: int = 200) -> web.Response:
+    """`view` as the answer."""
+    return web.Response(status=status, text=view.model_dump_json(), content_type="application/json")
+
+
+def shown(request: web.Request, view: BaseModel, form: str, route: Route) -> web.Response:
+    """`view` as it was asked for. CSV has no place for what a page says beside its items: headers say it."""
+    if form != "csv":
+        return in_json(view, route.status)
+    response = web.Response(text=table(view), content_type="text/csv", charset="utf-8")
+    if isinstance(view, LeasesView):
+        if view.next is not None:
+            target = request.rel_url.update_query(after=view.next)
+            response.headers["Link"] = f'<{target.raw_path_qs}>; rel="next"'
+        if view.missing:
+            missing = ",".join(quote(node, safe="") for node in view.missing)
+            response.headers["Missing-Nodes"] = missing[:_HEADER]
+    return response
+
+
+def _query(request: web.Request, route: Route) -> tuple[str, BaseModel]:
+    """In which form the answer is wanted, and the query. Raises Refused."""
+    given = dict(request.query)
+    if len(given) < len(request.query):
+        raise Refused(400, "a parameter is given twice: nothing was told; give each once")
+    form = given.pop("format", None) if route.listed else None
+    if form is None:
+        accept = request.headers.get("Accept", "") if route.listed else ""
+        form = "csv" if "text/csv" in accept and "application/json" not in accept else "json"
+    if form not in ("csv", "json"):
+        raise Refused(400, "format is wrong: there are json and csv")
+    return form, _fit(route.query.model_validate, given)
+
+
+def _read(kind: type[Model], body: bytes) -> Model:
+    """Raises Refused."""
+    return _fit(kind.model_validate_json, body)
+
+
+def _fit(read: Callable[[Any], Model], given: Any) -> Model:
+    try:
+        return read(given)
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False, include_context=False)[0]
+        name = printable(".".join(map(str, first["loc"]))) or "the body"
+        raise Refused(400, f"{name} is wrong: {first['msg']}; nothing was told or done") from None

@@ -1,0 +1,70 @@
+"""Lists as CSV: a header row, and one row an item.
+
+The law: a spreadsheet that opens it computes nothing. A text that begins with what a spreadsheet takes for a formula
+gets an apostrophe before it. Quoting is the csv module's.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pydantic import BaseModel
+
+from .about_calls import LeasesView, LeaseView
+from .about_events import EventsView, EventView, FailoversView, FailoverView
+from .about_nodes import NodesView, NodeView, RingNodeView, RingView
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_PHASES = ("detect", "claim", "replay", "resume", "total")
+
+
+def table(view: BaseModel) -> str | None:
+    """A list as CSV; None for what is no list."""
+    if isinstance(view, FailoversView):
+        return _csv(_failover_columns(), map(_failover, view.failovers))
+    lists: tuple[tuple[type[BaseModel], type[BaseModel], str], ...] = (
+        (NodesView, NodeView, "nodes"),
+        (LeasesView, LeaseView, "items"),
+        (EventsView, EventView, "events"),
+        (RingView, RingNodeView, "nodes"),
+    )
+    for kind, item, name in lists:
+        if isinstance(view, kind):
+            return _csv(tuple(item.model_fields), (row.model_dump(mode="json") for row in getattr(view, name)))
+    return None
+
+
+def _failover_columns() -> tuple[str, ...]:
+    """Durations each in a column, calls as their number."""
+    plain = (name for name in FailoverView.model_fields if name not in ("durations", "calls"))
+    return (*plain, *(f"{phase}_seconds" for phase in _PHASES), "calls")
+
+
+def _failover(item: FailoverView) -> Mapping[str, Any]:
+    row: dict[str, Any] = item.model_dump(mode="json", exclude={"durations", "calls"})
+    row |= {f"{phase}_seconds": item.durations.get(phase) for phase in _PHASES}
+    return row | {"calls": len(item.calls)}
+
+
+def _csv(columns: tuple[str, ...], rows: Iterable[Mapping[str, Any]]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(columns)
+    for row in rows:
+        writer.writerow([_cell(row[name]) for name in columns])
+    return text.getvalue()
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list):
+        value = " ".join(map(str, value))
+    if isinstance(value, str):
+        return f"'{value}" if value.startswith(_FORMULA) else value
+    return str(value)

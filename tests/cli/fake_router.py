@@ -1,0 +1,148 @@
+"""A router that says what it is told to say, and remembers what it was asked; and a command run in this process."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, NamedTuple, Protocol
+from urllib.parse import parse_qsl, urlsplit
+
+import pytest
+
+from framehold.cli import main
+
+NOW = 1_790_000_000.0
+NODE: dict[str, Any] = {
+    "node_id": "n1",
+    "incarnation": "i",
+    "boot": "b1",
+    "state": "live",
+    "address": "http://127.0.0.1:1",
+    "pid": 7,
+    "parked": 2,
+    "in_flight": 0,
+    "version": "0.1.0",
+}
+OVERVIEW: dict[str, Any] = {
+    "at": NOW,
+    "version": "0.1.0",
+    "nodes": {"live": 1},
+    "parked": 2,
+    "in_flight": 0,
+    "orphaned": 0,
+    "stuck": 0,
+    "failovers_last_hour": 0,
+    "events": [],
+}
+CALL = "0123456789abcdef0123456789abcdef"
+LEASE: dict[str, Any] = {
+    "call_id": CALL,
+    "tool": "book",
+    "node_id": "n1",
+    "state": "parked",
+    "reentrant": True,
+    "epoch": 1,
+    "round": 2,
+}
+
+
+class Asked(NamedTuple):
+    """One request: its method, path, query and headers (names in small letters)."""
+
+    method: str
+    path: str
+    query: dict[str, str]
+    headers: dict[str, str]
+
+
+@dataclass
+class FakeRouter:
+    """`says`: status and body by `METHOD path`, the last of several again and again."""
+
+    url: str = ""
+    says: dict[str, list[tuple[int, Any]]] = field(default_factory=dict)
+    asked: list[Asked] = field(default_factory=list)
+
+    def say(self, what: str, *bodies: Any, status: int = 200) -> None:
+        """Answer `GET /api/v1/<what>`, or `METHOD what`, with these bodies one after the other."""
+        key = what if " " in what else f"GET {what}"
+        self.says[key] = [(status, body) for body in bodies]
+
+    def refuse(self, what: str, status: int, error: str) -> None:
+        self.say(what, {"error": error}, status=status)
+
+    def answer(self, asked: Asked) -> tuple[int, bytes]:
+        self.asked.append(asked)
+        key = f"{asked.method} {asked.path.removeprefix('/api/v1/')}"
+        left = self.says.get(key, [(404, b"no")])
+        status, body = left[0] if len(left) == 1 else left.pop(0)
+        return status, body if isinstance(body, bytes) else json.dumps(body).encode()
+
+
+@contextmanager
+def fake_router() -> Iterator[FakeRouter]:
+    """A fleet of one live node that holds two calls, until the test says otherwise."""
+    router = FakeRouter()
+    router.say("overview", OVERVIEW)
+    router.say("nodes", {"nodes": [NODE]})
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            parts = urlsplit(self.path)
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            asked = Asked(self.command, parts.path, dict(parse_qsl(parts.query)), headers)
+            status, body = router.answer(asked)
+            self.send_response(status)
+            if 300 <= status < 400:
+                self.send_header("Location", body.decode())
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_POST = do_GET
+
+        def log_message(self, format: str, *args: Any) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        router.url = f"http://127.0.0.1:{server.server_address[1]}"
+        try:
+            yield router
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+class Told(NamedTuple):
+    """What a command ended with."""
+
+    code: int
+    out: str
+    err: str
+
+
+class Addressed(Protocol):
+    """Whatever has a router's address."""
+
+    @property
+    def url(self) -> str: ...
+
+
+class Operator:
+    """Runs commands at a router, in this process, where there is no terminal unless a test says so."""
+
+    def __init__(self, router: Addressed, patch: pytest.MonkeyPatch, captured: pytest.CaptureFixture[str]) -> None:
+        self.router, self._patch, self._captured = router, patch, captured
+
+    def __call__(self, *words: str) -> Told:
+        self._patch.setattr(sys, "argv", ["framehold", *words, "--url", self.router.url])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        told = self._captured.readouterr()
+        assert isinstance(ended.value.code, int)
+        return Told(ended.value.code, told.out, told.err)

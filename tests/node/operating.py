@@ -1,0 +1,115 @@
+"""An operator of nodes: asks their `/admin` paths, as whoever it likes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any, NamedTuple
+
+import httpx2
+from mcp.server.mcpserver import Context
+
+import framehold
+from framehold.config import Settings
+from framehold.runtime import Runtime
+from framehold_router.internal import Trust
+from tests.node.nodes import DEADLINE, KEY, Caller, served
+from tests.node.stage import Word, said, server_of
+from tests.store.server import RedisServer
+
+TOKEN = "an-admin-token-of-tests"
+SHOWN = {"authorization": f"Bearer {TOKEN}"}
+PROOF = {name.decode(): value.decode() for name, value in [Trust([KEY.encode()]).header]}
+"""What a part of the fleet brings along."""
+
+
+class Answer(NamedTuple):
+    """What a node said to an operator."""
+
+    status: int
+    json: Any
+    headers: Mapping[str, str]
+
+    @property
+    def text(self) -> str:
+        """What was done, or why not."""
+        return str(self.json.get("done") or self.json["error"])
+
+
+class Operator:
+    """Asks one node, with the admin token unless told otherwise."""
+
+    def __init__(self, url: str) -> None:
+        self.root = url.removesuffix("/mcp")
+        self._http = httpx2.AsyncClient(timeout=DEADLINE)
+
+    async def __aenter__(self) -> Operator:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._http.aclose()
+
+    async def ask(self, method: str, path: str, headers: Mapping[str, str] = SHOWN, **more: Any) -> Answer:
+        response = await self._http.request(method, f"{self.root}/admin/{path}", headers=headers, **more)
+        assert response.headers["content-type"] == "application/json", response.text
+        return Answer(response.status_code, response.json(), response.headers)
+
+    async def leases(self, **query: Any) -> Any:
+        """A page of calls."""
+        answer = await self.ask("GET", "leases", params=query)
+        assert answer.status == 200, answer
+        return answer.json
+
+    async def happened(self) -> Any:
+        """What the node remembers."""
+        answer = await self.ask("GET", "events")
+        assert answer.status == 200, answer
+        return answer.json
+
+    async def cancel(self, call: str) -> Answer:
+        return await self.ask("POST", "cancel", json={"call_id": call})
+
+    async def evict(self, call: str) -> Answer:
+        return await self.ask("POST", "evict", json={"call_id": call})
+
+
+def call_of(token: str) -> str:
+    """The call that a token names."""
+    return token.split(".")[1]
+
+
+@framehold.reentrant
+async def marked(ctx: Context, name: str = "") -> str:
+    """Asks twice; may be entered again."""
+    first = said(await ctx.elicit(f"{name} one?", Word))
+    second = said(await ctx.elicit(f"{name} two?", Word))
+    return f"{name} {first} {second}"
+
+
+async def unmarked(ctx: Context, name: str = "") -> str:
+    """Asks once; may be entered once."""
+    return f"{name} {said(await ctx.elicit(f'{name} one?', Word))}"
+
+
+class Node(NamedTuple):
+    """One node of a pair: its runtime, a client of it, and its operator."""
+
+    runtime: Runtime
+    caller: Caller
+    operator: Operator
+
+
+@asynccontextmanager
+async def pair(
+    redis: RedisServer, namespace: str, *tools: Callable[..., Any], **settings: Any
+) -> AsyncIterator[tuple[Node, Node]]:
+    """Two nodes in this process that share a store."""
+    made: list[Node] = []
+    async with AsyncExitStack() as stack:
+        for name in ("a", "b"):
+            common = {"store_url": redis.url, "namespace": namespace, "keys": (KEY,), "admin_token": TOKEN}
+            app = framehold.asgi(server_of("pair", *tools), Settings(node_id=name, **{**common, **settings}))
+            url = await stack.enter_async_context(served(app))
+            caller = await stack.enter_async_context(Caller(url))
+            made.append(Node(app.attached.runtime, caller, await stack.enter_async_context(Operator(url))))
+        yield made[0], made[1]

@@ -1,0 +1,128 @@
+"""Fake nodes over HTTP, the fleet of them, and the pages of a router that asks them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+from aiohttp import web
+from aiohttp.test_utils import TestClient, TestServer
+from pydantic import SecretStr
+
+from framehold_core.ids import Boot, Incarnation, NodeId
+from framehold_router.api.ask import LIMIT, Asker
+from framehold_router.api.sources import Sources
+from framehold_router.departures import Departures
+from framehold_router.internal import Trust
+from framehold_router.membership import Fleet, Member, address_of
+from framehold_router.pages import pages
+from framehold_router.stats import Stats
+from framehold_router.survey import Survey
+from framehold_store.memory import MemoryStore
+
+TRUST = Trust([b"k" * 32])
+SECRET = tuple(part.decode() for part in TRUST.header)
+STATS = Stats(pid=1, parked=2, in_flight=3, version="0.1", started=1000.5)
+SOON = 10.0
+NOW = 1_700_000_000.0
+
+Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
+Client = TestClient[web.Request, web.Application]
+
+
+def member(name: str, url: str, state: str = "live", stats: Stats = STATS, boot: str = "b-lease") -> Member:
+    return Member(NodeId(name), Incarnation("i-lease"), Boot(boot), state, url, address_of(url), stats)
+
+
+def said(name: str, **other: Any) -> dict[str, Any]:
+    fields = {"incarnation": "i", "boot": "b", "state": "live", "pid": 11, "parked": 12, "in_flight": 13}
+    return {"node_id": name, "version": "0.2", **fields, **other}
+
+
+def saying(answer: Any, status: int = 200) -> Answer:
+    async def handler(_: web.Request) -> web.StreamResponse:
+        text = answer if isinstance(answer, str) else json.dumps(answer)
+        return web.Response(status=status, text=text, content_type="application/json")
+
+    return handler
+
+
+class Cast:
+    """Fake nodes, each a server of its own, and the fleet of them."""
+
+    def __init__(self, stack: AsyncExitStack) -> None:
+        self._stack = stack
+        self.members: list[Member] = []
+        self.asked: list[web.Request] = []
+        self.store = MemoryStore(lambda: NOW)
+        self.departures = Departures(lambda: NOW)
+        self.token: str | None = None
+        self.asker: Asker | None = None
+        self.more: dict[str, Any] = {}
+        """Further sources of the pages."""
+
+    @property
+    def fleet(self) -> Fleet:
+        return Fleet.of(self.members)
+
+    async def node(self, name: str, answer: Answer, more: Mapping[str, Answer] | None = None, **other: Any) -> None:
+        """A node whose `GET /admin/node` is answered so, and `more` by method and path."""
+
+        def noted(answer: Answer) -> Answer:
+            async def note(request: web.Request) -> web.StreamResponse:
+                self.asked.append(request)
+                return await answer(request)
+
+            return note
+
+        app = web.Application()
+        for place, handler in {"GET /admin/node": answer, **(more or {})}.items():
+            app.router.add_route(*place.split(" "), noted(handler))
+        server = await self._stack.enter_async_context(TestServer(app, host="127.0.0.1"))
+        self.members.append(member(name, f"http://127.0.0.1:{server.port}", **other))
+
+    async def sources(self, limit: float = LIMIT) -> Sources:
+        asker = self.asker = Asker(TRUST, limit)
+        survey = Survey(lambda: self.fleet, asker)
+        self._stack.push_async_callback(asker.close)
+        self._stack.push_async_callback(survey.close)
+        return Sources(
+            fleet=lambda: self.fleet,
+            store=self.store,
+            asker=asker,
+            survey=survey,
+            departures=self.departures,
+            clock=lambda: NOW,
+            **self.more,
+        )
+
+    async def client(self, limit: float = LIMIT) -> Client:
+        token = SecretStr(self.token) if self.token is not None else None
+        app = pages(await self.sources(limit), token, saying("metrics"))
+        return await self._stack.enter_async_context(TestClient(TestServer(app)))
+
+    @asynccontextmanager
+    async def survey(self, limit: float) -> AsyncIterator[Survey]:
+        asker = Asker(TRUST, limit)
+        asking = Survey(lambda: self.fleet, asker)
+        try:
+            yield asking
+        finally:
+            await asking.close()
+            await asker.close()
+
+
+@asynccontextmanager
+async def cast_of() -> AsyncIterator[Cast]:
+    async with AsyncExitStack() as stack:
+        yield Cast(stack)
+
+
+async def get(client: Client, path: str, status: int = 200, **headers: str) -> Any:
+    async with client.get(path, headers=headers) as response:
+        assert response.status == status, await response.text()
+        assert response.headers["Cache-Control"] == "no-store"
+        assert response.headers["X-Content-Type-Options"] == "nosniff"
+        return await (response.json() if response.content_type == "application/json" else response.text())

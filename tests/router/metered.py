@@ -1,0 +1,145 @@
+"""A whole router in this process, its store a test's own, before nodes that say what a test tells them to; and what its
+`/metrics` says."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import AsyncIterator, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from framehold_core.ids import Boot, Incarnation, NodeId
+from framehold_core.lease import NodeRecord
+from framehold_router import app, survey
+from framehold_router.config import RouterSettings
+from framehold_router.departures import Departures
+from framehold_router.stats import Stats
+from framehold_store.memory import MemoryStore
+from tests.router.wires import DEADLINE, KEY, TRUST, Answer, Client, Heard, Node, node, ok
+
+TTL = 6.0
+
+Series = tuple[str, frozenset[tuple[str, str]]]
+
+
+def series(name: str, **labels: str) -> Series:
+    return f"framehold_{name}", frozenset(labels.items())
+
+
+def samples(text: str) -> dict[Series, float]:
+    """Each series of ours, and its value."""
+    return {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if sample.name.startswith("framehold_")
+    }
+
+
+class Actor:
+    """A node: `tools` is what it says of itself, `answer` what it makes of everything else."""
+
+    def __init__(self, name: str, tools: Iterable[str], answer: Answer) -> None:
+        self.name, self.tools, self.answer = name, tuple(tools), answer
+        self.boot, self.beat = "b", 0
+        self.asked = asyncio.Event()
+        self.wire: Node | None = None
+
+    async def __call__(self, heard: Heard, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if not heard.first.startswith(b"GET /admin/node "):
+            await self.answer(heard, reader, writer)
+            return
+        said = {"node_id": self.name, "incarnation": "i", "boot": self.boot, "state": "live", "tools": self.tools}
+        writer.write(ok(json.dumps(said).encode()))
+        self.asked.set()
+
+    @property
+    def url(self) -> str:
+        return "http://{}:{}".format(*self.wire.address) if self.wire is not None else "http://127.0.0.1:1"
+
+    def lease(self, state: str = "live") -> NodeRecord:
+        stats = Stats(seal=TRUST.seal(self.name, self.boot, self.url)).dump()
+        return NodeRecord(
+            NodeId(self.name),
+            Incarnation(f"i-{self.boot}"),
+            Boot(self.boot),
+            self.beat,
+            self.url,
+            state,
+            "",
+            stats,
+            0.0,
+        )
+
+
+class Stand:
+    """A router and what a test does to it. `now` is the time by which leases run out."""
+
+    def __init__(self, store: MemoryStore, stack: AsyncExitStack) -> None:
+        self.store = store
+        self.now = 1_000_000.0
+        self.port = 0
+        self._stack = stack
+
+    async def node(self, name: str = "n1", tools: Iterable[str] = ("book",), answer: Answer | None = None) -> Actor:
+        """A node joins, and the router knows it and its tools."""
+
+        async def fine(heard: Heard, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(ok(b"fine", f"framehold-node: {name}"))
+
+        actor = Actor(name, tools, answer or fine)
+        actor.wire = await self._stack.enter_async_context(node(actor))
+        await self.store.register(actor.lease(), TTL)
+        return actor
+
+    async def renew(self, actor: Actor, state: str = "live") -> None:
+        _, actor.beat = await self.store.renew(actor.lease(state), actor.beat, TTL)
+
+    async def client(self) -> Client:
+        client = Client(*await asyncio.open_connection("127.0.0.1", self.port))
+        self._stack.callback(client.writer.close)
+        return client
+
+    async def ask(self, data: bytes) -> Heard:
+        return await (await self.client()).ask(data)
+
+    async def text(self) -> str:
+        return (await self.ask(b"GET /metrics HTTP/1.1\r\nHost: r\r\n\r\n")).body.decode()
+
+    async def scrape(self) -> dict[Series, float]:
+        return samples(await self.text())
+
+    async def until(self, wanted: Series, value: float) -> None:
+        """Look until a series has this value."""
+        while (await self.scrape()).get(wanted) != value:
+            self.store._feed.notify()
+
+    @asynccontextmanager
+    async def moves(self, *exact: str) -> AsyncIterator[dict[Series, float]]:
+        """By how much each series of these metrics is another at the end, if it is."""
+        before, moved = await self.scrape(), dict[Series, float]()
+        yield moved
+        after = await self.scrape()
+        changes = {key: after[key] - before.get(key, 0.0) for key in after if key[0].startswith(tuple(exact))}
+        moved.update({key: change for key, change in changes.items() if change})
+
+
+@asynccontextmanager
+async def stand(monkeypatch: pytest.MonkeyPatch, **settings: Any) -> AsyncIterator[Stand]:
+    """A router, put together and run as ever, but for its store, and the clock by which it tells when nodes were seen;
+    and a survey is made for each who asks."""
+    async with AsyncExitStack() as stack, asyncio.timeout(DEADLINE):
+        it = Stand(MemoryStore(lambda: it.now), stack)
+        monkeypatch.setattr(app, "open_store", lambda config, clock: it.store)
+        monkeypatch.setattr(survey, "FRESH", 0.0)
+        monkeypatch.setattr(app, "Departures", lambda: Departures(lambda: it.now))
+        listening = socket.create_server(("127.0.0.1", 0))
+        it.port = listening.getsockname()[1]
+        chosen = RouterSettings(keys=(KEY,), store_url="redis://127.0.0.1", connect_timeout=DEADLINE, **settings)
+        await stack.enter_async_context(app.running(chosen, listening))
+        yield it

@@ -1,0 +1,161 @@
+"""Who is let in, for every route that the pages have: a new one is tested here without being named."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestClient, TestServer
+from pydantic import SecretStr
+
+from framehold_router.api.access import Access, Need
+from framehold_router.api.routes import BASE, OPEN_PAGES, READ_PAGES, ROUTES
+from framehold_router.pages import pages
+from tests.router.cast import Cast, Client, saying
+
+pytestmark = pytest.mark.anyio
+
+TOKEN = "correct-horse-battery-staple"
+CALL = "0123456789abcdef0123456789abcdef"
+LISTED = {(route.method, BASE + route.path): route.need for route in ROUTES}
+LISTED |= {("GET", path): Need.OPEN for path in OPEN_PAGES} | {("GET", path): Need.READ for path in READ_PAGES}
+WAYS = sorted(LISTED)
+IDS = [f"{method} {path}" for method, path in WAYS]
+
+
+def basic(password: str, user: str = "anyone") -> str:
+    return "Basic " + b64encode(f"{user}:{password}".encode()).decode()
+
+
+RIGHT = {"bearer": f"Bearer {TOKEN}", "basic": basic(TOKEN), "basic without a user": basic(TOKEN, "")}
+WRONG = {
+    "none": "",
+    "wrong bearer": "Bearer correct-horse-battery-stapler",
+    "half of it": f"Bearer {TOKEN[:10]}",
+    "wrong basic": basic("no"),
+    "the token as the user": basic("", TOKEN),
+    "no base64": "Basic ???",
+    "no colon": "Basic " + b64encode(TOKEN.encode()).decode(),
+    "another scheme": f"Digest {TOKEN}",
+    "the token alone": TOKEN,
+    "no ASCII": "Bearer \u00e4\u00f6\u00fc",
+}
+
+
+class Doors:
+    """The pages twice: with a token and without."""
+
+    def __init__(self, closed: Client, free: Client) -> None:
+        self.closed, self.free = closed, free
+
+    async def knock(self, way: tuple[str, str], shown: str, closed: bool = True) -> tuple[int, list[str]]:
+        """The status of a request that shows this, and what it is told to show."""
+        method, path = way
+        client = self.closed if closed else self.free
+        body = {"token": "t"} if path.endswith("/lookup") else None
+        url = path.format(node_id="a", call_id=CALL)
+        headers = {"Authorization": shown} if shown else {}
+        async with client.request(method, url, json=body, headers=headers) as response:
+            return response.status, response.headers.getall("WWW-Authenticate", [])
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+async def doors() -> AsyncIterator[Doors]:
+    async with AsyncExitStack() as stack:
+        found = []
+        for token in (TOKEN, None):
+            cast = Cast(stack)
+            cast.token = token
+            found.append(await cast.client())
+        yield Doors(*found)
+
+
+async def test_every_route_is_listed() -> None:
+    """And what is listed is there: the check at the door knows them all."""
+    async with AsyncExitStack() as stack:
+        app = pages(await Cast(stack).sources(), None, saying(""))
+        there = {
+            (route.method, route.resource.canonical)
+            for route in app.router.routes()
+            if route.method != "HEAD" and route.resource is not None
+        }
+    assert there == set(LISTED)
+
+
+def test_what_changes_something_is_an_action() -> None:
+    """All that is posted, but for a look-up; and nothing is open but the document."""
+    for route in ROUTES:
+        assert (route.need is Need.ACTION) == (route.method == "POST" and route.path != "lookup")
+        assert (route.need is Need.OPEN) == (route.path == "openapi.json")
+
+
+@pytest.mark.parametrize("way", WAYS, ids=IDS)
+async def test_without_or_with_a_wrong_token(doors: Doors, way: tuple[str, str]) -> None:
+    """Nothing is told or done, but for what is open; a browser is asked for a password where one would do."""
+    for name, shown in WRONG.items():
+        status, challenges = await doors.knock(way, shown)
+        if LISTED[way] is Need.OPEN:
+            assert status not in (401, 403), name
+            continue
+        assert status == 401, name
+        assert [challenge.split(" ")[0] for challenge in challenges] == (
+            ["Basic", "Bearer"] if LISTED[way] is Need.READ else ["Bearer"]
+        )
+        assert all('realm="framehold"' in challenge for challenge in challenges)
+
+
+@pytest.mark.parametrize("way", WAYS, ids=IDS)
+async def test_with_the_token(doors: Doors, way: tuple[str, str]) -> None:
+    """As Bearer everywhere; as the password of Basic for what is only read."""
+    for name, shown in RIGHT.items():
+        status, _ = await doors.knock(way, shown)
+        let_in = LISTED[way] is not Need.ACTION or name == "bearer"
+        assert (status in (401, 403)) is not let_in, name
+
+
+@pytest.mark.parametrize("way", WAYS, ids=IDS)
+async def test_where_no_token_is_set(doors: Doors, way: tuple[str, str]) -> None:
+    """Everybody reads and nobody acts, whatever they show."""
+    for shown in (*RIGHT.values(), *WRONG.values()):
+        status, _ = await doors.knock(way, shown, closed=False)
+        assert (status == 403) is (LISTED[way] is Need.ACTION)
+        assert status != 401
+
+
+@pytest.mark.parametrize("way", [way for way in WAYS if way[0] == "GET"], ids=lambda way: way[1])
+async def test_head_is_no_way_round(doors: Doors, way: tuple[str, str]) -> None:
+    """It is refused like GET, or not served."""
+    status, _ = await doors.knock(("HEAD", way[1]), "")
+    assert status in ((401, 405) if LISTED[way] is Need.READ else (200, 404, 405, 503))
+
+
+async def test_a_route_that_nobody_listed_is_closed() -> None:
+    """Even to readers: it needs what the most needs."""
+
+    async def forgotten(_: web.Request) -> web.Response:
+        return web.Response(text="told")
+
+    for token, shown, status in ((None, "", 403), (TOKEN, "", 401), (TOKEN, RIGHT["basic"], 401)):
+        async with AsyncExitStack() as stack:
+            app = pages(await Cast(stack).sources(), SecretStr(token) if token else None)
+            app.router.add_get("/forgotten", forgotten)
+            client = await stack.enter_async_context(TestClient(TestServer(app)))
+            async with client.get("/forgotten", headers={"Authorization": shown}) as response:
+                assert (response.status, "told" in await response.text()) == (status, False)
+
+
+def test_refusals_say_what_to_do() -> None:
+    """And that nothing was done."""
+    action = Access(None).refusal(Need.ACTION, {})
+    assert action is not None and "set FRAMEHOLD_ADMIN_TOKEN" in action.text and "nothing was done" in action.text
+    wrong = Access(TOKEN).refusal(Need.ACTION, {"Authorization": basic(TOKEN)})
+    assert wrong is not None and "Bearer" in wrong.text and TOKEN not in wrong.text
+    assert Access("").refusal(Need.READ, {}) is None, "an empty token is none"

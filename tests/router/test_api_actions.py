@@ -1,0 +1,194 @@
+"""Drain, cancel and evict through a router: who is asked, and what comes of each answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from framehold_core.errors import StoreUnavailable
+from framehold_core.ids import CallId
+from framehold_core.requests import Commit
+from framehold_router.api import ask
+from tests.router.cast import SECRET, Answer, Cast, Client, cast_of, member, said, saying
+from tests.store.calls import E0, HEAD, batch, fence
+
+pytestmark = pytest.mark.anyio
+
+TOKEN = "correct-horse-battery-staple"
+CALL = CallId("0123456789abcdef0123456789abcdef")
+NOT_HERE = saying({"error": "not here"}, 404)
+CANCEL = f"/api/v1/leases/{CALL}/cancel"
+
+
+@pytest.fixture
+async def cast() -> AsyncIterator[Cast]:
+    async with cast_of() as made:
+        made.token = TOKEN
+        yield made
+
+
+async def post(client: Client, path: str) -> tuple[int, Any]:
+    async with client.post(path, headers={"Authorization": f"Bearer {TOKEN}"}) as response:
+        return response.status, await response.json()
+
+
+async def node(cast: Cast, name: str, answer: Answer, action: str = "cancel", **other: Any) -> None:
+    await cast.node(name, saying(said(name)), {f"POST /admin/{action}": answer}, **other)
+
+
+async def recorded(cast: Cast, owner: str) -> None:
+    await cast.store.run(Commit(CALL, fence(0, 0, owner=owner), batch((), E0), 600.0, None, HEAD))
+
+
+def ports(cast: Cast) -> list[int | None]:
+    return [request.url.port for request in cast.asked]
+
+
+async def cut(request: web.Request) -> web.StreamResponse:
+    assert request.transport is not None
+    request.transport.abort()
+    return web.Response()
+
+
+async def test_the_owner_is_asked_and_nobody_else(cast: Cast) -> None:
+    """With the fleet's secret and the call's id; what it says is passed on."""
+    told: list[Any] = []
+
+    async def done(request: web.Request) -> web.StreamResponse:
+        told.append((await request.json(), request.headers[SECRET[0]], request.headers.get("Authorization")))
+        return await saying({"done": "it is cancelled"})(request)
+
+    await node(cast, "a", NOT_HERE)
+    await node(cast, "b", done)
+    await recorded(cast, "b")
+    assert await post(await cast.client(), CANCEL) == (200, {"done": "it is cancelled"})
+    assert told == [({"call_id": CALL}, SECRET[1], None)]
+    assert len(cast.asked) == 1
+
+
+async def test_where_the_owner_does_not_know_it_all_are_asked(cast: Cast) -> None:
+    """The record may be older than the frame's last move; each node is asked once."""
+    await node(cast, "a", NOT_HERE)
+    await node(cast, "b", NOT_HERE)
+    await node(cast, "c", saying({"done": "here it was"}))
+    await recorded(cast, "b")
+    assert await post(await cast.client(), CANCEL) == (200, {"done": "here it was"})
+    assert len(cast.asked) == len(set(ports(cast))) == 3
+
+
+async def test_a_call_without_a_record_is_looked_for_everywhere(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be in its first round; and so may any where the store is down."""
+    await node(cast, "a", saying({"done": "here it was"}))
+    await node(cast, "b", NOT_HERE)
+    client = await cast.client()
+    assert await post(client, CANCEL) == (200, {"done": "here it was"})
+
+    async def down(_: object) -> object:
+        raise StoreUnavailable("down")
+
+    monkeypatch.setattr(cast.store, "run", down)
+    assert await post(client, CANCEL) == (200, {"done": "here it was"})
+    assert len(cast.asked) == 4
+
+
+async def test_nobody_holds_it(cast: Cast) -> None:
+    await node(cast, "a", NOT_HERE)
+    status, body = await post(await cast.client(), CANCEL)
+    assert (status, "no node holds this call" in body["error"]) == (404, True)
+
+
+async def test_a_write_under_way_is_passed_on(cast: Cast) -> None:
+    """In the node's own words."""
+    await node(cast, "a", saying({"error": "a write is under way: nothing was done; try again"}, 409))
+    await node(cast, "b", NOT_HERE)
+    await recorded(cast, "a")
+    status, body = await post(await cast.client(), CANCEL)
+    assert (status, body["error"]) == (409, "a write is under way: nothing was done; try again")
+    assert len(cast.asked) == 1
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [cut, saying("<html>"), saying({"done": "x" * 100_000, "more": "y" * 100_000}), saying("", 500)],
+    ids=["a cut connection", "no JSON", "a novel", "an empty error"],
+)
+async def test_of_what_was_not_answered_nobody_knows(cast: Cast, answer: Answer) -> None:
+    """It is sent once, to one node, and the refusal says that it may have been done."""
+    await node(cast, "a", answer)
+    await node(cast, "b", saying({"done": "never asked"}))
+    await recorded(cast, "a")
+    status, body = await post(await cast.client(), CANCEL)
+    assert (status, "nobody knows whether" in body["error"], "a did not answer" in body["error"]) == (502, True, True)
+    assert len(cast.asked) == 1
+
+
+async def test_a_node_that_hangs_is_given_up(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the time that an action may take."""
+    monkeypatch.setattr(ask, "ACTING", 0.1)
+
+    async def hang(_: web.Request) -> web.StreamResponse:
+        await asyncio.Event().wait()
+        return web.Response()
+
+    await node(cast, "a", hang)
+    await recorded(cast, "a")
+    status, body = await post(await cast.client(), CANCEL)
+    assert (status, "nobody knows" in body["error"]) == (502, True)
+
+
+async def test_what_never_left_was_not_done(cast: Cast) -> None:
+    """Nobody listens there: that is known."""
+    cast.members.append(member("a", "http://127.0.0.1:1"))
+    await recorded(cast, "a")
+    status, body = await post(await cast.client(), CANCEL)
+    assert (status, "was not done" in body["error"], "nobody knows" in body["error"]) == (502, True, False)
+
+
+async def test_a_refusal_of_the_node_is_told(cast: Cast) -> None:
+    """Its keys are others, say: it did nothing."""
+    await node(cast, "a", saying({"error": "the fleet's secret is missing"}, 403))
+    await recorded(cast, "a")
+    status, body = await post(await cast.client(), CANCEL)
+    assert (status, "a refused (403)" in body["error"], "the fleet's secret is missing" in body["error"]) == (
+        502, True, True
+    )  # fmt: skip
+
+
+async def test_an_action_follows_no_redirect(cast: Cast) -> None:
+    """The secret would go along."""
+
+    async def elsewhere(_: web.Request) -> web.StreamResponse:
+        raise web.HTTPTemporaryRedirect(f"{cast.members[1].url}/admin/cancel")
+
+    await node(cast, "a", elsewhere)
+    await node(cast, "b", saying({"done": "lured"}))
+    await recorded(cast, "a")
+    status, _ = await post(await cast.client(), CANCEL)
+    assert (status, len(cast.asked)) == (502, 1)
+
+
+async def test_drain(cast: Cast) -> None:
+    """The named node is told, and no other; one that nobody knows is not there."""
+    for name in ("a", "b"):
+        await node(cast, name, saying({"done": f"{name} drains"}, 202), "drain")
+    client = await cast.client()
+    assert await post(client, "/api/v1/nodes/b/drain") == (202, {"done": "b drains"})
+    assert len(cast.asked) == 1
+    status, body = await post(client, "/api/v1/nodes/c/drain")
+    assert (status, "nothing was done" in body["error"]) == (404, True)
+    assert (await post(client, "/api/v1/nodes/%00%22%0A..%2F/drain"))[0] == 404
+
+
+async def test_what_is_no_call_id_is_not_looked_for(cast: Cast) -> None:
+    """Neither in the store nor at nodes."""
+    await node(cast, "a", saying({"done": "never asked"}))
+    client = await cast.client()
+    for call in ("x", "a" * 40, "h1.abc", "0123456789abcdef0123456789abcde%0A"):
+        for path in (f"/api/v1/leases/{call}/cancel", f"/api/v1/leases/{call}/evict"):
+            status, body = await post(client, path)
+            assert (status, "leases?call=" in body["error"]) == (404, True)
+    assert cast.asked == [] and not cast.store.writes

@@ -1,0 +1,209 @@
+"""A node's death as one story, from what several nodes and this router saw; and the fleet at a glance."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from framehold_core.ids import Boot, NodeId
+from framehold_router.api.about_nodes import NodeView
+from framehold_router.api.overview import Rates
+from framehold_router.departures import Departure
+from tests.router.cast import NOW, Cast, cast_of, get, said, saying
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def cast() -> AsyncIterator[Cast]:
+    async with cast_of() as made:
+        yield made
+
+
+def takeover(
+    call: str, asked: float, *times: float | None, node: str = "z", to: str = "a", **other: Any
+) -> dict[str, Any]:
+    """`times` are when it was claimed, replayed and resumed, in seconds after NOW - 100."""
+    named = dict(zip(("claimed", "replayed", "resumed"), times, strict=False))
+    fields = {"call": call, "tool": "t", "reason": "died", "from_node": node, "from_boot": "b1", "to_node": to}
+    at = {name: None if time is None else NOW - 100 + time for name, time in {"asked": asked, **named}.items()}
+    return fields | at | {"epoch": 2, "outcome": "recovered"} | other
+
+
+def event(number: int, at: float, node: str = "a", kind: str = "takeover") -> dict[str, Any]:
+    return {"id": str(number), "at": at, "node_id": node, "kind": kind, "text": f"event {number}"}
+
+
+async def node(cast: Cast, name: str, *takeovers: Any, fenced: int = 0, events: Any = (), **other: Any) -> None:
+    happened = {"node_id": name, "boot": "b", "events": list(events), "takeovers": list(takeovers), "fenced": fenced}
+    await cast.node(name, saying(said(name, **other)), {"GET /admin/events": saying(happened)})
+
+
+def saw(cast: Cast, node: str, heartbeat: float, detected: float, left: bool = False) -> None:
+    gone = Departure(NodeId(node), Boot("b1"), "live", NOW - 100 + heartbeat, NOW - 100 + detected, left)
+    cast.departures._gone[gone.node, gone.boot] = gone
+
+
+async def failovers(cast: Cast) -> Any:
+    return await get(await cast.client(), "/api/v1/failovers")
+
+
+async def test_the_story_of_a_death(cast: Cast) -> None:
+    """Calls that two nodes took over are one failover; its times are of the call that was resumed first."""
+    await node(cast, "a", takeover("c1", 5, 6, 7, 9), takeover("c2", 4, 5, None, None, outcome="under way"), fenced=2)
+    await node(cast, "b", takeover("c3", 4.5, 5, 6, 7, to="b"), takeover("c4", 20, outcome="lost"), fenced=3)
+    saw(cast, "z", 0, 3)
+    body = await failovers(cast)
+    [found] = body["failovers"]
+    assert body["fenced"] == 5
+    assert [call["call"] for call in found["calls"]] == ["c4", "c1", "c3", "c2"]
+    assert (found["node_id"], found["boot"], found["reason"]) == ("z", "b1", "died")
+    times = {name: found[name] - NOW + 100 for name in ("last_heartbeat", "detected", "claimed", "replayed", "resumed")}
+    assert times == {"last_heartbeat": 0, "detected": 3, "claimed": 5, "replayed": 6, "resumed": 7}
+    assert found["durations"] == {"detect": 3, "claim": 2, "replay": 1, "resume": 1, "total": 7}
+    counts = {name: found[name] for name in ("recovered", "lost", "stuck", "failed", "under_way")}
+    assert counts == {"recovered": 2, "lost": 1, "stuck": 0, "failed": 0, "under_way": 1}
+
+
+async def test_what_this_router_did_not_see(cast: Cast) -> None:
+    """The claim is counted from the retry; there is no total."""
+    await node(cast, "a", takeover("c1", 5, 6, 7, 9))
+    [found] = (await failovers(cast))["failovers"]
+    assert (found["last_heartbeat"], found["detected"]) == (None, None)
+    assert found["durations"] == {"claim": 1, "replay": 1, "resume": 2}
+
+
+async def test_a_node_that_looked_before_this_router(cast: Cast) -> None:
+    """It claimed before the router's next look: the claim is counted from the retry."""
+    await node(cast, "a", takeover("c1", 5, 6, 7, 9))
+    saw(cast, "z", 1, 6.5)
+    [found] = (await failovers(cast))["failovers"]
+    assert found["durations"] == {"detect": 5.5, "claim": 1, "replay": 1, "resume": 2, "total": 8}
+
+
+async def test_clocks_that_disagree(cast: Cast) -> None:
+    """What would be negative is left out, and nothing else is."""
+    await node(cast, "a", takeover("c1", 5, 2, 7, 6))
+    saw(cast, "z", 1, 3)
+    [found] = (await failovers(cast))["failovers"]
+    assert found["durations"] == {"detect": 2, "replay": 5, "total": 5}
+
+
+async def test_how_far_it_has_come(cast: Cast) -> None:
+    """A node that nobody came back for, and one whose first call is being replayed; the newest first."""
+    await node(cast, "a", takeover("c1", 50, 51, node="y", outcome="under way"))
+    saw(cast, "z", 80, 83)
+    saw(cast, "x", 80, 83, left=True)
+    first, second = (await failovers(cast))["failovers"]
+    assert (first["node_id"], first["durations"], first["calls"]) == ("z", {"detect": 3.0}, [])
+    assert (second["node_id"], second["durations"]) == ("y", {"claim": 1.0})
+
+
+async def test_other_outcomes_and_reasons(cast: Cast) -> None:
+    """A drain is told as one; a frame that its own node rebuilt is none; what was unreadable has failed."""
+    await node(
+        cast,
+        "a",
+        *(takeover(f"c{n}", n, outcome=name) for n, name in enumerate(("diverged", "unreadable", "failed", "stuck"))),
+        takeover("d1", 1, node="d", reason="released"),
+        takeover("e1", 1, node="a", reason="evicted"),
+    )
+    found = {item["node_id"]: item for item in (await failovers(cast))["failovers"]}
+    assert set(found) == {"z", "d"}
+    assert (found["z"]["failed"], found["z"]["stuck"], found["d"]["reason"]) == (3, 1, "released")
+
+
+async def test_a_thousand_calls_of_one_node(cast: Cast) -> None:
+    """All are counted, the newest hundred are shown."""
+    await node(cast, "a", *(takeover(f"c{n}", n, n) for n in range(500)))
+    [found] = (await failovers(cast))["failovers"]
+    assert (found["recovered"], len(found["calls"]), found["calls"][0]["call"]) == (500, 100, "c499")
+
+
+async def test_a_node_that_does_not_tell(cast: Cast) -> None:
+    """The others do."""
+    await cast.node("b", saying(said("b")), {"GET /admin/events": saying("nonsense", 500)})
+    await node(cast, "a", takeover("c1", 5, 6, 7, 9))
+    assert len((await failovers(cast))["failovers"]) == 1
+
+
+async def test_events_of_all(cast: Cast) -> None:
+    """Nodes' and this router's, the newest first, and so many at most."""
+    await node(cast, "a", events=[event(n, NOW + n) for n in range(0, 500, 2)])
+    await node(cast, "b", events=[event(n, NOW + n, "b") for n in range(1, 600, 2)])
+    cast.departures._tell("node_lost", NodeId("z"), NOW + 1000, "is lost")  # type: ignore[arg-type]
+    events = (await get(await cast.client(), "/api/v1/events"))["events"]
+    assert (len(events), events[0]["kind"], events[0]["node_id"]) == (500, "node_lost", "z")
+    assert [item["at"] for item in events] == sorted((item["at"] for item in events), reverse=True)
+
+
+async def test_the_overview(cast: Cast) -> None:
+    """Sums over nodes, medians of medians, the worst of the worst, and what is missing counts for nothing."""
+    figures = {"orphaned": 2, "stuck": 1, "resume_p50": 0.2, "resume_p99": 0.5, "store_seconds": 0.01}
+    recent = takeover("c1", 90, 91, 92, 93)
+    old = takeover("c2", -7200, node="y")
+    await node(cast, "a", recent, old, events=[event(n, NOW + n) for n in range(30)], **figures)
+    await node(cast, "b", resume_p50=0.4, resume_p99=0.1, store_seconds=0.03, state="draining")
+    cast.members.append(cast.members[0]._replace(node=NodeId("c"), address=None, url="nowhere"))
+    body = await get(await cast.client(), "/api/v1/overview")
+    assert body.pop("version")
+    assert [item["id"] for item in body.pop("events")] == [str(n) for n in range(29, 9, -1)]
+    middles = {name: pytest.approx(body.pop(name)) for name in ("resume_p50", "store_seconds")}
+    assert middles == {"resume_p50": 0.3, "store_seconds": 0.02}
+    assert body == {
+        "at": NOW,
+        "nodes": {"live": 1, "draining": 1, "unreachable": 1},
+        "parked": 12 + 12 + 2,
+        "in_flight": 13 + 13 + 3,
+        "orphaned": 2,
+        "stuck": 1,
+        "rounds_per_second": None,
+        "resume_p99": 0.5,
+        "affinity": None,
+        "failovers_last_hour": 1,
+    }
+
+
+async def test_an_empty_fleet(cast: Cast) -> None:
+    body = await get(await cast.client(), "/api/v1/overview")
+    assert (body["nodes"], body["parked"], body["resume_p99"], body["events"]) == ({}, 0, None, [])
+
+
+class Retries:
+    hits = misses = 0
+
+
+def counted(name: str, boot: str, rounds: int | None) -> NodeView:
+    return NodeView(node_id=name, incarnation="i", boot=boot, state="live", rounds=rounds, address="")
+
+
+def test_rates_are_differences() -> None:
+    """A node that began anew counts from 0 again, one that is new counts from when it was first seen."""
+    now, retries = [0.0], Retries()
+    rates = Rates(lambda: now[0], retries)
+    assert (rates.rounds_per_second(), rates.affinity()) == (None, None)
+    rates.note([counted("a", "1", 1000), counted("old", "1", None)])
+    assert rates.rounds_per_second() is None, "nothing was seen twice"
+    now[0], retries.hits, retries.misses = 10.0, 9, 1
+    rates.note([counted("a", "1", 1100), counted("b", "1", 5000)])
+    assert (rates.rounds_per_second(), rates.affinity()) == (10.0, 0.9)
+    now[0] = 20.0
+    rates.note([counted("a", "2", 3), counted("b", "1", 5100)])
+    assert rates.rounds_per_second() == 10.0
+    now[0] = 70.0
+    rates.note([counted("a", "2", 63), counted("b", "1", 5100)])
+    assert rates.rounds_per_second() == pytest.approx((100 + 60) / 60), "the last minute alone"
+    assert rates.affinity() is None, "no retry in it"
+
+
+def test_rates_keep_a_bounded_number_of_everything() -> None:
+    """However many lives nodes have, and however often they are looked at."""
+    now = [0.0]
+    rates = Rates(lambda: now[0], None)
+    for number in range(3000):
+        now[0] += 0.5
+        rates.note([counted(f"n{number}", "b", 1)])
+    assert len(rates._seen) <= 122
+    assert len(rates._last) <= 1000

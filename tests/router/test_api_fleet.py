@@ -1,0 +1,205 @@
+"""The API of a real router before two real nodes and a Redis, through the public port."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import socket
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any, NamedTuple
+
+import aiohttp
+import pytest
+
+from framehold_router.app import running
+from framehold_router.config import RouterSettings
+from tests.node.nodes import KEY, Caller, Heard
+from tests.node.operating import TOKEN, Node, call_of, marked, pair, unmarked
+from tests.router.cast import SOON
+from tests.store.server import RedisServer
+
+pytestmark = pytest.mark.anyio
+
+BEARER = {"Authorization": f"Bearer {TOKEN}"}
+
+
+class Fleet(NamedTuple):
+    """A router by its public port, and the nodes behind it."""
+
+    http: aiohttp.ClientSession
+    caller: Caller
+    nodes: dict[str, Node]
+
+    async def get(self, path: str, status: int = 200) -> Any:
+        async with self.http.get(f"/api/v1/{path}") as response:
+            assert response.status == status, await response.text()
+            return await response.json()
+
+    async def post(self, path: str, body: Any = None) -> tuple[int, Any]:
+        async with self.http.post(f"/api/v1/{path}", json=body) as response:
+            return response.status, await response.json()
+
+    async def parked(self, tool: str = "marked") -> Heard:
+        held = await self.caller.call(tool)
+        assert held.token, held
+        return held
+
+    async def until(self, path: str, true: Any) -> Any:
+        """Look until what is told is so."""
+        async with asyncio.timeout(SOON):
+            while not true(told := await self.get(path)):
+                await asyncio.sleep(0.05)
+        return told
+
+
+@asynccontextmanager
+async def fleet_of(redis: RedisServer) -> AsyncIterator[Fleet]:
+    namespace, listening = secrets.token_hex(4), socket.create_server(("127.0.0.1", 0))
+    url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+    settings = RouterSettings(store_url=redis.url, namespace=namespace, keys=(KEY,), admin_token=TOKEN)
+    async with AsyncExitStack() as stack:
+        nodes = await stack.enter_async_context(pair(redis, namespace, marked, unmarked))
+        await stack.enter_async_context(running(settings, listening))
+        http = await stack.enter_async_context(aiohttp.ClientSession(url, headers=BEARER))
+        caller = await stack.enter_async_context(Caller(f"{url}/mcp"))
+        fleet = Fleet(http, caller, dict(zip("ab", nodes, strict=True)))
+        await fleet.until("nodes", lambda told: [node["state"] for node in told["nodes"]] == ["live", "live"])
+        yield fleet
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+async def fleet(redis: RedisServer) -> AsyncIterator[Fleet]:
+    async with fleet_of(redis) as made:
+        yield made
+
+
+async def test_calls_of_all_nodes_are_listed_and_shown(fleet: Fleet) -> None:
+    """Each by its node, with what its record and its frame say; and a token leads there."""
+    held = [await fleet.parked() for _ in range(8)]
+    calls = {call_of(item.token) for item in held}
+    told = await fleet.until("leases?state=parked", lambda told: told["total"] >= 8)
+    assert {item["call_id"] for item in told["items"]} >= calls
+    assert {item["node_id"] for item in told["items"]} == {"a", "b"}
+    assert told["missing"] == []
+    shown = await fleet.get(f"leases/{call_of(held[0].token)}")
+    assert (shown["record"], shown["tool"], shown["live"]["state"]) == ("open", "marked", "parked")
+    assert [(step["step"], step["node_id"]) for step in shown["trail"]] == [("parked", shown["node_id"])]
+    assert [entry["kind"] for entry in shown["journal"]] == ["ask"]
+    assert shown["fate"] == "Its node holds its frame; it continues when its client answers."
+    status, where = await fleet.post("lookup", {"token": held[0].token})
+    assert (status, where["kind"], where["node_id"]) == (200, "hold", shown["node_id"])
+    assert where["live"]["call_id"] == call_of(held[0].token)
+
+
+async def test_pages_lead_through_all_calls(fleet: Fleet) -> None:
+    """Each once, over two nodes, by one cursor."""
+    wanted = {call_of((await fleet.parked()).token) for _ in range(7)}
+    for order in ("sort=call_id", "sort=began&descending=true", "sort=expires", "sort=journal_bytes"):
+        found: list[str] = []
+        after = ""
+        while True:
+            page = await fleet.get(f"leases?{order}&limit=3{after}")
+            found += [item["call_id"] for item in page["items"]]
+            if page["next"] is None:
+                break
+            after = f"&after={page['next']}"
+        assert len(found) == len(set(found)) == page["total"], order
+        assert wanted <= set(found), order
+
+
+async def test_cancel(fleet: Fleet) -> None:
+    """The call ends for good: its record says so, and its client hears it."""
+    held = await fleet.parked("unmarked")
+    call = call_of(held.token)
+    status, body = await fleet.post(f"leases/{call}/cancel")
+    assert status == 200, body
+    shown = await fleet.get(f"leases/{call}")
+    assert (shown["record"], shown["cause"], shown["live"]) == ("done", "cancelled", None)
+    assert shown["fate"].startswith("It has ended")
+    heard = await fleet.caller.retry("unmarked", held.token, held.accept(word="x"))
+    assert "cancelled" in json.dumps(heard.result)
+    status, body = await fleet.post(f"leases/{call}/cancel")
+    assert (status, "no node holds" in body["error"]) == (404, True)
+
+
+async def test_evict(fleet: Fleet) -> None:
+    """The frame goes, the call stays; one that can't be rebuilt is left alone."""
+    held = await fleet.parked()
+    call = call_of(held.token)
+    assert (await fleet.post(f"leases/{call}/evict"))[0] == 200
+    shown = await fleet.get(f"leases/{call}")
+    assert (shown["live"], shown["fate"].split(":")[0]) == (None, "Its node holds no frame of it")
+    again = await fleet.caller.retry("marked", held.token, held.accept(word="x"))
+    assert again.token
+    assert (await fleet.get(f"leases?call={call}"))["items"][0]["replayed"] is True
+    status, body = await fleet.post(f"leases/{call_of((await fleet.parked('unmarked')).token)}/evict")
+    assert (status, "error" in body) == (409, True)
+
+
+async def test_what_changes_is_streamed(fleet: Fleet) -> None:
+    """Through the public port: at once, and within about a second of a change."""
+    async with fleet.http.get("/api/v1/stream") as response, asyncio.timeout(SOON):
+        assert response.headers["Content-Type"].startswith("text/event-stream")
+        messages = []
+        before = None
+        while True:
+            message = (await response.content.readuntil(b"\n\n")).decode()
+            messages.append(message.split("\n")[0])
+            if message.startswith("event: overview"):
+                parked = json.loads(message.split("data: ")[1])["parked"]
+                if before is None:
+                    before = parked
+                    await fleet.parked()
+                elif parked > before:
+                    break
+        assert messages[:3] == ["retry: 2000", "event: overview", "event: nodes"]
+
+
+async def test_nobody_else_is_told(fleet: Fleet) -> None:
+    """Without the token; and a browser is asked for it."""
+    async with fleet.http.get("/dashboard", headers={"Authorization": ""}) as response:
+        assert response.status == 401
+        assert response.headers.getall("WWW-Authenticate")[0] == 'Basic realm="framehold"'
+    async with fleet.http.get("/dashboard") as response:
+        assert response.status == 200
+    async with fleet.http.get("/admin/node") as response:
+        assert response.status == 404
+
+
+async def test_a_node_that_drains(redis: RedisServer) -> None:
+    """Its calls go to the other, which is told as a failover with all its times; and an open stream keeps no router
+    from ending."""
+    async with AsyncExitStack() as stack:
+        fleet = await stack.enter_async_context(fleet_of(redis))
+        held = [await fleet.parked() for _ in range(6)]
+        owners = {item.token: (await fleet.get(f"leases/{call_of(item.token)}"))["node_id"] for item in held}
+        moved = next(item for item in held if owners[item.token] == "a")
+        status, body = await fleet.post("nodes/a/drain")
+        assert (status, "done" in body) == (202, True)
+        await fleet.until("nodes", lambda told: told["nodes"][0]["state"] == "draining")
+        call = call_of(moved.token)
+        await fleet.until(f"leases/{call}", lambda told: told["record"] == "released")
+        shown = await fleet.get(f"leases/{call}")
+        assert shown["fate"].startswith("It was handed off: its client's next retry replays it on another node")
+        assert (await fleet.caller.retry("marked", moved.token, moved.accept(word="x"))).token
+        told = await fleet.until("failovers", lambda told: told["failovers"])
+        [found] = told["failovers"]
+        assert (found["node_id"], found["reason"], found["recovered"]) == ("a", "released", 1)
+        assert found["durations"].keys() == {"claim", "replay", "resume"}
+        steps = [(step["step"], step["node_id"]) for step in (await fleet.get(f"leases/{call}"))["trail"]]
+        assert steps == [("parked", "a"), ("released", "a"), ("claimed", "b"), ("parked", "b")]
+        kinds = {event["kind"] for event in (await fleet.get("events"))["events"]}
+        assert {"node_draining", "takeover"} <= kinds, kinds
+        overview = await fleet.get("overview")
+        assert (overview["nodes"], overview["failovers_last_hour"]) == ({"draining": 1, "live": 1}, 1)
+        await stack.enter_async_context(fleet.http.get("/api/v1/stream"))
+        began = time.monotonic()
+    assert time.monotonic() - began < 8.0, "the streams would keep it for 10 s"

@@ -1,0 +1,166 @@
+"""What the API answers is what its document says: every route, its good answer and its refusals."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from typing import Any
+
+import pytest
+from aiohttp import web
+from jsonschema import Draft202012Validator
+from openapi_spec_validator import validate
+
+from framehold_core import journal
+from framehold_core.ids import CallId
+from framehold_core.journal import Draft, Kind, Lane
+from framehold_core.requests import Batch, Commit
+from framehold_router.api.access import Need
+from framehold_router.api.openapi import document
+from framehold_router.api.routes import BASE, ROUTES, Route
+from tests.router.cast import NOW, Cast, Client, said, saying
+from tests.store.calls import HEAD, fence
+
+pytestmark = pytest.mark.anyio
+
+TOKEN = "correct-horse-battery-staple"
+CALL = CallId("0123456789abcdef0123456789abcdef")
+DOCUMENT = document()
+LEASE = {"call_id": CALL, "tool": "t", "node_id": "a", "state": "parked", "reentrant": True, "epoch": 1, "round": 1}
+EVENT = {"id": "1", "at": NOW, "kind": "stuck", "text": "it is stuck"}
+TAKEOVER = {"call": "01234567", "tool": "t", "reason": "died", "from_node": "z", "to_node": "a", "epoch": 2, "asked": 1}
+
+
+async def on_call(request: web.Request) -> web.StreamResponse:
+    held = (await request.json())["call_id"] == CALL
+    return await (saying({"done": "done"}) if held else saying({"error": "not here"}, 404))(request)
+
+
+NODE = {
+    "GET /admin/leases": saying({"items": [LEASE], "total": 1, "next": None}),
+    "GET /admin/events": saying({"node_id": "a", "boot": "b", "events": [EVENT], "takeovers": [TAKEOVER]}),
+    "POST /admin/drain": saying({"done": "it drains"}, 202),
+    "POST /admin/cancel": on_call,
+    "POST /admin/evict": on_call,
+}
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+async def client() -> AsyncIterator[Client]:
+    async with AsyncExitStack() as stack:
+        cast = Cast(stack)
+        cast.token = TOKEN
+        await cast.node("a", saying(said("a", rounds=3, tools=["t"], rss=5)), NODE, boot="boot-1")
+        line = journal.encode(journal.entry(0, Draft(Kind.ASK, "k", 0, Lane.MAIN, "", "json", b"secret"), b"sealed"))
+        batch = Batch((line,), journal.chain(journal.GENESIS, (line,)))
+        await cast.store.run(Commit(CALL, fence(0, 0, owner="a"), batch, 600.0, None, HEAD))
+        yield await cast.client()
+
+
+def validator(schema: dict[str, Any]) -> Draft202012Validator:
+    return Draft202012Validator({"components": DOCUMENT["components"], **schema})
+
+
+def closed(schema: Any) -> Any:
+    """The same schema, which lets nothing through that it doesn't name."""
+    if isinstance(schema, dict):
+        inner = {name: closed(value) for name, value in schema.items()}
+        return {**inner, "unevaluatedProperties": False} if "properties" in schema else inner
+    return [closed(value) for value in schema] if isinstance(schema, list) else schema
+
+
+async def ask(client: Client, route: Route, url: str = "", **more: Any) -> tuple[int, str, str]:
+    url = url or (BASE + route.path).format(node_id="a", call_id=CALL)
+    if route.body is not None:
+        more.setdefault("json", {"token": f"h1.{CALL}.x"})
+    headers = {"Authorization": f"Bearer {TOKEN}"} | more.pop("headers", {})
+    async with client.request(route.method, url, headers=headers, **more) as response:
+        if response.content_type == "text/event-stream":
+            text = (await response.content.readuntil(b"\n\n")).decode()
+        else:
+            text = await response.text()
+        return response.status, response.content_type, text
+
+
+def test_the_document_is_openapi() -> None:
+    """By the specification's own schema, and with a path for each route."""
+    validate(DOCUMENT)
+    assert DOCUMENT["openapi"].startswith("3.1")
+    there = {(path, method) for path, item in DOCUMENT["paths"].items() for method in item}
+    assert there == {(BASE + route.path, route.method.lower()) for route in ROUTES}
+
+
+def test_the_document_names_what_a_listing_takes() -> None:
+    """Each parameter by its values, and the format."""
+    found = {item["name"]: item["schema"] for item in DOCUMENT["paths"]["/api/v1/leases"]["get"]["parameters"]}
+    assert set(found) == {
+        *("state", "expiring", "replayed", "tool", "node", "call", "sort", "descending", "limit", "after", "format")
+    }
+    assert found["limit"] == {"type": "integer", "minimum": 1, "maximum": 1000, "default": 100}
+    assert DOCUMENT["components"]["schemas"]["State"]["enum"] == ["parked", "running", "orphaned", "stuck"]
+
+
+async def test_the_document_is_served(client: Client) -> None:
+    """To everybody."""
+    async with client.get("/api/v1/openapi.json") as response:
+        assert await response.json() == json.loads(json.dumps(DOCUMENT))
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.path)
+async def test_a_good_answer_is_as_the_document_says(client: Client, route: Route) -> None:
+    """Status, kind of content, and every field; nothing beside them."""
+    status, kind, text = await ask(client, route)
+    response = DOCUMENT["paths"][BASE + route.path][route.method.lower()]["responses"][str(status)]
+    assert status == route.status
+    schema = response["content"][kind]["schema"]
+    if kind == "application/json":
+        strict = {"components": closed(DOCUMENT["components"]), **schema}
+        Draft202012Validator(strict).validate(json.loads(text))
+    else:
+        assert kind == "text/event-stream" and text.startswith("retry: ")
+
+
+@pytest.mark.parametrize("route", [route for route in ROUTES if route.listed], ids=lambda route: route.path)
+async def test_a_list_is_also_a_table(client: Client, route: Route) -> None:
+    """As the document says, by parameter and by header."""
+    for url, headers in ((f"{BASE}{route.path}?format=csv", {}), (BASE + route.path, {"Accept": "text/csv"})):
+        status, kind, text = await ask(client, route, url, headers=headers)
+        assert (status, kind) == (200, "text/csv")
+        assert len(text.splitlines()) >= 2, "a row beside the header"
+        assert kind in DOCUMENT["paths"][BASE + route.path]["get"]["responses"]["200"]["content"]
+
+
+@pytest.mark.parametrize("route", [route for route in ROUTES if route.view is not None], ids=lambda route: route.path)
+async def test_a_refusal_is_as_the_document_says(client: Client, route: Route) -> None:
+    """An unknown parameter is named, and each status that came is in the document."""
+    url = (BASE + route.path).format(node_id="a", call_id=CALL)
+    responses = DOCUMENT["paths"][BASE + route.path][route.method.lower()]["responses"]
+    cases: list[tuple[str, dict[str, Any]]] = [(f"{url}?colour=red", {})]
+    if route.need is not Need.OPEN:
+        cases.append((url, {"headers": {"Authorization": "Bearer no"}}))
+    if route.body is not None:
+        cases += [(url, {"data": text, "json": None}) for text in (b"", b"[]", b"{", b"{}", b'{"token":"a","x":1}')]
+    if "{" in route.path:
+        cases.append(((BASE + route.path).format(node_id="nobody", call_id="f" * 32), {}))
+    for place, more in cases:
+        status, kind, text = await ask(client, route, place, **more)
+        body = json.loads(text)
+        assert status >= 400 and kind == "application/json"
+        validator(responses[str(status)]["content"][kind]["schema"]).validate(body)
+        assert "colour" not in place or "colour" in body["error"]
+
+
+async def test_no_value_of_a_journal_is_told(client: Client) -> None:
+    """Nor anything of the request's digest or principal."""
+    _, _, text = await ask(client, next(route for route in ROUTES if route.answers == "call"))
+    body = json.loads(text)
+    assert body["journal"] == [{"n": 0, "kind": "ask", "key": "k", "round": 0, "lane": "main", "bytes": len("sealed")}]
+    assert "sealed" not in text and "secret" not in text
+    assert [step["step"] for step in body["trail"]] == ["parked"]
+    assert body["fate"] == "Its node holds its frame; it continues when its client answers."

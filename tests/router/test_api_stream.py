@@ -1,0 +1,244 @@
+"""Server-sent events: what readers are told, and that nobody waits for a slow one."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestClient, TestServer
+
+from framehold_router.api import stream
+from framehold_router.api.about_events import EventView
+from framehold_router.api.about_nodes import NodesView, NodeView, OverviewView
+from framehold_router.api.stream import Full, Stream
+from tests.router.cast import NOW, SOON, Cast, Client, said, saying
+
+pytestmark = pytest.mark.anyio
+
+
+def overview(parked: int, at: float = 0.0) -> OverviewView:
+    return OverviewView(
+        at=at, version="1", nodes={}, parked=parked, in_flight=0, orphaned=0, stuck=0, failovers_last_hour=0, events=[]
+    )
+
+
+def event(number: int, text: str = "x", node: str = "a") -> EventView:
+    return EventView(id=str(number), at=float(number), node_id=node, kind="stuck", text=text)
+
+
+class Stage:
+    """A stream whose looks are prescribed: each is what stands here, and happens when it is let."""
+
+    def __init__(self, stack: AsyncExitStack, **times: float) -> None:
+        self._stack = stack
+        self.now: tuple[OverviewView, NodesView, list[EventView]] = overview(0), NodesView(nodes=[]), []
+        self.looks = 0
+        self.broken = False
+        self.stream = Stream(self.look, **({"every": 0.01} | times))
+
+    async def look(self) -> tuple[OverviewView, NodesView, list[EventView]]:
+        self.looks += 1
+        if self.broken:
+            raise RuntimeError("a bug")
+        return self.now
+
+    async def client(self) -> Client:
+        async def serve(request: web.Request) -> web.StreamResponse:
+            try:
+                return await self.stream.serve(request)
+            except Full:
+                return web.Response(status=503)
+
+        app = web.Application()
+        app.router.add_get("/", serve)
+        return await self._stack.enter_async_context(TestClient(TestServer(app)))
+
+
+@pytest.fixture
+async def stack() -> AsyncIterator[AsyncExitStack]:
+    async with AsyncExitStack() as made, asyncio.timeout(SOON):
+        yield made
+
+
+async def until(true: Callable[[], bool]) -> None:
+    while not true():
+        await asyncio.sleep(0.005)
+
+
+class Reader:
+    """One that reads messages, each as its kind and its data."""
+
+    def __init__(self, response: aiohttp.ClientResponse) -> None:
+        self._response = response
+
+    async def raw(self) -> bytes:
+        return await self._response.content.readuntil(b"\n\n")
+
+    async def next(self) -> tuple[str, Any]:
+        lines = (await self.raw()).decode().strip("\n").split("\n")
+        assert [line.split(": ")[0] for line in lines] == ["event", "data"]
+        return lines[0].removeprefix("event: "), json.loads(lines[1].removeprefix("data: "))
+
+
+async def reading(stack: AsyncExitStack, client: Client, path: str = "/") -> Reader:
+    response = await stack.enter_async_context(client.get(path))
+    assert (response.status, response.content_type) == (200, "text/event-stream")
+    reader = Reader(response)
+    assert await reader.raw() == b"retry: 2000\n\n"
+    return reader
+
+
+async def test_at_once_and_then_what_changed(stack: AsyncExitStack) -> None:
+    """An overview whose time alone moved on has not changed."""
+    stage = Stage(stack)
+    reader = await reading(stack, await stage.client())
+    assert [(await reader.next())[0] for _ in range(2)] == ["overview", "nodes"]
+    looks = stage.looks
+    stage.now = overview(0, at=99.0), *stage.now[1:]
+    await until(lambda: stage.looks > looks + 2)
+    stage.now = overview(5, at=100.0), *stage.now[1:]
+    kind, data = await reader.next()
+    assert (kind, data["parked"], data["at"]) == ("overview", 5, 100.0)
+    node = NodeView(node_id="n", incarnation="i", boot="b", state="live", address="")
+    stage.now = stage.now[0], NodesView(nodes=[node]), []
+    kind, data = await reader.next()
+    assert (kind, data["nodes"][0]["node_id"]) == ("nodes", "n")
+
+
+async def test_each_new_event_once(stack: AsyncExitStack) -> None:
+    """In the order in which they happened; those before the first look are in the overview. A node that is not heard
+    of for a while has none told again; equal numbers of two nodes are two."""
+    stage = Stage(stack)
+    stage.now = *stage.now[:2], [event(1)]
+    reader = await reading(stack, await stage.client())
+    await reader.next(), await reader.next()
+    stage.now = *stage.now[:2], [event(3), event(2), event(1)]
+    assert [(await reader.next())[1]["id"] for _ in range(2)] == ["2", "3"]
+    stage.now = *stage.now[:2], []
+    looks = stage.looks
+    await until(lambda: stage.looks > looks + 1)
+    stage.now = *stage.now[:2], [event(3), event(2), event(1), event(3, node="b")]
+    kind, data = await reader.next()
+    assert (kind, data["id"], data["node_id"]) == ("event", "3", "b")
+
+
+async def test_all_readers_share_one_look_and_none_is_taken_without(stack: AsyncExitStack) -> None:
+    """A later reader is told at once what the others know."""
+    stage = Stage(stack, every=3600.0)
+    client = await stage.client()
+    assert stage.looks == 0
+    async with AsyncExitStack() as leaving:
+        first = await reading(leaving, client)
+        assert [(await first.next())[0] for _ in range(2)] == ["overview", "nodes"]
+        second = await reading(leaving, client)
+        assert [(await second.next())[0] for _ in range(2)] == ["overview", "nodes"]
+        assert stage.looks == 1
+        stage.stream._every = 0.01
+    await until(lambda: not stage.stream._readers or stage.looks > 1)
+    for reader in tuple(stage.stream._readers):
+        reader.tell(b": find out that it left\n\n")
+    await until(lambda: stage.stream._task is None)
+    third = await reading(stack, client)
+    assert (await third.next())[0] == "overview"
+
+
+async def test_a_reader_who_lags_is_ended(stack: AsyncExitStack, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It keeps no more than so many messages, and takes nothing from the others."""
+    monkeypatch.setattr(stream, "QUEUED", 8)
+    stage = Stage(stack, every=3600.0)
+    client = await stage.client()
+    slow, quick = await reading(stack, client), await reading(stack, client)
+    await quick.next(), await quick.next()
+    while len(stage.stream._readers) == 2:
+        # What the sockets hold for the slow one is soon full.
+        stage.stream._tell(b": " + b"x" * 500_000 + b"\n\n")
+        assert all(reader.messages.qsize() <= 8 for reader in stage.stream._readers)
+        await quick.raw()
+    with pytest.raises((aiohttp.ClientError, asyncio.IncompleteReadError, ConnectionError)):
+        while True:
+            await slow.raw()
+    stage.stream._tell(b"event: last\ndata: 1\n\n")
+    assert await quick.next() == ("last", 1)
+
+
+async def test_a_quiet_stream_says_that_it_lives(stack: AsyncExitStack) -> None:
+    """By a comment, which no reader shows."""
+    stage = Stage(stack, quiet=0.05)
+    reader = await reading(stack, await stage.client())
+    await reader.next(), await reader.next()
+    for _ in range(2):
+        assert (await reader.raw()).startswith(b": ")
+
+
+async def test_only_so_many_readers(stack: AsyncExitStack, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next one is turned away, and may come when one has left."""
+    monkeypatch.setattr(stream, "READERS", 2)
+    stage = Stage(stack)
+    client = await stage.client()
+    async with AsyncExitStack() as leaving:
+        for _ in range(2):
+            await reading(leaving, client)
+        assert (await client.get("/")).status == 503
+    for number in range(1000):
+        stage.now = overview(number), *stage.now[1:]
+        if len(stage.stream._readers) < 2:
+            break
+        await asyncio.sleep(0.005)
+    await reading(stack, client)
+
+
+async def test_a_bug_in_a_look_ends_nothing(stack: AsyncExitStack, caplog: pytest.LogCaptureFixture) -> None:
+    """The next look is taken as ever."""
+    stage = Stage(stack)
+    stage.broken = True
+    reader = await reading(stack, await stage.client())
+    await until(lambda: stage.looks > 2)
+    stage.broken = False
+    assert (await reader.next())[0] == "overview"
+    assert "readers were told nothing" in caplog.text
+
+
+async def test_closing_ends_all_readers(stack: AsyncExitStack) -> None:
+    """And no new one is served."""
+    stage = Stage(stack)
+    client = await stage.client()
+    reader = await reading(stack, client)
+    stage.stream.close()
+    with pytest.raises((aiohttp.ClientError, asyncio.IncompleteReadError, ConnectionError)):
+        while True:
+            await reader.raw()
+    assert (await client.get("/")).status == 503
+    await until(lambda: not stage.stream._readers)
+
+
+async def test_the_fleet_is_streamed(stack: AsyncExitStack) -> None:
+    """Through the pages, with what the nodes say."""
+    cast = Cast(stack)
+    events = {"GET /admin/events": saying({"node_id": "a", "boot": "b", "events": [event(1).model_dump()]})}
+    await cast.node("a", saying(said("a")), events)
+    client = await cast.client()
+    reader = await reading(stack, client, "/api/v1/stream")
+    async with client.get("/api/v1/stream") as response:
+        assert response.headers["X-Content-Type-Options"] == "nosniff"
+        assert response.headers["Cache-Control"] == "no-store"
+    kind, data = await reader.next()
+    assert (kind, data["parked"], data["at"], data["events"][0]["id"]) == ("overview", 12, NOW, "1")
+    kind, data = await reader.next()
+    assert (kind, data["nodes"][0]["node_id"]) == ("nodes", "a")
+
+
+async def test_hostile_texts_make_no_message_of_their_own(stack: AsyncExitStack) -> None:
+    """Line breaks of every kind stay within a message's data."""
+    stage = Stage(stack)
+    reader = await reading(stack, await stage.client())
+    await reader.next(), await reader.next()
+    text = "a\n\nevent: forged\ndata: {}\n\n\r\r\u2028\u2029\x00\"'\ud800"
+    stage.now = *stage.now[:2], [event(1, text, "n\n\n")]
+    kind, data = await reader.next()
+    assert (kind, data["text"], data["node_id"]) == ("event", text.replace("\ud800", "?"), "n\n\n")

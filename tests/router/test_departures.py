@@ -1,0 +1,266 @@
+"""Who came and went: when a node was last alive, when that was noticed, and whether it left or was lost."""
+
+from __future__ import annotations
+
+import pytest
+
+from framehold_core.errors import StoreUnavailable
+from framehold_core.ids import Boot, Incarnation, NodeId
+from framehold_core.lease import NodeRecord
+from framehold_router import membership as module
+from framehold_router.departures import KEPT, Departure, Departures
+from framehold_router.internal import Trust
+from framehold_router.membership import DRAINING, LIVE, Membership
+from framehold_router.stats import Stats
+from framehold_store.memory import MemoryStore
+
+pytestmark = pytest.mark.anyio
+
+KEYS = Trust([b"k" * 32])
+TTL = 6.0
+PAUSE = TTL / 3
+WHERE = "http://10.0.0.1:80"
+
+
+class Stage:
+    """A store, a router's look at it, and two clocks that a test turns: the store's is `apart` from the router's."""
+
+    def __init__(self, apart: float = -900.0) -> None:
+        self.now, self.apart = 1_000_000.0, apart
+        self.away = False
+        self.store = MemoryStore(lambda: self.now + self.apart)
+        self.seen = Departures(lambda: self.now)
+        self.detected: list[float] = []
+        self.seen.on_detected = self.detected.append
+        self.membership = Membership(self.store, KEYS)
+        self.membership.on_looked = self.seen.look
+        self.beats: dict[str, int] = {}
+
+    def lease(self, name: str, boot: str, state: str, keys: Trust = KEYS) -> NodeRecord:
+        stats = Stats(seal=keys.seal(name, boot, WHERE)).dump()
+        beat = self.beats.get(name, 0)
+        return NodeRecord(NodeId(name), Incarnation(f"i-{boot}"), Boot(boot), beat, WHERE, state, "", stats, 0.0)
+
+    async def comes(self, name: str, boot: str = "b", keys: Trust = KEYS) -> None:
+        self.beats[name] = 0
+        await self.store.register(self.lease(name, boot, LIVE, keys), TTL)
+
+    async def renews(self, name: str, boot: str = "b", state: str = LIVE) -> None:
+        _, self.beats[name] = await self.store.renew(self.lease(name, boot, state), self.beats[name], TTL)
+
+    async def leaves(self, name: str, boot: str = "b") -> None:
+        await self.store.leave(self.lease(name, boot, LIVE))
+
+    async def look(self, later: float = 0.0) -> None:
+        """Some seconds pass, and the router looks."""
+        self.now += later
+        await self.membership.refresh()
+
+    async def lives(self, name: str, boot: str = "b", looks: int = 3) -> None:
+        """A node renews as ever, and the router looks a moment after each renewal."""
+        for _ in range(looks):
+            self.now += PAUSE
+            await self.renews(name, boot)
+            await self.look(0.3)
+            self.now -= 0.3
+
+    def of(self, name: str, boot: str = "b") -> Departure:
+        found = self.seen.of(name, boot)
+        assert found is not None
+        return found
+
+    def told(self) -> list[tuple[str, str]]:
+        return [(event.kind, event.node_id) for event in self.seen.events()]
+
+
+@pytest.fixture
+async def stage() -> Stage:
+    stage = Stage()
+    await stage.look()
+    return stage
+
+
+async def test_a_node_whose_lease_runs_out_is_lost(stage: Stage) -> None:
+    """It is known when it was last alive, and when this router found its lease gone."""
+    await stage.comes("a")
+    await stage.look(0.001)
+    await stage.lives("a")
+    alive = stage.now
+    assert stage.seen.of("a", "b") is None
+    await stage.look(TTL + 1.0)
+    gone = stage.of("a")
+    assert (gone.node, gone.boot, gone.state, gone.left) == ("a", "b", LIVE, False)
+    assert gone.detected == alive + TTL + 1.0
+    assert gone.last_heartbeat == pytest.approx(alive, abs=0.01)
+    assert stage.detected == [pytest.approx(TTL + 1.0, abs=0.01)]
+    assert stage.told() == [("node_joined", "a"), ("node_lost", "a")]
+    assert "7.0 s after its last heartbeat" in stage.seen.events()[-1].text
+    assert stage.seen.heartbeats() == {}
+
+
+@pytest.mark.parametrize("apart", [-900.0, 0.0, 5_000_000.0])
+async def test_a_heartbeat_is_known_better_than_looks_are_close(apart: float) -> None:
+    """The node registered while this router looked, so it is known how far the store's clock is apart from ours: a
+    renewal is found by a look 1.9 s after it, and its own time is told."""
+    stage = Stage(apart)
+    await stage.look()
+    await stage.comes("a")
+    await stage.look(0.002)
+    stage.now += PAUSE
+    await stage.renews("a")
+    renewed = stage.now
+    await stage.look(1.9)
+    assert stage.seen.heartbeats() == {"a": pytest.approx(renewed, abs=0.003)}
+
+
+@pytest.mark.parametrize("leap", [-3600.0, 3600.0])
+async def test_a_clock_that_leaps_puts_a_heartbeat_outside_no_two_looks(stage: Stage, leap: float) -> None:
+    """A store that failed over to a machine whose clock is wrong."""
+    await stage.comes("a")
+    await stage.look()
+    await stage.look(1.0)
+    before = stage.now
+    stage.now += 0.5
+    stage.apart += leap
+    # Its lease is carried over, so the renewal finds it.
+    stage.store._nodes[NodeId("a")] = stage.store._nodes[NodeId("a")]._replace(expires=stage.now + stage.apart + 1.0)
+    await stage.renews("a")
+    await stage.look(0.5)
+    assert before <= stage.seen.heartbeats()[NodeId("a")] <= stage.now
+
+
+async def test_a_node_that_gives_its_lease_back_has_left(stage: Stage) -> None:
+    """Also where it drained so fast that no look saw it drain: a lease that ran out would have lasted longer."""
+    await stage.comes("a")
+    await stage.look()
+    await stage.lives("a")
+    await stage.leaves("a")
+    await stage.look(0.5)
+    assert stage.of("a").left
+    assert stage.told() == [("node_joined", "a"), ("node_left", "a")]
+    assert stage.detected == []
+
+
+async def test_a_node_that_drained_has_left_however_long_it_was_silent(stage: Stage) -> None:
+    """Drained, then killed: nothing of it was lost that it had not let go."""
+    await stage.comes("a")
+    await stage.look()
+    await stage.renews("a", state=DRAINING)
+    await stage.look()
+    await stage.look()
+    await stage.look(TTL + 1.0)
+    assert stage.told() == [("node_joined", "a"), ("node_draining", "a"), ("node_left", "a")]
+    assert (stage.of("a").state, stage.of("a").left) == (DRAINING, True)
+    assert stage.detected == []
+
+
+async def test_a_node_of_which_only_one_heartbeat_was_seen_is_lost(stage: Stage) -> None:
+    """Nothing says that its lease was given back: the worse is told."""
+    await stage.comes("a")
+    await stage.look()
+    await stage.leaves("a")
+    await stage.look(0.5)
+    assert not stage.of("a").left
+
+
+async def test_each_life_of_a_node_ends_by_itself(stage: Stage) -> None:
+    """A name that is taken anew between two looks: the first life is gone, the second one there."""
+    await stage.comes("a", "b1")
+    await stage.look()
+    await stage.lives("a", "b1")
+    stage.now += TTL + 0.5
+    await stage.comes("a", "b2")
+    await stage.look()
+    assert not stage.of("a", "b1").left and stage.seen.of("a", "b2") is None
+    assert stage.told() == [("node_joined", "a"), ("node_lost", "a"), ("node_joined", "a")]
+    assert stage.seen.heartbeats() == {"a": pytest.approx(stage.now)}
+
+
+async def test_a_lapse_between_two_looks_is_no_departure(stage: Stage) -> None:
+    """The same process under a new incarnation, whose beats begin anew (rule 4)."""
+    await stage.comes("a")
+    await stage.look()
+    await stage.lives("a")
+    await stage.leaves("a")
+    await stage.store.register(stage.lease("a", "b", LIVE)._replace(inc=Incarnation("next"), beat=0), TTL)
+    registered = stage.now
+    await stage.look(0.1)
+    assert stage.seen.of("a", "b") is None
+    assert stage.told() == [("node_joined", "a")]
+    assert stage.seen.heartbeats() == {"a": pytest.approx(registered, abs=0.01)}
+
+
+async def test_a_node_that_comes_back_after_a_lapse_is_told_of_as_such(stage: Stage) -> None:
+    """Paused for longer than its lease: lost, and then back; what was seen of the lapse is kept."""
+    await stage.comes("a")
+    await stage.look()
+    await stage.look(TTL + 1.0)
+    await stage.comes("a")
+    await stage.look()
+    assert stage.told() == [("node_joined", "a"), ("node_lost", "a"), ("node_joined", "a")]
+    assert "never ended" in stage.seen.events()[-1].text
+    assert stage.of("a").detected == stage.now
+
+
+async def test_who_was_there_before_the_router_has_not_joined(stage: Stage) -> None:
+    """Else a router that restarts would tell of a fleet that came all at once."""
+    late = Stage()
+    await late.comes("a")
+    await late.look()
+    assert late.told() == []
+    assert late.seen.heartbeats() == {"a": late.now}
+
+
+async def test_nobody_is_gone_while_the_store_is_away(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor for a while after: leases ran out that nobody could renew. Who does not come back then is lost."""
+    await stage.comes("a")
+    await stage.look()
+    await stage.lives("a")
+    nodes = stage.store.nodes
+
+    async def away() -> tuple[NodeRecord, ...]:
+        raise StoreUnavailable("the store is away")
+
+    monkeypatch.setattr(stage.store, "nodes", away)
+    await stage.look(TTL + 1.0)
+    monkeypatch.setattr(stage.store, "nodes", nodes)
+    await stage.look(1.0)
+    assert stage.seen.of("a", "b") is None and list(stage.membership.fleet.members) == ["a"]
+    monkeypatch.setattr(module, "BACK", 0.0)
+    await stage.look(1.0)
+    assert not stage.of("a").left
+
+
+async def test_a_node_with_other_keys_is_told_of_by_nobody(stage: Stage) -> None:
+    """Whoever can write to the store could else drive out what happened to the fleet's own."""
+    await stage.comes("ours")
+    for number in range(300):
+        await stage.comes(f"theirs-{number}", keys=Trust([b"x" * 32]))
+    await stage.look()
+    await stage.look(TTL + 1.0)
+    assert stage.told() == [("node_joined", "ours"), ("node_lost", "ours")]
+    assert [gone.node for gone in stage.seen.all()] == ["ours"]
+
+
+async def test_the_latest_of_everything_are_kept(stage: Stage) -> None:
+    """And each event has an id of its own, which grows."""
+    for number in range(KEPT + 50):
+        await stage.comes("a", f"b{number}")
+        await stage.look()
+        await stage.look(TTL + 1.0)
+    assert len(stage.seen.all()) == len(stage.seen.events()) == KEPT
+    assert stage.seen.of("a", "b49") is None and stage.of("a", f"b{KEPT + 49}").boot == stage.seen.all()[-1].boot
+    ids = [event.id for event in stage.seen.events()]
+    assert ids == sorted(set(ids))
+
+
+async def test_an_odd_name_is_cut_to_what_can_be_told() -> None:
+    """Where everybody is believed, as without keys."""
+    stage = Stage()
+    stage.membership = Membership(stage.store, Trust(()))
+    stage.membership.on_looked = stage.seen.look
+    await stage.look()
+    await stage.comes('"\n' + "x" * 9000)
+    await stage.look()
+    (event,) = stage.seen.events()
+    assert len(event.text) == 200 and event.model_dump_json()
