@@ -62,7 +62,7 @@ FULL = Plan(
     ),
     replay=replay_bench.Plan(replays=10, onces=30, turns=15, calls=400),
     survival=survival.Plan(turns=5, calls=10_000),
-    metrics=metrics_bench.Plan(pairs=10, calls=calls.Plan(repetitions=1, warm=1.0, seconds=5.0)),
+    metrics=metrics_bench.Plan(pairs=10, slices=12, calls=calls.Plan(repetitions=1, warm=0.15, seconds=0.6)),
     leases=lease_bench.Plan(calls=100_000, times=30),
 )
 QUICK = Plan(
@@ -74,7 +74,7 @@ QUICK = Plan(
     ),
     replay=replay_bench.Plan(replays=5, onces=12, turns=10, calls=200),
     survival=survival.Plan(turns=3, calls=1_000),
-    metrics=metrics_bench.Plan(pairs=3, calls=calls.Plan(repetitions=1, warm=0.5, seconds=3.0)),
+    metrics=metrics_bench.Plan(pairs=3, slices=6, calls=calls.Plan(repetitions=1, warm=0.15, seconds=0.5)),
     leases=lease_bench.Plan(calls=10_000, times=10),
 )
 

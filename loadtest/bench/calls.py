@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any
@@ -85,28 +85,48 @@ def settings(store: Listener | None) -> dict[str, str]:
     return chosen
 
 
-def run_once(server: str, plan: Plan, cores: Cores, more: Mapping[str, str] | None = None) -> Measured:
-    """Load a fresh server once; `more` is added to its environment.
+def run_once(server: str, plan: Plan, cores: Cores) -> Measured:
+    """Load a fresh server once.
 
     Raises:
         NotAvailable: it did not start, or completed no call.
     """
+    with running(server, cores) as target:
+        return load(target, plan, cores)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A server that runs, and its store if that is a process of its own."""
+
+    child: Listener
+    store: Listener | None
+
+
+@contextlib.contextmanager
+def running(server: str, cores: Cores, more: Mapping[str, str] | None = None) -> Iterator[Target]:
+    """A fresh server; `more` is added to its environment. Raises NotAvailable."""
     with contextlib.ExitStack() as stack:
         store = stack.enter_context(redis_server(cores.load)) if server.endswith("redis") else None
         environment = {**({} if server == BASELINE else settings(store)), **(more or {})}
-        child = stack.enter_context(serving(server.split(maxsplit=1)[0], cores.server, environment))
-        arguments = ["--port", child.port, "--server", child.pid, "--connections", CONNECTIONS]
-        arguments += ["--warm", plan.warm, "--seconds", plan.seconds]
-        if store is not None:
-            arguments += ["--store", store.pid]
-        timeout = plan.warm + plan.seconds + _SPARE_SECONDS
-        try:
-            measured = Measured(**run_json("loadgen", [str(word) for word in arguments], cores.load, timeout))
-        except NotAvailable as reason:
-            raise NotAvailable(f"{reason}{child.last_words()}") from None
-        if measured.calls == 0:
-            raise NotAvailable(f"no call completed: {measured.errors}{child.last_words()}")
-        return measured
+        yield Target(stack.enter_context(serving(server.split(maxsplit=1)[0], cores.server, environment)), store)
+
+
+def load(target: Target, plan: Plan, cores: Cores) -> Measured:
+    """Load a server that runs. Raises NotAvailable where it completed no call."""
+    child = target.child
+    arguments = ["--port", child.port, "--server", child.pid, "--connections", CONNECTIONS]
+    arguments += ["--warm", plan.warm, "--seconds", plan.seconds]
+    if target.store is not None:
+        arguments += ["--store", target.store.pid]
+    timeout = plan.warm + plan.seconds + _SPARE_SECONDS
+    try:
+        measured = Measured(**run_json("loadgen", [str(word) for word in arguments], cores.load, timeout))
+    except NotAvailable as reason:
+        raise NotAvailable(f"{reason}{child.last_words()}") from None
+    if measured.calls == 0:
+        raise NotAvailable(f"no call completed: {measured.errors}{child.last_words()}")
+    return measured
 
 
 def _rate(run: Measured) -> float:

@@ -1,11 +1,13 @@
-"""Section `metrics`: what counting costs, as pairs of runs of the same node with `FRAMEHOLD_METRICS` on and off.
+"""Section `metrics`: what counting costs, as pairs of the same node with `FRAMEHOLD_METRICS` on and off.
 
-The store is in memory: a call costs the least there, so that counting is the largest part of it. Each run has a fresh
-server, and the pairs take turns in which of the two comes first: what drifts meanwhile harms both alike.
+The store is in memory: a call costs the least there, so that counting is the largest part of it. A pair is two fresh
+servers that are loaded in turns, a slice of time each: a machine that others share is faster now and slower then by
+more than counting costs, and both meet both.
 """
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import asdict, dataclass
 from statistics import median, quantiles
 from typing import Any
@@ -19,10 +21,28 @@ SERVER = "framehold memory"
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How many pairs, and how long each run of them is."""
+    """How many pairs, how many slices each of the two has in one, and how long a slice is."""
 
     pairs: int
+    slices: int
     calls: calls.Plan
+
+
+@dataclass(slots=True)
+class Total:
+    """What one of the two came to in all its slices."""
+
+    calls: int = 0
+    seconds: float = 0.0
+    server_cpu: float = 0.0
+    errors: int = 0
+
+    def add(self, measured: Measured) -> None:
+        """Take one slice in."""
+        self.calls += measured.calls
+        self.seconds += measured.seconds
+        self.server_cpu += measured.server_cpu
+        self.errors += sum(measured.errors.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +60,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two runs, one right after the other. The shares say how much worse the one with metrics is."""
+    """Two servers, loaded in turns. The shares say how much worse the one with metrics is."""
 
     on_calls_per_second: float
     off_calls_per_second: float
@@ -51,28 +71,39 @@ class Pair:
 
 def measure(plan: Plan, cores: Cores) -> dict[str, Any]:
     """Run all pairs; returns each, its raw runs, and the rows."""
-    runs: list[dict[str, Measured]] = []
+    runs: list[dict[str, Total]] = []
     missing: dict[str, str] = {}
     try:
-        for turn in range(plan.pairs):
-            order = ("true", "false") if turn % 2 else ("false", "true")
-            runs.append({on: calls.run_once(SERVER, plan.calls, cores, {"FRAMEHOLD_METRICS": on}) for on in order})
+        for _ in range(plan.pairs):
+            runs.append(_run(plan, cores))
     except NotAvailable as reason:
         missing[SERVER] = str(reason)
     pairs = [_pair(run["true"], run["false"]) for run in runs]
-    errors = sum(sum(measured.errors.values()) for run in runs for measured in run.values())
+    errors = sum(total.errors for run in runs for total in run.values())
     return {
         "server": SERVER,
         "connections": calls.CONNECTIONS,
         "plan": asdict(plan),
         "pairs": [asdict(pair) for pair in pairs],
         "rows": [asdict(row) for row in _rows(pairs, errors)],
-        "runs": [{name: asdict(measured) for name, measured in run.items()} for run in runs],
+        "runs": [{name: asdict(total) for name, total in run.items()} for run in runs],
         "not_available": missing,
     }
 
 
-def _pair(on: Measured, off: Measured) -> Pair:
+def _run(plan: Plan, cores: Cores) -> dict[str, Total]:
+    """One pair."""
+    totals = {on: Total() for on in ("true", "false")}
+    with contextlib.ExitStack() as stack:
+        targets = {on: stack.enter_context(calls.running(SERVER, cores, {"FRAMEHOLD_METRICS": on})) for on in totals}
+        for turn in range(plan.slices):
+            # A B, B A, A B: what drifts harms both alike.
+            for on in sorted(totals, reverse=bool(turn % 2)):
+                totals[on].add(calls.load(targets[on], plan.calls, cores))
+    return totals
+
+
+def _pair(on: Total, off: Total) -> Pair:
     rates = on.calls / on.seconds, off.calls / off.seconds
     cpu = (on.server_cpu / on.calls) / (off.server_cpu / off.calls)
     return Pair(*rates, slowdown=1 - rates[0] / rates[1], more_cpu=cpu - 1)

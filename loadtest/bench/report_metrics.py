@@ -13,7 +13,8 @@ def metrics(section: Mapping[str, Any]) -> str:
     """Each pair, and below them what they come to."""
     plan = section["plan"]
     title = (
-        f"What metrics cost: {plan['pairs']} pairs of {plan['calls']['seconds']:g} s, {section['server']}, two-round"
+        f"What metrics cost: {plan['pairs']} pairs of 2 x {plan['slices']} slices of {plan['calls']['seconds']:g} s,"
+        f" {section['server']}, two-round"
         f" calls, {section['connections']} connections"
     )
     pairs = [["pair", "calls/s with", "calls/s without", "slower by", "more CPU/call"]]
