@@ -3,10 +3,8 @@
 import asyncio
 import contextlib
 import os
-import random
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -15,20 +13,7 @@ from typing import Any, Protocol, TypeVar
 
 import redis
 
-_EPHEMERAL = 32_768
-"""From here on Linux gives ports to connections, and to servers that take any: what was free a moment ago is not."""
-_given: set[int] = set()
-
-
-def free_port() -> int:
-    """A port of 127.0.0.1 for a server that starts later, and may be killed and start again."""
-    for port in random.sample(range(10_000, _EPHEMERAL), 1000):
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            if port not in _given:
-                _given.add(port)
-                return port
-    raise AssertionError("no port is free")
+from framehold.cli.ports import free as free_port
 
 
 def tls_settings(folder: Path) -> dict[str, str]:

@@ -1,13 +1,21 @@
-"""Ports of this machine: which are free."""
+"""Ports of this machine: which are free.
+
+The law: a port that is chosen stays free until its server listens, and while it starts anew. So none is chosen of those
+that the system gives to connections: any process's next one may take it.
+"""
 
 from __future__ import annotations
 
+import random
 import socket
 
 from framehold_core.errors import ConfigError
 
 HOST = "127.0.0.1"
 _LAST = 65_535
+_OURS = range(10_000, 32_768)
+"""Beyond what services are known by, and below what Linux gives to connections (net.ipv4.ip_local_port_range)."""
+_TRIES = 100
 
 
 def take(port: int) -> int:
@@ -17,7 +25,7 @@ def take(port: int) -> int:
         ConfigError: it can't be had.
     """
     try:
-        return _bind(port)
+        return _bind(port) if port else free()
     except OSError as error:
         raise ConfigError(
             f"port {port} of {HOST} can't be had ({error.strerror or error}); nothing was started; choose another "
@@ -27,7 +35,8 @@ def take(port: int) -> int:
 
 def free() -> int:
     """Any free port."""
-    return _bind(0)
+    tried = (_free_or_none(port) for port in random.sample(_OURS, _TRIES))
+    return next((port for port in tried if port is not None), None) or _bind(0)
 
 
 def beside(port: int, count: int) -> list[int]:
