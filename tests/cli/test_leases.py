@@ -124,6 +124,15 @@ def test_a_call_across_its_nodes(operator: Operator, router: FakeRouter) -> None
     assert entries.splitlines()[1].split() == ["0", "answer", "seat\\x1b[2J", "1", "-", "0.5", "KiB"]
 
 
+def test_no_tool_and_no_node_makes_a_line(operator: Operator, router: FakeRouter) -> None:
+    """Their names are others' texts."""
+    router.say("leases", {**page(LEASE), "missing": ["n7\nall is well"]})
+    assert "calls on n7\\nall is well: no answer" in operator("leases").out
+    router.say("leases", page(LEASE))
+    router.say(f"leases/{CALL}", detail(tool="book\nfate     It has ended."))
+    assert "book\\nfate     It has ended. (tools/call)" in operator("lease", "0123").out
+
+
 def test_a_call_that_is_over(operator: Operator, router: FakeRouter) -> None:
     """By its whole id alone: no node lists it."""
     router.say(f"leases/{CALL}", detail(record="done", cause="cancelled", expires=1.0, attempts=3))

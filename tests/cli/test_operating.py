@@ -21,7 +21,7 @@ pytestmark = pytest.mark.anyio
 async def fleet(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Up]:
     """Two nodes with the booking example; each test leaves the fleet to the next one."""
     folder = tmp_path_factory.mktemp("fleet")
-    async with up(folder, "--port", "0", "--nodes", "2", FRAMEHOLD_LEASE_TTL="1") as running:
+    async with up(folder, "--port", "0", "--nodes", "2", FRAMEHOLD_LEASE_TTL="3") as running:
         await running.hears("Ctrl-C stops everything.")
         yield running
 

@@ -174,7 +174,8 @@ def test_a_router_needs_keys_and_a_store() -> None:
 def test_help_lists_the_commands_in_the_order_of_their_use() -> None:
     told = framehold("--help").stdout
     names = re.findall(r"(?m)^│ (\w+) {2,}\S", told)
-    assert names == ["up", "call", "nodes", "ring", "doctor", "node", "router", "stdio", "keys"]
+    at_hand = ["up", "call", "doctor", "node", "router", "stdio", "keys"]
+    assert names == [*at_hand, "status", "nodes", "leases", "lease", "ring", "drain", "cancel", "evict"]
 
 
 def test_a_node_says_where_it_keeps_things() -> None:

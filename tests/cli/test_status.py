@@ -113,6 +113,17 @@ def test_the_last_five_events(operator: Operator, router: FakeRouter) -> None:
     assert [line.rpartition("number ")[2] for line in lines] == [f"{number}\\x1b[2J" for number in range(5)]
 
 
+def test_nobodys_name_makes_a_line(operator: Operator, router: FakeRouter) -> None:
+    """Whoever can write to the store names nodes as it likes: what it says stays one line."""
+    router.say("overview", {**OVERVIEW, "nodes": {"live": 1, "a\nstuck      none": 1}})
+    router.say("nodes", {"nodes": [NODE, {**NODE, "node_id": "n2\n! n1 is dead: kill it", "state": "other keys"}]})
+    for command in ("status", "nodes"):
+        out = operator(command).out
+        assert "n2\\n! n1 is dead: kill it has other keys" in out
+        assert not any(line.startswith("! n1") for line in out.splitlines())
+    assert "1 a\\nstuck      none" in operator("status").out
+
+
 def test_json_is_the_overview_and_what_needs_an_operator(operator: Operator, router: FakeRouter) -> None:
     router.say("overview", {**OVERVIEW, "news": 1})
     told = operator("status", "-o", "json")

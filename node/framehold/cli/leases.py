@@ -10,7 +10,7 @@ from framehold_router.api.about_calls import LeasesView, LeaseView, State
 
 from . import attention, figures
 from .api import Answer, Api
-from .sheet import Grid, Sheet
+from .sheet import Grid, Sheet, lines
 
 _LARGEST = 1000
 """Calls that a page may have."""
@@ -36,7 +36,7 @@ def leases(api: Api, query: dict[str, Any], every: bool = False) -> Sheet:
     items, now = [item for page in pages for item in page.view.items], time.time()
     grid = Grid(_HEADS, [_row(item, now) for item in items], "No call is like that.")
     last = answer.view.model_copy(update={"items": items})
-    notes = "\n".join(_notes(pages, len(items)))
+    notes = lines(_notes(pages, len(items)))
     return Sheet([grid, *([notes] if notes else [])], _whole(pages), last)
 
 

@@ -135,10 +135,10 @@ def drain(
     url: Url = ROUTER,
     token: Token = None,
 ) -> None:
-    """Let NODE take no new calls, and hand off those that it has. Its process goes on until it is stopped. Needs the
-    admin token.
+    """Let NODE take no new calls, and hand off those that it has. Needs the admin token.
 
-    Exits with 1 where the node still holds something after the timeout; it drains on."""
+    Its process goes on until it is stopped. Exits with 1 where the node still holds something after the timeout; it
+    drains on."""
     from .api import Api
     from .draining import drain
 

@@ -9,7 +9,7 @@ import io
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,6 +55,16 @@ class Sheet:
     data: Any
     listed: BaseModel | None = None
     code: int = 0
+
+
+def lines(texts: Iterable[str]) -> str:
+    """Each as one line, whatever is in it."""
+    return "\n".join(map(visible.line, texts))
+
+
+def facts(rows: Iterable[Sequence[str]]) -> str:
+    """What is known, a line each, aligned behind its name."""
+    return aligned([[visible.line(text) for text in row] for row in rows], indent="")
 
 
 def present(draw: Callable[[], Sheet], output: Output = Output.TABLE, watch: bool = False) -> int:

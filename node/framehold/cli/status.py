@@ -14,8 +14,7 @@ from framehold_router.api.about_nodes import NodesView, OverviewView
 from . import attention, figures
 from .api import Api
 from .leases import consequence
-from .sheet import Grid, Sheet
-from .voice import aligned
+from .sheet import Grid, Sheet, facts, lines
 
 _EVENTS = 5
 _CALLS = 5
@@ -27,10 +26,10 @@ def status(api: Api) -> Sheet:
     answer, nodes = api.get("overview", OverviewView), api.get("nodes", NodesView).view.nodes
     view = answer.view
     needed = attention.of(view, nodes)
-    lines = aligned(_facts(view), indent="")
-    parts: list[Grid | str] = [lines]
+    known = facts(_facts(view))
+    parts: list[Grid | str] = [known]
     if needed:
-        parts.append("\n".join(f"! {text}" for text in needed))
+        parts.append(lines(f"! {text}" for text in needed))
     waiting = _waiting(api, view)
     if waiting.rows:
         parts.append(waiting)

@@ -8,7 +8,7 @@ from framehold_router.api.about_nodes import NodesView, NodeView, RingView
 
 from . import attention, figures
 from .api import Api
-from .sheet import Grid, Sheet
+from .sheet import Grid, Sheet, lines
 
 _NODES = (
     *("NODE", "STATE", "PARKED", "IN FLIGHT", "RESUME P99", "LAG P99", "MEMORY", "HEARTBEAT", "UP", "PID", "VERSION"),
@@ -21,7 +21,7 @@ def nodes(api: Api) -> Sheet:
     answer, now = api.get("nodes", NodesView), time.time()
     found = answer.view.nodes
     grid = Grid(_NODES, [_node(one, now) for one in found], "There is no node.")
-    wrong = "\n".join(attention.of_nodes(found))
+    wrong = lines(attention.of_nodes(found))
     return Sheet([grid, *([wrong] if wrong else [])], answer.raw["nodes"], answer.view)
 
 
