@@ -41,6 +41,14 @@ _UNMARKED = (
     "its handler is not marked @framehold.reentrant, so its journal can't rebuild its frame; nothing was done; cancel "
     "the call if it must go"
 )
+_CARRIED = (
+    "its client keeps it, in its token (strategy replay), and may send that again to any node; nothing was done; the "
+    "round that runs here comes to its end by itself"
+)
+_ABSENT = (
+    "has no frame on this node; nothing was done; the list of leases says which node has one, and a call without a "
+    "frame continues from its journal when its client comes back"
+)
 
 
 class Done(NamedTuple):
@@ -67,7 +75,7 @@ class Actions(Watch):
         """End a call for good. 404 where it has no frame here, 409 while it can't be done."""
         slot, name = self._runtime.table.get(call), f"call {prefix(call)}"
         if slot is None or slot.frame is None:
-            return _not_here(name)
+            return self._not_here(call)
         if slot in self._ending:
             return Done(409, f"{name}: {_BUSY}")
         try:
@@ -76,9 +84,9 @@ class Actions(Watch):
             self._ending.pop(slot, None)
         done = Done(409, f"{name}: {_BUSY}") if event is None else _came_to(name, event)
         if done.status == 200:
-            told = "call %s of %r was cancelled by an operator; its client is told"
-            logger.warning(told, prefix(call), slot.tool, extra=about(slot))
-            self._runtime.watches.happened(Kind.CANCELLED, _CANCELLED, slot)
+            logger.warning("call %s of %r: an operator cancelled it", prefix(call), slot.tool, extra=about(slot))
+            text = _UNWRITTEN if isinstance(event, ev.StoreDown) else _CANCELLED
+            self._runtime.watches.happened(Kind.CANCELLED, text, slot)
         return done
 
     async def _stop(self, slot: Slot, frame: Frame) -> ev.Event | None:
@@ -100,7 +108,7 @@ class Actions(Watch):
         """Drop a call's frame: its next retry replays it. 404 where it has none here, 409 while it must keep it."""
         slot, name = self._runtime.table.get(call), f"call {prefix(call)}"
         if slot is None or slot.frame is None:
-            return _not_here(name)
+            return self._not_here(call)
         if not slot.call.reentrant:
             return Done(409, f"{name}: {_UNMARKED}")
         if slot.call.phase is not Phase.PARKED or not at_rest(slot.call):
@@ -109,21 +117,20 @@ class Actions(Watch):
         self._runtime.watches.happened(Kind.EVICTED, _EVICTED, slot)
         return Done(200, f"{name}: its frame was dropped; its client's next retry replays it")
 
-
-def _not_here(name: str) -> Done:
-    return Done(
-        404,
-        f"{name} has no frame on this node; nothing was done; the list of leases says which node has one, and a call "
-        "without a frame continues from its journal when its client comes back",
-    )
+    def _not_here(self, call: CallId) -> Done:
+        if any(slot.call.id == call and slot.frame is not None for slot in self._runtime.table):
+            return Done(409, f"call {prefix(call)}: {_CARRIED}")
+        return Done(404, f"call {prefix(call)} {_ABSENT}")
 
 
 def _came_to(name: str, event: ev.Event) -> Done:
     """What became of a call that was stopped, by the last that happened to it."""
     if isinstance(event, ev.Refused | ev.Retry):
-        return Done(409, f"{name}: another node runs it by now; the frame here was dropped; cancel the call there")
+        text = "another node runs it by now, or had it lost; the frame here was dropped; cancel the call where it runs"
+        return Done(409, f"{name}: {text}")
     if isinstance(event, ev.StoreDown):
-        return Done(200, f"{name}: its handler was cancelled; its end is written when the store answers again")
+        text = "its end is written when the store answers again, unless another node has carried the call on by then"
+        return Done(200, f"{name}: its handler was cancelled; {text}")
     return Done(200, f"{name} was cancelled; its client is told so, now or at its next retry, on any node")
 
 
@@ -138,4 +145,8 @@ def _outcome(slot: Slot) -> Outcome:
 
 _ENDED = (Phase.IDLE, Phase.LOOKING, Phase.STRANDED)
 _CANCELLED = "an operator cancelled the call: its handler was stopped, its client is told, and nobody enters it again"
+_UNWRITTEN = (
+    "an operator cancelled the call: its handler was stopped; the store has not answered yet, and until its end is "
+    "written another node may carry it on"
+)
 _EVICTED = "an operator dropped the call's frame: its client's next retry replays it"

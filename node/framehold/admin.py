@@ -6,6 +6,7 @@ that is no success is an `ErrorView` that says what was not done.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -49,6 +50,8 @@ class Admin:
         self._runtime = runtime
         self._chronicle, self._actions = Chronicle(runtime.heartbeat), Actions(runtime)
         runtime.watches.add(self._chronicle)
+        # One pass at a time: each takes its millisecond of every turn of the loop.
+        self._lists = asyncio.Lock()
         self.endpoints: dict[str, tuple[str, Callable[[Request], Awaitable[Response]]]] = {
             "/admin/leases": ("GET", self._leases),
             "/admin/events": ("GET", self._events),
@@ -79,7 +82,8 @@ class Admin:
     async def _leases(self, request: Request) -> Response:
         try:
             query = LeaseQuery.model_validate(dict(request.query_params))
-            return _json(await listing.leases(self._runtime, query))
+            async with self._lists:
+                return _json(await listing.leases(self._runtime, query))
         except ValidationError as error:
             raise _Wrong(_said(error, "parameter")) from None
         except ValueError as error:

@@ -164,8 +164,9 @@ class Chronicle(Watch):
 
 
 def _recovered(takeover: Takeover) -> str:
-    took = "" if takeover.resumed is None else f" {takeover.resumed - takeover.asked:.2f} s after it came"
-    return f"the call goes on: its client has its reply{took}"
+    if takeover.resumed is None:
+        return "the call goes on, and nobody waits for it now: whoever comes next hears what it came to"
+    return f"the call goes on: its client has its reply {takeover.resumed - takeover.asked:.2f} s after it came"
 
 
 _UNDECIDED = (Phase.LOOKING, Phase.CLAIMING)

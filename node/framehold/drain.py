@@ -47,7 +47,7 @@ CARRIED = (
 _DRAINS = "this node drains, and no other one is live; nothing was started; send the request again"
 _LAPSED = "its node lease is not valid: the store does not answer, or it lapsed"
 _LOST = "another process runs under this node's name, so no call runs here; nothing was done; send the request again"
-_LATER = "they continue from their journals when this node's lease is gone"
+_LATER = "they continue from their journals, here or, when this node's lease is gone, elsewhere"
 _PORTION = 500
 """How many calls are released at once: more would fill the store's queue, and keep the loop from the rounds."""
 _HANDED = 5.0
@@ -180,12 +180,18 @@ class Drain:
         waiting, running = self._left()
         if waiting or running:
             self._counts["deadline"] += 1
-            told = "node ends: %d parked calls that only this process could carry on are lost, %d rounds are cut"
-            logger.warning(told, waiting, running)
-            self._watches.happened("drain", told % (waiting, running))
+            # Nobody here knows whether the process ends now, or goes on after `/admin/drain` and answers some of them.
+            self._warn(
+                f"drain met its deadline: {waiting} parked calls that only this process can carry on are lost when it "
+                f"ends, {running} rounds that run are cut"
+            )
 
     def _tell(self, text: str) -> None:
         logger.info("%s", text)
+        self._watches.happened("drain", text)
+
+    def _warn(self, text: str) -> None:
+        logger.warning("%s", text)
         self._watches.happened("drain", text)
 
     def _left(self) -> tuple[int, int]:
@@ -215,9 +221,7 @@ class Drain:
             await self._wait(lambda: not any(map(_is_on_its_way, portion)), clock.now() + _HANDED)
             if self._heard == heard:
                 rest = tuple(parked)
-                logger.warning(
-                    "the store does not answer: %d calls were not handed off; %s", len(portion + rest), _LATER
-                )
+                self._warn(f"the store does not answer: {len(portion + rest)} calls were not handed off; {_LATER}")
                 for slot in rest:
                     self._feed(slot, ev.Evict("unreleased"))
                 return

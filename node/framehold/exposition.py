@@ -39,7 +39,11 @@ class Exposition(Collector):
 
     def text(self, accept: str) -> tuple[bytes, str]:
         """Everything, in the form that `accept` (a header's value) asks for, and the name of that form."""
-        encode, kind = choose_encoder(accept)
+        try:
+            encode, kind = choose_encoder(accept)
+        except (TypeError, ValueError):
+            # It chokes on a version that is none.
+            encode, kind = choose_encoder("")
         return encode(self._registry), kind
 
     def collect(self) -> Iterator[Metric]:

@@ -194,9 +194,11 @@ class Invocation:
         return raw, self._seam.behind.params_type.model_validate(raw, by_name=False)
 
     def failed(self, outcome: object) -> bool:
-        """Whether the handler raised: the SDK makes a result of what a tool raises."""
+        """Whether the handler raised: the SDK makes a result of what a tool raises. One that was kept is a mapping."""
         assert isinstance(outcome, Outcome)
-        return outcome.error is not None or getattr(outcome.result, "is_error", False) is True
+        result = outcome.result
+        told = result.get("isError") if isinstance(result, Mapping) else getattr(result, "is_error", False)
+        return outcome.error is not None or told is True
 
     def describe(self) -> dict[str, str]:
         """What the record says of the call. Contents stay out: arguments and user are digests."""

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from framehold_core.errors import StoreUnavailable
@@ -28,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 PORTION = 200
 """Records that are looked at in one step."""
-STEP, PAUSE = 1.0, 30.0
+STEP, PAUSE = 1.0, 10.0
 """Seconds between two steps of a walk, and between two walks."""
 KEPT = 1000
 """How many calls are kept by name: beyond it they are only counted."""
@@ -45,10 +46,21 @@ class Marked(NamedTuple):
 
 
 class Orphans:
-    """The walk of one node. `marked` is what its last one found; empty on a node that doesn't look."""
+    """The walk of one node. `outlives` is for how many seconds a record is kept when its last token has expired: its
+    client comes too late then, and nobody waits for it. `marked` is what the last walk found; empty on a node that
+    doesn't look."""
 
-    def __init__(self, store: Store, heartbeat: Heartbeat | Alone, step: float = STEP, pause: float = PAUSE) -> None:
+    def __init__(
+        self,
+        store: Store,
+        heartbeat: Heartbeat | Alone,
+        outlives: float = 0.0,
+        step: float = STEP,
+        pause: float = PAUSE,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         self._store, self._heartbeat, self._step, self._pause = store, heartbeat, step, pause
+        self._outlives, self._clock = outlives, clock
         self.marked = Marked()
 
     async def run(self) -> None:
@@ -75,7 +87,7 @@ class Orphans:
             if not boots or min(boots) != self._heartbeat.lease.node:
                 return Marked()
             swept = await self._store.sweep(cursor, PORTION)
-            marked = _with(marked, swept.found, boots)
+            marked = _with(marked, swept.found, boots, self._clock() + self._outlives)
             cursor = swept.cursor
             if not cursor:
                 break
@@ -91,10 +103,13 @@ def is_stuck(item: Summary) -> bool:
     return item.state is RecordState.OPEN and item.attempts >= MAX_ATTEMPTS
 
 
-def _with(marked: Marked, found: Iterable[Summary], boots: Mapping[NodeId, Boot]) -> Marked:
+def _with(marked: Marked, found: Iterable[Summary], boots: Mapping[NodeId, Boot], until: float) -> Marked:
     for item in found:
-        stuck = is_stuck(item)
-        orphaned = item.state is RecordState.OPEN and not stuck and boots.get(NodeId(item.owner)) != item.boot
+        # Without a question, or after its time, there is no token that a client could come back with.
+        awaited = item.round > 0 and item.expires > until
+        stuck = awaited and is_stuck(item)
+        gone = item.state is RecordState.OPEN and boots.get(NodeId(item.owner)) != item.boot
+        orphaned = awaited and gone and not stuck
         marked = Marked(
             marked.looked + 1,
             marked.orphaned + orphaned,

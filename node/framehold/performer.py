@@ -47,7 +47,7 @@ _ALTERED = (
     "its journal is not the one that its record names: entries are missing, altered or of another time; the call was "
     "not continued; check who else writes this store"
 )
-_NO_FURTHER = "call %s of %r can't be continued here, and its client is told so: %s"
+_NO_FURTHER = "call %s of %r can't be continued here: %s; its client is told so"
 _BURSTS = (*eviction.CAUSES, "released", "unreleased")
 """Why frames go by the thousand."""
 

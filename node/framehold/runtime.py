@@ -39,7 +39,7 @@ from .entrance import Entrance
 from .eviction import Eviction
 from .frames import Frame
 from .heartbeat import Alone, Heartbeat
-from .ledger import Ledger
+from .ledger import SKEW, Ledger
 from .logs import about
 from .orphans import Orphans
 from .passing import Passing
@@ -76,7 +76,7 @@ class Runtime:
         self.payloads = Payloads(sealer, Values(pickle=settings.pickle, limit=settings.max_value))
         self.max_journal = settings.max_journal
         ledger = Ledger(settings, self.payloads, self.tasks, self.feed, self.watches)
-        self.orphans = Orphans(store, heartbeat)
+        self.orphans = Orphans(store, heartbeat, SKEW + settings.max_round)
         self.leaving = Drain(self.table, heartbeat, peers, self.counts, self.watches, self.feed)
         ledger.heir, ledger.member, self._gate = self.leaving.heir, peers.member, ledger.gate
         self._performer = Performer(settings, self.table, self.tasks, ledger, self.counts, self.watches, self.feed)
@@ -149,15 +149,13 @@ class Runtime:
         """
         if (answer := self.leaving.elsewhere(claims.call)) is not None:
             return answer
-        slot = self.table.get(claims.call)
-        parsed = {} if slot is None else answers_of.parsed(slot, claims.round, answers)
-        given = answers_of.given(answers)
+        given, slot = answers_of.given(answers), self.table.get(claims.call)
         if slot is None:
             slot = self.table.add(self._slot(claims.call, entrance, self._home(entrance)))
         held = self.heartbeat.lease
         waiter = Waiter(next(self._waiters))
         event = ev.Retry(waiter, claims.round, claims.epoch, claims.mark, claims.node, given, held)
-        return await self._wait(slot, event, Arrival(carrier, _future(), parsed, answers))
+        return await self._wait(slot, event, Arrival(carrier, _future(), raw=answers))
 
     async def replay(
         self, carried: Carried, answers: Mapping[str, Any], entrance: Entrance, carrier: Carrier
@@ -176,7 +174,7 @@ class Runtime:
         home = Home(records, self._alone, chance, True)
         slot = self.table.add(self._slot(carried.call, entrance, home, f"{carried.call}/{waiter}"))
         event = ev.Retry(waiter, carried.round, carried.epoch, mark, held.node, given, held)
-        return await self._wait(slot, event, Arrival(carrier, _future(), {}, answers))
+        return await self._wait(slot, event, Arrival(carrier, _future(), raw=answers))
 
     def _home(self, entrance: Entrance) -> Home:
         """What a call that is held here stands on."""
@@ -193,10 +191,12 @@ class Runtime:
         return Stats(os.getpid(), *self.table.load(), VERSION, STARTED, seal)
 
     async def _wait(self, slot: Slot, event: ev.Start | ev.Retry, arrival: Arrival) -> Answer:
-        slot.arrivals[event.waiter] = arrival
         began, answer = clock.now(), None
-        self.feed(slot, event)
         try:
+            if isinstance(event, ev.Retry):
+                arrival.parsed = answers_of.parsed(slot, event.round, arrival.raw)
+            slot.arrivals[event.waiter] = arrival
+            self.feed(slot, event)
             answer = await arrival.future
             return answer
         except asyncio.CancelledError:

@@ -151,6 +151,9 @@ class Takeovers:
             takeover.outcome, takeover.resumed = "recovered", time.time()
         elif slot.call.phase in (Phase.IDLE, Phase.LOOKING):
             takeover.outcome = _STRAYED.get(type(event), "failed")
+        elif isinstance(event, ev.Rebuilt) and slot.call.phase is Phase.PARKED:
+            # Whoever waited has left, or brought what is no answer: the frame stands, and comes to no end meanwhile.
+            takeover.outcome = "recovered"
         else:
             return None
         del self.under_way[slot]

@@ -144,7 +144,9 @@ class Departures:
         if len(self._gone) > KEPT:
             self._gone.popitem(last=False)
         if left:
-            self._tell(Kind.NODE_LEFT, node, now, "has left: it gave its lease back")
+            # Drained, it may have been killed then, its lease run out: of what it was to keep nothing is known here.
+            how = "it drained, and its lease is gone" if life.state == DRAINING else "it gave its lease back"
+            self._tell(Kind.NODE_LEFT, node, now, f"has left: {how}")
             return
         text = f"is lost: its lease ran out, {silent:.1f} s after its last heartbeat; retries of its calls go elsewhere"
         self._tell(Kind.NODE_LOST, node, now, text)

@@ -22,6 +22,7 @@ from .api.routes import need_of
 from .api.serve import Api, in_json
 from .api.sources import Asked, Sources
 from .dashboard import POLICY, page
+from .reader import MAX_HEAD, MAX_LINE
 
 _log = logging.getLogger(__name__)
 
@@ -55,7 +56,16 @@ async def serve_pages(app: web.Application, path: str) -> AsyncIterator[None]:
     Raises:
         OSError: nothing can be bound there.
     """
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=_SHUTDOWN)
+    runner = web.AppRunner(
+        app,
+        access_log=None,
+        shutdown_timeout=_SHUTDOWN,
+        # Whatever the front lets through is read here: what the server itself refuses is logged with how it begins.
+        max_line_size=2 * MAX_LINE,
+        max_field_size=2 * MAX_HEAD,
+        # Not even for those who may ask nothing: a megabyte of a body can hold the loop for a second.
+        auto_decompress=False,
+    )
     await runner.setup()
     try:
         await web.UnixSite(runner, path).start()
@@ -136,7 +146,9 @@ async def _plain(request: web.Request, handler: Handler) -> web.StreamResponse:
         if "Allow" in error.headers:
             response.headers["Allow"] = error.headers["Allow"]
     except Exception:
-        _log.exception("a bug in %s; nothing but this page is harmed", request.path)
+        # As its route spells it: the path of a call has its whole id.
+        resource = request.match_info.route.resource
+        _log.exception("a bug in %s; nothing but this page is harmed", resource.canonical if resource else "no page")
         response = _error(request, 500, "a bug in this page; the router's log has more")
     return response
 

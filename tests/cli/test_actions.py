@@ -32,8 +32,8 @@ def test_a_script_is_not_asked(action: str, operator: Operator, router: FakeRout
     """By the whole id, or by what is this call's alone; with the token, as Bearer."""
     router.say("leases", {"items": [LEASE], "total": 1})
     router.say(f"POST leases/{CALL}/{action}", {"done": "it was done\x1b[2J"})
-    for name in (CALL, "0123"):
-        assert operator(action, name, *GIVEN) == (0, "it was done\\x1b[2J\n", "")
+    for name, found in ((CALL, ""), ("0123", f"it is found by its whole id: framehold lease {CALL}\n")):
+        assert operator(action, name, *GIVEN) == (0, f"it was done\\x1b[2J\n{found}", "")
         assert router.asked[-1].headers["authorization"] == f"Bearer {TOKEN}"
 
 

@@ -55,12 +55,20 @@ def test_a_page_of_calls(operator: Operator, router: FakeRouter) -> None:
     assert note.startswith("2 of 412; --all lists the others too")
 
 
+def test_a_filter_that_fits_nothing_is_told_from_a_fleet_without_calls(operator: Operator, router: FakeRouter) -> None:
+    """A typo looks like quiet otherwise."""
+    router.say("leases", page(), {"items": [LEASE], "total": 8})
+    told = operator("leases", "--tool", "wether", "--state", "parked").out
+    assert told == "No call passes the filter (state parked, tool wether); without it there are 8.\n"
+
+
 def test_filters_are_the_routers(operator: Operator, router: FakeRouter) -> None:
     """Each option is a field of the query; what isn't given isn't sent."""
     router.say("leases", page())
-    assert operator("leases").out == "No call is like that.\n"
+    assert operator("leases").out == "No call is open.\n"
     assert router.asked[-1].query == {"sort": "call_id", "limit": "100"}
     words = "--state orphaned --expiring 60 --replayed --tool book --node n1 --call 01 --sort expires --desc --limit 7"
+    router.say("leases", page(LEASE))
     operator("leases", *words.split())
     assert router.asked[-1].query == {
         "state": "orphaned",

@@ -24,7 +24,7 @@ def page(*items: Any) -> dict[str, Any]:
 def test_a_fleet_in_health(operator: Operator, router: FakeRouter) -> None:
     """A few lines, exit code 0, and no list of calls is asked for."""
     figures = {"rounds_per_second": 118.24, "resume_p50": 0.003, "resume_p99": 0.0214, "affinity": 0.9994}
-    router.say("overview", {**OVERVIEW, **figures, "store_seconds": 0.0004, "failovers_last_hour": 2})
+    router.say("overview", {**OVERVIEW, **figures, "store_seconds": 0.0004})
     told = operator("status")
     assert told == (
         0,
@@ -35,12 +35,31 @@ def test_a_fleet_in_health(operator: Operator, router: FakeRouter) -> None:
         "store      0.4 ms a write\n"
         "stuck      none\n"
         "orphaned   none\n"
-        "failovers  2 in the last hour\n"
+        "failovers  none in the last hour\n"
         "\n"
         "Nothing has happened that this router knows of.\n",
         "",
     )
     assert [one.path for one in router.asked] == ["/api/v1/overview", "/api/v1/nodes"]
+
+
+def test_the_last_failover_is_told_with_what_came_of_it(operator: Operator, router: FakeRouter) -> None:
+    """So far: a call counts when its client has come back."""
+    router.say("overview", {**OVERVIEW, "failovers_last_hour": 2})
+    one = {"node_id": "n9", "boot": "b", "reason": "died", "durations": {}, "calls": []}
+    router.say("failovers", {"failovers": [{**one, "recovered": 3, "lost": 1}, one], "fenced": 0})
+    wanted = "failovers  2 in the last hour; of the last one (n9), of those whose clients came back: "
+    assert wanted + "3 recovered, 1 lost\n" in operator("status").out
+    router.say("failovers", {"failovers": [one], "fenced": 0})
+    assert wanted + "none yet\n" in operator("status").out
+
+
+def test_what_was_lost_is_not_pushed_out_by_what_went_well(operator: Operator, router: FakeRouter) -> None:
+    """Five events are shown, the newest first, and the grave ones before all others."""
+    events = [event("recovered", at=NOW - 1, text=f"well {n}") for n in range(6)] + [event("lost", at=NOW - 9)]
+    router.say("overview", {**OVERVIEW, "events": events})
+    shown = [line.split()[1] for line in operator("status").out.splitlines() if "n1" in line]
+    assert shown == ["recovered"] * 4 + ["lost"]
 
 
 def test_stuck_calls_are_named_with_what_becomes_of_them(operator: Operator, router: FakeRouter) -> None:

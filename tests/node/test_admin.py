@@ -12,7 +12,9 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 import framehold
+from framehold import listing
 from framehold.config import Settings
+from framehold_router.api.about_calls import LeasesView
 from tests.node.nodes import KEY, served
 from tests.node.operating import PROOF, SHOWN, TOKEN, Operator, call_of, marked, unmarked
 from tests.node.stage import Stage, stage
@@ -132,6 +134,28 @@ async def test_a_wrong_query_is_refused_by_the_name_of_its_parameter(operator: O
     name = query.partition("=")[0]
     assert (name if name.isascii() and "%" not in name else "parameter") in answer.text
     assert "x" * 65 not in answer.text
+
+
+async def test_calls_are_listed_for_one_at_a_time(operator: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A portion of each pass in the same turn of the loop: thirty of them would hold it for a fifth of a second."""
+    under_way, most, went_on = 0, 0, asyncio.Event()
+
+    async def listed(*_: Any) -> LeasesView:
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        await went_on.wait()
+        under_way -= 1
+        return LeasesView(items=[], total=0)
+
+    monkeypatch.setattr(listing, "leases", listed)
+    asked = [asyncio.create_task(operator.leases(limit=number)) for number in range(1, 6)]
+    while not under_way:
+        await asyncio.sleep(0.005)
+    assert (await operator.ask("GET", "events")).status == 200, "others go on"
+    went_on.set()
+    await asyncio.gather(*asked)
+    assert most == 1
 
 
 async def test_an_authors_own_route_is_the_authors() -> None:

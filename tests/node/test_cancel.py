@@ -150,6 +150,29 @@ async def test_a_frame_that_no_journal_can_rebuild_is_not_dropped(at: Stage, ope
     assert (await answered(at, "unmarked", held)).text == " x"
 
 
+async def test_a_call_that_its_client_keeps_is_left_to_it(ran: Ran) -> None:
+    """Whatever ended here, its token would enter it again; the list shows it while a round of it runs."""
+
+    @framehold.reentrant
+    @framehold.hold(strategy="replay")
+    async def kept(ctx: Context) -> str:
+        """Asks, and runs on."""
+        word = said(await ctx.elicit("one?", Word))
+        ran.entered.append(word)
+        await ran.goes_on.wait()
+        return word
+
+    async with stage(kept, **SETTINGS) as at, Operator(at.url) as operator:
+        held = await at.call("kept")
+        coming = asyncio.create_task(answered(at, "kept", held))
+        await until(lambda: ran.entered, "the round")
+        [item] = (await operator.leases())["items"]
+        for refused in (await operator.cancel(item["call_id"]), await operator.evict(item["call_id"])):
+            assert refused.status == 409 and "its client keeps it, in its token" in refused.text
+        ran.goes_on.set()
+        assert (await coming).text == "x"
+
+
 @pytest.fixture
 async def nodes(redis: RedisServer, tmp_path: Any) -> AsyncIterator[tuple[Node, Node]]:
     async with pair(redis, tmp_path.name, marked, unmarked) as made:
@@ -197,7 +220,9 @@ async def test_an_end_that_the_store_does_not_answer_is_said_to_be_written_later
     submit, sent = a.runtime.store.submit, list[tuple[Request, Done]]()
     a.runtime.store.submit = lambda request, done: sent.append((request, done))  # type: ignore[method-assign]
     answer = await a.operator.cancel(call_of(held.token))
-    assert answer.status == 200 and "its end is written when the store answers again" in answer.text
+    assert answer.status == 200 and "its end is written when the store answers again, unless" in answer.text
+    (event,) = (await a.operator.happened())["events"]
+    assert event["kind"] == "cancelled" and "until its end is written another node may carry it on" in event["text"]
     a.runtime.store.submit = submit  # type: ignore[method-assign]
     submit(*sent[0])
     heard = await a.caller.retry("marked", held.token, held.accept(word="x"))

@@ -219,6 +219,37 @@ async def test_a_takeover_whose_client_leaves_has_failed() -> None:
         assert not chronicle._takeovers.under_way and not chronicle._takeovers._asked
 
 
+async def test_a_takeover_whose_client_leaves_meanwhile_is_recovered_once_the_frame_stands() -> None:
+    """Nothing of it failed; what becomes of the frame later is another story."""
+    entered, goes_on = asyncio.Event(), asyncio.Event()
+
+    async def slow(frame: Frame) -> object:
+        if frame.replay is not None:
+            entered.set()
+            await goes_on.wait()
+        return await frame.ask(question("a?"))
+
+    async with desk(shared=True) as at:
+        chronicle = watching(at)
+        call = await at.runtime.start(Talk(slow, reentrant=True), Card())
+        assert isinstance(call, Parked)
+        await carried_off(at, call)
+        talk, answers = Talk(slow, reentrant=True), dict.fromkeys(call.questions, "yes")
+        coming = asyncio.create_task(at.runtime.retry(at.claims(call), answers, talk, Card()))
+        await entered.wait()
+        coming.cancel()
+        await asyncio.gather(coming, return_exceptions=True)
+        goes_on.set()
+        await until(lambda: not chronicle._takeovers.under_way, "its end")
+        slot = at.runtime.table.get(call.call)
+        assert slot is not None
+        at.runtime.feed(slot, Evict())
+        (takeover,) = chronicle.told().takeovers
+        assert (takeover.outcome, takeover.resumed) == ("recovered", None) and takeover.replayed is not None
+        last = chronicle.told().events[-1]
+        assert last.kind == Kind.RECOVERED and "nobody waits for it now" in last.text
+
+
 async def test_no_more_than_the_last_of_each_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(takeovers, "KEPT", 3)
     monkeypatch.setattr(chronicles, "SINGLY", 1000)
@@ -259,6 +290,22 @@ async def test_evictions_and_refusals_are_one_event_a_look() -> None:
         await at.runtime.eviction.look()
         (event,) = chronicle.told().events
         assert event.kind == Kind.EVICTED and event.text.startswith("5 frames were evicted (more than FRAMEHOLD_")
+
+
+async def test_a_drain_whose_store_is_silent_is_told_as_what_it_is() -> None:
+    """Its calls were not handed off, and what was kept is not lost before the process ends."""
+    async with desk(shared=True) as at:
+        chronicle = watching(at)
+        await begun(at)
+        await at.parked(asks)
+        at.store.down = True
+        await at.runtime.drain(0.05)
+        at.store.down = False
+        first, _, last = [event.text for event in chronicle.told().events if event.kind == Kind.DRAIN]
+        assert first.startswith("the store does not answer: 1 calls were not handed off; they continue from their jour")
+        assert last.startswith(
+            "drain met its deadline: 1 parked calls that only this process can carry on are lost when"
+        )
 
 
 async def test_a_store_that_is_silent_is_told_once_and_so_are_its_return_and_a_lapse() -> None:

@@ -147,7 +147,8 @@ async def test_at_the_deadline_whoever_waits_is_told_and_may_try_again_elsewhere
         assert (cut.status, cut.code) == (503, -32603) and cut.headers["retry-after"]
         assert "nothing was lost; send the same request again" in cut.text
         await until(lambda: not first.alive, "the node's end")
-        assert "1 parked calls that only this process could carry on are lost, 1 rounds are cut" in first.log()
+        told = "1 parked calls that only this process can carry on are lost when it ends, 1 rounds that run are cut"
+        assert told in first.log()
         (tmp_path / "Ivy").touch()
         again = await answered(other, "slow", "Ivy", heard)
         assert again.messages == ["Ivy two?"]

@@ -146,7 +146,8 @@ async def test_closing_tears_down_every_frame_and_names_the_handlers_that_will_n
             await at.parked(handler)
     assert ended == ["good", "good"] and at.counts["unburied"] == 1
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == [
-        "node ends: 3 parked calls that only this process could carry on are lost, 0 rounds are cut",
+        "drain met its deadline: 3 parked calls that only this process can carry on are lost when it ends, "
+        "0 rounds that run are cut",
         "a cancelled handler still runs after 0.05 s; what it does has no effect on its call",
     ]
     let_go.set()

@@ -13,7 +13,7 @@ from framehold_core.ids import Boot, Incarnation, NodeId
 from framehold_core.lease import NodeRecord
 from framehold_core.requests import Evidence, Seen
 from framehold_store.memory import MemoryStore
-from tests.store.calls import PLAIN, Story
+from tests.store.calls import PLAIN, TTL, Story
 
 pytestmark = pytest.mark.anyio
 
@@ -25,7 +25,7 @@ async def joined(store: MemoryStore, node: str, boot: str) -> NodeRecord:
 
 
 def look(store: MemoryStore, node: str) -> Orphans:
-    return Orphans(store, Alone(node), step=0.0)
+    return Orphans(store, Alone(node), step=0.0, clock=lambda: 0.0)
 
 
 async def told(store: MemoryStore, *requests: Any) -> None:
@@ -47,6 +47,17 @@ async def test_what_nobody_runs_is_marked_and_left_as_it_is() -> None:
     assert [await store.run(story.read) for story in (orphan, unmarked)] == before
     await joined(store, "node-1", "boot-1")
     assert (await look(store, "node-1").walk()).orphaned == 0
+
+
+async def test_what_no_client_can_come_back_for_is_not_marked() -> None:
+    """Its token has expired, though its record is kept for longer; or it has asked nothing yet."""
+    store = MemoryStore(lambda: 0.0)
+    await told(store, Story().ask, Story().first_intent)
+    await joined(store, "a", "boot-a")
+    for now, orphaned in ((0.0, 1), (TTL - 61.0, 1), (TTL - 60.0, 0)):
+        looking = Orphans(store, Alone("a"), outlives=60.0, step=0.0, clock=lambda now=now: now)  # type: ignore[misc]
+        marked = await looking.walk()
+        assert (marked.looked, marked.orphaned) == (2, orphaned)
 
 
 async def test_a_stuck_call_is_marked_as_such() -> None:
@@ -86,7 +97,7 @@ async def test_a_walk_that_meets_a_bug_is_not_the_last(caplog: pytest.LogCapture
     store = MemoryStore(lambda: 0.0)
     await told(store, Story().ask)
     await joined(store, "a", "boot-a")
-    looking, walk = Orphans(store, Alone("a"), step=0.0, pause=0.0), Orphans.walk
+    looking, walk = Orphans(store, Alone("a"), step=0.0, pause=0.0, clock=lambda: 0.0), Orphans.walk
     walks: list[int] = []
 
     async def stumbles() -> Marked:

@@ -108,6 +108,13 @@ async def test_two_nodes_of_one_process_count_apart() -> None:
         assert asked_once not in (await scraped(second)).samples
 
 
+async def test_a_form_that_is_none_is_answered_in_the_usual_one() -> None:
+    """Anybody may ask, and no request is a fault of the node's."""
+    async with stage(one) as client:
+        response = await asked(client, "/metrics", accept="text/plain;version=x.y")
+    assert response.status_code == 200 and response.headers["content-type"].startswith("text/plain")
+
+
 async def test_openmetrics_where_it_is_asked_for() -> None:
     async with stage(one) as client:
         response = await asked(client, "/metrics", accept="application/openmetrics-text; version=1.0.0")

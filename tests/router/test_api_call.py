@@ -10,7 +10,7 @@ import pytest
 
 from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import CallId
-from framehold_core.requests import Commit, Evidence, Request, Seen
+from framehold_core.requests import Commit, Evidence, Head, Request, Seen
 from framehold_router.envelope import Facts, Kind
 from framehold_router.placement import Placer
 from framehold_router.stats import Stats
@@ -46,6 +46,14 @@ async def node(cast: Cast, answer: Answer, name: str = "node-1", boot: str = "bo
     await cast.node(name, saying(said(name)), {"GET /admin/leases": answer}, boot=boot)
 
 
+async def test_a_parked_call_that_dies_with_its_node(cast: Cast) -> None:
+    """Its fate says so."""
+    story = Story(PLAIN)
+    await node(cast, held(story.call))
+    fate = (await shown(cast, story, story.ask))["fate"]
+    assert fate.endswith("when its client answers. It is not re-entrant: it is lost if its node ends before.")
+
+
 async def test_a_parked_call(cast: Cast) -> None:
     """Its record, its trail, and its frame as its node tells of it. Lines that can't be read are left out."""
     story = Story()
@@ -75,7 +83,17 @@ async def test_its_frame_was_evicted(cast: Cast) -> None:
     await node(cast, HOLDS_NONE)
     body = await shown(cast, story, story.ask)
     assert body["live"] is None
-    assert body["fate"].startswith("Its node holds no frame of it: its client's next retry replays it")
+    assert body["fate"].startswith("Its node holds no frame of it: its client's next retry replays it, as long as its ")
+
+
+@pytest.mark.parametrize("head", [HEAD, PLAIN])
+async def test_its_frame_went_before_it_had_asked(cast: Cast, head: Head) -> None:
+    """Its record begins with the intent of an effect: no token of it is out, so no retry can come."""
+    story = Story(head)
+    await node(cast, HOLDS_NONE)
+    body = await shown(cast, story, story.first_intent)
+    assert (body["record"], body["round"]) == ("open", 0)
+    assert body["fate"].startswith("Its frame is gone, and it had asked nothing: nobody has a token to come back with.")
 
 
 @pytest.mark.parametrize("boot", ["boot-2", ""])
@@ -141,7 +159,7 @@ async def test_a_call_that_has_ended(cast: Cast) -> None:
     await node(cast, HOLDS_NONE)
     body = await shown(cast, story, story.ask, story.finish)
     assert (body["record"], body["cause"], cast.asked) == ("done", "returned", [])
-    assert body["fate"].startswith("It has ended; its outcome is kept until 2023-")
+    assert body["fate"].startswith("It has ended; its outcome, or the digest of a large one, is kept until 2023-")
     assert [step["step"] for step in body["trail"]] == ["parked", "finished"]
     assert "out" not in str(body["journal"])
 

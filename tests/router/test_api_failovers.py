@@ -115,6 +115,15 @@ async def test_other_outcomes_and_reasons(cast: Cast) -> None:
     assert (found["z"]["failed"], found["z"]["stuck"], found["d"]["reason"]) == (3, 1, "released")
 
 
+async def test_the_reason_is_that_of_the_call_whose_times_are_told(cast: Cast) -> None:
+    """A node was killed and came back: most of its calls went on in its next life, the first ones elsewhere."""
+    back = [takeover(f"r{n}", 20, 21, 22, 23, reason="restarted", to="z") for n in range(3)]
+    await node(cast, "a", takeover("c1", 5, 6, 7, 9), *back)
+    saw(cast, "z", 0, 3)
+    [found] = (await failovers(cast))["failovers"]
+    assert (found["reason"], found["resumed"], found["recovered"]) == ("died", NOW - 91, 4)
+
+
 async def test_a_thousand_calls_of_one_node(cast: Cast) -> None:
     """All are counted, the newest hundred are shown."""
     await node(cast, "a", *(takeover(f"c{n}", n, n) for n in range(500)))

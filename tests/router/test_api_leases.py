@@ -27,6 +27,9 @@ async def node(cast: Cast, name: str, answer: Answer, **other: Any) -> None:
     await cast.node(name, saying(said(name)), {"GET /admin/leases": answer}, **other)
 
 
+event = {"id": "1", "at": 1.0, "kind": "fenced", "text": "so"}
+
+
 def listing(*calls: str, node: str = "a", total: int | None = None, **more: Any) -> Answer:
     items = [lease(call, node).model_dump(mode="json") for call in calls]
     return saying({"items": items, "total": len(calls) if total is None else total, **more})
@@ -92,6 +95,19 @@ async def test_nodes_that_do_not_answer_are_named(cast: Cast) -> None:
     await node(cast, "f", saying("[" * 100_000))
     body = await get(await cast.client(0.2), "/api/v1/leases")
     assert (len(body["items"]), body["total"], body["missing"]) == (1, 1, ["a", "b", "c", "d", "f"])
+
+
+async def test_who_answers_for_two_is_heard_once(cast: Cast) -> None:
+    """A node that came back by another name at the same address: the lease of its former one is there for a while."""
+    happened = {"node_id": "a", "boot": "b", "events": [event], "takeovers": [], "fenced": 2}
+    answers = {"GET /admin/leases": listing("1", "2"), "GET /admin/events": saying(happened)}
+    await cast.node("a", saying(said("a")), answers)
+    cast.members.append(member("former", cast.members[0].url))
+    client = await cast.client()
+    body = await get(client, "/api/v1/leases")
+    assert ([item["call_id"] for item in body["items"]], body["total"]) == (["1", "2"], 2)
+    assert len((await get(client, "/api/v1/events"))["events"]) == 1
+    assert (await get(client, "/api/v1/failovers"))["fenced"] == 2
 
 
 async def test_an_answer_without_end_is_cut_off(cast: Cast) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -17,6 +18,7 @@ from framehold_router.api import stream
 from framehold_router.api.about_events import EventView
 from framehold_router.api.about_nodes import NodesView, NodeView, OverviewView
 from framehold_router.api.stream import Full, Stream
+from framehold_router.pages import serve_pages
 from tests.router.cast import NOW, SOON, Cast, Client, said, saying
 
 pytestmark = pytest.mark.anyio
@@ -48,7 +50,7 @@ class Stage:
             raise RuntimeError("a bug")
         return self.now
 
-    async def client(self) -> Client:
+    def app(self) -> web.Application:
         async def serve(request: web.Request) -> web.StreamResponse:
             try:
                 return await self.stream.serve(request)
@@ -57,6 +59,10 @@ class Stage:
 
         app = web.Application()
         app.router.add_get("/", serve)
+        return app
+
+    async def client(self) -> Client:
+        app = self.app()
         return await self._stack.enter_async_context(TestClient(TestServer(app)))
 
 
@@ -86,7 +92,7 @@ class Reader:
         return lines[0].removeprefix("event: "), json.loads(lines[1].removeprefix("data: "))
 
 
-async def reading(stack: AsyncExitStack, client: Client, path: str = "/") -> Reader:
+async def reading(stack: AsyncExitStack, client: Client | aiohttp.ClientSession, path: str = "/") -> Reader:
     response = await stack.enter_async_context(client.get(path))
     assert (response.status, response.content_type) == (200, "text/event-stream")
     reader = Reader(response)
@@ -191,6 +197,26 @@ async def test_only_so_many_readers(stack: AsyncExitStack, monkeypatch: pytest.M
             break
         await asyncio.sleep(0.005)
     await reading(stack, client)
+
+
+async def test_who_has_left_takes_nobodys_place(
+    stack: AsyncExitStack, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Not even where nothing changes, so that nothing is sent by which it would be noticed."""
+    monkeypatch.setattr(stream, "READERS", 2)
+    stage, path = Stage(stack), str(tmp_path / "stream.sock")
+    # As routers serve it: aiohttp's own server of tests cancels what serves a reader who leaves.
+    await stack.enter_async_context(serve_pages(stage.app(), path))
+    http = aiohttp.ClientSession("http://router", connector=aiohttp.UnixConnector(path))
+    client = await stack.enter_async_context(http)
+    async with AsyncExitStack() as leaving:
+        for _ in range(2):
+            reader = await reading(leaving, client)
+            await reader.next(), await reader.next()
+    await until(lambda: all(reader.gone for reader in stage.stream._readers))
+    reader = await reading(stack, client)
+    assert (await reader.next())[0] == "overview"
+    await until(lambda: len(stage.stream._readers) == 1)
 
 
 async def test_a_bug_in_a_look_ends_nothing(stack: AsyncExitStack, caplog: pytest.LogCaptureFixture) -> None:

@@ -138,6 +138,7 @@ async def test_a_node_that_gives_its_lease_back_has_left(stage: Stage) -> None:
     await stage.look(0.5)
     assert stage.of("a").left
     assert stage.told() == [("node_joined", "a"), ("node_left", "a")]
+    assert stage.seen.events()[-1].text == "Node a has left: it gave its lease back"
     assert stage.detected == []
 
 
@@ -151,6 +152,7 @@ async def test_a_node_that_drained_has_left_however_long_it_was_silent(stage: St
     await stage.look(TTL + 1.0)
     assert stage.told() == [("node_joined", "a"), ("node_draining", "a"), ("node_left", "a")]
     assert (stage.of("a").state, stage.of("a").left) == (DRAINING, True)
+    assert stage.seen.events()[-1].text == "Node a has left: it drained, and its lease is gone"
     assert stage.detected == []
 
 

@@ -192,6 +192,14 @@ async def test_nodes_are_asked_side_by_side_and_not_all_at_once(cast: Cast, monk
     assert (len(cast.asked), most) == (5, 2)
 
 
+async def test_a_lease_of_other_keys_does_not_silence_the_node_at_its_address(cast: Cast) -> None:
+    """Nothing is sent for such a lease, and whoever can write to the store can write one."""
+    await cast.node("b", saying(said("b")))
+    cast.members.insert(0, cast.members[0]._replace(node=NodeId("a"), address=None, state="other keys"))
+    body = await get(await cast.client(), "/api/v1/nodes")
+    assert [node["state"] for node in body["nodes"]] == ["other keys", "live"]
+
+
 async def test_many_readers_share_one_survey(cast: Cast) -> None:
     """A crowd before the page is no crowd before the nodes, and who leaves takes the answer from nobody."""
     go = asyncio.Event()
@@ -268,6 +276,13 @@ async def test_a_bug_in_a_page_says_nothing_of_itself(cast: Cast, caplog: pytest
     body = await get(client, "/api/v1/nodes", 500)
     assert body == {"error": "a bug in this page; the router's log has more"}
     assert "a bug in /api/v1/nodes" in caplog.text
+
+
+async def test_a_bug_does_not_tell_a_calls_id(cast: Cast, caplog: pytest.LogCaptureFixture) -> None:
+    """Logs have no more of one than its first letters."""
+    cast.store.run = None  # type: ignore[assignment,method-assign]
+    await get(await cast.client(), f"/api/v1/leases/{'0123abcd' * 4}", 500)
+    assert "a bug in /api/v1/leases/{call_id}" in caplog.text and "0123abcd" * 2 not in caplog.text
 
 
 class Tags(HTMLParser):

@@ -32,7 +32,11 @@ def act(api: Api, action: Literal["cancel", "evict"], text: str, sure: bool) -> 
     if not sure and sys.stdin.isatty() and not typer.confirm(_ASKED[action].format(call=ids.prefix(call)), err=True):
         print("nothing was done", file=sys.stderr)
         return 1
-    return told(api, "leases", call, action)
+    code = told(api, "leases", call, action)
+    if code == 0 and call != text:
+        # No list has it any more until a node holds it again.
+        print(f"it is found by its whole id: framehold lease {call}", flush=True)
+    return code
 
 
 def told(api: Api, *path: str) -> int:

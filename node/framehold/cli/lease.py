@@ -13,8 +13,7 @@ from framehold_router.api.about_calls import CallView, LeasesView, Trail
 
 from . import figures
 from .api import Api
-from .sheet import Grid, Sheet
-from .voice import aligned
+from .sheet import Grid, Sheet, facts
 
 _PART_OF_ID = re.compile(r"[0-9A-Za-z-]{1,36}")
 
@@ -47,7 +46,7 @@ def lease(api: Api, text: str) -> Sheet:
         for one in view.journal
     ]
     parts: list[Grid | str] = [
-        aligned(_facts(view, now), indent=""),
+        facts(_facts(view, now)),
         Grid(("AT", "ROUND", "EPOCH", "NODE", "STEP", "RAN", ""), timeline(view.trail, now), "Its steps are not kept."),
         Grid(("ENTRY", "KIND", "KEY", "ROUND", "LANE", "SIZE"), journal, "No journal of it is kept."),
     ]

@@ -14,6 +14,7 @@ from .sheet import Grid, Sheet, lines
 
 _LARGEST = 1000
 """Calls that a page may have."""
+_FILTERS = ("state", "expiring", "replayed", "tool", "node", "call")
 _HEADS = (
     *("CALL", "TOOL", "NODE", "STATE", "ROUND", "EPOCH", "AGE", "RESUMED", "EXPIRES", "JOURNAL", "RE-ENTRANT"),
     "REPLAYED",
@@ -34,10 +35,19 @@ def leases(api: Api, query: dict[str, Any], every: bool = False) -> Sheet:
         answer = api.get("leases", LeasesView, **{**query, "after": answer.view.next})
         pages.append(answer)
     items, now = [item for page in pages for item in page.view.items], time.time()
-    grid = Grid(_HEADS, [_row(item, now) for item in items], "No call is like that.")
+    grid = Grid(_HEADS, [_row(item, now) for item in items], "" if items else _none(api, query))
     last = answer.view.model_copy(update={"items": items})
     notes = lines(_notes(pages, len(items)))
     return Sheet([grid, *([notes] if notes else [])], _whole(pages), last)
+
+
+def _none(api: Api, query: dict[str, Any]) -> str:
+    """What to say where no call is listed: a filter that fits nothing looks like a quiet fleet."""
+    filters = [f"{name} {query[name]}" for name in _FILTERS if query.get(name) is not None]
+    if not filters:
+        return "No call is open."
+    others = api.get("leases", LeasesView, limit=1).view.total
+    return f"No call passes the filter ({', '.join(filters)}); without it there are {others:,}."
 
 
 def _row(item: LeaseView, now: float) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from framehold_core import ids
 from framehold_router.api.about_calls import LeasesView, State
-from framehold_router.api.about_events import EventView
+from framehold_router.api.about_events import EventView, FailoversView, Kind
 from framehold_router.api.about_nodes import NodesView, OverviewView
 
 from . import attention, figures
@@ -17,6 +17,7 @@ from .leases import consequence
 from .sheet import Grid, Sheet, facts, lines
 
 _EVENTS = 5
+_GRAVE = {Kind.LOST, Kind.STUCK, Kind.DIVERGED, Kind.NODE_LOST, Kind.STORE_SILENT, Kind.LEASE_LAPSED}
 _CALLS = 5
 """Of stuck and orphaned calls, of each kind."""
 
@@ -26,14 +27,14 @@ def status(api: Api) -> Sheet:
     answer, nodes = api.get("overview", OverviewView), api.get("nodes", NodesView).view.nodes
     view = answer.view
     needed = attention.of(view, nodes)
-    known = facts(_facts(view))
+    known = facts([*_facts(view), ("failovers", _failovers(api, view))])
     parts: list[Grid | str] = [known]
     if needed:
         parts.append(lines(f"! {text}" for text in needed))
     waiting = _waiting(api, view)
     if waiting.rows:
         parts.append(waiting)
-    parts.append(_events(view.events[:_EVENTS], view.at))
+    parts.append(_events(_telling(view.events), view.at))
     return Sheet(parts, {**answer.raw, "attention": needed}, code=int(bool(needed)))
 
 
@@ -54,8 +55,26 @@ def _facts(view: OverviewView) -> list[tuple[str, str]]:
         ("store", quiet if view.store_seconds is None else f"{figures.quick(view.store_seconds)} a write"),
         ("stuck", stuck),
         ("orphaned", orphaned),
-        ("failovers", f"{view.failovers_last_hour:,} in the last hour"),
     ]
+
+
+def _failovers(api: Api, view: OverviewView) -> str:
+    """How many, and how far the last one has come. A call is counted when its client has come back."""
+    if not view.failovers_last_hour:
+        return "none in the last hour"
+    told = f"{view.failovers_last_hour:,} in the last hour"
+    latest = next(iter(api.get("failovers", FailoversView).view.failovers), None)
+    if latest is None:
+        return told
+    counts = (("recovered", latest.recovered), ("lost", latest.lost), ("stuck", latest.stuck))
+    so_far = ", ".join(f"{count:,} {name}" for name, count in (*counts, ("failed", latest.failed)) if count)
+    return f"{told}; of the last one ({latest.node_id}), of those whose clients came back: {so_far or 'none yet'}"
+
+
+def _telling(events: list[EventView]) -> list[EventView]:
+    """The events to be shown, the newest first: what was lost is not pushed out by what went well."""
+    chosen = sorted(events, key=lambda event: event.kind not in _GRAVE)[:_EVENTS]
+    return [event for event in events if event in chosen]
 
 
 def _waiting(api: Api, view: OverviewView) -> Grid:

@@ -106,7 +106,9 @@ def _result(said: list[_Said] | tuple[_Said, ...], what: str) -> DoneView:
             raise Refused(
                 502, f"{_names((item,))} refused ({item.outcome.status}) and did no {what}: {_text(item.outcome)}"
             )
-    raise Refused(404, f"no node holds this call: there was nothing to {what}; see its `fate` at leases/{{call_id}}")
+    raise Refused(
+        404, f"no node holds this call: there was nothing to {what}; see what becomes of it: framehold lease CALL"
+    )
 
 
 def _names(said: Iterable[_Said]) -> str:

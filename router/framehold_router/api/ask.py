@@ -1,7 +1,8 @@
 """Asks nodes by HTTP, in the fleet's own name.
 
 The law: bounded, whoever asks. At most CONNECTIONS nodes are asked at a time, each for at most `limit` seconds, and of
-each answer no more is read than its kind may have. Those who ask one node the same at the same moment share its answer.
+each answer no more is read than its kind may have, one at a time. Those who ask one node the same at the same moment
+share its answer.
 The fleet's secret goes to the addresses in the leases and is never carried on by a redirect. An action is sent once: of
 one that was not answered nobody knows whether it was done.
 """
@@ -53,7 +54,7 @@ class Asker:
         self._headers = {name.decode(): secret.decode()}
         self._limit = limit
         self._http: aiohttp.ClientSession | None = None
-        self._places = asyncio.Semaphore(CONNECTIONS)
+        self._places, self._reading = asyncio.Semaphore(CONNECTIONS), asyncio.Lock()
         self._under_way: dict[tuple[Any, ...], asyncio.Task[BaseModel]] = {}
 
     async def ask(
@@ -69,7 +70,8 @@ class Asker:
         Raises:
             Unanswered: it said nothing that could be read, or has no address.
         """
-        about = (member.url, path, *sorted((query or {}).items()))
+        # What has no address shares its URL with nobody: any lease may name any node's.
+        about = (member.address or member.node, path, *sorted((query or {}).items()))
         task = self._under_way.get(about)
         if task is None:
             task = asyncio.create_task(self._ask(member, path, kind, query, longest), name="framehold asks a node")
@@ -108,7 +110,10 @@ class Asker:
         if status != 200:
             raise Unanswered(sent=True)
         try:
-            return kind.model_validate_json(body)
+            async with self._reading:
+                # Requests go on between two: what one node remembers takes the loop milliseconds.
+                await asyncio.sleep(0)
+                return kind.model_validate_json(body)
         except ValidationError:
             raise Unanswered(sent=True) from None
 

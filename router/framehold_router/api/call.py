@@ -77,7 +77,7 @@ async def _held_anywhere(sources: Sources, call: CallId) -> LeaseView | None:
 
 def _unrecorded(live: LeaseView | None, call: CallId) -> CallView:
     if live is None:
-        text = f"there is no call {call[:8]}: it asked nothing, or has ended and its outcome is no longer kept"
+        text = f"there is no record of call {call[:8]}: it asked nothing, or it expired or ended and is no longer kept"
         raise Refused(404, text)
     return CallView(
         **live.model_dump(include={"call_id", "tool", "method", "strategy", "reentrant", "node_id", "epoch", "round"}),
@@ -130,11 +130,12 @@ def _entries(raw: Sequence[bytes]) -> tuple[EntryView, ...]:
 def _fate(record: Record, live: LeaseView | None, lives: bool, said: bool) -> str:
     until = datetime.fromtimestamp(min(record.expires, 2**33), UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     if record.state is RecordState.DONE:
-        return f"It has ended; its outcome is kept until {until} for late duplicates."
+        return f"It has ended; its outcome, or the digest of a large one, is kept until {until} for late duplicates."
     if record.state is RecordState.LOST:
         return f"It is lost: not re-entrant, and its frame is gone. Its retries are told so until {until}."
     if live is not None and live.state is State.PARKED:
-        return "Its node holds its frame; it continues when its client answers."
+        mortal = "" if record.head.reentrant else " It is not re-entrant: it is lost if its node ends before."
+        return f"Its node holds its frame; it continues when its client answers.{mortal}"
     if live is not None:
         return "Its node runs a round of it."
     if lives and not said:
@@ -144,13 +145,17 @@ def _fate(record: Record, live: LeaseView | None, lives: bool, said: bool) -> st
             f"It is stuck: {record.attempts} owners in a row are gone that ran it, and nobody enters it again. Its "
             f"retries are told so until {until}. Look why its handler kills its nodes."
         )
+    if record.round == 0:
+        return f"Its frame is gone, and it had asked nothing: nobody has a token to come back with. It goes at {until}."
     if not record.head.reentrant:
         return "Not re-entrant, and its frame is gone: its next retry is told that it is lost."
+    # How long its token is valid the record doesn't say: less long than it stands (rule 17).
+    without = f"as long as its token is valid; without one it goes at {until}."
     if record.state is RecordState.RELEASED:
-        return f"It was handed off: its client's next retry replays it on another node; without one it goes at {until}."
+        return f"It was handed off: its client's next retry replays it on another node, {without}"
     if lives:
-        return f"Its node holds no frame of it: its client's next retry replays it; without one it goes at {until}."
-    return f"Its node is gone: its client's next retry replays it on another node; without one it goes at {until}."
+        return f"Its node holds no frame of it: its client's next retry replays it, {without}"
+    return f"Its node is gone: its client's next retry replays it on another node, {without}"
 
 
 def owner_of(sources: Sources, stored: Stored | None) -> Member | None:

@@ -1,7 +1,7 @@
 """Tells a node's death as one story: last heartbeat -> detected -> claimed -> replayed -> resumed.
 
-The law: the times after `detected` are of one call, the first that came furthest, so that they follow one another; and
-a duration that would be negative, since clocks of several machines are compared, is left out.
+The law: the reason, and the times after `detected`, are of one call, the first that came furthest, so that they follow
+one another; and a duration that would be negative, since clocks of several machines are compared, is left out.
 """
 
 from __future__ import annotations
@@ -58,11 +58,10 @@ def _failover(node: str, boot: str, calls: list[TakeoverView], gone: Departure |
     calls = sorted(calls, key=lambda call: call.asked, reverse=True)
     counts = Counter(call.outcome for call in calls)
     first = min(calls, key=_progress, default=None)
-    reasons = Counter(call.reason for call in calls)
     return FailoverView(
         node_id=node,
         boot=boot,
-        reason=reasons.most_common(1)[0][0] if reasons else "died",
+        reason=first.reason if first else "died",
         last_heartbeat=gone.last_heartbeat if gone else None,
         detected=gone.detected if gone else None,
         claimed=first.claimed if first else None,

@@ -28,7 +28,8 @@ async def gather(sources: Sources) -> list[Happened]:
             return None
 
     said = await asyncio.gather(*map(ask, sources.fleet().members.values()))
-    return [item for item in said if item is not None]
+    # A node that came back by another name answers for its former lease too.
+    return list({(item.node_id, item.boot): item for item in said if item is not None}.values())
 
 
 def latest(sources: Sources, said: Iterable[Happened], count: int = SHOWN) -> list[EventView]:

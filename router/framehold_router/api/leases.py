@@ -41,7 +41,8 @@ async def answer(sources: Sources, asked: Asked) -> LeasesView:
     members, missing = _asked(sources.fleet(), query)
     said = await asyncio.gather(*(_page(sources, member, query) for member in members))
     missing += [member.node for member, page in zip(members, said, strict=True) if page is None]
-    merged = merge([page for page in said if page is not None], query)
+    # Of two leases that lead to one node each has the same page.
+    merged = merge(list({id(page): page for page in said if page is not None}.values()), query)
     return LeasesView(items=merged.items, total=merged.total, next=merged.next, missing=tuple(missing))
 
 

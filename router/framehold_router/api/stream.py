@@ -47,6 +47,11 @@ class _Reader:
         self._request = request
         self.messages: asyncio.Queue[bytes | None] = asyncio.Queue(QUEUED)
 
+    @property
+    def gone(self) -> bool:
+        """Whether it has left: nothing tells, but where something is sent."""
+        return self._request.transport is None or self._request.transport.is_closing()
+
     def tell(self, message: bytes) -> None:
         try:
             self.messages.put_nowait(message)
@@ -79,6 +84,8 @@ class Stream:
         Raises:
             Full: it isn't served.
         """
+        if len(self._readers) >= READERS:
+            self._let_go()
         if self._closed or len(self._readers) >= READERS:
             raise Full
         response = web.StreamResponse(headers={"X-Accel-Buffering": "no"})
@@ -108,6 +115,13 @@ class Stream:
         self._stop()
         for reader in self._readers:
             reader.end()
+
+    def _let_go(self) -> None:
+        """End those who have left: they take nobody's place."""
+        for reader in tuple(self._readers):
+            if reader.gone:
+                self._readers.discard(reader)
+                reader.end()
 
     async def _next(self, reader: _Reader) -> bytes | None:
         try:
