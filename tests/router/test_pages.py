@@ -16,7 +16,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from framehold_core.ids import NodeId
+from framehold_core.ids import Boot, NodeId
 from framehold_router import survey
 from framehold_router.api import ask
 from framehold_router.pages import pages, serve_pages
@@ -232,6 +232,20 @@ async def test_a_survey_is_repeated_when_it_is_stale(cast: Cast, monkeypatch: py
         await asking.nodes()
         await asking.nodes()
     assert len(cast.asked) == 3
+
+
+async def test_a_survey_does_not_stand_for_a_fleet_that_has_changed(cast: Cast) -> None:
+    """A node that has just come is told at once, and so is one that is another process, or drains."""
+    await cast.node("a", saying(said("a")))
+    async with cast.survey(SOON) as asking:
+        assert [node.node_id for node in await asking.nodes()] == ["a"]
+        await cast.node("b", saying(said("b")))
+        assert [node.node_id for node in await asking.nodes()] == ["a", "b"]
+        first, second = cast.members
+        for other in (second._replace(boot=Boot("another")), second._replace(state="draining")):
+            before, cast.members = len(cast.asked), [first, other]
+            await asking.nodes()
+            assert len(cast.asked) == before + 2
 
 
 async def test_the_ring(cast: Cast) -> None:
