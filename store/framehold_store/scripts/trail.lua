@@ -4,6 +4,7 @@
 -- may, and the record is some times as large).
 --
 -- KEYS and ARGV are the script's own: it is given what it needs.
+--
 --   s:<slot>    a step; <slot> is the sum of round and epoch, modulo 64
 --   s:<slot>r   a handoff, s:end an end: they raise neither
 --
