@@ -85,7 +85,8 @@ async def fleet(redis: RedisServer, namespace: str, *names: str, **settings: Any
 
 @pytest.fixture
 async def pair(redis: RedisServer, tmp_path: Any) -> AsyncIterator[tuple[Site, Site]]:
-    async with fleet(redis, tmp_path.name, "a", "b", route_headers=True) as sites:
+    # Nobody dies here: a test process that stands still for a second must not look as if somebody had.
+    async with fleet(redis, tmp_path.name, "a", "b", route_headers=True, lease_ttl=15.0) as sites:
         yield sites["a"], sites["b"]
 
 
