@@ -9,6 +9,9 @@ SEED ?= 1
 TIMES ?= 10
 MINUTES ?= 60
 TARGET ?=
+WORKERS ?= 2
+# They kill, stop and time whole fleets: what runs beside them would look like a fault.
+ALONE := tests/fleet tests/sim tests/dashboard
 
 .DEFAULT_GOAL := help
 .PHONY: help up test check format bench sim soak
@@ -28,7 +31,12 @@ up: $(STAMP)  ## a router and three nodes that serve TARGET (without one, an exa
 
 test: $(STAMP)  ## all tests; ARGS="-k name" narrows them
 	@sh tests/system_packages.sh
+ifeq ($(strip $(ARGS)),)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(ALONE:%=--ignore=%)
+	$(BIN)/python -m pytest $(ALONE)
+else
 	$(BIN)/python -m pytest $(ARGS)
+endif
 
 check: $(STAMP)  ## format, lint, types, import rules
 	$(BIN)/ruff format --check .

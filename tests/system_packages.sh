@@ -1,10 +1,10 @@
 #!/bin/sh
 # Makes sure that the system packages which the tests start are here (redis-server; haproxy as a data plane; npm for
-# the TypeScript client and the conformance suite; promtool for the alert rules): installs them where it may (root and apt-get), otherwise prints the one line that does and exits 2.
+# the TypeScript client and the conformance suite; promtool for the alert rules; chromium for the dashboard): installs them where it may (root and apt-get), otherwise prints the one line that does and exits 2.
 set -eu
 
 missing=""
-for program in redis-server haproxy npm promtool; do
+for program in redis-server haproxy npm promtool chromium; do
     # A program's name is its Debian package's name, but for one.
     package=$program
     [ "$program" != promtool ] || package=prometheus
@@ -21,8 +21,8 @@ if command -v apt-get >/dev/null 2>&1 && [ "$(id -u)" = 0 ]; then
 elif command -v apt-get >/dev/null 2>&1; then
     echo "needed:$missing; run: sudo apt-get update && sudo $install" >&2
 elif command -v brew >/dev/null 2>&1; then
-    echo "needed:$missing; run: brew install redis haproxy node prometheus" >&2
+    echo "needed:$missing; run: brew install redis haproxy node prometheus chromium" >&2
 else
-    echo "needed on PATH:$missing; install Redis, HAProxy, Node.js and Prometheus with your system's package manager" >&2
+    echo "needed on PATH:$missing; install Redis, HAProxy, Node.js, Prometheus and Chromium with your system's package manager" >&2
 fi
 exit 2

@@ -1,4 +1,5 @@
-"""What a node tells operators over HTTP, and what it does for them: `/admin/{leases,events,drain,cancel,evict}`.
+"""What a node tells operators over HTTP, and what it does for them: `/admin/` leases, events, profile, drain, cancel,
+evict.
 
 The law: whoever may not is told nothing, not even what is there. Each answer is JSON of `framehold_router.api`, and one
 that is no success is an `ErrorView` that says what was not done.
@@ -18,14 +19,16 @@ from starlette.types import Receive, Scope, Send
 
 from framehold_core.ids import CallId, is_call_id
 from framehold_router.api.about_calls import LeaseQuery
+from framehold_router.api.about_events import EventsQuery
 from framehold_router.api.about_nodes import DoneView, ErrorView
 from framehold_router.api.fields import printable
 
 from . import access, listing
 from .actions import Actions, Done
+from .attached import Attached
 from .chronicle import Chronicle
 from .hop import Hop
-from .runtime import Runtime
+from .profile import Profile
 
 _LONGEST = 4096
 """Bytes of a body: it holds one id."""
@@ -46,15 +49,17 @@ class _Wrong(Exception):
 class Admin:
     """These endpoints of one node."""
 
-    def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
+    def __init__(self, attached: Attached) -> None:
+        self._runtime = runtime = attached.runtime
         self._chronicle, self._actions = Chronicle(runtime.heartbeat), Actions(runtime)
+        self.profile = Profile(attached)
         runtime.watches.add(self._chronicle)
         # One pass at a time: each takes its millisecond of every turn of the loop.
         self._lists = asyncio.Lock()
         self.endpoints: dict[str, tuple[str, Callable[[Request], Awaitable[Response]]]] = {
             "/admin/leases": ("GET", self._leases),
             "/admin/events": ("GET", self._events),
+            "/admin/profile": ("GET", self._profile),
             "/admin/drain": ("POST", self._drain),
             "/admin/cancel": ("POST", self._cancel),
             "/admin/evict": ("POST", self._evict),
@@ -90,7 +95,15 @@ class Admin:
             raise _Wrong(str(error)) from None
 
     async def _events(self, request: Request) -> Response:
-        return _json(self._chronicle.told())
+        try:
+            query = EventsQuery.model_validate(dict(request.query_params))
+        except ValidationError as error:
+            raise _Wrong(_said(error, "parameter")) from None
+        return _json(self._chronicle.told(query.after))
+
+    async def _profile(self, request: Request) -> Response:
+        async with self._lists:
+            return _json(await self.profile.view())
 
     async def _drain(self, request: Request) -> Response:
         runtime = self._runtime

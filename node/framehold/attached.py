@@ -6,6 +6,7 @@ Of the SDK's private parts these are touched; a test names the release:
 - `RequestStateBoundary._security`: who seals this server's request states
 - `ServerSession._connection`: a frame needs a connection of its own, with the same outbound channel
 - `ServerSession._request_outbound`: a saga's request has a session whose client can do what sagas have steps for
+- `StreamableHTTPSessionManager._server_instances`: how many sessions there are
 - `ListenHandler._bus`: its events are told to the other nodes
 """
 
@@ -75,6 +76,15 @@ class Attached:
     def metrics(self) -> Metrics | None:
         """What was counted, if anything is."""
         return None if self.exposition is None else self.exposition.metrics
+
+    def sessions(self) -> int | None:
+        """How many sessions of earlier revisions live here; None where the server's own app doesn't keep them."""
+        try:
+            found = getattr(self.server.session_manager, "_server_instances", None)
+        except RuntimeError:
+            # Served by an app of another make, or over no HTTP.
+            return None
+        return None if found is None else len(found)
 
     def check(self) -> None:
         """Refuse what can't be served as it is marked. Called at each start, when the server's lifespan may have

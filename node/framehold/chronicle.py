@@ -3,6 +3,12 @@
 The law: it only remembers, and not more than the last KEPT. No content and no user is in it, and of a call no more than
 the prefix of its id. Nothing floods it: of what happens by the thousand, as when a node dies, some is told call by call
 and the rest as a number.
+
+Events and changes of takeovers are numbered together, from 1 on. Who was told up to a number asks for what came after:
+
+    1. a router asks for all, and is told `seq`, the last number
+    2. something happens, a takeover goes on: each takes the next number
+    3. it asks for what came after its `seq`, and is told these two, the takeover as it is now
 """
 
 from __future__ import annotations
@@ -46,26 +52,26 @@ class Chronicle(Watch):
 
     def __init__(self, heartbeat: Heartbeat | Alone) -> None:
         self._heartbeat = heartbeat
-        self._events: deque[EventView] = deque(maxlen=KEPT)
+        self._events: deque[tuple[int, EventView]] = deque(maxlen=KEPT)
         self._bursts: dict[str, _Burst] = {}
-        self._takeovers = Takeovers()
-        self._number = self._fenced = 0
+        self._takeovers = Takeovers(self._number)
+        self._seq = self._fenced = 0
         self._silent = self._registered = False
 
-    def told(self) -> Happened:
-        """All that is remembered."""
+    def told(self, after: int = 0) -> Happened:
+        """What is remembered and came after the number `after`."""
         now = time.time()
         for kind, burst in self._bursts.items():
             if now - burst.since >= WITHIN:
                 self._close(kind, burst)
         held = self._heartbeat.lease
-        takeovers = self._takeovers.views(held.node)
         return Happened(
             node_id=held.node,
             boot=held.boot,
-            events=tuple(self._events),
-            takeovers=takeovers,
+            events=tuple(event for number, event in self._events if number > after),
+            takeovers=self._takeovers.views(held.node, after),
             fenced=self._fenced,
+            seq=self._seq,
         )
 
     # ---- news
@@ -152,15 +158,18 @@ class Chronicle(Watch):
             self._add(burst.since, kind, f"{more} more likewise, within {WITHIN:g} s", None)
 
     def _add(self, at: float, kind: str, text: str, slot: Slot | None) -> None:
-        self._number += 1
-        held = self._heartbeat.lease
-        event = EventView(id=f"{held.boot}-{self._number:09d}", at=at, node_id=held.node, kind=str(kind), text=text)
+        number, held = self._number(), self._heartbeat.lease
+        event = EventView(id=f"{held.boot}-{number:09d}", at=at, node_id=held.node, kind=str(kind), text=text)
         if slot is not None:
             call, frame = slot.call, slot.frame
             epoch = None if frame is None else max(call.epoch, frame.epoch)
             about = {"call": prefix(call.id), "tool": slot.tool, "epoch": epoch, "round": call.round}
             event = EventView.model_validate({**dict(event), **about})
-        self._events.append(event)
+        self._events.append((number, event))
+
+    def _number(self) -> int:
+        self._seq += 1
+        return self._seq
 
 
 def _recovered(takeover: Takeover) -> str:

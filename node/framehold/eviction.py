@@ -57,6 +57,8 @@ class Eviction:
         self._watches = watches
         self.footprint: Footprint | None = None
         """What this process uses of its limit on memory; None where there is none."""
+        self.start: int | None = None
+        """Bytes that this process took before its first call, if that is known."""
         self._looked = -math.inf
         self._told: Counter[str] = Counter()
         self._dropped = 0
@@ -66,6 +68,7 @@ class Eviction:
     def open(self) -> None:
         """Find the limit on memory, and what this process takes before its first call."""
         limit, resident = self._settings.memory_limit or memory.limit(), memory.resident()
+        self.start = resident
         self.footprint = None if limit is None or resident is None else Footprint(limit, resident)
         if self.footprint is not None and self.footprint.used > self.footprint.low:
             logger.warning(

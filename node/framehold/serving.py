@@ -53,7 +53,7 @@ class Application:
         self._fast = Strangers(Browsers(served, security.allowed_origins))
         own = {route.path for route in app.routes if isinstance(route, Route)}
         self._probes = {path: probe for path, probe in PROBES.items() if path not in own}
-        self._admin = Admin(attached.runtime)
+        self._admin = Admin(attached)
         self._administers = set(self._admin.endpoints) - own
         self._ready: asyncio.Future[None] | None = None
         self._keeper: asyncio.Task[None] | None = None

@@ -7,14 +7,14 @@
     5. the retry has its reply, or never will: `stepped`
 
 The law: it only remembers, and not more than the last KEPT. A frame that this process dropped itself and builds again
-was taken from nobody.
+was taken from nobody. Each change has a number, so that who was told before is told what changed since.
 """
 
 from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -55,6 +55,8 @@ class Takeover:
     outcome: Ending = "under way"
     call: str = ""
     tool: str = ""
+    changed: int = 0
+    """The number of its last change."""
 
     def view(self, to_node: str) -> TakeoverView:
         """As it is told."""
@@ -75,18 +77,19 @@ class Takeover:
 
 
 class Takeovers:
-    """What one process remembers of them."""
+    """What one process remembers of them. `number` gives each change a greater number than all before have."""
 
-    def __init__(self) -> None:
+    def __init__(self, number: Callable[[], int]) -> None:
+        self._number = number
         self._kept: deque[Takeover] = deque()
         self._asked: dict[Slot, float] = {}
         self._claims: dict[Slot, Takeover] = {}
         self.under_way: dict[Slot, Takeover] = {}
         """Those that have not come to an end."""
 
-    def views(self, to_node: str) -> tuple[TakeoverView, ...]:
-        """All of them, the newest last."""
-        return tuple(item.view(to_node) for item in self._kept)
+    def views(self, to_node: str, after: int = 0) -> tuple[TakeoverView, ...]:
+        """Those that changed after the change of this number, the newest last."""
+        return tuple(item.view(to_node) for item in self._kept if item.changed > after)
 
     def looked(self, slot: Slot) -> None:
         """A retry came, and nothing of its call is here."""
@@ -146,7 +149,7 @@ class Takeovers:
         """A call that is taken over took a step; the takeover, where it has come to its end."""
         takeover = self.under_way[slot]
         if isinstance(event, ev.Rebuilt):
-            takeover.replayed = time.time()
+            takeover.replayed, takeover.changed = time.time(), self._number()
         if any(isinstance(item, fx.Reply) and not isinstance(item.answer, fx.Refusal) for item in effects):
             takeover.outcome, takeover.resumed = "recovered", time.time()
         elif slot.call.phase in (Phase.IDLE, Phase.LOOKING):
@@ -156,12 +159,13 @@ class Takeovers:
             takeover.outcome = "recovered"
         else:
             return None
+        takeover.changed = self._number()
         del self.under_way[slot]
         return takeover
 
     def _keep(self, takeover: Takeover) -> None:
         slot = takeover.slot
-        takeover.call, takeover.tool = prefix(slot.call.id), slot.tool
+        takeover.call, takeover.tool, takeover.changed = prefix(slot.call.id), slot.tool, self._number()
         if len(self._kept) >= KEPT:
             self.under_way.pop(self._kept.popleft().slot, None)
         self._kept.append(takeover)

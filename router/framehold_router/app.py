@@ -21,6 +21,7 @@ from framehold_store import open_store
 
 from . import envelope
 from .api.ask import Asker
+from .api.chronicles import Chronicles
 from .api.sources import Sources
 from .config import RouterSettings
 from .departures import Departures
@@ -71,7 +72,7 @@ async def running(settings: RouterSettings, listening: socket.socket) -> AsyncIt
     membership.on_looked = departures.look
     await membership.open()
     upstream, asker = Upstream(settings), Asker(trust)
-    survey = Survey(lambda: membership.fleet, asker)
+    survey, chronicles = Survey(lambda: membership.fleet, asker), Chronicles(lambda: membership.fleet, asker)
     placer = Placer(lambda: membership.fleet, time.monotonic)
     try:
         async with AsyncExitStack() as stack:
@@ -79,7 +80,7 @@ async def running(settings: RouterSettings, listening: socket.socket) -> AsyncIt
             if settings.metrics:
                 metrics = await stack.enter_async_context(counting(membership, departures, survey.nodes))
             sources = Sources(
-                *(lambda: membership.fleet, store, asker, survey, departures),
+                *(lambda: membership.fleet, store, asker, survey, chronicles, departures),
                 place=placer.where,
                 retries=metrics.meter if metrics is not None else None,
                 change=lambda: membership.change,
@@ -99,5 +100,5 @@ async def running(settings: RouterSettings, listening: socket.socket) -> AsyncIt
                 end_streams(shown)
                 await front.close(DRAIN)
     finally:
-        for opened in (survey, asker, upstream, membership, store):
+        for opened in (survey, chronicles, asker, upstream, membership, store):
             await opened.close()

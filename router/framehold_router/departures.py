@@ -40,7 +40,8 @@ that runs out lasts for three."""
 
 
 class Departure(NamedTuple):
-    """The end of one life of a node. `state` is what its lease said last; `left` where it was given back."""
+    """The end of one life of a node. `state`, and how many calls were `parked`, are what its lease said last; `left`
+    where it was given back."""
 
     node: NodeId
     boot: Boot
@@ -48,6 +49,7 @@ class Departure(NamedTuple):
     last_heartbeat: float
     detected: float
     left: bool
+    parked: int | None = None
 
 
 @dataclass(slots=True)
@@ -61,6 +63,7 @@ class _Life:
     apart: float
     heartbeat: float
     pause: float = 0.0
+    parked: int | None = None
 
     def look(self, lease: NodeRecord, before: float, now: float) -> None:
         """What a look that ended `now` found; the one before it ended `before`."""
@@ -89,6 +92,11 @@ class Departures:
     def of(self, node: str, boot: str) -> Departure | None:
         """How one life of a node ended; the last time, where its lease came back and went again."""
         return self._gone.get((NodeId(node), Boot(boot)))
+
+    @property
+    def changes(self) -> int:
+        """Another number whenever somebody came or went."""
+        return self._count
 
     def all(self) -> list[Departure]:
         """All that are remembered, the newest last."""
@@ -125,7 +133,8 @@ class Departures:
         node, life = lease.node, self._lives.get(lease.node)
         if life is None:
             apart = now - lease.expires
-            self._lives[node] = _Life(member.boot, member.state, lease.beat, lease.expires, apart, now)
+            life = _Life(member.boot, member.state, lease.beat, lease.expires, apart, now, parked=member.stats.parked)
+            self._lives[node] = life
             # Those of the first look were there before us.
             if self._looked is not None:
                 back = self.of(node, member.boot) is not None
@@ -134,13 +143,14 @@ class Departures:
         life.look(lease, before, now)
         if member.state == DRAINING and life.state != DRAINING:
             self._tell(Kind.NODE_DRAINING, node, now, "drains: it takes no new call, and hands off what it may")
-        life.state = member.state
+        life.state, life.parked = member.state, member.stats.parked
 
     def _went(self, node: NodeId, life: _Life, now: float) -> None:
         silent = max(0.0, now - life.heartbeat)
         left = life.state == DRAINING or silent < GIVEN_BACK * life.pause
         self._gone.pop((node, life.boot), None)
-        self._gone[node, life.boot] = Departure(node, life.boot, life.state, life.heartbeat, now, left)
+        gone = Departure(node, life.boot, life.state, life.heartbeat, now, left, life.parked)
+        self._gone[node, life.boot] = gone
         if len(self._gone) > KEPT:
             self._gone.popitem(last=False)
         if left:

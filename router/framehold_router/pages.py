@@ -17,11 +17,10 @@ from pydantic import SecretStr
 
 from .api.about_nodes import ErrorView
 from .api.access import Access
-from .api.fleet import ring
 from .api.routes import need_of
 from .api.serve import Api, in_json
-from .api.sources import Asked, Sources
-from .dashboard import POLICY, page
+from .api.sources import Sources
+from .dashboard import Dashboard, assets
 from .reader import MAX_HEAD, MAX_LINE
 
 _log = logging.getLogger(__name__)
@@ -92,10 +91,10 @@ class _Pages:
 
     def app(self) -> web.Application:
         app = web.Application(middlewares=[_plain, self._checked], client_max_size=_LONGEST)
-        app[_API_OF] = Api(self._sources)
+        app[_API_OF] = Api(self._sources, self._access)
         app.router.add_get("/healthz", self._healthz)
         app.router.add_get("/readyz", self._readyz)
-        app.router.add_get("/dashboard", self._dashboard)
+        Dashboard(assets()).mount(app)
         app[_API_OF].mount(app)
         app.on_response_prepare.append(_told_to_browsers)
         app.on_shutdown.append(self._end)
@@ -129,10 +128,6 @@ class _Pages:
         text = "not ready: no live node is known; is the store reached, and does a node run in this namespace?\n"
         return web.Response(status=503, text=text)
 
-    async def _dashboard(self, _: web.Request) -> web.Response:
-        text = page(await self._sources.survey.nodes(), await ring(self._sources, Asked({})))
-        return web.Response(text=text, content_type="text/html", headers={"Content-Security-Policy": POLICY})
-
 
 @web.middleware
 async def _plain(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -154,7 +149,8 @@ async def _plain(request: web.Request, handler: Handler) -> web.StreamResponse:
 
 
 async def _told_to_browsers(_: web.Request, response: web.StreamResponse) -> None:
-    response.headers.update(_HEADERS)
+    for name, value in _HEADERS.items():
+        response.headers.setdefault(name, value)
 
 
 def _error(request: web.Request, status: int, text: str) -> web.Response:

@@ -74,6 +74,18 @@ class Ring:
             self._shares = {node: size / SPACE for node, size in held.items()}
         return dict(self._shares)
 
+    def position(self, key: str) -> float:
+        """Where a key falls, from 0 to 1."""
+        return self._hash(key) / SPACE
+
+    def arcs(self) -> Iterator[tuple[float, NodeId]]:
+        """The ring from 0 on, as the places (0 to 1) from which on it belongs to a node, up to the next one."""
+        before: NodeId | None = None
+        for start, node in zip(chain((0,), self._places), self._owners, strict=False):
+            if node != before:
+                yield start / SPACE, node
+            before = node
+
     def moved(self, before: Ring) -> float:
         """The part of all keys that belongs to another node than it did on the ring `before`, from 0 to 1: exact, arc
         by arc. What belonged to nobody has not moved, nor has what does now. Takes about a millisecond for each

@@ -1,7 +1,7 @@
 """Asks every node how it is, all at once: what the leases say is as old as their last heartbeat.
 
-The law: those who want to know at the same moment share one survey, and its result stands for FRESH seconds; but not
-for a fleet that has changed since. Where a node does not answer, its lease's last word stands in.
+The law: those who want to know at the same moment share one survey (`shared`). Where a node does not answer, its
+lease's last word stands in.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections.abc import Callable
 from .api.about_nodes import NodeView, Said
 from .api.ask import Asker, Unanswered
 from .membership import STRANGE, Fleet, Member
+from .shared import Shared
 
-FRESH = 0.5
 UNREACHABLE = "unreachable"
 
 _PATH = "/admin/node"
@@ -25,37 +25,22 @@ class Survey:
 
     def __init__(self, fleet: Callable[[], Fleet], asker: Asker) -> None:
         self._fleet, self._asker = fleet, asker
-        self._under_way: asyncio.Task[list[NodeView]] | None = None
-        self._asking: set[asyncio.Task[list[NodeView]]] = set()
-        self._of: frozenset[tuple[str, str, str]] = frozenset()
-        self._until = 0.0
+        self._shared = Shared(fleet, self._ask_all, "framehold survey")
         self.noted: Callable[[list[NodeView]], None] = lambda nodes: None
 
     async def nodes(self) -> list[NodeView]:
         """All nodes in order of their names."""
-        task, now = self._under_way, asyncio.get_running_loop().time()
-        of = frozenset((member.node, member.boot, member.state) for member in self._fleet().members.values())
-        if task is None or of != self._of or (task.done() and now >= self._until):
-            task = self._under_way = asyncio.create_task(self._ask_all(), name="framehold survey")
-            self._of = of
-            self._asking.add(task)
-            task.add_done_callback(self._asking.discard)
-        # One reader who leaves must not take the answer from the others.
-        return await asyncio.shield(task)
+        return await self._shared.result()
 
     async def close(self) -> None:
         """Stop asking."""
-        tasks = tuple(self._asking)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._shared.close()
 
     async def _ask_all(self) -> list[NodeView]:
         fleet = self._fleet()
         members = sorted(fleet.members.values(), key=lambda member: member.node)
         shares = fleet.ring.shares()
         nodes = await asyncio.gather(*(self._ask(member, shares.get(member.node, 0.0)) for member in members))
-        self._until = asyncio.get_running_loop().time() + FRESH
         self.noted(nodes)
         return nodes
 

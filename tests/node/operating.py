@@ -60,9 +60,9 @@ class Operator:
         assert answer.status == 200, answer
         return answer.json
 
-    async def happened(self) -> Any:
-        """What the node remembers."""
-        answer = await self.ask("GET", "events")
+    async def happened(self, after: int = 0) -> Any:
+        """What the node remembers, and came after this."""
+        answer = await self.ask("GET", f"events?after={after}" if after else "events")
         assert answer.status == 200, answer
         return answer.json
 

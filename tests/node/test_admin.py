@@ -136,6 +136,16 @@ async def test_a_wrong_query_is_refused_by_the_name_of_its_parameter(operator: O
     assert "x" * 65 not in answer.text
 
 
+@pytest.mark.parametrize("query", ["after=-1", "after=x", "after=1.5", "after=", "after=9007199254740993"])
+async def test_a_wrong_place_in_what_happened_is_refused_by_name(operator: Operator, query: str) -> None:
+    answer = await operator.ask("GET", f"events?{query}")
+    assert answer.status == 400 and "parameter after is wrong" in answer.text
+
+
+async def test_a_router_of_a_newer_release_may_ask_for_more(operator: Operator) -> None:
+    assert (await operator.ask("GET", "events?after=0&colour=red")).status == 200
+
+
 async def test_calls_are_listed_for_one_at_a_time(operator: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
     """A portion of each pass in the same turn of the loop: thirty of them would hold it for a fifth of a second."""
     under_way, most, went_on = 0, 0, asyncio.Event()

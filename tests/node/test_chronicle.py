@@ -266,6 +266,74 @@ async def test_no_more_than_the_last_of_each_are_remembered(monkeypatch: pytest.
         assert [event.id for event in events] == sorted(event.id for event in events)
 
 
+async def test_who_was_told_before_is_told_what_came_since(nodes: tuple[Node, Node]) -> None:
+    """Events once, a takeover again when it has changed; and nothing where nothing came."""
+    a, b = nodes
+    first, second = await a.caller.call("marked"), await a.caller.call("marked")
+    await a.runtime.heartbeat.close()
+    assert (await b.operator.happened())["seq"] == 0
+    await b.caller.retry("marked", first.token, first.accept(word="x"))
+    told = await b.operator.happened()
+    assert (len(told["events"]), len(told["takeovers"]), told["seq"] > 0) == (2, 1, True)
+    nothing = {**told, "events": [], "takeovers": []}
+    assert await b.operator.happened(told["seq"]) == nothing
+    await b.caller.retry("marked", second.token, second.accept(word="x"))
+    since = await b.operator.happened(told["seq"])
+    assert [item["call"] for item in since["takeovers"]] == [prefix(call_of(second.token))]
+    assert kinds(since) == [Kind.TAKEOVER, Kind.RECOVERED] and since["seq"] > told["seq"]
+    everything = await b.operator.happened()
+    assert everything["events"] == told["events"] + since["events"]
+    assert everything["takeovers"] == told["takeovers"] + since["takeovers"]
+
+
+async def test_a_takeover_that_goes_on_is_told_again() -> None:
+    """At each of its steps, as it is by then; what did not change is not."""
+    entered, rebuilds, goes_on = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def slow(frame: Frame) -> object:
+        if frame.replay is not None:
+            entered.set()
+            await rebuilds.wait()
+        await frame.ask(question("a?"))
+        await goes_on.wait()
+        return "ended"
+
+    async with desk(shared=True) as at:
+        chronicle, talk = watching(at), Talk(slow, reentrant=True)
+        call = await at.runtime.start(talk, Card())
+        assert isinstance(call, Parked)
+        await carried_off(at, call)
+        answers = dict.fromkeys(call.questions, "yes")
+        coming = asyncio.create_task(at.runtime.retry(at.claims(call), answers, talk, Card()))
+        await entered.wait()
+        told = [chronicle.told()]
+        assert chronicle.told(told[0].seq).takeovers == ()
+        for event, true in ((rebuilds, lambda: at.counts["resumed"]), (goes_on, coming.done)):
+            event.set()
+            await until(true, "its next step")
+            told.append(chronicle.told(told[-1].seq))
+        assert [len(item.takeovers) for item in told] == [1, 1, 1]
+        found = [item.takeovers[0] for item in told]
+        assert [item.outcome for item in found] == ["under way", "under way", "recovered"]
+        assert [item.replayed is None for item in found] == [True, False, False]
+        chronicle.happened(Kind.DRAIN, "drains")
+        later = chronicle.told(told[-1].seq)
+        assert (len(later.events), later.takeovers) == (1, ())
+
+
+async def test_the_end_of_a_flood_is_told_to_who_was_told_of_its_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is written when somebody asks."""
+    chronicle, now = Chronicle(Alone("n")), 1000.0
+    monkeypatch.setattr("framehold.chronicle.time.time", lambda: now)
+    for _ in range(50):
+        chronicle.happened(Kind.TAKEOVER, "a call came")
+    seq = chronicle.told().seq
+    now = 1001.5
+    (last,) = chronicle.told(seq).events
+    assert last.text == "30 more likewise, within 1 s"
+    assert chronicle.told(seq + 1).events == ()
+
+
 async def test_a_flood_is_told_in_part_and_as_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that it doesn't wash away what else happened."""
     chronicle, now = Chronicle(Alone("n")), 1000.0

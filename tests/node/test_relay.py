@@ -75,9 +75,10 @@ def server(site_of: dict[str, Site], name: str) -> MCPServer[Any]:
 async def fleet(redis: RedisServer, namespace: str, *names: str, **settings: Any) -> AsyncIterator[dict[str, Site]]:
     """Nodes in this process that share a store."""
     sites: dict[str, Site] = {}
+    # Whoever goes gives its lease back: a process that stands still for a second must not look as if somebody had died.
     async with AsyncExitStack() as stack:
         for name in names:
-            common = {"store_url": redis.url, "namespace": namespace, "keys": (KEY,), "lease_ttl": 1.0}
+            common = {"store_url": redis.url, "namespace": namespace, "keys": (KEY,), "lease_ttl": 5.0}
             app = framehold.asgi(server(sites, name), Settings(node_id=name, **{**common, **settings}))
             sites[name] = Site(app, await stack.enter_async_context(served(app)))
         yield sites
@@ -85,8 +86,7 @@ async def fleet(redis: RedisServer, namespace: str, *names: str, **settings: Any
 
 @pytest.fixture
 async def pair(redis: RedisServer, tmp_path: Any) -> AsyncIterator[tuple[Site, Site]]:
-    # Nobody dies here: a test process that stands still for a second must not look as if somebody had.
-    async with fleet(redis, tmp_path.name, "a", "b", route_headers=True, lease_ttl=15.0) as sites:
+    async with fleet(redis, tmp_path.name, "a", "b", route_headers=True) as sites:
         yield sites["a"], sites["b"]
 
 

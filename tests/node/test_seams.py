@@ -48,7 +48,7 @@ CHANGED = f"this release of mcp has moved a seam that was read off {MCP}: "
 TOUCHED = {
     "attach.py": {"_lowlevel_server", "_security", "_mcp_param_rejection", "mcp.server._otel"}
     | {"mcp.server._streamable_http_modern"},
-    "attached.py": {"_security", "_connection", "_bus", "_request_outbound"},
+    "attached.py": {"_security", "_connection", "_bus", "_request_outbound", "_server_instances"},
     "entry.py": {"_exit_callbacks"},
     "fastmcp.py": {
         "_current_context",
@@ -67,7 +67,7 @@ TOUCHED = {
 (where that is renamed, each stack is closed, used or not). FastMCP's are checked in `test_fastmcp_seams`."""
 
 
-_PUBLIC = {"_replace", "_asdict", "_fields", "_exit"}
+_PUBLIC = {"_replace", "_asdict", "_fields", "_exit", "_current_frames"}
 """Documented, in spite of their names."""
 
 
@@ -183,6 +183,14 @@ def test_a_session_holds_its_connection() -> None:
     other.client_capabilities = None
     assert connection.client_capabilities is not None, CHANGED + "a connection's copy shares its capabilities"
     assert other.exit_stack is connection.exit_stack and connection.initialize_accepted
+
+
+def test_the_manager_keeps_its_sessions_by_id() -> None:
+    """How many there are is told to operators."""
+    server = MCPServer("seams")
+    server.streamable_http_app()
+    found = getattr(getattr(server, "_lowlevel_server", None), "session_manager", None)
+    assert getattr(found, "_server_instances", None) == {}, CHANGED + "StreamableHTTPSessionManager._server_instances"
 
 
 def test_a_session_sends_each_request_through_one_method() -> None:

@@ -120,7 +120,7 @@ async def pair(redis: RedisServer, namespace: str, **settings: Any) -> AsyncIter
         for name in ("a", "b"):
             server: MCPServer[Any] = MCPServer("pair")
             server.tool()(two)
-            common = {"store_url": redis.url, "namespace": namespace, "keys": (KEY,), "lease_ttl": 1.0}
+            common = {"store_url": redis.url, "namespace": namespace, "keys": (KEY,), "lease_ttl": 5.0}
             app = framehold.asgi(server, Settings(node_id=name, route_headers=True, **{**common, **settings}))
             url = await stack.enter_async_context(served(app))
             found.append((app, await stack.enter_async_context(Caller(url))))

@@ -13,6 +13,7 @@ from pydantic import SecretStr
 
 from framehold_core.ids import Boot, Incarnation, NodeId
 from framehold_router.api.ask import LIMIT, Asker
+from framehold_router.api.chronicles import Chronicles
 from framehold_router.api.sources import Sources
 from framehold_router.departures import Departures
 from framehold_router.internal import Trust
@@ -58,6 +59,8 @@ class Cast:
         self.asked: list[web.Request] = []
         self.store = MemoryStore(lambda: NOW)
         self.departures = Departures(lambda: NOW)
+        self.now = 0.0
+        """On a clock that never goes back."""
         self.token: str | None = None
         self.asker: Asker | None = None
         self.more: dict[str, Any] = {}
@@ -88,11 +91,14 @@ class Cast:
         survey = Survey(lambda: self.fleet, asker)
         self._stack.push_async_callback(asker.close)
         self._stack.push_async_callback(survey.close)
+        chronicles = Chronicles(lambda: self.fleet, asker, lambda: self.now)
+        self._stack.push_async_callback(chronicles.close)
         return Sources(
             fleet=lambda: self.fleet,
             store=self.store,
             asker=asker,
             survey=survey,
+            chronicles=chronicles,
             departures=self.departures,
             clock=lambda: NOW,
             **self.more,

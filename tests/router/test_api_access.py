@@ -12,16 +12,16 @@ from aiohttp.test_utils import TestClient, TestServer
 from pydantic import SecretStr
 
 from framehold_router.api.access import Access, Need
-from framehold_router.api.routes import BASE, OPEN_PAGES, READ_PAGES, ROUTES
+from framehold_router.api.routes import BASE, OPEN_PAGES, ROUTES
 from framehold_router.pages import pages
-from tests.router.cast import Cast, Client, saying
+from tests.router.cast import Cast, Client, get, saying
 
 pytestmark = pytest.mark.anyio
 
 TOKEN = "correct-horse-battery-staple"
 CALL = "0123456789abcdef0123456789abcdef"
 LISTED = {(route.method, BASE + route.path): route.need for route in ROUTES}
-LISTED |= {("GET", path): Need.OPEN for path in OPEN_PAGES} | {("GET", path): Need.READ for path in READ_PAGES}
+LISTED |= {("GET", path): Need.OPEN for path in OPEN_PAGES}
 WAYS = sorted(LISTED)
 IDS = [f"{method} {path}" for method, path in WAYS]
 
@@ -51,13 +51,13 @@ class Doors:
     def __init__(self, closed: Client, free: Client) -> None:
         self.closed, self.free = closed, free
 
-    async def knock(self, way: tuple[str, str], shown: str, closed: bool = True) -> tuple[int, list[str]]:
+    async def knock(self, way: tuple[str, str], shown: str, closed: bool = True, **more: str) -> tuple[int, list[str]]:
         """The status of a request that shows this, and what it is told to show."""
         method, path = way
         client = self.closed if closed else self.free
         body = {"token": "t"} if path.endswith("/lookup") else None
-        url = path.format(node_id="a", call_id=CALL)
-        headers = {"Authorization": shown} if shown else {}
+        url = path.format(node_id="a", call_id=CALL, page="nodes", path="app.js")
+        headers = more | ({"Authorization": shown} if shown else {})
         async with client.request(method, url, json=body, headers=headers) as response:
             return response.status, response.headers.getall("WWW-Authenticate", [])
 
@@ -91,10 +91,10 @@ async def test_every_route_is_listed() -> None:
 
 
 def test_what_changes_something_is_an_action() -> None:
-    """All that is posted, but for a look-up; and nothing is open but the document."""
+    """All that is posted, but for a look-up; and nothing is open but what tells nothing of the fleet."""
     for route in ROUTES:
         assert (route.need is Need.ACTION) == (route.method == "POST" and route.path != "lookup")
-        assert (route.need is Need.OPEN) == (route.path == "openapi.json")
+        assert (route.need is Need.OPEN) == (route.path in ("openapi.json", "access"))
 
 
 @pytest.mark.parametrize("way", WAYS, ids=IDS)
@@ -110,6 +110,47 @@ async def test_without_or_with_a_wrong_token(doors: Doors, way: tuple[str, str])
             ["Basic", "Bearer"] if LISTED[way] is Need.READ else ["Bearer"]
         )
         assert all('realm="framehold"' in challenge for challenge in challenges)
+
+
+@pytest.mark.parametrize("way", WAYS, ids=IDS)
+async def test_a_script_that_asks_for_itself_is_not_offered_basic(doors: Doors, way: tuple[str, str]) -> None:
+    """A browser would ask its user for a password behind the page's back. Its header lets nobody in."""
+    for said in ("XMLHttpRequest", "anything", ""):
+        for shown in ("", WRONG["wrong bearer"]):
+            status, challenges = await doors.knock(way, shown, **{"x-requested-with": said})
+            assert (status == 401) is (LISTED[way] is not Need.OPEN)
+            assert challenges == ([] if LISTED[way] is Need.OPEN else ['Bearer realm="framehold"'])
+    status, _ = await doors.knock(way, RIGHT["bearer"], **{"X-Requested-With": "x"})
+    assert status not in (401, 403)
+
+
+async def access(client: Client, shown: str) -> tuple[bool, bool]:
+    """Whether a token is set, and whether this is it."""
+    body = await get(client, f"{BASE}access", **({"Authorization": shown} if shown else {}))
+    assert set(body) == {"token_set", "token_right"}
+    return body["token_set"], body["token_right"]
+
+
+async def test_who_asks_is_told_whether_the_token_is_right(doors: Doors) -> None:
+    """As actions take it: as Bearer alone. It says no more than any read does: by its status."""
+    for name, shown in {**RIGHT, **WRONG}.items():
+        assert await access(doors.closed, shown) == (True, name == "bearer"), name
+        assert await access(doors.free, shown) == (False, False), name
+
+
+def test_the_token_is_compared_by_one_function_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever guesses learns as much from `access` as from a read, and no faster."""
+    compared: list[tuple[bytes, bytes]] = []
+
+    def compare(shown: bytes, token: bytes) -> bool:
+        compared.append((shown, token))
+        return False
+
+    monkeypatch.setattr("framehold_router.api.access.hmac.compare_digest", compare)
+    at, headers = Access(TOKEN), {"Authorization": f"Bearer {TOKEN}"}
+    assert at.refusal(Need.READ, headers) is not None and at.refusal(Need.ACTION, headers) is not None
+    assert at.told(headers).token_right is False
+    assert compared == [(TOKEN.encode(), TOKEN.encode())] * 3
 
 
 @pytest.mark.parametrize("way", WAYS, ids=IDS)

@@ -159,6 +159,7 @@ async def test_the_overview(cast: Cast) -> None:
     body = await get(await cast.client(), "/api/v1/overview")
     assert body.pop("version")
     assert [item["id"] for item in body.pop("events")] == [str(n) for n in range(29, 9, -1)]
+    assert len(body.pop("attention")) == 2, "of a node without an address, and of a stuck call"
     middles = {name: pytest.approx(body.pop(name)) for name in ("resume_p50", "store_seconds")}
     assert middles == {"resume_p50": 0.3, "store_seconds": 0.02}
     assert body == {

@@ -126,8 +126,6 @@ async def test_hostile_texts_break_nothing(cast: Cast, text: str) -> None:
     assert [item["tool"] for item in await both("leases", "items")] == [shown]
     assert [item["text"] for item in await both("events", "events")] == [shown]
     assert [item["node_id"] for item in await both("failovers", "failovers")] == [shown]
-    for path in ("/api/v1/overview", "/dashboard"):
-        async with client.get(path) as response:
-            assert response.status == 200
-            assert "<script>alert" not in (await response.text() if path == "/dashboard" else "")
+    async with client.get("/api/v1/overview") as response:
+        assert response.status == 200
     assert NodeId(text + "2") in cast.fleet.members

@@ -35,9 +35,10 @@ class Stage:
         self.membership = Membership(self.store, KEYS)
         self.membership.on_looked = self.seen.look
         self.beats: dict[str, int] = {}
+        self.parked: int | None = None
 
     def lease(self, name: str, boot: str, state: str, keys: Trust = KEYS) -> NodeRecord:
-        stats = Stats(seal=keys.seal(name, boot, WHERE)).dump()
+        stats = Stats(parked=self.parked, seal=keys.seal(name, boot, WHERE)).dump()
         beat = self.beats.get(name, 0)
         return NodeRecord(NodeId(name), Incarnation(f"i-{boot}"), Boot(boot), beat, WHERE, state, "", stats, 0.0)
 
@@ -78,6 +79,19 @@ async def stage() -> Stage:
     stage = Stage()
     await stage.look()
     return stage
+
+
+async def test_a_departure_tells_how_many_calls_its_last_lease_said(stage: Stage) -> None:
+    """The last one that a look found; nothing where a lease does not say."""
+    for parked in (3, 8):
+        stage.parked = parked
+        await (stage.renews if "a" in stage.beats else stage.comes)("a")
+        await stage.look(0.001)
+    stage.parked = None
+    await stage.comes("b")
+    await stage.look(0.001)
+    await stage.look(TTL + 1.0)
+    assert (stage.of("a").parked, stage.of("b").parked) == (8, None)
 
 
 async def test_a_node_whose_lease_runs_out_is_lost(stage: Stage) -> None:

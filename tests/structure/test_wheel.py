@@ -60,6 +60,15 @@ def test_every_module_is_in_the_wheel(wheel: zipfile.ZipFile) -> None:
     assert modules <= set(wheel.namelist())
 
 
+def test_the_dashboard_is_in_the_wheel(wheel: zipfile.ZipFile) -> None:
+    """A router without its files doesn't start, and one without a part of them shows an empty page."""
+    names = {name.partition("/dashboard/assets/")[2] for name in wheel.namelist() if "/dashboard/assets/" in name}
+    assert {"index.html", "app.js", "vendor/preact.mjs", "vendor/LICENSES.txt"} <= names
+    assert {f"framehold_router/dashboard/assets/{name}" for name in names} == {
+        name for name in on_disk("*") if "/dashboard/assets/" in name
+    }
+
+
 def test_every_other_file_of_a_package_is_in_the_wheel(wheel: zipfile.ZipFile) -> None:
     """Dashboard files and whatever data a package holds ship as they stand."""
     assert on_disk("*") - set(wheel.namelist()) == set()

@@ -5,29 +5,16 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-UNKNOWN = "-"
-_UNITS = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
+from framehold_router.api.wording import UNKNOWN, many, span
+
+__all__ = ["UNKNOWN", "cell", "clock", "left", "many", "part", "quick", "since", "size", "span"]
+
 _DAY = 86_400
 
 
 def cell(value: Any) -> str:
     """As it is."""
     return UNKNOWN if value in (None, "") else str(value)
-
-
-def span(seconds: float | None) -> str:
-    """The two largest units of a while: `3m 12s`."""
-    if seconds is None:
-        return UNKNOWN
-    parts: list[str] = []
-    left = max(0, int(seconds))
-    for unit, size in _UNITS:
-        if left >= size or (unit == "s" and not parts):
-            parts.append(f"{left // size}{unit}")
-            left %= size
-        elif parts:
-            break
-    return " ".join(parts[:2])
 
 
 def quick(seconds: float | None) -> str:
@@ -70,8 +57,3 @@ def clock(at: float | None, now: float) -> str:
     except (OverflowError, OSError, ValueError):
         return f"{at:g}"
     return local.strftime("%H:%M:%S" if abs(now - at) < _DAY / 2 else "%Y-%m-%d %H:%M:%S")
-
-
-def many(count: int, one: str, more: str = "") -> str:
-    """`1 call`, `2 calls`."""
-    return f"{count:,} {one if count == 1 else more or one + 's'}"

@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from typing import Literal
 
 from framehold_core.errors import ConfigError
+from framehold_router.api import attention
 from framehold_router.api.about_nodes import NodesView, NodeView, OverviewView
 from framehold_router.membership import STRANGE
 from framehold_router.survey import UNREACHABLE
 
-from . import attention, figures
+from . import figures
 from .api import Api, Refused
 from .findings import Finding, fail, ok, warn
 

@@ -6,9 +6,10 @@ import time
 from typing import Any
 
 from framehold_core import ids
+from framehold_router.api import attention
 from framehold_router.api.about_calls import LeasesView, LeaseView, State
 
-from . import attention, figures
+from . import figures
 from .api import Answer, Api
 from .sheet import Grid, Sheet, lines
 

@@ -7,11 +7,12 @@ too, with what will come of it, and is 0.
 from __future__ import annotations
 
 from framehold_core import ids
+from framehold_router.api import attention
 from framehold_router.api.about_calls import LeasesView, State
 from framehold_router.api.about_events import EventView, FailoversView, Kind
 from framehold_router.api.about_nodes import NodesView, OverviewView
 
-from . import attention, figures
+from . import figures
 from .api import Api
 from .leases import consequence
 from .sheet import Grid, Sheet, facts, lines

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 
+from framehold_router.api import attention
 from framehold_router.api.about_nodes import NodesView, NodeView, RingView
 
-from . import attention, figures
+from . import figures
 from .api import Api
 from .sheet import Grid, Sheet, lines
 

@@ -40,8 +40,7 @@ class Welcome:
             # A server that lists them to nobody unknown is served all the same.
             _log.debug("tools/list failed: %r", error)
             tools = []
-        dashboard = await readiness.status(f"{self.url}/dashboard")
-        rows = self._rows(with_dashboard=dashboard in (200, 401))
+        rows = self._rows(with_dashboard=await readiness.status(f"{self.url}/dashboard") == 200)
         count = f"{len(self.nodes)} nodes serve" if len(self.nodes) > 1 else "1 node serves"
         table = aligned(rows)
         if colour:
@@ -62,7 +61,8 @@ class Welcome:
     def _rows(self, with_dashboard: bool) -> list[tuple[str, ...]]:
         rows: list[tuple[str, ...]] = [("router", f"{self.url}/mcp")]
         if with_dashboard:
-            rows.append(("dashboard", f"{self.url}/dashboard"))
+            # In the fragment, which no request carries: the page takes it from there, and signs in.
+            rows.append(("dashboard", f"{self.url}/dashboard" + (f"#token={self.token}" if self.token else "")))
         rows += [(name, f"http://127.0.0.1:{port}/mcp", f"pid {self.pids[name]}") for name, port in self.nodes.items()]
         rows.append(("store", self.store))
         return [*rows, ("admin token", self.token)] if self.token else rows
@@ -75,7 +75,7 @@ class Welcome:
         yours = "your commands on this machine find it" if found else "give it to commands with --token"
         return (
             f"The dashboard and the API want the admin token: {yours}.\n"
-            "A browser asks for a user (any) and a password (the token); curl sends -H 'Authorization: Bearer TOKEN'."
+            "The dashboard's link brings it along; curl sends -H 'Authorization: Bearer TOKEN'."
         )
 
     def _calls(self, tools: Sequence[Tool]) -> str:

@@ -156,6 +156,8 @@ class LookupView(BaseModel):
     call_id: Text = ""
     ring_node: Text = ""
     """Where the ring sends it."""
+    position: float | None = None
+    """Where on the ring its call lies, from 0 to 1; null where it names no call."""
     node_id: Text = ""
     """Where this router would send it now; empty where any node will do."""
     reason: Text = ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Literal
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from .fields import Count, Lenient, Seconds, Text
 
@@ -73,8 +73,16 @@ class TakeoverView(Lenient):
     outcome: Literal["under way", "recovered", "lost", "stuck", "diverged", "unreadable", "failed"] = "under way"
 
 
+class EventsQuery(Lenient):
+    """What a node is asked for by `GET /admin/events`; a router of a newer release may ask for more."""
+
+    after: int = Field(0, ge=0, le=2**53)
+    """The `seq` of an answer: what came after it is wanted."""
+
+
 class Happened(Lenient):
-    """A node's answer to `GET /admin/events`: what it remembers, the newest last."""
+    """A node's answer to `GET /admin/events`: what it remembers and came `after`, the newest last. Takeovers come again
+    when they have changed."""
 
     node_id: Text
     boot: Text
@@ -82,6 +90,9 @@ class Happened(Lenient):
     takeovers: tuple[TakeoverView, ...] = ()
     fenced: Count = 0
     """Writes of this process that the store refused since it began."""
+    seq: Count = 0
+    """The number of the last thing that came, in this `boot`; 0 where nothing did, or where a node of an older release
+    tells all that it remembers each time."""
 
 
 class FailoverView(BaseModel):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
 
 from .about_events import EventView
 from .fields import Count, Lenient, Seconds, Text
@@ -57,10 +59,26 @@ class NodeView(Said):
     """Its part of the ring, from 0 to 1."""
 
 
+class DepartedView(BaseModel):
+    """One life of a node that this router saw end. Times are in seconds since 1970."""
+
+    node_id: Text
+    boot: Text
+    how: Literal["lost", "left"]
+    """`lost`: its lease ran out; `left`: it gave it back, or drained."""
+    last_heartbeat: Seconds
+    detected: Seconds
+    """When its lease was found gone."""
+    calls: Count | None = None
+    """Calls that were parked there, by its last lease; null where that did not say."""
+
+
 class NodesView(BaseModel):
-    """All nodes in order of their names."""
+    """All nodes in order of their names; and those that departed in the last hour and have no lease now, the newest
+    first, at most 100."""
 
     nodes: list[NodeView]
+    departed: list[DepartedView] = []
 
 
 class RingNodeView(BaseModel):
@@ -73,11 +91,31 @@ class RingNodeView(BaseModel):
     points: int
 
 
+class RingQuery(BaseModel):
+    """What is told of the ring."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    arcs: bool = False
+    """Whether its arcs are."""
+
+
+class ArcView(BaseModel):
+    """A part of the ring that one node has, up to the next one's start."""
+
+    start: float
+    """From 0 to 1."""
+    node: int
+    """Which of `nodes`, from 0 on."""
+
+
 class RingView(BaseModel):
     """The ring, nodes in order of their names; `points` is the sum of theirs."""
 
     nodes: list[RingNodeView]
     points: int
+    arcs: list[ArcView] = []
+    """In order, the first from 0; empty where nobody asked, or where there are more than 4096."""
     moved: float = 0.0
     """The part of all calls that the last change of the ring gave another node, from 0 to 1."""
     changed: float | None = None
@@ -106,6 +144,17 @@ class OverviewView(BaseModel):
     store_seconds: float | None = None
     events: list[EventView]
     """The last 20."""
+    attention: list[str] = []
+    """What needs somebody, each in a sentence; empty where nobody is needed."""
+
+
+class AccessView(BaseModel):
+    """What a request may do here."""
+
+    token_set: bool
+    """Whether this router has an admin token: without one everybody reads and nobody acts."""
+    token_right: bool
+    """Whether the request shows it, as Bearer."""
 
 
 class DoneView(BaseModel):

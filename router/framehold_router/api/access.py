@@ -3,6 +3,9 @@
 The law: what is not said to be open is closed. Reads are open where no admin token is set; where one is, they need it,
 as Bearer or as the password of Basic, which a browser asks its user for. Actions always need it, and as Bearer alone:
 nothing that a browser adds by itself, for another site's page, lets it act. Tokens are compared in constant time.
+
+A browser asks its user for a password wherever Basic is offered. A script that asks for itself says so by the header
+`X-Requested-With`, whatever it holds, and is offered Bearer alone.
 """
 
 from __future__ import annotations
@@ -12,6 +15,8 @@ from base64 import b64decode
 from collections.abc import Mapping
 from enum import Enum
 from typing import NamedTuple
+
+from .about_nodes import AccessView
 
 
 class Need(Enum):
@@ -30,6 +35,7 @@ class Refusal(NamedTuple):
     challenges: tuple[str, ...] = ()
 
 
+_SCRIPT = "X-Requested-With"
 _BEARER = 'Bearer realm="framehold"'
 _BASIC = 'Basic realm="framehold"'
 
@@ -48,17 +54,25 @@ class Access:
             return Refusal(
                 403, "actions need an admin token and none is set: nothing was done; set FRAMEHOLD_ADMIN_TOKEN"
             )
-        scheme, _, said = headers.get("Authorization", "").partition(" ")
-        shown = _shown(scheme.lower(), said.strip(), need)
-        if shown is not None and hmac.compare_digest(shown, self._token):
+        if self._right(need, headers):
             return None
         if need is Need.READ:
             text = "the admin token is missing or wrong: nothing was told; show it as Bearer, or as Basic's password"
-            return Refusal(401, text, (_BASIC, _BEARER))
+            return Refusal(401, text, (_BEARER,) if _SCRIPT in headers else (_BASIC, _BEARER))
         text = (
             "the admin token is missing or wrong: nothing was done; show it as Bearer (Basic does not do for actions)"
         )
         return Refusal(401, text, (_BEARER,))
+
+    def told(self, headers: Mapping[str, str]) -> AccessView:
+        """What whoever shows these headers may do."""
+        return AccessView(token_set=self._token is not None, token_right=self._right(Need.ACTION, headers))
+
+    def _right(self, need: Need, headers: Mapping[str, str]) -> bool:
+        """Whether these headers show the admin token as `need` takes it."""
+        scheme, _, said = headers.get("Authorization", "").partition(" ")
+        shown = _shown(scheme.lower(), said.strip(), need)
+        return shown is not None and self._token is not None and hmac.compare_digest(shown, self._token)
 
 
 def _shown(scheme: str, said: str, need: Need) -> bytes | None:

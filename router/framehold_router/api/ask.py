@@ -1,8 +1,8 @@
 """Asks nodes by HTTP, in the fleet's own name.
 
 The law: bounded, whoever asks. At most CONNECTIONS nodes are asked at a time, each for at most `limit` seconds, and of
-each answer no more is read than its kind may have, one at a time. Those who ask one node the same at the same moment
-share its answer.
+each answer no more is read than its kind may have, long ones one at a time. Those who ask one node the same at the same
+moment share its answer.
 The fleet's secret goes to the addresses in the leases and is never carried on by a redirect. An action is sent once: of
 one that was not answered nobody knows whether it was done.
 """
@@ -27,16 +27,19 @@ ACTING = 5.0
 """Seconds for what has to be written before it is answered."""
 LONGEST = 64 * 1024
 """Bytes of an answer about one node."""
+SHORT = 4 * 1024
+"""Bytes that are read in less time than it takes to wait for one's turn."""
 
 View = TypeVar("View", bound=BaseModel)
 
 
 class Unanswered(Exception):
-    """A node did not answer, or nothing that could be read. `sent` tells whether the request may have reached it."""
+    """A node did not answer, or nothing that could be read. `sent` tells whether the request may have reached it;
+    `status` is that of an answer which is no success."""
 
-    def __init__(self, sent: bool) -> None:
+    def __init__(self, sent: bool, status: int | None = None) -> None:
         super().__init__("a node did not answer")
-        self.sent = sent
+        self.sent, self.status = sent, status
 
 
 class Outcome(NamedTuple):
@@ -108,8 +111,10 @@ class Asker:
     ) -> View:
         status, body = await self._exchange("GET", member, path, longest, self._limit, params=query)
         if status != 200:
-            raise Unanswered(sent=True)
+            raise Unanswered(sent=True, status=status)
         try:
+            if len(body) <= SHORT:
+                return kind.model_validate_json(body)
             async with self._reading:
                 # Requests go on between two: what one node remembers takes the loop milliseconds.
                 await asyncio.sleep(0)

@@ -2,6 +2,7 @@
 
 The law: the reason, and the times after `detected`, are of one call, the first that came furthest, so that they follow
 one another; and a duration that would be negative, since clocks of several machines are compared, is left out.
+As long as no node tells anything new, what was made of it stands.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 
 from ..departures import Departure
-from .about_events import FailoversView, FailoverView, Happened, TakeoverView
-from .happened import gather
+from .about_events import FailoversView, FailoverView, TakeoverView
+from .chronicles import Gathered
 from .sources import Asked, Sources
 
 SHOWN = 100
@@ -20,29 +21,53 @@ SHOWN = 100
 _COUNTED = ("recovered", "lost", "stuck", "under way")
 
 
-async def answer(sources: Sources, asked: Asked) -> FailoversView:
-    """`GET failovers`."""
-    return view(sources, await gather(sources))
+class Failovers:
+    """All that are known. One for each router."""
+
+    def __init__(self) -> None:
+        self._of = -1, -1
+        self._view = FailoversView(failovers=[], fenced=0)
+        self._began: list[float] = []
+
+    async def answer(self, sources: Sources, asked: Asked) -> FailoversView:
+        """`GET failovers`."""
+        return self.view(sources, await sources.chronicles.gathered())
+
+    def view(self, sources: Sources, gathered: Gathered) -> FailoversView:
+        """What the nodes have told, with what this router saw."""
+        of = gathered.changes, sources.departures.changes
+        if of != self._of:
+            found = sorted(((_began(item), item) for item in _all(sources, gathered)), key=_first, reverse=True)
+            fenced = sum(said.fenced for said in gathered.here)
+            self._view = FailoversView(failovers=[item for _, item in found], fenced=fenced)
+            self._of, self._began = of, [at for at, _ in found]
+        return self._view
+
+    def since(self, sources: Sources, gathered: Gathered, at: float) -> int:
+        """How many began after `at`, in seconds since 1970."""
+        self.view(sources, gathered)
+        return sum(began > at for began in self._began)
 
 
-def view(sources: Sources, said: Iterable[Happened]) -> FailoversView:
-    """What these nodes remember, with what this router saw."""
-    said = list(said)
+def _all(sources: Sources, gathered: Gathered) -> Iterable[FailoverView]:
     groups: dict[tuple[str, str], list[TakeoverView]] = defaultdict(list)
-    for item in said:
-        for takeover in item.takeovers:
+    for said in (*gathered.here, *gathered.gone):
+        for takeover in said.takeovers:
             # Only its frame went: its node lives, and is the one that carries it on.
             if takeover.reason != "evicted":
                 groups[takeover.from_node, takeover.from_boot].append(takeover)
     for gone in sources.departures.all():
         if not gone.left:
             groups.setdefault((gone.node, gone.boot), [])
-    found = [_failover(node, boot, calls, sources.departures.of(node, boot)) for (node, boot), calls in groups.items()]
-    found.sort(key=began, reverse=True)
-    return FailoversView(failovers=found, fenced=sum(item.fenced for item in said))
+    for (node, boot), calls in groups.items():
+        yield _failover(node, boot, calls, sources.departures.of(node, boot))
 
 
-def began(failover: FailoverView) -> float:
+def _first(item: tuple[float, FailoverView]) -> float:
+    return item[0]
+
+
+def _began(failover: FailoverView) -> float:
     """When it was first noticed, in seconds since 1970."""
     return min(
         (
@@ -79,9 +104,11 @@ def _failover(node: str, boot: str, calls: list[TakeoverView], gone: Departure |
 
 def _progress(call: TakeoverView) -> tuple[float, float, float, float]:
     """The first that was resumed; where none was, the first that was replayed, then claimed, then asked for."""
-    times = (call.resumed, call.replayed, call.claimed)
-    resumed, replayed, claimed = (math.inf if at is None else at for at in times)
-    return resumed, replayed, claimed, call.asked
+    return _or_never(call.resumed), _or_never(call.replayed), _or_never(call.claimed), call.asked
+
+
+def _or_never(at: float | None) -> float:
+    return math.inf if at is None else at
 
 
 def _durations(first: TakeoverView | None, gone: Departure | None) -> dict[str, float]:

@@ -36,14 +36,23 @@ async def answer(sources: Sources, asked: Asked) -> LookupView:
 
 async def _held(sources: Sources, call: CallId) -> LookupView:
     fleet = sources.fleet()
-    on_ring = fleet.ring.owner(call) or ""
+    on_ring, position = fleet.ring.owner(call) or "", fleet.ring.position(call)
     placement = sources.place(Facts(Kind.RETRY, call=call))
     member = fleet.members.get(placement.node) if placement is not None else None
     if placement is None or member is None:
-        return LookupView(kind="hold", call_id=call, ring_node=on_ring, reason="no node can be reached")
+        reason = "no node can be reached"
+        return LookupView(kind="hold", call_id=call, ring_node=on_ring, position=position, reason=reason)
     try:
         live = await leases.one(sources, member, call)
     except Unanswered:
         live = None
     reason = placement.reason.value
-    return LookupView(kind="hold", call_id=call, ring_node=on_ring, node_id=member.node, reason=reason, live=live)
+    return LookupView(
+        kind="hold",
+        call_id=call,
+        ring_node=on_ring,
+        position=position,
+        node_id=member.node,
+        reason=reason,
+        live=live,
+    )

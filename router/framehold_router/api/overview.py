@@ -6,14 +6,16 @@ before only what came after counts; and where nothing was seen twice there is no
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from statistics import median
 from typing import NamedTuple
 
+from . import attention
 from .about_nodes import NodeView, OverviewView
-from .failovers import began, view
-from .happened import gather, latest
+from .failovers import Failovers
+from .happened import Events
 from .sources import VERSION, Asked, Retries, Sources
 
 MINUTE = 60.0
@@ -75,15 +77,14 @@ class Rates:
 class Overview:
     """Sums up. One for each router."""
 
-    def __init__(self, rates: Rates) -> None:
-        self._rates = rates
+    def __init__(self, rates: Rates, failovers: Failovers, events: Events) -> None:
+        self._rates, self._failovers, self._events = rates, failovers, events
 
     async def answer(self, sources: Sources, asked: Asked) -> OverviewView:
         """`GET overview`."""
-        nodes, said = await sources.survey.nodes(), await gather(sources)
+        nodes, gathered = await asyncio.gather(sources.survey.nodes(), sources.chronicles.gathered())
         now = sources.clock()
-        failovers = view(sources, said).failovers
-        return OverviewView(
+        told = OverviewView(
             at=now,
             version=VERSION,
             nodes=dict(Counter(node.state for node in nodes)),
@@ -95,10 +96,11 @@ class Overview:
             resume_p50=_middle(node.resume_p50 for node in nodes),
             resume_p99=max((node.resume_p99 for node in nodes if node.resume_p99 is not None), default=None),
             affinity=self._rates.affinity(),
-            failovers_last_hour=sum(began(failover) > now - HOUR for failover in failovers),
+            failovers_last_hour=self._failovers.since(sources, gathered, now - HOUR),
             store_seconds=_middle(node.store_seconds for node in nodes),
-            events=latest(sources, said, EVENTS),
+            events=self._events.latest(sources, gathered)[:EVENTS],
         )
+        return told.model_copy(update={"attention": attention.of(told, nodes)})
 
 
 def _sum(counts: Iterable[int | None]) -> int:

@@ -13,7 +13,8 @@ from pydantic import BaseModel, ConfigDict
 
 from .about_calls import CallView, LeaseQuery, LeasesView, LookupQuery, LookupView
 from .about_events import EventsView, FailoversView
-from .about_nodes import DoneView, NodesView, OverviewView, RingView
+from .about_nodes import AccessView, DoneView, NodesView, OverviewView, RingQuery, RingView
+from .about_profile import NodeDetailView
 from .access import Need
 from .sources import Asked, Sources
 
@@ -46,9 +47,12 @@ class Route(NamedTuple):
 
 
 ROUTES = (
+    Route("GET", "access", "access", "Whether the admin token is shown, and is right", AccessView, Need.OPEN),
     Route("GET", "overview", "overview", "The fleet at a glance", OverviewView),
     Route("GET", "nodes", "nodes", "All nodes", NodesView, listed=True),
-    Route("GET", "ring", "ring", "Each node's part of the ring", RingView, listed=True),
+    Route("GET", "nodes/{node_id}", "node", "One node: where its memory and its loop's time go", NodeDetailView,
+          errors=(404, 502)),
+    Route("GET", "ring", "ring", "Each node's part of the ring", RingView, query=RingQuery, listed=True),
     Route("GET", "leases", "leases", "Calls that nodes hold, and those that nobody holds", LeasesView,
           query=LeaseQuery, listed=True),
     Route("GET", "leases/{call_id}", "call", "One call", CallView, errors=(404, 503)),
@@ -65,15 +69,13 @@ ROUTES = (
           errors=(404, 409, 502)),
 )  # fmt: skip
 
-OPEN_PAGES = ("/healthz", "/readyz", "/metrics")
-READ_PAGES = ("/dashboard",)
+OPEN_PAGES = ("/healthz", "/readyz", "/metrics", "/dashboard", "/dashboard/{page}", "/dashboard/assets/{path}")
+"""The dashboard's files hold no data: what it shows it reads from these routes, in the name of who looks."""
 
 
 def need_of(method: str, path: str) -> Need:
     """What a path of the server, as its route spells it, asks for: of one that nobody listed, the most."""
     if path in OPEN_PAGES:
         return Need.OPEN
-    if path in READ_PAGES:
-        return Need.READ
     wanted = "GET" if method == "HEAD" else method
     return next((route.need for route in ROUTES if (route.method, BASE + route.path) == (wanted, path)), Need.ACTION)

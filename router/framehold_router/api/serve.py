@@ -16,10 +16,11 @@ from urllib.parse import quote
 from aiohttp import web
 from pydantic import BaseModel, ValidationError
 
-from . import actions, call, failovers, fleet, happened, leases, lookup
+from . import actions, call, failovers, fleet, happened, leases, lookup, node
 from .about_calls import LeasesView
 from .about_events import EventView
-from .about_nodes import ErrorView, NodesView, OverviewView
+from .about_nodes import AccessView, ErrorView, NodesView, OverviewView
+from .access import Access
 from .fields import printable
 from .openapi import document
 from .overview import Overview, Rates
@@ -39,20 +40,23 @@ _FULL = "too many readers, or this router ends: nothing is told; try again, or a
 class Api:
     """The API of one router. `stream` is closed by whoever ends it, before it waits for requests to end."""
 
-    def __init__(self, sources: Sources) -> None:
-        self._sources = sources
+    def __init__(self, sources: Sources, access: Access) -> None:
+        self._sources, self._access = sources, access
         rates = Rates(time.monotonic, sources.retries)
         sources.survey.noted = rates.note
-        self._overview = Overview(rates)
+        failures, events = failovers.Failovers(), happened.Events()
+        self._overview = Overview(rates, failures, events)
         self.stream = Stream(self._look)
         self._answers: dict[str, Answer] = {
+            "access": self._told_access,
             "overview": self._overview.answer,
             "nodes": fleet.nodes,
+            "node": node.answer,
             "ring": fleet.ring,
             "leases": leases.answer,
             "call": call.answer,
-            "failovers": failovers.answer,
-            "events": happened.answer,
+            "failovers": failures.answer,
+            "events": events.answer,
             "lookup": lookup.answer,
             "drain": actions.drain,
             "cancel": actions.cancel,
@@ -75,11 +79,16 @@ class Api:
             try:
                 form, query = _query(request, route)
                 body = None if route.body is None else _read(route.body, await request.read())
-                return shown(request, await answer(self._sources, Asked(request.match_info, query, body)), form, route)
+                asked = Asked(request.match_info, query, body, request.headers)
+                return shown(request, await answer(self._sources, asked), form, route)
             except Refused as refused:
                 return in_json(refused.view, refused.status)
 
         return handle
+
+    async def _told_access(self, sources: Sources, asked: Asked) -> AccessView:
+        """`GET access`."""
+        return self._access.told(asked.headers)
 
     async def _look(self) -> tuple[OverviewView, NodesView, list[EventView]]:
         asked = Asked({})

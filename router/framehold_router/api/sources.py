@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import metadata
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from pydantic import BaseModel
@@ -20,6 +21,7 @@ from ..ring import Change
 from ..survey import Survey
 from .about_nodes import ErrorView
 from .ask import Asker
+from .chronicles import Chronicles
 
 VERSION = metadata.version("framehold")
 
@@ -43,6 +45,7 @@ class Sources:
     store: Store
     asker: Asker
     survey: Survey
+    chronicles: Chronicles
     departures: Departures = field(default_factory=Departures)
     place: Callable[[Facts], Placement | None] = lambda facts: None
     retries: Retries | None = None
@@ -51,11 +54,13 @@ class Sources:
 
 
 class Asked(NamedTuple):
-    """A request that was found fit: the parts of its path, its query and its body, as their models read them."""
+    """A request that was found fit: the parts of its path, its query and its body, as their models read them, and its
+    headers."""
 
     path: Mapping[str, str]
     query: BaseModel | None = None
     body: BaseModel | None = None
+    headers: Mapping[str, str] = MappingProxyType({})
 
 
 class Refused(Exception):

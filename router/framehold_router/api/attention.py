@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from framehold_router.api.about_events import EventView, Kind
-from framehold_router.api.about_nodes import NodeView, OverviewView
-from framehold_router.membership import DRAINING, LIVE, STRANGE
-from framehold_router.survey import UNREACHABLE
-
-from . import figures
+from ..membership import DRAINING, LIVE, STRANGE
+from ..survey import UNREACHABLE
+from .about_events import EventView, Kind
+from .about_nodes import NodeView, OverviewView
+from .wording import many, span
 
 _SILENT = 15.0
 """Seconds without a heartbeat that no usual FRAMEHOLD_LEASE_TTL explains."""
@@ -32,7 +31,7 @@ def of(overview: OverviewView, nodes: Sequence[NodeView]) -> list[str]:
     if not any(one.state == LIVE for one in nodes):
         found.insert(0, "no node is live: new calls are refused; start one: framehold node TARGET")
     if overview.stuck:
-        calls = figures.many(overview.stuck, "call is", "calls are")
+        calls = many(overview.stuck, "call is", "calls are")
         found.append(f"{calls} stuck: {STUCK}; see framehold leases --state stuck, and mend the tool")
     return [*found, *silent(overview.events)]
 
@@ -54,17 +53,21 @@ def _node(one: NodeView) -> str:
         age = one.heartbeat_age
         if age is None or age < _SILENT:
             return ""
-        told = f"has not renewed its node lease for {figures.span(age)}; what is told of the fleet may be as old"
+        told = f"has not renewed its node lease for {span(age)}; what is told of the fleet may be as old"
         return f"{one.node_id} {told}: look whether the store is reached"
-    why = _WHY.get(one.state, f"says that it is {one.state}: look at its log")
-    return f"{one.node_id} {why.format(address=one.address or 'no address')}"
+    why = _WHY.get(one.state, "says that it is {state}: look at its log")
+    return f"{one.node_id} {why.format(address=one.address or 'no address', state=one.state)}"
+
+
+_SAY_OF_THE_STORE = (Kind.STORE_SILENT, Kind.STORE_BACK, Kind.NODE_LOST, Kind.NODE_LEFT)
+"""Who is gone says nothing of it any more."""
 
 
 def silent(events: Sequence[EventView]) -> list[str]:
-    """Who said last that the store is silent; `events` with the newest first."""
+    """Who said last that the store is silent, and is there; `events` with the newest first."""
     last: dict[str, EventView] = {}
     for event in events:
-        if event.kind in (Kind.STORE_SILENT, Kind.STORE_BACK):
+        if event.kind in _SAY_OF_THE_STORE:
             last.setdefault(event.node_id, event)
     gone = sorted(name or "the router" for name, event in last.items() if event.kind == Kind.STORE_SILENT)
     told = "the store does not answer, rounds wait for it, and what is told of the fleet may be old: look at the store"

@@ -1,0 +1,97 @@
+/** The dashboard of a Framehold router: its frame, and which page stands in it. */
+import { Link, useAddress } from "./lib/address.js";
+import { useAccess } from "./lib/api.js";
+import { html, render, useEffect, useRef, useState } from "./lib/html.js";
+import { useFollowing, useLive } from "./lib/live.js";
+import Call from "./pages/call.js";
+import Failovers from "./pages/failovers.js";
+import Leases from "./pages/leases.js";
+import Node from "./pages/node.js";
+import Nodes from "./pages/nodes.js";
+import Overview from "./pages/overview.js";
+import Ring from "./pages/ring.js";
+import { SignIn } from "./parts/dialog.js";
+import { LinkState } from "./parts/link.js";
+import { Empty } from "./parts/notice.js";
+import { Page } from "./parts/page.js";
+import { Theme } from "./parts/theme.js";
+
+const PAGES = [
+  { path: [], name: "Overview", page: Overview },
+  { path: ["ring"], name: "Ring", page: Ring },
+  { path: ["nodes"], name: "Nodes", page: Nodes, one: Node },
+  { path: ["leases"], name: "Leases", page: Leases },
+  { path: ["calls"], one: Call, under: "leases" },
+  { path: ["failovers"], name: "Failovers", page: Failovers },
+];
+
+function Unknown() {
+  return html`<${Page} title="No such page"><${Empty} title="There is nothing here">
+    <${Link} to=${[]}>Go to the overview</${Link}>
+  </${Empty}></${Page}>`;
+}
+
+/** The page of an address, and what it is told: the name of the one thing that it is about. */
+function placed(path) {
+  const entry = PAGES.find((one) => one.path[0] === path[0]);
+  if (entry === undefined || path.length > 2) return [Unknown];
+  return path.length === 2 ? [entry.one ?? Unknown, path[1]] : [entry.page ?? Unknown];
+}
+
+function Navigation({ here }) {
+  return html`<nav aria-label="Pages"><ul>
+    ${PAGES.filter(({ name }) => name).map(({ path, name }) => {
+      const current = here === (path[0] ?? "");
+      return html`<li><${Link} to=${path} class="page-link" aria-current=${current ? "page" : undefined}>${name}</${Link}></li>`;
+    })}
+  </ul></nav>`;
+}
+
+function Side({ here, onSignIn }) {
+  const { tokenSet, signedIn, signOut } = useAccess();
+  const { link, overview } = useLive();
+  return html`<div class="side">
+    <p class="brand"><img src="/dashboard/assets/style/mark.svg" alt="" width="26" height="26" />Framehold</p>
+    <${Navigation} here=${here} />
+    <div class="foot">
+      <${LinkState} link=${link} />
+      ${tokenSet && (signedIn
+        ? html`<button type="button" onClick=${signOut}>Sign out</button>`
+        : html`<button type="button" onClick=${onSignIn}>Sign in</button>`)}
+      <${Theme} />
+      ${overview && html`<p class="version">version ${overview.version}</p>`}
+    </div>
+  </div>`;
+}
+
+function Locked({ onSignIn }) {
+  return html`<${Page} title="Sign in"><${Empty} title="This router shows its fleet to those who have its admin token">
+    <button type="button" class="act" onClick=${onSignIn}>Sign in</button>
+  </${Empty}></${Page}>`;
+}
+
+function App() {
+  useFollowing();
+  const { path } = useAddress();
+  const { locked } = useAccess();
+  const [asking, setAsking] = useState(false);
+  const main = useRef(null);
+  const [page, about] = placed(path);
+  const at = path.join("/");
+  const first = useRef(true);
+  useEffect(() => {
+    // Whoever listens to the page rather than sees it is told where they are; at the first page the browser does so.
+    if (!first.current) main.current.querySelector("h1")?.focus({ preventScroll: true });
+    first.current = false;
+  }, [at]);
+  const here = PAGES.find((entry) => entry.path[0] === path[0])?.under ?? path[0] ?? "";
+  return html`
+    <a class="skip" href="#main">Skip to the page</a>
+    <${Side} here=${here} onSignIn=${() => setAsking(true)} />
+    <main id="main" ref=${main} tabindex="-1">
+      ${locked ? html`<${Locked} onSignIn=${() => setAsking(true)} />` : html`<${page} key=${at} about=${about} />`}
+    </main>
+    ${asking && html`<${SignIn} why="This router wants its admin token." onClose=${() => setAsking(false)} onDone=${() => setAsking(false)} />`}`;
+}
+
+render(html`<${App} />`, document.body);

@@ -1,0 +1,195 @@
+/**
+ * The one connection over which the fleet is followed, by server-sent events, and by polling where they don't come.
+ *
+ *   1. connecting: the stream is asked for, and its first message is waited for
+ *   2. live: messages come; silence beyond SILENT ends the connection
+ *   3. it ends, or none came: it is asked for once more, and then polling: overview, nodes and events each POLL ms,
+ *      while the stream is tried again each RETRY ms
+ *   4. lost: polling fails too; what is shown stays, and is marked as old; polling goes on
+ *   5. paused: the page is hidden; all of it stops, and 1 when it is seen again
+ *   6. locked: the router wants its admin token first
+ */
+import { headers, learn, lock, read, useAccess } from "./api.js";
+import { useEffect, useState } from "./html.js";
+import { shared } from "./signal.js";
+
+const FIRST = 4_000;
+const SILENT = 35_000;
+const POLL = 2_000;
+const RETRY = 15_000;
+const KEPT = 600;
+const EVENTS = 200;
+
+const NOTHING = { overview: null, nodes: null, departed: [], events: [] };
+const fleet = shared(NOTHING);
+const link = shared({ state: "connecting", since: Date.now() });
+const history = shared([]);
+let ahead = 0;
+let run = null;
+
+function say(state) {
+  if (link.get().state !== state) link.set({ state, since: Date.now() });
+}
+
+/** Seconds since 1970 on the router's clock, by its last word. */
+export const now = () => Date.now() / 1000 + ahead;
+
+function took(name, data) {
+  const last = fleet.get();
+  if (name === "overview") {
+    ahead = data.at - Date.now() / 1000;
+    fleet.set({ ...last, overview: data, events: merged(data.events, last.events) });
+  } else if (name === "nodes") {
+    fleet.set({ ...last, nodes: data.nodes, departed: data.departed ?? [] });
+  } else if (name === "event") {
+    fleet.set({ ...last, events: merged([data], last.events) });
+  }
+}
+
+/** Events of both, each once, the newest first. */
+function merged(some, others) {
+  const found = new Map();
+  for (const event of [...some, ...others]) found.set(`${event.node_id} ${event.id}`, event);
+  return [...found.values()].sort((one, other) => other.at - one.at || (other.id > one.id ? 1 : -1)).slice(0, EVENTS);
+}
+
+function sample() {
+  const { overview } = fleet.get();
+  if (overview === null || !["live", "polling"].includes(link.get().state)) return;
+  const { parked, in_flight: inFlight, rounds_per_second: rounds, resume_p50: p50, resume_p99: p99 } = overview;
+  const last = history.get().at(-1);
+  const gap = last && now() - last.at > 5 ? [{ at: last.at + 1 }] : [];
+  history.set([...history.get(), ...gap, { at: now(), parked, inFlight, rounds, p50, p99 }].slice(-KEPT));
+}
+
+/** Read the stream until it ends. True where at least one message came. */
+async function follow(signal) {
+  const end = new AbortController();
+  const stop = () => end.abort();
+  signal.addEventListener("abort", stop);
+  let heard = false;
+  let watch = setTimeout(stop, FIRST);
+  try {
+    const response = await fetch("/api/v1/stream", { headers: headers(), signal: end.signal });
+    if (response.status === 401) lock();
+    if (!response.ok) return false;
+    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+    let text = "";
+    for (;;) {
+      const { value, done } = await reader.read();
+      if (done) return heard;
+      text += value;
+      const messages = text.split("\n\n");
+      text = messages.pop();
+      const told = messages.map(parsed).filter(Boolean);
+      for (const { name, data } of told) took(name, data);
+      if (told.length) {
+        heard = true;
+        say("live");
+      }
+      if (heard) {
+        clearTimeout(watch);
+        watch = setTimeout(stop, SILENT);
+      }
+    }
+  } catch {
+    return heard;
+  } finally {
+    clearTimeout(watch);
+    stop();
+    signal.removeEventListener("abort", stop);
+  }
+}
+
+function parsed(message) {
+  const lines = message.split("\n");
+  const name = lines.find((line) => line.startsWith("event: "))?.slice(7);
+  const data = lines.find((line) => line.startsWith("data: "))?.slice(6);
+  return name && data ? { name, data: JSON.parse(data) } : null;
+}
+
+async function poll(signal) {
+  try {
+    const [overview, nodes, { events }] = await Promise.all(
+      ["overview", "nodes", "events"].map((path) => read(path, {}, signal)),
+    );
+    took("overview", { ...overview, events });
+    took("nodes", nodes);
+    say("polling");
+  } catch {
+    if (!signal.aborted) say("lost");
+  }
+}
+
+const wait = (ms, signal) =>
+  new Promise((done) => {
+    const timer = setTimeout(done, ms);
+    signal.addEventListener("abort", () => {
+      clearTimeout(timer);
+      done();
+    });
+  });
+
+async function keep(signal) {
+  await learn().catch(() => {});
+  while (!signal.aborted) {
+    // A stream that worked is asked for once more before it is given up on: a router may just have been replaced.
+    while (await follow(signal)) await wait(500, signal);
+    const until = Date.now() + RETRY;
+    while (Date.now() < until && !signal.aborted) {
+      await poll(signal);
+      await wait(POLL, signal);
+    }
+  }
+}
+
+function begin() {
+  end();
+  if (document.hidden) {
+    say("paused");
+    return;
+  }
+  say("connecting");
+  run = new AbortController();
+  keep(run.signal);
+}
+
+function end() {
+  run?.abort();
+  run = null;
+}
+
+/** Follow the fleet for as long as the component is there. One component of the page does. */
+export function useFollowing() {
+  const { locked, signedIn } = useAccess();
+  useEffect(() => {
+    if (locked) say("locked");
+    else begin();
+    const seen = () => !locked && begin();
+    document.addEventListener("visibilitychange", seen);
+    const timer = setInterval(sample, 1000);
+    return () => {
+      document.removeEventListener("visibilitychange", seen);
+      clearInterval(timer);
+      end();
+    };
+  }, [locked, signedIn]);
+}
+
+/** The fleet as last told, the connection, and the last ten minutes of the overview. */
+export function useLive() {
+  return { ...fleet.use(), link: link.use() };
+}
+
+/** Samples of the overview, one a second, while this page was open. */
+export const useHistory = () => history.use();
+
+/** The router's time, again and again: what shows an age is drawn anew with it. */
+export function useNow(every = 1000) {
+  const [at, setAt] = useState(now());
+  useEffect(() => {
+    const timer = setInterval(() => document.hidden || setAt(now()), every);
+    return () => clearInterval(timer);
+  }, [every]);
+  return at;
+}

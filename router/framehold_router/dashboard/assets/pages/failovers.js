@@ -1,0 +1,108 @@
+/** What came of each node's end: last heartbeat, detected, claimed, replayed, resumed, and what became of its calls. */
+import { Link, setQuery, useAddress } from "../lib/address.js";
+import { useRead } from "../lib/api.js";
+import { html } from "../lib/html.js";
+import { now, useLive } from "../lib/live.js";
+import { number, seconds } from "../lib/words.js";
+import { Parts } from "../parts/bar.js";
+import { Empty, Loading, Problem } from "../parts/notice.js";
+import { Card, Page } from "../parts/page.js";
+import { Stat, Stats } from "../parts/stat.js";
+import { State } from "../parts/state.js";
+import { Table } from "../parts/table.js";
+import { Ago, At } from "../parts/time.js";
+
+const LEAD = "From a node's last heartbeat to the first answer of a call that it held.";
+const HOUR = 3600;
+const REASONS = { died: "died", released: "handed off its calls", restarted: "was restarted" };
+
+export default function Failovers() {
+  const { data, error, again } = useRead("failovers", {}, { every: 2000 });
+  useLive();
+  if (data === null) return html`<${Page} title="Failovers" lead=${LEAD}>${error ? html`<${Problem} error=${error} again=${again} />` : html`<${Loading} what="failovers" />`}</${Page}>`;
+  const { failovers, fenced } = data;
+  return html`<${Page} title="Failovers" lead=${LEAD}>
+    ${error && html`<${Problem} error=${error} again=${again}><p>What is shown is what it said last.</p></${Problem}>`}
+    <${Totals} failovers=${failovers} fenced=${fenced} />
+    ${failovers.length === 0 && html`<${Card} label="Failovers"><${Empty} title="No node has ended with calls on it">
+      When one dies, is restarted or hands its calls off, the way of its calls to another node is told here.
+    </${Empty}></${Card}>`}
+    ${failovers.map((one) => html`<${Failover} key=${`${one.node_id} ${one.boot}`} one=${one} />`)}
+  </${Page}>`;
+}
+
+const sum = (failovers, name) => failovers.reduce((total, one) => total + one[name], 0);
+
+function Totals({ failovers, fenced }) {
+  const lost = sum(failovers, "lost");
+  const stuck = sum(failovers, "stuck") + sum(failovers, "failed");
+  const recent = failovers.filter((one) => (one.detected ?? one.claimed ?? 0) > now() - HOUR).length;
+  const totals = failovers.map(({ durations }) => durations.total).filter((total) => total !== undefined);
+  return html`<${Stats} label="All failovers that are remembered">
+    <${Stat} label="Failovers" value=${number(failovers.length)} note=${`${number(recent)} in the last hour`} />
+    <${Stat} label="Calls recovered" value=${number(sum(failovers, "recovered"))} note="they went on" />
+    <${Stat} label="Under way" value=${number(sum(failovers, "under_way"))} note="being carried on" />
+    <${Stat} label="Calls lost" value=${number(lost)} note="not re-entrant" tone=${lost ? "bad" : undefined} />
+    <${Stat} label="Stuck or failed" value=${number(stuck)} note="not entered" tone=${stuck ? "bad" : undefined} />
+    <${Stat} label="Slowest" value=${seconds(totals.length ? Math.max(...totals) : null)} note="until resumed" />
+    <${Stat} label="Fenced writes" value=${number(fenced)} note="refused" title="Writes of nodes that had lost a call and did not know it yet. Each is a fault that the fence kept from doing harm." />
+  </${Stats}>`;
+}
+
+/** The parts of the way, each as it is known, with what it means. */
+const PHASES = [
+  { of: "detect", name: "detected", hue: 3, means: "from the last heartbeat until a router found the node lease gone" },
+  { of: "claim", name: "claimed", hue: 7, means: "until another node held the first of its calls" },
+  { of: "replay", name: "replayed", hue: 4, means: "until its handler stood where it had been" },
+  { of: "resume", name: "resumed", hue: 2, means: "until its client had an answer" },
+];
+
+function Failover({ one }) {
+  const { query } = useAddress();
+  const id = `${one.node_id} ${one.boot}`;
+  const open = query.open === id;
+  const parts = PHASES.filter(({ of }) => one.durations[of] !== undefined).map(({ of, ...phase }) => ({
+    ...phase,
+    value: one.durations[of],
+    text: seconds(one.durations[of]),
+  }));
+  const at = one.detected ?? one.claimed ?? one.last_heartbeat;
+  return html`<section class="card failover" aria-label=${`Failover of ${one.node_id}`}>
+    <header>
+      <h2><${Link} to=${["nodes", one.node_id]} class="cut" title=${one.node_id}>${one.node_id}</${Link}> ${REASONS[one.reason] ?? one.reason}</h2>
+      <p><${At} at=${at} />, <${Ago} at=${at} /></p>
+      <p class="total">${one.durations.total === undefined ? waiting(one) : html`first resumed after <b>${seconds(one.durations.total)}</b>`}</p>
+    </header>
+    <div class="body">
+      ${parts.length > 0 && html`<${Parts} label="From the last heartbeat to the first answer" parts=${parts} />`}
+      ${one.calls.length > 0 && html`<div class="outcomes">
+        ${OUTCOMES.map(([field, name]) => one[field] > 0 && html`<span>${number(one[field])} <${State} name=${name} /></span>`)}
+        <button type="button" aria-expanded=${open} onClick=${() => setQuery({ open: open ? "" : id }, { replace: true })}>${open ? "Hide its calls" : "Show its calls"}</button>
+      </div>`}
+    </div>
+    ${open && html`<${Calls} calls=${one.calls} of=${one.node_id} />`}
+  </section>`;
+}
+
+const OUTCOMES = [["recovered", "recovered"], ["under_way", "under way"], ["lost", "lost"], ["stuck", "stuck"], ["failed", "failed"]];
+
+const waiting = ({ calls }) => (calls.length ? "nothing resumed yet" : "no client has come back yet");
+
+const between = (from, to) => (from != null && to != null && to >= from ? seconds(to - from) : "–");
+
+const COLUMNS = [
+  { name: "Call", head: true, cell: ({ call }) => html`<${Link} to=${["leases"]} query=${{ call }} class="mono">${call}</${Link}>` },
+  { name: "Tool", cell: ({ tool }) => html`<span class="cut" title=${tool}>${tool}</span>` },
+  { name: "Outcome", cell: ({ outcome }) => html`<${State} name=${outcome} />` },
+  { name: "Went to", cell: ({ to_node }) => html`<${Link} to=${["nodes", to_node]} class="cut" title=${to_node}>${to_node}</${Link}>` },
+  { name: "Epoch", number: true, hint: "Rises with each takeover.", cell: ({ epoch }) => number(epoch) },
+  { name: "Asked", number: true, hint: "When its client came back.", cell: ({ asked }) => html`<${At} at=${asked} />` },
+  { name: "Claimed after", number: true, cell: ({ asked, claimed }) => between(asked, claimed) },
+  { name: "Replayed in", number: true, cell: ({ claimed, replayed }) => between(claimed, replayed) },
+  { name: "Resumed in", number: true, cell: ({ replayed, resumed }) => between(replayed, resumed) },
+];
+
+function Calls({ calls, of }) {
+  return html`<${Table} label=${`Calls that ${of} held`} columns=${COLUMNS} rows=${calls} keyOf=${({ call, epoch }) => `${call} ${epoch}`} />
+    ${calls.length === 100 && html`<p class="more">The newest 100 are shown.</p>`}`;
+}

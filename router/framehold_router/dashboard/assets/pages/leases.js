@@ -1,0 +1,225 @@
+/**
+ * The calls that nodes hold, and those that nobody holds: found by what is wrong with them, a page at a time.
+ *
+ * The law: filters, order and place are in the address, under the names that the API has for them. Only one page is ever
+ * asked for and drawn, however many calls there are.
+ */
+import { go, Link, setQuery, useAddress } from "../lib/address.js";
+import { read, useRead } from "../lib/api.js";
+import { html, useEffect, useMemo, useRef, useState } from "../lib/html.js";
+import { now, useLive } from "../lib/live.js";
+import { bytes, NONE, number, plural, prefix, span, STATES } from "../lib/words.js";
+import { Downloads } from "../parts/download.js";
+import { Find, Toggles } from "../parts/filters.js";
+import { Name, NodeLink } from "../parts/name.js";
+import { Callout, Empty, Loading, Problem } from "../parts/notice.js";
+import { Buttons, OnCall } from "../parts/oncall.js";
+import { Card, Page } from "../parts/page.js";
+import { Pager, part, sizeOf } from "../parts/pager.js";
+import { State } from "../parts/state.js";
+import { Table } from "../parts/table.js";
+
+const EVERY = 5_000;
+const SOON = "60";
+const FILTERS = ["state", "expiring", "replayed", "tool", "node", "call"];
+const BEGIN = { after: undefined, from: undefined };
+
+/** What the router is asked for, of all that an address may say. */
+function wanted(query) {
+  const names = [...FILTERS, "sort", "descending", "after"];
+  return { ...Object.fromEntries(names.map((name) => [name, query[name]])), limit: sizeOf(query.limit) };
+}
+
+/** The cursor before that of a page, by what was asked for: of pages that were come to by Next. */
+const earlier = new Map();
+
+async function back(params) {
+  const known = earlier.get(JSON.stringify(params));
+  if (known !== undefined) return known;
+  // Read backwards from where this page begins: what ends that page is the cursor of the one before.
+  const turned = { ...params, descending: params.descending === "true" ? undefined : "true" };
+  return (await read("leases", turned)).next ?? "";
+}
+
+function usePages(query, params, { data, stale }) {
+  const [error, setError] = useState(null);
+  const size = params.limit;
+  const from = query.from ? Math.max(1, Number.parseInt(query.from, 10) || 1) : params.after ? null : 1;
+  const next = () => {
+    earlier.set(JSON.stringify({ ...params, after: data.next }), params.after ?? "");
+    setQuery({ after: data.next, from: from === null ? undefined : from + data.items.length });
+  };
+  const previous = async () => {
+    try {
+      const after = await back(params);
+      setQuery({ after, from: after && from !== null ? Math.max(1, from - size) : undefined });
+    } catch (trouble) {
+      setError(trouble);
+    }
+  };
+  const settled = data !== null && !stale;
+  return {
+    error,
+    from,
+    size,
+    first: params.after ? () => setQuery(BEGIN) : null,
+    previous: settled && params.after ? previous : null,
+    next: settled && data.next ? next : null,
+    onSize: (limit) => setQuery({ ...BEGIN, limit: limit === 100 ? undefined : limit }),
+  };
+}
+
+export default function Leases() {
+  const { query } = useAddress();
+  const params = wanted(query);
+  const found = useRead("leases", params, { every: EVERY });
+  const pages = usePages(query, params, found);
+  const [asked, setAsked] = useState(null);
+  const [done, setDone] = useState("");
+  const { data, error, again } = found;
+  const finished = (sentence) => {
+    setDone(html`${sentence}. <${Link} to=${["calls", asked.call.call_id]}>Look at the call</${Link}>`);
+    setAsked(null);
+    again();
+  };
+  const all = { ...params, after: undefined, limit: 1000 };
+  const files = html`<${Downloads} path="leases" params=${all} what="all leases that the filters let through" />`;
+  return html`<${Page} title="Leases" lead="Calls that nodes hold, and those that wait for a node." actions=${files}>
+    <${Filters} query=${query} items=${data?.items ?? []} />
+    <div role="status">${done && html`<${Callout} tone="good"><p>${done}</p></${Callout}>`}</div>
+    ${(error ?? pages.error) && html`<${Problem} error=${error ?? pages.error} again=${again}>
+      ${error?.status === 400 && html`<p><${Link} to=${["leases"]}>Show all leases</${Link}></p>`}
+    </${Problem}>`}
+    ${data !== null && html`<${Listed} found=${found} query=${query} pages=${pages} onAsk=${(what, call) => setAsked({ what, call })} />`}
+    ${data === null && !error && html`<${Loading} what="the leases" />`}
+    ${asked && html`<${OnCall} ...${asked} onDone=${finished} onClose=${() => setAsked(null)} />`}
+  </${Page}>`;
+}
+
+function Filters({ query, items }) {
+  const { nodes } = useLive();
+  const turn = (changes) => () => setQuery({ ...BEGIN, ...changes });
+  const mark = (name, value, label, title) => {
+    const on = query[name] === value;
+    return { label, title, on, turn: turn({ [name]: on ? undefined : value }) };
+  };
+  const state = (name) => mark("state", name, name[0].toUpperCase() + name.slice(1), STATES[name].means);
+  const find = (name) => (text) => setQuery({ ...BEGIN, [name]: text }, { replace: true });
+  const tools = useMemo(() => [...new Set(items.map(({ tool }) => tool))].sort(), [items]);
+  return html`<search class="filters" aria-label="Filters">
+    <${Toggles} label="Which calls" choices=${[
+      { label: "All states", title: "Whatever their state", on: !query.state, turn: turn({ state: undefined }) },
+      ...["parked", "running", "orphaned", "stuck"].map(state),
+    ]} />
+    <${Toggles} label="Only those" choices=${[
+      mark("expiring", SOON, "Expiring < 60 s", "Their tokens expire within a minute"),
+      mark("replayed", "true", "Replayed", "Their frames were rebuilt from their journals at least once"),
+    ]} />
+    <div class="fields">
+      <${Find} label="Call, its first letters" name="call" value=${query.call} longest=${64} onFind=${find("call")} />
+      <${Find} label="Tool, its whole name" name="tool" value=${query.tool} options=${tools} onFind=${find("tool")} />
+      <${Find} label="Node, its whole name" name="node" value=${query.node} longest=${63} options=${(nodes ?? []).map(({ node_id }) => node_id)} onFind=${find("node")} />
+    </div>
+  </search>`;
+}
+
+function Listed({ found: { data, stale, of }, query, pages, onAsk }) {
+  const { items, total, missing } = data;
+  const shown = part({ from: pages.from, count: items.length, total });
+  // Told once for each filter or page, not with every look.
+  const [told, setTold] = useState("");
+  useEffect(() => setTold(`${shown} shown`), [of]);
+  const pager = (label) => html`<${Pager} label=${label} shown=${shown} ...${pages} />`;
+  return html`
+    <p class="unseen" role="status">${told}</p>
+    <${Missing} missing=${missing} node=${query.node} />
+    <${Card} label="Leases">
+      ${pager("Pages")}
+      <${Rows} items=${items} query=${query} stale=${stale} onAsk=${onAsk} />
+      ${items.length > 20 && pager("Pages, below")}
+    </${Card}>`;
+}
+
+function Missing({ missing, node }) {
+  const { nodes } = useLive();
+  const unknown = nodes !== null && node && !nodes.some(({ node_id }) => node_id === node);
+  const silent = unknown ? missing.filter((name) => name !== node) : missing;
+  if (silent.length === 0) return null;
+  return html`<${Callout} title=${`${plural(silent.length, "node")} did not answer`}>
+    <p>Their calls are not among these:${" "}
+      ${silent.slice(0, 10).map((name, n) => html`${n > 0 && ", "}<${NodeLink} id=${name} />`)}
+      ${silent.length > 10 && ` and ${number(silent.length - 10)} more`}</p>
+  </${Callout}>`;
+}
+
+/** As the heads name the orders: who is old began early. */
+const AGE = "age";
+const order = ({ sort = "call_id", descending }) => (sort === "began" ? { by: AGE, descending: descending !== "true" } : { by: sort, descending: descending === "true" });
+function sortBy({ by, descending }) {
+  const down = by === AGE ? !descending : descending;
+  setQuery({ ...BEGIN, sort: by === AGE ? "began" : by === "call_id" ? undefined : by, descending: down || undefined });
+}
+
+const since = (at, then) => (at ? span(then - at) : NONE);
+const left = (at, then) => (at ? (at <= then ? "over" : span(at - then)) : NONE);
+
+const soon = (expires, then) => (expires && expires - then < Number(SOON) ? "soon" : undefined);
+
+const columns = (then, onAsk) => [
+  { name: "Call", head: true, sort: "call_id", hint: "The first letters of its id", cell: ({ call_id: id }) => html`<${Link} to=${["calls", id]} class="mono" title=${`Inspect ${id}`}>${prefix(id)}</${Link}>` },
+  { name: "Tool", cell: ({ tool }) => html`<${Name} text=${tool} />` },
+  { name: "State", cell: ({ state, phase }) => html`<span title=${phase}><${State} name=${state} /></span>` },
+  { name: "Owner", cell: ({ node_id }) => html`<${NodeLink} id=${node_id} />` },
+  { name: "Epoch", number: true, hint: "Raised with each change of its owner", cell: ({ epoch }) => number(epoch) },
+  { name: "Round", number: true, hint: "How often it has asked", cell: ({ round }) => number(round) },
+  { name: "Age", number: true, sort: AGE, cell: ({ began }) => since(began, then) },
+  { name: "Expires in", number: true, sort: "expires", hint: "How long its token is valid", cell: ({ expires }) => html`<span class=${soon(expires, then)}>${left(expires, then)}</span>` },
+  { name: "Journal", number: true, sort: "journal_bytes", hint: "Its size in the store", cell: ({ journal_bytes: size }) => bytes(size) },
+  { name: "Resumed", number: true, hint: "How long ago it was last answered", cell: ({ resumed }) => since(resumed, then) },
+  { name: "Replayed", hint: "Whether its frame was rebuilt from its journal", cell: ({ replayed }) => (replayed ? "yes" : NONE) },
+  { name: "Strategy", cell: ({ strategy }) => strategy },
+  { name: "Actions", cell: (lease) => html`<span class="row-actions"><${Buttons} call=${lease} quiet onAsk=${(what) => onAsk(what, lease)} /></span>` },
+];
+
+/** Drawn once for each answer, and its ages are those of that moment: all else that changes leaves it as it is. */
+function Rows({ items, query, stale, onAsk }) {
+  const ask = useRef(onAsk);
+  ask.current = onAsk;
+  const { by, descending } = order(query);
+  const table = useMemo(
+    () => html`<${Table} label="Leases" columns=${columns(now(), (...what) => ask.current(...what))} rows=${items} keyOf=${({ call_id }) => call_id}
+      order=${{ by, descending }} onOrder=${sortBy} empty=${html`<${None} />`} />`,
+    [items],
+  );
+  return html`<div class="leases" aria-busy=${stale ? "true" : "false"}>${table}</div>`;
+}
+
+/** Why there is nothing, for a single filter. */
+const NOTHING = {
+  state: {
+    parked: ["No call is parked", "No handler waits for an answer."],
+    running: ["No call is running", "Each frame waits for its client, or there is none."],
+    orphaned: ["No call is orphaned", "The node of each call lives, or its client has come back."],
+    stuck: ["No call is stuck", "No handler has killed its nodes too often."],
+  },
+  expiring: { [SOON]: ["No call expires within a minute", "Each token that is out is valid for longer."] },
+  replayed: { true: ["No call was replayed", "Each frame is the one that its call began with."] },
+};
+
+function None() {
+  const { query } = useAddress();
+  const { nodes } = useLive();
+  const given = FILTERS.filter((name) => query[name]);
+  const drop = html`<button type="button" onClick=${() => go(["leases"], { ...query, ...BEGIN, ...Object.fromEntries(FILTERS.map((name) => [name, undefined])) })}>Drop the filters</button>`;
+  if (query.after) return html`<${Empty} title="Nothing comes after"><button type="button" onClick=${() => setQuery(BEGIN)}>Go to the first page</button></${Empty}>`;
+  if (given.length === 0) return html`<${Empty} title="No call is held">No client has a question open, and no round runs. Have one called: <code>framehold call</code></${Empty}>`;
+  if (query.node && nodes !== null && !nodes.some(({ node_id }) => node_id === query.node)) {
+    return html`<${Empty} title=${html`No node is called <bdi>${query.node}</bdi> now`}>Calls that it left behind, if any, are among those that are orphaned. ${drop}</${Empty}>`;
+  }
+  if (given.join() === "call") {
+    return html`<${Empty} title="No call that is held begins so">One that has ended, or whose frame was dropped, is not in this list.${" "}
+      ${query.call.length > 20 && html`<${Link} to=${["calls", query.call]}>Look for its record</${Link}>${" "}`}${drop}</${Empty}>`;
+  }
+  const [title, text] = (given.length === 1 && NOTHING[given[0]]?.[query[given[0]]]) || ["No call is like that", "Each filter must hold. Tools and nodes are found by their whole names."];
+  return html`<${Empty} title=${title}>${text} ${drop}</${Empty}>`;
+}

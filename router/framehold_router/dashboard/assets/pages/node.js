@@ -1,0 +1,163 @@
+/**
+ * One node: how it is, where its memory and its loop's time go, and what happened to it; or how it went.
+ *
+ * The law: what it says itself is shown as new; where it doesn't answer, what is shown is said to be its lease's last word.
+ */
+import { Link } from "../lib/address.js";
+import { part, useRead } from "../lib/api.js";
+import { html, useEffect, useState } from "../lib/html.js";
+import { useLive } from "../lib/live.js";
+import { bytes, number, percent, plural, seconds, span } from "../lib/words.js";
+import { Chart } from "../parts/chart.js";
+import { Departed } from "../parts/departed.js";
+import { Drain, useDrain } from "../parts/drain.js";
+import { Events } from "../parts/events.js";
+import { Callout, Empty, Loading, Problem } from "../parts/notice.js";
+import { Card, Page } from "../parts/page.js";
+import { LoopSpent, MemorySpent } from "../parts/spent.js";
+import { Stat, Stats } from "../parts/stat.js";
+import { State } from "../parts/state.js";
+import { Ago, At } from "../parts/time.js";
+
+const EVERY = 2_000;
+const KEPT = 300;
+const SHOWN = 20;
+const MIB = 1024 ** 2;
+const mib = (value) => `${number(value)} MiB`;
+
+const Back = () => html`<p class="back"><${Link} to=${["nodes"]}>Nodes</${Link}></p>`;
+
+export default function Node({ about: id }) {
+  const { nodes, departed } = useLive();
+  if (nodes === null) return html`<${Page} title=${id} back=${html`<${Back} />`}><${Loading} what="the node" /></${Page}>`;
+  const node = nodes.find(({ node_id }) => node_id === id);
+  if (node) return html`<${Living} key=${node.boot} id=${id} node=${node} nodes=${nodes} />`;
+  const gone = departed.filter(({ node_id }) => node_id === id);
+  return gone.length > 0 ? html`<${Gone} id=${id} gone=${gone} />` : html`<${Missing} id=${id} />`;
+}
+
+/** It has a node lease. */
+function Living({ id, node, nodes }) {
+  const { data, error, at, again } = useRead(`nodes/${part(id)}`, {}, { every: EVERY });
+  const drain = useDrain(nodes);
+  const samples = useSamples(data, at);
+  const name = html`<bdi>${id}</bdi> <${State} name=${node.state} />`;
+  return html`<${Page} title=${id} name=${name} back=${html`<${Back} />`} actions=${html`<${Actions} node=${node} onDrain=${drain.ask} />`}>
+    ${drain.told}
+    ${error && html`<${Silent} error=${error} node=${node} again=${again} known=${data !== null} />`}
+    <${Numbers} node=${node} />
+    ${data && html`<${Spent} detail=${data} samples=${samples} />`}
+    <div class="columns">
+      <${Card} title="Facts"><${Facts} node=${node} sessions=${data?.sessions} /></${Card}>
+      <${Card} title="Its last events"><${Happened} id=${id} /></${Card}>
+    </div>
+    ${drain.dialog}
+  </${Page}>`;
+}
+
+/** What the charts show: a sample of each reading while this page is open. */
+function useSamples(data, at) {
+  const [samples, setSamples] = useState([]);
+  useEffect(() => {
+    if (data === null) return;
+    const now = at / 1000;
+    const { rss, parked, loop_lag_p99: lag } = data.node;
+    setSamples((last) => {
+      const gap = last.length && now - last.at(-1).at > 10 ? [{ at: last.at(-1).at + 1 }] : [];
+      return [...last, ...gap, { at: now, memory: (data.memory?.resident ?? rss) / MIB, parked, lag }].slice(-KEPT);
+    });
+  }, [at]);
+  return samples;
+}
+
+const Actions = ({ node, onDrain }) => html`
+  <${Link} to=${["leases"]} query=${{ node: node.node_id }}>Its calls</${Link}>
+  <${Drain} node=${node} onDrain=${onDrain} />`;
+
+/** It did not say how it is. */
+function Silent({ error, node: { state, heartbeat_age: age }, again, known }) {
+  if (error.status === 0) return html`<${Problem} error=${error} again=${again}><p>What is shown may be old.</p></${Problem}>`;
+  if (state !== "unreachable") return html`<${Callout} tone="warn" role="status" title="It doesn't say where its memory and time go"><p>${error.message}</p></${Callout}>`;
+  return html`<${Callout} tone="bad" role="alert" title="It doesn't answer">
+    <p>Its process may be dead, or cut off: look at it and its log. The numbers are what its node lease said last${typeof age === "number" ? `, ${span(age)} ago` : ""}${known ? "; memory and loop time what it said before" : ""}. If it is dead, its calls go on elsewhere once that lease has run out.</p>
+  </${Callout}>`;
+}
+
+function Numbers({ node }) {
+  const { node_id, parked, in_flight, frames, rss, memory_limit, loop_lag_p99, errors, rounds, handed_off } = node;
+  return html`<${Stats} label="The node in numbers">
+    <${Stat} label="Parked calls" value=${number(parked)} note="wait for answers" to=${[["leases"], { node: node_id, state: "parked" }]} />
+    <${Stat} label="In flight" value=${number(in_flight)} note="requests now" />
+    <${Stat} label="Leases" value=${number(frames)} note="frames it holds" to=${[["leases"], { node: node_id }]} />
+    ${handed_off !== null && html`<${Stat} label="Handed off" value=${number(handed_off)} note="since it drains" tone="warn" />`}
+    <${Stat} label="Memory" value=${bytes(rss)} note=${memory_limit ? `of ${bytes(memory_limit)}` : "no limit is set"} tone=${memory_limit && rss > 0.9 * memory_limit ? "warn" : undefined} />
+    <${Stat} label="Loop lag p99" value=${seconds(loop_lag_p99)} note="last minute" />
+    ${handed_off === null && html`<${Stat} label="Rounds" value=${number(rounds)} note="since its start" />`}
+    <${Stat} label="Errors" value=${number(errors)} note="since its start" tone=${errors ? "warn" : undefined} title="Calls that ended by its own fault, and requests that the store didn't answer." />
+  </${Stats}>`;
+}
+
+const MEMORY = [{ name: "in memory", of: "memory", hue: 1, area: true }];
+const PARKED = [{ name: "parked", of: "parked", hue: 2, area: true }];
+const LAG = [{ name: "p99", of: "lag", hue: 3, area: true }];
+
+function Spent({ detail: { memory, tools, loop }, samples }) {
+  return html`<div class="columns">
+      <${Card} title="Where its memory goes"><${MemorySpent} memory=${memory} tools=${tools} /></${Card}>
+      <${Card} title="Where its loop's time goes"><${LoopSpent} loop=${loop} /></${Card}>
+    </div>
+    <div class="trends">
+      <${Card} label="Memory over time"><${Chart} label="Memory" samples=${samples} series=${MEMORY} write=${mib} /></${Card}>
+      <${Card} label="Parked calls over time"><${Chart} label="Parked calls" samples=${samples} series=${PARKED} write=${number} /></${Card}>
+      <${Card} label="Loop lag over time"><${Chart} label="Loop lag" samples=${samples} series=${LAG} write=${seconds} /></${Card}>
+    </div>`;
+}
+
+function Facts({ node, sessions }) {
+  const { address, pid, boot, incarnation, version, started, heartbeat_age, share } = node;
+  const facts = [
+    ["Address", address && html`<code>${address}</code>`],
+    ["Process", pid && html`<span class="digits">${pid}</span>`],
+    ["Started", started && html`<${At} at=${started} /> <span class="why"><${Ago} at=${started} /></span>`],
+    ["Version", version],
+    ["Boot", html`<code>${boot}</code>`],
+    ["Incarnation", html`<code>${incarnation}</code>`],
+    ["Heartbeat", typeof heartbeat_age === "number" && `${span(heartbeat_age)} ago`],
+    ["Share of the ring", html`<${Link} to=${["ring"]} query=${{ node: node.node_id }}>${percent(share)}</${Link}>`],
+    ["Sessions", typeof sessions === "number" ? `${number(sessions)} of 2025-era clients` : null],
+  ];
+  return html`<dl class="facts">${facts.map(([name, fact]) => html`<div key=${name}><dt>${name}</dt><dd>${fact || "–"}</dd></div>`)}</dl>`;
+}
+
+/** What the router remembers of it, and what has come since. */
+function Happened({ id }) {
+  const { events } = useLive();
+  const { data } = useRead("events");
+  const found = new Map();
+  for (const event of [...events, ...(data?.events ?? [])]) if (event.node_id === id) found.set(event.id, event);
+  const own = [...found.values()].sort((one, other) => other.at - one.at);
+  if (own.length === 0) return html`<${Empty} title="Nothing has happened here">Takeovers, drains and what is done by hand are told here.</${Empty}>`;
+  return html`<${Events} events=${own.slice(0, SHOWN)} />`;
+}
+
+/** It has no lease any more. */
+function Gone({ id, gone }) {
+  const { how, boot, detected, last_heartbeat: last, calls } = gone[0];
+  const lost = how === "lost";
+  return html`<${Page} title=${id} name=${html`<bdi>${id}</bdi> <${State} name=${how} />`} back=${html`<${Back} />`} lead=${html`boot <span class="mono">${boot}</span>`}>
+    <${Callout} tone=${lost ? "bad" : "warn"} title=${html`${lost ? "It was lost" : "It has left"} <${Ago} at=${detected} />`}>
+      ${lost
+        ? html`<p>Its node lease ran out: this router found so at <${At} at=${detected} />, ${seconds(Math.max(0, detected - last))} after its last heartbeat. It had ${calls === null ? "an unknown number of calls" : plural(calls, "parked call")}.</p>
+          <p>Each goes on at another node when its client comes back: <${Link} to=${["leases"]} query=${{ node: id, state: "orphaned" }}>those that still wait</${Link}>, <${Link} to=${["failovers"]}>those that were carried on</${Link}>. Calls of tools that are not re-entrant are lost, and their clients are told so.</p>`
+        : html`<p>It drained, or gave its node lease back, at <${At} at=${detected} />. What it held was handed off: retries go on at other nodes. See <${Link} to=${["failovers"]}>Failovers</${Link}>.</p>`}
+    </${Callout}>
+    ${gone.length > 1 && html`<${Card} title="Its ends" note="in the last hour, the newest first"><${Departed} departed=${gone} /></${Card}>`}
+    <${Card} title="Its last events"><${Happened} id=${id} /></${Card}>
+  </${Page}>`;
+}
+
+const Missing = ({ id }) => html`<${Page} title=${id} name=${html`<bdi>${id}</bdi>`} back=${html`<${Back} />`}>
+  <${Empty} title="No node of this name has a node lease">
+    It may have gone more than an hour ago, or never have been. See <${Link} to=${["nodes"]}>all nodes</${Link}>, <${Link} to=${["failovers"]}>failovers</${Link}>, or <${Link} to=${["leases"]} query=${{ node: id }}>calls that were last there</${Link}>.
+  </${Empty}>
+</${Page}>`;

@@ -1,0 +1,92 @@
+/** The fleet at a glance: is anything wrong, how much is held, how fast is it answered, and what happened last. */
+import { Link } from "../lib/address.js";
+import { html } from "../lib/html.js";
+import { useHistory, useLive } from "../lib/live.js";
+import { bytes, number, percent, plural, rate, seconds, toneOf } from "../lib/words.js";
+import { Meter } from "../parts/bar.js";
+import { Chart } from "../parts/chart.js";
+import { Events } from "../parts/events.js";
+import { Callout, Empty, Loading } from "../parts/notice.js";
+import { Card, Page } from "../parts/page.js";
+import { Stat, Stats } from "../parts/stat.js";
+import { State } from "../parts/state.js";
+import { Table } from "../parts/table.js";
+
+export default function Overview() {
+  const { overview, nodes, departed, events } = useLive();
+  if (overview === null || nodes === null) return html`<${Page} title="Overview"><${Loading} /></${Page}>`;
+  const lost = departed.filter(({ how }) => how === "lost");
+  return html`<${Page} title="Overview" lead=${lead(overview)}>
+    <${Attention} overview=${overview} />
+    <${Numbers} overview=${overview} nodes=${nodes} lost=${lost} />
+    <${Trends} />
+    <div class="columns">
+      <${Card} title="Nodes" actions=${html`<${Link} to=${["nodes"]}>All about them</${Link}>`}><${Short} nodes=${nodes} lost=${lost} /></${Card}>
+      <${Card} title="Last events"><${Events} events=${events.slice(0, 12)} /></${Card}>
+    </div>
+  </${Page}>`;
+}
+
+function lead({ nodes, parked }) {
+  const live = nodes.live ?? 0;
+  return `${plural(live, "node is", "nodes are")} live and ${live === 1 ? "holds" : "hold"} ${plural(parked, "parked call")}.`;
+}
+
+/** What needs somebody, as the router says it; where nobody is needed it says that too. */
+function Attention({ overview: { attention = [] } }) {
+  if (attention.length === 0) return html`<${Callout} tone="good"><p>Nothing needs you.</p></${Callout}>`;
+  return html`<div role="status">${attention.map((text) => html`<${Callout} tone="bad" key=${text}><p>${text}</p></${Callout}>`)}</div>`;
+}
+
+function Numbers({ overview, nodes, lost }) {
+  const memory = nodes.reduce((sum, { rss }) => sum + (rss ?? 0), 0);
+  const others = Object.entries(overview.nodes).filter(([state]) => state !== "live");
+  const gone = lost.length ? [`${number(lost.length)} lost`] : [];
+  const note = [...others.map(([state, count]) => `${number(count)} ${state}`), ...gone].join(", ") || "all of them";
+  const bad = lost.length || others.some(([state]) => toneOf(state) === "bad");
+  const { parked, in_flight, orphaned, stuck, affinity, store_seconds, failovers_last_hour } = overview;
+  return html`<${Stats} label="The fleet in numbers" dozen>
+    <${Stat} label="Nodes live" value=${number(overview.nodes.live ?? 0)} note=${note} tone=${bad ? "bad" : "good"} to=${[["nodes"]]} />
+    <${Stat} label="Parked calls" value=${number(parked)} note="wait for answers" to=${[["leases"], { state: "parked" }]} />
+    <${Stat} label="In flight" value=${number(in_flight)} note="requests now" to=${[["leases"], { state: "running" }]} />
+    <${Stat} label="Rounds per second" value=${rate(overview.rounds_per_second)} note="last minute" />
+    <${Stat} label="Resume p50" value=${seconds(overview.resume_p50)} note="retry to answer" />
+    <${Stat} label="Resume p99" value=${seconds(overview.resume_p99)} note="the slowest node's" />
+    <${Stat} label="Affinity" value=${percent(affinity)} note="retries sent right" title="The part of retries that this router sent to the node which held the call." />
+    <${Stat} label="Store" value=${seconds(store_seconds)} note="for a write" />
+    <${Stat} label="Memory" value=${bytes(memory)} note="of all nodes" />
+    <${Stat} label="Orphaned" value=${number(orphaned)} note="node gone" tone=${orphaned ? "warn" : undefined} to=${[["leases"], { state: "orphaned" }]} />
+    <${Stat} label="Stuck" value=${number(stuck)} note="nobody enters" tone=${stuck ? "bad" : undefined} to=${[["leases"], { state: "stuck" }]} />
+    <${Stat} label="Failovers" value=${number(failovers_last_hour)} note="last hour" tone=${failovers_last_hour ? "warn" : undefined} to=${[["failovers"]]} />
+  </${Stats}>`;
+}
+
+const PARKED = [{ name: "parked", of: "parked", hue: 1, area: true }];
+const ROUNDS = [{ name: "per second", of: "rounds", hue: 2, area: true }];
+const RESUME = [{ name: "p50", of: "p50", hue: 1 }, { name: "p99", of: "p99", hue: 3 }];
+
+function Trends() {
+  const samples = useHistory();
+  return html`<div class="trends">
+    <${Card} label="Parked calls over time"><${Chart} label="Parked calls" samples=${samples} series=${PARKED} write=${number} /></${Card}>
+    <${Card} label="Rounds over time"><${Chart} label="Rounds" samples=${samples} series=${ROUNDS} write=${rate} /></${Card}>
+    <${Card} label="Resume times over time"><${Chart} label="Resume" samples=${samples} series=${RESUME} write=${seconds} /></${Card}>
+  </div>`;
+}
+
+const COLUMNS = [
+  { name: "Node", head: true, cell: ({ node_id }) => html`<${Link} to=${["nodes", node_id]}>${node_id}</${Link}>` },
+  { name: "State", cell: ({ state }) => html`<${State} name=${state} />` },
+  { name: "Parked", number: true, cell: ({ parked, most }) => html`${number(parked)}<${Meter} value=${parked} most=${most} />` },
+  { name: "In flight", number: true, cell: ({ in_flight }) => number(in_flight) },
+  { name: "Loop lag p99", number: true, cell: ({ loop_lag_p99 }) => seconds(loop_lag_p99) },
+];
+
+/** The nodes in few columns, those that are lost among them. */
+function Short({ nodes, lost }) {
+  const most = Math.max(1, ...nodes.map(({ parked }) => parked ?? 0));
+  const gone = lost.map(({ node_id, boot, calls }) => ({ node_id, boot, state: "lost", parked: calls }));
+  const rows = [...nodes, ...gone].map((node) => ({ ...node, most }));
+  const empty = html`<${Empty} title="No node has a lease">Start one: <code>framehold node TARGET</code></${Empty}>`;
+  return html`<${Table} label="Nodes" columns=${COLUMNS} rows=${rows} keyOf=${({ node_id, boot }) => `${node_id} ${boot}`} empty=${empty} />`;
+}

@@ -1,0 +1,99 @@
+/**
+ * Dialogs: the browser's own, which keep the focus inside and give it back, and close on Escape.
+ *
+ * The law: an action says what it will do before it is done, and stays open until its answer is here. Of one that was not
+ * answered the dialog says that nobody knows.
+ */
+import { Trouble, useAccess } from "../lib/api.js";
+import { html, useEffect, useRef, useState } from "../lib/html.js";
+import { Callout } from "./notice.js";
+
+/** A dialog that is open for as long as it is drawn. */
+export function Dialog({ title, children, onClose }) {
+  const own = useRef(null);
+  useEffect(() => {
+    const [dialog, before] = [own.current, document.activeElement];
+    dialog.showModal();
+    return () => {
+      dialog.close();
+      // It is off the page by now, so the browser no longer gives the focus back.
+      before.focus();
+    };
+  }, []);
+  const close = (event) => {
+    event.preventDefault();
+    onClose();
+  };
+  return html`<dialog ref=${own} aria-labelledby="dialog-title" onCancel=${close}>
+    <h2 id="dialog-title">${title}</h2>
+    ${children}
+  </dialog>`;
+}
+
+/** Asks before `act` (a function that answers with a sentence) is done. `onDone` gets the sentence. */
+export function Confirm({ title, children, label, act, onDone, onClose }) {
+  const { signedIn, tokenSet } = useAccess();
+  const [state, setState] = useState({ busy: false, error: null });
+  if (tokenSet === false) return html`<${Impossible} title=${title} onClose=${onClose} />`;
+  if (!signedIn) return html`<${SignIn} why=${`To ${label.toLowerCase()}, show the admin token first.`} onClose=${onClose} onDone=${() => {}} />`;
+  const run = async (event) => {
+    event.preventDefault();
+    setState({ busy: true, error: null });
+    try {
+      onDone(await act());
+    } catch (error) {
+      setState({ busy: false, error });
+    }
+  };
+  return html`<${Dialog} title=${title} onClose=${onClose}>
+    <form onSubmit=${run}>
+      <div class="says">${children}</div>
+      ${state.error && html`<${Callout} tone="bad" role="alert"><p>${told(state.error)}</p></${Callout}>`}
+      <div class="buttons">
+        <button type="button" onClick=${onClose}>Keep as it is</button>
+        <button type="submit" class="act" disabled=${state.busy}>${state.busy ? "Asking …" : label}</button>
+      </div>
+    </form>
+  </${Dialog}>`;
+}
+
+function told(error) {
+  if (!(error instanceof Trouble)) return String(error);
+  return error.status === 0 ? `${error.message} Whether it was done is not known: look before you do it again.` : error.message;
+}
+
+function Impossible({ title, onClose }) {
+  return html`<${Dialog} title=${title} onClose=${onClose}>
+    <p>This router has no admin token, so it does nothing for anybody. Set <code>FRAMEHOLD_ADMIN_TOKEN</code> on routers and nodes, and start them again.</p>
+    <div class="buttons"><button type="button" onClick=${onClose}>Close</button></div>
+  </${Dialog}>`;
+}
+
+/** Asks for the admin token. */
+export function SignIn({ why, onClose, onDone }) {
+  const { signIn } = useAccess();
+  const [state, setState] = useState({ busy: false, error: null });
+  const field = useRef(null);
+  const run = async (event) => {
+    event.preventDefault();
+    setState({ busy: true, error: null });
+    try {
+      await signIn(field.current.value.trim());
+      onDone();
+    } catch (error) {
+      setState({ busy: false, error });
+    }
+  };
+  return html`<${Dialog} title="Admin token" onClose=${onClose}>
+    <form onSubmit=${run}>
+      <p>${why} It is what <code>FRAMEHOLD_ADMIN_TOKEN</code> was set to, or what <code>framehold up</code> printed. It is kept until this tab is closed.</p>
+      <label for="token">Token</label>
+      <input id="token" ref=${field} type="password" autocomplete="current-password" required spellcheck="false" />
+      ${state.error && html`<${Callout} tone="bad" role="alert"><p>${state.error.message}</p></${Callout}>`}
+      <div class="buttons">
+        <button type="button" onClick=${onClose}>Not now</button>
+        <button type="submit" class="act" disabled=${state.busy}>Sign in</button>
+      </div>
+    </form>
+  </${Dialog}>`;
+}

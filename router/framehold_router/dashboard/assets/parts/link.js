@@ -1,0 +1,23 @@
+/** Whether what is shown is the present: said in words, and told to screen readers when it changes. */
+import { html } from "../lib/html.js";
+import { useNow } from "../lib/live.js";
+import { span } from "../lib/words.js";
+import { Mark } from "./state.js";
+
+const SAID = {
+  connecting: { tone: "idle", label: "Connecting", means: "The stream of changes is asked for." },
+  live: { tone: "good", label: "Live", means: "Changes are shown as they come." },
+  polling: { tone: "warn", label: "Polling", means: "The stream doesn't come through: asked every 2 s instead." },
+  paused: { tone: "idle", label: "Paused", means: "Nothing is asked while this page is hidden." },
+  lost: { tone: "bad", label: "Disconnected", means: "The router doesn't answer. What is shown is old." },
+  locked: { tone: "warn", label: "Signed out", means: "This router wants its admin token." },
+};
+
+export function LinkState({ link: { state, since } }) {
+  useNow();
+  const { tone, label, means } = SAID[state];
+  return html`<p class=${`link ${tone}`} title=${means}>
+    <${Mark} tone=${tone} /><span role="status">${label}</span>
+    ${state === "lost" && html`<span class="for">for ${span((Date.now() - since) / 1000)}</span>`}
+  </p>`;
+}

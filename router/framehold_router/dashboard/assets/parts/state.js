@@ -1,0 +1,27 @@
+/** A state, as a word with a shape and a colour: never by colour alone. */
+import { html } from "../lib/html.js";
+import { KINDS, STATES } from "../lib/words.js";
+
+/** One shape for each tone, in a box of 10 by 10. */
+const SHAPES = {
+  good: html`<circle cx="5" cy="5" r="4" fill="currentColor" />`,
+  idle: html`<circle cx="5" cy="5" r="3.4" fill="none" stroke="currentColor" stroke-width="1.6" />`,
+  busy: html`<path d="M2.200 1v8L9 5z" fill="currentColor" />`,
+  warn: html`<path d="M5 .6 9.600 9H.4z" fill="currentColor" />`,
+  bad: html`<path d="M1 1h8v8H1z" fill="currentColor" />`,
+};
+
+/** The shape of a tone, where a word stands beside it. */
+export const Mark = ({ tone }) => html`<svg class=${`mark ${tone}`} viewBox="0 0 10 10" aria-hidden="true">${SHAPES[tone]}</svg>`;
+
+/** A state by its name; `label` says it otherwise. */
+export function State({ name, label = name }) {
+  const { tone = "idle", means } = STATES[name] ?? {};
+  return html`<span class=${`state ${tone}`} title=${means}><${Mark} tone=${tone} />${label}</span>`;
+}
+
+/** The kind of an event. */
+export function Kind({ name }) {
+  const { tone = "idle", label = name } = KINDS[name] ?? {};
+  return html`<span class=${`state ${tone}`}><${Mark} tone=${tone} />${label}</span>`;
+}

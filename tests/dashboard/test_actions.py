@@ -1,0 +1,145 @@
+"""What is done by hand: drain, cancel, evict. Each asks first, and needs the admin token."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.dashboard.conftest import Screens
+from tests.dashboard.screen import Screen
+from tests.dashboard.stage import NODES, Stage
+from tests.node.operating import TOKEN
+
+pytestmark = pytest.mark.anyio
+
+ACTIONS = {"evict": "Evict", "cancel": "Cancel the call"}
+
+
+async def ask_for(screen: Screen, what: str, call: str) -> None:
+    """Open the dialog of an action on a call, from the list of leases."""
+    await screen.page.get_by_role("button", name=f"{what.capitalize()} call {call[:8]}").click()
+    await screen.page.get_by_role("dialog").wait_for()
+
+
+async def agree(screen: Screen, label: str) -> None:
+    dialog = screen.page.get_by_role("dialog")
+    await dialog.get_by_role("button", name=label, exact=True).click()
+    await dialog.wait_for(state="detached")
+
+
+async def sign_in(screen: Screen, token: str) -> None:
+    await screen.page.get_by_label("Token", exact=True).fill(token)
+    await screen.page.get_by_role("dialog").get_by_role("button", name="Sign in").click()
+
+
+async def test_a_call_is_evicted(at_fleet: Screen, fleet: Stage) -> None:
+    """Its frame goes; the page says what was done, and the call goes on when its client answers."""
+    call, heard = await fleet.parked_at(NODES[0])
+    await at_fleet.open(f"/leases?call={call}")
+    await ask_for(at_fleet, "evict", call)
+    await agree(at_fleet, "Evict")
+    await at_fleet.sees("frame was dropped")
+    assert (await fleet.get(f"leases/{call}"))["live"] is None
+    await fleet.answer("refund", heard)
+    assert (await fleet.get(f"leases/{call}"))["live"]["replayed"]
+
+
+async def test_a_call_is_cancelled(at_fleet: Screen, fleet: Stage) -> None:
+    """From its own page: it ends for good, and the page says so."""
+    call, heard = await fleet.parked_at(NODES[1], "sign_contract")
+    await at_fleet.open(f"/calls/{call}")
+    await at_fleet.page.locator("main").get_by_role("button", name="Cancel").click()
+    await agree(at_fleet, "Cancel the call")
+    await at_fleet.sees("cancelled")
+    assert (await fleet.get(f"leases/{call}"))["cause"] == "cancelled"
+    assert "cancelled" in (await fleet.answer("sign_contract", heard)).text
+
+
+async def test_a_node_is_drained(at_fleet: Screen, fleet: Stage) -> None:
+    """Its state changes before one's eyes, and its calls are handed off."""
+    async with fleet.another_node() as (name, _):
+        call, _ = await fleet.parked_at(name)
+        await at_fleet.open("/nodes")
+        await at_fleet.page.get_by_role("button", name=f"Drain {name}").click()
+        await at_fleet.page.get_by_role("dialog").get_by_text("1 parked call", exact=False).wait_for()
+        await agree(at_fleet, "Drain")
+        await at_fleet.sees("This node drains")
+        row = at_fleet.page.locator("tr", has_text=name).first
+        await row.get_by_text("draining").or_(row.get_by_text("left")).first.wait_for()
+        await fleet.until(f"leases/{call}", lambda told: told["record"] == "released")
+
+
+@pytest.mark.parametrize("what", ACTIONS)
+async def test_who_says_no_does_nothing(at_fleet: Screen, fleet: Stage, what: str) -> None:
+    """By the button, or by Escape; and the focus is back where it was."""
+    call, _ = await fleet.parked_at(NODES[2])
+    posted: list[str] = []
+    at_fleet.page.on("request", lambda request: posted.append(request.url) if request.method == "POST" else None)
+    await at_fleet.open(f"/leases?call={call}")
+    for leave in ("button", "escape"):
+        await ask_for(at_fleet, what, call)
+        if leave == "button":
+            await at_fleet.page.get_by_role("button", name="Keep as it is").click()
+        else:
+            await at_fleet.page.keyboard.press("Escape")
+        await at_fleet.page.get_by_role("dialog").wait_for(state="detached")
+        focused = await at_fleet.page.evaluate("() => document.activeElement.getAttribute('aria-label')")
+        assert focused == f"{what.capitalize()} call {call[:8]}"
+    assert posted == []
+    assert (await fleet.get(f"leases/{call}"))["live"]["state"] == "parked"
+
+
+async def test_without_the_token_nothing_is_shown(fleet: Stage, screens: Screens) -> None:
+    """A wrong one doesn't do either; with the right one all is there, and after signing out nothing again."""
+    async with screens(fleet.root) as screen:
+        await screen.open("/nodes", signed_in=False)
+        await screen.sees("admin token")
+        assert NODES[0] not in await screen.shown()
+        await screen.page.locator("main").get_by_role("button", name="Sign in").click()
+        await sign_in(screen, "a-wrong-token")
+        await screen.page.get_by_role("alert").get_by_text("not this router's admin token").wait_for()
+        await sign_in(screen, TOKEN)
+        await screen.sees(*NODES)
+        assert TOKEN not in screen.page.url
+        await screen.page.reload()
+        await screen.sees(*NODES)
+        await screen.page.get_by_role("button", name="Sign out").click()
+        await screen.sees("admin token")
+        assert NODES[0] not in await screen.shown()
+
+
+@pytest.mark.parametrize("what", [*ACTIONS, "drain"])
+async def test_a_router_without_an_admin_token_does_nothing(fleet: Stage, screens: Screens, what: str) -> None:
+    """It shows all, and says of each action why nobody may do it."""
+    call, _ = await fleet.parked_at(NODES[0])
+    posted: list[str] = []
+    async with screens(await fleet.open_root()) as screen:
+        screen.page.on("request", lambda request: posted.append(request.url) if request.method == "POST" else None)
+        if what == "drain":
+            await screen.open("/nodes", signed_in=False)
+            await screen.page.get_by_role("button", name=f"Drain {NODES[0]}").click()
+        else:
+            await screen.open(f"/leases?call={call}", signed_in=False)
+            await ask_for(screen, what, call)
+        await screen.page.get_by_role("dialog").get_by_text("FRAMEHOLD_ADMIN_TOKEN").wait_for()
+        assert await screen.findings() == []
+        await screen.page.get_by_role("dialog").get_by_role("button", name="Close").click()
+    assert posted == []
+    assert (await fleet.get(f"leases/{call}"))["live"]["state"] == "parked"
+
+
+async def test_a_token_that_is_no_longer_right_is_asked_for_anew(fleet: Stage, screens: Screens) -> None:
+    """What it was kept for is not done, and the page says what it wants."""
+    call, _ = await fleet.parked_at(NODES[0])
+    async with screens(fleet.root) as screen:
+        await screen.open(f"/leases?call={call}")
+        await ask_for(screen, "cancel", call)
+        screen.expects("401")
+        # As when the router was started again with another token.
+        await screen.page.route("**/cancel", lambda route: route.continue_(headers=_unproved(route.request.headers)))
+        await screen.page.get_by_role("dialog").get_by_role("button", name="Cancel the call").click()
+        await screen.page.get_by_role("dialog").get_by_text("the admin token is missing or wrong").wait_for()
+    assert (await fleet.get(f"leases/{call}"))["live"]["state"] == "parked"
+
+
+def _unproved(headers: dict[str, str]) -> dict[str, str]:
+    return {name: value for name, value in headers.items() if name != "authorization"}

@@ -1,0 +1,166 @@
+"""A call's trail as the timeline draws it: what was where from when to when, and where that is on the line."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import Any
+
+import pytest
+
+from framehold_router.dashboard import ASSETS
+from tests.conformance import node_cache
+
+_RUN = """
+import {{ readFileSync }} from "node:fs";
+const {{ story }} = await import("{lib}/trail.js");
+const {{ told, stepped }} = await import("{lib}/telling.js");
+const {{ timescale }} = await import("{lib}/timescale.js");
+const given = JSON.parse(readFileSync(0, "utf8"));
+console.log(JSON.stringify({expression}));
+"""
+T = 1_000_000.0
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _node() -> None:
+    node_cache.ensure(300)
+
+
+def of(expression: str, given: object) -> Any:
+    """What the page's own modules make of `given`."""
+    code = _RUN.format(lib=f"file://{ASSETS}/lib", expression=expression)
+    command = [str(node_cache.NODE), "--input-type=module", "--experimental-default-type=module", "-e", code]
+    done = subprocess.run(command, input=json.dumps(given), capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def step(name: str, round_: int, epoch: int, node: str, at: float, ran: float = 0.0) -> dict[str, Any]:
+    return {"step": name, "round": round_, "epoch": epoch, "node_id": node, "at": T + at, "ran": ran}
+
+
+def view(*trail: dict[str, Any], record: str = "open", live: dict[str, Any] | None = None) -> dict[str, Any]:
+    return {"trail": trail, "record": record, "cause": "", "created": T, "live": live}
+
+
+def held(node: str, state: str = "parked", **more: Any) -> dict[str, Any]:
+    return {"node_id": node, "state": state, "round": 1, "epoch": 1, "began": T, "resumed": None, **more}
+
+
+def tale(seen: dict[str, Any], now: float, events: list[dict[str, Any]] | None = None) -> Any:
+    return of("story(given[0], given[1])", [seen, {"now": T + now, "events": events or [], "departed": []}])
+
+
+def spans(told: Any) -> list[tuple[str, str, float, float]]:
+    """Each as what it is, its node, and its ends."""
+    found = [(one["what"], one["node"], one["from"] - T, one["to"] - T) for one in told["spans"]]
+    return sorted(found, key=lambda one: one[2])
+
+
+def marks(told: Any) -> list[tuple[str, str]]:
+    return [(one["what"], one["node"]) for one in told["marks"]]
+
+
+def test_a_round_is_a_bar_and_what_lies_between_is_parked() -> None:
+    """The bar begins as long before its step as the round ran."""
+    told = tale(view(step("parked", 1, 1, "a", 1, 1), step("finished", 1, 1, "a", 61, 0.5), record="done"), 999)
+    assert spans(told) == [("round", "a", 0, 1), ("parked", "a", 1, 60.5), ("round", "a", 60.5, 61)]
+    assert marks(told) == [("asked", "a"), ("answered", "a"), ("finished", "a")]
+    assert (told["end"] - T, told["ended"], told["lanes"]) == (61, True, ["a"])
+
+
+def test_a_takeover_leads_from_lane_to_lane() -> None:
+    """It lies within the round that the retry had begun, and the lanes stand in the order in which nodes came."""
+    seen = view(step("parked", 1, 1, "z", 1, 1), step("claimed", 1, 2, "a", 11, 0), step("parked", 2, 2, "a", 12, 2))
+    told = tale({**seen, "live": held("a")}, 20)
+    assert spans(told) == [
+        ("round", "z", 0, 1),
+        ("parked", "z", 1, 10),
+        ("round", "a", 10, 12),
+        ("parked", "a", 12, 20),
+    ]
+    assert told["lanes"] == ["z", "a"]
+    [takeover] = [one for one in told["marks"] if one["what"] == "takeover"]
+    assert (takeover["from_node"], takeover["node"], takeover["epoch"]) == ("z", "a", 2)
+    assert of("told(given)", takeover).startswith("a took it over from z at")
+
+
+def test_the_same_node_enters_it_again() -> None:
+    told = tale(view(step("parked", 1, 1, "a", 1, 1), step("claimed", 1, 2, "a", 5), live=held("a", "running")), 6)
+    assert ("again", "a") in marks(told)
+    assert spans(told) == [("round", "a", 0, 1), ("parked", "a", 1, 5), ("round", "a", 5, 6)]
+
+
+def test_what_is_not_known_is_not_drawn_as_known() -> None:
+    """Nobody holds it now: an eviction, a lost node or a handoff tells since when, and nothing else does."""
+    parked = step("parked", 1, 1, "a", 1, 1)
+    told = tale(view(parked), 9)
+    assert spans(told) == [("round", "a", 0, 1), ("unheld", "a", 1, 9)]
+    [unheld] = [one for one in told["spans"] if one["what"] == "unheld"]
+    assert "since when is not known" in of("told(given)", unheld)
+    for kind in ("evicted", "node_lost"):
+        event = {"kind": kind, "node_id": "a", "at": T + 4, "call": "", "epoch": None}
+        assert spans(tale(view(parked), 9, [event]))[1:] == [("parked", "a", 1, 4), ("unheld", "a", 4, 9)]
+        assert spans(tale(view(parked), 9, [{**event, "node_id": "b"}]))[1:] == [("unheld", "a", 1, 9)]
+    released = view(parked, step("released", 1, 1, "a", 3), record="released")
+    assert spans(tale(released, 9))[1:] == [("parked", "a", 1, 3), ("unheld", "a", 3, 9)]
+
+
+def test_the_round_that_runs_ends_now() -> None:
+    live = held("a", "running", resumed=T + 5)
+    told = tale(view(step("parked", 1, 1, "a", 1, 1), live=live), 9)
+    assert spans(told)[1:] == [("parked", "a", 1, 5), ("round", "a", 5, 9)]
+    first = tale(view(record="none", live=held("a", "running", round=0)), 2)
+    assert spans(first) == [("round", "a", 0, 2)]
+
+
+@pytest.mark.parametrize(("round_", "epoch", "gone"), [(1, 1, False), (0, 2, False), (8, 1, True), (1, 3, True)])
+def test_a_trail_without_its_beginning_says_so(round_: int, epoch: int, gone: bool) -> None:
+    assert tale(view(step("parked", round_, epoch, "a", 1, 0.5)), 2)["cutOff"] is gone
+
+
+@pytest.mark.parametrize("name", ["parked", "claimed", "verified", "healed", "released", "finished", "lost"])
+def test_every_step_is_said(name: str) -> None:
+    """In the timeline and in its table."""
+    seen = view(step("parked", 1, 1, "a", 1, 1), step(name, 2, 2, "b", 5))
+    made = "((tale) => [...tale.marks, ...tale.spans].map(told))(story(given[0], given[1]))"
+    sentences = of(made, [seen, {"now": T + 9}])
+    assert any(" b" in sentence or sentence.startswith("b ") for sentence in sentences)
+    assert not any("undefined" in sentence or "NaN" in sentence for sentence in sentences)
+    assert of("stepped(given)", step(name, 2, 2, "b", 5)) != name
+
+
+def places(rounds: list[tuple[float, float]], instants: list[float], width: float) -> Any:
+    given = [[{"from": one, "to": other} for one, other in rounds], instants, width]
+    made = "((line) => ({ width: line.width, breaks: line.breaks, at: given[1].map(line.x) }))(timescale(...given))"
+    return of(made, given)
+
+
+def test_rounds_of_milliseconds_stay_visible_beside_an_hour() -> None:
+    """The hour is cut, and says that it is one; nothing runs backwards, and all of the width is used."""
+    line = places([(0, 0.002), (3600, 3600.005)], [0, 0.002, 3600, 3600.005], 800)
+    one, two, three, four = line["at"]
+    assert (one, round(four)) == (0, 800)
+    assert two - one >= 9 and four - three >= 9
+    assert (four - three) > (two - one), "rounds share one scale"
+    assert [round(cut["seconds"]) for cut in line["breaks"]] == [3600]
+
+
+def test_what_fits_is_drawn_as_it_is() -> None:
+    line = places([(0, 1), (2, 3)], [0, 1, 2, 3], 300)
+    assert line["breaks"] == []
+    assert [round(at) for at in line["at"]] == [0, 100, 200, 300]
+
+
+def test_many_rounds_make_it_wider() -> None:
+    """Rather than narrower than one can point at."""
+    rounds = [(10.0 * n, 10.0 * n + 0.001) for n in range(64)]
+    line = places(rounds, [at for one in rounds for at in one], 600)
+    assert line["width"] > 600
+    assert all(other >= one for one, other in zip(line["at"], line["at"][1:], strict=False))
+
+
+def test_an_instant_alone_has_a_place() -> None:
+    assert places([], [5.0], 300)["at"] == [0]
+    assert places([], [5.0, 5.0, 6.0], 300)["at"][-1] == 300

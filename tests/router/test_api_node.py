@@ -1,0 +1,136 @@
+"""`GET nodes/{node_id}`: what a node says of its memory and its loop, and what is told where it says nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from tests.router.cast import Cast, Client, cast_of, get, member, said, saying
+from tests.router.test_api_fleet import fleet_of
+from tests.store.server import RedisServer
+
+pytestmark = pytest.mark.anyio
+
+MEMORY = {
+    "resident": 100,
+    "limit": 1000,
+    "start": 60,
+    "high": 900,
+    "parts": [
+        {"name": "at start", "bytes": 60, "count": None, "estimated": False},
+        {"name": "frames", "bytes": 40, "count": 2, "estimated": True},
+    ],
+}
+TOOLS = [{"tool": "book", "frames": 2, "bytes": 40, "parked": 1, "running": 1}]
+LOOP = {
+    "seconds": 60.0,
+    "samples": 1200,
+    "busy": 0.25,
+    "lag_p50": 0.001,
+    "lag_p99": 0.01,
+    "lag_max": None,
+    "parts": [{"name": "idle", "share": 0.75}, {"name": "handlers", "share": 0.25}],
+    "hot": [{"where": "weather.book:12", "share": 1.0}],
+}
+PROFILE = {"node_id": "a", "memory": MEMORY, "tools": TOOLS, "loop": LOOP, "sessions": 3}
+NOTHING = {"memory": None, "tools": [], "loop": None, "sessions": None}
+PATH = "GET /admin/profile"
+
+
+@pytest.fixture
+async def cast() -> AsyncIterator[Cast]:
+    async with cast_of() as it:
+        yield it
+
+
+async def asked(cast: Cast, status: int = 200, **client: Any) -> Any:
+    pages: Client = await cast.client(**client)
+    return await get(pages, "/api/v1/nodes/a", status)
+
+
+async def test_a_node_is_shown_as_it_says_it_is(cast: Cast) -> None:
+    """What `nodes` has of it, and its profile, which its own node is asked for."""
+    await cast.node("a", saying(said("a", rss=100)), {PATH: saying({**PROFILE, "more": "of a newer release"})})
+    await cast.node("b", saying(said("b")))
+    told = await asked(cast)
+    assert (told["node"]["node_id"], told["node"]["rss"], told["node"]["state"]) == ("a", 100, "live")
+    assert told == {"node": told["node"], "memory": MEMORY, "tools": TOOLS, "loop": LOOP, "sessions": 3}
+    assert [request.path for request in cast.asked].count("/admin/profile") == 1
+
+
+async def test_a_node_of_an_older_release_is_shown_without_a_profile(cast: Cast) -> None:
+    await cast.node("a", saying(said("a")))
+    told = await asked(cast)
+    assert told == {"node": told["node"], **NOTHING} and told["node"]["state"] == "live"
+
+
+async def test_a_node_that_is_not_there_is_not_found(cast: Cast) -> None:
+    await cast.node("b", saying(said("b")))
+    told = await asked(cast, 404)
+    assert told["error"].startswith("no node of this name has a lease; see `nodes`")
+
+
+@pytest.mark.parametrize("name", ["%3Cscript%3E", "%00", "..%2F..", "x" * 500, "%ED%A0%80"])
+async def test_no_name_is_repeated_that_nobody_has(cast: Cast, name: str) -> None:
+    pages = await cast.client()
+    assert "script" not in (await get(pages, f"/api/v1/nodes/{name}", 404))["error"]
+
+
+WRONG = {
+    "it refuses": (saying({"error": "not you"}, 403), "did not say where its time goes (403)"),
+    "it failed": (saying("broken", 500), "did not say where its time goes (500)"),
+    "no JSON": (saying("<html>"), "did not answer"),
+    "another kind of answer": (saying({"node_id": 5}), "did not answer"),
+    "a share beyond all": (saying({**PROFILE, "loop": {**LOOP, "busy": 1.5}}), "did not answer"),
+    "a number that is none": (saying('{"node_id": "a", "loop": {"seconds": NaN}}'), "did not answer"),
+    "too long": (saying({**PROFILE, "more": "x" * 200_000}), "did not answer"),
+    "another node at its address": (saying({**PROFILE, "node_id": "z"}), "has another node at its address"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+async def test_what_can_not_be_read_is_no_answer(cast: Cast, name: str) -> None:
+    answer, why = WRONG[name]
+    await cast.node("a", saying(said("a")), {PATH: answer})
+    told = await asked(cast, 502)
+    assert told["error"].startswith(f"node a {why}: `nodes` has what its last heartbeat said")
+
+
+async def test_a_node_that_does_not_answer_is_said_not_to(cast: Cast) -> None:
+    """Whether it is gone, or only hangs."""
+    cast.members.append(member("a", "http://127.0.0.1:9"))
+    assert "node a did not answer" in (await asked(cast, 502))["error"]
+    cast.members.clear()
+    silent = asyncio.Event()
+
+    async def hang(_: Any) -> Any:
+        await silent.wait()
+
+    await cast.node("a", saying(said("a")), {PATH: hang})
+    try:
+        assert "node a did not answer" in (await asked(cast, 502, limit=0.2))["error"]
+    finally:
+        silent.set()
+
+
+async def test_names_are_cut(cast: Cast) -> None:
+    hot = [{"where": "x" * 5000, "share": 1.0}]
+    tools = [{**TOOLS[0], "tool": "\u202e" * 201}]
+    await cast.node("a", saying(said("a")), {PATH: saying({**PROFILE, "loop": {**LOOP, "hot": hot}, "tools": tools})})
+    told = await asked(cast)
+    assert told["loop"]["hot"][0]["where"] == "x" * 200 and len(told["tools"][0]["tool"]) == 200
+
+
+async def test_a_real_node_says_where_its_memory_and_its_loops_time_go(redis: RedisServer) -> None:
+    async with fleet_of(redis) as fleet:
+        await fleet.parked()
+        told = [await fleet.get(f"nodes/{name}") for name in fleet.nodes]
+        assert [tool["tool"] for item in told for tool in item["tools"]] == ["marked"]
+        for item in told:
+            assert sum(part["bytes"] for part in item["memory"]["parts"]) == item["memory"]["resident"]
+            assert item["loop"]["samples"] == 0 and item["sessions"] == 0
+        seen = await fleet.until("nodes/a", lambda item: item["loop"]["samples"] > 5)
+        assert sum(part["share"] for part in seen["loop"]["parts"]) == pytest.approx(1)
