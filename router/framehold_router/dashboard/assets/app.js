@@ -73,7 +73,7 @@ function Locked({ onSignIn }) {
 function App() {
   useFollowing();
   const { path } = useAddress();
-  const { locked } = useAccess();
+  const { asked: known, locked } = useAccess();
   const [asking, setAsking] = useState(false);
   const main = useRef(null);
   const [page, about] = placed(path);
@@ -89,7 +89,7 @@ function App() {
     <a class="skip" href="#main">Skip to the page</a>
     <${Side} here=${here} onSignIn=${() => setAsking(true)} />
     <main id="main" ref=${main} tabindex="-1">
-      ${locked ? html`<${Locked} onSignIn=${() => setAsking(true)} />` : html`<${page} key=${at} about=${about} />`}
+      ${known && (locked ? html`<${Locked} onSignIn=${() => setAsking(true)} />` : html`<${page} key=${at} about=${about} />`)}
     </main>
     ${asking && html`<${SignIn} why="This router wants its admin token." onClose=${() => setAsking(false)} onDone=${() => setAsking(false)} />`}`;
 }

@@ -18,7 +18,7 @@ export class Trouble extends Error {
   }
 }
 
-const access = shared({ token: remembered(), tokenSet: null, locked: false });
+const access = shared({ token: remembered(), tokenSet: null, locked: false, asked: false });
 
 /** A token may come in the fragment of a link that `framehold up` prints; no server sees it, and it doesn't stay. */
 function remembered() {
@@ -73,11 +73,13 @@ export const lookup = (token) => ask("POST", "lookup", { body: { token } });
 /** A part of a path, however odd. */
 export const part = encodeURIComponent;
 
-/** Learn what this router wants. Raises Trouble. */
+/** Learn what this router wants; whether it lets this page read. One that doesn't answer is asked all the same. */
 export async function learn() {
-  const found = await ask("GET", "access");
+  const found = await ask("GET", "access").catch(() => null);
   const now = access.get();
-  access.set({ ...now, tokenSet: found.token_set, locked: found.token_set && !found.token_right });
+  const learnt = found && { tokenSet: found.token_set, locked: found.token_set && !found.token_right };
+  access.set({ ...now, ...learnt, asked: true });
+  return !access.get().locked;
 }
 
 /** Show this token from now on. Raises Trouble where it isn't the one. */
@@ -85,7 +87,7 @@ export async function signIn(token) {
   const found = await ask("GET", "access", { token });
   if (!found.token_right) throw new Trouble(401, "That is not this router's admin token.");
   sessionStorage.setItem(KEPT, token);
-  access.set({ token, tokenSet: true, locked: false });
+  access.set({ token, tokenSet: true, locked: false, asked: true });
 }
 
 /** Forget the token. */
@@ -94,10 +96,13 @@ export function signOut() {
   access.set({ ...access.get(), token: null, locked: access.get().tokenSet === true });
 }
 
-/** `tokenSet`: whether the router has an admin token (null: not known yet); `locked`: whether it must be shown first. */
+/**
+ * `asked`: whether the router was asked what it wants; `tokenSet`: whether it has an admin token (null: not known);
+ * `locked`: whether it must be shown first.
+ */
 export function useAccess() {
-  const { token, tokenSet, locked } = access.use();
-  return { tokenSet, locked, signedIn: Boolean(token) && !locked, signIn, signOut };
+  const { token, tokenSet, locked, asked } = access.use();
+  return { asked, tokenSet, locked, signedIn: Boolean(token) && !locked, signIn, signOut };
 }
 
 /**

@@ -131,7 +131,7 @@ const wait = (ms, signal) =>
   });
 
 async function keep(signal) {
-  await learn().catch(() => {});
+  if (!(await learn())) return;
   while (!signal.aborted) {
     // A stream that worked is asked for once more before it is given up on: a router may just have been replaced.
     while (await follow(signal)) await wait(500, signal);

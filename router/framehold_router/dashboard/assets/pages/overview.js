@@ -17,7 +17,7 @@ export default function Overview() {
   if (overview === null || nodes === null) return html`<${Page} title="Overview"><${Loading} /></${Page}>`;
   const lost = departed.filter(({ how }) => how === "lost");
   return html`<${Page} title="Overview" lead=${lead(overview)}>
-    <${Attention} overview=${overview} />
+    <${Attention} overview=${overview} lost=${lost} />
     <${Numbers} overview=${overview} nodes=${nodes} lost=${lost} />
     <${Trends} />
     <div class="columns">
@@ -32,10 +32,14 @@ function lead({ nodes, parked }) {
   return `${plural(live, "node is", "nodes are")} live and ${live === 1 ? "holds" : "hold"} ${plural(parked, "parked call")}.`;
 }
 
-/** What needs somebody, as the router says it; where nobody is needed it says that too. */
-function Attention({ overview: { attention = [] } }) {
-  if (attention.length === 0) return html`<${Callout} tone="good"><p>Nothing needs you.</p></${Callout}>`;
-  return html`<div role="status">${attention.map((text) => html`<${Callout} tone="bad" key=${text}><p>${text}</p></${Callout}>`)}</div>`;
+/** What needs somebody, as the router says it; where nobody is needed, what mends itself, or that all is well. */
+function Attention({ overview: { attention = [], orphaned }, lost }) {
+  if (attention.length > 0) {
+    return html`<div role="status">${attention.map((text) => html`<${Callout} tone="bad" key=${text}><p>${text}</p></${Callout}>`)}</div>`;
+  }
+  const gone = lost.length ? `${plural(lost.length, "node")} went without a word in the last hour and did not come back. ` : "";
+  const waiting = orphaned ? `${plural(orphaned, "call waits", "calls wait")} for ${orphaned === 1 ? "its client" : "their clients"} to be carried on elsewhere. ` : "";
+  return html`<${Callout} tone=${gone || waiting ? "warn" : "good"} role="status"><p>${gone}${waiting}Nothing needs you.</p></${Callout}>`;
 }
 
 function Numbers({ overview, nodes, lost }) {
@@ -43,10 +47,10 @@ function Numbers({ overview, nodes, lost }) {
   const others = Object.entries(overview.nodes).filter(([state]) => state !== "live");
   const gone = lost.length ? [`${number(lost.length)} lost`] : [];
   const note = [...others.map(([state, count]) => `${number(count)} ${state}`), ...gone].join(", ") || "all of them";
-  const bad = lost.length || others.some(([state]) => toneOf(state) === "bad");
+  const tone = others.some(([state]) => toneOf(state) === "bad") ? "bad" : lost.length ? "warn" : "good";
   const { parked, in_flight, orphaned, stuck, affinity, store_seconds, failovers_last_hour } = overview;
   return html`<${Stats} label="The fleet in numbers" dozen>
-    <${Stat} label="Nodes live" value=${number(overview.nodes.live ?? 0)} note=${note} tone=${bad ? "bad" : "good"} to=${[["nodes"]]} />
+    <${Stat} label="Nodes live" value=${number(overview.nodes.live ?? 0)} note=${note} tone=${tone} to=${[["nodes"]]} />
     <${Stat} label="Parked calls" value=${number(parked)} note="wait for answers" to=${[["leases"], { state: "parked" }]} />
     <${Stat} label="In flight" value=${number(in_flight)} note="requests now" to=${[["leases"], { state: "running" }]} />
     <${Stat} label="Rounds per second" value=${rate(overview.rounds_per_second)} note="last minute" />

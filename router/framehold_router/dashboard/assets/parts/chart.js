@@ -32,7 +32,7 @@ function options(element, series, write, width, height) {
     padding: [8, 22, 0, 0],
     legend: { show: false },
     cursor: { y: false, drag: { x: false, y: false }, points: { size: 6 } },
-    scales: { x: { time: true, range: (_, first, last) => [Math.min(last - LEAST, Math.max(first, last - SPAN)), last] }, y: { range: (_, low, high) => [0, Math.max(high ?? 0, 1e-9) * 1.15 || 1] } },
+    scales: { x: { time: true, range: (_, first, last) => [Math.min(last - LEAST, Math.max(first, last - SPAN)), last] }, y: { range: (_, low, high) => [0, high > 0 ? high * 1.15 : 1] } },
     axes: [
       { ...axis, space: 75, size: 26, incrs: [20, 60, 120, 300], values: (_, splits) => splits.map((at) => new Date(at * 1000).toLocaleTimeString("en-GB")) },
       { ...axis, size: 62, space: 34, values: (_, splits) => splits.map(write) },

@@ -1,7 +1,7 @@
 /** What narrows a list: toggle buttons that say whether they are on, and fields that find while one types. */
 import { html, useEffect, useRef, useState } from "../lib/html.js";
 
-const PAUSE = 150;
+const PAUSE = 80;
 
 /** Buttons of which each is on or off: `{label, on, title, turn}`. */
 export const Toggles = ({ label, choices }) => html`<div class="toggles" role="group" aria-label=${label}>
