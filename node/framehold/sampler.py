@@ -1,4 +1,4 @@
-"""What an event loop is busy with: a thread that looks, some twenty times a second, at what the loop's thread does.
+"""What an event loop is busy with: a thread that looks, some ten times a second, at what the loop's thread does.
 
 The law: nobody pays for it who does not ask. The thread starts with the first who asks and ends LINGER seconds after
 the last, or with its node. It keeps what it saw in the last minute, and no more than MOST looks.
@@ -35,9 +35,9 @@ SPAN = 60.0
 LINGER = 30.0
 """Seconds after the last who asked."""
 MOST = 2048
-PAUSE, BEFORE = (0.020, 0.070), (0.001, 0.010)
+PAUSE, BEFORE = (0.050, 0.150), (0.001, 0.010)
 """Seconds of the long sleep and of the short one, at random between the two: what comes as regularly is not missed."""
-QUICK = 1e-5
+QUICK = 2e-4
 """Seconds until a thread that has the interpreter is asked for it."""
 
 LATE = 0.02

@@ -60,7 +60,7 @@ export function LoopSpent({ loop }) {
   return html`<div class="spent">
     <p class="says"><b>${percent(busy)}</b> busy<span class="lag" title="By how much it was late, in the last minute">lag p50 <b>${seconds(lag_p50)}</b> p99 <b>${seconds(lag_p99)}</b> most <b>${seconds(lag_max)}</b></span></p>
     <${Parts} label="Loop time" parts=${shown} whole=${1} />
-    <p class="note">A sampler in the node looks at the loop some 20 times a second while this page is open, which costs it a little of its time, and ends half a minute after. So far: ${plural(samples, "look")} over ${span(loop.seconds)}.</p>
+    <p class="note">A sampler in the node looks at the loop some ten times a second while this page is open, which costs it a little of its time, and ends half a minute after. So far: ${plural(samples, "look")} over ${span(loop.seconds)}.</p>
   </div>
   <div class="hottest"><${Table} label="Hottest functions" columns=${HOT} rows=${hot} keyOf=${({ where }) => where} empty=${html`<${Empty} title="It was never seen busy" />`} /></div>`;
 }
