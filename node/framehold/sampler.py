@@ -77,42 +77,48 @@ class Sampler:
         self._lock = threading.Lock()
         self._until = 0.0
         self._ended = threading.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
         self.thread: threading.Thread | None = None
         """Who looks, while somebody does."""
 
     def ask(self) -> Seen:
         """What was seen so far; look on for a while, or begin to."""
+        loop = asyncio.get_running_loop()
         with self._lock:
             self._until = self._now() + LINGER
-            looks = self.thread is not None
+            looks = self._looks_at(loop)
         if not looks:
             # A callback of its own stands on nothing but the loop.
-            asyncio.get_running_loop().call_soon(self._begin)
+            loop.call_soon(self._begin, loop)
         since = self._now() - SPAN
         return summary([look for look in tuple(self._kept) if look.at >= since] if looks else ())
 
     def close(self) -> None:
         """Look no longer, until asked again. Waits for the thread's end: a few milliseconds."""
         with self._lock:
-            thread, self.thread, self._until = self.thread, None, 0.0
+            thread, self.thread, self._loop, self._until = self.thread, None, None, 0.0
             self._ended.set()
-        if thread is not None:
+        if thread is not None and thread.ident is not None:
             thread.join()
 
-    def _begin(self) -> None:
+    def _looks_at(self, loop: asyncio.AbstractEventLoop) -> bool:
+        """Whether a thread does. One of another loop, or that never came to run, tells nothing of this one."""
+        return self.thread is not None and self.thread.is_alive() and self._loop is loop
+
+    def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
         here = inspect.currentframe()
         watched = _Watched(threading.get_ident(), root(here and here.f_back), self._handlers(), self._now)
         with self._lock:
-            if self.thread is not None or self._now() >= self._until:
+            if self._looks_at(loop) or self._now() >= self._until:
                 return
-            self._kept.clear()
-            self._ended = threading.Event()
+            self._ended.set()
+            self._ended, self._kept, self._loop = threading.Event(), deque(maxlen=MOST), loop
             self.thread = threading.Thread(
-                target=self._run, args=(self._ended, watched), name="framehold-sampler", daemon=True
+                target=self._run, args=(self._ended, watched, self._kept), name="framehold-sampler", daemon=True
             )
             self.thread.start()
 
-    def _run(self, ended: threading.Event, watched: _Watched) -> None:
+    def _run(self, ended: threading.Event, watched: _Watched, kept: deque[Look]) -> None:
         try:
             while watched.lives:
                 pause, began = random.uniform(*PAUSE), time.monotonic()
@@ -120,8 +126,8 @@ class Sampler:
                     break
                 if time.monotonic() - began > pause + LATE:
                     # Whoever kept the interpreter that long has just let go of it.
-                    self._kept.extend(watched.seen(watched.stack()))
-                self._kept.extend(watched.seen(_glance(watched)))
+                    kept.extend(watched.seen(watched.stack()))
+                kept.extend(watched.seen(_glance(watched)))
         finally:
             with self._lock:
                 self._leave(ended)

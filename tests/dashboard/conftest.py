@@ -10,6 +10,7 @@ import pytest
 from playwright.async_api import Browser
 
 from tests.dashboard.crowd import Crowd, crowd
+from tests.dashboard.line import Line, line
 from tests.dashboard.screen import Look, Screen, chromium, screen
 from tests.dashboard.stage import Stage, stage
 from tests.store.server import RedisServer
@@ -59,4 +60,20 @@ async def at_fleet(screens: Screens, fleet: Stage) -> AsyncIterator[Screen]:
 async def at_crowd(screens: Screens, many: Crowd) -> AsyncIterator[Screen]:
     """A screen before the crowd, which must show it promptly."""
     async with screens(many.root, Look()) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def way() -> AsyncIterator[Line]:
+    """A router of this test alone, and what lies between it and the browser."""
+    async with line() as made:
+        yield made
+
+
+@pytest.fixture
+async def page(way: Line, screens: Screens) -> AsyncIterator[Screen]:
+    """A screen before that router, with a clock that a test may put forward."""
+    async with screens(way.root) as opened:
+        opened.expects("/api/v1/")
+        await opened.page.clock.install()
         yield opened

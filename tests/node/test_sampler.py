@@ -185,6 +185,47 @@ async def test_nothing_is_left_once_it_is_closed() -> None:
     assert "framehold-sampler" not in {thread.name for thread in threading.enumerate()}
 
 
+def test_another_loop_is_looked_at_anew(run: Callable[[Awaitable[None]], None]) -> None:
+    """A process may run one loop after another: what looks at the first tells nothing of the second."""
+    looks = Sampler(frozenset)
+
+    async def begins() -> None:
+        await seen(looks, 1)
+
+    async def goes_on() -> None:
+        assert looks.ask().samples == 0
+        told = await seen(looks, 3)
+        assert told.parts["idle"] > 0.5, told
+
+    try:
+        asyncio.run(begins())
+        first = looks.thread
+        run(goes_on())
+        assert first is not None and looks.thread is not first
+        first.join(10)
+        assert not first.is_alive() and looks.thread is not None
+    finally:
+        looks.close()
+
+
+async def test_a_thread_that_could_not_begin_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process has only so many; whoever asks is answered all the same."""
+    looks = Sampler(frozenset)
+    told: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, what: told.append(what["exception"]))
+
+    def refused(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refused)
+        looks.ask()
+        await until(lambda: told, "a refusal")
+    assert looks.ask() == Seen(0.0, 0, {}, [])
+    await until(lambda: looks.ask().samples, "a look")
+    looks.close()
+
+
 async def test_asked_at_once_by_many_one_thread_looks() -> None:
     async with looking() as looks:
         for _ in range(5):

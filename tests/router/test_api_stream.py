@@ -117,6 +117,20 @@ async def test_at_once_and_then_what_changed(stack: AsyncExitStack) -> None:
     assert (kind, data["nodes"][0]["node_id"]) == ("nodes", "n")
 
 
+async def test_who_comes_later_is_told_what_time_it_is(stack: AsyncExitStack) -> None:
+    """A fleet in which nothing has changed for an hour: a page tells ages by the overview's time."""
+    stage = Stage(stack)
+    client = await stage.client()
+    await reading(stack, client)
+    await until(lambda: stage.looks > 0)
+    stage.now = overview(0, at=3600.0), *stage.now[1:]
+    looks = stage.looks
+    await until(lambda: stage.looks > looks + 2)
+    later = await reading(stack, client)
+    kind, data = await later.next()
+    assert (kind, data["at"]) == ("overview", 3600.0)
+
+
 async def test_each_new_event_once(stack: AsyncExitStack) -> None:
     """In the order in which they happened; those before the first look are in the overview. A node that is not heard
     of for a while has none told again; equal numbers of two nodes are two."""

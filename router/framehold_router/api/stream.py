@@ -27,7 +27,7 @@ READERS = 100
 QUEUED = 64
 EVERY = 1.0
 """Seconds between two looks."""
-QUIET = 15.0
+QUIET = 5.0
 """Seconds without a word after which a reader is told that the connection lives."""
 _BEGIN = b"retry: 2000\n\n"
 _ALIVE = b": nothing has changed\n\n"
@@ -147,9 +147,10 @@ class Stream:
 
     def _show(self, name: str, view: BaseModel, compared: str) -> None:
         before, _ = self._told.get(name, ("", b""))
+        # Whoever comes is told the last look, and by its `at` what time it is: not that of the last change.
+        message = _message(name, view)
+        self._told[name] = compared, message
         if compared != before:
-            message = _message(name, view)
-            self._told[name] = compared, message
             self._tell(message)
 
     def _show_new(self, events: Iterable[EventView]) -> None:

@@ -11,9 +11,10 @@ import Nodes from "./pages/nodes.js";
 import Overview from "./pages/overview.js";
 import Ring from "./pages/ring.js";
 import { SignIn } from "./parts/dialog.js";
-import { LinkState } from "./parts/link.js";
-import { Empty } from "./parts/notice.js";
-import { Page } from "./parts/page.js";
+import { Guard } from "./parts/guard.js";
+import { LinkState, Old } from "./parts/link.js";
+import { Empty, Loading } from "./parts/notice.js";
+import { Card, Page } from "./parts/page.js";
 import { Theme } from "./parts/theme.js";
 
 const PAGES = [
@@ -47,8 +48,8 @@ function Navigation({ here }) {
   </ul></nav>`;
 }
 
-function Side({ here, onSignIn }) {
-  const { tokenSet, signedIn, signOut } = useAccess();
+function Side({ here, onSignIn, onSignOut }) {
+  const { tokenSet, signedIn } = useAccess();
   const { link, overview } = useLive();
   return html`<div class="side">
     <p class="brand"><img src="/dashboard/assets/style/mark.svg" alt="" width="26" height="26" />Framehold</p>
@@ -56,7 +57,7 @@ function Side({ here, onSignIn }) {
     <div class="foot">
       <${LinkState} link=${link} />
       ${tokenSet && (signedIn
-        ? html`<button type="button" onClick=${signOut}>Sign out</button>`
+        ? html`<button type="button" onClick=${onSignOut}>Sign out</button>`
         : html`<button type="button" onClick=${onSignIn}>Sign in</button>`)}
       <${Theme} />
       ${overview && html`<p class="version">version ${overview.version}</p>`}
@@ -64,16 +65,32 @@ function Side({ here, onSignIn }) {
   </div>`;
 }
 
-function Locked({ onSignIn }) {
-  return html`<${Page} title="Sign in"><${Empty} title="This router shows its fleet to those who have its admin token">
+/** `refused`: what was shown so far is not the token, or not any more. */
+function Locked({ refused, onSignIn }) {
+  return html`<${Page} title="Sign in"><${Card} label="Sign in"><${Empty} title=${refused ? "This router no longer takes the admin token of this tab" : "This router shows its fleet to those who have its admin token"}>
+    ${refused ? "It may have been started with another one. Nothing is shown until you sign in again." : "It is the FRAMEHOLD_ADMIN_TOKEN of its routers; the link that framehold up prints brings it along."}${" "}
     <button type="button" class="act" onClick=${onSignIn}>Sign in</button>
-  </${Empty}></${Page}>`;
+  </${Empty}></${Card}></${Page}>`;
+}
+
+/** Whether the router stopped taking the token by itself: signing out is no refusal. */
+function useRefused() {
+  const { locked, signedIn, signOut } = useAccess();
+  const taken = useRef(false);
+  if (signedIn) taken.current = true;
+  const leave = () => {
+    taken.current = false;
+    signOut();
+  };
+  return [locked && taken.current, leave];
 }
 
 function App() {
   useFollowing();
   const { path } = useAddress();
   const { asked: known, locked } = useAccess();
+  const { link, overview } = useLive();
+  const [refused, leave] = useRefused();
   const [asking, setAsking] = useState(false);
   const main = useRef(null);
   const [page, about] = placed(path);
@@ -87,9 +104,10 @@ function App() {
   const here = PAGES.find((entry) => entry.path[0] === path[0])?.under ?? path[0] ?? "";
   return html`
     <a class="skip" href="#main">Skip to the page</a>
-    <${Side} here=${here} onSignIn=${() => setAsking(true)} />
+    <${Side} here=${here} onSignIn=${() => setAsking(true)} onSignOut=${leave} />
     <main id="main" ref=${main} tabindex="-1">
-      ${known && (locked ? html`<${Locked} onSignIn=${() => setAsking(true)} />` : html`<${page} key=${at} about=${about} />`)}
+      <${Old} link=${link} known=${overview !== null} />
+      ${known ? (locked ? html`<${Locked} refused=${refused} onSignIn=${() => setAsking(true)} />` : html`<${Guard} key=${at}><${page} about=${about} /></${Guard}>`) : html`<${Loading} what="what this router wants first" />`}
     </main>
     ${asking && html`<${SignIn} why="This router wants its admin token." onClose=${() => setAsking(false)} onDone=${() => setAsking(false)} />`}`;
 }

@@ -5,10 +5,15 @@
  * to this router. An action is sent once: of one that was not answered nobody knows whether it was done.
  */
 import { useCallback, useEffect, useRef, useState } from "./html.js";
+import { limit } from "./limit.js";
 import { shared } from "./signal.js";
 
 const BASE = "/api/v1/";
 const KEPT = "framehold-admin-token";
+/** Milliseconds after which a router that has taken a request, and says nothing, is as good as gone. */
+const LIMITS = { GET: 10_000, POST: 30_000 };
+/** A token that a router can have, and a header can carry. */
+const TOKEN = /^[!-~]+$/;
 
 /** Why there is no answer. `status` is 0 where the router did not answer at all; the message is fit to be shown. */
 export class Trouble extends Error {
@@ -22,11 +27,21 @@ const access = shared({ token: remembered(), tokenSet: null, locked: false, aske
 
 /** A token may come in the fragment of a link that `framehold up` prints; no server sees it, and it doesn't stay. */
 function remembered() {
-  const given = new URLSearchParams(location.hash.slice(1)).get("token");
-  if (given === null) return sessionStorage.getItem(KEPT);
-  sessionStorage.setItem(KEPT, given);
-  history.replaceState(null, "", location.pathname + location.search);
+  // A plus is one here, and no blank.
+  const given = new URLSearchParams(location.hash.slice(1).replaceAll("+", "%2B")).get("token");
+  if (given !== null) history.replaceState(null, "", location.pathname + location.search);
+  if (given === null || !TOKEN.test(given)) return kept()?.getItem(KEPT) ?? null;
+  kept()?.setItem(KEPT, given);
   return given;
+}
+
+/** Where this tab keeps it; a browser may be told to keep nothing. */
+function kept() {
+  try {
+    return sessionStorage;
+  } catch {
+    return null;
+  }
 }
 
 /** Headers of a request to this router; `given` is a token to try. */
@@ -43,22 +58,33 @@ async function ask(method, path, { params = {}, body, signal, token } = {}) {
   const given = Object.entries(params).filter(([, value]) => value !== undefined && value !== null && value !== "");
   const search = new URLSearchParams(given).toString();
   const more = body === undefined ? {} : { "Content-Type": "application/json" };
-  let response;
+  const end = limit(LIMITS[method], signal);
+  let response, said;
   try {
     response = await fetch(BASE + path + (search && `?${search}`), {
       method,
-      signal,
+      signal: end.signal,
       headers: { ...headers(token), ...more },
       body: body === undefined ? undefined : JSON.stringify(body),
     });
+    said = parsed(await response.text());
   } catch (error) {
-    if (error.name === "AbortError") throw error;
+    if (signal?.aborted) throw error;
     throw new Trouble(0, "This router doesn't answer: it may be down, or out of reach.");
+  } finally {
+    end.stop();
   }
-  const said = await response.json().catch(() => null);
   if (response.ok && said !== null) return said;
   if (response.status === 401 && method === "GET") lock();
   throw new Trouble(response.status, said?.error ?? `The router answered ${response.status}, and said nothing more.`);
+}
+
+function parsed(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
 }
 
 /** What the router says to `GET /api/v1/{path}`. Raises Trouble. */
@@ -74,8 +100,9 @@ export const lookup = (token) => ask("POST", "lookup", { body: { token } });
 export const part = encodeURIComponent;
 
 /** Learn what this router wants; whether it lets this page read. One that doesn't answer is asked all the same. */
-export async function learn() {
-  const found = await ask("GET", "access").catch(() => null);
+export async function learn(signal) {
+  const found = await ask("GET", "access", { signal }).catch(() => null);
+  if (signal.aborted) return false;
   const now = access.get();
   const learnt = found && { tokenSet: found.token_set, locked: found.token_set && !found.token_right };
   access.set({ ...now, ...learnt, asked: true });
@@ -84,15 +111,15 @@ export async function learn() {
 
 /** Show this token from now on. Raises Trouble where it isn't the one. */
 export async function signIn(token) {
-  const found = await ask("GET", "access", { token });
-  if (!found.token_right) throw new Trouble(401, "That is not this router's admin token.");
-  sessionStorage.setItem(KEPT, token);
+  const right = TOKEN.test(token) && (await ask("GET", "access", { token })).token_right;
+  if (!right) throw new Trouble(401, "That is not this router's admin token.");
+  kept()?.setItem(KEPT, token);
   access.set({ token, tokenSet: true, locked: false, asked: true });
 }
 
 /** Forget the token. */
 export function signOut() {
-  sessionStorage.removeItem(KEPT);
+  kept()?.removeItem(KEPT);
   access.set({ ...access.get(), token: null, locked: access.get().tokenSet === true });
 }
 
@@ -108,39 +135,53 @@ export function useAccess() {
 /**
  * What the router says to a read, and again with other parameters, and every so many ms while the page can be seen.
  * The last answer stays until the next is here (`busy` meanwhile), also when an asking fails (`error`). `stale`: the
- * answer is to other parameters than those that are asked for now.
+ * answer is to other parameters than those that are asked for now. One asking is under way at a time: a new one takes the
+ * place of the one before, whose answer would be older.
  */
 export function useRead(path, params = {}, { every = null } = {}) {
-  const [state, setState] = useState({ data: null, error: null, busy: true, at: null, of: null });
+  const [state, setState] = useState({ data: null, error: null, busy: true, at: null, of: null, asked: null });
   const { token, locked } = access.use();
   const of = JSON.stringify([path, params]);
   const now = useRef(() => {});
   useEffect(() => {
     if (locked) return undefined;
-    const end = new AbortController();
-    let timer = null;
-    const look = async () => {
-      clearTimeout(timer);
-      setState((last) => ({ ...last, busy: true }));
-      try {
-        const data = await read(path, params, end.signal);
-        setState({ data, error: null, busy: false, at: Date.now(), of });
-      } catch (error) {
-        if (end.signal.aborted) return;
-        setState((last) => ({ ...last, error, busy: false, data: last.of === of ? last.data : null }));
-      }
-      if (every !== null && !document.hidden && !end.signal.aborted) timer = setTimeout(look, every);
-    };
-    now.current = look;
-    const seen = () => (document.hidden ? clearTimeout(timer) : every !== null && look());
+    const asking = repeated((signal) => read(path, params, signal), every, {
+      begins: () => setState((last) => ({ ...last, busy: true, error: last.asked === of ? last.error : null, asked: of })),
+      told: (data) => setState({ data, error: null, busy: false, at: Date.now(), of, asked: of }),
+      failed: (error) => setState((last) => ({ ...last, error, busy: false, data: last.of === of ? last.data : null })),
+    });
+    now.current = asking.look;
+    const seen = () => (document.hidden ? asking.rest() : every !== null && asking.look());
     document.addEventListener("visibilitychange", seen);
-    look();
+    asking.look();
     return () => {
-      end.abort();
-      clearTimeout(timer);
+      asking.end();
       document.removeEventListener("visibilitychange", seen);
     };
   }, [of, every, token, locked]);
   const again = useCallback(() => now.current(), []);
   return { ...state, stale: state.data !== null && state.of !== of, again };
+}
+
+/** Asks when told to `look`, and then every so many ms, until told to `rest`. */
+function repeated(ask, every, { begins, told, failed }) {
+  let [under, timer] = [null, null];
+  const look = async () => {
+    end();
+    const { signal } = (under = new AbortController());
+    begins();
+    try {
+      const data = await ask(signal);
+      if (!signal.aborted) told(data);
+    } catch (error) {
+      if (!signal.aborted) failed(error);
+    }
+    if (every !== null && !document.hidden && !signal.aborted) timer = setTimeout(look, every);
+  };
+  const rest = () => clearTimeout(timer);
+  const end = () => {
+    rest();
+    under?.abort();
+  };
+  return { look, rest, end };
 }

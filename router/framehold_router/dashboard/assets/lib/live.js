@@ -11,10 +11,12 @@
  */
 import { headers, learn, lock, read, useAccess } from "./api.js";
 import { useEffect, useState } from "./html.js";
+import { limit, wait } from "./limit.js";
+import { messages } from "./messages.js";
 import { shared } from "./signal.js";
 
 const FIRST = 4_000;
-const SILENT = 35_000;
+const SILENT = 8_000;
 const POLL = 2_000;
 const RETRY = 15_000;
 const KEPT = 600;
@@ -34,14 +36,16 @@ function say(state) {
 /** Seconds since 1970 on the router's clock, by its last word. */
 export const now = () => Date.now() / 1000 + ahead;
 
+/** A router of another release may say less: what it doesn't say is not known. */
 function took(name, data) {
   const last = fleet.get();
   if (name === "overview") {
-    ahead = data.at - Date.now() / 1000;
-    fleet.set({ ...last, overview: data, events: merged(data.events, last.events) });
-  } else if (name === "nodes") {
+    if (typeof data.at === "number") ahead = data.at - Date.now() / 1000;
+    const overview = { nodes: {}, ...data };
+    fleet.set({ ...last, overview, events: merged(data.events ?? [], last.events) });
+  } else if (name === "nodes" && Array.isArray(data.nodes)) {
     fleet.set({ ...last, nodes: data.nodes, departed: data.departed ?? [] });
-  } else if (name === "event") {
+  } else if (name === "event" && typeof data.at === "number") {
     fleet.set({ ...last, events: merged([data], last.events) });
   }
 }
@@ -64,48 +68,26 @@ function sample() {
 
 /** Read the stream until it ends. True where at least one message came. */
 async function follow(signal) {
-  const end = new AbortController();
-  const stop = () => end.abort();
-  signal.addEventListener("abort", stop);
+  const end = limit(FIRST, signal);
   let heard = false;
-  let watch = setTimeout(stop, FIRST);
   try {
     const response = await fetch("/api/v1/stream", { headers: headers(), signal: end.signal });
     if (response.status === 401) lock();
     if (!response.ok) return false;
-    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-    let text = "";
-    for (;;) {
-      const { value, done } = await reader.read();
-      if (done) return heard;
-      text += value;
-      const messages = text.split("\n\n");
-      text = messages.pop();
-      const told = messages.map(parsed).filter(Boolean);
+    for await (const told of messages(response.body)) {
       for (const { name, data } of told) took(name, data);
       if (told.length) {
         heard = true;
         say("live");
       }
-      if (heard) {
-        clearTimeout(watch);
-        watch = setTimeout(stop, SILENT);
-      }
+      if (heard) end.again(SILENT);
     }
   } catch {
-    return heard;
+    // It broke, or was given up: both are its end.
   } finally {
-    clearTimeout(watch);
-    stop();
-    signal.removeEventListener("abort", stop);
+    end.stop();
   }
-}
-
-function parsed(message) {
-  const lines = message.split("\n");
-  const name = lines.find((line) => line.startsWith("event: "))?.slice(7);
-  const data = lines.find((line) => line.startsWith("data: "))?.slice(6);
-  return name && data ? { name, data: JSON.parse(data) } : null;
+  return heard;
 }
 
 async function poll(signal) {
@@ -121,22 +103,16 @@ async function poll(signal) {
   }
 }
 
-const wait = (ms, signal) =>
-  new Promise((done) => {
-    const timer = setTimeout(done, ms);
-    signal.addEventListener("abort", () => {
-      clearTimeout(timer);
-      done();
-    });
-  });
-
 async function keep(signal) {
-  if (!(await learn())) return;
+  if (!(await learn(signal))) return;
   while (!signal.aborted) {
     // A stream that worked is asked for once more before it is given up on: a router may just have been replaced.
-    while (await follow(signal)) await wait(500, signal);
-    const until = Date.now() + RETRY;
-    while (Date.now() < until && !signal.aborted) {
+    while (!signal.aborted && (await follow(signal))) {
+      if (!signal.aborted) say("connecting");
+      await wait(500, signal);
+    }
+    const until = performance.now() + RETRY;
+    while (performance.now() < until && !signal.aborted) {
       await poll(signal);
       await wait(POLL, signal);
     }

@@ -5,6 +5,8 @@ import { html } from "../lib/html.js";
 import { now, useLive } from "../lib/live.js";
 import { number, seconds } from "../lib/words.js";
 import { Parts } from "../parts/bar.js";
+import { Downloads } from "../parts/download.js";
+import { Name, NodeLink } from "../parts/name.js";
 import { Empty, Loading, Problem } from "../parts/notice.js";
 import { Card, Page } from "../parts/page.js";
 import { Stat, Stats } from "../parts/stat.js";
@@ -21,7 +23,7 @@ export default function Failovers() {
   useLive();
   if (data === null) return html`<${Page} title="Failovers" lead=${LEAD}>${error ? html`<${Problem} error=${error} again=${again} />` : html`<${Loading} what="failovers" />`}</${Page}>`;
   const { failovers, fenced } = data;
-  return html`<${Page} title="Failovers" lead=${LEAD}>
+  return html`<${Page} title="Failovers" lead=${LEAD} actions=${html`<${Downloads} path="failovers" />`}>
     ${error && html`<${Problem} error=${error} again=${again}><p>What is shown is what it said last.</p></${Problem}>`}
     <${Totals} failovers=${failovers} fenced=${fenced} />
     ${failovers.length === 0 && html`<${Card} label="Failovers"><${Empty} title="No node has ended with calls on it">
@@ -31,12 +33,18 @@ export default function Failovers() {
   </${Page}>`;
 }
 
+/** When it was: as this router found it, else as its calls tell; a router that was started since then knows no more. */
+function whenOf({ detected, claimed, last_heartbeat: last, calls }) {
+  const asked = calls.map((call) => call.asked).filter((at) => typeof at === "number");
+  return detected ?? claimed ?? last ?? (asked.length ? Math.max(...asked) : null);
+}
+
 const sum = (failovers, name) => failovers.reduce((total, one) => total + one[name], 0);
 
 function Totals({ failovers, fenced }) {
   const lost = sum(failovers, "lost");
   const stuck = sum(failovers, "stuck") + sum(failovers, "failed");
-  const recent = failovers.filter((one) => (one.detected ?? one.claimed ?? 0) > now() - HOUR).length;
+  const recent = failovers.filter((one) => (whenOf(one) ?? 0) > now() - HOUR).length;
   const totals = failovers.map(({ durations }) => durations.total).filter((total) => total !== undefined);
   return html`<${Stats} label="All failovers that are remembered">
     <${Stat} label="Failovers" value=${number(failovers.length)} note=${`${number(recent)} in the last hour`} />
@@ -66,18 +74,18 @@ function Failover({ one }) {
     value: one.durations[of],
     text: seconds(one.durations[of]),
   }));
-  const at = one.detected ?? one.claimed ?? one.last_heartbeat;
+  const at = whenOf(one);
   return html`<section class="card failover" aria-label=${`Failover of ${one.node_id}`}>
     <header>
-      <h2><${Link} to=${["nodes", one.node_id]} class="cut" title=${one.node_id}>${one.node_id}</${Link}> ${REASONS[one.reason] ?? one.reason}</h2>
-      <p><${At} at=${at} />, <${Ago} at=${at} /></p>
+      <h2><${NodeLink} id=${one.node_id} /> ${REASONS[one.reason] ?? one.reason}</h2>
+      <p>${at === null ? "when is not known" : html`<${At} at=${at} />, <${Ago} at=${at} />`}</p>
       <p class="total">${one.durations.total === undefined ? waiting(one) : html`first resumed after <b>${seconds(one.durations.total)}</b>`}</p>
     </header>
     <div class="body">
       ${parts.length > 0 && html`<${Parts} label="From the last heartbeat to the first answer" parts=${parts} />`}
       ${one.calls.length > 0 && html`<div class="outcomes">
         ${OUTCOMES.map(([field, name]) => one[field] > 0 && html`<span>${number(one[field])} <${State} name=${name} /></span>`)}
-        <button type="button" aria-expanded=${open} onClick=${() => setQuery({ open: open ? "" : id }, { replace: true })}>${open ? "Hide its calls" : "Show its calls"}</button>
+        <button type="button" aria-expanded=${open ? "true" : "false"} aria-label=${`${open ? "Hide" : "Show"} the calls of ${one.node_id}`} onClick=${() => setQuery({ open: open ? "" : id }, { replace: true })}>${open ? "Hide its calls" : "Show its calls"}</button>
       </div>`}
     </div>
     ${open && html`<${Calls} calls=${one.calls} of=${one.node_id} />`}
@@ -86,16 +94,19 @@ function Failover({ one }) {
 
 const OUTCOMES = [["recovered", "recovered"], ["under_way", "under way"], ["lost", "lost"], ["stuck", "stuck"], ["failed", "failed"]];
 
-const waiting = ({ calls }) => (calls.length ? "nothing resumed yet" : "no client has come back yet");
+function waiting({ calls, under_way: going }) {
+  if (calls.length === 0) return "no client has come back yet";
+  return going ? "nothing resumed yet" : "none went on";
+}
 
 const between = (from, to) => (from != null && to != null && to >= from ? seconds(to - from) : "–");
 
 const COLUMNS = [
   { name: "Call", head: true, cell: ({ call }) => html`<${Link} to=${["leases"]} query=${{ call }} class="mono">${call}</${Link}>` },
-  { name: "Tool", cell: ({ tool }) => html`<span class="cut" title=${tool}>${tool}</span>` },
+  { name: "Tool", cell: ({ tool }) => html`<${Name} text=${tool} />` },
   { name: "Outcome", cell: ({ outcome }) => html`<${State} name=${outcome} />` },
-  { name: "Went to", cell: ({ to_node }) => html`<${Link} to=${["nodes", to_node]} class="cut" title=${to_node}>${to_node}</${Link}>` },
-  { name: "Epoch", number: true, hint: "Rises with each takeover.", cell: ({ epoch }) => number(epoch) },
+  { name: "Went to", cell: ({ to_node }) => html`<${NodeLink} id=${to_node} />` },
+  { name: "Epoch", number: true, hint: "Raised with each change of its owner", cell: ({ epoch }) => number(epoch) },
   { name: "Asked", number: true, hint: "When its client came back.", cell: ({ asked }) => html`<${At} at=${asked} />` },
   { name: "Claimed after", number: true, cell: ({ asked, claimed }) => between(asked, claimed) },
   { name: "Replayed in", number: true, cell: ({ claimed, replayed }) => between(claimed, replayed) },
@@ -103,6 +114,6 @@ const COLUMNS = [
 ];
 
 function Calls({ calls, of }) {
-  return html`<${Table} label=${`Calls that ${of} held`} columns=${COLUMNS} rows=${calls} keyOf=${({ call, epoch }) => `${call} ${epoch}`} />
+  return html`<${Table} label=${`Calls that ${of} held`} columns=${COLUMNS} rows=${calls} keyOf=${({ call, epoch, asked }) => `${call} ${epoch} ${asked}`} />
     ${calls.length === 100 && html`<p class="more">The newest 100 are shown.</p>`}`;
 }

@@ -135,7 +135,7 @@ function Listed({ found: { data, stale, of }, query, pages, onAsk }) {
     <${Missing} missing=${missing} node=${query.node} />
     <${Card} label="Leases">
       ${pager("Pages")}
-      <${Rows} items=${items} query=${query} stale=${stale} onAsk=${onAsk} />
+      <${Rows} items=${items} missing=${missing} query=${query} stale=${stale} onAsk=${onAsk} />
       ${items.length > 20 && pager("Pages, below")}
     </${Card}>`;
 }
@@ -182,13 +182,13 @@ const columns = (then, onAsk) => [
 ];
 
 /** Drawn once for each answer, and its ages are those of that moment: all else that changes leaves it as it is. */
-function Rows({ items, query, stale, onAsk }) {
+function Rows({ items, missing, query, stale, onAsk }) {
   const ask = useRef(onAsk);
   ask.current = onAsk;
   const { by, descending } = order(query);
   const table = useMemo(
     () => html`<${Table} label="Leases" columns=${columns(now(), (...what) => ask.current(...what))} rows=${items} keyOf=${({ call_id }) => call_id}
-      order=${{ by, descending }} onOrder=${sortBy} empty=${html`<${None} />`} />`,
+      order=${{ by, descending }} onOrder=${sortBy} empty=${html`<${None} missing=${missing} />`} />`,
     [items],
   );
   return html`<div class="leases" aria-busy=${stale ? "true" : "false"}>${table}</div>`;
@@ -206,7 +206,7 @@ const NOTHING = {
   replayed: { true: ["No call was replayed", "Each frame is the one that its call began with."] },
 };
 
-function None() {
+function None({ missing }) {
   const { query } = useAddress();
   const { nodes } = useLive();
   const given = FILTERS.filter((name) => query[name]);
@@ -221,5 +221,6 @@ function None() {
       ${query.call.length > 20 && html`<${Link} to=${["calls", query.call]}>Look for its record</${Link}>${" "}`}${drop}</${Empty}>`;
   }
   const [title, text] = (given.length === 1 && NOTHING[given[0]]?.[query[given[0]]]) || ["No call is like that", "Each filter must hold. Tools and nodes are found by their whole names."];
+  if (missing.length > 0) return html`<${Empty} title="No such call on the nodes that answered">What the others hold, and which calls have lost their node, is not known now. ${drop}</${Empty}>`;
   return html`<${Empty} title=${title}>${text} ${drop}</${Empty}>`;
 }

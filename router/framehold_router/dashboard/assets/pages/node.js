@@ -12,6 +12,7 @@ import { Chart } from "../parts/chart.js";
 import { Departed } from "../parts/departed.js";
 import { Drain, useDrain } from "../parts/drain.js";
 import { Events } from "../parts/events.js";
+import { lateness } from "../parts/lag.js";
 import { Callout, Empty, Loading, Problem } from "../parts/notice.js";
 import { Card, Page } from "../parts/page.js";
 import { LoopSpent, MemorySpent } from "../parts/spent.js";
@@ -47,7 +48,7 @@ function Living({ id, node, nodes }) {
     ${error && html`<${Silent} error=${error} node=${node} again=${again} known=${data !== null} />`}
     <${Numbers} node=${node} />
     ${data && html`<${Spent} detail=${data} samples=${samples} />`}
-    <div class="columns">
+    <div class="columns even">
       <${Card} title="Facts"><${Facts} node=${node} sessions=${data?.sessions} /></${Card}>
       <${Card} title="Its last events"><${Happened} id=${id} /></${Card}>
     </div>
@@ -78,7 +79,7 @@ const Actions = ({ node, onDrain }) => html`
 function Silent({ error, node: { state, heartbeat_age: age }, again, known }) {
   if (error.status === 0) return html`<${Problem} error=${error} again=${again}><p>What is shown may be old.</p></${Problem}>`;
   if (state !== "unreachable") return html`<${Callout} tone="warn" role="status" title="It doesn't say where its memory and time go"><p>${error.message}</p></${Callout}>`;
-  return html`<${Callout} tone="bad" role="alert" title="It doesn't answer">
+  return html`<${Callout} tone="bad" title=${html`<span role="alert">It doesn't answer</span>`}>
     <p>Its process may be dead, or cut off: look at it and its log. The numbers are what its node lease said last${typeof age === "number" ? `, ${span(age)} ago` : ""}${known ? "; memory and loop time what it said before" : ""}. If it is dead, its calls go on elsewhere once that lease has run out.</p>
   </${Callout}>`;
 }
@@ -91,7 +92,7 @@ function Numbers({ node }) {
     <${Stat} label="Leases" value=${number(frames)} note="frames it holds" to=${[["leases"], { node: node_id }]} />
     ${handed_off !== null && html`<${Stat} label="Handed off" value=${number(handed_off)} note="since it drains" tone="warn" />`}
     <${Stat} label="Memory" value=${bytes(rss)} note=${memory_limit ? `of ${bytes(memory_limit)}` : "no limit is set"} tone=${memory_limit && rss > 0.9 * memory_limit ? "warn" : undefined} />
-    <${Stat} label="Loop lag p99" value=${seconds(loop_lag_p99)} note="last minute" />
+    <${Stat} label="Loop lag p99" value=${seconds(loop_lag_p99)} note="last minute" tone=${lateness(loop_lag_p99)} title="By how much its event loop was late. All its calls wait meanwhile." />
     ${handed_off === null && html`<${Stat} label="Rounds" value=${number(rounds)} note="since its start" />`}
     <${Stat} label="Errors" value=${number(errors)} note="since its start" tone=${errors ? "warn" : undefined} title="Calls that ended by its own fault, and requests that the store didn't answer." />
   </${Stats}>`;
@@ -102,13 +103,13 @@ const PARKED = [{ name: "parked", of: "parked", hue: 2, area: true }];
 const LAG = [{ name: "p99", of: "lag", hue: 3, area: true }];
 
 function Spent({ detail: { memory, tools, loop }, samples }) {
-  return html`<div class="columns">
+  return html`<div class="columns even">
       <${Card} title="Where its memory goes"><${MemorySpent} memory=${memory} tools=${tools} /></${Card}>
       <${Card} title="Where its loop's time goes"><${LoopSpent} loop=${loop} /></${Card}>
     </div>
     <div class="trends">
-      <${Card} label="Memory over time"><${Chart} label="Memory" samples=${samples} series=${MEMORY} write=${mib} /></${Card}>
-      <${Card} label="Parked calls over time"><${Chart} label="Parked calls" samples=${samples} series=${PARKED} write=${number} /></${Card}>
+      <${Card} label="Memory over time"><${Chart} label="Memory" samples=${samples} series=${MEMORY} write=${mib} whole /></${Card}>
+      <${Card} label="Parked calls over time"><${Chart} label="Parked calls" samples=${samples} series=${PARKED} write=${number} whole /></${Card}>
       <${Card} label="Loop lag over time"><${Chart} label="Loop lag" samples=${samples} series=${LAG} write=${seconds} /></${Card}>
     </div>`;
 }
@@ -137,7 +138,7 @@ function Happened({ id }) {
   for (const event of [...events, ...(data?.events ?? [])]) if (event.node_id === id) found.set(event.id, event);
   const own = [...found.values()].sort((one, other) => other.at - one.at);
   if (own.length === 0) return html`<${Empty} title="Nothing has happened here">Takeovers, drains and what is done by hand are told here.</${Empty}>`;
-  return html`<${Events} events=${own.slice(0, SHOWN)} />`;
+  return html`<${Events} events=${own.slice(0, SHOWN)} of=${id} />`;
 }
 
 /** It has no lease any more. */

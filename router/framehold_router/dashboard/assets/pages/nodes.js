@@ -3,10 +3,11 @@ import { Link, setQuery, useAddress } from "../lib/address.js";
 import { html } from "../lib/html.js";
 import { useLive, useNow } from "../lib/live.js";
 import { useOrder } from "../lib/order.js";
-import { number, plural, seconds, span } from "../lib/words.js";
-import { Departed } from "../parts/departed.js";
+import { number, plural, span } from "../lib/words.js";
+import { Departed, endsOf } from "../parts/departed.js";
 import { Downloads } from "../parts/download.js";
 import { Drain, useDrain } from "../parts/drain.js";
+import { Lag } from "../parts/lag.js";
 import { Memory } from "../parts/memory.js";
 import { Name, NodeLink } from "../parts/name.js";
 import { Callout, Empty, Loading } from "../parts/notice.js";
@@ -14,14 +15,13 @@ import { Card, Page } from "../parts/page.js";
 import { State } from "../parts/state.js";
 import { Table } from "../parts/table.js";
 
-/** A lag that people feel, and one beyond which a node lease is at risk. */
-const LATE = { warn: 0.1, bad: 1 };
 /** Seconds without a heartbeat that no usual FRAMEHOLD_LEASE_TTL explains. */
 const SILENT = 15;
 const NEWEST = 10;
 
 export default function Nodes() {
-  const { nodes, departed } = useLive();
+  const { nodes, departed: all } = useLive();
+  const departed = endsOf(all, nodes ?? []);
   const drain = useDrain(nodes ?? []);
   if (nodes === null) return html`<${Page} title="Nodes"><${Loading} what="the nodes" /></${Page}>`;
   return html`<${Page} title="Nodes" lead=${lead(nodes, departed)}>
@@ -47,7 +47,9 @@ function lead(nodes, departed) {
   for (const { state } of nodes) states.set(state, (states.get(state) ?? 0) + 1);
   const told = [...states].map(([state, count]) => `${number(count)} ${state}`).join(", ") || "none";
   const lost = departed.filter(({ how }) => how === "lost").length;
-  const gone = departed.length ? ` In the last hour ${number(lost)} ${lost === 1 ? "was" : "were"} lost and ${number(departed.length - lost)} left.` : "";
+  const left = departed.length - lost;
+  const ends = [...(lost ? [`${number(lost)} ${lost === 1 ? "was" : "were"} lost`] : []), ...(left ? [`${number(left)} left`] : [])];
+  const gone = ends.length ? ` In the last hour ${ends.join(" and ")}.` : "";
   return `${plural(nodes.length, "node has", "nodes have")} a node lease: ${told}.${gone}`;
 }
 
@@ -62,8 +64,6 @@ function Versions({ nodes }) {
   </${Callout}>`;
 }
 
-const tone = (value, { warn, bad }) => (value >= bad ? "late bad" : value >= warn ? "late warn" : undefined);
-
 const COLUMNS = [
   { name: "Node", head: true, sort: "node", value: ({ node_id }) => node_id, hint: "Its name, and its incarnation: one unbroken life of its node lease.", cell: ({ node_id, incarnation }) => html`<${NodeLink} id=${node_id} /><span class="below mono" title=${`incarnation ${incarnation}`}>${incarnation.slice(0, 8)}</span>` },
   { name: "State", sort: "state", value: ({ state }) => state, cell: (node) => html`<${State} name=${node.state} /><${HandedOff} node=${node} />` },
@@ -73,7 +73,7 @@ const COLUMNS = [
   { name: "In flight", number: true, sort: "in_flight", value: ({ in_flight }) => in_flight, hint: "Requests that it answers now.", cell: ({ in_flight }) => number(in_flight) },
   { name: "Leases", number: true, sort: "leases", value: ({ frames }) => frames, hint: "Calls that it holds with their frames in memory.", cell: ({ node_id, frames }) => html`<${Link} to=${["leases"]} query=${{ node: node_id }}>${number(frames)}</${Link}>` },
   { name: "Memory", number: true, sort: "rss", value: ({ rss }) => rss, hint: "What its process has in memory, of its limit.", cell: (node) => html`<${Memory} rss=${node.rss} limit=${node.memory_limit} />` },
-  { name: "Lag p99", number: true, sort: "lag", value: ({ loop_lag_p99 }) => loop_lag_p99, hint: "By how much its event loop was late in the last minute.", cell: ({ loop_lag_p99 }) => html`<span class=${tone(loop_lag_p99, LATE)}>${seconds(loop_lag_p99)}</span>` },
+  { name: "Loop lag p99", number: true, sort: "lag", value: ({ loop_lag_p99 }) => loop_lag_p99, hint: "By how much its event loop was late in the last minute.", cell: ({ loop_lag_p99 }) => html`<${Lag} value=${loop_lag_p99} />` },
   { name: "Heartbeat", number: true, sort: "heartbeat", value: ({ heartbeat_age }) => heartbeat_age, hint: "How long ago it renewed its node lease.", cell: ({ heartbeat_age }) => html`<span class=${heartbeat_age >= SILENT ? "late bad" : undefined}>${span(heartbeat_age)}</span>` },
   { name: "Errors", number: true, sort: "errors", value: ({ errors }) => errors, hint: "Calls that ended by its own fault, and requests that the store didn't answer, since it began.", cell: ({ errors }) => html`<span class=${errors ? "late warn" : undefined}>${number(errors)}</span>` },
 ];
@@ -90,6 +90,6 @@ function All({ nodes, onDrain }) {
   const { inOrder, ...order } = useOrder(COLUMNS);
   const rows = inOrder(nodes.map((node) => ({ ...node, uptime: node.started ? Math.max(0, now - node.started) : null })));
   const columns = [...COLUMNS, { name: "Action", cell: (node) => html`<${Drain} node=${node} onDrain=${onDrain} />` }];
-  const empty = html`<${Empty} title="No node has a lease">New calls are refused. Start a node: <code>framehold node TARGET</code></${Empty}>`;
+  const empty = html`<${Empty} title="No node has a node lease">New calls are refused. Start a node: <code>framehold node TARGET</code></${Empty}>`;
   return html`<div class="nodes"><${Table} label="All nodes" columns=${columns} rows=${rows} keyOf=${({ node_id, boot }) => `${node_id} ${boot}`} ...${order} empty=${empty} /></div>`;
 }

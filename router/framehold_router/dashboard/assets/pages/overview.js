@@ -2,26 +2,33 @@
 import { Link } from "../lib/address.js";
 import { html } from "../lib/html.js";
 import { useHistory, useLive } from "../lib/live.js";
-import { bytes, number, percent, plural, rate, seconds, toneOf } from "../lib/words.js";
+import { bytes, number, percent, plural, rate, seconds, span, toneOf } from "../lib/words.js";
+import { Attention } from "../parts/attention.js";
 import { Meter } from "../parts/bar.js";
 import { Chart } from "../parts/chart.js";
+import { goneFrom } from "../parts/departed.js";
 import { Events } from "../parts/events.js";
-import { Callout, Empty, Loading } from "../parts/notice.js";
+import { Lag } from "../parts/lag.js";
+import { NodeLink } from "../parts/name.js";
+import { Empty, Loading } from "../parts/notice.js";
 import { Card, Page } from "../parts/page.js";
 import { Stat, Stats } from "../parts/stat.js";
 import { State } from "../parts/state.js";
 import { Table } from "../parts/table.js";
 
+/** Seconds without a heartbeat that no usual FRAMEHOLD_LEASE_TTL explains. */
+const SILENT = 15;
+
 export default function Overview() {
   const { overview, nodes, departed, events } = useLive();
   if (overview === null || nodes === null) return html`<${Page} title="Overview"><${Loading} /></${Page}>`;
-  const lost = departed.filter(({ how }) => how === "lost");
+  const { lost } = goneFrom(departed, nodes);
   return html`<${Page} title="Overview" lead=${lead(overview)}>
-    <${Attention} overview=${overview} lost=${lost} />
+    <${Attention} />
     <${Numbers} overview=${overview} nodes=${nodes} lost=${lost} />
     <${Trends} />
     <div class="columns">
-      <${Card} title="Nodes" actions=${html`<${Link} to=${["nodes"]}>All about them</${Link}>`}><${Short} nodes=${nodes} lost=${lost} /></${Card}>
+      <${Card} title="Nodes" actions=${html`<${Link} to=${["nodes"]}>All nodes</${Link}>`}><${Short} nodes=${nodes} lost=${lost} /></${Card}>
       <${Card} title="Last events"><${Events} events=${events.slice(0, 12)} /></${Card}>
     </div>
   </${Page}>`;
@@ -32,22 +39,14 @@ function lead({ nodes, parked }) {
   return `${plural(live, "node is", "nodes are")} live and ${live === 1 ? "holds" : "hold"} ${plural(parked, "parked call")}.`;
 }
 
-/** What needs somebody, as the router says it; where nobody is needed, what mends itself, or that all is well. */
-function Attention({ overview: { attention = [], orphaned }, lost }) {
-  if (attention.length > 0) {
-    return html`<div role="status">${attention.map((text) => html`<${Callout} tone="bad" key=${text}><p>${text}</p></${Callout}>`)}</div>`;
-  }
-  const gone = lost.length ? `${plural(lost.length, "node")} went without a word in the last hour and did not come back. ` : "";
-  const waiting = orphaned ? `${plural(orphaned, "call waits", "calls wait")} for ${orphaned === 1 ? "its client" : "their clients"} to be carried on elsewhere. ` : "";
-  return html`<${Callout} tone=${gone || waiting ? "warn" : "good"} role="status"><p>${gone}${waiting}Nothing needs you.</p></${Callout}>`;
-}
-
 function Numbers({ overview, nodes, lost }) {
   const memory = nodes.reduce((sum, { rss }) => sum + (rss ?? 0), 0);
   const others = Object.entries(overview.nodes).filter(([state]) => state !== "live");
   const gone = lost.length ? [`${number(lost.length)} lost`] : [];
-  const note = [...others.map(([state, count]) => `${number(count)} ${state}`), ...gone].join(", ") || "all of them";
-  const tone = others.some(([state]) => toneOf(state) === "bad") ? "bad" : lost.length ? "warn" : "good";
+  const silent = Math.max(0, ...nodes.map(({ heartbeat_age: age }) => age ?? 0));
+  const old = silent >= SILENT ? [`as of ${span(silent)} ago`] : [];
+  const note = [...others.map(([state, count]) => `${number(count)} ${state}`), ...gone, ...old].join(", ") || "all that have a lease";
+  const tone = others.some(([state]) => toneOf(state) === "bad") || !overview.nodes.live ? "bad" : lost.length || old.length ? "warn" : "good";
   const { parked, in_flight, orphaned, stuck, affinity, store_seconds, failovers_last_hour } = overview;
   return html`<${Stats} label="The fleet in numbers" dozen>
     <${Stat} label="Nodes live" value=${number(overview.nodes.live ?? 0)} note=${note} tone=${tone} to=${[["nodes"]]} />
@@ -60,7 +59,7 @@ function Numbers({ overview, nodes, lost }) {
     <${Stat} label="Store" value=${seconds(store_seconds)} note="for a write" />
     <${Stat} label="Memory" value=${bytes(memory)} note="of all nodes" />
     <${Stat} label="Orphaned" value=${number(orphaned)} note="node gone" tone=${orphaned ? "warn" : undefined} to=${[["leases"], { state: "orphaned" }]} />
-    <${Stat} label="Stuck" value=${number(stuck)} note="nobody enters" tone=${stuck ? "bad" : undefined} to=${[["leases"], { state: "stuck" }]} />
+    <${Stat} label="Stuck" value=${number(stuck)} note="not entered again" tone=${stuck ? "bad" : undefined} to=${[["leases"], { state: "stuck" }]} />
     <${Stat} label="Failovers" value=${number(failovers_last_hour)} note="last hour" tone=${failovers_last_hour ? "warn" : undefined} to=${[["failovers"]]} />
   </${Stats}>`;
 }
@@ -72,18 +71,18 @@ const RESUME = [{ name: "p50", of: "p50", hue: 1 }, { name: "p99", of: "p99", hu
 function Trends() {
   const samples = useHistory();
   return html`<div class="trends">
-    <${Card} label="Parked calls over time"><${Chart} label="Parked calls" samples=${samples} series=${PARKED} write=${number} /></${Card}>
+    <${Card} label="Parked calls over time"><${Chart} label="Parked calls" samples=${samples} series=${PARKED} write=${number} whole /></${Card}>
     <${Card} label="Rounds over time"><${Chart} label="Rounds" samples=${samples} series=${ROUNDS} write=${rate} /></${Card}>
     <${Card} label="Resume times over time"><${Chart} label="Resume" samples=${samples} series=${RESUME} write=${seconds} /></${Card}>
   </div>`;
 }
 
 const COLUMNS = [
-  { name: "Node", head: true, cell: ({ node_id }) => html`<${Link} to=${["nodes", node_id]}>${node_id}</${Link}>` },
+  { name: "Node", head: true, cell: ({ node_id }) => html`<${NodeLink} id=${node_id} />` },
   { name: "State", cell: ({ state }) => html`<${State} name=${state} />` },
   { name: "Parked", number: true, cell: ({ parked, most }) => html`${number(parked)}<${Meter} value=${parked} most=${most} />` },
   { name: "In flight", number: true, cell: ({ in_flight }) => number(in_flight) },
-  { name: "Loop lag p99", number: true, cell: ({ loop_lag_p99 }) => seconds(loop_lag_p99) },
+  { name: "Loop lag p99", number: true, cell: ({ loop_lag_p99 }) => html`<${Lag} value=${loop_lag_p99} />` },
 ];
 
 /** The nodes in few columns, those that are lost among them. */
@@ -91,6 +90,6 @@ function Short({ nodes, lost }) {
   const most = Math.max(1, ...nodes.map(({ parked }) => parked ?? 0));
   const gone = lost.map(({ node_id, boot, calls }) => ({ node_id, boot, state: "lost", parked: calls }));
   const rows = [...nodes, ...gone].map((node) => ({ ...node, most }));
-  const empty = html`<${Empty} title="No node has a lease">Start one: <code>framehold node TARGET</code></${Empty}>`;
+  const empty = html`<${Empty} title="No node has a node lease">New calls are refused. Start a node: <code>framehold node TARGET</code></${Empty}>`;
   return html`<${Table} label="Nodes" columns=${COLUMNS} rows=${rows} keyOf=${({ node_id, boot }) => `${node_id} ${boot}`} empty=${empty} />`;
 }

@@ -55,15 +55,25 @@ const onRing = (nodes) => nodes.filter(({ points }) => points > 0);
 /** How far a node's share is from the ideal, as a part of that. */
 const offOf = ({ share, ideal_share: ideal }) => (ideal > 0 ? share / ideal - 1 : null);
 
-/** A new node takes its part from all: of n nodes one n-th. One that goes leaves as much as it had of n + 1. */
+/**
+ * What a change moves at best: of n nodes, k that are new take k n-ths, and k that went have left as much as they had of
+ * n + k. Null where some came and some went at once.
+ */
+function best(events, changed, count) {
+  const near = events.filter(({ at }) => Math.abs(at - changed) < 5);
+  const of = (...kinds) => new Set(near.filter(({ kind }) => kinds.includes(kind)).map(({ node_id }) => node_id)).size;
+  const [came, went] = [of("node_joined"), of("node_left", "node_lost", "node_draining")];
+  if (came && went) return null;
+  return came ? [came, count] : [went || 1, count + (went || 1)];
+}
+
 function Moved({ ring: { nodes, moved, changed } }) {
   const now = useNow();
   const { events } = useLive();
   const count = onRing(nodes).length;
   if (changed === null || count === 0) return "The ring has not changed since this router started.";
-  const last = events.find(({ kind, at }) => ["node_joined", "node_left", "node_lost", "node_draining"].includes(kind) && Math.abs(at - changed) < 5);
-  const of = last && last.kind !== "node_joined" ? count + 1 : count;
-  return html`The last change moved <b>${percent(moved)}</b> of all calls, ${ago(changed, now)}; the ideal is 1/${number(of)}, ${percent(1 / of)}. Calls that are parked stay where they are.`;
+  const ideal = best(events, changed, count);
+  return html`The last change moved <b>${percent(moved)}</b> of all new calls, ${ago(changed, now)}${ideal && `; the ideal is ${ideal.join("/")}, ${percent(ideal[0] / ideal[1])}`}. Calls that are parked stay where they are.`;
 }
 
 function Numbers({ ring: { nodes, points } }) {
@@ -74,7 +84,7 @@ function Numbers({ ring: { nodes, points } }) {
     <${Stat} label="Nodes on the ring" value=${number(on.length)} note=${off ? `${plural(off, "other")} with a node lease` : "all that have a node lease"} to=${[["nodes"]]} />
     <${Stat} label="Points" value=${number(points)} note=${on.length ? `${number(points / on.length)} a node` : undefined} />
     <${Stat} label="Ideal share" value=${on.length ? percent(1 / on.length) : "–"} note="each node the same" />
-    <${Stat} label="Furthest from it" value=${furthest ? signed(offOf(furthest)) : "–"} note=${furthest && html`<${Name} text=${furthest.node_id} />`} />
+    <${Stat} label="Furthest from the ideal" value=${furthest ? signed(offOf(furthest)) : "–"} note=${furthest && html`<${Name} text=${furthest.node_id} />`} />
   </${Stats}>`;
 }
 
@@ -106,6 +116,6 @@ function Shares({ nodes }) {
   const { inOrder, ...order } = useOrder(COLUMNS);
   const most = Math.max(USUAL, ...onRing(nodes).map((node) => Math.abs(offOf(node))));
   const rows = inOrder(nodes.map((node, index) => ({ ...node, index, most })));
-  const empty = html`<${Empty} title="No node has a lease">Start one: <code>framehold node TARGET</code></${Empty}>`;
+  const empty = html`<${Empty} title="No node has a node lease">New calls are refused. Start a node: <code>framehold node TARGET</code></${Empty}>`;
   return html`<${Table} label="Shares of the ring" columns=${COLUMNS} rows=${rows} keyOf=${({ node_id }) => node_id} ...${order} empty=${empty} />`;
 }

@@ -6,7 +6,8 @@
 import { html, useEffect, useRef } from "../lib/html.js";
 import uPlot from "uplot";
 
-const HEIGHT = 132;
+/** Steps of counts: between 0 and 1 there is nothing. */
+const WHOLE = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 2e5, 5e5, 1e6];
 /** Seconds that are shown: at first the least, in the end all that is kept. */
 const [LEAST, SPAN] = [60, 600];
 
@@ -22,9 +23,19 @@ function ink(element) {
   return { soft: probe("--soft"), line: probe("--line"), hue: (n) => probe(`--hue${n}`) };
 }
 
-function options(element, series, write, width, height) {
+/** From the first sample to the last, a minute at least. Of one sample the library would make a day. */
+function within({ data: [times] }) {
+  const [first, last] = [times[0], times.at(-1)];
+  return first === undefined ? [0, LEAST] : [Math.min(last - LEAST, Math.max(first, last - SPAN)), last];
+}
+
+/** Where nothing is known no numbers stand at the axis. */
+const known = ({ data: [, ...lines] }) => lines.some((line) => line.some((value) => value !== null && value !== undefined));
+
+function options(element, { series, write, whole }, { width, height }) {
   const { soft, line, hue } = ink(element);
-  const font = "11px system-ui, sans-serif";
+  const size = 0.6875 * Number.parseFloat(getComputedStyle(document.documentElement).fontSize);
+  const font = `${size}px system-ui, sans-serif`;
   const axis = { stroke: soft, font, grid: { stroke: line, width: 1 }, ticks: { show: false } };
   return {
     width,
@@ -32,10 +43,10 @@ function options(element, series, write, width, height) {
     padding: [8, 22, 0, 0],
     legend: { show: false },
     cursor: { y: false, drag: { x: false, y: false }, points: { size: 6 } },
-    scales: { x: { time: true, range: (_, first, last) => [Math.min(last - LEAST, Math.max(first, last - SPAN)), last] }, y: { range: (_, low, high) => [0, high > 0 ? high * 1.15 : 1] } },
+    scales: { x: { time: true, range: within }, y: { range: (_, low, high) => [0, high > 0 ? high * 1.15 : 1] } },
     axes: [
-      { ...axis, space: 75, size: 26, incrs: [20, 60, 120, 300], values: (_, splits) => splits.map((at) => new Date(at * 1000).toLocaleTimeString("en-GB")) },
-      { ...axis, size: 62, space: 34, values: (_, splits) => splits.map(write) },
+      { ...axis, space: 7 * size, size: 2.4 * size, incrs: [20, 60, 120, 300], values: (plot, splits) => splits.map((at) => (plot.data[0].length ? new Date(at * 1000).toLocaleTimeString("en-GB") : "")) },
+      { ...axis, size: 5.7 * size, space: 3.1 * size, ...(whole && { incrs: WHOLE }), values: (plot, splits) => splits.map((value) => (known(plot) ? write(value) : "")) },
     ],
     series: [
       {},
@@ -52,9 +63,9 @@ function options(element, series, write, width, height) {
 
 /**
  * `samples` are objects with `at` (seconds since 1970); `series` are `{name, of, hue, area}`, `of` the name of a field;
- * `write` writes a value with its unit.
+ * `write` writes a value with its unit; `whole` says that there are no halves. Its height is the style sheet's.
  */
-export function Chart({ label, samples, series, write, height = HEIGHT }) {
+export function Chart({ label, samples, series, write, whole }) {
   const own = useRef(null);
   const plot = useRef(null);
   const data = [samples.map(({ at }) => at), ...series.map(({ of }) => samples.map((sample) => sample[of] ?? null))];
@@ -62,11 +73,12 @@ export function Chart({ label, samples, series, write, height = HEIGHT }) {
   latest.current = data;
   useEffect(() => {
     const element = own.current;
+    const room = () => ({ width: element.clientWidth, height: element.clientHeight });
     const build = () => {
       plot.current?.destroy();
-      plot.current = new uPlot(options(element, series, write, element.clientWidth, height), latest.current, element);
+      plot.current = new uPlot(options(element, { series, write, whole }, room()), latest.current, element);
     };
-    const size = new ResizeObserver(() => plot.current?.setSize({ width: element.clientWidth, height }));
+    const size = new ResizeObserver(() => plot.current?.setSize(room()));
     const scheme = matchMedia("(prefers-color-scheme: dark)");
     const theme = new MutationObserver(build);
     build();

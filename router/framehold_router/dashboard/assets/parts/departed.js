@@ -7,6 +7,17 @@ import { State } from "./state.js";
 import { Table } from "./table.js";
 import { Ago, At } from "./time.js";
 
+/** The ends of those that are gone now: that list comes apart from the one of nodes, and may be newer. */
+export const endsOf = (departed, nodes) => departed.filter((one) => !nodes.some(({ node_id }) => node_id === one.node_id));
+
+/** The nodes that are gone now, each once, with its newest end: a node may have gone twice. */
+export function goneFrom(departed, nodes) {
+  const newest = new Map();
+  for (const one of endsOf(departed, nodes)) if (!newest.has(one.node_id)) newest.set(one.node_id, one);
+  const all = [...newest.values()];
+  return { lost: all.filter(({ how }) => how === "lost"), left: all.filter(({ how }) => how === "left") };
+}
+
 const COLUMNS = [
   { name: "Node", head: true, cell: ({ node_id, boot }) => html`<${NodeLink} id=${node_id} /> <span class="boot mono" title=${`boot ${boot}`}>${boot.slice(0, 8)}</span>` },
   { name: "How", cell: ({ how }) => html`<${State} name=${how} />` },

@@ -84,7 +84,7 @@ export function Downloads({ path, params = {}, name = `framehold-${path}`, what 
   };
   return html`<span class="downloads" role="group" aria-label=${`Save ${what}`}>
     <span role="status" class="said">${said}</span>
-    <button type="button" onClick=${() => save("csv")} title=${`Save ${what} as a table for spreadsheets`}>CSV</button>
-    <button type="button" onClick=${() => save("json")} title=${`Save ${what} as the API tells them`}>JSON</button>
+    <button type="button" onClick=${() => save("csv")} aria-label=${`Save ${what} as CSV`} title=${`Save ${what} as a table for spreadsheets`}>CSV</button>
+    <button type="button" onClick=${() => save("json")} aria-label=${`Save ${what} as JSON`} title=${`Save ${what} as the API tells them`}>JSON</button>
   </span>`;
 }

@@ -8,6 +8,7 @@ import { html, useState } from "../lib/html.js";
 import { plural } from "../lib/words.js";
 import { Confirm } from "./dialog.js";
 import { Callout } from "./notice.js";
+import { sentence } from "./told.js";
 
 const WHY_NOT = {
   draining: "It drains already.",
@@ -52,5 +53,3 @@ function Ask({ node: { node_id, parked, in_flight }, others, onDone, onClose }) 
     ${others === 0 && html`<${Callout} tone="bad" role="alert"><p>No other node is live. Nobody can carry its calls on, and new calls are refused until another node comes.</p></${Callout}>`}
   </${Confirm}>`;
 }
-
-const sentence = (text) => `${text.charAt(0).toUpperCase()}${text.slice(1)}${text.endsWith(".") ? "" : "."}`;

@@ -1,33 +1,29 @@
 /** What happened, the newest first: when, what, where, and what follows, in a sentence. */
 import { Link } from "../lib/address.js";
 import { html } from "../lib/html.js";
+import { NodeLink } from "./name.js";
 import { Empty } from "./notice.js";
 import { Kind } from "./state.js";
 import { At } from "./time.js";
+import { Named, names } from "./told.js";
 
-export function Events({ events }) {
+/** `of` is the node that all of them are of, where the page is about it. */
+export function Events({ events, of }) {
   if (events.length === 0) {
     return html`<${Empty} title="Nothing has happened">Nodes that come and go, takeovers and what is done by hand are told here.</${Empty}>`;
   }
-  return html`<ol class="events">${events.map((event) => html`<${Event} key=${`${event.node_id} ${event.id}`} ...${event} />`)}</ol>`;
+  return html`<ol class="events">${events.map((event) => html`<${Event} key=${`${event.node_id} ${event.id}`} of=${of} ...${event} />`)}</ol>`;
 }
 
-function Event({ at, kind, node_id, call, tool, text }) {
+function Event({ at, kind, node_id, call, tool, text, of }) {
   return html`<li>
     <${At} at=${at} /><${Kind} name=${kind} />
-    <p>${linked(text, node_id)}
+    <p><${Named} text=${text} node=${node_id} />${" "}
       <span class="of">
+        ${node_id && node_id !== of && !names(text, node_id) && html`<${NodeLink} id=${node_id} />`}
         ${call && html`<${Link} to=${["leases"]} query=${{ call }}>call ${call}</${Link}>`}
         ${tool && html`<span>${tool}</span>`}
       </span>
     </p>
   </li>`;
-}
-
-/** A sentence, with the node that it names as a link to it; beside it where it names none. */
-function linked(text, node) {
-  if (!node) return text;
-  const link = html`<${Link} to=${["nodes", node]}>${node}</${Link}>`;
-  const place = text.indexOf(node);
-  return place < 0 ? html`${text} ${link}` : html`${text.slice(0, place)}${link}${text.slice(place + node.length)}`;
 }

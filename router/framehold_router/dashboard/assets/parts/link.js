@@ -1,7 +1,8 @@
 /** Whether what is shown is the present: said in words, and told to screen readers when it changes. */
 import { html } from "../lib/html.js";
 import { useNow } from "../lib/live.js";
-import { span } from "../lib/words.js";
+import { clock, span } from "../lib/words.js";
+import { Callout } from "./notice.js";
 import { Mark } from "./state.js";
 
 const SAID = {
@@ -20,4 +21,12 @@ export function LinkState({ link: { state, since } }) {
     <${Mark} tone=${tone} /><span role="status">${label}</span>
     ${state === "lost" && html`<span class="for">for ${span((Date.now() - since) / 1000)}</span>`}
   </p>`;
+}
+
+/** Above each page where the router is silent: who looks at a wall sees no small word at its foot. */
+export function Old({ link: { state, since }, known }) {
+  if (state !== "lost") return null;
+  return html`<div class="old"><${Callout} tone="bad" role="alert" title="This router doesn't answer">
+    <p>${known ? `What is shown is old: it was so until ${clock(since / 1000)}.` : "Nothing is known of the fleet yet."} It is asked again every 2 s. Look whether its process runs, and whether it can be reached from here. Nodes and calls go on without it; clients that come through it wait, or are refused.</p>
+  </${Callout}></div>`;
 }

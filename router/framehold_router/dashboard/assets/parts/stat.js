@@ -9,7 +9,7 @@ export function Stat({ label, value, note, tone, to, title }) {
     <dt>${label}</dt>
     <dd class="figure">${tone && tone !== "idle" && html`<${Mark} tone=${tone} />`}${value}
       ${to && html`<${Link} to=${to[0]} query=${to[1]} class="over" aria-label=${`${label}: ${value}`} />`}</dd>
-    ${note && html`<dd class="note">${note}</dd>`}`;
+    ${note && html`<dd class="note" title=${typeof note === "string" ? note : undefined}>${note}</dd>`}`;
   return html`<div class=${`stat ${tone ?? ""}`} title=${title}>
     ${inside}
   </div>`;

@@ -1,0 +1,153 @@
+"""The one live connection of a page: whatever happens to it, the page says so, shows what it has, and mends itself."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.dashboard.conftest import Screens
+from tests.dashboard.line import HIDE, STREAM, Line, comes_to_say, later, parked, says, until
+from tests.dashboard.screen import Screen
+from tests.node.operating import TOKEN
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_stream_that_is_refused_is_polled_for_and_taken_when_it_comes(way: Line, page: Screen) -> None:
+    """The numbers go on changing meanwhile."""
+    way.stream = "refused"
+    await page.open("")
+    await says(page, "Polling")
+    await parked(page, 7)
+    way.parked = 8
+    await asyncio.sleep(0.5)  # For so long a router's look at its nodes stands.
+    await later(page, 2)
+    await parked(page, 8)
+    assert STREAM in way.paths()
+    way.mend()
+    await later(page, 16)
+    await says(page, "Live")
+    way.parked = 9
+    await parked(page, 9)
+
+
+async def test_a_stream_that_breaks_is_asked_for_again_at_once(way: Line, page: Screen) -> None:
+    """One router of several was replaced: nobody needs to see it."""
+    await page.open("")
+    await says(page, "Live")
+    await until(lambda: len(way.now) == 1)
+    way.cut("open")
+    await until(lambda: way.paths().count(STREAM) == 2)
+    way.parked = 8
+    await parked(page, 8)
+    await says(page, "Live")
+
+
+async def test_a_stream_that_opens_and_says_nothing_is_given_up(way: Line, page: Screen) -> None:
+    """Something between keeps what is sent until it has much of it."""
+    way.stream = "silent"
+    await page.page.goto(f"{way.root}/dashboard#token={TOKEN}")
+    await says(page, "Connecting")
+    await until(lambda: len(way.now) == 1)
+    await later(page, 4.1)
+    await says(page, "Polling")
+    await parked(page, 7)
+    await until(lambda: not way.now)
+
+
+@pytest.mark.parametrize("how", ["cut", "stopped"])
+async def test_a_router_that_goes_away_is_told_of_and_comes_back(way: Line, page: Screen, how: str) -> None:
+    """What was shown stays, and there is no reload: whether it refuses, or takes what is asked and never answers."""
+    await page.open("")
+    await says(page, "Live")
+    await parked(page, 7)
+    await page.page.evaluate("() => { window.before = true }")
+    way.cut(how)
+    await comes_to_say(page, "Disconnected")
+    await parked(page, 7)
+    way.mend()
+    way.parked = 8
+    await comes_to_say(page, "Live")
+    await parked(page, 8)
+    assert await page.page.evaluate("() => window.before")
+
+
+async def test_a_router_that_never_answers_is_not_waited_for_at_the_start(way: Line, page: Screen) -> None:
+    """It may hang before the page has learnt anything of it."""
+    await page.open("/no-such-page")
+    way.cut("stopped")
+    await page.page.evaluate(HIDE, True)
+    await page.page.evaluate(HIDE, False)
+    await says(page, "Connecting")
+    await comes_to_say(page, "Disconnected")
+
+
+@pytest.mark.parametrize("stream", ["comes", "refused"])
+async def test_a_hidden_page_asks_for_nothing(way: Line, page: Screen, stream: str) -> None:
+    """Its stream is closed, and stays so; seen again, it is live again at once."""
+    way.stream = stream
+    await page.open("/nodes/harbour")
+    await says(page, "Live" if stream == "comes" else "Polling")
+    await page.page.evaluate(HIDE, True)
+    await says(page, "Paused")
+    await until(lambda: not way.now)
+    asked = len(way.asked)
+    for _ in range(3):
+        await asyncio.sleep(0.2)
+        await later(page, 20)
+    await asyncio.sleep(0.2)
+    assert way.paths(asked) == []
+    await says(page, "Paused")
+    way.mend()
+    await page.page.evaluate(HIDE, False)
+    await says(page, "Live")
+    assert way.paths(asked).count(STREAM) == 1
+
+
+async def test_a_page_that_is_hidden_and_seen_again_has_one_stream(way: Line, page: Screen) -> None:
+    """However often: a browser has six connections to a router, for all its tabs."""
+    await page.open("")
+    await says(page, "Live")
+    for _ in range(8):
+        await page.page.evaluate(HIDE, True)
+        await page.page.evaluate(HIDE, False)
+    await says(page, "Live")
+    await asyncio.sleep(0.7)  # After half a second a stream that broke is asked for again.
+    await until(lambda: len(way.now) == 1)
+    way.parked = 8
+    await parked(page, 8)
+
+
+async def test_two_tabs_have_a_stream_each(way: Line, page: Screen, screens: Screens) -> None:
+    """And the one that is closed takes nothing from the other."""
+    async with screens(way.root) as other:
+        for screen in (page, other):
+            await screen.open("")
+            await says(screen, "Live")
+        await until(lambda: len(way.now) == 2)
+        assert await page.page.evaluate("() => sessionStorage.length") == 1
+    await until(lambda: len(way.now) == 1)
+    way.parked = 8
+    await parked(page, 8)
+
+
+async def test_a_read_that_is_asked_for_again_takes_the_place_of_the_one_before(way: Line, page: Screen) -> None:
+    """However often while no answer comes: one is under way, and afterwards it is read as often as before."""
+    own = "/api/v1/nodes/harbour"
+    way.slow = own
+    await page.page.goto(f"{way.root}/dashboard/nodes/harbour#token={TOKEN}")
+    await says(page, "Live")
+    await until(lambda: own in way.paths())
+    for _ in range(5):
+        await page.page.evaluate(HIDE, True)
+        await page.page.evaluate(HIDE, False)
+    await until(lambda: way.paths().count(own) == 6)
+    way.mend()
+    await page.sees("Where its memory goes")
+    await asyncio.sleep(0.2)
+    asked = len(way.asked)
+    await later(page, 2.1)
+    await until(lambda: own in way.paths(asked))
+    await asyncio.sleep(0.2)
+    assert way.paths(asked).count(own) == 1

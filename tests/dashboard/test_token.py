@@ -1,0 +1,75 @@
+"""The admin token in a browser: where it is taken from, where it stays, and what is left when it is gone."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.dashboard.line import Line, later, says, until
+from tests.dashboard.screen import Screen
+from tests.node.operating import TOKEN
+
+pytestmark = pytest.mark.anyio
+
+_wrong = {"authorization": "Bearer old"}
+
+
+async def sign_in(page: Screen, token: str) -> None:
+    await page.page.locator("main").get_by_role("button", name="Sign in").click()
+    await page.page.get_by_label("Token", exact=True).fill(token)
+    await page.page.get_by_role("dialog").get_by_role("button", name="Sign in").click()
+
+
+async def test_a_token_of_a_link_is_taken_and_stays_nowhere(way: Line, page: Screen) -> None:
+    """Neither in the address, nor among where one has been, nor in anything but one header of what is asked."""
+    await page.open("")
+    await says(page, "Live")
+    assert page.page.url == f"{way.root}/dashboard"
+    await page.page.get_by_role("link", name="Ring").first.click()
+    await page.page.go_back()
+    assert page.page.url == f"{way.root}/dashboard"
+    for one in way.asked:
+        shown = one.headers.get("Authorization")
+        assert shown == (f"Bearer {TOKEN}" if one.path.startswith("/api/") else None), one.path
+        rest = [value for name, value in one.headers.items() if name != "Authorization"]
+        assert not [text for text in (str(one.url), *rest) if TOKEN in text]
+        assert "Referer" not in one.headers or one.headers["Referer"].endswith(("/dashboard", ".js", ".css", ".mjs"))
+    assert await page.page.evaluate("() => [document.cookie, localStorage.length]") == ["", 0]
+
+
+async def test_a_token_that_is_no_longer_right_is_asked_for_again(way: Line, page: Screen) -> None:
+    """Of what was shown nothing stays; the wrong one is refused in words, and with the right one all is back."""
+    await page.open("/nodes")
+    await says(page, "Live")
+    await page.page.route("**/api/v1/**", lambda route: route.continue_(headers={**route.request.headers, **_wrong}))
+    way.cut("open")
+    await says(page, "Signed out")
+    await page.sees("Sign in")
+    assert "harbour" not in await page.shown()
+    await sign_in(page, "wrong")
+    await page.text("That is not this router's admin token").wait_for()
+    await page.page.unroute("**/api/v1/**")
+    await page.page.get_by_label("Token", exact=True).fill(TOKEN)
+    await page.page.get_by_role("dialog").get_by_role("button", name="Sign in").click()
+    await says(page, "Live")
+    await page.sees("harbour")
+
+
+@pytest.mark.parametrize("token", ["wrong", "wröng ☂", "a\tb"])
+async def test_who_signs_out_sees_nothing_until_signed_in(way: Line, page: Screen, token: str) -> None:
+    """No stream is left open, and no letter that a header can't carry is taken for a router that is gone."""
+    await page.open("/nodes")
+    await says(page, "Live")
+    await page.page.get_by_role("button", name="Sign out").click()
+    await says(page, "Signed out")
+    await until(lambda: not way.now)
+    assert "harbour" not in await page.shown()
+    assert await page.page.evaluate("() => sessionStorage.length") == 0
+    asked = len(way.asked)
+    await later(page, 60)
+    assert way.paths(asked) == []
+    await sign_in(page, token)
+    await page.text("That is not this router's admin token").wait_for()
+    await page.page.get_by_label("Token", exact=True).fill(TOKEN)
+    await page.page.get_by_role("dialog").get_by_role("button", name="Sign in").click()
+    await says(page, "Live")
+    await page.sees("harbour")
