@@ -11,7 +11,8 @@ MINUTES ?= 60
 TARGET ?=
 WORKERS ?= 2
 # They kill, stop and time whole fleets, or count what the collector finds: what runs beside them would look like a fault.
-ALONE := tests/fleet tests/sim tests/dashboard tests/node/test_frame_ends.py tests/node/test_once_and_the_store.py
+ALONE := tests/fleet tests/sim tests/dashboard \
+  $(addprefix tests/node/test_, frame_ends.py once_and_the_store.py profile.py sampler.py)
 
 .DEFAULT_GOAL := help
 .PHONY: help up test check format bench sim soak

@@ -203,7 +203,7 @@ async def built(
     async with AsyncExitStack() as stack:
         urls = {}
         for name in "ab":
-            settings = Settings(node_id=name, store_url=redis.url, namespace=namespace, keys=(KEY,), lease_ttl=1.0)
+            settings = Settings(node_id=name, store_url=redis.url, namespace=namespace, keys=(KEY,), lease_ttl=5.0)
             app = framehold.asgi(server(name), settings)
             outer = wrap(name, app)
             urls[name] = await stack.enter_async_context(served(outer))

@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from framehold_core.ids import Boot, Incarnation, NodeId
 from framehold_core.lease import NodeRecord
-from framehold_router import app, survey
+from framehold_router import app, shared
 from framehold_router.config import RouterSettings
 from framehold_router.departures import Departures
 from framehold_router.stats import Stats
@@ -136,7 +136,7 @@ async def stand(monkeypatch: pytest.MonkeyPatch, **settings: Any) -> AsyncIterat
     async with AsyncExitStack() as stack, asyncio.timeout(DEADLINE):
         it = Stand(MemoryStore(lambda: it.now), stack)
         monkeypatch.setattr(app, "open_store", lambda config, clock: it.store)
-        monkeypatch.setattr(survey, "FRESH", 0.0)
+        monkeypatch.setattr(shared, "FRESH", 0.0)
         monkeypatch.setattr(app, "Departures", lambda: Departures(lambda: it.now))
         listening = socket.create_server(("127.0.0.1", 0))
         it.port = listening.getsockname()[1]

@@ -13,7 +13,7 @@ import aiohttp
 import pytest
 
 from framehold_router.api.about_events import Happened
-from framehold_router.api.ask import Asker
+from framehold_router.api.ask import SHORT, Asker
 from framehold_router.pages import pages, serve_pages
 from framehold_router.reader import MAX_HEAD, MAX_LINE
 from tests.router.cast import TRUST, cast_of, member
@@ -53,7 +53,7 @@ async def test_long_lines_are_read_as_the_front_reads_them(http: aiohttp.ClientS
         assert response.status == 200
 
 
-async def test_nodes_answers_are_read_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_nodes_long_answers_are_read_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Between two of them the loop turns: what all nodes remember would hold every request for a tenth of a second."""
     turns, read_in = 0, list[int]()
 
@@ -69,7 +69,7 @@ async def test_nodes_answers_are_read_one_at_a_time(monkeypatch: pytest.MonkeyPa
             return super().model_validate_json(*given, **more)
 
     async def at_once(*_: Any, **more: Any) -> tuple[int, bytes]:
-        return 200, b'{"node_id": "a", "boot": "b"}'
+        return 200, b'{"node_id": "a", "boot": "b"}'.ljust(SHORT + 1)
 
     asker, loop = Asker(TRUST), asyncio.get_running_loop()
     monkeypatch.setattr(asker, "_exchange", at_once)
