@@ -91,7 +91,7 @@ async def answer(client: Stage, tool: str, heard: Heard, word: str = "w") -> Hea
 @asynccontextmanager
 async def sharing(redis: RedisServer, namespace: str, name: str, *tools: Any, **more: Any) -> AsyncIterator[Stage]:
     """A node of a fleet, in this process."""
-    settings = {"store_url": redis.url, "namespace": namespace, "node_id": name, "keys": (KEY,), "lease_ttl": 2.0}
+    settings = {"store_url": redis.url, "namespace": namespace, "node_id": name, "keys": (KEY,), "lease_ttl": 5.0}
     app = framehold.asgi(server_of("stage", *tools), Settings(**{**settings, **more}))
     async with served(app) as url, Stage(url) as client:
         client.runtime = app.attached.runtime
