@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from .about_nodes import NodeView
 from .fields import Count, Lenient, Seconds, Text
@@ -83,10 +83,9 @@ class LoopView(Lenient):
     hot: tuple[HotView, ...] = ()
 
 
-class Profile(Lenient):
-    """A node's answer to `GET /admin/profile`."""
+class Spent(Lenient):
+    """Where a process's memory and time go."""
 
-    node_id: Text
     memory: MemoryView | None = None
     """Null where the system doesn't say it."""
     tools: tuple[ToolView, ...] = ()
@@ -96,11 +95,13 @@ class Profile(Lenient):
     """Sessions of clients of earlier revisions; null where nobody knows."""
 
 
-class NodeDetailView(BaseModel):
+class Profile(Spent):
+    """A node's answer to `GET /admin/profile`."""
+
+    node_id: Text
+
+
+class NodeDetailView(Spent):
     """One node. Of one of an older release there is no more than `node`."""
 
     node: NodeView
-    memory: MemoryView | None = None
-    tools: tuple[ToolView, ...] = ()
-    loop: LoopView | None = None
-    sessions: Count | None = None

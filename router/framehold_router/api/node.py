@@ -7,7 +7,7 @@ import asyncio
 from framehold_core.ids import NodeId
 
 from ..membership import Member
-from .about_profile import NodeDetailView, Profile
+from .about_profile import NodeDetailView, Profile, Spent
 from .ask import Unanswered
 from .fields import printable
 from .sources import Asked, Refused, Sources
@@ -26,11 +26,8 @@ async def answer(sources: Sources, asked: Asked) -> NodeDetailView:
     node = next((item for item in nodes if item.node_id == member.node), None)
     if node is None:
         raise _unknown()
-    if profile is None:
-        return NodeDetailView(node=node)
-    return NodeDetailView(
-        node=node, memory=profile.memory, tools=profile.tools, loop=profile.loop, sessions=profile.sessions
-    )
+    spent = Spent() if profile is None else profile
+    return NodeDetailView(node=node, memory=spent.memory, tools=spent.tools, loop=spent.loop, sessions=spent.sessions)
 
 
 async def _profile(sources: Sources, member: Member) -> Profile | None:

@@ -5,6 +5,7 @@
  * change of what a page shows replaces the step where it comes with each keystroke.
  */
 import { html } from "./html.js";
+import { search } from "./search.js";
 import { shared } from "./signal.js";
 
 const BASE = "/dashboard";
@@ -30,10 +31,7 @@ export const useAddress = () => address.use();
 
 /** The URL of a page. Parameters that are undefined, null or empty are left out. */
 export function href(path, query = {}) {
-  const given = Object.entries(query).filter(([, value]) => value !== undefined && value !== null && value !== "");
-  const search = new URLSearchParams(given.map(([name, value]) => [name, String(value)])).toString();
-  const parts = path.map((part) => `/${encodeURIComponent(part)}`).join("");
-  return BASE + parts + (search && `?${search}`);
+  return BASE + path.map((part) => `/${encodeURIComponent(part)}`).join("") + search(query);
 }
 
 /** Go to a page. */

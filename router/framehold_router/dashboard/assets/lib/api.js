@@ -6,9 +6,11 @@
  */
 import { useCallback, useEffect, useRef, useState } from "./html.js";
 import { limit } from "./limit.js";
+import { search } from "./search.js";
 import { shared } from "./signal.js";
 
-const BASE = "/api/v1/";
+/** Where the API is. */
+export const BASE = "/api/v1/";
 const KEPT = "framehold-admin-token";
 /** Milliseconds after which a router that has taken a request, and says nothing, is as good as gone. */
 const LIMITS = { GET: 10_000, POST: 30_000 };
@@ -55,13 +57,11 @@ export function headers(given = access.get().token) {
 export const lock = () => access.set({ ...access.get(), locked: true });
 
 async function ask(method, path, { params = {}, body, signal, token } = {}) {
-  const given = Object.entries(params).filter(([, value]) => value !== undefined && value !== null && value !== "");
-  const search = new URLSearchParams(given).toString();
   const more = body === undefined ? {} : { "Content-Type": "application/json" };
   const end = limit(LIMITS[method], signal);
   let response, said;
   try {
-    response = await fetch(BASE + path + (search && `?${search}`), {
+    response = await fetch(BASE + path + search(params), {
       method,
       signal: end.signal,
       headers: { ...headers(token), ...more },
@@ -134,21 +134,20 @@ export function useAccess() {
 
 /**
  * What the router says to a read, and again with other parameters, and every so many ms while the page can be seen.
- * The last answer stays until the next is here (`busy` meanwhile), also when an asking fails (`error`). `stale`: the
- * answer is to other parameters than those that are asked for now. One asking is under way at a time: a new one takes the
- * place of the one before, whose answer would be older.
+ * The last answer stays until the next is here, also when an asking fails (`error`). `at` is when it came, in ms; `of`
+ * says which it answers, and `stale` that they are others than those that are asked for now. One asking is under way at a
+ * time: a new one takes the place of the one before, whose answer would be older.
  */
 export function useRead(path, params = {}, { every = null } = {}) {
-  const [state, setState] = useState({ data: null, error: null, busy: true, at: null, of: null, asked: null });
+  const [state, setState] = useState({ data: null, error: null, failed: null, at: null, of: null });
   const { token, locked } = access.use();
   const of = JSON.stringify([path, params]);
   const now = useRef(() => {});
   useEffect(() => {
     if (locked) return undefined;
     const asking = repeated((signal) => read(path, params, signal), every, {
-      begins: () => setState((last) => ({ ...last, busy: true, error: last.asked === of ? last.error : null, asked: of })),
-      told: (data) => setState({ data, error: null, busy: false, at: Date.now(), of, asked: of }),
-      failed: (error) => setState((last) => ({ ...last, error, busy: false, data: last.of === of ? last.data : null })),
+      told: (data) => setState({ data, error: null, failed: null, at: Date.now(), of }),
+      failed: (error) => setState((last) => ({ ...last, error, failed: of, data: last.of === of ? last.data : null })),
     });
     now.current = asking.look;
     const seen = () => (document.hidden ? asking.rest() : every !== null && asking.look());
@@ -160,16 +159,17 @@ export function useRead(path, params = {}, { every = null } = {}) {
     };
   }, [of, every, token, locked]);
   const again = useCallback(() => now.current(), []);
-  return { ...state, stale: state.data !== null && state.of !== of, again };
+  const { data, at, of: answered } = state;
+  const error = state.failed === of ? state.error : null;
+  return { data, at, of: answered, error, stale: data !== null && answered !== of, again };
 }
 
 /** Asks when told to `look`, and then every so many ms, until told to `rest`. */
-function repeated(ask, every, { begins, told, failed }) {
+function repeated(ask, every, { told, failed }) {
   let [under, timer] = [null, null];
   const look = async () => {
     end();
     const { signal } = (under = new AbortController());
-    begins();
     try {
       const data = await ask(signal);
       if (!signal.aborted) told(data);

@@ -9,7 +9,7 @@
  *   5. paused: the page is hidden; all of it stops, and 1 when it is seen again
  *   6. locked: the router wants its admin token first
  */
-import { headers, learn, lock, read, useAccess } from "./api.js";
+import { BASE, headers, learn, lock, read, useAccess } from "./api.js";
 import { useEffect, useState } from "./html.js";
 import { limit, wait } from "./limit.js";
 import { messages } from "./messages.js";
@@ -71,7 +71,7 @@ async function follow(signal) {
   const end = limit(FIRST, signal);
   let heard = false;
   try {
-    const response = await fetch("/api/v1/stream", { headers: headers(), signal: end.signal });
+    const response = await fetch(`${BASE}stream`, { headers: headers(), signal: end.signal });
     if (response.status === 401) lock();
     if (!response.ok) return false;
     for await (const told of messages(response.body)) {

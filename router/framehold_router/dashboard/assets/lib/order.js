@@ -12,7 +12,7 @@ function compared(one, other) {
 }
 
 /** Rows by `value`, which gives a text or a number of each, or null. */
-export function ordered(rows, value, descending) {
+function ordered(rows, value, descending) {
   const way = descending ? -1 : 1;
   const known = rows.filter((row) => value(row) !== null && value(row) !== undefined);
   const others = rows.filter((row) => value(row) === null || value(row) === undefined);

@@ -9,7 +9,7 @@ import { html, useEffect, useRef, useState } from "../lib/html.js";
 import { Callout } from "./notice.js";
 
 /** A dialog that is open for as long as it is drawn. */
-export function Dialog({ title, children, onClose }) {
+function Dialog({ title, children, onClose }) {
   const own = useRef(null);
   useEffect(() => {
     const [dialog, before] = [own.current, document.activeElement];
@@ -30,12 +30,9 @@ export function Dialog({ title, children, onClose }) {
   </dialog>`;
 }
 
-/** Asks before `act` (a function that answers with a sentence) is done. `onDone` gets the sentence. */
-export function Confirm({ title, children, label, act, onDone, onClose }) {
-  const { signedIn, tokenSet } = useAccess();
+/** What a form does: `act`, once at a time; `onDone` gets its answer, and where there is none the form stays. */
+function useSubmit(act, onDone) {
   const [state, setState] = useState({ busy: false, error: null });
-  if (tokenSet === false) return html`<${Impossible} title=${title} onClose=${onClose} />`;
-  if (!signedIn) return html`<${SignIn} why=${`To ${label.toLowerCase()}, show the admin token first.`} onClose=${onClose} onDone=${() => {}} />`;
   const run = async (event) => {
     event.preventDefault();
     setState({ busy: true, error: null });
@@ -45,13 +42,22 @@ export function Confirm({ title, children, label, act, onDone, onClose }) {
       setState({ busy: false, error });
     }
   };
+  return { ...state, run };
+}
+
+/** Asks before `act` (a function that answers with a sentence) is done. `onDone` gets the sentence. */
+export function Confirm({ title, children, label, act, onDone, onClose }) {
+  const { signedIn, tokenSet } = useAccess();
+  const { busy, error, run } = useSubmit(act, onDone);
+  if (tokenSet === false) return html`<${Impossible} title=${title} onClose=${onClose} />`;
+  if (!signedIn) return html`<${SignIn} why=${`To ${label.toLowerCase()}, show the admin token first.`} onClose=${onClose} onDone=${() => {}} />`;
   return html`<${Dialog} title=${title} onClose=${onClose}>
     <form onSubmit=${run}>
       <div class="says">${children}</div>
-      ${state.error && html`<${Callout} tone="bad" role="alert"><p>${told(state.error)}</p></${Callout}>`}
+      ${error && html`<${Callout} tone="bad" role="alert"><p>${told(error)}</p></${Callout}>`}
       <div class="buttons">
         <button type="button" onClick=${onClose}>Keep as it is</button>
-        <button type="submit" class="act" disabled=${state.busy}>${state.busy ? "Asking …" : label}</button>
+        <button type="submit" class="act" disabled=${busy}>${busy ? "Asking …" : label}</button>
       </div>
     </form>
   </${Dialog}>`;
@@ -72,27 +78,17 @@ function Impossible({ title, onClose }) {
 /** Asks for the admin token. */
 export function SignIn({ why, onClose, onDone }) {
   const { signIn } = useAccess();
-  const [state, setState] = useState({ busy: false, error: null });
   const field = useRef(null);
-  const run = async (event) => {
-    event.preventDefault();
-    setState({ busy: true, error: null });
-    try {
-      await signIn(field.current.value.trim());
-      onDone();
-    } catch (error) {
-      setState({ busy: false, error });
-    }
-  };
+  const { busy, error, run } = useSubmit(() => signIn(field.current.value.trim()), onDone);
   return html`<${Dialog} title="Admin token" onClose=${onClose}>
     <form onSubmit=${run}>
       <p>${why} It is what <code>FRAMEHOLD_ADMIN_TOKEN</code> was set to, or what <code>framehold up</code> printed. It is kept until this tab is closed.</p>
       <label for="token">Token</label>
       <input id="token" ref=${field} type="password" autocomplete="current-password" required spellcheck="false" />
-      ${state.error && html`<${Callout} tone="bad" role="alert"><p>${state.error.message}</p></${Callout}>`}
+      ${error && html`<${Callout} tone="bad" role="alert"><p>${error.message}</p></${Callout}>`}
       <div class="buttons">
         <button type="button" onClick=${onClose}>Not now</button>
-        <button type="submit" class="act" disabled=${state.busy}>Sign in</button>
+        <button type="submit" class="act" disabled=${busy}>Sign in</button>
       </div>
     </form>
   </${Dialog}>`;

@@ -4,8 +4,9 @@
  * The law: it is fetched as every other read, with the admin token in its header, and saved by the browser: a plain link
  * would bring no token, and a URL may hold none.
  */
-import { headers, lock } from "../lib/api.js";
+import { BASE, headers, lock } from "../lib/api.js";
 import { html, useState } from "../lib/html.js";
+import { search } from "../lib/search.js";
 import { number } from "../lib/words.js";
 
 const KINDS = { csv: "text/csv", json: "application/json" };
@@ -23,11 +24,7 @@ async function answered(url, kind) {
 
 /** A list to its end: one that comes in pages is asked for page after page, and `tell` hears how many there are. */
 async function fetched(path, params, kind, tell) {
-  const given = Object.entries(params).filter(([, value]) => value !== undefined && value !== null && value !== "");
-  const place = (after) => {
-    const search = new URLSearchParams([...given, ...(kind === "csv" ? [["format", "csv"]] : []), ...(after ? [["after", after]] : [])]).toString();
-    return `/api/v1/${path}${search && `?${search}`}`;
-  };
+  const place = (after) => BASE + path + search({ ...params, format: kind === "csv" ? "csv" : null, after });
   const [read, whole] = kind === "csv" ? [table, tables] : [document_, documents];
   const pages = [];
   let [count, after] = [0, null];

@@ -4,8 +4,8 @@
  */
 import { html } from "../lib/html.js";
 
-export function Table({ label, columns, rows, keyOf, order, onOrder, empty, busy, rowClass }) {
-  return html`<div class="wide" role="region" aria-label=${label} tabindex="0" aria-busy=${busy ? "true" : "false"}>
+export function Table({ label, columns, rows, keyOf, order, onOrder, empty, rowClass }) {
+  return html`<div class="wide" role="region" aria-label=${label} tabindex="0">
     <table>
       <caption class="unseen">${label}</caption>
       <thead><tr>${columns.map((column) => html`<${Head} column=${column} order=${order} onOrder=${onOrder} />`)}</tr></thead>
