@@ -1,0 +1,106 @@
+{{/* Names, labels and images. Whatever takes a component takes `dict "root" $ "component" "node"`. */}}
+
+{{- define "framehold.name" -}}
+{{- .Values.nameOverride | default .Chart.Name | trunc 40 | trimSuffix "-" -}}
+{{- end }}
+
+{{/* Short enough for what is put behind it: a Deployment's pods get 17 characters more than their component. */}}
+{{- define "framehold.fullname" -}}
+{{- $name := include "framehold.name" . -}}
+{{- $full := .Values.fullnameOverride | default (contains $name .Release.Name | ternary .Release.Name (printf "%s-%s" .Release.Name $name)) -}}
+{{- $full | trunc 38 | trimSuffix "-" -}}
+{{- end }}
+
+{{- define "framehold.componentName" -}}
+{{- printf "%s-%s" (include "framehold.fullname" .root) .component -}}
+{{- end }}
+
+{{/* What pods are chosen by; never changed, since a StatefulSet's can't be. */}}
+{{- define "framehold.selector" -}}
+app.kubernetes.io/name: {{ include "framehold.name" .root }}
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/component: {{ .component }}
+{{- end }}
+
+{{- define "framehold.labels" -}}
+{{ include "framehold.selector" . }}
+app.kubernetes.io/part-of: framehold
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" }}
+{{- with .root.Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{/* The metadata of an object; `name`, `labels` and `annotations` may be given. */}}
+{{- define "framehold.metadata" -}}
+name: {{ .name | default (include "framehold.componentName" .) }}
+namespace: {{ .root.Release.Namespace }}
+labels:
+  {{- include "framehold.labels" . | nindent 2 }}
+  {{- with .labels }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- with merge (dict) (.annotations | default dict) .root.Values.commonAnnotations }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{/* `dict "root" $ "image" .Values.node.image`: a digest counts more than a tag. */}}
+{{- define "framehold.image" -}}
+{{- if .image.digest -}}
+{{ .image.repository }}@{{ .image.digest }}
+{{- else -}}
+{{ .image.repository }}:{{ .image.tag | default .root.Chart.AppVersion }}
+{{- end -}}
+{{- end }}
+
+{{- define "framehold.serviceAccountName" -}}
+{{- if .Values.serviceAccount.create -}}
+{{ .Values.serviceAccount.name | default (include "framehold.fullname" .) }}
+{{- else -}}
+{{ .Values.serviceAccount.name | default "default" }}
+{{- end -}}
+{{- end }}
+
+{{/* The Secret with keys and admin token; and that with the store's URL, or the bundled store's password. */}}
+{{- define "framehold.authSecret" -}}
+{{- .Values.auth.existingSecret | default (include "framehold.fullname" .) -}}
+{{- end }}
+
+{{- define "framehold.storeSecret" -}}
+{{- .Values.store.existingSecret.name | default (printf "%s-store" (include "framehold.fullname" .)) -}}
+{{- end }}
+
+{{- define "framehold.storeKey" -}}
+{{- if .Values.store.existingSecret.name -}}{{ .Values.store.existingSecret.key }}{{- else -}}url{{- end -}}
+{{- end }}
+
+{{/* "true" where the chart runs a store of its own. */}}
+{{- define "framehold.bundledStore" -}}
+{{- if not (or .Values.store.url .Values.store.existingSecret.name) }}true{{ end -}}
+{{- end }}
+
+{{/* Names under which clients reach the fleet, comma-separated; any port, since a port-forward has one of its own. */}}
+{{- define "framehold.allowedHosts" -}}
+{{- $name := include "framehold.fullname" . -}}
+{{- $space := printf "%s.%s" $name .Release.Namespace -}}
+{{- $full := printf "%s.svc.%s" $space .Values.clusterDomain -}}
+{{- $hosts := list "localhost" "127.0.0.1" "[::1]" $name $space (printf "%s.svc" $space) $full -}}
+{{- if .Values.ingress.enabled }}{{ $hosts = concat $hosts .Values.ingress.hosts }}{{ end -}}
+{{- if .Values.httpRoute.enabled }}{{ $hosts = concat $hosts .Values.httpRoute.hostnames }}{{ end -}}
+{{- $all := list -}}
+{{- range $hosts }}{{ $all = concat $all (list . (printf "%s:*" .)) }}{{ end -}}
+{{- concat $all .Values.allowedHosts | uniq | join "," -}}
+{{- end }}
+
+{{- define "framehold.allowedOrigins" -}}
+{{- $hosts := list -}}
+{{- if .Values.ingress.enabled }}{{ $hosts = concat $hosts .Values.ingress.hosts }}{{ end -}}
+{{- if .Values.httpRoute.enabled }}{{ $hosts = concat $hosts .Values.httpRoute.hostnames }}{{ end -}}
+{{- $all := list "http://localhost:*" "http://127.0.0.1:*" -}}
+{{- range $hosts }}{{ $all = append $all (printf "https://%s" .) }}{{ end -}}
+{{- concat $all .Values.allowedOrigins | uniq | join "," -}}
+{{- end }}

@@ -1,0 +1,60 @@
+"""The chart, rendered by Helm itself (its SDK), without a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import helm_python
+import yaml
+
+CHART = Path(__file__).parents[3] / "helm/framehold"
+CI = {path.name.removesuffix("-values.yaml"): path for path in sorted((CHART / "ci").glob("*-values.yaml"))}
+"""The values that installations of each kind begin with, by that kind."""
+
+Object = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """What an installation would make. `objects`: in no order; `notes`: what its user reads then."""
+
+    objects: tuple[Object, ...]
+    notes: str
+
+    def of(self, kind: str) -> list[Object]:
+        """All objects of a kind."""
+        return [made for made in self.objects if made["kind"] == kind]
+
+    def one(self, kind: str, name: str) -> Object:
+        """The object of that kind and name, which must be there."""
+        found = [made for made in self.of(kind) if made["metadata"]["name"] == name]
+        assert len(found) == 1, (
+            f"{len(found)} of {kind} {name}; there are {[a['metadata']['name'] for a in self.of(kind)]}"
+        )
+        return found[0]
+
+
+def render(values: dict[str, Any] | None = None, name: str = "fleet", namespace: str = "prod") -> Rendered:
+    """As `helm install NAME --namespace NAMESPACE` with these values; without any the fleet is a trial's.
+
+    Raises:
+        helm_python.HelmError: Helm, the schema or the chart refuses it; the text has the sentence."""
+    with helm_python.Chart.load(CHART) as chart:
+        texts = chart.render(values or {}, name=name, namespace=namespace)
+    notes = next((text for path, text in texts.items() if path.endswith("NOTES.txt")), "")
+    return Rendered(tuple(_objects(texts)), notes)
+
+
+def ci(kind: str) -> dict[str, Any]:
+    """The values of that ci file."""
+    read: dict[str, Any] = yaml.safe_load(CI[kind].read_text())
+    return read
+
+
+def _objects(texts: dict[str, str]) -> Iterator[Object]:
+    for path, text in texts.items():
+        if path.endswith((".yaml", ".yml")):
+            yield from (made for made in yaml.safe_load_all(text) if made)

@@ -1,0 +1,144 @@
+"""Keys outlive every upgrade and stand in Secrets alone: new ones would end parked calls, seen ones open tokens."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from typing import Any
+
+import helm_python
+import pytest
+
+from tests.helm.chart.cluster import Cluster, cluster
+from tests.helm.chart.render import CHART, CI, ci, render
+
+OLD, NEW = "a" * 64, "b" * 64
+
+
+@pytest.fixture
+def at() -> Iterator[Cluster]:
+    with cluster() as started:
+        yield started
+
+
+class Release:
+    """A release as its operator handles it: `helm install`, then `helm upgrade`."""
+
+    def __init__(self, at: Cluster) -> None:
+        self._config = helm_python.Config(
+            kube_apiserver=at.address, kube_token="nobody's", namespace="prod", storage_driver="memory"
+        )
+
+    def install(self, values: dict[str, Any]) -> None:
+        self._config.install(str(CHART), "fleet", values, namespace="prod")
+
+    def upgrade(self, values: dict[str, Any]) -> None:
+        self._config.upgrade(str(CHART), "fleet", values, namespace="prod")
+
+
+def _data(at: Cluster, name: str) -> dict[str, str]:
+    return {key: base64.b64decode(value).decode() for key, value in at.secret(name)["data"].items()}
+
+
+def _checksum(at: Cluster) -> str:
+    said: str = at.template("statefulsets", "fleet-framehold-node")["metadata"]["annotations"]["checksum/auth"]
+    return said
+
+
+def test_what_was_generated_survives_an_upgrade(at: Cluster) -> None:
+    release = Release(at)
+    release.install({})
+    drawn, store, checksum = _data(at, "fleet-framehold"), _data(at, "fleet-framehold-store"), _checksum(at)
+    assert len(drawn["keys"]) == 64 and len(drawn["admin-token"]) == 40 and len(store["password"]) == 40
+
+    release.upgrade({"node": {"replicas": 5}})
+
+    assert _data(at, "fleet-framehold") == drawn
+    assert _data(at, "fleet-framehold-store") == store
+    assert _checksum(at) == checksum, "an upgrade that changes no Secret rolled the nodes for one"
+
+
+def test_the_password_in_the_stores_url_is_the_one_that_the_store_wants(at: Cluster) -> None:
+    Release(at).install({})
+    held = _data(at, "fleet-framehold-store")
+    assert held["url"] == f"redis://:{held['password']}@fleet-framehold-store.prod.svc.cluster.local:6379/0"
+    assert f"requirepass {held['password']}\n" in held["valkey.conf"]
+    assert "maxmemory-policy noeviction\n" in held["valkey.conf"] and "appendonly yes\n" in held["valkey.conf"]
+
+
+def test_two_installations_have_nothing_in_common() -> None:
+    one, other = (render().one("Secret", "fleet-framehold")["data"] for _ in range(2))
+    assert one["keys"] != other["keys"] and one["admin-token"] != other["admin-token"]
+
+
+def test_keys_are_rotated_by_upgrades_that_roll_every_process(at: Cluster) -> None:
+    release, seen = Release(at), []
+    release.install({"auth": {"keys": [OLD]}})
+    for keys in ([OLD, NEW], [NEW, OLD], [NEW]):
+        seen.append(_checksum(at))
+        release.upgrade({"auth": {"keys": keys}})
+        assert _data(at, "fleet-framehold")["keys"] == ",".join(keys)
+        router = at.template("deployments", "fleet-framehold-router")["metadata"]["annotations"]["checksum/auth"]
+        assert router == _checksum(at)
+    assert len({*seen, _checksum(at)}) == 4
+
+
+def test_keys_that_were_said_once_are_kept_when_they_are_said_no_longer(at: Cluster) -> None:
+    release = Release(at)
+    release.install({"auth": {"keys": [OLD]}})
+    release.upgrade({})
+    assert _data(at, "fleet-framehold")["keys"] == OLD
+
+
+def test_an_upgrade_without_the_secret_is_refused_and_changes_nothing(at: Cluster) -> None:
+    release = Release(at)
+    release.install({})
+    del at.objects["/api/v1/namespaces/prod/secrets/fleet-framehold"]
+    before = dict(at.objects)
+    with pytest.raises(
+        helm_python.HelmError, match="the Secret prod/fleet-framehold with this fleet's keys is not there"
+    ):
+        release.upgrade({})
+    assert at.objects == before
+
+
+def test_a_secret_of_ones_own_is_used_and_never_written(at: Cluster) -> None:
+    own = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "own"}, "data": {"fh": "YQ=="}}
+    at.objects["/api/v1/namespaces/prod/secrets/own"] = own
+    release = Release(at)
+    values = {"auth": {"existingSecret": "own", "keysKey": "fh", "adminTokenKey": ""}}
+    release.install(values)
+
+    assert "/api/v1/namespaces/prod/secrets/fleet-framehold" not in at.objects
+    env = _env(at.template("statefulsets", "fleet-framehold-node"))
+    assert env["FRAMEHOLD_KEYS"]["valueFrom"]["secretKeyRef"] == {"name": "own", "key": "fh"}
+    assert "FRAMEHOLD_ADMIN_TOKEN" not in env
+
+    before = _checksum(at)
+    own["data"] = {"fh": "Yg=="}
+    release.upgrade(values)
+    assert _checksum(at) != before, "a changed Secret of one's own rolled nothing"
+
+
+def test_autoscaling_keeps_as_many_as_there_are(at: Cluster) -> None:
+    release = Release(at)
+    release.install({"node": {"replicas": 7}})
+    release.upgrade({"node": {"autoscaling": {"enabled": True}}})
+    nodes = at.objects["/apis/apps/v1/namespaces/prod/statefulsets/fleet-framehold-node"]["spec"]
+    assert nodes["replicas"] == 7
+
+
+@pytest.mark.parametrize("kind", ["", *CI])
+def test_no_secret_is_anywhere_but_in_secrets(kind: str) -> None:
+    values = ci(kind) if kind else {}
+    told = ("auth" in values) or {"keys": [OLD], "adminToken": "an-admin-token-to-find"}
+    rendered = render({**values, "auth": told} if isinstance(told, dict) else values)
+    secrets = [value for made in rendered.of("Secret") for value in made.get("data", {}).values()]
+    plain = {base64.b64decode(value).decode() for value in secrets} | {OLD, "an-admin-token-to-find"}
+    others = "".join(repr(made) for made in rendered.objects if made["kind"] != "Secret") + rendered.notes
+    assert [value for value in plain if value in others] == []
+    assert [value for value in secrets if value in others] == []
+
+
+def _env(template: dict[str, Any]) -> dict[str, Any]:
+    return {each["name"]: each for each in template["spec"]["containers"][0]["env"]}

@@ -1,0 +1,173 @@
+"""What a pod is told: who it is, what it serves, how long it may take to end, and what it may do on its machine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from framehold.config import Settings
+from framehold_router.config import RouterSettings
+from tests.helm.chart.render import CI, Object, Rendered, ci, render
+
+NODE, ROUTER = ("StatefulSet", "fleet-framehold-node"), ("Deployment", "fleet-framehold-router")
+
+
+def _pod(rendered: Rendered, kind: str, name: str) -> Object:
+    spec: Object = rendered.one(kind, name)["spec"]["template"]["spec"]
+    return spec
+
+
+def _env(rendered: Rendered, kind: str, name: str) -> dict[str, Any]:
+    return {each["name"]: each.get("value") for each in _pod(rendered, kind, name)["containers"][0]["env"]}
+
+
+def _read(kind: type[Any], env: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The settings of a process that is started with that environment, of what the chart itself says."""
+    for name, value in env.items():
+        if value is not None and "$(" not in value:
+            monkeypatch.setenv(name, value)
+    return kind()
+
+
+def test_without_values_a_process_has_the_settings_that_it_has_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    rendered = render()
+    differ = {"namespace", "log_format", "allowed_hosts", "allowed_origins", "node_id"}
+    for kind, where in ((Settings, NODE), (RouterSettings, ROUTER)):
+        told = _read(kind, _env(rendered, *where), monkeypatch).model_dump(exclude=differ)
+        with monkeypatch.context() as without:
+            for name in _env(rendered, *where):
+                without.delenv(name, raising=False)
+            assert told == kind().model_dump(exclude=differ)
+
+
+def test_numbers_arrive_as_they_were_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = {"settings": {"maxBody": 16777216}, "node": {"settings": {"leaseTtl": 2.5, "maxParked": 1000000}}}
+    told = _read(Settings, _env(render(said), *NODE), monkeypatch)
+    assert (told.max_body, told.lease_ttl, told.max_parked) == (16777216, 2.5, 1_000_000)
+
+
+def test_a_fleet_has_its_own_corner_of_the_store() -> None:
+    names = [
+        _env(render(name=name, namespace=space), kind, f"{name}-framehold-{part}")["FRAMEHOLD_NAMESPACE"]
+        for name, space in (("a", "prod"), ("b", "prod"), ("a", "test"), ("c", "x" * 63))
+        for kind, part in (("StatefulSet", "node"), ("Deployment", "router"))
+    ]
+    assert len(set(names)) == 4 and all(len(name) <= 63 for name in names)
+
+
+def test_a_node_is_called_as_its_pod_and_reached_at_its_address() -> None:
+    env = {each["name"]: each for each in _pod(render(), *NODE)["containers"][0]["env"]}
+    assert env["FRAMEHOLD_NODE_ID"]["valueFrom"]["fieldRef"]["fieldPath"] == "metadata.name"
+    assert env["POD_IP"]["valueFrom"]["fieldRef"]["fieldPath"] == "status.podIP"
+    assert env["FRAMEHOLD_ADVERTISE_URL"]["value"] == "http://$(POD_IP):8080"
+    assert list(env).index("POD_IP") < list(env).index("FRAMEHOLD_ADVERTISE_URL"), "it would not be expanded"
+    assert "FRAMEHOLD_MEMORY_LIMIT" not in env, "its cgroup tells the limit"
+
+
+def test_ipv6_is_listened_on_and_told() -> None:
+    rendered = render({"ipFamily": "IPv6"})
+    assert _env(rendered, *NODE)["FRAMEHOLD_ADVERTISE_URL"] == "http://[$(POD_IP)]:8080"
+    for where in (NODE, ROUTER):
+        command = _pod(rendered, *where)["containers"][0]["command"]
+        assert command[2:4] == ["--host", "::"]
+
+
+@pytest.mark.parametrize(
+    ("values", "target"),
+    [
+        ({}, "framehold.examples.booking"),
+        ({"target": "server.py", "image": {"repository": "registry.example/booking"}}, "server.py"),
+        ({"source": "mcp = ...\n"}, "/etc/framehold/source/server.py"),
+    ],
+)
+def test_what_is_served(values: dict[str, Any], target: str) -> None:
+    pod = _pod(render({"node": values}), *NODE)
+    assert pod["containers"][0]["command"] == ["framehold", "node", "--host", "0.0.0.0", "--port", "8080", target]
+    assert pod["containers"][0]["workingDir"] == "/srv"
+
+
+def test_a_changed_source_rolls_the_nodes() -> None:
+    auth = {"keys": ["a" * 64], "adminToken": "b" * 16}
+    made = [render({"auth": auth, "node": {"source": text}}) for text in ("one = 1\n", "two = 2\n")]
+    assert made[0].one("ConfigMap", "fleet-framehold-source")["data"] == {"server.py": "one = 1\n"}
+    sums = [each.one(*NODE)["spec"]["template"]["metadata"]["annotations"]["checksum/source"] for each in made]
+    assert sums[0] != sums[1]
+
+
+def test_ends_have_the_time_that_they_take() -> None:
+    assert _pod(render(), *NODE)["terminationGracePeriodSeconds"] == 50
+    slow = render({"node": {"settings": {"drainTimeout": 90.5}}, "router": {"preStopSeconds": 20}})
+    assert _pod(slow, *NODE)["terminationGracePeriodSeconds"] == 111
+    assert _pod(slow, *ROUTER)["terminationGracePeriodSeconds"] == 35
+    assert _pod(slow, *ROUTER)["containers"][0]["lifecycle"]["preStop"]["exec"]["command"] == ["sleep", "20"]
+    said = render({"node": {"terminationGracePeriodSeconds": 600}})
+    assert _pod(said, *NODE)["terminationGracePeriodSeconds"] == 600
+
+
+def test_a_digest_counts_more_than_a_tag() -> None:
+    digest = f"sha256:{'0' * 64}"
+    for image, expected in (
+        ({}, "framehold/router:0.1.0"),
+        ({"tag": "edge"}, "framehold/router:edge"),
+        ({"tag": "edge", "digest": digest}, f"framehold/router@{digest}"),
+    ):
+        assert _pod(render({"router": {"image": image}}), *ROUTER)["containers"][0]["image"] == expected
+
+
+@pytest.mark.parametrize("kind", ["", *CI])
+def test_no_pod_may_do_more_than_it_needs(kind: str) -> None:
+    pods = [each["spec"]["template"]["spec"] for each in _workloads(render(ci(kind) if kind else {}))]
+    assert len(pods) >= 2
+    for pod in pods:
+        assert pod["securityContext"]["runAsNonRoot"] and pod["securityContext"]["runAsUser"] > 0
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert pod["automountServiceAccountToken"] is False and pod["enableServiceLinks"] is False
+        for container in [*pod["containers"], *pod.get("initContainers", [])]:
+            assert container["securityContext"] == {
+                "allowPrivilegeEscalation": False,
+                "readOnlyRootFilesystem": True,
+                "capabilities": {"drop": ["ALL"]},
+            }
+            assert container["resources"]["limits"]["memory"], "a container without a limit on memory"
+
+
+def test_nodes_come_and_go_side_by_side_and_are_named_while_they_drain() -> None:
+    rendered = render()
+    assert rendered.one(*NODE)["spec"]["podManagementPolicy"] == "Parallel"
+    headless = rendered.one("Service", "fleet-framehold-node")["spec"]
+    assert headless["clusterIP"] == "None" and headless["publishNotReadyAddresses"] is True
+    assert rendered.one(*NODE)["spec"]["serviceName"] == "fleet-framehold-node"
+
+
+def test_a_scaler_owns_the_number_of_what_it_scales() -> None:
+    scaled = {"autoscaling": {"enabled": True}}
+    rendered = render({"node": scaled, "router": scaled})
+    for where in (NODE, ROUTER):
+        assert "replicas" not in rendered.one(*where)["spec"]
+        assert render().one(*where)["spec"]["replicas"] > 0
+
+
+def test_every_selector_finds_the_pods_that_it_is_meant_for() -> None:
+    rendered = render({"haproxy": {"enabled": True}})
+    pods = {each["metadata"]["name"]: each["spec"]["template"]["metadata"]["labels"] for each in _workloads(rendered)}
+    chosen = {
+        each["metadata"]["name"]: [name for name, labels in pods.items() if _selects(each["spec"]["selector"], labels)]
+        for each in rendered.of("Service")
+    }
+    expected = {f"fleet-framehold-{part}": [f"fleet-framehold-{part}"] for part in ("node", "router", "store")}
+    assert chosen == {"fleet-framehold": ["fleet-framehold-haproxy"]} | expected | {
+        name: ["fleet-framehold-haproxy"] for name in chosen if name == "fleet-framehold-haproxy"
+    }
+    assert all(
+        _selects(each["spec"]["selector"]["matchLabels"], pods[each["metadata"]["name"]])
+        for each in _workloads(rendered)
+    )
+
+
+def _selects(selector: dict[str, str], labels: dict[str, str]) -> bool:
+    return selector.items() <= labels.items()
+
+
+def _workloads(rendered: Rendered) -> list[Object]:
+    return rendered.of("Deployment") + rendered.of("StatefulSet")
