@@ -1,0 +1,74 @@
+"""What can't work is refused before anything is installed, with a sentence that says what is wrong and what to do."""
+
+from __future__ import annotations
+
+import re
+
+import helm_python
+import pytest
+
+from tests.helm.chart.render import CHART, render
+from tests.helm.chart.wrong_values import OUT_OF_RANGE, RIGHT, WRONG, Values, node
+
+UNNAMED = (
+    'objects would be called "1.a-framehold", which no Service may be: a letter first, then small letters, digits and '
+    '"-"; give the release another name, or set fullnameOverride'
+)
+
+
+def refused(values: Values, name: str = "fleet") -> list[str]:
+    """What the chart says of such values, sentence by sentence."""
+    with pytest.raises(helm_python.HelmRenderError) as told:
+        render(values, name=name)
+    said = str(told.value)
+    assert "these values can't be right, and nothing was rendered:" in said
+    return re.findall(r"(?m)^- (.+)$", said)
+
+
+@pytest.mark.parametrize(("values", "sentence"), WRONG, ids=[sentence[:60] for _, sentence in WRONG])
+def test_what_is_wrong_is_said_with_what_to_do(values: Values, sentence: str) -> None:
+    """That sentence, and no other."""
+    assert refused(values) == [sentence]
+    assert "; " in sentence
+
+
+@pytest.mark.parametrize(("values", "told"), OUT_OF_RANGE, ids=[told[:60] for _, told in OUT_OF_RANGE])
+def test_what_does_not_exist_or_is_out_of_range_is_refused_by_the_schema(values: Values, told: str) -> None:
+    with pytest.raises(helm_python.HelmValuesError, match=re.escape(told)):
+        render(values)
+
+
+def test_all_that_is_wrong_is_told_at_once() -> None:
+    wrong = {"auth": {"keys": ["short"]}, "ingress": {"enabled": True}, **node(pdb={"maxUnavailable": 0})}
+    assert [sentence.split()[0] for sentence in refused(wrong)] == [
+        "auth.keys[0]",
+        "node.pdb.maxUnavailable",
+        "ingress.enabled",
+    ]
+
+
+def test_a_release_whose_name_no_service_may_have_is_refused() -> None:
+    assert refused({}, name="1.a") == [UNNAMED]
+
+
+def test_no_sentence_repeats_a_secret() -> None:
+    auth = {"keys": ["tell-nobody", "tell nobody"], "adminToken": "tell-nobody"}
+    said = refused({"auth": auth, "store": {"url": "tell://nobody"}})
+    assert len(said) == 4
+    assert "nobody" not in " ".join(said)
+
+
+def test_every_sentence_of_the_chart_is_seen_here() -> None:
+    """A fault that is added to the template without a test has no place in the table."""
+    text = (CHART / "templates/_validate.tpl").read_text(encoding="utf-8")
+    lines = [line for line in re.sub(r"(?s)\{\{-? ?/\*.*?\*/ ?-?\}\}", "", text).splitlines() if "; " in line]
+    sentences = [line for line in lines if not line.startswith("{{-")]
+    assert len(sentences) > 35
+    for sentence in sentences:
+        parts = [re.escape(part) for part in re.split(r"\{\{.*?\}\}", sentence)]
+        assert any(re.fullmatch(".+".join(parts), seen) for seen in [UNNAMED, *(seen for _, seen in WRONG)]), sentence
+
+
+@pytest.mark.parametrize("values", RIGHT, ids=str)
+def test_what_is_just_right_is_not_refused(values: Values) -> None:
+    assert render(values).objects
