@@ -57,4 +57,4 @@ def ci(kind: str) -> dict[str, Any]:
 def _objects(texts: dict[str, str]) -> Iterator[Object]:
     for path, text in texts.items():
         if path.endswith((".yaml", ".yml")):
-            yield from (made for made in yaml.safe_load_all(text) if made)
+            yield from (made for made in yaml.load_all(text, Loader=yaml.CSafeLoader) if made)

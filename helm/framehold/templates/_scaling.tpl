@@ -1,0 +1,36 @@
+{{/* How many pods there are, and how few at once may go. */}}
+
+{{/* What a drain of machines may take: `dict "root" $ "component" "node" "values" .Values.node`. Who isn't ready counts as taken:
+     while the store is away no node is ready, and none is taken from what it holds. */}}
+{{- define "framehold.pdb" -}}
+{{- if .values.pdb.enabled -}}
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata:
+  {{- include "framehold.metadata" . | nindent 2 }}
+spec:
+  maxUnavailable: {{ .values.pdb.maxUnavailable | toJson }}
+  selector:
+    matchLabels:
+      {{- include "framehold.selector" . | nindent 6 }}
+{{- end }}
+{{- end }}
+
+{{/* At once out; in, one node in `seconds`, and only where all that time fewer would have done: each drain ends calls or hands
+     them off, and a handed-off call costs a replay. */}}
+{{- define "framehold.scalingBehavior" -}}
+scaleUp:
+  stabilizationWindowSeconds: 0
+scaleDown:
+  stabilizationWindowSeconds: {{ int64 . }}
+  policies:
+    - {type: Pods, value: 1, periodSeconds: {{ int64 . }}}
+{{- end }}
+
+{{/* A metric of an HPA: `dict "resource" "cpu" "percent" 80`, of what pods request. */}}
+{{- define "framehold.resourceMetric" -}}
+- type: Resource
+  resource:
+    name: {{ .resource }}
+    target: {type: Utilization, averageUtilization: {{ int64 .percent }}}
+{{- end }}

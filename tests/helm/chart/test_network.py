@@ -1,0 +1,198 @@
+"""Who reaches whom in a fleet's cluster, and how what comes from outside arrives at the front Service."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.helm.chart.reach import Pod, pods, reaches
+from tests.helm.chart.render import CI, Rendered, ci, render
+from tests.helm.chart.schemas import RELEASES, faults
+
+MUST = [
+    ("router", "node", 8080),
+    ("node", "node", 8080),  # relays
+    ("haproxy", "node", 8080),
+    ("haproxy", "router", 8080),  # the dashboard and the API
+    ("test", "front", 8080),
+    ("test", "router", 8080),
+    ("node", "store", 6379),
+    ("router", "store", 6379),
+]
+"""What a fleet can't do without, whatever is limited."""
+MUST_NOT = [
+    *((caller, "node", 8080) for caller in ("stranger", "sibling", "outside", "test", "store", "client")),
+    *((caller, "store", 6379) for caller in ("stranger", "sibling", "outside", "test", "haproxy", "client", "scraper")),
+    *((caller, "haproxy", 8404) for caller in ("stranger", "sibling", "outside", "client", "node")),
+    *((caller, "store", 8080) for caller in ("node", "router")),
+    *((caller, "node", 6379) for caller in ("node", "router")),
+]
+"""What nobody may, whoever the clients are."""
+LIMITED: dict[str, Any] = {
+    "scrapeFrom": [
+        {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}},
+    ],
+    "clientsFrom": [
+        {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "ingress-nginx"}}},
+        {"ipBlock": {"cidr": "192.0.2.0/24", "except": ["192.0.2.128/25"]}},
+    ],
+}
+INSTALLED: dict[str, dict[str, Any]] = {
+    "": {},
+    **{kind: ci(kind) for kind in CI},
+    "nulled": {"networkPolicy": {"scrapeFrom": None, "clientsFrom": None}},
+    "limited": {"networkPolicy": LIMITED},
+    "limited behind HAProxy": {"networkPolicy": LIMITED, "haproxy": {"enabled": True}},
+}
+
+
+def _everybody(rendered: Rendered) -> dict[str, Pod]:
+    """The fleet's own pods, `front` for those that carry /mcp, and others by who they are."""
+    fleet = pods(rendered)
+    fleet["front"] = fleet.get("haproxy", fleet["router"])
+    own = fleet["router"].labels
+    return fleet | {
+        "test": Pod(own | {"app.kubernetes.io/component": "test"}),
+        "stranger": Pod({"app": "web"}),
+        "sibling": Pod(own | {"app.kubernetes.io/instance": "other"}),
+        "twin": Pod(own, namespace="staging", space={"kubernetes.io/metadata.name": "staging"}),
+        "scraper": Pod({"app": "prometheus"}, "monitoring", {"kubernetes.io/metadata.name": "monitoring"}),
+        "client": Pod({"app": "nginx"}, "ingress-nginx", {"kubernetes.io/metadata.name": "ingress-nginx"}),
+        "outside": Pod({}, namespace="", space=None, address="198.51.100.7"),
+    }
+
+
+def _open(rendered: Rendered, doors: list[tuple[str, str, int]]) -> list[tuple[str, str, int]]:
+    """Those of the doors that are open, of those whose both ends there are."""
+    found = _everybody(rendered)
+    return [
+        (caller, called, port)
+        for caller, called, port in doors
+        if caller in found and called in found and reaches(rendered, found[caller], found[called], port)
+    ]
+
+
+@pytest.mark.parametrize("values", INSTALLED.values(), ids=INSTALLED)
+def test_a_fleet_reaches_itself_and_others_reach_neither_nodes_nor_store(values: dict[str, Any]) -> None:
+    rendered = render(values)
+    there = _everybody(rendered)
+    assert _open(rendered, MUST) == [door for door in MUST if door[0] in there and door[1] in there]
+    assert _open(rendered, [*MUST_NOT, ("twin", "node", 8080), ("twin", "store", 6379)]) == []
+
+
+@pytest.mark.parametrize("haproxy", [False, True])
+def test_without_a_limit_everybody_is_a_client(haproxy: bool) -> None:
+    rendered = render({"haproxy": {"enabled": haproxy}})
+    doors = [(who, where, 8080) for who in ("stranger", "client", "outside") for where in ("front", "router")]
+    assert _open(rendered, doors) == doors
+
+
+@pytest.mark.parametrize("haproxy", [False, True])
+def test_clients_are_those_that_are_named(haproxy: bool) -> None:
+    rendered = render({"networkPolicy": LIMITED, "haproxy": {"enabled": haproxy}})
+    found = _everybody(rendered)
+    near, far = (replace(found["outside"], address=address) for address in ("192.0.2.1", "192.0.2.200"))
+    for called in (found["front"], found["router"]):
+        assert reaches(rendered, found["client"], called, 8080) and reaches(rendered, near, called, 8080)
+        others = (found["stranger"], found["sibling"], found["twin"], found["outside"], far)
+        assert not any(reaches(rendered, other, called, 8080) for other in others)
+
+
+@pytest.mark.parametrize("haproxy", [False, True])
+def test_who_scrapes_reaches_what_is_scraped(haproxy: bool) -> None:
+    """Without a name nobody does, but for routers that everybody reaches: an empty list isn't everybody."""
+    doors = [("scraper", "node", 8080), ("scraper", "router", 8080), *[("scraper", "haproxy", 8404)] * haproxy]
+    limited = render({"networkPolicy": LIMITED, "haproxy": {"enabled": haproxy}})
+    assert _open(limited, doors) == doors
+    nobody = {**LIMITED, "scrapeFrom": []}
+    assert _open(render({"networkPolicy": nobody, "haproxy": {"enabled": haproxy}}), doors) == []
+    assert _open(render({"haproxy": {"enabled": haproxy}}), doors) == [("scraper", "router", 8080)]
+
+
+@pytest.mark.parametrize("values", INSTALLED.values(), ids=INSTALLED)
+def test_every_pod_of_a_fleet_is_chosen_by_a_policy(values: dict[str, Any]) -> None:
+    """Where none chooses a pod everybody reaches it, so a port that no rule opens tells."""
+    rendered = render(values)
+    assert pods(rendered).keys() >= {"node", "router"}
+    unguarded = [name for name, pod in pods(rendered).items() if reaches(rendered, Pod({}), pod, 1)]
+    assert unguarded == []
+
+
+def test_policies_are_left_out_where_they_are_not_wanted() -> None:
+    rendered = render({"networkPolicy": {"enabled": False}, "haproxy": {"enabled": True}})
+    assert rendered.of("NetworkPolicy") == []
+    assert _open(rendered, [("stranger", "node", 8080)]) != []
+
+
+def test_a_store_of_your_own_is_not_the_charts_to_guard() -> None:
+    made = render({"store": {"existingSecret": {"name": "redis"}}}).of("NetworkPolicy")
+    assert sorted(each["metadata"]["name"] for each in made) == ["fleet-framehold-node", "fleet-framehold-router"]
+
+
+@pytest.mark.parametrize("rule", [{"from": []}, {}, {"ports": [{"port": 8080}]}])
+def test_a_rule_that_names_nobody_would_be_seen_to_let_everybody_in(rule: dict[str, Any]) -> None:
+    policy = {
+        "kind": "NetworkPolicy",
+        "metadata": {"name": "a", "namespace": "prod"},
+        "spec": {"podSelector": {}, "ingress": [rule]},
+    }
+    nobody = {**policy, "spec": {"podSelector": {}, "ingress": []}}
+    outside = Pod({}, namespace="", space=None)
+    assert reaches(Rendered((policy,), ""), outside, Pod({}), 8080)
+    assert not reaches(Rendered((nobody,), ""), outside, Pod({}), 8080)
+
+
+ROUTED: dict[str, Any] = {
+    "service": {"port": 8000},
+    "ingress": {
+        "enabled": True,
+        "className": "nginx",
+        "hosts": ["mcp.example.com", "mcp.example.org"],
+        "annotations": {"a": "b"},
+        "tls": [{"secretName": "mcp", "hosts": ["mcp.example.com"]}],
+    },
+    "httpRoute": {"enabled": True, "parentRefs": [{"name": "public"}], "hostnames": ["mcp.example.net"]},
+}
+
+
+@pytest.mark.parametrize("haproxy", [False, True])
+def test_an_ingress_leads_each_host_to_the_front(haproxy: bool) -> None:
+    rendered = render({**ROUTED, "haproxy": {"enabled": haproxy}})
+    ingress = rendered.one("Ingress", "fleet-framehold")
+    front = rendered.one("Service", "fleet-framehold")
+    assert ingress["metadata"]["annotations"] == {"a": "b"}
+    assert ingress["spec"]["ingressClassName"] == "nginx"
+    assert ingress["spec"]["tls"] == ROUTED["ingress"]["tls"]
+    assert [rule["host"] for rule in ingress["spec"]["rules"]] == ROUTED["ingress"]["hosts"]
+    for rule in ingress["spec"]["rules"]:
+        [path] = rule["http"]["paths"]
+        assert (path["path"], path["pathType"]) == ("/", "Prefix")
+        backend = path["backend"]["service"]
+        assert backend["name"] == front["metadata"]["name"]
+        assert backend["port"]["name"] in [port["name"] for port in front["spec"]["ports"]]
+
+
+def test_a_route_leads_to_the_front_and_cuts_no_stream() -> None:
+    rendered = render(ROUTED)
+    [rule] = rendered.one("HTTPRoute", "fleet-framehold")["spec"]["rules"]
+    front = rendered.one("Service", "fleet-framehold")
+    ports = [port["port"] for port in front["spec"]["ports"]]
+    assert [(each["name"], [each["port"]]) for each in rule["backendRefs"]] == [(front["metadata"]["name"], ports)]
+    assert rule["timeouts"] == {"request": "0s"}
+
+
+def test_hosts_of_ingress_and_route_are_answered_to() -> None:
+    """A name that leads here and that nodes refuse would be a 403 at the first request."""
+    [container] = render(ROUTED).one("StatefulSet", "fleet-framehold-node")["spec"]["template"]["spec"]["containers"]
+    hosts = next(each["value"] for each in container["env"] if each["name"] == "FRAMEHOLD_ALLOWED_HOSTS").split(",")
+    assert {*ROUTED["ingress"]["hosts"], *ROUTED["httpRoute"]["hostnames"]} <= set(hosts)
+
+
+@pytest.mark.parametrize("release", [RELEASES[0], RELEASES[-1]])
+def test_kubernetes_takes_what_limits_and_leads(release: str) -> None:
+    rendered = render({**ROUTED, "networkPolicy": LIMITED, "haproxy": {"enabled": True}})
+    made = rendered.of("NetworkPolicy") + rendered.of("Ingress")
+    assert len(made) == 5
+    assert [fault for each in made for fault in faults(each, release)] == []
