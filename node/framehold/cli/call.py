@@ -14,11 +14,12 @@ import httpx2
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
-from mcp.types import CONNECTION_CLOSED, ElicitRequestParams, ElicitResult, Tool
+from mcp.types import CONNECTION_CLOSED, CallToolResult, ElicitRequestParams, ElicitResult, Tool
 
 from framehold_core.errors import ConfigError
 
-from . import addresses, samples
+from . import addresses, proof, samples
+from .api import Api
 from .credentials import Credentials
 from .patient import PATIENCE, PatientClient, plainly
 from .terminal import Interrupted, Terminal, Unanswered
@@ -37,11 +38,17 @@ class CallFailed(Exception):
 
 
 def run(
-    tool: str, words: Sequence[str], url: str, patience: float = PATIENCE, credentials: Credentials | None = None
+    tool: str,
+    words: Sequence[str],
+    url: str,
+    patience: float = PATIENCE,
+    credentials: Credentials | None = None,
+    api: Api | None = None,
 ) -> int:
     """Call `tool` with `key=value` words; the exit code: 0, or 1 where the tool says that it failed.
 
-    `patience`: seconds for which a server that is away is tried again. `credentials` go with each request.
+    `patience`: seconds for which a server that is away is tried again. `credentials` go with each request. `api`: that
+    of the router which is to prove the call; where it doesn't, the exit code is 1.
 
     Raises:
         ConfigError: nobody answers at `url`, there is no such tool, or the arguments are not its own.
@@ -52,35 +59,42 @@ def run(
         parts = urlsplit("")
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ConfigError(f"{url} is no http address; nothing was called; name one as http://127.0.0.1:8080/mcp")
+    if api is not None:
+        proof.ready(api)
     # The client logs with tracebacks what it also raises.
     logging.getLogger().addHandler(logging.NullHandler())
     terminal, credentials = Terminal(), credentials or Credentials()
     http = _client(url, terminal, patience, credentials)
+    line = Line(url, credentials, http, terminal, api)
     try:
-        return asyncio.run(_run(tool, words, Line(url, credentials, http, terminal)))
+        return asyncio.run(_run(tool, words, line))
     except (Exception, KeyboardInterrupt) as error:
         # A task group of the client wraps whatever passes through it.
-        first = _innermost(error)
-        if isinstance(first, KeyboardInterrupt | Interrupted):
-            asked = "; what was asked waits on its node until it expires" if terminal.asked else ""
-            terminal.complain(f"stopped{asked}")
-            return _INTERRUPTED
-        if isinstance(first, Unanswered):
-            terminal.complain(
-                f"stopped: {tool} asks, and there is no more input to answer with; what was asked waits on its node "
-                "until it expires; give one line for each field"
-            )
-            return 1
-        if isinstance(first, ConfigError):
-            raise first from None
-        if isinstance(first, httpx2.HTTPError | OSError):
-            # Its transport died under the client, which was cancelled with it.
-            why = http.trouble or f"{plainly(first)}; whether it ran is not known"
-            first = CallFailed(f"{tool} came to no result: {why}")
-        if not isinstance(first, CallFailed):
-            raise
-        terminal.complain(str(first))
+        return _came_to_nothing(tool, line, _innermost(error))
+
+
+def _came_to_nothing(tool: str, line: Line, why: BaseException) -> int:
+    """Say so; the exit code. What is nobody's mistake but ours is raised again."""
+    if isinstance(why, KeyboardInterrupt | Interrupted):
+        asked = "; what was asked waits on its node until it expires" if line.terminal.asked else ""
+        line.terminal.complain(f"stopped{asked}")
+        return _INTERRUPTED
+    if isinstance(why, Unanswered):
+        line.terminal.complain(
+            f"stopped: {tool} asks, and there is no more input to answer with; what was asked waits on its node "
+            "until it expires; give one line for each field"
+        )
         return 1
+    if isinstance(why, ConfigError):
+        raise why from None
+    if isinstance(why, httpx2.HTTPError | OSError):
+        # Its transport died under the client, which was cancelled with it.
+        said = line.http.trouble or f"{plainly(why)}; whether it ran is not known"
+        why = CallFailed(f"{tool} came to no result: {said}")
+    if not isinstance(why, CallFailed):
+        raise why
+    line.terminal.complain(str(why))
+    return 1
 
 
 @dataclass
@@ -91,6 +105,7 @@ class Line:
     credentials: Credentials
     http: PatientClient
     terminal: Terminal
+    api: Api | None = None
     told: bool = False
     """Whether it was said that other clients would have stopped."""
 
@@ -128,7 +143,17 @@ async def _run(name: str, words: Sequence[str], line: Line) -> int:
                 raise
             why = line.refused() or line.http.trouble or _said(first)
             raise CallFailed(f"{name} came to no result: {why}") from error
-        return line.terminal.show(result)
+        status = line.terminal.show(result)
+        return status if status or line.api is None else await _proved(client, line.api, name, line, result)
+
+
+async def _proved(client: Client, api: Api, name: str, line: Line, result: CallToolResult) -> int:
+    try:
+        print(await proof.proved(client, api, name, line.http.last, result))
+    except proof.Unproved as error:
+        line.terminal.complain(f"not proved: {error}")
+        return 1
+    return 0
 
 
 def _client(url: str, terminal: Terminal, patience: float, credentials: Credentials) -> PatientClient:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Callable
+from contextlib import nullcontext
 from enum import StrEnum
 from importlib.metadata import version as installed
 from typing import Annotated
@@ -96,14 +97,24 @@ def call(
     url: Annotated[str, typer.Option(help="The server's MCP address.")] = f"{operating.ROUTER}/mcp",
     token: Annotated[str | None, typer.Option(help="Bearer token, where the server wants one.")] = None,
     header: Annotated[list[str] | None, typer.Option(help="Header to send along, as NAME=VALUE; repeatable.")] = None,
+    prove: Annotated[
+        bool,
+        typer.Option("--prove", help="Then show that one node carried it, and that nothing ran twice, or exit with 1."),
+    ] = False,
+    admin_token: Annotated[
+        str | None, typer.Option(envvar="FRAMEHOLD_ADMIN_TOKEN", help="For --prove, where the router wants it.")
+    ] = None,
 ) -> None:
     """Call TOOL and answer its questions at this terminal. Enter takes a default; Ctrl-D cancels.
 
     Without a terminal each line of standard input is an answer; a question that finds none ends the call."""
+    from .api import Api
     from .call import run
     from .credentials import Credentials
 
-    raise typer.Exit(run(tool, arguments or [], url, credentials=Credentials.of(header or [], token)))
+    credentials = Credentials.of(header or [], token)
+    with Api(url, admin_token) if prove else nullcontext() as api:
+        raise typer.Exit(run(tool, arguments or [], url, credentials=credentials, api=api))
 
 
 @app.command()

@@ -68,8 +68,8 @@ def run(server: Any, settings: Settings, host: str, port: int) -> None:
 class Server(uvicorn.Server):
     """A uvicorn that leaves its fleet before it stops listening.
 
-    SIGTERM gives calls FRAMEHOLD_DRAIN_TIMEOUT; SIGINT (Ctrl-C) waits for rounds that run, and for nobody's answer. A
-    second signal waits for nothing."""
+    SIGTERM gives calls FRAMEHOLD_DRAIN_TIMEOUT, and load balancers FRAMEHOLD_DRAIN_AT_LEAST to learn of it; SIGINT
+    (Ctrl-C) waits for rounds that run, and for nobody's answer. A second signal waits for nothing."""
 
     def __init__(self, config: uvicorn.Config, attached: Attached) -> None:
         super().__init__(config)
@@ -94,10 +94,13 @@ class Server(uvicorn.Server):
             self._leaving = asyncio.get_running_loop().create_task(self._leave(sig), name="framehold drain")
 
     async def _leave(self, sig: int) -> None:
-        timeout = self._runtime.settings.drain_timeout
+        settings = self._runtime.settings
+        timeout = settings.drain_timeout
         try:
             if sig == signal.SIGTERM:
-                await self._runtime.drain(timeout)
+                async with asyncio.TaskGroup() as group:
+                    group.create_task(asyncio.sleep(settings.drain_at_least))
+                    group.create_task(self._runtime.drain(timeout))
             else:
                 await self._runtime.drain(min(timeout, GRACE), parked=False)
             await self._runtime.end()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import httpx2
@@ -41,6 +41,8 @@ class PatientClient(httpx2.AsyncClient):
         """Whether there is a call that has asked something."""
         self.rounds = 0
         """How many rounds of calls of tools were begun."""
+        self.last: Mapping[str, Any] | None = None
+        """The parameters of the last round of a call of a tool that went on with one."""
         self.status = 0
         """Of the last response to what the client posted."""
 
@@ -50,8 +52,11 @@ class PatientClient(httpx2.AsyncClient):
         Raises:
             httpx2.TransportError: there was no answer; `trouble` says what became of the request.
         """
-        method, state = _looked_at(request)
-        self.rounds += method == "tools/call"
+        method, params = _looked_at(request)
+        state = bool(params.get("requestState"))
+        if method == "tools/call":
+            self.rounds += 1
+            self.last = params if state else None
         self.parked = self.parked or state
         pause, end, unsent = _FIRST, 0.0, True
         while True:
@@ -105,14 +110,14 @@ def plainly(error: BaseException) -> str:
     return str(error) or type(error).__name__
 
 
-def _looked_at(request: httpx2.Request) -> tuple[str, bool]:
-    """The method of a message, and whether it carries a `requestState`."""
+def _looked_at(request: httpx2.Request) -> tuple[str, Mapping[str, Any]]:
+    """The method and the parameters of a message."""
     try:
         message = json.loads(request.content)
         params = message.get("params")
     except (ValueError, AttributeError, httpx2.RequestNotRead):
-        return "", False
-    return str(message.get("method")), isinstance(params, dict) and bool(params.get("requestState"))
+        return "", {}
+    return str(message.get("method")), params if isinstance(params, dict) else {}
 
 
 def _retry_after(found: httpx2.Response | httpx2.TransportError) -> float:
