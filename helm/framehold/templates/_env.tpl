@@ -1,15 +1,20 @@
 {{/* What processes are told by their environment. */}}
 
-{{/* A map of settings as FRAMEHOLD_* variables; null leaves one out. Helm reads whole numbers as floats: 4e+06 is no size. */}}
+{{/* A value as it was written: Helm reads whole numbers as floats, and 4e+06 is no size. */}}
+{{- define "framehold.written" -}}
+{{- if and (kindIs "float64" .) (eq . (floor .)) -}}
+{{ int64 . }}
+{{- else -}}
+{{ toString . }}
+{{- end -}}
+{{- end }}
+
+{{/* A map of settings as FRAMEHOLD_* variables; null leaves one out. */}}
 {{- define "framehold.settings" -}}
 {{- range $key, $value := . }}
 {{- if not (kindIs "invalid" $value) }}
 - name: FRAMEHOLD_{{ $key | snakecase | upper }}
-  {{- if and (kindIs "float64" $value) (eq $value (floor $value)) }}
-  value: {{ $value | int64 | quote }}
-  {{- else }}
-  value: {{ $value | toString | quote }}
-  {{- end }}
+  value: {{ include "framehold.written" $value | quote }}
 {{- end }}
 {{- end }}
 {{- end }}
@@ -18,21 +23,22 @@
 {{- define "framehold.env.fleet" -}}
 - name: FRAMEHOLD_KEYS
   valueFrom:
-    secretKeyRef: {name: {{ include "framehold.authSecret" . }}, key: {{ .Values.auth.keysKey | quote }}}
+    secretKeyRef: {name: {{ include "framehold.authSecret" . | quote }}, key: {{ .Values.auth.keysKey | quote }}}
 {{- with .Values.auth.adminTokenKey }}
 - name: FRAMEHOLD_ADMIN_TOKEN
   valueFrom:
-    secretKeyRef: {name: {{ include "framehold.authSecret" $ }}, key: {{ . | quote }}}
+    secretKeyRef: {name: {{ include "framehold.authSecret" $ | quote }}, key: {{ . | quote }}}
 {{- end }}
 - name: FRAMEHOLD_STORE_URL
   valueFrom:
-    secretKeyRef: {name: {{ include "framehold.storeSecret" . }}, key: {{ include "framehold.storeKey" . | quote }}}
+    secretKeyRef: {name: {{ include "framehold.storeSecret" . | quote }}, key: {{ include "framehold.storeKey" . | quote }}}
 {{- include "framehold.settings" (merge (dict "namespace" (include "framehold.namespace" .)) .Values.settings) }}
 {{- end }}
 
-{{/* The fleet's own corner of a store that others may use too; at most 63 characters. */}}
+{{/* The fleet's own corner of a store that others may use too; at most 63 characters. A dot, which stands in neither name: with
+     a hyphen a-b and c would be a and b-c. */}}
 {{- define "framehold.namespace" -}}
-{{- $own := printf "%s-%s" .Release.Namespace (include "framehold.fullname" .) -}}
+{{- $own := printf "%s.%s" .Release.Namespace (include "framehold.fullname" .) -}}
 {{- .Values.settings.namespace | default (gt (len $own) 63 | ternary (sha256sum $own | trunc 40) $own) -}}
 {{- end }}
 

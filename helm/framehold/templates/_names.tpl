@@ -15,33 +15,32 @@
 {{- printf "%s-%s" (include "framehold.fullname" .root) .component -}}
 {{- end }}
 
-{{/* What pods are chosen by; never changed, since a StatefulSet's can't be. */}}
+{{/* What pods are chosen by; never changed, since a StatefulSet's can't be. Quoted: a release may be called 123, or true. */}}
 {{- define "framehold.selector" -}}
-app.kubernetes.io/name: {{ include "framehold.name" .root }}
-app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/name: {{ include "framehold.name" .root | quote }}
+app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
 app.kubernetes.io/component: {{ .component }}
 {{- end }}
 
+{{/* Of an object: each name once. Its own `labels` count more than commonLabels; the schema refuses those that the chart must set. */}}
 {{- define "framehold.labels" -}}
-{{ include "framehold.selector" . }}
-app.kubernetes.io/part-of: framehold
-app.kubernetes.io/managed-by: {{ .root.Release.Service }}
-app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
-helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" }}
-{{- with .root.Values.commonLabels }}
-{{ toYaml . }}
+{{- $release := dict "app.kubernetes.io/managed-by" .root.Release.Service "app.kubernetes.io/version" .root.Chart.AppVersion -}}
+{{- $_ := set $release "helm.sh/chart" (printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" | trunc 63) -}}
+{{- merge (include "framehold.podLabels" . | fromYaml) $release | toYaml -}}
 {{- end }}
+
+{{/* Of a pod: none that a new version of the chart alone would change, and with it every pod. */}}
+{{- define "framehold.podLabels" -}}
+{{- $own := include "framehold.selector" . | fromYaml -}}
+{{- merge $own (.labels | default dict) (.root.Values.commonLabels | default dict) (dict "app.kubernetes.io/part-of" "framehold") | toYaml -}}
 {{- end }}
 
 {{/* The metadata of an object; `name`, `labels` and `annotations` may be given. */}}
 {{- define "framehold.metadata" -}}
-name: {{ .name | default (include "framehold.componentName" .) }}
-namespace: {{ .root.Release.Namespace }}
+name: {{ .name | default (include "framehold.componentName" .) | quote }}
+namespace: {{ .root.Release.Namespace | quote }}
 labels:
   {{- include "framehold.labels" . | nindent 2 }}
-  {{- with .labels }}
-  {{- toYaml . | nindent 2 }}
-  {{- end }}
 {{- with merge (dict) (.annotations | default dict) .root.Values.commonAnnotations }}
 annotations:
   {{- toYaml . | nindent 2 }}

@@ -1,8 +1,9 @@
 {{/* What all pods have in common. */}}
 
-{{/* Of a pod: who it is, and where it may run. `dict "root" $ "component" "node" "values" .Values.node`. */}}
+{{/* Of a pod: who it is, and where it may run. `dict "root" $ "component" "node" "values" .Values.node`. A null of values.yaml
+     may be kept or left out, as Helm pleases: what there are several of is spread by its name, not by the key. */}}
 {{- define "framehold.pod" -}}
-serviceAccountName: {{ include "framehold.serviceAccountName" .root }}
+serviceAccountName: {{ include "framehold.serviceAccountName" .root | quote }}
 automountServiceAccountToken: false
 enableServiceLinks: false
 {{- with .root.Values.imagePullSecrets }}
@@ -16,7 +17,7 @@ securityContext:
   fsGroup: 10001
   seccompProfile: {type: RuntimeDefault}
 {{- with .values.priorityClassName }}
-priorityClassName: {{ . }}
+priorityClassName: {{ . | quote }}
 {{- end }}
 {{- with .values.nodeSelector }}
 nodeSelector:
@@ -30,7 +31,7 @@ tolerations:
 affinity:
   {{- toYaml . | nindent 2 }}
 {{- end }}
-{{- if hasKey .values "topologySpreadConstraints" }}
+{{- if has .component (list "node" "router" "haproxy") }}
 {{- if kindIs "invalid" .values.topologySpreadConstraints }}
 topologySpreadConstraints:
   {{- range list "topology.kubernetes.io/zone" "kubernetes.io/hostname" }}
@@ -53,10 +54,7 @@ topologySpreadConstraints:
 {{/* Metadata of a pod: `annotations` are those that make it new when what it reads has changed. */}}
 {{- define "framehold.podMetadata" -}}
 labels:
-  {{- include "framehold.labels" . | nindent 2 }}
-  {{- with .values.podLabels }}
-  {{- toYaml . | nindent 2 }}
-  {{- end }}
+  {{- include "framehold.podLabels" (merge (dict "labels" .values.podLabels) .) | nindent 2 }}
 {{- with merge (dict) (.values.podAnnotations | default dict) (.annotations | default dict) }}
 annotations:
   {{- toYaml . | nindent 2 }}
@@ -69,7 +67,10 @@ readOnlyRootFilesystem: true
 capabilities: {drop: [ALL]}
 {{- end }}
 
-{{/* The three probes, of the port `http` unless `port` is given. Ready: takes new calls. Alive: the event loop answers, whatever the store and a drain do. */}}
+{{/*
+The three probes, of the port `http` unless `port` is given. Ready: takes new calls. Alive: the event loop answers, whatever the store and a drain do.
+`misses`: answers that may be wanting before it is not ready; several, since a busy moment of all routers would else close the front.
+*/}}
 {{- define "framehold.probes" -}}
 startupProbe:
   httpGet: {path: /healthz, port: {{ .port | default "http" }}}
@@ -79,12 +80,14 @@ readinessProbe:
   httpGet: {path: /readyz, port: {{ .port | default "http" }}}
   periodSeconds: 2
   timeoutSeconds: 2
-  failureThreshold: 1
+  failureThreshold: {{ .misses | default 3 }}
 livenessProbe:
   httpGet: {path: /healthz, port: {{ .port | default "http" }}}
   periodSeconds: 10
   timeoutSeconds: 5
   failureThreshold: 3
+  # A process whose loop has not answered for half a minute can't drain either.
+  terminationGracePeriodSeconds: 5
 {{- end }}
 
 {{/* Where the authority of the store's certificate is found, if there is one. */}}
@@ -92,7 +95,7 @@ livenessProbe:
 {{- with .Values.store.tls.caSecret }}
 - name: store-tls
   secret:
-    secretName: {{ . }}
+    secretName: {{ . | quote }}
     items:
       - {key: {{ $.Values.store.tls.caKey | quote }}, path: ca.crt}
 {{- end }}
@@ -104,10 +107,10 @@ livenessProbe:
 {{- end }}
 {{- end }}
 
-{{/* Pods are made anew when the Secrets that they read have changed, as far as this can be seen from here. */}}
+{{/* Pods are made anew when what they read of Secrets has changed, as far as this can be seen from here. */}}
 {{- define "framehold.checksums" -}}
-checksum/auth: {{ include "framehold.auth.data" . | sha256sum }}
-checksum/store: {{ include "framehold.store.data" . | sha256sum }}
+checksum/auth: {{ pick (include "framehold.auth.data" . | fromYaml) .Values.auth.keysKey .Values.auth.adminTokenKey | toJson | sha256sum }}
+checksum/store: {{ pick (include "framehold.store.data" . | fromYaml) (include "framehold.storeKey" .) | toJson | sha256sum }}
 {{- end }}
 
 {{/* Seconds from the order to end until a process is killed: what was said, or the least that its end may take. */}}

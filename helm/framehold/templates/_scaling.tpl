@@ -27,10 +27,12 @@ scaleDown:
     - {type: Pods, value: 1, periodSeconds: {{ int64 . }}}
 {{- end }}
 
-{{/* A metric of an HPA: `dict "resource" "cpu" "percent" 80`, of what pods request. */}}
+{{/* A metric of an HPA: `dict "resource" "cpu" "percent" 80 "container" "node"`, of what that container requests: of the whole pod
+     there would be none as soon as one beside it, like a mesh's, requests nothing. */}}
 {{- define "framehold.resourceMetric" -}}
-- type: Resource
-  resource:
+- type: ContainerResource
+  containerResource:
     name: {{ .resource }}
+    container: {{ .container }}
     target: {type: Utilization, averageUtilization: {{ int64 .percent }}}
 {{- end }}

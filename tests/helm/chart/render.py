@@ -37,13 +37,24 @@ class Rendered:
         return found[0]
 
 
-def render(values: dict[str, Any] | None = None, name: str = "fleet", namespace: str = "prod") -> Rendered:
-    """As `helm install NAME --namespace NAMESPACE` with these values; without any the fleet is a trial's.
+class _EachOnce(yaml.CSafeLoader):
+    """YAML in which a map may not say a key twice: each reader of it would choose another one."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+        assert len(keys) == len(set(keys)), f"a map says a key twice: {keys}{node.start_mark}"
+        return super().construct_mapping(node, deep)
+
+
+def render(
+    values: dict[str, Any] | None = None, name: str = "fleet", namespace: str = "prod", chart: Path = CHART
+) -> Rendered:
+    """As `helm install NAME CHART --namespace NAMESPACE` with these values; without any the fleet is a trial's.
 
     Raises:
         helm_python.HelmError: Helm, the schema or the chart refuses it; the text has the sentence."""
-    with helm_python.Chart.load(CHART) as chart:
-        texts = chart.render(values or {}, name=name, namespace=namespace)
+    with helm_python.Chart.load(chart) as loaded:
+        texts = loaded.render(values or {}, name=name, namespace=namespace)
     notes = next((text for path, text in texts.items() if path.endswith("NOTES.txt")), "")
     return Rendered(tuple(_objects(texts)), notes)
 
@@ -57,4 +68,4 @@ def ci(kind: str) -> dict[str, Any]:
 def _objects(texts: dict[str, str]) -> Iterator[Object]:
     for path, text in texts.items():
         if path.endswith((".yaml", ".yml")):
-            yield from (made for made in yaml.load_all(text, Loader=yaml.CSafeLoader) if made)
+            yield from (made for made in yaml.load_all(text, Loader=_EachOnce) if made)

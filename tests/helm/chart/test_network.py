@@ -190,6 +190,16 @@ def test_hosts_of_ingress_and_route_are_answered_to() -> None:
     assert {*ROUTED["ingress"]["hosts"], *ROUTED["httpRoute"]["hostnames"]} <= set(hosts)
 
 
+@pytest.mark.parametrize("kind", ["LoadBalancer", "NodePort"])
+def test_who_opens_the_front_is_told_that_nodes_must_know_its_name(kind: str) -> None:
+    """Else every request from outside gets 421, and nothing says why."""
+    told = "Nodes answer 421 to names that they don't know (allowedHosts)"
+    assert told in render({"service": {"type": kind}}).notes
+    assert told not in render({"service": {"type": kind}, "allowedHosts": ["mcp.example.com"]}).notes
+    assert told not in render({**ROUTED, "service": {"type": kind}}).notes
+    assert told not in render().notes
+
+
 @pytest.mark.parametrize("release", [RELEASES[0], RELEASES[-1]])
 def test_kubernetes_takes_what_limits_and_leads(release: str) -> None:
     rendered = render({**ROUTED, "networkPolicy": LIMITED, "haproxy": {"enabled": True}})

@@ -81,13 +81,26 @@ def test_whoever_scales_finds_what_it_scales_and_owns_its_number(kind: str) -> N
 
 
 def test_nodes_are_scaled_on_memory_and_cpu_as_parts_of_what_they_request() -> None:
-    metrics = {each["resource"]["name"]: each["resource"]["target"] for each in _hpa(_scaled())["metrics"]}
+    metrics = {
+        each["containerResource"]["name"]: each["containerResource"]["target"] for each in _hpa(_scaled())["metrics"]
+    }
     assert metrics == {
         "memory": {"type": "Utilization", "averageUtilization": 75},
         "cpu": {"type": "Utilization", "averageUtilization": 80},
     }
     shares = [each for each in _keda()["triggers"] if each["metricType"] == "Utilization"]
-    assert {each["type"]: each["metadata"] for each in shares} == {"memory": {"value": "75"}, "cpu": {"value": "80"}}
+    assert {each["type"]: each["metadata"]["value"] for each in shares} == {"memory": "75", "cpu": "80"}
+
+
+def test_what_runs_beside_a_process_is_no_ground() -> None:
+    """A container that requests nothing, like a mesh's, would leave the HPA without a figure for the whole pod."""
+    rendered = render({part: {"autoscaling": {"enabled": True}} for part in ("node", "router")})
+    for name, kind in ((NODE, "StatefulSet"), (ROUTER, "Deployment")):
+        [container] = rendered.one(kind, name)["spec"]["template"]["spec"]["containers"]
+        metrics = _hpa(rendered, name)["metrics"]
+        assert {each["containerResource"]["container"] for each in metrics} == {container["name"]}
+    shares = [each for each in _keda()["triggers"] if each["metricType"] == "Utilization"]
+    assert {each["metadata"]["containerName"] for each in shares} == {"node"}
 
 
 def test_what_is_null_is_no_ground() -> None:
@@ -140,7 +153,11 @@ def test_routers_are_scaled_on_cpu() -> None:
     spec = _hpa(render({"router": {"autoscaling": scaled}}), ROUTER)
     [metric] = spec["metrics"]
     assert (spec["minReplicas"], spec["maxReplicas"]) == (3, 9)
-    assert metric["resource"] == {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 60}}
+    assert metric["containerResource"] == {
+        "name": "cpu",
+        "container": "router",
+        "target": {"type": "Utilization", "averageUtilization": 60},
+    }
 
 
 @pytest.mark.parametrize("release", [RELEASES[0], RELEASES[-1]])

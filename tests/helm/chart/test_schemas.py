@@ -33,6 +33,20 @@ _EVERYTHING: dict[str, Any] = {
     "service": {"type": "NodePort", "nodePort": 30080},
     "store": {"tls": {"caSecret": "ca"}, "bundled": {"persistence": {"enabled": False}}},
 }
+_NUMBERS: dict[str, Any] = {
+    "fullnameOverride": "y",
+    "haproxy": {"enabled": True, "priorityClassName": "0x1"},
+    "auth": {"existingSecret": "12"},
+    "serviceAccount": {"create": False, "name": "34"},
+    "store": {"existingSecret": {"name": "56", "key": "78"}, "tls": {"caSecret": "90", "caKey": "1"}},
+    **{part: {"priorityClassName": "0x1"} for part in ("node", "router")},
+    "ingress": {"enabled": True, "className": "2", "hosts": ["on"]},
+}
+_TRIAL: dict[str, Any] = {
+    "nameOverride": "off",
+    "fullnameOverride": "fleet",
+    "store": {"bundled": {"priorityClassName": "3", "persistence": {"storageClass": "4"}}},
+}
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +65,39 @@ def test_the_releases_reach_from_the_least_that_the_chart_takes_to_the_newest_kn
 def test_a_release_of_kubernetes_takes_every_object(release: str, made: list[dict[str, Any]]) -> None:
     assert len(made) > 40
     assert [fault for each in made for fault in faults(each, release)] == []
+
+
+@pytest.mark.parametrize("values", [_NUMBERS, _TRIAL], ids=["Secrets of one's own", "a trial"])
+@pytest.mark.parametrize("name", ["123", "true", "null", "1e3"])
+def test_names_that_look_like_something_else_are_names(name: str, values: dict[str, Any]) -> None:
+    """Kubernetes and Helm allow them; YAML takes them for numbers, truths and nothing unless they are quoted."""
+    objects = render(values, name=name, namespace="123").objects
+    assert {each["metadata"]["namespace"] for each in objects} == {"123"}
+    assert {each["metadata"]["labels"]["app.kubernetes.io/instance"] for each in objects} == {name}
+    assert [fault for each in objects for fault in faults(each, RELEASES[-1])] == []
+
+
+def test_lists_that_kubernetes_merges_by_a_key_have_each_key_once(made: list[dict[str, Any]]) -> None:
+    """What Helm 4 applies is refused otherwise; no schema says so."""
+    pods = [each["spec"]["template"]["spec"] for each in made if "template" in each.get("spec", {})]
+    containers = [one for pod in pods for one in [*pod["containers"], *pod.get("initContainers", [])]]
+    lists = [(pod.get("volumes", []), "name") for pod in pods]
+    for field, key in (("env", "name"), ("ports", "containerPort"), ("volumeMounts", "mountPath")):
+        lists += [(container.get(field, []), key) for container in containers]
+    keys = [[each[key] for each in found] for found, key in lists]
+    assert sum(map(len, keys)) > 200
+    assert [said for said in keys if len(said) != len(set(said))] == []
+
+
+def test_of_labels_that_are_said_twice_the_nearer_counts() -> None:
+    own = {"team": "all", "app.kubernetes.io/part-of": "shop"}
+    monitor = {"serviceMonitor": {"enabled": True, "labels": {"team": "prometheus"}}}
+    values = {"commonLabels": own, "node": {"podLabels": {"team": "booking"}}, "metrics": monitor}
+    rendered = render({**values, "networkPolicy": {"enabled": False}})
+    nodes = rendered.one("StatefulSet", "fleet-framehold-node")
+    labels = [nodes, nodes["spec"]["template"], rendered.one("ServiceMonitor", "fleet-framehold-node")]
+    assert [each["metadata"]["labels"]["team"] for each in labels] == ["all", "booking", "prometheus"]
+    assert {each["metadata"]["labels"]["app.kubernetes.io/part-of"] for each in labels} == {"shop"}
 
 
 def test_a_misspelt_field_would_be_seen(made: list[dict[str, Any]]) -> None:

@@ -32,8 +32,8 @@ class Release:
     def install(self, values: dict[str, Any]) -> None:
         self._config.install(str(CHART), "fleet", values, namespace="prod")
 
-    def upgrade(self, values: dict[str, Any]) -> None:
-        self._config.upgrade(str(CHART), "fleet", values, namespace="prod")
+    def upgrade(self, values: dict[str, Any], **options: Any) -> None:
+        self._config.upgrade(str(CHART), "fleet", values, namespace="prod", **options)
 
 
 def _data(at: Cluster, name: str) -> dict[str, str]:
@@ -61,9 +61,69 @@ def test_what_was_generated_survives_an_upgrade(at: Cluster) -> None:
 def test_the_password_in_the_stores_url_is_the_one_that_the_store_wants(at: Cluster) -> None:
     Release(at).install({})
     held = _data(at, "fleet-framehold-store")
-    assert held["url"] == f"redis://:{held['password']}@fleet-framehold-store.prod.svc.cluster.local:6379/0"
+    # By the Service's own name: in its namespace it is found whatever the cluster calls its services.
+    assert held["url"] == f"redis://:{held['password']}@fleet-framehold-store:6379/0"
     assert f"requirepass {held['password']}\n" in held["valkey.conf"]
     assert "maxmemory-policy noeviction\n" in held["valkey.conf"] and "appendonly yes\n" in held["valkey.conf"]
+
+
+def test_what_was_drawn_is_no_value_of_the_release(at: Cluster) -> None:
+    """Else `--reuse-values` would bring it to the schema, which knows no such value."""
+    release = Release(at)
+    release.install({"node": {"replicas": 2}})
+    drawn = _data(at, "fleet-framehold")
+    release.upgrade({"gitops": False}, reuse_values=True)
+    assert _data(at, "fleet-framehold") == drawn
+    nodes = at.objects["/apis/apps/v1/namespaces/prod/statefulsets/fleet-framehold-node"]["spec"]
+    assert nodes["replicas"] == 2
+
+
+def test_a_size_that_is_a_number_is_one_for_the_store_too(at: Cluster) -> None:
+    Release(at).install({"store": {"bundled": {"maxMemory": 134217728}}})
+    assert "maxmemory 134217728\n" in _data(at, "fleet-framehold-store")["valkey.conf"]
+
+
+def test_pods_are_made_new_by_what_they_read_alone(at: Cluster) -> None:
+    """The fleet reads no settings of the store: it must not end while the store does."""
+    release, seen = Release(at), []
+    release.install({})
+    for _ in range(2):
+        parts = [("statefulsets", "store"), ("statefulsets", "node"), ("deployments", "router")]
+        pods = [at.template(plural, f"fleet-framehold-{part}") for plural, part in parts]
+        seen.append([pod["metadata"]["annotations"] for pod in pods])
+        release.upgrade({"store": {"bundled": {"maxMemory": "128mb"}}})
+    assert [one == other for one, other in zip(*seen, strict=True)] == [False, True, True]
+
+
+def test_what_else_stands_in_a_secret_of_ones_own_rolls_nothing(at: Cluster) -> None:
+    own: dict[str, Any] = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "own"}, "data": {"keys": "YQ=="}}
+    at.objects["/api/v1/namespaces/prod/secrets/own"] = own
+    release, values = Release(at), {"auth": {"existingSecret": "own"}}
+    release.install(values)
+    before = _checksum(at)
+    own["data"]["other"] = "Yg=="
+    release.upgrade(values)
+    assert _checksum(at) == before
+    own["data"]["admin-token"] = "Yg=="
+    release.upgrade(values)
+    assert _checksum(at) != before
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("fleet-framehold", {"auth": {"existingSecret": "fleet-framehold"}}),
+        ("fleet-framehold-store", {"store": {"existingSecret": {"name": "fleet-framehold-store"}}}),
+    ],
+)
+def test_a_secret_that_the_release_made_is_none_of_ones_own(at: Cluster, name: str, values: dict[str, Any]) -> None:
+    """Helm takes away what a release makes no longer: the pods that were told to read it would find nothing."""
+    release = Release(at)
+    release.install({})
+    before = dict(at.objects)
+    with pytest.raises(helm_python.HelmError, match=f"is {name}, which this release has made itself"):
+        release.upgrade(values)
+    assert at.objects == before
 
 
 def test_two_installations_have_nothing_in_common() -> None:

@@ -80,7 +80,7 @@ def test_the_schema_allows_what_values_yaml_lists_and_little_more() -> None:
     """Beside it: settings that keep their own defaults, and what a chart above this one hands down."""
     only = {path for path in _allowed(SCHEMA) if path not in {row.path for row in rows(VALUES)}}
     assert {path[:-1] for path in only} == {(), ("node", "settings")}
-    assert {path for path in only if len(path) == 1} == {("global",)}
+    assert {path for path in only if len(path) == 1} == {("global",), ("enabled",)}
 
 
 def test_each_text_is_a_description_of_the_schema() -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from framehold.config import Settings
 from framehold_router.config import RouterSettings
-from tests.helm.chart.render import CI, Object, Rendered, ci, render
+from framehold_store.keys import Keys
+from tests.helm.chart.render import CHART, CI, Object, Rendered, ci, render
 
 NODE, ROUTER = ("StatefulSet", "fleet-framehold-node"), ("Deployment", "fleet-framehold-router")
 
@@ -56,6 +59,17 @@ def test_a_fleet_has_its_own_corner_of_the_store() -> None:
     assert len(set(names)) == 4 and all(len(name) <= 63 for name in names)
 
 
+def test_no_two_fleets_share_a_corner_whatever_their_names_are() -> None:
+    """As `prod-a` and `framehold` would with `prod` and `a-framehold`, if a hyphen were between them."""
+    one, other = render(name="framehold", namespace="prod-a"), render(name="a", namespace="prod")
+    corners = [
+        _env(made, "Deployment", name)["FRAMEHOLD_NAMESPACE"]
+        for made, name in ((one, "framehold-router"), (other, "a-framehold-router"))
+    ]
+    assert corners == ["prod-a.framehold", "prod.a-framehold"]
+    assert all(Keys(corner) for corner in corners), "a process would not start with it"
+
+
 def test_a_node_is_called_as_its_pod_and_reached_at_its_address() -> None:
     env = {each["name"]: each for each in _pod(render(), *NODE)["containers"][0]["env"]}
     assert env["FRAMEHOLD_NODE_ID"]["valueFrom"]["fieldRef"]["fieldPath"] == "metadata.name"
@@ -95,6 +109,50 @@ def test_a_changed_source_rolls_the_nodes() -> None:
     assert sums[0] != sums[1]
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["  # indented\nmcp = 1\n", "\n\n    x\nmcp = 1", "mcp = 1\r\n", "\tx\n\n\n", "\ufeffmcp = '{{ é }} \u2028'"],
+)
+def test_a_source_arrives_as_it_was_written(text: str) -> None:
+    assert render({"node": {"source": text}}).one("ConfigMap", "fleet-framehold-source")["data"] == {"server.py": text}
+
+
+def test_a_new_version_of_the_chart_alone_replaces_no_pod(tmp_path: Path) -> None:
+    """A node serves an image of its user's, and the store one of its own: what is in them has not changed."""
+    newer = shutil.copytree(CHART, tmp_path / "framehold")
+    about = newer / "Chart.yaml"
+    about.write_text(about.read_text().replace("ersion: 0.1.0", "ersion: 0.2.0"))
+    said = {"auth": {"existingSecret": "own"}, "node": {"image": {"repository": "acme/weather", "tag": "1"}}}
+    values = {**said, "node": {**said["node"], "target": "server.py"}}
+    now, then = render(values), render(values, chart=newer)
+    assert then.one(*NODE)["metadata"]["labels"]["helm.sh/chart"] == "framehold-0.2.0"
+    labels = [
+        [made.one("StatefulSet", f"fleet-framehold-{part}")["spec"]["template"]["metadata"]["labels"] for made in both]
+        for part in ("node", "store")
+        for both in [(now, then)]
+    ]
+    assert [one == other for one, other in labels] == [True, True]
+    assert _pod(now, *NODE) == _pod(then, *NODE)
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ({}, ["topology.kubernetes.io/zone", "kubernetes.io/hostname"]),
+        ({"topologySpreadConstraints": None}, ["topology.kubernetes.io/zone", "kubernetes.io/hostname"]),
+        ({"topologySpreadConstraints": []}, []),
+    ],
+    ids=["unsaid", "null", "none"],
+)
+def test_what_there_are_several_of_is_spread_unless_told_otherwise(said: dict[str, Any], expected: list[str]) -> None:
+    rendered = render(dict.fromkeys(("node", "router", "haproxy"), said) | {"haproxy": {"enabled": True, **said}})
+    for made in _workloads(rendered):
+        spread = made["spec"]["template"]["spec"].get("topologySpreadConstraints", [])
+        assert [each["topologyKey"] for each in spread] == (expected if made["spec"]["replicas"] > 1 else [])
+        own = made["spec"]["template"]["metadata"]["labels"]
+        assert all(_selects(each["labelSelector"]["matchLabels"], own) for each in spread)
+
+
 def test_ends_have_the_time_that_they_take() -> None:
     assert _pod(render(), *NODE)["terminationGracePeriodSeconds"] == 50
     slow = render({"node": {"settings": {"drainTimeout": 90.5}}, "router": {"preStopSeconds": 20}})
@@ -113,6 +171,15 @@ def test_a_digest_counts_more_than_a_tag() -> None:
         ({"tag": "edge", "digest": digest}, f"framehold/router@{digest}"),
     ):
         assert _pod(render({"router": {"image": image}}), *ROUTER)["containers"][0]["image"] == expected
+
+
+@pytest.mark.parametrize(("image", "end"), [({}, "@sha256:48332870af35"), ({"tag": "9.2"}, ":9.2")])
+def test_the_store_is_one_to_the_byte_until_another_tag_is_said(image: dict[str, str], end: str) -> None:
+    [container] = _pod(render({"store": {"bundled": {"image": image}}}), "StatefulSet", "fleet-framehold-store")[
+        "containers"
+    ]
+    assert container["image"].startswith("valkey/valkey:9.") and end in container["image"]
+    assert ("@" in container["image"]) == (not image)
 
 
 @pytest.mark.parametrize("kind", ["", *CI])
@@ -138,6 +205,8 @@ def test_nodes_come_and_go_side_by_side_and_are_named_while_they_drain() -> None
     headless = rendered.one("Service", "fleet-framehold-node")["spec"]
     assert headless["clusterIP"] == "None" and headless["publishNotReadyAddresses"] is True
     assert rendered.one(*NODE)["spec"]["serviceName"] == "fleet-framehold-node"
+    # Routers call addresses, with the client's Host: a mesh that reads HTTP would look for a service of that name.
+    assert [port["appProtocol"] for port in headless["ports"]] == ["tcp"]
 
 
 def test_a_scaler_owns_the_number_of_what_it_scales() -> None:

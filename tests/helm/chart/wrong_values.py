@@ -236,6 +236,12 @@ OUT_OF_RANGE: list[tuple[Values, str]] = [
     (node(resources={"limits": {"memory": "1 Gi"}}), "at '/node/resources/limits/memory': '1 Gi' does not match"),
     ({"auth": {"keys": KEY}}, "at '/auth/keys': got string, want array"),
     ({"settings": {"logLevel": "loud"}}, "at '/settings/logLevel': value must be one of"),
+    (node(env=[{"name": "PORT", "value": 80}]), "at '/node/env/0/value': got number, want string"),
+    ({"router": {"env": [{"value": "a"}]}}, "at '/router/env/0': missing property 'name'"),
+    ({"ingress": {"hosts": ["mcp.example.com:443"]}}, "at '/ingress/hosts/0': 'mcp.example.com:443' does not match"),
+    ({"httpRoute": {"hostnames": ["MCP.example.com"]}}, "at '/httpRoute/hostnames/0': 'MCP.example.com' does not"),
+    ({"commonLabels": {"helm.sh/chart": "own"}}, "invalid propertyName 'helm.sh/chart'"),
+    (node(podLabels={"app.kubernetes.io/name": "own"}), "invalid propertyName 'app.kubernetes.io/name'"),
 ]
 """Values that the schema refuses, and a piece of what Helm says of them."""
 

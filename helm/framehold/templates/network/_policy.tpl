@@ -24,8 +24,8 @@ spec:
         {{- with .components }}
         - podSelector:
             matchLabels:
-              app.kubernetes.io/name: {{ include "framehold.name" $root }}
-              app.kubernetes.io/instance: {{ $root.Release.Name }}
+              app.kubernetes.io/name: {{ include "framehold.name" $root | quote }}
+              app.kubernetes.io/instance: {{ $root.Release.Name | quote }}
             matchExpressions:
               - {key: app.kubernetes.io/component, operator: In, values: {{ toJson . }}}
         {{- end }}

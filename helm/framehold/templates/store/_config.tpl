@@ -7,6 +7,6 @@ requirepass {{ .password }}
 appendonly yes
 appendfsync always
 save ""
-maxmemory {{ .root.Values.store.bundled.maxMemory }}
+maxmemory {{ include "framehold.written" .root.Values.store.bundled.maxMemory }}
 maxmemory-policy noeviction
 {{ end }}
