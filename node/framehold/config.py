@@ -27,6 +27,8 @@ class Settings(FleetSettings):
     max_round: float = Field(300.0, gt=0)
     drain_timeout: float = Field(30.0, ge=0)
     """After SIGTERM: how long rounds may run on, and calls be answered that only this process can carry on."""
+    drain_at_least: float = Field(0.0, ge=0, le=10)
+    """After SIGTERM: how long it goes on with nothing left to do, for load balancers that must hear of it first."""
     max_parked: int = Field(20_000, gt=0)
     """Frames on this node. Beyond it, frames of re-entrant handlers that were parked the longest are evicted for new
     calls; where there is none, new calls are refused."""

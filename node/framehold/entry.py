@@ -84,7 +84,7 @@ class Entry:
         headers = dict(scope["headers"])
         declared = headers.get(b"content-length", b"0")
         if declared.isdigit() and (len(declared) > _DIGITS or int(declared) > self._limit):
-            await too_large(self._limit, scope, receive, send)
+            await too_large(self._limit, receive, send)
             return
         if (
             scope["method"] != "POST"
@@ -99,7 +99,7 @@ class Entry:
             plain = await self._acceptable(request)
             data = await body.whole()
         except TooLarge:
-            await too_large(self._limit, scope, receive, send)
+            await too_large(self._limit, receive, send)
             return
         if data is None:
             return

@@ -23,9 +23,12 @@ def healthz(attached: Attached, request: Request) -> Response:
 
 
 def readyz(attached: Attached, request: Request) -> Response:
-    """Whether this node takes new calls."""
+    """Whether this node takes new calls. One that doesn't says so with 503, or with 404 to whoever asks for it by
+    `?unready=404`: HAProxy knows by it a node that lives, and may end what it has begun."""
     why = attached.runtime.leaving.unready()
-    return PlainTextResponse("ready\n") if why is None else PlainTextResponse(f"not ready: {why}\n", 503)
+    if why is None:
+        return PlainTextResponse("ready\n")
+    return PlainTextResponse(f"not ready: {why}\n", 404 if request.query_params.get("unready") == "404" else 503)
 
 
 def metrics(attached: Attached, request: Request) -> Response:

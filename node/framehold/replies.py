@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +14,9 @@ from starlette.types import Receive, Scope, Send
 
 from framehold_core.effects import Reason, Refusal
 from framehold_router.internal import NOT_HELD
+
+_LINGER, _SILENCE = 10.0, 1.0
+"""Seconds for which the rest of a body that was refused may still come, in all and until the next piece."""
 
 
 class Asking(dict[str, Any]):
@@ -50,10 +55,19 @@ def broke_off() -> MCPError:
     return MCPError(types.INTERNAL_ERROR, text)
 
 
-async def too_large(limit: int, scope: Scope, receive: Receive, send: Send) -> None:
-    """Refuse a body beyond `limit` bytes, most of it unread."""
-    text = f"Request body too large: the limit is {limit} bytes (FRAMEHOLD_MAX_BODY); nothing was started"
-    await Response(text, 413, {"connection": "close"})(scope, receive, send)
+async def too_large(limit: int, receive: Receive, send: Send) -> None:
+    """Refuse a body beyond `limit` bytes. The rest of it is thrown away as it comes, for a while: most clients read
+    nothing before they have sent all, and a connection that is closed with bytes unread takes the reply with it."""
+    text = f"Request body too large: the limit is {limit} bytes (FRAMEHOLD_MAX_BODY); nothing was started".encode()
+    length = str(len(text)).encode()
+    headers = [(b"content-type", b"text/plain"), (b"content-length", length), (b"connection", b"close")]
+    await send({"type": "http.response.start", "status": 413, "headers": headers})
+    await send({"type": "http.response.body", "body": text, "more_body": True})
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_LINGER):
+            while (await asyncio.wait_for(receive(), _SILENCE)).get("more_body", False):
+                pass
+    await send({"type": "http.response.body", "body": b""})
 
 
 async def not_held(scope: Scope, receive: Receive, send: Send) -> None:

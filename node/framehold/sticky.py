@@ -84,7 +84,7 @@ class Sticky:
         try:
             data = await body.whole()
         except TooLarge:
-            await too_large(limit, scope, receive, send)
+            await too_large(limit, receive, send)
             return
         if data is None:
             return

@@ -5,12 +5,14 @@ them, a quarter of the shortest limit apart and a second at most: a timer for ea
 guards.
 
 Its end: nothing is accepted any more; idle connections close; each request under way is answered, with
-`Connection: close`; what is left at the deadline is broken off.
+`Connection: close`; what is left at the deadline is broken off. Closed at once, an idle connection may break a request
+that is on its way, and one without a token can't be sent again: `leave` lets each bring one more before that.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import socket
 from collections.abc import Callable
@@ -65,11 +67,17 @@ class Front:
         if not self.connections:
             self._empty.set()
 
+    async def leave(self, patience: float) -> None:
+        """Stop accepting; each response is its connection's last. Returns when there are no connections left, or after
+        `patience` seconds."""
+        self._stop()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(patience):
+                await self._none_left()
+
     async def close(self, deadline: float) -> None:
         """Stop accepting, let what is under way end within `deadline` seconds, break off the rest."""
-        self.draining = True
-        if self._server is not None:
-            self._server.close()
+        self._stop()
         for connection in tuple(self.connections):
             connection.drain()
         try:
@@ -82,6 +90,11 @@ class Front:
                 connection.abort()
             await self._none_left()
         self._timer.cancel()
+
+    def _stop(self) -> None:
+        self.draining = True
+        if self._server is not None:
+            self._server.close()
 
     async def _none_left(self) -> None:
         while self.connections:

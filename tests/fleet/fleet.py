@@ -71,6 +71,8 @@ class Fleet:
         named = {f"FRAMEHOLD_{name.upper()}": value for name, value in (usual | settings).items()}
         self.common = {**named, "ENTRIES": str(self.entered)}
         self.nodes: dict[str, NodeProcess] = {}
+        self.ports: dict[str, int] = {}
+        """Where nodes of these names listen, each time that they are started; others anywhere."""
         self.serving: set[str] = set()
         """The names of those whose start is over."""
         self.routers: list[RouterProcess] = []
@@ -86,6 +88,7 @@ class Fleet:
             name: NodeProcess(
                 self.target,
                 self.folder / f"{name}.log",
+                self.ports.get(name, 0),
                 **{**self.common, **self.own(name), **environment, "FRAMEHOLD_NODE_ID": name},
             )
             for name in names

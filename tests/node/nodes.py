@@ -295,10 +295,10 @@ class FrameholdProcess:
 
 
 class NodeProcess(FrameholdProcess):
-    """One `framehold node` child."""
+    """One `framehold node` child, on any port unless one is named."""
 
-    def __init__(self, target: str, log: Path, **environment: str) -> None:
-        super().__init__(["node", target, "--port", "0"], log, **environment)
+    def __init__(self, target: str, log: Path, port: int = 0, **environment: str) -> None:
+        super().__init__(["node", target, "--port", str(port)], log, **environment)
 
 
 @asynccontextmanager

@@ -70,6 +70,35 @@ async def answered(caller: Caller, tool: str, name: str, heard: Heard, word: str
     return await caller.retry(tool, heard.token, answers, arguments={"name": name})
 
 
+async def test_a_node_stays_until_load_balancers_know_that_it_leaves(
+    redis: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has nothing left to do; whoever comes meanwhile hears that it is not ready, or is passed on."""
+    settings = {"store_url": redis.url, "namespace": tmp_path.name, "route_headers": "1", "drain_timeout": "15"}
+    folders = [tmp_path / name for name in ("a", "b")]
+    for folder in folders:
+        folder.mkdir()
+    monkeypatch.setenv("ENTRIES", str(tmp_path / "entries"))
+    async with (
+        node(TARGET, folders[0], **settings, node_id="a", drain_at_least="2") as leaving,
+        node(TARGET, folders[1], **settings, node_id="b") as other,
+        Caller(leaving.url) as caller,
+        httpx2.AsyncClient() as http,
+    ):
+        assert other.alive
+        began = time.monotonic()
+        leaving.terminate()
+        while (heard := await http.get(f"{leaving.root}/readyz")).status_code == 200:
+            await asyncio.sleep(0.01)
+        assert heard.status_code == 503 and "drains" in heard.text
+        for asked, status in (("404", 404), ("500", 503), ("", 503)):
+            assert (await http.get(f"{leaving.root}/readyz", params={"unready": asked})).status_code == status
+        passed_on = await caller.call("plain", arguments={"name": "Ada"})
+        assert (passed_on.text, passed_on.headers["framehold-node"]) == ("plain-Ada", "b")
+        await until(lambda: not leaving.alive, "the node's end")
+        assert 2 <= time.monotonic() - began < 10
+
+
 async def test_a_call_that_may_be_entered_again_goes_on_elsewhere_at_once(pair: Pair) -> None:
     """Within 200 ms, with a lease that would last for 5 s: nobody waits for it."""
     heard = await begun(pair.at_first, "marked", "Ada")

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import httpx2
 import pytest
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
@@ -183,6 +184,15 @@ async def test_max_body_of_a_body_that_never_comes() -> None:
             told = await send(client.url, request)
             assert told.status == 413 and "FRAMEHOLD_MAX_BODY" in told.body.decode()
         await client.completes(retry)
+
+
+async def test_max_body_is_told_to_a_client_that_sends_all_before_it_reads() -> None:
+    """What it still sends is thrown away; the connection is not closed over it, which would take the reply along."""
+    async with edge(compared=False, max_body=4000) as client:
+        large = client.envelope("tools/call", {"name": "echo", "arguments": {}, "padding": "x" * 8_000_000})
+        async with httpx2.AsyncClient() as http:
+            told = await http.post(client.url, json=large.body, headers=large.headers)
+        assert told.status_code == 413 and "FRAMEHOLD_MAX_BODY" in told.text
 
 
 async def test_a_clients_long_identity_is_served_and_not_kept() -> None:

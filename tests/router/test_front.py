@@ -373,6 +373,32 @@ async def test_a_drain_closes_what_is_idle_and_lets_the_rest_end() -> None:
         assert len(upstream.requests) == 1
 
 
+async def test_a_router_that_leaves_answers_once_more_on_an_idle_connection() -> None:
+    """A request that is on its way when the order to end comes is not met by a closed connection."""
+    async with node(echo) as upstream, router(upstream.address) as it:
+        silent_one, other = await it.client(), await it.client()
+        leaving = asyncio.create_task(it.front.leave(DEADLINE))
+        while not it.front.draining:
+            await asyncio.sleep(0)
+        with pytest.raises(ConnectionRefusedError):
+            await it.client()
+        other.send(post(b"one"))
+        heard = await other.heard()
+        assert (heard.body, heard.one(b"connection")) == (b"one", b"close")
+        assert await other.rest() == b""
+        assert not leaving.done(), "the other one may still bring a request"
+        silent_one.writer.close()
+        await leaving
+
+
+async def test_a_router_leaves_idle_connections_to_its_drain_after_a_while() -> None:
+    async with node(echo) as upstream, router(upstream.address) as it:
+        idle = await it.client()
+        await it.front.leave(0.05)
+        await it.front.close(DEADLINE)
+        assert await idle.rest() == b""
+
+
 async def test_a_drain_ends_at_its_deadline() -> None:
     async with node(silent) as upstream, router(upstream.address) as it:
         client = await it.client()

@@ -1,0 +1,39 @@
+"""A server behind HAProxy: what is asked of nodes that drain, a tool that asks three times, and one that speaks while
+it runs."""
+
+from __future__ import annotations
+
+import asyncio
+
+from mcp.server.mcpserver import Context
+
+import framehold
+from tests.node.draining_server import asked, mcp, noted
+
+
+@mcp.tool()
+async def three(name: str, ctx: Context) -> str:
+    """Ask three times."""
+    noted(name)
+    first = await asked(ctx, f"{name}, a secret question?")
+    second = await asked(ctx, f"{name}, after {first}?")
+    third = await asked(ctx, f"{name}, after {second}?")
+    return f"{name}: {first} {second} {third}"
+
+
+@mcp.tool()
+async def measure(text: str, ctx: Context) -> str:
+    """Ask once, and tell how long the text is."""
+    return f"{len(text)} {await asked(ctx, 'Which word?')}"
+
+
+@mcp.tool()
+async def speak(ctx: Context) -> str:
+    """Say something five times a second, for three seconds."""
+    for step in range(15):
+        await ctx.report_progress(step, 15)
+        await asyncio.sleep(0.2)
+    return "said"
+
+
+app = framehold.asgi(mcp)

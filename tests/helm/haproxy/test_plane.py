@@ -1,0 +1,187 @@
+"""What a client meets behind the chart's HAProxy, while nothing happens to the fleet."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections import Counter
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+import httpx2
+import pytest
+
+from tests.fleet.fleet import Fleet, converse
+from tests.helm.haproxy.plane import HAProxy, node_name, planes
+from tests.node.guest import expected
+from tests.node.nodes import Caller
+from tests.store.server import RedisServer
+
+pytestmark = pytest.mark.anyio
+
+NODES = [node_name(ordinal) for ordinal in range(3)]
+BUFFER = 131072
+MOST = 4194304
+TOKEN = "the-admin-token-of-this-fleet"
+INITIALIZE = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
+}
+PING = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
+ACCEPT = {"accept": "application/json, text/event-stream"}
+
+
+@dataclass
+class Scene:
+    """Three nodes, a router, two HAProxies, and a third that waits a second where those wait for sixty."""
+
+    fleet: Fleet
+    first: HAProxy
+    second: HAProxy
+    hasty: HAProxy
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+async def scene(redis: RedisServer, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Scene]:
+    folder = tmp_path_factory.mktemp("plane")
+    made = Fleet(folder, redis, "tests/helm/haproxy/served.py", lease_ttl="5", admin_token=TOKEN)
+    try:
+        await made.start_nodes(*NODES)
+        router = await made.start_router()
+        # As a Service names them.
+        addresses = {name: node.root.removeprefix("http://") for name, node in made.nodes.items()}
+        addresses["routers"] = router.root.removeprefix("http://")
+        haproxies = [HAProxy(folder / name, addresses) for name in ("first", "second")]
+        haproxies.append(HAProxy(folder / "hasty", addresses, timeouts=1))
+        async with planes(*haproxies):
+            for haproxy in haproxies:
+                await haproxy.sees(*NODES)
+            yield Scene(made, *haproxies)
+    finally:
+        made.stop()
+
+
+async def test_each_round_goes_straight_to_its_node(scene: Scene) -> None:
+    """Through two HAProxies in turn, which don't know of each other: they agree on every call, new ones and parked."""
+    names = [f"guest{number}" for number in range(340)]
+    ports = itertools.cycle(int(haproxy.root.rpartition(":")[2]) for haproxy in (scene.first, scene.second))
+
+    async def alternate(request: httpx2.Request) -> None:
+        request.url = request.url.copy_with(port=next(ports))
+
+    watched = await converse([scene.first.url], names, before=alternate)
+    assert watched.said == {name: expected(name) for name in names}
+    assert watched.statuses == {200: 4 * len(names)}
+    assert watched.routes["ring"] >= 0.999 * 3 * len(names), watched.routes
+    homes = Counter(served[0] for served in watched.nodes.values())
+    # A third each, give or take what chance and uneven arcs do to so few.
+    assert homes.keys() == set(NODES) and min(homes.values()) > len(names) / 5, homes
+
+
+async def test_long_bodies_are_answered_by_any_node(scene: Scene) -> None:
+    """Beyond the buffer HAProxy finds no id. What was asked at one node is then answered through another."""
+    text = "x" * 2 * BUFFER
+    async with Caller(scene.first.url) as caller:
+        heard = await asyncio.gather(*(caller.call("measure", arguments={"text": text}) for _ in range(12)))
+        sent = (
+            caller.retry("measure", before.token, before.accept(word=f"w{number}"), arguments={"text": text})
+            for number, before in enumerate(heard)
+        )
+        done = await asyncio.gather(*sent)
+    assert [reply.text for reply in done] == [f"{len(text)} w{number}" for number in range(12)]
+    homes = [before.headers["framehold-node"] for before in heard]
+    assert [reply.headers["framehold-node"] for reply in done] == homes
+    routes = Counter(reply.headers["framehold-route"] for reply in done)
+    assert routes["lease"] and set(routes) <= {"lease", "ring"}, routes
+
+
+async def test_the_largest_body_is_the_nodes_own_limit(scene: Scene) -> None:
+    """Just below it a call is served, beyond it the client hears why."""
+    async with Caller(scene.first.url) as caller:
+        asked = await caller.call("measure", arguments={"text": "x" * (MOST - 4096)})
+        assert asked.messages == ["Which word?"]
+        beyond = caller.envelope("tools/call", {"name": "measure", "arguments": {"text": "x" * MOST}})
+    async with httpx2.AsyncClient() as http:
+        refused = await http.post(scene.first.url, json=beyond.body, headers=beyond.headers)
+    assert refused.status_code == 413 and "FRAMEHOLD_MAX_BODY" in refused.text
+
+
+async def test_a_clients_internal_headers_count_for_nothing(scene: Scene) -> None:
+    """It can neither name its call nor pass for a part of the fleet."""
+    chosen = "A" * 22
+    claims = {"framehold-call-id": chosen, "framehold-via": "node", "Framehold-Secret": "guessed"}
+    async with Caller(scene.first.url) as caller:
+        heard = [await caller.call("unmarked", arguments={"name": "n"}, headers=claims) for _ in range(12)]
+        assert chosen not in {before.token.split(".")[1] for before in heard}
+        done = [
+            await caller.retry(
+                "unmarked", before.token, before.accept(word="w"), arguments={"name": "n"}, headers=claims
+            )
+            for before in heard
+        ]
+    assert [(reply.text, reply.headers["framehold-route"]) for reply in done] == [("n w", "ring")] * 12
+
+
+async def test_nobody_reaches_what_nodes_tell_their_fleet(scene: Scene) -> None:
+    """HAProxy shows the fleet's secret for every client; it must open nothing."""
+    async with httpx2.AsyncClient() as http:
+        for path in ("/admin/node", "/admin", "//admin/node", "/x/../admin/node", "/%61dmin/node", "/admin%2fnode"):
+            told = await http.get(f"{scene.first.root}{path}")
+            assert told.status_code in (403, 404), (path, told.status_code)
+            assert "incarnation" not in told.text
+
+
+async def test_the_dashboard_is_the_routers(scene: Scene) -> None:
+    """Pages, tables, actions and the stream of changes."""
+    root, shown = scene.first.root, {"authorization": f"Bearer {TOKEN}"}
+    async with httpx2.AsyncClient(headers=shown) as http:
+        page = await http.get(f"{root}/dashboard")
+        assert page.status_code == 200 and page.headers["content-type"].startswith("text/html")
+        told = (await http.get(f"{root}/api/v1/nodes")).json()
+        assert {node["node_id"] for node in told["nodes"]} == set(NODES)
+        assert (await http.post(f"{root}/api/v1/nodes/nobody/drain")).status_code == 404
+        assert "framehold_router" in (await http.get(f"{root}/metrics")).text
+        async with http.stream("GET", f"{root}/api/v1/stream") as stream, asyncio.timeout(10):
+            events = {line.removeprefix("event: ") async for line in _until(stream, "event: nodes")}
+        assert {"overview", "nodes"} <= events
+
+
+async def _until(stream: httpx2.Response, last: str) -> AsyncIterator[str]:
+    async for line in stream.aiter_lines():
+        yield line
+        if line == last:
+            return
+
+
+async def test_a_stream_that_speaks_is_not_cut(scene: Scene) -> None:
+    """Neither side's timeout counts while something comes: nodes ping every 15 s, and HAProxy waits for 60."""
+    async with Caller(scene.hasty.url) as caller:
+        heard = await caller.call("speak", meta={"progressToken": "p"})
+    assert heard.text == "said" and len(heard.events) == 15
+
+
+async def test_a_session_of_2025_stays_on_its_node(scene: Scene) -> None:
+    """Its id names the node, which HAProxy reads; one that names nobody gets an answer too."""
+    async with httpx2.AsyncClient(headers=ACCEPT) as http:
+        for _ in range(6):
+            begun = await http.post(scene.first.url, json=INITIALIZE)
+            session = {"mcp-session-id": begun.headers["mcp-session-id"]}
+            told = await http.post(scene.second.url, json=PING, headers=session)
+            assert (told.status_code, told.headers["framehold-route"]) == (200, "ring")
+            assert told.headers["framehold-node"] == begun.headers["framehold-node"]
+        mark, _, rest = session["mcp-session-id"].split(".", 2)
+        told = await http.post(scene.second.url, json=PING, headers={"mcp-session-id": f"{mark}.nobody.{rest}"})
+        assert told.status_code == 404
+
+
+async def test_it_tells_prometheus_how_nodes_are(scene: Scene) -> None:
+    """At a port of its own, where nothing else is served."""
+    assert scene.first.states() == dict.fromkeys(NODES, "UP")
+    assert scene.first.probe("mcp") == 404
