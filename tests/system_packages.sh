@@ -1,13 +1,18 @@
 #!/bin/sh
 # Makes sure that the system packages which the tests start are here (redis-server; haproxy as a data plane; npm for
-# the TypeScript client and the conformance suite; promtool for the alert rules; chromium for the dashboard): installs them where it may (root and apt-get), otherwise prints the one line that does and exits 2.
+# the TypeScript client and the conformance suite; promtool for the alert rules; chromium for the dashboard; on Linux ip for the rehearsals of the chart): installs them where it may (root and apt-get), otherwise prints the one line that does and exits 2.
 set -eu
 
 missing=""
-for program in redis-server haproxy npm promtool chromium; do
-    # A program's name is its Debian package's name, but for one.
-    package=$program
-    [ "$program" != promtool ] || package=prometheus
+programs="redis-server haproxy npm promtool chromium"
+[ "$(uname)" != Linux ] || programs="$programs ip"
+for program in $programs; do
+    # A program's name is its Debian package's name, but for two.
+    case $program in
+        promtool) package=prometheus ;;
+        ip) package=iproute2 ;;
+        *) package=$program ;;
+    esac
     PATH="$PATH:/usr/sbin" command -v "$program" >/dev/null 2>&1 || missing="$missing $package"
 done
 [ -n "$missing" ] || exit 0
