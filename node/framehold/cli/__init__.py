@@ -25,7 +25,7 @@ def main() -> None:
     """Run `framehold`."""
     if os.getpid() == 1:
         # In a container. Linux spares its first process a signal that it has no handler for, and a server may take a
-        # while to import: a process that is told to end then would be waited for until it is killed. It has nothing yet.
+        # while to import: a process that is told to end then would be waited for until it is killed. It holds nothing.
         signal.signal(signal.SIGTERM, lambda *_: os._exit(128 + signal.SIGTERM))
     try:
         status = app(prog_name=_NAME, standalone_mode=False)
