@@ -180,6 +180,19 @@ def test_a_secret_of_ones_own_is_used_and_never_written(at: Cluster) -> None:
     assert _checksum(at) != before, "a changed Secret of one's own rolled nothing"
 
 
+@pytest.mark.parametrize("auth", [{}, {"existingSecret": "own", "keysKey": "fh"}], ids=["generated", "own"])
+def test_all_of_a_fleet_read_the_same_keys(auth: dict[str, str]) -> None:
+    """Nodes, routers, and what derives HAProxy's secret: one with others would be a stranger to its fleet, which relays
+    hide from clients."""
+    made = render({"auth": auth, "haproxy": {"enabled": True}})
+    pods = [each["spec"]["template"]["spec"] for each in made.of("Deployment") + made.of("StatefulSet")]
+    containers = [each for pod in pods for each in [*pod.get("initContainers", []), *pod["containers"]]]
+    read = {each["name"]: _env_of(each)["FRAMEHOLD_KEYS"] for each in containers if "FRAMEHOLD_KEYS" in _env_of(each)}
+    assert read.keys() == {"node", "router", "secret"}
+    wanted = {"name": auth.get("existingSecret", "fleet-framehold"), "key": auth.get("keysKey", "keys")}
+    assert [each["valueFrom"]["secretKeyRef"] for each in read.values()] == [wanted] * 3
+
+
 def test_autoscaling_keeps_as_many_as_there_are(at: Cluster) -> None:
     release = Release(at)
     release.install({"node": {"replicas": 7}})
@@ -201,4 +214,8 @@ def test_no_secret_is_anywhere_but_in_secrets(kind: str) -> None:
 
 
 def _env(template: dict[str, Any]) -> dict[str, Any]:
-    return {each["name"]: each for each in template["spec"]["containers"][0]["env"]}
+    return _env_of(template["spec"]["containers"][0])
+
+
+def _env_of(container: dict[str, Any]) -> dict[str, Any]:
+    return {each["name"]: each for each in container.get("env", [])}

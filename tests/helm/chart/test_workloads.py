@@ -14,6 +14,7 @@ from framehold_store.keys import Keys
 from tests.helm.chart.render import CHART, CI, Object, Rendered, ci, render
 
 NODE, ROUTER = ("StatefulSet", "fleet-framehold-node"), ("Deployment", "fleet-framehold-router")
+HAPROXY = ("Deployment", "fleet-framehold-haproxy")
 
 
 def _pod(rendered: Rendered, kind: str, name: str) -> Object:
@@ -207,6 +208,25 @@ def test_nodes_come_and_go_side_by_side_and_are_named_while_they_drain() -> None
     assert rendered.one(*NODE)["spec"]["serviceName"] == "fleet-framehold-node"
     # Routers call addresses, with the client's Host: a mesh that reads HTTP would look for a service of that name.
     assert [port["appProtocol"] for port in headless["ports"]] == ["tcp"]
+
+
+def test_nodes_are_renewed_one_at_a_time_and_routers_before_the_old_ones_leave() -> None:
+    """All nodes at once would leave nobody to hand calls off to; without a router there is no front."""
+    rendered = render()
+    assert rendered.one(*NODE)["spec"]["updateStrategy"] == {"type": "RollingUpdate"}
+    renewed = rendered.one(*ROUTER)["spec"]["strategy"]
+    assert renewed == {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
+
+
+@pytest.mark.parametrize("where", [NODE, ROUTER, HAPROXY], ids=["node", "router", "haproxy"])
+def test_what_kills_a_process_asks_for_nothing_but_its_loop(where: tuple[str, str]) -> None:
+    """A store that is away or a drain make it unready, and must not end it; a process that hangs is ended within a
+    minute."""
+    (container,) = _pod(render({"haproxy": {"enabled": True}}), *where)["containers"]
+    paths = {kind: container[f"{kind}Probe"]["httpGet"]["path"] for kind in ("startup", "readiness", "liveness")}
+    assert paths == {"startup": "/healthz", "readiness": "/readyz", "liveness": "/healthz"}
+    alive = container["livenessProbe"]
+    assert alive["periodSeconds"] * alive["failureThreshold"] + alive["terminationGracePeriodSeconds"] <= 60
 
 
 def test_a_scaler_owns_the_number_of_what_it_scales() -> None:

@@ -129,6 +129,20 @@ async def test_a_clients_internal_headers_count_for_nothing(scene: Scene) -> Non
     assert [(reply.text, reply.headers["framehold-route"]) for reply in done] == [("n w", "ring")] * 12
 
 
+async def test_no_client_passes_for_a_node_that_relays(scene: Scene) -> None:
+    """What one node sends another is not relayed again. Only a body beyond the buffer tells: it comes to the wrong
+    node, and must find its own from there."""
+    long, claims = {"text": "x" * 2 * BUFFER}, {"framehold-via": "node"}
+    async with Caller(scene.first.url) as caller:
+        heard = [await caller.call("measure", arguments=long, headers=claims) for _ in range(12)]
+        done = [
+            await caller.retry("measure", before.token, before.accept(word="w"), arguments=long, headers=claims)
+            for before in heard
+        ]
+    assert [reply.text for reply in done] == [f"{2 * BUFFER} w"] * 12
+    assert "lease" in {reply.headers["framehold-route"] for reply in done}, "none came to the wrong node"
+
+
 async def test_nobody_reaches_what_nodes_tell_their_fleet(scene: Scene) -> None:
     """HAProxy shows the fleet's secret for every client; it must open nothing."""
     async with httpx2.AsyncClient() as http:

@@ -55,8 +55,9 @@ def test_nodes_and_haproxies_are_rolled_under_load_and_no_call_fails() -> None:
     assert facts["answered"] == {"finished": UNMARKED, "wrong": []}
     assert facts["late"]["wrong"] == []
     seen = facts["seen"]
-    assert {name: seen[name] for name in ("unborn", "told_lost", "lost", "wrong")} == {
+    assert {name: seen[name] for name in ("unborn", "turned_away", "told_lost", "lost", "wrong")} == {
         "unborn": 0,
+        "turned_away": 0,
         "told_lost": 0,
         "lost": [],
         "wrong": [],

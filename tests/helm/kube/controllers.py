@@ -1,8 +1,9 @@
 """What makes pods so many, and of the template that is wanted: the controllers of StatefulSets and Deployments.
 
 Each looks at what is there again and again, and takes the next step towards what should be there. A StatefulSet with
-`podManagementPolicy: Parallel` makes what is missing at once, takes away the highest names at once, and renews one at a
-time, from the highest, waiting until it is ready. A Deployment renews within `maxSurge` and `maxUnavailable`.
+`podManagementPolicy: Parallel` makes what is missing at once, takes away the highest names at once, and renews from the
+highest, as many at a time as its `maxUnavailable` lets be away (one), waiting until they are ready. A Deployment renews
+within `maxSurge` and `maxUnavailable`.
 """
 
 from __future__ import annotations
@@ -66,12 +67,14 @@ class StatefulSet(Controller):
         for number, pod in by_number.items():
             if number >= self.replicas:
                 pod.delete()
+        strategy = self._spec.get("updateStrategy", {})
+        absent = _share(strategy.get("rollingUpdate", {}).get("maxUnavailable", 1), self.replicas, math.floor)
         for number in sorted(by_number, reverse=True):
             pod = by_number[number]
-            if number < self.replicas and pod.revision != self.revision:
+            if number < self.replicas and pod.revision != self.revision and strategy.get("type") != "OnDelete":
                 pod.delete()
-                return
-            if not pod.serving:
+            absent -= not pod.serving
+            if absent <= 0:
                 return
 
     def _number(self, pod: Pod) -> int:

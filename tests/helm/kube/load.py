@@ -3,10 +3,11 @@ each with a line of JSON.
 
     park SHAPE COLUMN N     begin N calls of that tool, and answer nothing yet
     finish COLUMN           answer all there is to answer of those that are parked
-    start N                 N clients call without a pause
+    start N                 N clients call without a pause, and ten times a second somebody new comes to the door
     stop                    they begin no more calls; when all have their ends: what they saw
 
-Its clients keep connections open, send a round without a token once, and come again with one that has a token.
+Its clients keep connections open, send a round without a token once, and come again with one that has a token. Who
+comes to the door asks for nothing but /healthz.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ import json
 import sys
 import time
 from typing import Any
+from urllib.parse import urlsplit
 
 from tests.fleet.load import Load
 from tests.fleet.trial import Client, Trial
+from tests.helm.kube.probes import status
 from tests.node.nodes import Heard
 
 
@@ -37,6 +40,8 @@ class Clients:
         self._front, self._client = Front(url), Client()
         self._parked: dict[str, list[Trial]] = {}
         self._load, self._running = self._fresh(), asyncio.create_task(asyncio.sleep(0))
+        self._knocking = self._running
+        self._turned_away = 0
 
     async def park(self, shape: str, column: str, count: str) -> dict[str, Any]:
         """Begin calls; the nodes that asked."""
@@ -56,22 +61,39 @@ class Clients:
         """Call from now on."""
         self._load = self._fresh()
         self._running = asyncio.create_task(self._load.run(int(count)))
+        self._turned_away, self._knocking = 0, asyncio.create_task(self._knock())
         return {"since": time.time()}
 
     async def stop(self) -> dict[str, Any]:
         """What was seen."""
         self._load.stop()
         await self._running
+        self._knocking.cancel()
         seen = self._load
         return {
             "completed": len(seen.completed),
             "begun": seen.begun,
             "unborn": seen.unborn,
+            "turned_away": self._turned_away,
             "told_lost": seen.told_lost,
             "lost": seen.lost,
             "wrong": seen.wrong,
             "longest": seen.longest,
         }
+
+    async def _knock(self) -> None:
+        """Each time over a new connection: one that stands hardly notices a door that is shut too early."""
+        door = urlsplit(self._front.url)
+        while True:
+            try:
+                async with asyncio.timeout(5):
+                    open_ = await status(str(door.hostname), door.port or 80, "/healthz") == 200
+            except (OSError, TimeoutError):
+                open_ = False
+            if not open_:
+                self._turned_away += 1
+                _say("a new connection was turned away")
+            await asyncio.sleep(0.1)
 
     def _fresh(self) -> Load:
         # A front has all that a `Load` asks of a fleet.

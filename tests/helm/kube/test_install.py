@@ -34,6 +34,8 @@ async def _process(pod: Pod) -> Facts:
     status = dict(
         line.split(":\t", 1) for line in Path(f"/proc/{container.pid}/status").read_text().splitlines() if ":\t" in line
     )
+    mounts = [line.split(" ") for line in Path(f"/proc/{container.pid}/mountinfo").read_text().splitlines()]
+    (*_, root) = [options.split(",") for _, _, _, _, target, options, *_ in mounts if target == "/"]
     environment = Path(f"/proc/{container.pid}/environ").read_bytes().split(b"\0")
     where = "from pathlib import Path; from framehold import memory; print(memory.limit(), Path('/tmp/limit').touch())"
     seen = await container.run(["python", "-c", where], 20)
@@ -46,6 +48,7 @@ async def _process(pod: Pod) -> Facts:
         "environment": sorted(name.decode().partition("=")[0] for name in environment if name),
         "sees_its_limit": seen == 0 and f"{container.plan.memory} None" in pod.log.read_text(),
         "writes_beside_tmp": wrote == 0,
+        "read_only": "ro" in root,
     }
 
 
@@ -58,7 +61,7 @@ def test_an_install_with_nothing_said_passes_helm_test_and_its_containers_may_do
     assert facts["restarts"] == 0
     for kind, process in facts["processes"].items():
         assert process["capabilities"] == 0 and process["no_new_privileges"] == "1", kind
-        assert not process["writes_beside_tmp"], kind
+        assert process["read_only"] and not process["writes_beside_tmp"], kind
         strange = {name for name in process["environment"] if "FRAMEHOLD" not in name}
         assert strange <= {"PATH", "HOME", "HOSTNAME", "POD_IP", "STORE_PASSWORD"}, kind
         if facts["users"]:
