@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO
 
 from framehold import memory
-from tests.helm.kube.root import Root
+from tests.helm.kube.root import NEEDED, Root
 from tests.helm.kube.volumes import Mount
 
 _APART = ["unshare", "--mount", "--pid", "--uts", "--fork", "--kill-child", "--propagation", "private"]
@@ -122,11 +122,17 @@ class Container:
         """What makes the container around the process that it becomes."""
         plan, root = self.plan, str(self._root.path)
         lines = [["hostname", plan.host], ["mount", "-t", "proc", "proc", f"{root}/proc"]]
-        for mount in plan.mounts:
+        mounts = list(plan.mounts)
+        hidden = [path for path in NEEDED if any(path.is_relative_to(mount.target) for mount in mounts)]
+        kept = [(str(self._root.folder("kept", str(path).lstrip("/"))), f"{root}{path}") for path in hidden]
+        lines += [["mount", "--bind", place, held] for held, place in kept]
+        for mount in mounts:
             place = str(self._root.place(mount.target, mount.source))
             lines.append(["mount", "--bind", str(mount.source), place])
             if mount.read_only:
                 lines.append(["mount", "-o", "remount,bind,ro", place])
+        # A checkout below /tmp, over which each pod mounts a folder of its own, is there again.
+        lines += [line for held, place in kept for line in (["mkdir", "-p", place], ["mount", "--bind", held, place])]
         lines += [["mount", "--bind", str(file), f"{root}{where}"] for file, where in self._limit()]
         if plan.read_only:
             lines.append(["mount", "-o", "remount,bind,ro", root])

@@ -14,6 +14,8 @@ import sys
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parents[3]
+NEEDED = (CHECKOUT, Path(sys.prefix), Path(sys.base_prefix))
+"""Where that is which containers run."""
 _MEMORY = Path("/media")
 _SYSTEM = ("proc", "sys", "dev")
 
@@ -54,15 +56,14 @@ class Root:
 
     def _keep_mounts(self) -> None:
         """An overlay shows its lowest mount alone: what the checkout or the interpreter is mounted on is added."""
-        needed = {CHECKOUT, Path(sys.prefix), Path(sys.base_prefix)}
         mounted = {Path(line.split(" ")[4]) for line in Path("/proc/self/mountinfo").read_text().splitlines()}
         for path in sorted(mounted - {Path("/")}, key=str):
-            if any(one.is_relative_to(path) for one in needed) and path.parts[1] not in _SYSTEM:
+            if any(one.is_relative_to(path) for one in NEEDED) and path.parts[1] not in _SYSTEM:
                 _mount("--rbind", str(path), str(self.place(str(path), path)))
 
     def _open(self) -> bool:
         """Let everybody through to what is run; whether everybody may read it then."""
-        for path in (CHECKOUT, Path(sys.prefix), Path(sys.base_prefix)):
+        for path in NEEDED:
             for above in (path, *path.parents):
                 inside = self.path / str(above).lstrip("/")
                 if not os.access(inside, os.X_OK) or not inside.stat().st_mode & 0o001:

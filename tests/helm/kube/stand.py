@@ -49,6 +49,15 @@ def clean(facts: Facts) -> Facts:
     return {name: facts[name] for name in CLEAN}
 
 
+UNHARMED = {"unborn": 0, "turned_away": 0, "told_lost": 0, "lost": [], "wrong": []}
+"""What clients saw where nothing happened to them."""
+
+
+def harm(seen: Facts) -> Facts:
+    """What of a load's clients' story is trouble."""
+    return {name: seen[name] for name in UNHARMED}
+
+
 async def stand(cluster: Cluster, **more: Any) -> Stand:
     """Install a fleet of nodes that keep a ledger, and wait until it is ready. `more`: values by path."""
     folder = cluster.root.folder("ledger", mode=0o777)
