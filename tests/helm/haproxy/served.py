@@ -8,17 +8,10 @@ import asyncio
 from mcp.server.mcpserver import Context
 
 import framehold
-from tests.node.draining_server import asked, mcp, noted
+from tests.node.draining_server import asked, mcp
+from tests.node.three_rounds import three
 
-
-@mcp.tool()
-async def three(name: str, ctx: Context) -> str:
-    """Ask three times."""
-    noted(name)
-    first = await asked(ctx, f"{name}, a secret question?")
-    second = await asked(ctx, f"{name}, after {first}?")
-    third = await asked(ctx, f"{name}, after {second}?")
-    return f"{name}: {first} {second} {third}"
+mcp.tool()(three)
 
 
 @mcp.tool()

@@ -62,11 +62,6 @@ class Scene:
 
 
 @pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
 async def stage(redis: RedisServer, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Scene]:
     """Three nodes, and a place for a fourth."""
     folder = tmp_path_factory.mktemp("faults")

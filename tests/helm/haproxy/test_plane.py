@@ -44,11 +44,6 @@ class Scene:
 
 
 @pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
 async def scene(redis: RedisServer, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Scene]:
     folder = tmp_path_factory.mktemp("plane")
     made = Fleet(folder, redis, "tests/helm/haproxy/served.py", lease_ttl="5", admin_token=TOKEN)
