@@ -52,7 +52,7 @@ format: $(STAMP)  ## rewrite the files as `check` wants them
 
 bench: $(STAMP)  ## the table of speed beside its targets
 	@sh tests/system_packages.sh
-	$(BIN)/python -m loadtest.bench $(ARGS)
+	$(BIN)/python -m framehold_loadtest.bench $(ARGS)
 
 sim: $(STAMP)  ## N seeded schedules of the simulation, from SEED on
 	$(BIN)/python -m tests.sim --runs $(N) --seed $(SEED)

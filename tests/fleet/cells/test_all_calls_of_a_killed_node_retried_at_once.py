@@ -1,4 +1,4 @@
-"""Row 1, many times over: all calls of a node that was killed are retried at once. `python -m loadtest.bench --only
+"""Row 1, many times over: all calls of a node that was killed are retried at once. `python -m framehold_loadtest.bench --only
 survival` does it with 10,000, and prints what that takes."""
 
 from __future__ import annotations

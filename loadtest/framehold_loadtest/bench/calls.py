@@ -1,0 +1,163 @@
+"""Section `calls`: complete two-round calls per second, the SDK beside Framehold.
+
+Each run has a fresh server (and store); the servers take turns within a repetition, and a ratio
+compares two runs of the same repetition.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from statistics import median
+from typing import Any
+
+from framehold_loadtest.bench.children import Cores, Listener, NotAvailable, redis_server, run_json, serving
+from framehold_loadtest.bench.loadgen import Measured
+
+CONNECTIONS = 32
+BASELINE = "sdk"
+SERVERS = (BASELINE, "framehold memory", "framehold redis")
+_SPARE_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How long to measure; seconds."""
+
+    repetitions: int
+    warm: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The medians of one server; times in seconds, ratios against the baseline of the same repetition.
+
+    `server_busy` is the server's share of its core: well below 1, something else used that core, and CPU per call
+    says more than calls per second. `load_busy` near 1: the generator was the limit.
+    """
+
+    server: str
+    calls_per_second: float
+    ratio: float | None
+    ratios: list[float]
+    cpu_per_call: float
+    cpu_ratio: float | None
+    store_cpu_per_call: float
+    server_busy: float
+    load_busy: float
+    first_p50: float
+    first_p99: float
+    second_p50: float
+    second_p99: float
+    errors: dict[str, int]
+
+
+def measure(plan: Plan, cores: Cores) -> dict[str, Any]:
+    """Run all servers in turn; returns their rows, raw runs, and what was not available."""
+    runs: dict[str, list[Measured]] = {server: [] for server in SERVERS}
+    missing: dict[str, str] = {}
+    for _ in range(plan.repetitions):
+        for server in SERVERS:
+            if server in missing:
+                continue
+            try:
+                runs[server].append(run_once(server, plan, cores))
+            except NotAvailable as reason:
+                missing[server] = str(reason)
+    rows = [_row(server, runs[server], runs[BASELINE]) for server in SERVERS if server not in missing]
+    return {
+        "connections": CONNECTIONS,
+        "plan": asdict(plan),
+        "rows": [asdict(row) for row in rows],
+        "runs": {server: [asdict(run) for run in measured] for server, measured in runs.items()},
+        "not_available": missing,
+    }
+
+
+def settings(store: Listener | None) -> dict[str, str]:
+    """The environment of a Framehold server: fresh keys, and the store's address if it has one."""
+    chosen = {"FRAMEHOLD_KEYS": secrets.token_hex(32)}
+    if store is not None:
+        chosen["FRAMEHOLD_STORE_URL"] = f"redis://127.0.0.1:{store.port}"
+    return chosen
+
+
+def run_once(server: str, plan: Plan, cores: Cores) -> Measured:
+    """Load a fresh server once.
+
+    Raises:
+        NotAvailable: it did not start, or completed no call.
+    """
+    with running(server, cores) as target:
+        return load(target, plan, cores)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A server that runs, and its store if that is a process of its own."""
+
+    child: Listener
+    store: Listener | None
+
+
+@contextlib.contextmanager
+def running(server: str, cores: Cores, more: Mapping[str, str] | None = None) -> Iterator[Target]:
+    """A fresh server; `more` is added to its environment. Raises NotAvailable."""
+    with contextlib.ExitStack() as stack:
+        store = stack.enter_context(redis_server(cores.load)) if server.endswith("redis") else None
+        environment = {**({} if server == BASELINE else settings(store)), **(more or {})}
+        yield Target(stack.enter_context(serving(server.split(maxsplit=1)[0], cores.server, environment)), store)
+
+
+def load(target: Target, plan: Plan, cores: Cores) -> Measured:
+    """Load a server that runs. Raises NotAvailable where it completed no call."""
+    child = target.child
+    arguments = ["--port", child.port, "--server", child.pid, "--connections", CONNECTIONS]
+    arguments += ["--warm", plan.warm, "--seconds", plan.seconds]
+    if target.store is not None:
+        arguments += ["--store", target.store.pid]
+    timeout = plan.warm + plan.seconds + _SPARE_SECONDS
+    try:
+        measured = Measured(**run_json("loadgen", [str(word) for word in arguments], cores.load, timeout))
+    except NotAvailable as reason:
+        raise NotAvailable(f"{reason}{child.last_words()}") from None
+    if measured.calls == 0:
+        raise NotAvailable(f"no call completed: {measured.errors}{child.last_words()}")
+    return measured
+
+
+def _rate(run: Measured) -> float:
+    return run.calls / run.seconds
+
+
+def _cpu(run: Measured) -> float:
+    return run.server_cpu / run.calls
+
+
+def _median(ratios: list[float]) -> float | None:
+    return median(ratios) if ratios else None
+
+
+def _row(server: str, runs: list[Measured], baseline: list[Measured]) -> Row:
+    pairs = list(zip(runs, baseline, strict=False))
+    ratios = [_rate(run) / _rate(base) for run, base in pairs]
+    kinds = {kind for run in runs for kind in run.errors}
+    return Row(
+        server=server,
+        calls_per_second=median(map(_rate, runs)),
+        ratio=_median(ratios),
+        ratios=ratios,
+        cpu_per_call=median(map(_cpu, runs)),
+        cpu_ratio=_median([_cpu(base) / _cpu(run) for run, base in pairs]),
+        store_cpu_per_call=median(run.store_cpu / run.calls for run in runs),
+        server_busy=median(run.server_cpu / run.seconds for run in runs),
+        load_busy=median(run.load_cpu / run.seconds for run in runs),
+        first_p50=median(run.first_p50 for run in runs),
+        first_p99=median(run.first_p99 for run in runs),
+        second_p50=median(run.second_p50 for run in runs),
+        second_p99=median(run.second_p99 for run in runs),
+        errors={kind: sum(run.errors.get(kind, 0) for run in runs) for kind in sorted(kinds)},
+    )

@@ -1,0 +1,132 @@
+"""A Framehold server in this process, without sockets: the real ASGI app, given requests as `wire` writes them.
+
+What its one tool does is said by its argument, three numbers: `EFFECTS QUESTIONS DIRECT`. It runs so many effects under
+`once`, then asks so many questions in a row, then runs the same effect so many times without `once`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, MutableMapping
+from typing import Any
+
+from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
+
+import framehold
+from framehold.config import Settings
+from framehold.runtime import Runtime
+from framehold.serving import Application
+from framehold_loadtest.bench import wire
+from framehold_loadtest.bench.tools import SERVER_NAME, TOOL_NAME, Units, expected_text
+
+ANSWER = "an answer of 20 char"
+PORT = 80
+"""What `wire` writes into the Host header; nobody listens."""
+UNASKED = "none"
+_QUESTION = "Question {:>3} of many?"  # its number 1 to 999: 21 characters
+
+
+async def nothing() -> None:
+    """The effect: it does nothing, so that what surrounds it is what is measured."""
+
+
+def server() -> MCPServer:
+    """A server with the tool, marked re-entrant."""
+    made = MCPServer(SERVER_NAME, log_level="ERROR")
+
+    @made.tool(name=TOOL_NAME)
+    @framehold.reentrant
+    async def script(location: str, ctx: Context) -> str:
+        """Do what the three numbers of `location` say."""
+        effects, questions, direct = map(int, location.split())
+        units = UNASKED
+        for number in range(effects):
+            await framehold.once(f"effect {number}", nothing)
+        for number in range(1, questions + 1):
+            answer = await ctx.elicit(_QUESTION.format(number), Units)
+            units = answer.data.units if answer.action == "accept" else answer.action
+        for _ in range(direct):
+            await nothing()
+        return expected_text(location, units)
+
+    return made
+
+
+def scripted(effects: int, questions: int, direct: int = 0) -> wire.Call:
+    """A call of the tool."""
+    return wire.Call(1, f"{effects} {questions} {direct}", ANSWER if questions else UNASKED)
+
+
+class Local:
+    """The app, open, and its client."""
+
+    def __init__(self, app: Application) -> None:
+        self._app = app
+
+    @property
+    def runtime(self) -> Runtime:
+        """What holds its calls."""
+        return self._app.attached.runtime
+
+    async def request(self, data: bytes) -> wire.Reply:
+        """Give the app one request."""
+        head, _, body = data.partition(b"\r\n\r\n")
+        _, *lines = head.split(b"\r\n")
+        pairs = [line.partition(b": ") for line in lines]
+        headers = [(name.lower(), value) for name, _, value in pairs]
+        return await self.handle(headers, body)
+
+    async def handle(self, headers: list[tuple[bytes, bytes]], body: bytes) -> wire.Reply:
+        """The same, as an ASGI server has parsed it."""
+        scope = {"type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "POST", "path": "/mcp",
+                 "raw_path": b"/mcp", "root_path": "", "query_string": b"", "scheme": "http", "headers": headers,
+                 "client": ("127.0.0.1", 1), "server": ("127.0.0.1", PORT)}  # fmt: skip
+        arriving: list[dict[str, Any]] = [{"type": "http.request", "body": body, "more_body": False}]
+        left = asyncio.get_running_loop().create_future()
+        parts: list[bytes] = []
+        status = 0
+
+        async def receive() -> dict[str, Any]:
+            if not arriving:
+                await asyncio.shield(left)
+            return arriving.pop() if arriving else {"type": "http.disconnect"}
+
+        async def send(message: MutableMapping[str, Any]) -> None:
+            nonlocal status
+            status = int(message.get("status", status))
+            parts.append(message.get("body", b""))
+
+        await self._app(scope, receive, send)
+        left.cancel()
+        return wire.Reply(status, b"".join(parts))
+
+    async def asked(self, call: wire.Call, rounds: int) -> wire.Question:
+        """Start a call and answer until it has asked `rounds` times; its last question."""
+        question = wire.read_question(await self.request(wire.first_round(PORT, call)))
+        for _ in range(rounds - 1):
+            question = await self.answered(call, question)
+        return question
+
+    async def answered(self, call: wire.Call, question: wire.Question) -> wire.Question:
+        """Answer a question; the next one."""
+        return wire.read_question(await self.request(wire.second_round(PORT, call, question)))
+
+
+@contextlib.asynccontextmanager
+async def local(**settings: Any) -> AsyncIterator[Local]:
+    """A fresh server with these settings, from its start to its shutdown."""
+    app = framehold.asgi(server(), Settings(node_id="bench", **settings))
+    to_app: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+    to_us: asyncio.Queue[MutableMapping[str, Any]] = asyncio.Queue()
+    running = asyncio.create_task(app({"type": "lifespan"}, to_app.get, to_us.put))
+    await to_app.put({"type": "lifespan.startup"})
+    started = await to_us.get()
+    if started["type"] != "lifespan.startup.complete":
+        raise RuntimeError(f"the server did not start: {started.get('message')}")
+    try:
+        yield Local(app)
+    finally:
+        await to_app.put({"type": "lifespan.shutdown"})
+        await running

@@ -1,0 +1,157 @@
+"""Section `survival`: what a client sees when the node of its call is gone, and what that costs the next one.
+
+Each row is a small fleet of its own: Redis, two nodes and a router. Calls are parked on the first node, it is ended,
+and all of them are answered at once through the router. What was done is counted in a ledger on disk, what the store
+did by the store itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+import threading
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import redis
+
+from framehold_loadtest.bench import proxies
+from framehold_loadtest.bench.calls import settings
+from framehold_loadtest.bench.children import ROOT, Cores, Listener, NotAvailable, announced, redis_server, rss_bytes, run_json
+from framehold_loadtest.bench.stormgen import GIVES_UP, Storm
+
+TTL = 1.0
+"""Seconds of a node's lease."""
+ROUNDS, ONCES = 2, 2
+"""Rounds and effects under `once` of one call."""
+_SERVER = ROOT / "loadtest" / "bench" / "storm_server.py"
+_SPARE_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How often one call is carried on, and how many are at once."""
+
+    turns: int
+    calls: int
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One way to end a node. Seconds until the first and the last answer, medians over `turns`; `scripts` are those
+    that the store ran for each call, reads and leases included; memory is that of the node which carries on."""
+
+    way: str
+    turns: int
+    calls: int
+    first: float
+    slowest: float
+    last: float
+    refused: int
+    lost: int
+    twice: int
+    scripts: float
+    rss_before: int
+    rss_peak: int
+    errors: dict[str, int]
+
+
+def measure(plan: Plan, cores: Cores) -> dict[str, Any]:
+    """One call after SIGKILL and after SIGTERM, some times; then a storm."""
+    ways = (("SIGKILL", plan.turns, 1), ("SIGTERM", plan.turns, 1), ("SIGKILL", 1, plan.calls))
+    rows: list[dict[str, Any]] = []
+    missing: dict[str, str] = {}
+    for way, turns, calls in ways:
+        try:
+            rows.append(asdict(_row(way, [_storm(way, calls, cores) for _ in range(turns)])))
+        except NotAvailable as reason:
+            missing[f"{calls} calls, {way}"] = str(reason)
+    return {"plan": asdict(plan), "ttl": TTL, "rows": rows, "not_available": missing}
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    storm: Storm
+    done: Counter[str]
+    scripts: int
+    before: int
+    peak: int
+
+
+def _row(way: str, seen: list[_Seen]) -> Row:
+    storms = [item.storm for item in seen]
+    calls = storms[0].calls
+    wanted = calls * ONCES
+    lost = sum(storm.calls - storm.finished for storm in storms) + sum(wanted - len(item.done) for item in seen)
+    twice = sum(times > 1 for item in seen for times in item.done.values())
+    return Row(
+        way=way,
+        turns=len(seen),
+        calls=calls,
+        first=median(storm.first for storm in storms),
+        slowest=max(storm.first for storm in storms),
+        last=median(storm.last for storm in storms),
+        refused=sum(storm.refused for storm in storms),
+        lost=lost,
+        twice=twice,
+        scripts=sum(item.scripts for item in seen) / (calls * len(seen)),
+        rss_before=seen[0].before,
+        rss_peak=max(item.peak for item in seen),
+        errors={name: count for name, count in (("lost", lost), ("effects twice", twice)) if count},
+    )
+
+
+def _storm(way: str, calls: int, cores: Cores) -> _Seen:
+    """One fleet and one storm."""
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        store = stack.enter_context(redis_server(cores.load))
+        common = {**settings(store), "FRAMEHOLD_LEASE_TTL": str(TTL), "LEDGER": str(folder / "ledger")}
+        first, second = (stack.enter_context(_node(name, cores, common)) for name in ("a", "b"))
+        router = stack.enter_context(proxies.framehold_router(cores.load, common, 2))
+        # Parked on the first, and it alone: whatever the router would have chosen.
+        arguments = ["--park", first.port, "--node", first.pid, "--signal", way, "--port", router.port]
+        before = rss_bytes(second.pid)
+        peak = stack.enter_context(_peak(second.pid))
+        words = [str(word) for word in (*arguments, "--calls", calls)]
+        found = Storm(**run_json("stormgen", words, cores.load, GIVES_UP + _SPARE_SECONDS))
+        done = Counter((folder / "ledger").read_text().splitlines())
+        return _Seen(found, done, _scripts(store), before, max(peak))
+
+
+@contextlib.contextmanager
+def _node(name: str, cores: Cores, common: Mapping[str, str]) -> Iterator[Listener]:
+    argv = ["framehold", "node", str(_SERVER), "--port", "0"]
+    with announced(argv, cores.server, {**common, "FRAMEHOLD_NODE_ID": name}, proxies.told_port) as node:
+        yield node
+
+
+@contextlib.contextmanager
+def _peak(pid: int) -> Iterator[list[int]]:
+    """What a process has resident meanwhile, bytes, ten times a second."""
+    seen, over = [rss_bytes(pid)], threading.Event()
+
+    def watch() -> None:
+        while not over.wait(0.1) and os.path.exists(f"/proc/{pid}/statm"):
+            seen.append(rss_bytes(pid))
+
+    watching = threading.Thread(target=watch)
+    watching.start()
+    try:
+        yield seen
+    finally:
+        over.set()
+        watching.join()
+
+
+def _scripts(store: Listener) -> int:
+    """How many scripts this Redis has run."""
+    with redis.Redis(port=store.port, protocol=2) as client:
+        client.ping()
+        told: Any = client.info("commandstats")
+    return int(told.get("cmdstat_evalsha", {}).get("calls", 0))
