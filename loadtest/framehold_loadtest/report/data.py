@@ -1,0 +1,203 @@
+"""What a run leaves behind, report.json: of a scenario, or of the trade-off.
+
+Law: what has no value says so. A second without a sample is None in its series; a metric that could not be measured is
+a `Missing` with its reason; `Tradeoff.metrics` has an answer for each pair of option and condition.
+
+Of a scenario, `p50` and `p99` are in milliseconds and all other times in seconds; instants count from its beginning;
+`affinity` is a share in 0..1, `rss` is in bytes. The trade-off names the unit of each metric.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
+
+Sampled = list[float | None]
+"""One value for each second of `Series.t`."""
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", coerce_numbers_to_str=True)
+
+
+class _Head(_Record):
+    """What every report says of itself. What it holds beyond the contract is kept, and not shown."""
+
+    model_config = ConfigDict(frozen=True, extra="allow", coerce_numbers_to_str=True)
+
+    machine: dict[str, str]
+    commit: str
+    started: str
+    command: str
+
+
+class Verdict(_Record):
+    """One pass rule: what was wanted, and what was seen."""
+
+    name: str
+    passed: bool
+    wanted: str
+    seen: str
+
+
+class Request(_Record):
+    """The requests of one name. `p50` and `p99` in milliseconds, None if there were no requests."""
+
+    count: int
+    failures: int
+    p50: float | None
+    p99: float | None
+
+
+class Fault(_Record):
+    """What was done to what, when, and until when it was made good; None where it was not. `seen` was read with it."""
+
+    at: float
+    what: str
+    target: str
+    until: float | None = None
+    seen: dict[str, float] = {}
+
+
+class Resumes(_Record):
+    """How long resumes took, by when they were asked for: before the first fault, while one lasted, after the last."""
+
+    before: list[float] = []
+    during: list[float] = []
+    after: list[float] = []
+
+
+class Effects(_Record):
+    """The ledger against the calls: how many effects were wanted, and happened once, twice or more, or never."""
+
+    wanted: int
+    once: int
+    twice: int
+    never: int
+
+
+class Calls(_Record):
+    """How many calls began, came to their result, and were lost."""
+
+    begun: int
+    ended: int
+    lost: int
+
+
+class Series(_Record):
+    """What was sampled once a second. `parked` is by node, `rss` by process."""
+
+    t: list[float]
+    rate: Sampled
+    p50: Sampled
+    p99: Sampled
+    affinity: Sampled
+    parked: dict[str, Sampled] = {}
+    rss: dict[str, Sampled] = {}
+
+    @model_validator(mode="after")
+    def _are_of_one_length(self) -> Self:
+        for name, values in self._named():
+            if len(values) != len(self.t):
+                raise ValueError(f"series {name} has {len(values)} values, t has {len(self.t)}")
+        return self
+
+    def _named(self) -> Iterator[tuple[str, Sampled]]:
+        yield from (("rate", self.rate), ("p50", self.p50), ("p99", self.p99), ("affinity", self.affinity))
+        yield from ((f"parked of {node}", values) for node, values in self.parked.items())
+        yield from ((f"rss of {process}", values) for process, values in self.rss.items())
+
+
+class Scenario(_Head):
+    """One run of one of the eight scenarios."""
+
+    kind: Literal["scenario"] = "scenario"
+    scenario: str
+    seconds: float
+    verdicts: list[Verdict]
+    requests: dict[str, Request]
+    series: Series
+    faults: list[Fault]
+    resumes: Resumes
+    effects: Effects
+    calls: Calls
+
+    @property
+    def passed(self) -> bool:
+        """Whether every rule passed, and there was one."""
+        return bool(self.verdicts) and all(verdict.passed for verdict in self.verdicts)
+
+
+class Measured(_Record):
+    """A metric's value in its unit."""
+
+    value: float = Field(allow_inf_nan=False)
+    unit: str
+
+
+class Missing(_Record):
+    """A metric without a value, and why."""
+
+    missing: str = Field(min_length=1)
+
+
+class Cell(_Record):
+    """What one option did under one condition."""
+
+    option: str
+    condition: str
+    metrics: dict[str, Measured | Missing]
+
+
+class Tradeoff(_Head):
+    """The options under the conditions, all measured on the same machine in the same run.
+
+    The first condition is the undisturbed one. A metric has one unit in all cells.
+    """
+
+    kind: Literal["tradeoff"] = "tradeoff"
+    options: list[str]
+    conditions: list[str]
+    cells: list[Cell]
+
+    @model_validator(mode="after")
+    def _names_each_pair_once(self) -> Self:
+        pairs = [(cell.option, cell.condition) for cell in self.cells]
+        for option, condition in pairs:
+            if option not in self.options or condition not in self.conditions:
+                raise ValueError(f"a cell is of {option} under {condition}, which the report does not list")
+            if pairs.count((option, condition)) > 1:
+                raise ValueError(f"{option} under {condition} has more than one cell")
+        return self
+
+    @model_validator(mode="after")
+    def _measures_in_one_unit(self) -> Self:
+        units: dict[str, str] = {}
+        for cell in self.cells:
+            for name, found in cell.metrics.items():
+                if isinstance(found, Measured) and units.setdefault(name, found.unit) != found.unit:
+                    raise ValueError(f"{name} is in {units[name]} in one cell and in {found.unit} in another")
+        return self
+
+    def metrics(self, option: str, condition: str) -> Mapping[str, Measured | Missing]:
+        """What the pair's cell holds; nothing if it has none."""
+        found = (cell.metrics for cell in self.cells if (cell.option, cell.condition) == (option, condition))
+        return next(found, {})
+
+
+Report = Scenario | Tradeoff
+
+_REPORT: TypeAdapter[Report] = TypeAdapter(Annotated[Report, Field(discriminator="kind")])
+
+
+def read(path: Path) -> Report:
+    """The report in a file.
+
+    Raises:
+        pydantic.ValidationError: it is no report; the message names the field.
+        OSError: it can't be read.
+    """
+    return _REPORT.validate_json(path.read_bytes())

@@ -1,0 +1,132 @@
+"""Which figures a report has, and each of them drawn in both looks, or the reason why it can't be drawn.
+
+Law: a report has its whole list of figures. One that has nothing to show keeps its title and says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from matplotlib.figure import Figure
+
+from framehold_loadtest.report import scenario_plots, tradeoff_plots
+from framehold_loadtest.report.arithmetic import recoveries
+from framehold_loadtest.report.data import Missing, Report, Scenario, Tradeoff
+from framehold_loadtest.report.respects import BY_NAME, Respect, value
+from framehold_loadtest.report.theme import THEMES, Theme, png, worn
+
+_R = TypeVar("_R", Scenario, Tradeoff)
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """One figure of a page. `looks` holds a PNG for each theme by its name; it is empty where `absent` says why."""
+
+    name: str
+    title: str
+    caption: str
+    looks: dict[str, bytes]
+    absent: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan(Generic[_R]):
+    """A figure to be drawn: `lacks` gives the reason why there is nothing to draw, or an empty string. `respects` are
+    what it shows of a trade-off, under the first condition only or `everywhere`."""
+
+    name: str
+    title: str
+    caption: str
+    draw: Callable[[_R, Theme], Figure]
+    lacks: Callable[[_R], str] = lambda _: ""
+    respects: tuple[str, ...] = ()
+    everywhere: bool = False
+
+
+def _recovery_lacks(scenario: Scenario) -> str:
+    if not scenario.faults:
+        return "the scenario has no faults"
+    found = recoveries(scenario.series.t, scenario.series.rate, scenario.faults)
+    return "" if any(one.seconds for one in found) else "no fault has one; the table of faults says why"
+
+
+_SCENARIO: tuple[_Plan[Scenario], ...] = (
+    _Plan("load", "Throughput and latency", "Washes are faults while they last, numbered as in the table of faults.",
+          scenario_plots.load, lambda run: "" if run.series.t else "the run was not sampled"),
+    _Plan("resumes", "Resume latency before, during and after the faults",
+          "The share of resumes that took at most so long.",
+          scenario_plots.resumes, lambda run: "" if any(_resumes(run)) else "no call was resumed"),
+    _Plan("recovery", "Time to recover", "Until the rate stays at 80% or more of its median before the first fault.",
+          scenario_plots.recovery, _recovery_lacks),
+    _Plan("affinity", "Affinity", "The share of later rounds that reached the node which held the frame.",
+          scenario_plots.affinity, lambda run: "" if any(_known(run.series.affinity)) else "affinity was not sampled"),
+    _Plan("parked", "Parked frames per node", "A gap is a second in which the node gave no answer.",
+          scenario_plots.parked, lambda run: "" if run.series.parked else "parked frames were not sampled"),
+    _Plan("memory", "Memory per process, MiB", "Resident memory. A gap is a second in which the process was gone.",
+          scenario_plots.memory, lambda run: "" if run.series.rss else "memory was not sampled"),
+    _Plan("effects", "Effects", "The ledger of effects against the calls that wanted them.", scenario_plots.effects),
+)  # fmt: skip
+
+_TRADEOFF: tuple[_Plan[Tradeoff], ...] = (
+    _Plan("latency", "Latency per round", "Undisturbed, by option.",
+          tradeoff_plots.latency, respects=("p50_ms", "p99_ms")),
+    _Plan("sizes", "Token and bytes on the wire by round",
+          "Undisturbed, by option. A token that grows is state that travels.",
+          tradeoff_plots.sizes, respects=("token_bytes", "wire_bytes")),
+    _Plan("cpu", "CPU per call", "Undisturbed, by where it is spent.", tradeoff_plots.cpu, respects=("cpu_us",)),
+    _Plan("memory", "Memory per parked call", "Undisturbed. What the fleet holds while a user thinks.",
+          tradeoff_plots.memory, respects=("bytes_per_parked_call",)),
+    _Plan("throughput", "Calls per second by condition", "The same load on every option.",
+          tradeoff_plots.throughput, respects=("calls_per_second",), everywhere=True),
+    _Plan("faults", "What each condition costs",
+          "Calls lost, effects that happened twice, handlers entered again, and time to recover.",
+          tradeoff_plots.faults),
+)  # fmt: skip
+
+
+def drawn(report: Report) -> list[Picture]:
+    """The report's figures in the order of its page."""
+    if isinstance(report, Scenario):
+        return [_picture(report, plan, plan.lacks(report)) for plan in _SCENARIO]
+    return [_picture(report, plan, _nobody(report, plan), tuple(_absences(report, plan))) for plan in _TRADEOFF]
+
+
+def _picture(report: _R, plan: _Plan[_R], lack: str, absent: Sequence[str] = ()) -> Picture:
+    if lack:
+        return Picture(plan.name, plan.title, plan.caption, {}, (lack,))
+    looks = {}
+    for theme in THEMES:
+        with worn(theme):
+            looks[theme.name] = png(plan.draw(report, theme))
+    return Picture(plan.name, plan.title, plan.caption, looks, tuple(absent))
+
+
+def _absences(tradeoff: Tradeoff, plan: _Plan[Tradeoff]) -> Iterator[str]:
+    """Who is not in a figure, and why."""
+    for respect, condition in _shown(tradeoff, plan):
+        for option in tradeoff.options:
+            seen = value(tradeoff.metrics(option, condition), respect)
+            if isinstance(seen, Missing):
+                yield f"{option}, {respect.label}, {condition}: {seen.missing}"
+
+
+def _shown(tradeoff: Tradeoff, plan: _Plan[Tradeoff]) -> list[tuple[Respect, str]]:
+    conditions = tradeoff.conditions if plan.everywhere else tradeoff.conditions[:1]
+    return [(BY_NAME[name], condition) for name in plan.respects for condition in conditions]
+
+
+def _nobody(tradeoff: Tradeoff, plan: _Plan[Tradeoff]) -> str:
+    absent = list(_absences(tradeoff, plan))
+    if plan.respects and len(absent) == len(_shown(tradeoff, plan)) * len(tradeoff.options):
+        return "no option was measured"
+    return ""
+
+
+def _resumes(scenario: Scenario) -> tuple[list[float], ...]:
+    return scenario.resumes.before, scenario.resumes.during, scenario.resumes.after
+
+
+def _known(values: Sequence[float | None]) -> Iterator[bool]:
+    return (value is not None for value in values)

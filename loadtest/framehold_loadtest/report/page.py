@@ -1,0 +1,73 @@
+"""One self-contained page: `write` puts report.html, report.json and the figures as PNG into a folder.
+
+Law: the page needs no script, no network and no file beside it. It is read in light and in dark, as the reader's system
+has it, and printed in light. All text is escaped.
+"""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from framehold_loadtest.report import scenario_tables, tradeoff_tables
+from framehold_loadtest.report.data import Report, Scenario, Tradeoff
+from framehold_loadtest.report.figures import Picture, drawn
+from framehold_loadtest.report.table import facts
+
+PAGE, DATA = "report.html", "report.json"
+
+
+def write(report: Report, folder: Path) -> Path:
+    """Write the report into a folder, which is made if need be, and return the page's path.
+
+    Beside the page and report.json are the figures, `<name>.png` and `<name>-dark.png`.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / DATA).write_text(report.model_dump_json(indent=1) + "\n", encoding="utf-8")
+    pictures = drawn(report)
+    for picture in pictures:
+        for look, image in picture.looks.items():
+            (folder / file_name(picture, look)).write_bytes(image)
+    page = folder / PAGE
+    page.write_text(html(report, pictures), encoding="utf-8")
+    return page
+
+
+def file_name(picture: Picture, look: str) -> str:
+    """What a figure's PNG is called beside the page."""
+    return f"{picture.name}.png" if look == "light" else f"{picture.name}-{look}.png"
+
+
+def html(report: Report, pictures: list[Picture]) -> str:
+    """The page's text, with its figures inlined."""
+    templates = Environment(
+        loader=PackageLoader("framehold_loadtest.report", "assets"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    templates.filters["inlined"] = _inlined
+    style = Markup(templates.get_template("page.css").render())
+    common = {"report": report, "pictures": {one.name: one for one in pictures}, "style": style, "facts": facts(report)}
+    if isinstance(report, Scenario):
+        return templates.get_template("scenario.html").render(**common, tables=scenario_tables)
+    return templates.get_template("tradeoff.html").render(**common, tables=tradeoff_tables, counts=_counts(report))
+
+
+def _inlined(image: bytes) -> str:
+    return "data:image/png;base64," + base64.b64encode(image).decode()
+
+
+def _counts(tradeoff: Tradeoff) -> dict[str, int]:
+    """How many of the page's cells were measured, and how many there are."""
+    kinds = [
+        entry.kind
+        for condition in tradeoff.conditions
+        for row in tradeoff_tables.condition(tradeoff, condition).rows
+        for entry in row.entries
+    ]
+    return {"all": len(kinds), "measured": sum(kind != "missing" for kind in kinds)}

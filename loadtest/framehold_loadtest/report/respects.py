@@ -1,0 +1,98 @@
+"""The respects in which options are compared: what each is called, which way is better, and how its parts add up.
+
+Law: a value counts only if all its parts were measured. In report.json the parts of a respect are metrics of their own,
+named by a suffix: `p50_ms_round_1`, `cpu_us_node`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from framehold_loadtest.report.data import Measured, Missing, Tradeoff
+
+PLACES = ("node", "router", "store")
+"""Where a call costs CPU."""
+
+
+class Better(StrEnum):
+    """Which way a value should go."""
+
+    LESS = "less"
+    MORE = "more"
+    NEITHER = "neither"
+
+
+@dataclass(frozen=True, slots=True)
+class Respect:
+    """One row of the comparison. `fold` makes one number of the parts; `counted` numbers are exact, not measured."""
+
+    name: str
+    label: str
+    better: Better = Better.LESS
+    fold: Callable[[Iterable[float]], float] = sum
+    folded: str = ""
+    counted: bool = False
+
+
+RESPECTS = (
+    Respect("calls_per_second", "calls per second", Better.MORE),
+    Respect("p50_ms", "latency p50", fold=max, folded="slowest round"),
+    Respect("p99_ms", "latency p99", fold=max, folded="slowest round"),
+    Respect("cpu_us", "CPU per call", folded="node + router + store"),
+    Respect("wire_bytes", "sent and received", folded="all rounds"),
+    Respect("token_bytes", "token", fold=max, folded="largest"),
+    Respect("store_ops", "store operations per call"),
+    Respect("bytes_per_parked_call", "memory per parked call"),
+    Respect("reexecutions", "handler re-executions", counted=True),
+    Respect("duplicate_effects", "duplicate effects", counted=True),
+    Respect("calls_lost", "calls lost", counted=True),
+    Respect("seconds_to_recover", "time to recover"),
+)
+
+BY_NAME = {respect.name: respect for respect in RESPECTS}
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """What was measured in one respect: the parts by name, and the one number that they fold into."""
+
+    parts: Mapping[str, float]
+    number: float
+    unit: str
+
+
+def value(metrics: Mapping[str, Measured | Missing], respect: Respect) -> Value | Missing:
+    """The respect's value among a cell's metrics, or why it has none."""
+    parts = _parts(metrics, respect.name)
+    if not parts:
+        return Missing(missing="the run did not report it")
+    gaps = [f"{part}: {found.missing}" if part else found.missing for part, found in parts.items()
+            if isinstance(found, Missing)]  # fmt: skip
+    if gaps:
+        return Missing(missing="; ".join(dict.fromkeys(gaps)))
+    known = {part: found for part, found in parts.items() if isinstance(found, Measured)}
+    numbers = {part: found.value for part, found in known.items()}
+    return Value(numbers, respect.fold(numbers.values()), next(iter(known.values())).unit)
+
+
+def others(tradeoff: Tradeoff) -> tuple[Respect, ...]:
+    """A respect for each metric that none of `RESPECTS` takes, so that nothing measured is hidden."""
+    found = {name: None for cell in tradeoff.cells for name in cell.metrics}
+    taken = {full for respect in RESPECTS for full in (respect.name, *_named(found, respect.name).values())}
+    return tuple(Respect(name, name.replace("_", " "), Better.NEITHER) for name in found if name not in taken)
+
+
+def _parts(metrics: Mapping[str, Measured | Missing], name: str) -> dict[str, Measured | Missing]:
+    return {part: metrics[full] for part, full in _named(metrics, name).items()}
+
+
+def _named(metrics: Iterable[str], name: str) -> dict[str, str]:
+    """The metrics that belong to a respect, by their part: "" for the whole, "round 2" or "node" for a share of it."""
+    names = set(metrics)
+    rounds = sorted(int(found[1]) for full in names if (found := re.fullmatch(rf"{name}_round_(\d+)", full)))
+    parts = {f"round {number}": f"{name}_round_{number}" for number in rounds}
+    parts |= {place: f"{name}_{place}" for place in PLACES if f"{name}_{place}" in names}
+    return parts or ({"": name} if name in names else {})

@@ -1,0 +1,92 @@
+"""What the page of a scenario says beside its figures: rules, requests, resumes, faults and memory."""
+
+from __future__ import annotations
+
+from framehold_loadtest.report.arithmetic import growth, recoveries
+from framehold_loadtest.report.data import Scenario
+from framehold_loadtest.report.table import Entry, Row, Table, absent
+from framehold_loadtest.report.words import milliseconds, percent, seconds
+from framehold_loadtest.series import percentile
+
+_MIB_PER_HOUR = 3600 / 2**20
+
+
+def tiles(scenario: Scenario) -> list[tuple[str, Entry]]:
+    """The figures of a scenario that matter first."""
+    known = [share for share in scenario.series.affinity if share is not None]
+    calls, ledger = scenario.calls, scenario.effects
+    found = [one.seconds for one in recoveries(scenario.series.t, scenario.series.rate, scenario.faults)]
+    longest = max((length for length in found if length is not None), default=None)
+    unknown = sum(length is None for length in found)
+    resumed = [*scenario.resumes.before, *scenario.resumes.during, *scenario.resumes.after]
+    return [
+        ("calls", Entry(f"{calls.ended:,}", f"ended, of {calls.begun:,} begun")),
+        ("calls lost", _none_wanted(calls.lost)),
+        ("effects", Entry(f"{ledger.once:,}", f"once, of {ledger.wanted:,} wanted")),
+        ("effects twice", _none_wanted(ledger.twice)),
+        ("affinity", Entry(percent(percentile(known, 0.5)), f"median second; lowest {percent(min(known))}") if known
+         else absent("not sampled")),
+        ("resume p99", Entry(seconds(percentile(resumed, 0.99)), f"of {len(resumed):,}") if resumed
+         else absent("no call was resumed")),
+        ("recovered in", Entry(seconds(longest), f"at most; {unknown} unknown" if unknown else "at most")
+         if longest is not None else absent("no faults" if not scenario.faults else "not known")),
+    ]  # fmt: skip
+
+
+def verdicts(scenario: Scenario) -> Table:
+    """The pass rules, those that failed first."""
+    rows = [
+        Row(rule.name, (Entry("passed" if rule.passed else "FAILED", kind="good" if rule.passed else "bad"),
+                        Entry(rule.wanted), Entry(rule.seen)))
+        for rule in sorted(scenario.verdicts, key=lambda rule: rule.passed)
+    ]  # fmt: skip
+    return Table("Rules", ("rule", "verdict", "wanted", "seen"), tuple(rows))
+
+
+def requests(scenario: Scenario) -> Table:
+    """What was sent, by name."""
+    rows = [
+        Row(name, (Entry(f"{seen.count:,}"), Entry(f"{seen.failures:,}", kind="bad" if seen.failures else ""),
+                   Entry(milliseconds(seen.p50)), Entry(milliseconds(seen.p99))))
+        for name, seen in scenario.requests.items()
+    ]  # fmt: skip
+    return Table("Requests", ("name", "count", "failures", "p50", "p99"), tuple(rows))
+
+
+def resumes(scenario: Scenario) -> Table:
+    """Resume latency by phase."""
+    phases = {"before": scenario.resumes.before, "during": scenario.resumes.during, "after": scenario.resumes.after}
+    rows = []
+    for phase, took in phases.items():
+        told = [percentile(took, 0.5), percentile(took, 0.99), max(took)] if took else [None] * 3
+        rows.append(Row(phase, (Entry(f"{len(took):,}"), *(Entry(seconds(one)) for one in told))))
+    return Table("Resumes around the faults", ("when", "count", "p50", "p99", "longest"), tuple(rows))
+
+
+def faults(scenario: Scenario) -> Table:
+    """What was done, and how long the rate took to come back."""
+    found = recoveries(scenario.series.t, scenario.series.rate, scenario.faults)
+    rows = [
+        Row(str(place), (Entry(fault.what), Entry(fault.target), Entry(f"{fault.at:.1f} s"),
+                         Entry("-" if fault.until is None else f"{fault.until:.1f} s"),
+                         Entry(seconds(one.seconds), "" if one.why == "back" else one.why)))
+        for place, (fault, one) in enumerate(zip(scenario.faults, found, strict=True), 1)
+    ]  # fmt: skip
+    return Table("Faults", ("", "what", "target", "at", "until", "recovered in"), tuple(rows))
+
+
+def memory(scenario: Scenario) -> Table:
+    """What each process grew by."""
+    rows = []
+    for process, samples in scenario.series.rss.items():
+        known = [sample for sample in samples if sample is not None]
+        rise = growth(scenario.series.t, samples)
+        told = [f"{one / 2**20:,.1f} MiB" for one in (known[0], known[-1], max(known))] if known else ["-"] * 3
+        trend = "-" if rise is None else f"{rise * _MIB_PER_HOUR:+,.1f} MiB/h"
+        rows.append(Row(process, tuple(Entry(one) for one in (*told, trend))))
+    note = "Growth by least squares over the whole run; a short run says little of it."
+    return Table("Memory", ("process", "first", "last", "highest", "growth"), tuple(rows), note)
+
+
+def _none_wanted(count: int) -> Entry:
+    return Entry(f"{count:,}", "none is wanted", "bad" if count else "good")

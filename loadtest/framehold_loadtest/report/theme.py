@@ -1,0 +1,95 @@
+"""The two looks of a figure, for light and for dark pages: colours, markers and type.
+
+Law: colour is never the only difference. Options and nodes differ by marker, line or hatch too, the series colours stay
+apart for readers who see no red or no green, and each stands out from its ground (a test computes both).
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import matplotlib as mpl
+from cycler import cycler
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+Look = dict[Any, Any]
+"""Keyword arguments of matplotlib, whose types name hundreds of settings one by one."""
+
+WIDTH = 8.8
+"""Inches; 880 CSS pixels at 100 to the inch, drawn at twice as many."""
+
+DPI = 200
+
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (5, 1.5, 1.2, 1.5)))
+HATCHES = ("", "////", "....", "xxxx")
+
+
+@dataclass(frozen=True, slots=True)
+class Theme:
+    """Colours of one look, and the series colours in the order of their use."""
+
+    name: str
+    ground: str
+    ink: str
+    soft: str
+    line: str
+    fault: str
+    wash: str
+    heat: str
+    series: tuple[str, ...]
+
+    def colour(self, place: int) -> str:
+        """The series colour of a place in a list; they come round again, where the marker tells the two apart."""
+        return self.series[place % len(self.series)]
+
+
+LIGHT = Theme(
+    "light", "#ffffff", "#17202c", "#556173", "#dde3eb", "#b3261e", "#f4f6f9", "#c2410c",
+    ("#1f3fd6", "#3f9be6", "#b58a00", "#8a3200", "#1b8072", "#8a2a8a"),
+)  # fmt: skip
+DARK = Theme(
+    "dark", "#161b22", "#e4e9f0", "#9aa7b8", "#29323d", "#ff8078", "#1d242d", "#f97316",
+    ("#6c7bff", "#b7e3f9", "#e8b62e", "#f0602a", "#2fa89a", "#d59cff"),
+)  # fmt: skip
+
+THEMES = (LIGHT, DARK)
+
+
+@contextmanager
+def worn(theme: Theme) -> Iterator[None]:
+    """While this lasts, what is drawn has the theme's look."""
+    settings: Look = {
+        "font.family": "DejaVu Sans", "font.size": 9, "axes.titlesize": 9, "axes.labelsize": 8.5,
+        "axes.titlelocation": "left", "axes.titleweight": "bold", "legend.fontsize": 8, "legend.frameon": False,
+        "xtick.labelsize": 8, "ytick.labelsize": 8, "axes.spines.top": False, "axes.spines.right": False,
+        "figure.facecolor": theme.ground, "axes.facecolor": theme.ground, "savefig.facecolor": theme.ground,
+        "text.color": theme.ink, "axes.labelcolor": theme.soft, "axes.edgecolor": theme.soft,
+        "axes.titlecolor": theme.ink, "axes.prop_cycle": cycler(color=theme.series),
+        "xtick.color": theme.soft, "ytick.color": theme.soft, "grid.color": theme.line, "grid.linewidth": 0.7,
+        "axes.grid": True, "axes.axisbelow": True, "lines.linewidth": 1.6,
+        "lines.markersize": 5, "hatch.color": theme.ground, "hatch.linewidth": 0.8, "legend.labelcolor": theme.ink,
+    }  # fmt: skip
+    with mpl.rc_context(settings):
+        yield
+
+
+def sheet(height: float, rows: int = 1, columns: int = 1, *, share_x: bool = False) -> tuple[Figure, list[Axes]]:
+    """An empty figure of the page's width, and its panels from left to right and down. No global state holds it."""
+    figure = Figure(figsize=(WIDTH, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    panels = figure.subplots(rows, columns, squeeze=False, sharex="all" if share_x else "none")
+    return figure, [axes for row in panels for axes in row]
+
+
+def png(figure: Figure) -> bytes:
+    """The figure as PNG, at two pixels to a CSS pixel; the same bytes each time."""
+    held = io.BytesIO()
+    figure.savefig(held, format="png", dpi=DPI, metadata={"Software": None})
+    return held.getvalue()

@@ -1,0 +1,144 @@
+"""The figures of the trade-off: latency and bytes by round, CPU, memory, and what each fault costs.
+
+Law: an option that was not measured is left out of a line plot and said to be in a bar or a grid; the page gives the
+reasons under each figure. An option has one colour and one marker everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from matplotlib.ticker import MaxNLocator
+
+from framehold_loadtest.report.data import Tradeoff
+from framehold_loadtest.report.respects import BY_NAME, PLACES, Respect, Value, value
+from framehold_loadtest.report.theme import HATCHES, MARKERS, Look, Theme, sheet
+from framehold_loadtest.report.words import label, number
+
+_FAINT, _STRONG = 0.14, 0.62
+
+
+def latency(tradeoff: Tradeoff, theme: Theme) -> Figure:
+    """p50 and p99 of each round, undisturbed."""
+    return _by_round(tradeoff, (BY_NAME["p50_ms"], BY_NAME["p99_ms"]), theme)
+
+
+def sizes(tradeoff: Tradeoff, theme: Theme) -> Figure:
+    """Token and wire bytes of each round, undisturbed."""
+    return _by_round(tradeoff, (BY_NAME["token_bytes"], BY_NAME["wire_bytes"]), theme)
+
+
+def throughput(tradeoff: Tradeoff, theme: Theme) -> Figure:
+    """Calls per second of each option, a row for each condition."""
+    figure, (axes,) = sheet(1.0 + 0.5 * len(tradeoff.conditions))
+    respect = BY_NAME["calls_per_second"]
+    rows = list(range(len(tradeoff.conditions)))
+    step = 0.7 / max(1, len(tradeoff.options) - 1)
+    for place, option in enumerate(tradeoff.options):
+        seen = [value(tradeoff.metrics(option, condition), respect) for condition in tradeoff.conditions]
+        numbers = [found.number if isinstance(found, Value) else float("nan") for found in seen]
+        heights = [row - 0.35 + place * step for row in rows]
+        axes.hlines(heights, 0, numbers, color=theme.colour(place), alpha=0.45, linewidth=1)
+        axes.plot(
+            numbers, heights, MARKERS[place % len(MARKERS)], color=theme.colour(place), label=option, linestyle="none"
+        )
+    axes.set(yticks=rows, yticklabels=tradeoff.conditions, xlim=(0, None), xlabel="calls per second")
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    axes.grid(visible=False, axis="y")
+    axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
+    return figure
+
+
+def cpu(tradeoff: Tradeoff, theme: Theme) -> Figure:
+    """CPU per call, stacked by where it is spent, undisturbed."""
+    respect, steady = BY_NAME["cpu_us"], tradeoff.conditions[0]
+    figure, (axes,) = sheet(1.0 + 0.34 * len(tradeoff.options))
+    found = [value(tradeoff.metrics(option, steady), respect) for option in tradeoff.options]
+    left = [0.0] * len(found)
+    for place, part in enumerate(PLACES):
+        widths = [seen.parts.get(part, 0.0) if isinstance(seen, Value) else 0.0 for seen in found]
+        look: Look = {"color": theme.colour((0, 2, 4)[place]), "hatch": HATCHES[place]}
+        axes.barh(tradeoff.options, widths, left=left, label=part, height=0.62, **look)
+        left = [start + width for start, width in zip(left, widths, strict=True)]
+    _bar_ends(axes, found, left)
+    axes.set_xlabel(label(tradeoff, respect))
+    axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
+    return figure
+
+
+def memory(tradeoff: Tradeoff, theme: Theme) -> Figure:
+    """Memory that the fleet holds for each parked call, undisturbed."""
+    respect, steady = BY_NAME["bytes_per_parked_call"], tradeoff.conditions[0]
+    figure, (axes,) = sheet(1.0 + 0.34 * len(tradeoff.options))
+    found = [value(tradeoff.metrics(option, steady), respect) for option in tradeoff.options]
+    lengths = [seen.number if isinstance(seen, Value) else 0.0 for seen in found]
+    axes.barh(tradeoff.options, lengths, color=[theme.colour(place) for place in range(len(found))], height=0.62)
+    _bar_ends(axes, found, lengths)
+    axes.set_xlabel(label(tradeoff, respect))
+    return figure
+
+
+def faults(tradeoff: Tradeoff, theme: Theme) -> Figure:
+    """Four grids of option by condition: what a fault costs."""
+    names = ("calls_lost", "duplicate_effects", "reexecutions", "seconds_to_recover")
+    figure, panels = sheet(1.4 + 0.56 * len(tradeoff.options), rows=2, columns=2)
+    for axes, name in zip(panels, names, strict=True):
+        _grid(axes, tradeoff, BY_NAME[name], theme)
+    return figure
+
+
+def _grid(axes: Axes, tradeoff: Tradeoff, respect: Respect, theme: Theme) -> None:
+    """A number in each cell, over a wash as strong as the number is high among the others."""
+    options, conditions = tradeoff.options, tradeoff.conditions
+    cells = {
+        (row, column): value(tradeoff.metrics(option, condition), respect)
+        for row, option in enumerate(options)
+        for column, condition in enumerate(conditions)
+    }
+    highest = max((seen.number for seen in cells.values() if isinstance(seen, Value)), default=0.0)
+    for (row, column), seen in cells.items():
+        known = isinstance(seen, Value)
+        strength = _FAINT + (_STRONG - _FAINT) * seen.number / highest if isinstance(seen, Value) and seen.number else 0
+        box: Look = {
+            "facecolor": theme.heat if known else theme.wash,
+            "alpha": strength if known else 1,
+            "linewidth": 0,
+        }
+        axes.add_patch(Rectangle((column - 0.48, row - 0.46), 0.96, 0.92, **box))
+        told = number(seen.number) if isinstance(seen, Value) else "n/a"
+        look: Look = {"color": theme.ink if known else theme.soft, "fontsize": 8, "ha": "center", "va": "center"}
+        axes.text(column, row, told, fontweight="bold" if known and told != "0" else "normal", **look)
+    axes.set(xlim=(-0.5, len(conditions) - 0.5), ylim=(len(options) - 0.5, -0.5), title=label(tradeoff, respect))
+    axes.set_xticks(range(len(conditions)), [condition.replace(" ", "\n") for condition in conditions], fontsize=7)
+    axes.set_yticks(range(len(options)), options)
+    axes.grid(visible=False)
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+
+
+def _by_round(tradeoff: Tradeoff, respects: Sequence[Respect], theme: Theme) -> Figure:
+    figure, panels = sheet(3.3, columns=len(respects))
+    for axes, respect in zip(panels, respects, strict=True):
+        for place, option in enumerate(tradeoff.options):
+            found = value(tradeoff.metrics(option, tradeoff.conditions[0]), respect)
+            if isinstance(found, Value):
+                rounds = range(1, len(found.parts) + 1)
+                look: Look = {"color": theme.colour(place), "marker": MARKERS[place % len(MARKERS)]}
+                axes.plot(rounds, list(found.parts.values()), label=option, **look)
+        axes.set(title=label(tradeoff, respect), xlabel="round", ylim=(0, None))
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    panels[-1].legend(loc="upper left", bbox_to_anchor=(1, 1))
+    return figure
+
+
+def _bar_ends(axes: Axes, found: Sequence[object], ends: Sequence[float]) -> None:
+    """Each bar's number at its end, or that it has none."""
+    for row, (seen, end) in enumerate(zip(found, ends, strict=True)):
+        told = number(seen.number) if isinstance(seen, Value) else "not available"
+        axes.annotate(told, (end, row), (5, 0), textcoords="offset points", va="center", fontsize=8)
+    axes.set_xlim(0, max([*ends, 1.0]) * 1.15)
+    axes.invert_yaxis()
+    axes.grid(visible=False, axis="y")

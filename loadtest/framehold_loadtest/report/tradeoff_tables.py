@@ -1,0 +1,96 @@
+"""What the page of the trade-off says beside its figures: who harms, who wins, and all that was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from framehold_loadtest.report.data import Missing, Tradeoff
+from framehold_loadtest.report.respects import RESPECTS, Respect, others, value
+from framehold_loadtest.report.table import Entry, Row, Table, absent
+from framehold_loadtest.report.winners import NOISE, Contest, Harm, contest, harm, standing
+from framehold_loadtest.report.words import label, lead, listed, number, parts
+
+
+def harms(tradeoff: Tradeoff) -> Table:
+    """For each option, whether it lost a call or repeated an effect anywhere."""
+    rows = []
+    for found in _harms(tradeoff):
+        verdict = Entry("harmless", kind="good") if found.none else Entry("harm", kind="bad")
+        if not found.done and found.unknown:
+            verdict = Entry("not known", kind="missing")
+        rows.append(
+            Row(found.option, (verdict, Entry(listed(found.done, "nothing")), Entry(listed(found.unknown, "-"))))
+        )
+    note = "Of each option over all conditions. An option that was not looked at everywhere is not cleared."
+    columns = ("option", "verdict", "seen", "not available")
+    return Table("Who loses a call, or lets an effect happen twice", columns, tuple(rows), note)
+
+
+def standings(tradeoff: Tradeoff) -> Table:
+    """For each option, where it is the best and where the worst."""
+    rows = []
+    for option in tradeoff.options:
+        found = standing(tradeoff, option)
+        entries = (Entry(_where(found.best, tradeoff)), Entry(_where(found.worst, tradeoff)))
+        rows.append(Row(option, entries))
+    note = (
+        "Counted where the options differ. Without conditions in brackets: under each condition that tells them apart."
+    )
+    return Table("What speaks for and against each option", ("option", "best in", "worst in"), tuple(rows), note)
+
+
+def wins(tradeoff: Tradeoff) -> Table:
+    """For each respect and condition, the best option, and the best of those that harm nothing if it is another."""
+    safe = [found.option for found in _harms(tradeoff) if found.none]
+    rows = [
+        Row(label(tradeoff, respect), tuple(_winners(tradeoff, respect, name, safe) for name in tradeoff.conditions))
+        for respect in RESPECTS
+    ]
+    cleared = f"Harmless are those that the table above clears: {', '.join(safe)}." if safe else "None is harmless."
+    note = f"Values within {NOISE:.0%} of the best share the win, counts must be equal to it. {cleared}"
+    return Table("Which option wins in what respect", ("respect", *tradeoff.conditions), tuple(rows), note)
+
+
+def condition(tradeoff: Tradeoff, name: str) -> Table:
+    """All that was measured under one condition, a column for each option."""
+    rows = []
+    for respect in (*RESPECTS, *others(tradeoff)):
+        best = contest(tradeoff, respect, name)
+        entries = tuple(_measured(tradeoff, respect, option, best) for option in tradeoff.options)
+        head = f"{label(tradeoff, respect)} ({respect.folded})" if respect.folded else label(tradeoff, respect)
+        rows.append(Row(head, entries))
+    return Table(name, ("", *tradeoff.options), tuple(rows))
+
+
+def _measured(tradeoff: Tradeoff, respect: Respect, option: str, best: Contest) -> Entry:
+    found = value(tradeoff.metrics(option, best.condition), respect)
+    if isinstance(found, Missing):
+        return absent(found.missing)
+    return Entry(number(found.number), parts(found), "best" if best.decided and option in best.winners else "")
+
+
+def _winners(tradeoff: Tradeoff, respect: Respect, name: str, safe: Sequence[str]) -> Entry:
+    found = contest(tradeoff, respect, name)
+    if not found.winners:
+        return absent("; ".join(dict.fromkeys(found.absent.values())))
+    told = ", ".join(found.winners) if found.decided else "all alike"
+    if len(found.numbers) == 1:
+        told = f"{found.winners[0]} alone was measured"
+    unharmed = contest(tradeoff, respect, name, safe)
+    other = bool(unharmed.winners) and not set(found.winners) & set(safe)
+    small = f"{lead(found)}; of the harmless: {', '.join(unharmed.winners)}" if other else lead(found)
+    return Entry(told, small)
+
+
+def _where(found: Mapping[str, tuple[str, ...]], tradeoff: Tradeoff) -> str:
+    told = []
+    for respect in RESPECTS:
+        if respect.label in found:
+            apart = tuple(name for name in tradeoff.conditions if contest(tradeoff, respect, name).decided)
+            under = found[respect.label]
+            told.append(respect.label if under == apart else f"{respect.label} ({', '.join(under)})")
+    return listed(told, "nothing")
+
+
+def _harms(tradeoff: Tradeoff) -> list[Harm]:
+    return [harm(tradeoff, option) for option in tradeoff.options]

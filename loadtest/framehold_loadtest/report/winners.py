@@ -1,0 +1,140 @@
+"""Which option wins in what respect, and which ones lose nothing: computed from the report, never written by hand.
+
+Law: an option that was not measured neither wins nor loses; it is named with the reason. Measured values within
+`NOISE` of the best one share the win; counted ones must be equal to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from framehold_loadtest.report.arithmetic import ratio
+from framehold_loadtest.report.data import Missing, Tradeoff
+from framehold_loadtest.report.respects import BY_NAME, RESPECTS, Better, Respect, Value, value
+
+NOISE = 0.05
+"""The share by which two measured values must differ before one is better."""
+
+HARM = (BY_NAME["calls_lost"], BY_NAME["duplicate_effects"])
+"""What no caller can forgive: of these every option should have none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contest:
+    """One respect under one condition: each option's number, those who win, and why others took no part."""
+
+    respect: Respect
+    condition: str
+    numbers: Mapping[str, float]
+    winners: tuple[str, ...]
+    absent: Mapping[str, str]
+
+    @property
+    def decided(self) -> bool:
+        """Whether the win tells the options apart."""
+        return 0 < len(self.winners) < len(self.numbers)
+
+    @property
+    def best(self) -> float | None:
+        """The best number; None if nobody took part."""
+        return _best(self.respect, list(self.numbers.values()))
+
+    @property
+    def losers(self) -> tuple[str, ...]:
+        """Those whose number is the worst, if the options are told apart."""
+        if not self.decided:
+            return ()
+        pick = min if self.respect.better is Better.MORE else max
+        worst = pick(self.numbers.values())
+        return tuple(option for option, number in self.numbers.items() if _shares(self.respect, number, worst))
+
+    @property
+    def next_best(self) -> tuple[str, float] | None:
+        """The best of those who didn't win."""
+        behind = {option: number for option, number in self.numbers.items() if option not in self.winners}
+        number = _best(self.respect, list(behind.values()))
+        return next(((option, found) for option, found in behind.items() if found == number), None)
+
+    @property
+    def lead(self) -> float | None:
+        """How many times as good the best is as the next, over 1; None where one of them is 0."""
+        best, behind = self.best, self.next_best
+        if best is None or behind is None or not best or not behind[1]:
+            return None
+        return ratio(best, behind[1]) if self.respect.better is Better.MORE else ratio(behind[1], best)
+
+
+def contest(tradeoff: Tradeoff, respect: Respect, condition: str, among: Sequence[str] | None = None) -> Contest:
+    """Compare the options, or those `among` them, in one respect under one condition."""
+    found = {
+        option: value(tradeoff.metrics(option, condition), respect)
+        for option in (tradeoff.options if among is None else among)
+    }
+    numbers = {option: seen.number for option, seen in found.items() if isinstance(seen, Value)}
+    absent = {option: seen.missing for option, seen in found.items() if isinstance(seen, Missing)}
+    best = _best(respect, list(numbers.values()))
+    winners = () if best is None else tuple(o for o, number in numbers.items() if _shares(respect, number, best))
+    return Contest(respect, condition, numbers, winners, absent)
+
+
+@dataclass(frozen=True, slots=True)
+class Harm:
+    """What an option did to its callers over all conditions: the worst it was seen to do, and where nobody looked."""
+
+    option: str
+    done: tuple[str, ...]
+    unknown: tuple[str, ...]
+
+    @property
+    def none(self) -> bool:
+        """No harm in any condition, and all of them measured."""
+        return not self.done and not self.unknown
+
+
+def harm(tradeoff: Tradeoff, option: str) -> Harm:
+    """Where the option lost calls or repeated effects, in words."""
+    done: list[str] = []
+    unknown: list[str] = []
+    for condition in tradeoff.conditions:
+        found = {respect.label: value(tradeoff.metrics(option, condition), respect) for respect in HARM}
+        done += [f"{seen.number:,.0f} {label} under {condition}" for label, seen in found.items()
+                 if isinstance(seen, Value) and seen.number]  # fmt: skip
+        gaps: dict[str, list[str]] = {}
+        for label, seen in found.items():
+            if isinstance(seen, Missing):
+                gaps.setdefault(seen.missing, []).append(label)
+        unknown += [f"{' and '.join(labels)} under {condition}: {why}" for why, labels in gaps.items()]
+    return Harm(option, tuple(done), tuple(unknown))
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """In which respects an option is the best, and the worst, each with the conditions under which it is."""
+
+    option: str
+    best: Mapping[str, tuple[str, ...]]
+    worst: Mapping[str, tuple[str, ...]]
+
+
+def standing(tradeoff: Tradeoff, option: str) -> Standing:
+    """Where the option wins or loses, over all respects and conditions that tell the options apart."""
+    best: dict[str, tuple[str, ...]] = {}
+    worst: dict[str, tuple[str, ...]] = {}
+    for respect in RESPECTS:
+        found = [contest(tradeoff, respect, condition) for condition in tradeoff.conditions]
+        won = tuple(one.condition for one in found if one.decided and option in one.winners)
+        lost = tuple(one.condition for one in found if option in one.losers)
+        best |= {respect.label: won} if won else {}
+        worst |= {respect.label: lost} if lost else {}
+    return Standing(option, best, worst)
+
+
+def _best(respect: Respect, numbers: Sequence[float]) -> float | None:
+    if not numbers or respect.better is Better.NEITHER:
+        return None
+    return max(numbers) if respect.better is Better.MORE else min(numbers)
+
+
+def _shares(respect: Respect, number: float, best: float) -> bool:
+    return number == best if respect.counted else abs(number - best) <= NOISE * abs(best)

@@ -1,0 +1,125 @@
+"""Who wins, who harms, and how the parts of a value add up: on a trade-off of two or three options."""
+
+from framehold_loadtest.report.data import Cell, Measured, Missing, Tradeoff
+from framehold_loadtest.report.respects import BY_NAME, Value, others, value
+from framehold_loadtest.report.tradeoff_tables import harms, wins
+from framehold_loadtest.report.winners import contest, harm, standing
+
+Told = float | str
+
+
+def tradeoff(**options: dict[str, Told]) -> Tradeoff:
+    """Options under one condition; a text in place of a number is the reason why there is none."""
+    cells = [Cell(option=option, condition="steady", metrics={n: metric(v) for n, v in metrics.items()})
+             for option, metrics in options.items()]  # fmt: skip
+    return Tradeoff(machine={}, commit="c", started="s", command="x", options=list(options), conditions=["steady"],
+                    cells=cells)  # fmt: skip
+
+
+def metric(told: Told) -> Measured | Missing:
+    return Missing(missing=told) if isinstance(told, str) else Measured(value=told, unit="")
+
+
+def test_more_calls_win_and_less_latency_wins() -> None:
+    """Each respect has its own better way."""
+    run = tradeoff(E={"calls_per_second": 300, "p50_ms": 4}, G={"calls_per_second": 200, "p50_ms": 3})
+    assert contest(run, BY_NAME["calls_per_second"], "steady").winners == ("E",)
+    assert contest(run, BY_NAME["p50_ms"], "steady").winners == ("G",)
+
+
+def test_measured_values_within_the_noise_share_the_win() -> None:
+    """4 % is no lead, 6 % is."""
+    run = tradeoff(A={"cpu_us": 100}, E={"cpu_us": 104}, F={"cpu_us": 106})
+    assert contest(run, BY_NAME["cpu_us"], "steady").winners == ("A", "E")
+
+
+def test_counts_share_a_win_only_if_equal() -> None:
+    """One call lost of a thousand is one too many."""
+    run = tradeoff(A={"calls_lost": 1000}, E={"calls_lost": 1001})
+    assert contest(run, BY_NAME["calls_lost"], "steady").winners == ("A",)
+
+
+def test_a_lead_is_a_ratio_to_the_next_best() -> None:
+    """And it is over 1, whichever way is better."""
+    run = tradeoff(A={"calls_per_second": 300, "p50_ms": 2}, E={"calls_per_second": 200, "p50_ms": 3},
+                   F={"calls_per_second": 100, "p50_ms": 9})  # fmt: skip
+    assert contest(run, BY_NAME["calls_per_second"], "steady").lead == 1.5
+    found = contest(run, BY_NAME["p50_ms"], "steady")
+    assert (found.lead, found.next_best) == (1.5, ("E", 3))
+
+
+def test_nothing_leads_over_zero_by_a_ratio() -> None:
+    """The table says both numbers instead."""
+    run = tradeoff(A={"store_ops": 0}, E={"store_ops": 4})
+    assert contest(run, BY_NAME["store_ops"], "steady").lead is None
+    row = next(row for row in wins(run).rows if row.head == "store operations per call")
+    assert (row.entries[0].text, row.entries[0].small) == ("A", "0; next E with 4")
+
+
+def test_options_that_are_alike_have_no_winner() -> None:
+    """A win of all tells nothing apart."""
+    run = tradeoff(A={"calls_lost": 0}, E={"calls_lost": 0})
+    assert not contest(run, BY_NAME["calls_lost"], "steady").decided
+    assert standing(run, "A").best == {}
+
+
+def test_an_option_that_was_not_measured_neither_wins_nor_loses() -> None:
+    """0 in its place would win most respects."""
+    run = tradeoff(A={"cpu_us": "no such client"}, E={"cpu_us": 4}, F={"cpu_us": 5})
+    found = contest(run, BY_NAME["cpu_us"], "steady")
+    assert (found.winners, found.losers) == (("E",), ("F",))
+    assert found.absent == {"A": "no such client"}
+
+
+def test_a_sum_with_a_missing_part_is_missing() -> None:
+    """A call's CPU without the store's share would flatter whoever writes most."""
+    run = tradeoff(A={"cpu_us_node": 5, "cpu_us_store": "no process of its own"})
+    found = value(run.metrics("A", "steady"), BY_NAME["cpu_us"])
+    assert found == Missing(missing="store: no process of its own")
+
+
+def test_rounds_fold_in_their_order() -> None:
+    """Latency counts by its slowest round, bytes by their sum; round 10 comes after round 9."""
+    metrics: dict[str, Told] = {
+        f"{name}_round_{n}": float(n) for n in range(10, 0, -1) for name in ("p50_ms", "wire_bytes")
+    }
+    run = tradeoff(A=metrics)
+    latency = value(run.metrics("A", "steady"), BY_NAME["p50_ms"])
+    wire = value(run.metrics("A", "steady"), BY_NAME["wire_bytes"])
+    assert isinstance(latency, Value) and isinstance(wire, Value)
+    assert list(latency.parts.values()) == [float(n) for n in range(1, 11)]
+    assert (latency.number, wire.number) == (10, 55)
+
+
+def test_a_metric_that_no_respect_takes_is_shown_all_the_same() -> None:
+    """Nothing measured is hidden; a whole that is missing belongs to its respect like its parts."""
+    run = tradeoff(A={"cpu_us_node": 1, "cpu_us_store": 1, "heat": 3}, E={"cpu_us": "why"})
+    assert [respect.name for respect in others(run)] == ["heat"]
+
+
+def test_a_pair_that_the_run_left_out_is_missing() -> None:
+    """A table has no empty cell."""
+    assert value(tradeoff(A={}).metrics("A", "steady"), BY_NAME["cpu_us"]) == Missing(
+        missing="the run did not report it"
+    )
+
+
+def test_an_option_is_harmless_only_if_it_was_looked_at() -> None:
+    """A lost call or a repeated effect is harm; one that was not counted clears nobody."""
+    clean: dict[str, Told] = {"calls_lost": 0, "duplicate_effects": 0}
+    run = tradeoff(
+        A=clean, E=clean | {"duplicate_effects": 2}, F={"calls_lost": 0}, G=clean | {"calls_lost": "cut off"}
+    )
+    assert [harm(run, option).none for option in run.options] == [True, False, False, False]
+    assert harm(run, "E").done == ("2 duplicate effects under steady",)
+    assert harm(run, "G").unknown == ("calls lost under steady: cut off",)
+    assert [row.entries[0].text for row in harms(run).rows] == ["harmless", "harm", "not known", "not known"]
+
+
+def test_the_best_harmless_option_is_named_where_the_best_one_harms() -> None:
+    """Speed that loses calls is not what a reader asks for."""
+    run = tradeoff(A={"calls_per_second": 900, "calls_lost": 5, "duplicate_effects": 0},
+                   E={"calls_per_second": 300, "calls_lost": 0, "duplicate_effects": 0})  # fmt: skip
+    row = next(row for row in wins(run).rows if row.head == "calls per second")
+    assert row.entries[0].text == "A"
+    assert row.entries[0].small == "900, 3 times as good as E; of the harmless: E"
