@@ -1,0 +1,45 @@
+"""`python -m framehold_loadtest.scale`: print the tables of `docs/scale.md`, or put them there.
+
+Exit code 2 if a file that was named can't be read, or the page lacks a mark.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from framehold_loadtest.scale.costs import Costs
+from framehold_loadtest.scale.page import tables, written
+
+SEED = 1
+
+
+def main() -> int:
+    """Work it out and show it."""
+    parser = argparse.ArgumentParser(
+        prog="python -m framehold_loadtest.scale", description="How large, and what gives way."
+    )
+    parser.add_argument(
+        "--bench", type=Path, metavar="PATH", help="take the costs from this `bench --json`, as far as it has them"
+    )
+    parser.add_argument("--seed", type=int, default=SEED, help="of what is drawn at random (default: %(default)s)")
+    parser.add_argument("--page", type=Path, metavar="PATH", help="put the tables between the marks of this page")
+    options = parser.parse_args()
+    try:
+        costs = Costs.of_bench(json.loads(options.bench.read_text())) if options.bench else Costs()
+        found = tables(costs, options.seed)
+        if options.page:
+            options.page.write_text(written(options.page.read_text(encoding="utf-8"), found), encoding="utf-8")
+            return 0
+    except (OSError, ValueError) as error:
+        print(f"scale: {error}", file=sys.stderr)
+        return 2
+    for name, table in found.items():
+        print(f"## {name}\n\n{table}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

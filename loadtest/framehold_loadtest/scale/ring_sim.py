@@ -1,0 +1,210 @@
+"""What the real ring and the real placement do with 1,000 nodes: balance, changes, a rolling restart.
+
+The law: nothing of the ring is modelled. Shares are exact, arc by arc; placements are those of `Placer`; where nodes
+are away for a while, a key belongs to the first of `Ring.order` that is up, which is how the ring itself defines it.
+What is drawn at random comes from a seed, so the same figures come out anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from random import Random
+from types import MappingProxyType
+
+from framehold_core.ids import Boot, CallId, Incarnation, NodeId
+from framehold_loadtest.scale.model import POLL, Sizes
+from framehold_router.envelope import Facts, Kind
+from framehold_router.membership import LIVE, Fleet, Member
+from framehold_router.placement import Placer
+from framehold_router.ring import Ring
+from framehold_router.stats import Stats
+
+ZONES = Sizes().zones
+_START = Facts(Kind.START)
+
+
+def names(count: int) -> tuple[NodeId, ...]:
+    """The nodes of a fleet; every third one is in the same zone."""
+    return tuple(NodeId(f"node-{number:04}") for number in range(count))
+
+
+def zone(count: int) -> tuple[NodeId, ...]:
+    """The nodes of the first zone."""
+    return names(count)[::ZONES]
+
+
+@lru_cache(maxsize=32)
+def ring(nodes: frozenset[NodeId]) -> Ring:
+    """The ring of these nodes; half a millisecond for each, so it is kept."""
+    return Ring(nodes)
+
+
+def ring_without(count: int, gone: Iterable[NodeId] = ()) -> Ring:
+    """The ring of a fleet less some of its nodes."""
+    return ring(frozenset(names(count)) - frozenset(gone))
+
+
+@dataclass(frozen=True)
+class Balance:
+    """Calls of the most and the least loaded node as a ratio to the mean: `ring_*` by the ring alone, `placed_*` as
+    placed with bounded load by `routers`; `draws` is how many ids were drawn for a call."""
+
+    nodes: int
+    routers: int
+    ring_least: float
+    ring_most: float
+    placed_least: float
+    placed_most: float
+    draws: float
+
+
+def balance(count: int, routers: int, seed: int, calls: int = 100, looks: int = 10) -> Balance:
+    """Fill an empty fleet with `calls` a node. Routers see what nodes hold as of their last look, and of what has come
+    since only what passed through themselves: `looks` of them until the fleet is full."""
+    random, drawn, on = Random(f"{seed} {count} {routers}"), [0], ring_without(count)
+    held = dict.fromkeys(names(count), 0)
+    view = [_view(held, on)]
+
+    def mint() -> CallId:
+        drawn[0] += 1
+        return CallId(f"{random.getrandbits(128):032x}")
+
+    placers = [Placer(lambda: view[0], lambda: 0.0, mint, random.randrange) for _ in range(routers)]
+    for _ in range(looks):
+        placed: list[tuple[Placer, NodeId]] = []
+        for number in range(count * calls // looks):
+            placer = placers[number % routers]
+            placement = placer.place(_START)
+            assert placement is not None, "every node is live"
+            placer.began(placement.node)
+            placed.append((placer, placement.node))
+        for placer, node in placed:
+            placer.ended(node)
+            held[node] += 1
+        view[0] = _view(held, on)
+    mean = sum(held.values()) / count
+    shares = [share * count for share in on.shares().values()]
+    most, least = max(held.values()) / mean, min(held.values()) / mean
+    return Balance(count, routers, min(shares), max(shares), least, most, drawn[0] / sum(held.values()))
+
+
+def _view(held: dict[NodeId, int], on: Ring) -> Fleet:
+    members = {
+        node: Member(node, Incarnation("1"), Boot("1"), LIVE, "", (node, 80), Stats(parked=parked))
+        for node, parked in held.items()
+    }
+    return Fleet(MappingProxyType(members), on)
+
+
+@dataclass(frozen=True)
+class Change:
+    """One change of the ring. `moved` is the share of all keys that has another owner after it, `ideal` the share of
+    those who came or went by number, `needless` what moved between two nodes that stayed; `most` is by how much the
+    arcs of a node that stayed grew or shrank, as a share of what it had."""
+
+    what: str
+    ideal: float
+    moved: float
+    needless: float
+    most: float
+
+
+def changes(count: int) -> list[Change]:
+    """What moves when nodes join a fleet of `count`, or leave it."""
+    whole, few, zoned = names(count), names(10), zone(count)
+    return [
+        _change("one joins", ring_without(count), ring_without(count + 1)),
+        _change("ten join at once", ring_without(count), ring_without(count + 10)),
+        _change("one leaves", ring_without(count), ring_without(count, whole[:1])),
+        _change("ten leave at once", ring_without(count), ring_without(count, few)),
+        _change("a zone of three leaves", ring_without(count), ring_without(count, zoned)),
+        _change("it comes back", ring_without(count, zoned), ring_without(count)),
+    ]
+
+
+def _change(what: str, before: Ring, after: Ring) -> Change:
+    had, has = before.shares(), after.shares()
+    came, went = after.nodes - before.nodes, before.nodes - after.nodes
+    moved = after.moved(before)
+    owed = sum(has[node] for node in came) + sum(had[node] for node in went)
+    most = max(abs(has[node] / had[node] - 1) for node in before.nodes & after.nodes)
+    ideal = len(came) / len(after.nodes) + len(went) / len(before.nodes)
+    return Change(what, ideal, moved, max(0.0, moved - owed), most)
+
+
+@dataclass(frozen=True)
+class Rolling:
+    """A restart of all nodes, `at_once` of them at a time. Of the later rounds that came meanwhile: those that found
+    their call handed off, and replayed it; those whose call was not where the ring says, and took a hop once. `ring` is
+    the share of each process's time that it would take to lay out the ring at every change, `store` the cores of Redis
+    for the looks that come of them."""
+
+    nodes: int
+    at_once: int
+    seconds: float
+    replayed: float
+    relayed: float
+    ring: float
+    store: float
+
+
+@dataclass(frozen=True)
+class Roll:
+    """How it is done: each group is `away` seconds; calls have 2 to 6 rounds, and a mean of `think` seconds between."""
+
+    away: float = 20.0
+    think: float = 60.0
+    calls: int = 4_000
+
+
+def rolling(count: int, at_once: int, seed: int, prices: tuple[float, float], roll: Roll) -> Rolling:
+    """Calls that begin at any instant of the restart, each followed from round to round. `prices` are seconds for a
+    node on the ring when it is laid out, and of Redis for a lease in a look."""
+    random, on = Random(f"{seed} {count} {at_once}"), ring_without(count)
+    turns = {node: number // at_once * roll.away for number, node in enumerate(random.sample(names(count), count))}
+    seconds = max(turns.values()) + roll.away
+    rounds = replayed = relayed = 0
+    for _ in range(roll.calls):
+        homes = _Homes(on, f"{random.getrandbits(128):032x}", turns, roll.away)
+        at = random.uniform(0, seconds)
+        home, learned = homes.at(at), False
+        for _ in range(random.randint(1, 5)):
+            parked, at = at, at + random.expovariate(1 / roll.think)
+            if at > seconds:
+                break
+            first = homes.at(at)
+            rounds += 1
+            if parked < turns[home] <= at:
+                home, learned = first, False
+                replayed += 1
+            elif home != first and not learned:
+                # The router hears who has it, and sends the next round there.
+                learned = True
+                relayed += 1
+    lay, look = prices
+    every = roll.away / at_once
+    # A process that is still reading when the next change comes reads once more, not twice: it can't do more than all.
+    busy = min(1.0, 2 * count * lay / every)
+    looks = min(3 / every, 1 / (count * lay)) + 1 / POLL
+    return Rolling(count, at_once, seconds, replayed / rounds, relayed / rounds, busy, looks * count * count * look)
+
+
+class _Homes:
+    """The owners of one key, as nodes are away and come back."""
+
+    def __init__(self, on: Ring, key: str, turns: dict[NodeId, float], away: float) -> None:
+        self._order, self._seen = on.order(key), list[NodeId]()
+        self._turns, self._away = turns, away
+
+    def at(self, now: float) -> NodeId:
+        """The first of the key's nodes that is up."""
+        index = 0
+        while True:
+            if index == len(self._seen):
+                self._seen.append(next(self._order))
+            node = self._seen[index]
+            if not self._turns[node] <= now < self._turns[node] + self._away:
+                return node
+            index += 1
