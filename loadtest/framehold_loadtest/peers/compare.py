@@ -1,0 +1,143 @@
+"""Two-round calls of all peers in one run: started at once, driven in turn, each beside the SDK of the same turn.
+
+Law: a figure is a ratio between two windows that follow each other on the same core. A peer that fails in one turn is
+told as not available, with its reason, and keeps none of its figures. Those that wait for their turn take a few per
+cent of the core, mostly Restate's server, from all alike.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from statistics import median
+from typing import Any
+
+from framehold_loadtest.bench import calls
+from framehold_loadtest.bench.calls import CONNECTIONS, Target
+from framehold_loadtest.bench.children import Cores, NotAvailable
+from framehold_loadtest.bench.loadgen import Measured
+from framehold_loadtest.peers.servers import BASELINE, Peer
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How often each is driven, in how long windows; seconds. `lead` runs before all, for what compiles while it runs,
+    and `warm` before each window."""
+
+    turns: int
+    lead: float
+    warm: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The medians of one peer over its turns. CPU in seconds per call, ratios to the SDK of the same turn.
+
+    `rates` are of calls per second, `costs` of CPU per call with its store's. `busy` is the share of the core that the
+    peer had: well below 1, something else had the rest, and the costs say more than the rates.
+    """
+
+    peer: str
+    rates: list[float]
+    costs: list[float]
+    calls_per_second: float
+    server_cpu: float
+    store_cpu: float
+    busy: float
+    load_busy: float
+    first_p50: float
+    first_p99: float
+    second_p50: float
+    second_p99: float
+    errors: dict[str, int]
+
+
+def measure(plan: Plan, peers: Mapping[str, Peer], cores: Cores) -> dict[str, Any]:
+    """Drive all peers; returns their rows, raw runs, and what was not available."""
+    missing: dict[str, str] = {}
+    runs: dict[str, list[Measured]] = {name: [] for name in peers}
+    with contextlib.ExitStack() as stack:
+        targets = _start(stack, peers, cores, missing)
+        lead = calls.Plan(repetitions=1, warm=0.0, seconds=plan.lead)
+        _turn(lead, peers, targets, cores, missing)
+        for _ in range(plan.turns):
+            each = calls.Plan(repetitions=1, warm=plan.warm, seconds=plan.seconds)
+            for name, run in _turn(each, peers, targets, cores, missing).items():
+                runs[name].append(run)
+    return {
+        "connections": CONNECTIONS,
+        "plan": asdict(plan),
+        "peers": {name: peer.what for name, peer in peers.items()},
+        "rows": [asdict(row) for row in rows({name: runs[name] for name in peers if name not in missing})],
+        "runs": {name: [asdict(run) for run in found] for name, found in runs.items()},
+        "not_available": missing,
+    }
+
+
+def rows(runs: Mapping[str, list[Measured]]) -> list[Row]:
+    """What the runs of each peer come to: as many of each, in the same order."""
+    base = runs.get(BASELINE, [])
+    return [_row(name, found, base) for name, found in runs.items() if found]
+
+
+def _start(
+    stack: contextlib.ExitStack, peers: Mapping[str, Peer], cores: Cores, missing: dict[str, str]
+) -> dict[str, Target]:
+    """Those that run; peers that share a start share what it starts."""
+    targets: dict[str, Target] = {}
+    started: dict[Any, Target | NotAvailable] = {}
+    for name, peer in peers.items():
+        if peer.start not in started:
+            try:
+                started[peer.start] = stack.enter_context(peer.start(cores.server))
+            except NotAvailable as reason:
+                started[peer.start] = reason
+        found = started[peer.start]
+        if isinstance(found, NotAvailable):
+            missing[name] = str(found)
+        else:
+            targets[name] = found
+    return targets
+
+
+def _turn(
+    plan: calls.Plan, peers: Mapping[str, Peer], targets: Mapping[str, Target], cores: Cores, missing: dict[str, str]
+) -> dict[str, Measured]:
+    done = {}
+    for name, target in targets.items():
+        if name not in missing:
+            try:
+                done[name] = calls.load(target, plan, cores, peers[name].call)
+            except NotAvailable as reason:
+                missing[name] = str(reason)
+    return done
+
+
+def _row(name: str, runs: list[Measured], base: list[Measured]) -> Row:
+    pairs = [] if name == BASELINE else list(zip(runs, base, strict=bool(base)))
+    kinds = {kind for run in runs for kind in run.errors}
+    return Row(
+        peer=name,
+        rates=[_rate(run) / _rate(other) for run, other in pairs],
+        costs=[_cost(run) / _cost(other) for run, other in pairs],
+        calls_per_second=median(map(_rate, runs)),
+        server_cpu=median(run.server_cpu / run.calls for run in runs),
+        store_cpu=median(run.store_cpu / run.calls for run in runs),
+        busy=median((run.server_cpu + run.store_cpu) / run.seconds for run in runs),
+        load_busy=median(run.load_cpu / run.seconds for run in runs),
+        first_p50=median(run.first_p50 for run in runs),
+        first_p99=median(run.first_p99 for run in runs),
+        second_p50=median(run.second_p50 for run in runs),
+        second_p99=median(run.second_p99 for run in runs),
+        errors={kind: sum(run.errors.get(kind, 0) for run in runs) for kind in sorted(kinds)},
+    )
+
+
+def _rate(run: Measured) -> float:
+    return run.calls / run.seconds
+
+
+def _cost(run: Measured) -> float:
+    return (run.server_cpu + run.store_cpu) / run.calls

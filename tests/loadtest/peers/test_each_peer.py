@@ -1,0 +1,49 @@
+"""Each peer, for real, completes a call and gets its result right: what is not right is not worth measuring."""
+
+from __future__ import annotations
+
+import pkgutil
+from pathlib import Path
+
+import pytest
+
+from framehold_loadtest.bench import loadgen, wire
+from framehold_loadtest.bench.children import NotAvailable, pick_cores
+from framehold_loadtest.peers import restate, servers
+
+pytestmark = pytest.mark.anyio
+
+PEERS = servers.peers(Path(__file__).parents[3] / ".cache" / "peers")
+SPEAK_MCP = [name for name, peer in PEERS.items() if peer.call is None]
+
+
+async def complete(name: str, port: int) -> None:
+    """Two calls of a peer, on one connection; each has its own answer."""
+    peer = PEERS[name]
+    run: loadgen.Complete = pkgutil.resolve_name(peer.call) if peer.call else loadgen.complete_call
+    channel = await wire.Channel.connect(port)
+    for number in (1, 2):
+        assert min(await run(channel, port, wire.make_call(number))) > 0
+    channel.close()
+
+
+@pytest.mark.parametrize("name", SPEAK_MCP)
+async def test_a_call_is_asked_and_answered(name: str) -> None:
+    """By the client of the benchmark, which checks the question, the token and the text."""
+    with PEERS[name].start(pick_cores().server) as target:
+        await complete(name, target.child.port)
+
+
+async def test_a_promise_of_restate_is_resolved_by_the_second_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both ways at one server; a key serves once, so the runs of two loads must differ in theirs."""
+    with PEERS["restate, known"].start(pick_cores().server) as target:
+        await complete("restate, known", target.child.port)
+        monkeypatch.setattr(restate, "_RUN", "another")
+        await complete("restate, asked", target.child.port)
+        assert target.store is not None and target.store.pid != target.child.pid
+
+
+def test_a_machine_without_the_binary_is_told_before_anything_is_started(tmp_path: Path) -> None:
+    binary = tmp_path / "restate-server-linux-x64" / "bin" / "restate-server"
+    with pytest.raises(NotAvailable, match="restate-server-linux-x64 is missing"):
+        restate.restate(0, binary).__enter__()
