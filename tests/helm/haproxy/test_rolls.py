@@ -3,6 +3,8 @@ it."""
 
 from __future__ import annotations
 
+from time import monotonic
+
 from tests.helm.kube.cluster import Cluster
 from tests.helm.kube.rehearsal import Facts, rehearse
 from tests.helm.kube.stand import CLEAN, UNHARMED, Stand, clean, harm, stand
@@ -36,13 +38,13 @@ async def rolls(cluster: Cluster) -> Facts:
     }
 
 
-async def _new_owners(fleet: Stand) -> list[str]:
-    """The nodes that get new calls: all, as soon as enough have begun."""
+async def _new_owners(fleet: Stand, seconds: float = 10) -> list[str]:
+    """The nodes that get new calls: all, as soon as HAProxy knows the last one's new address (it asks each second) and
+    has checked it (each second too), and enough calls have begun."""
     owners: set[str] = set()
-    for _ in range(20):
+    until = monotonic() + seconds
+    while len(owners) < 4 and monotonic() < until:
         owners |= set((await fleet.clients.tell("park", "talk", "marked", 5))["owners"])
-        if len(owners) == 4:
-            break
     return sorted(owners)
 
 
