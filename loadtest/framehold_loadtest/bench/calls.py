@@ -112,13 +112,15 @@ def running(server: str, cores: Cores, more: Mapping[str, str] | None = None) ->
         yield Target(stack.enter_context(serving(server.split(maxsplit=1)[0], cores.server, environment)), store)
 
 
-def load(target: Target, plan: Plan, cores: Cores) -> Measured:
-    """Load a server that runs. Raises NotAvailable where it completed no call."""
+def load(target: Target, plan: Plan, cores: Cores, call: str | None = None) -> Measured:
+    """Load a server that runs; `call` is loadgen's `--call`. Raises NotAvailable where it completed no call."""
     child = target.child
     arguments = ["--port", child.port, "--server", child.pid, "--connections", CONNECTIONS]
     arguments += ["--warm", plan.warm, "--seconds", plan.seconds]
     if target.store is not None:
         arguments += ["--store", target.store.pid]
+    if call is not None:
+        arguments += ["--call", call]
     timeout = plan.warm + plan.seconds + _SPARE_SECONDS
     try:
         measured = Measured(**run_json("loadgen", [str(word) for word in arguments], cores.load, timeout))

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 _START_SECONDS = 30.0
 _STOP_SECONDS = 5.0
 _PR_SET_PDEATHSIG = 1
@@ -100,7 +100,16 @@ def announced(
     Raises:
         NotAvailable: it ended, or stayed silent, before it printed that line.
     """
-    with _child([sys.executable, "-m", *module], core, settings) as (process, errors):
+    with announcing([sys.executable, "-m", *module], core, settings, port_of) as listener:
+        yield listener
+
+
+@contextlib.contextmanager
+def announcing(
+    argv: Sequence[str], core: int, settings: Mapping[str, str], port_of: Callable[[str], int] = int
+) -> Iterator[Listener]:
+    """`announced`, of any program."""
+    with _child(argv, core, settings) as (process, errors):
         assert process.stdout is not None
         ready, _, _ = select.select([process.stdout], [], [], _START_SECONDS)
         line = process.stdout.readline().strip() if ready else b""
@@ -122,9 +131,23 @@ def haproxy_server(core: int, config: str, port: int, settings: Mapping[str, str
     with tempfile.NamedTemporaryFile("w", suffix=".cfg") as file:
         file.write(config)
         file.flush()
-        with _child([binary, "-db", "-f", file.name], core, settings) as (process, errors):
-            _await(lambda: _accepts(port), process, "haproxy does not accept connections")
-            yield Listener(process.pid, port, errors)
+        argv = [binary, "-db", "-f", file.name]
+        with accepting(argv, core, settings, port, "haproxy does not accept connections") as listener:
+            yield listener
+
+
+@contextlib.contextmanager
+def accepting(
+    argv: Sequence[str], core: int, settings: Mapping[str, str], port: int, otherwise: str
+) -> Iterator[Listener]:
+    """A program on a core that says nothing when it listens: once its port accepts connections.
+
+    Raises:
+        NotAvailable: with `otherwise`, where it ended before, or takes too long.
+    """
+    with _child(argv, core, settings) as (process, errors):
+        _await(lambda: _accepts(port), process, otherwise)
+        yield Listener(process.pid, port, errors)
 
 
 def free_ports(count: int) -> list[int]:

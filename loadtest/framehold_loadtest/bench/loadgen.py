@@ -11,10 +11,11 @@ import asyncio
 import gc
 import itertools
 import json
+import pkgutil
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import asdict, dataclass, field
 
 import uvloop
@@ -71,6 +72,10 @@ def percentile(values: list[float], share: float) -> float:
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0.0
 
 
+Complete = Callable[[wire.Channel, int, wire.Call], Awaitable[tuple[float, float]]]
+"""What runs one call on a channel to a port, checks its result, and returns the seconds of its two rounds."""
+
+
 async def complete_call(channel: wire.Channel, port: int, call: wire.Call) -> tuple[float, float]:
     """Run one call to its checked result, and return the seconds of its two rounds."""
     began = time.perf_counter()
@@ -84,12 +89,12 @@ async def complete_call(channel: wire.Channel, port: int, call: wire.Call) -> tu
     return asked - began, done - resumed
 
 
-async def _work(port: int, numbers: Iterator[int], tally: Tally) -> None:
+async def _work(port: int, numbers: Iterator[int], tally: Tally, complete: Complete) -> None:
     channel: wire.Channel | None = None
     while not tally.stopping:
         try:
             channel = channel or await wire.Channel.connect(port)
-            first, second = await complete_call(channel, port, wire.make_call(next(numbers)))
+            first, second = await complete(channel, port, wire.make_call(next(numbers)))
         except wire.CallError as error:
             tally.errors[str(error)] += 1
         except OSError as error:
@@ -116,7 +121,9 @@ def _now(tally: Tally, options: argparse.Namespace) -> Instant:
 
 async def _run(options: argparse.Namespace) -> Measured:
     tally, numbers = Tally(), itertools.count(1)
-    workers = [asyncio.create_task(_work(options.port, numbers, tally)) for _ in range(options.connections)]
+    complete: Complete = pkgutil.resolve_name(options.call) if options.call else complete_call
+    work = [_work(options.port, numbers, tally, complete) for _ in range(options.connections)]
+    workers = [asyncio.create_task(each) for each in work]
     await asyncio.sleep(options.warm)
     start = _now(tally, options)
     await asyncio.sleep(options.seconds)
@@ -151,6 +158,9 @@ def main() -> None:
     parser.add_argument("--store", type=int, help="process id of the store")
     parser.add_argument("--router", type=int, help="process id of the router, if --port is its port")
     parser.add_argument("--connections", type=int, required=True)
+    parser.add_argument(
+        "--call", metavar="MODULE:FUNCTION", help="the `Complete` to use, where it isn't MCP that is spoken"
+    )
     parser.add_argument("--warm", type=float, required=True, help="seconds before the window")
     parser.add_argument("--seconds", type=float, required=True, help="length of the window")
     options = parser.parse_args()

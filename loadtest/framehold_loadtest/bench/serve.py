@@ -56,16 +56,21 @@ def main() -> None:
             sys.exit(f"{chosen.variant} could not be built: {type(error).__name__}: {error}")
         if chosen.metered:
             app = Meter(app)
-        print(port, flush=True)
-        config = uvicorn.Config(
-            app,
-            loop="uvloop",
-            http="httptools",
-            log_level="error",
-            access_log=False,
-            timeout_keep_alive=_IDLE_SECONDS,
-        )
-        uvicorn.Server(config).run(sockets=[listener])
+        serve(app, listener)
+
+
+def serve(app: ASGIApp, listener: socket.socket) -> None:
+    """Print the port of a socket that listens, and serve an app there until the process is terminated."""
+    print(listener.getsockname()[1], flush=True)
+    config = uvicorn.Config(
+        app,
+        loop="uvloop",
+        http="httptools",
+        log_level="error",
+        access_log=False,
+        timeout_keep_alive=_IDLE_SECONDS,
+    )
+    uvicorn.Server(config).run(sockets=[listener])
 
 
 if __name__ == "__main__":

@@ -22,14 +22,22 @@ import redis
 
 from framehold_loadtest.bench import proxies
 from framehold_loadtest.bench.calls import settings
-from framehold_loadtest.bench.children import ROOT, Cores, Listener, NotAvailable, announced, redis_server, rss_bytes, run_json
+from framehold_loadtest.bench.children import (
+    Cores,
+    Listener,
+    NotAvailable,
+    announced,
+    redis_server,
+    rss_bytes,
+    run_json,
+)
 from framehold_loadtest.bench.stormgen import GIVES_UP, Storm
 
 TTL = 1.0
 """Seconds of a node's lease."""
 ROUNDS, ONCES = 2, 2
 """Rounds and effects under `once` of one call."""
-_SERVER = ROOT / "loadtest" / "bench" / "storm_server.py"
+_SERVER = Path(__file__).with_name("storm_server.py")
 _SPARE_SECONDS = 60.0
 
 

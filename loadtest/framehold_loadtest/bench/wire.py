@@ -1,7 +1,8 @@
 """The client's side of a call on 2026-07-28: the bytes of its two rounds, and a channel that carries them.
 
 As the official client sends them (its headers, its `_meta` envelope), but it parses only what it needs: a
-status, a Content-Length, and the JSON of the body. Anything else, such as an event stream, is a `CallError`.
+status, a body with a Content-Length or in chunks, and its JSON. Anything else, such as an event stream, is a
+`CallError`.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ _HEAD = (
     b"mcp-method: tools/call\r\nmcp-name: " + TOOL_NAME.encode() + b"\r\n%bcontent-length: %d\r\n\r\n"
 )
 _BODY = '{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{%s"name":%s,"arguments":%s,"_meta":%s}}'
+_LAST_CHUNK = b"\r\n0\r\n\r\n"  # JSON on one line holds no line break, so no body of ours ends so
 _NAME_JSON = json.dumps(TOOL_NAME)
 _META_JSON = json.dumps(_META, separators=(",", ":"))
 
@@ -128,6 +130,15 @@ def _result(reply: Reply) -> dict[str, Any]:
     return result
 
 
+def _joined(chunks: bytes) -> bytes:
+    """The body in chunks that have all arrived."""
+    parts = []
+    while size := int(chunks[: (head := chunks.index(b"\r\n"))].partition(b";")[0], 16):
+        parts.append(chunks[head + 2 : head + 2 + size])
+        chunks = chunks[head + 4 + size :]
+    return b"".join(parts)
+
+
 class Channel(asyncio.Protocol):
     """One kept-alive connection, one request at a time."""
 
@@ -137,6 +148,7 @@ class Channel(asyncio.Protocol):
         self._buffer = b""
         self._body_at = 0
         self._end = 0
+        self._chunked = False
 
     @classmethod
     async def connect(cls, port: int) -> Channel:
@@ -149,7 +161,7 @@ class Channel(asyncio.Protocol):
 
         Raises:
             ConnectionError: the server closed the connection.
-            CallError: the response has no Content-Length.
+            CallError: the response has neither a Content-Length nor chunks.
         """
         if self._transport is None:
             raise ConnectionResetError("the server closed the connection between two requests")
@@ -174,24 +186,32 @@ class Channel(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Collect one response."""
         self._buffer = self._buffer + data if self._buffer else data
-        if not self._end:
+        if not self._end and not self._chunked:
             self._read_head()
-        if self._end and len(self._buffer) >= self._end:
-            reply = Reply(int(self._buffer[9:12]), self._buffer[self._body_at : self._end])
-            self._buffer, self._end = b"", 0
-            self._settle(reply)
+        if self._chunked and self._buffer.endswith(_LAST_CHUNK):
+            self._reply(_joined(self._buffer[self._body_at :]))
+        elif self._end and len(self._buffer) >= self._end:
+            self._reply(self._buffer[self._body_at : self._end])
 
     def _read_head(self) -> None:
         head, blank, _ = self._buffer.partition(b"\r\n\r\n")
         if not blank:
             return
-        _, found, rest = head.lower().partition(b"\r\ncontent-length:")
-        if not found:
-            self._settle(CallError("a response without Content-Length"))
-            self.close()
-            return
+        head = head.lower()
         self._body_at = len(head) + 4
-        self._end = self._body_at + int(rest.partition(b"\r\n")[0])
+        _, found, rest = head.partition(b"\r\ncontent-length:")
+        if found:
+            self._end = self._body_at + int(rest.partition(b"\r\n")[0])
+        elif b"\r\ntransfer-encoding: chunked" in head:
+            self._chunked = True
+        else:
+            self._settle(CallError("a response without Content-Length and not in chunks"))
+            self.close()
+
+    def _reply(self, body: bytes) -> None:
+        reply = Reply(int(self._buffer[9:12]), body)
+        self._buffer, self._end, self._chunked = b"", 0, False
+        self._settle(reply)
 
     def _settle(self, outcome: Reply | Exception) -> None:
         if self._waiter is None or self._waiter.done():

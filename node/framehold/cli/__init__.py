@@ -11,7 +11,7 @@ import typer
 
 from framehold_core.errors import FrameholdError
 
-from . import visible
+from . import plugins, visible
 from .commands import app
 
 _MISUSED = typer.BadParameter.__base__
@@ -27,6 +27,7 @@ def main() -> None:
         # In a container. Linux spares its first process a signal that it has no handler for, and a server may take a
         # while to import: a process that is told to end then would be waited for until it is killed. It holds nothing.
         signal.signal(signal.SIGTERM, lambda *_: os._exit(128 + signal.SIGTERM))
+    plugins.add(app)
     try:
         status = app(prog_name=_NAME, standalone_mode=False)
     except FrameholdError as error:

@@ -1,0 +1,93 @@
+"""`framehold load`: a scenario by one command. Registered by the entry-point group `framehold.commands`.
+
+What it needs is imported when it runs: locust patches the process that it is imported into, and takes a while.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import shlex
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+if TYPE_CHECKING:
+    from framehold_loadtest.run import Order
+
+_EXTRA = ("locust", "matplotlib")
+_NAMES = "steady, kill, rolling, scale, duplicates, thundering, store, soak"
+_PLACE = "framehold-load"
+
+
+def add(app: typer.Typer) -> None:
+    """Add the command to `framehold`."""
+    app.command()(load)
+
+
+def load(
+    scenario: Annotated[str, typer.Argument(help=f"One of: {_NAMES}.")],
+    users: Annotated[int, typer.Option(min=0, help="How many users; 0 for the scenario's own number.")] = 0,
+    seconds: Annotated[float, typer.Option(min=0, help="How long; 0 for the scenario's own time.")] = 0,
+    think: Annotated[float, typer.Option(min=0, help="Median pause before an answer, seconds; 0: as it is.")] = 0,
+    wave: Annotated[float, typer.Option(min=0, help="thundering: seconds between common answers; 0: as it is.")] = 0,
+    nodes: Annotated[int, typer.Option(min=1, max=50, help="How many nodes.")] = 3,
+    routers: Annotated[int, typer.Option(min=1, max=10, help="How many routers.")] = 1,
+    lease_ttl: Annotated[float, typer.Option(min=0.3, help="The lease of a node, in seconds.")] = 5.0,
+    workers: Annotated[int, typer.Option(min=0, help="locust processes beside the master.")] = 0,
+    ui: Annotated[bool, typer.Option("--ui", help="Serve locust's page; the run is started there.")] = False,
+    ui_port: Annotated[int, typer.Option(help="The page's port.")] = 8089,
+    url: Annotated[str, typer.Option(help="A fleet that runs already, without /mcp; faults can't be made there.")] = "",
+    ledger: Annotated[Path | None, typer.Option(help="With --url: the ledger's file.")] = None,
+    out: Annotated[Path | None, typer.Option(help="A new folder for the report; without, one by the time.")] = None,
+) -> None:
+    """Load a fleet of real processes with users, break what SCENARIO says, and judge what came of it.
+
+    Exits with 1 where a rule is broken, with 2 where it could not be run."""
+    _check(scenario)
+    from framehold_loadtest.local.fleet import Plan
+    from framehold_loadtest.run import Order
+    from framehold_loadtest.swarm import Crowd
+
+    folder = out or Path(_PLACE) / time.strftime(f"{scenario}-%Y%m%d-%H%M%S")
+    crowd = Crowd(scenario, users, seconds, think, wave, workers, ui_port if ui else 0)
+    plan = Plan(nodes=nodes, routers=routers, lease_ttl=lease_ttl)
+    command = shlex.join(["framehold", *sys.argv[1:]])
+    _play(Order(crowd, folder.resolve(), plan, url=url, ledger=ledger, command=command))
+
+
+def _check(scenario: str) -> None:
+    missing = [name for name in _EXTRA if importlib.util.find_spec(name) is None]
+    if missing:
+        _refuse(f"{' and '.join(missing)} missing; nothing was started; pip install 'framehold[load]'")
+    from framehold_loadtest.scenarios import SCENARIOS
+
+    if scenario not in SCENARIOS:
+        _refuse(f"there is no scenario {scenario}; nothing was started; there are: {', '.join(SCENARIOS)}")
+
+
+def _play(order: Order) -> NoReturn:
+    """Run it, tell what came of it, and leave."""
+    from framehold_loadtest.bench.children import NotAvailable
+    from framehold_loadtest.record import lines
+    from framehold_loadtest.report import page
+    from framehold_loadtest.run import run
+
+    try:
+        found = run(order, _tell)
+    except NotAvailable as reason:
+        _refuse(str(reason))
+    for line in [*lines(order.scenario.name, found), f"report: {page.write(found, order.folder)}"]:
+        _tell(line)
+    raise typer.Exit(0 if found.passed else 1)
+
+
+def _tell(line: str) -> None:
+    print(line, flush=True)
+
+
+def _refuse(why: str) -> NoReturn:
+    print(f"framehold: {why}", file=sys.stderr)
+    raise typer.Exit(2)

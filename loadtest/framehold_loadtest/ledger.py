@@ -1,0 +1,62 @@
+"""The ledger of effects: what was really done, whatever clients were told.
+
+Law: a line is `call effect key`, written by the effect itself with one O_APPEND, so that it is whole or not there, and
+it outlives whoever is killed. Correctness is compared with it after the run, and never taken from an HTTP status.
+
+A key is an idempotency key: whoever is told the same one twice does it once, as any payment service. An effect that no
+`once` guards has none (`-`), and each of its lines counts.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from framehold_loadtest.notes import ENDED, Call
+
+EFFECTS = ("reserve", "book")
+"""What each call does: before its first question, and after its last."""
+UNGUARDED = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class Effects:
+    """How many effects the ended calls should have, how many of these are there just once, and how many never; `twice`
+    counts those of any call, ended or not, that are there more than once."""
+
+    wanted: int
+    once: int
+    twice: int
+    never: int
+
+
+def note(path: str, call: str, effect: str, key: str) -> None:
+    """Append one line. A process may be killed before or after, never within."""
+    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        os.write(file, f"{call} {effect} {key}\n".encode("ascii"))
+    finally:
+        os.close(file)
+
+
+def read(path: Path) -> list[str]:
+    """The lines so far; none where nothing was done yet."""
+    return path.read_text("ascii").splitlines() if path.exists() else []
+
+
+def compare(lines: Iterable[str], calls: Iterable[Call]) -> Effects:
+    """What the ledger says against what the calls should have done."""
+    told = [line.split(" ") for line in lines]
+    keyed = {(call, effect, key) for call, effect, key in told if key != UNGUARDED}
+    done = Counter(f"{call} {effect}" for call, effect, _ in keyed)
+    done.update(f"{call} {effect}" for call, effect, key in told if key == UNGUARDED)
+    wanted = [f"{call.call} {effect}" for call in calls if call.outcome == ENDED for effect in EFFECTS]
+    return Effects(
+        wanted=len(wanted),
+        once=sum(done[item] == 1 for item in wanted),
+        twice=sum(times > 1 for times in done.values()),
+        never=sum(done[item] == 0 for item in wanted),
+    )

@@ -1,0 +1,227 @@
+"""A fleet under load: nodes `n1`, `n2`, ..., routers `r1`, ..., and one store; anything can be done to any of them.
+
+Law: what is done returns when it shows. A node that was added is on every router's ring, one that was removed is on
+none, a store that was restarted answers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import signal
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from framehold_loadtest.bench.children import NotAvailable, free_ports, haproxy_server, pick_cores
+from framehold_loadtest.bench.proxies import told_port
+from framehold_loadtest.local import probe
+from framehold_loadtest.local import store as stores
+from framehold_loadtest.local.process import Process, python, within
+
+ROUTER, ROUND_ROBIN = "router", "round-robin"
+_SERVED = Path(__file__).parents[1] / "served" / "booking.py"
+_SEEN_SECONDS = 60.0
+_LEAVE_SECONDS = 60.0
+_TURNS = """
+defaults
+    mode http
+    timeout connect 5s
+    timeout client 60s
+    timeout server 60s
+frontend mcp
+    bind 127.0.0.1:{port}
+    default_backend nodes
+backend nodes
+    balance roundrobin
+{servers}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a fleet is made of. `guarded` and `reentrant` are false only to break something on purpose; `target` is the
+    server's file, the booking server if None."""
+
+    nodes: int = 3
+    routers: int = 1
+    strategy: str = "hold"
+    front: str = ROUTER
+    lease_ttl: float = 5.0
+    guarded: bool = True
+    reentrant: bool = True
+    target: Path | None = None
+
+
+class Fleet:
+    """All processes by name, in `folder` with their logs and the ledger."""
+
+    def __init__(self, folder: Path, plan: Plan) -> None:
+        self.plan, self._folder = plan, folder
+        self.ledger = folder / "ledger"
+        self.nodes: dict[str, Process] = {}
+        self.routers: dict[str, Process] = {}
+        self.ports: dict[str, int] = {}
+        """Where each node and router listens at present."""
+        self.url = ""
+        self._number = 0
+        self.store, self._store_port = stores.redis(folder)
+        self._settings = {
+            "FRAMEHOLD_KEYS": secrets.token_hex(32),
+            "FRAMEHOLD_STORE_URL": f"redis://127.0.0.1:{self._store_port}",
+            "FRAMEHOLD_LEASE_TTL": f"{plan.lease_ttl:g}",
+            "FRAMEHOLD_STRATEGY": plan.strategy,
+            "FRAMEHOLD_ROUTE_HEADERS": "true",
+            "FRAMEHOLD_MAX_PARKED_PER_PRINCIPAL": "20000",
+            "LOADTEST_LEDGER": str(self.ledger),
+            "LOADTEST_GUARDED": str(plan.guarded),
+            "LOADTEST_REENTRANT": str(plan.reentrant),
+        }
+
+    def start(self, stack: contextlib.ExitStack) -> None:
+        """Start all of it; `stack` ends it again.
+
+        Raises:
+            NotAvailable: something can't be started; the message says what.
+        """
+        stack.callback(self.stop)
+        self.store.start()
+        stores.await_pong(self.store, self._store_port)
+        names = [self._begin_node() for _ in range(self.plan.nodes)]
+        routers = [self._begin_router() for _ in range(self.plan.routers)] if self.plan.front == ROUTER else []
+        for name in (*names, *routers):
+            self._listens(name)
+        self._await_ready(*names)
+        self._await_ring()
+        if self.plan.front == ROUND_ROBIN:
+            self.url = stack.enter_context(_round_robin([self.ports[name] for name in names]))
+        else:
+            self.url = f"http://127.0.0.1:{self.ports[routers[0]]}"
+
+    def stop(self) -> None:
+        """End every process. Idempotent."""
+        for child in (*self.routers.values(), *self.nodes.values(), self.store):
+            child.kill()
+
+    def process(self, name: str) -> Process:
+        """A process by its name: `store`, or a node's or a router's."""
+        return self.store if name == "store" else {**self.routers, **self.nodes}[name]
+
+    def pids(self) -> dict[str, int]:
+        """The processes that run, by name."""
+        # A copy first: another thread looks while this one adds and removes.
+        found = {name: child.pid for name, child in [*self.routers.items(), *self.nodes.items()]}
+        return {name: pid for name, pid in (found | {"store": self.store.pid}).items() if pid}
+
+    def kill(self, name: str) -> None:
+        """SIGKILL."""
+        self.process(name).kill()
+
+    def pause(self, name: str) -> None:
+        """SIGSTOP."""
+        self.process(name).pause()
+
+    def resume(self, name: str) -> None:
+        """SIGCONT."""
+        self.process(name).resume()
+
+    def restart(self, name: str) -> None:
+        """Start what was killed or has ended, under its own name, and wait until it shows."""
+        self.process(name).start()
+        if name == "store":
+            stores.await_pong(self.store, self._store_port)
+            return
+        self._listens(name)
+        if name in self.nodes:
+            self._await_ready(name)
+            self._await_ring()
+
+    def roll(self, name: str) -> None:
+        """A node leaves in good order, and its successor of the same name joins."""
+        self._leave(name)
+        self.restart(name)
+
+    def add(self) -> str:
+        """One more node; its name."""
+        name = self._begin_node()
+        self._listens(name)
+        self._await_ready(name)
+        self._await_ring()
+        return name
+
+    def remove(self, name: str) -> None:
+        """A node leaves in good order, for good."""
+        self._leave(name)
+        del self.nodes[name]
+        self._await_ring()
+
+    def moved(self) -> float:
+        """The part of the ring that its last change moved, as the first router says; 0 without one."""
+        port = next((self.ports[name] for name in self.routers), 0)
+        return float(probe.ring(port).get("moved", 0.0)) if port else 0.0
+
+    def _leave(self, name: str) -> None:
+        child = self.nodes[name]
+        if child.pid:
+            child.signal(signal.SIGTERM)
+            if child.wait(_LEAVE_SECONDS) is None:
+                raise NotAvailable(f"{name} did not leave within {_LEAVE_SECONDS:g} s")
+        child.stop()
+
+    def _begin_node(self) -> str:
+        self._number += 1
+        name = f"n{self._number}"
+        argv = python("framehold", "node", str(self.plan.target or _SERVED), "--port", "0")
+        self.nodes[name] = Process(name, argv, self._log(name), {**self._settings, "FRAMEHOLD_NODE_ID": name})
+        self.nodes[name].start()
+        return name
+
+    def _begin_router(self) -> str:
+        name = f"r{len(self.routers) + 1}"
+        self.routers[name] = Process(
+            name, python("framehold", "router", "--port", "0"), self._log(name), self._settings
+        )
+        self.routers[name].start()
+        return name
+
+    def _log(self, name: str) -> Path:
+        return self._folder / f"{name}.log"
+
+    def _listens(self, name: str) -> None:
+        self.ports[name] = told_port(self.process(name).announced())
+
+    def _await_ready(self, *names: str) -> None:
+        for port in (self.ports[name] for name in names):
+            self._until(partial(_is_ready, port), "a node is not ready")
+
+    def _await_ring(self) -> None:
+        """Until every router's ring holds the nodes that run, and no other."""
+        wanted = {name for name, child in self.nodes.items() if child.pid}
+        for name in self.routers:
+            self._until(partial(_holds, self.ports[name], wanted), f"{name} does not know the nodes")
+
+    def _until(self, holds: Callable[[], bool], otherwise: str) -> None:
+        deadline = within(_SEEN_SECONDS)
+        while not holds():
+            if time.monotonic() > deadline:
+                raise NotAvailable(f"{otherwise} after {_SEEN_SECONDS:g} s; see the logs in {self._folder}")
+            time.sleep(0.05)
+
+
+def _is_ready(port: int) -> bool:
+    return probe.get(port, "/readyz")[0] == 200
+
+
+def _holds(port: int, nodes: set[str]) -> bool:
+    return probe.on_ring(port) == nodes
+
+
+@contextlib.contextmanager
+def _round_robin(nodes: list[int]) -> Iterator[str]:
+    """HAProxy that knows nothing of calls, in front of nodes on these ports; its address."""
+    (port,) = free_ports(1)
+    servers = "\n".join(f"    server node-{number} 127.0.0.1:{node}" for number, node in enumerate(nodes, 1))
+    with haproxy_server(pick_cores().load, _TURNS.format(port=port, servers=servers), port, {}):
+        yield f"http://127.0.0.1:{port}"

@@ -1,0 +1,177 @@
+"""The users of a load test: each makes one call after another, thinks before each answer, and notes what it saw.
+
+A refusal that a later try mends is no failure: it is counted as `refused`, and the answer at last as
+`resume-after-fault`, timed from the first try. What fails is a round for which the user's patience ran out, or a reply
+that no client should get.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+import uuid
+from dataclasses import dataclass
+from typing import Any
+
+import gevent  # type: ignore[import-untyped]
+from locust import FastHttpUser, task
+
+from framehold_loadtest import rounds
+from framehold_loadtest.notes import (
+    COPY,
+    ENDED,
+    FIRST,
+    LATER,
+    LOST,
+    MENDED,
+    OPEN,
+    REFUSED,
+    TOTAL,
+    UNBORN,
+    Call,
+    Duplicate,
+    Round,
+)
+from framehold_loadtest.patience import Patience
+from framehold_loadtest.rounds import Asked, Done, Refused, Reply
+from framehold_loadtest.scenarios import Manner
+from framehold_loadtest.scribe import Scribe
+
+_SPREAD = 0.5
+"""The sigma of the log-normal pauses."""
+
+
+class CallFailed(Exception):
+    """A call did not come to its right end; the message says why."""
+
+
+@dataclass(slots=True)
+class _Trip:
+    """One call on its way."""
+
+    call: str
+    rounds: int
+    began: float
+    number: int = 1
+    node: str = ""
+
+
+class Traveller(FastHttpUser):
+    """Calls the booking server. `manner` and `scribe` are set before the first user is made."""
+
+    abstract = True
+    network_timeout = 60.0
+    connection_timeout = 5.0
+    manner: Manner = Manner()
+    scribe: Scribe
+
+    @task
+    def trip(self) -> None:
+        """One call, from its beginning to its end."""
+        trip = _Trip(uuid.uuid4().hex[:16], random.randint(*self.manner.rounds), time.time())
+        outcome, why = OPEN, ""
+        try:
+            outcome, why = self._through(trip)
+        finally:
+            self.scribe.note(Call(trip.call, trip.began, time.time(), trip.number, outcome, why))
+        self.environment.events.request.fire(
+            request_type="CALL",
+            name=TOTAL,
+            response_time=(time.time() - trip.began) * 1e3,
+            response_length=0,
+            exception=CallFailed(why) if outcome == LOST else None,
+            context={},
+        )
+
+    def _through(self, trip: _Trip) -> tuple[str, str]:
+        """How the call came out, and why."""
+        reply = self._round(trip, rounds.begin(trip.call, trip.rounds))
+        if isinstance(reply, Refused):
+            return UNBORN, reply.why
+        body: dict[str, Any] = {}
+        while isinstance(reply, Asked):
+            self._think()
+            trip.number += 1
+            body = rounds.retry(trip.number, trip.call, trip.rounds, reply)
+            copies = [gevent.spawn(self._copy, body) for _ in range(self.manner.copies - 1)]
+            reply = self._round(trip, body)
+            self._compare(trip, reply, [copy.get() for copy in copies])
+        if isinstance(reply, Refused):
+            return LOST, reply.why
+        if reply.failed or reply.text != rounds.expected(trip.call, trip.rounds):
+            return LOST, f"wrong result: {reply.text[:120]}"
+        if self.manner.copies > 1:
+            self._compare(trip, reply, [self._copy(body)])
+        return ENDED, ""
+
+    def _round(self, trip: _Trip, body: dict[str, Any]) -> Reply:
+        """One round, sent again while there is patience; noted."""
+        at, start, patience = time.time(), time.perf_counter(), Patience()
+        refused: list[str] = []
+        name = FIRST if trip.number == 1 else LATER
+        while True:
+            with self.rest("POST", "/mcp", json=body, headers=rounds.HEADERS, name=name) as found:
+                response: Any = found
+                reply, gone = _read(response), time.perf_counter() - start
+                wait = _wait(reply, response, trip.number, patience, gone)
+                if wait is not None or (trip.number == 1 and isinstance(reply, Refused) and reply.again):
+                    response.request_meta["name"] = REFUSED
+                    response.success()
+                elif isinstance(reply, Refused):
+                    response.failure(reply.why)
+                else:
+                    if refused:
+                        response.request_meta.update(name=MENDED, response_time=gone * 1e3)
+                    response.success()
+                node = str((response.headers or {}).get("framehold-node") or "")
+            if wait is None:
+                break
+            assert isinstance(reply, Refused)
+            refused.append(reply.why)
+            gevent.sleep(wait)
+        why = reply.why if isinstance(reply, Refused) else ""
+        self.scribe.note(
+            Round(trip.call, trip.number, at, gone, node, trip.node, tuple(refused), why, isinstance(reply, Asked))
+        )
+        trip.node = node
+        return reply
+
+    def _copy(self, body: dict[str, Any]) -> tuple[Reply, float]:
+        """The same request once more, and the seconds that it took."""
+        start = time.perf_counter()
+        with self.rest("POST", "/mcp", json=body, headers=rounds.HEADERS, name=COPY) as found:
+            response: Any = found
+            reply = _read(response)
+            if isinstance(reply, Refused):
+                response.failure(reply.why)
+            else:
+                response.success()
+        return reply, time.perf_counter() - start
+
+    def _compare(self, trip: _Trip, reply: Reply, copies: list[tuple[Reply, float]]) -> None:
+        for copy, seconds in copies:
+            self.scribe.note(Duplicate(trip.call, time.time(), seconds, _meaning(copy) == _meaning(reply)))
+
+    def _think(self) -> None:
+        if self.manner.wave:
+            gevent.sleep(self.manner.wave - time.time() % self.manner.wave)
+        else:
+            gevent.sleep(random.lognormvariate(math.log(self.manner.think), _SPREAD))
+
+
+def _read(response: Any) -> Reply:
+    headers = response.headers or {}
+    return rounds.read(response.status_code or 0, str(headers.get("content-type") or ""), response.content or b"")
+
+
+def _wait(reply: Reply, response: Any, number: int, patience: Patience, gone: float) -> float | None:
+    """Seconds until the round is sent again; None where it is not."""
+    if number == 1 or not isinstance(reply, Refused) or not reply.again:
+        return None
+    return patience.next(gone, str((response.headers or {}).get("retry-after") or ""))
+
+
+def _meaning(reply: Reply) -> object:
+    """What copies of a reply have in common: each has a token of its own."""
+    return reply.keys if isinstance(reply, Asked) else reply.text if isinstance(reply, Done) else reply

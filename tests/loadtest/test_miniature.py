@@ -1,0 +1,69 @@
+"""Each scenario in miniature, on a fleet of real processes; and what a scenario says of a server that was broken on
+purpose."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from framehold_loadtest.local.fleet import Plan
+from framehold_loadtest.notes import FIRST, LATER, MENDED
+from framehold_loadtest.report import data
+from framehold_loadtest.run import Order, run
+from framehold_loadtest.scenarios import KILLED, SCENARIOS, SOAK, STORE
+from framehold_loadtest.swarm import Crowd
+
+SECONDS = {KILLED.name: 8.0, STORE.name: 14.0}
+"""A fault takes its time, and so does what comes of it."""
+
+
+def played(folder: Path, scenario: str, plan: Plan) -> data.Scenario:
+    crowd = Crowd(scenario, users=8, seconds=SECONDS.get(scenario, 5.0), think=0.2, wave=2.0)
+    # A process that is fresh grows for longer than a miniature takes.
+    growth = 2.0**30 if scenario == SOAK.name else SOAK.bounds.growth
+    bounds = replace(SCENARIOS[scenario].bounds, lease_ttl=plan.lease_ttl, growth=growth)
+    return run(Order(crowd, folder / "run", plan, bounds, command=f"framehold load {scenario}"), print)
+
+
+def broken(found: data.Scenario) -> set[str]:
+    return {verdict.name for verdict in found.verdicts if not verdict.passed}
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_a_scenario_is_kept(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its faults are made, its rules hold, progress is told, and its report can be read."""
+    found = played(tmp_path, name, Plan(nodes=2, lease_ttl=2.0))
+    assert broken(found) == set(), found.verdicts
+    assert data.read(tmp_path / "run" / "report.json") == found
+    assert {fault.what for fault in found.faults} == {step.what for step in SCENARIOS[name].faults}
+    answered = [found.requests[kind] for kind in (FIRST, LATER, MENDED) if kind in found.requests]
+    assert 0 < sum(rate or 0 for rate in found.series.rate) <= sum(item.count for item in answered)
+    assert " rounds/s  parked n1:" in capsys.readouterr().out
+
+
+def test_an_unguarded_effect_is_noticed_when_its_node_is_killed(tmp_path: Path) -> None:
+    """The calls still end as if nothing were wrong: only the ledger knows."""
+    found = played(tmp_path, KILLED.name, Plan(nodes=2, lease_ttl=1.0, guarded=False))
+    assert broken(found) == {"effects"}
+    assert found.effects.twice > 0
+    assert found.calls.lost == 0
+
+
+def test_a_question_that_leaves_before_it_is_written_is_noticed_while_the_store_is_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(entry for entry in sys.path if entry))
+    found = played(tmp_path, STORE.name, Plan(nodes=2, lease_ttl=4.0, target=Path(__file__).with_name("ungated.py")))
+    assert "output gate" in broken(found)
+
+
+def test_a_tool_that_may_not_be_entered_again_is_lost_with_its_node(tmp_path: Path) -> None:
+    """A fleet that could not take over would look like this."""
+    found = played(tmp_path, KILLED.name, Plan(nodes=2, lease_ttl=1.0, reentrant=False))
+    assert "calls lost" in broken(found)
+    assert found.calls.lost > 0
+    assert found.effects.twice == 0
