@@ -1,9 +1,10 @@
-"""What a user installs is whole: the built wheel holds every module, Lua script and marker of the four packages."""
+"""What a user installs is whole: the built wheel holds every module, Lua script and marker of the packages."""
 
 import subprocess
 import sys
 import zipfile
 from collections.abc import Iterable
+from configparser import ConfigParser
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ PACKAGES = {
     "framehold_store": ROOT / "store",
     "framehold_router": ROOT / "router",
     "framehold": ROOT / "node",
+    "framehold_loadtest": ROOT / "loadtest",
 }
 # Made by running the code, never by writing it.
 BYPRODUCTS = {"__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache"}
@@ -84,3 +86,11 @@ def test_the_command_is_installed(wheel: zipfile.ZipFile) -> None:
     """`framehold` on the command line is the CLI's main."""
     [entry] = [name for name in wheel.namelist() if name.endswith(".dist-info/entry_points.txt")]
     assert "framehold = framehold.cli:main" in wheel.read(entry).decode()
+
+
+def test_the_commands_of_the_load_tests_are_announced(wheel: zipfile.ZipFile) -> None:
+    """`framehold` finds what stands above it by these entry points alone."""
+    [announced] = [name for name in wheel.namelist() if name.endswith(".dist-info/entry_points.txt")]
+    said = ConfigParser()
+    said.read_string(wheel.read(announced).decode())
+    assert dict(said["framehold.commands"]) == {"load": "framehold_loadtest.cli:add"}

@@ -120,7 +120,9 @@ def _measure(name: str, plan: Plan, cores: Cores) -> Mapping[str, Any]:
 
 
 def _parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m framehold_loadtest.bench", description="The speed of Framehold, measured.")
+    parser = argparse.ArgumentParser(
+        prog="python -m framehold_loadtest.bench", description="The speed of Framehold, measured."
+    )
     parser.add_argument("--quick", action="store_true", help="shorter runs and fewer frames, under three minutes")
     only = (
         "run this section (repeatable): whole calls beside the SDK's, parked frames, store writes, the router, what "

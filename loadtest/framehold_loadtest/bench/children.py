@@ -22,6 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from framehold_loadtest.config import inherited
+
 ROOT = Path(__file__).parents[3]
 _START_SECONDS = 30.0
 _STOP_SECONDS = 5.0
@@ -203,12 +205,11 @@ def _child(
         libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         os.sched_setaffinity(0, {core})
 
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("FRAMEHOLD_")}
     with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(
             argv,
             cwd=ROOT,
-            env=inherited | dict(settings),
+            env=inherited() | dict(settings),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=errors,

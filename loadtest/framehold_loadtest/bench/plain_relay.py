@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
 import socket
 import uuid
 
@@ -18,6 +17,8 @@ import aiohttp
 import uvloop
 from aiohttp import web
 from uhashring import HashRing
+
+from framehold_loadtest.config import told
 
 _OWN = frozenset(("connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "host"))
 _IDLE_SECONDS = 300.0  # a connection waits for its turn while other relays are measured
@@ -51,7 +52,7 @@ class PlainRelay:
 
 
 async def _serve(nodes: list[int]) -> None:
-    relay = PlainRelay(nodes, os.environ["FRAMEHOLD_SECRET"])
+    relay = PlainRelay(nodes, told("FRAMEHOLD_SECRET"))
     runner = web.ServerRunner(web.Server(relay, access_log=None, keepalive_timeout=_IDLE_SECONDS))
     await runner.setup()
     with socket.create_server(("127.0.0.1", 0)) as listener:

@@ -8,8 +8,8 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 
-from framehold_router.internal import Trust
 from framehold_loadtest.bench.children import ROOT, Listener, NotAvailable, announced, free_ports, haproxy_server
+from framehold_router.internal import Trust
 
 _JOIN_SECONDS = 15.0
 _EXAMPLE = ROOT / "examples" / "haproxy.cfg"

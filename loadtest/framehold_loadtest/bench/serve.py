@@ -8,7 +8,6 @@ routers the address that it bound.
 from __future__ import annotations
 
 import argparse
-import os
 import socket
 import sys
 from typing import TYPE_CHECKING
@@ -17,6 +16,7 @@ import uvicorn
 
 from framehold_loadtest.bench.meter import Meter
 from framehold_loadtest.bench.tools import plain_server, reentrant_server
+from framehold_loadtest.config import tell
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -49,7 +49,7 @@ def main() -> None:
     chosen = parser.parse_args()
     with socket.create_server(("127.0.0.1", 0), backlog=128) as listener:
         port = listener.getsockname()[1]
-        os.environ["FRAMEHOLD_ADVERTISE_URL"] = f"http://127.0.0.1:{port}"
+        tell("FRAMEHOLD_ADVERTISE_URL", f"http://127.0.0.1:{port}")
         try:
             app = build(chosen.variant)
         except Exception as error:

@@ -10,9 +10,10 @@ from mcp.server.mcpserver import Context
 
 import framehold
 from framehold_loadtest.bench.tools import SERVER_NAME, TOOL_NAME, Units, expected_text
+from framehold_loadtest.config import told
 
 mcp: MCPServer = MCPServer(SERVER_NAME, log_level="ERROR")
-_ledger = os.open(os.environ["LEDGER"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+_ledger = os.open(told("LEDGER"), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
 
 
 def _note(line: str) -> None:

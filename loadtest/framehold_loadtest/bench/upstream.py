@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
 import time
 from functools import partial
 from typing import cast
@@ -18,6 +17,7 @@ import uvloop
 
 from framehold_core.ids import Boot, Incarnation, NodeId
 from framehold_core.lease import NodeRecord
+from framehold_loadtest.config import told
 from framehold_router.internal import Trust
 from framehold_router.stats import Stats
 from framehold_store import Store, StoreConfig, open_store
@@ -79,7 +79,7 @@ class Answering(asyncio.Protocol):
 
 async def _lease(store: Store, node: str, port: int) -> None:
     address = f"http://127.0.0.1:{port}"
-    stats = Stats(seal=Trust([os.environ["FRAMEHOLD_KEYS"].encode()]).seal(node, "1", address)).dump()
+    stats = Stats(seal=Trust([told("FRAMEHOLD_KEYS").encode()]).seal(node, "1", address)).dump()
     held = NodeRecord(NodeId(node), Incarnation("1"), Boot("1"), 0, address, "live", "", stats, 0.0)
     await store.register(held, _TTL)
     while True:
@@ -94,7 +94,7 @@ async def _serve(ports: list[int]) -> None:
         answer = body(node)
         response = _HEAD % (node.encode(), len(answer)) + answer
         await loop.create_server(partial(Answering, response), "127.0.0.1", port)
-    store = open_store(StoreConfig(url=os.environ["FRAMEHOLD_STORE_URL"]), time.monotonic)
+    store = open_store(StoreConfig(url=told("FRAMEHOLD_STORE_URL")), time.monotonic)
     await store.open()
     print(ports[0], flush=True)
     await asyncio.gather(*(_lease(store, node, port) for node, port in zip(NODES, ports, strict=True)))

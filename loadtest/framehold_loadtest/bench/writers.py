@@ -23,9 +23,9 @@ from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import Boot, CallId, Incarnation, NodeId
 from framehold_core.journal import Draft, Kind, Lane
 from framehold_core.requests import Answered, Batch, Commit, Fence, Finish, Head, Reply, Request, Verdict
-from framehold_store import Store, StoreConfig, open_store
 from framehold_loadtest.bench.children import cpu_seconds
 from framehold_loadtest.bench.loadgen import percentile
+from framehold_store import Store, StoreConfig, open_store
 
 LANES = 32
 _WARM_SECONDS = 0.5

@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from framehold_loadtest.bench.children import NotAvailable
+from framehold_loadtest.config import inherited
 
 _PR_SET_PDEATHSIG = 1
 _START_SECONDS = 60.0
@@ -47,11 +48,10 @@ class Process:
         def before_exec() -> None:
             libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith("FRAMEHOLD_")}
         with self._log.open("ab") as log:
             self._child = subprocess.Popen(
                 self._argv,
-                env=inherited | self._settings,
+                env=inherited() | self._settings,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE if self._announces else log,
                 stderr=log,

@@ -1,5 +1,5 @@
-"""Row 1, many times over: all calls of a node that was killed are retried at once. `python -m framehold_loadtest.bench --only
-survival` does it with 10,000, and prints what that takes."""
+"""Row 1, many times over: all calls of a node that was killed are retried at once. `python -m
+framehold_loadtest.bench --only survival` does it with 10,000, and prints what that takes."""
 
 from __future__ import annotations
 
