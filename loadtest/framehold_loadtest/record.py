@@ -51,7 +51,13 @@ def scenario(name: str, seen: Evidence, verdicts: Iterable[Verdict], head: Mappi
         requests=requests(notes),
         series=data.Series(**(series | {name: _milliseconds(series[name]) for name in ("p50", "p99")})),
         faults=[
-            data.Fault(at=fault.at - began, what=fault.what, target=fault.target, until=fault.until - began)
+            data.Fault(
+                at=fault.at - began,
+                what=fault.what,
+                target=fault.target,
+                until=fault.until - began,
+                seen=dict(fault.seen),
+            )
             for fault in seen.faults
         ],
         resumes=data.Resumes(**split(notes.rounds, seen.faults)),
