@@ -113,7 +113,8 @@ def faults_made(*whats: str) -> Check:
 
     def check(seen: Evidence) -> Verdict:
         missing = [what for what in whats if not seen.of(what)]
-        shown = f"missing: {', '.join(missing)}" if missing else f"{len(seen.of(*whats))} faults"
+        made = ", ".join(f"{fault.what} {fault.target}" for fault in seen.of(*whats))
+        shown = f"missing: {', '.join(missing)}" if missing else made
         return Verdict("faults", not missing, ", ".join(whats), shown)
 
     return check

@@ -41,7 +41,9 @@ def scenario(name: str, seen: Evidence, verdicts: Iterable[Verdict], head: Mappi
     """The report of a run; `head` is what it says of the machine and of itself."""
     notes, began = seen.notes, seen.notes.began
     seconds = max(notes.ended - began, 0.0)
-    series = drawn(notes.rounds, seen.samples, began, seconds)
+    # What follows is calls that end, with nobody behind them: a rate that falls then has not dipped.
+    load = max((call.began for call in notes.calls), default=began) - began
+    series = drawn(notes.rounds, seen.samples, began, load)
     found = outcomes(notes.calls)
     return data.Scenario(
         **head,

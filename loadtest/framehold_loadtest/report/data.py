@@ -88,7 +88,7 @@ class Calls(_Record):
 
 
 class Series(_Record):
-    """What was sampled once a second. `parked` is by node, `rss` by process."""
+    """What was sampled once a second while calls began. `parked` is by node, `rss` by process."""
 
     t: list[float]
     rate: Sampled
