@@ -84,6 +84,7 @@ async def running(settings: RouterSettings, listening: socket.socket) -> AsyncIt
                 place=placer.where,
                 retries=metrics.meter if metrics is not None else None,
                 change=lambda: membership.change,
+                report=settings.tradeoff_report,
             )
             shown = pages(sources, settings.admin_token, page(metrics))
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="framehold-router-"))

@@ -102,6 +102,8 @@ class RouterSettings(FleetSettings):
     """Bytes of bodies that are on their way from all clients at once."""
     max_connections: int = Field(10_000, gt=0)
     """Connections of clients at once."""
+    tradeoff_report: str = ""
+    """Path of the report.json of `framehold bench tradeoff` that the API and the dashboard show; none if empty."""
 
 
 Chosen = TypeVar("Chosen", bound=BaseSettings)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 from aiohttp import web
@@ -28,6 +29,8 @@ SECRET = tuple(part.decode() for part in TRUST.header)
 STATS = Stats(pid=1, parked=2, in_flight=3, version="0.1", started=1000.5)
 SOON = 10.0
 NOW = 1_700_000_000.0
+RECORDED = Path(__file__).resolve().parents[1] / "loadtest" / "recorded" / "tradeoff.json"
+"""A report of the trade-off, made up in the form of a real one."""
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Client = TestClient[web.Request, web.Application]

@@ -19,7 +19,7 @@ from framehold_core.requests import Batch, Commit
 from framehold_router.api.access import Need
 from framehold_router.api.openapi import document
 from framehold_router.api.routes import BASE, ROUTES, Route
-from tests.router.cast import NOW, Cast, Client, said, saying
+from tests.router.cast import NOW, RECORDED, Cast, Client, said, saying
 from tests.store.calls import HEAD, fence
 
 pytestmark = pytest.mark.anyio
@@ -55,7 +55,7 @@ def anyio_backend() -> str:
 async def client() -> AsyncIterator[Client]:
     async with AsyncExitStack() as stack:
         cast = Cast(stack)
-        cast.token = TOKEN
+        cast.token, cast.more["report"] = TOKEN, str(RECORDED)
         await cast.node("a", saying(said("a", rounds=3, tools=["t"], rss=5)), NODE, boot="boot-1")
         line = journal.encode(journal.entry(0, Draft(Kind.ASK, "k", 0, Lane.MAIN, "", "json", b"secret"), b"sealed"))
         batch = Batch((line,), journal.chain(journal.GENESIS, (line,)))

@@ -15,6 +15,7 @@ from .about_calls import CallView, LeaseQuery, LeasesView, LookupQuery, LookupVi
 from .about_events import EventsView, FailoversView
 from .about_nodes import AccessView, DoneView, NodesView, OverviewView, RingQuery, RingView
 from .about_profile import NodeDetailView
+from .about_tradeoff import TradeoffView
 from .access import Need
 from .sources import Asked, Sources
 
@@ -57,6 +58,8 @@ ROUTES = (
           query=LeaseQuery, listed=True),
     Route("GET", "leases/{call_id}", "call", "One call", CallView, errors=(404, 503)),
     Route("GET", "failovers", "failovers", "What came of each node's end", FailoversView, listed=True),
+    Route("GET", "tradeoff", "tradeoff", "What each option costs, and whom it harms, as it was measured", TradeoffView,
+          listed=True, errors=(404, 503)),
     Route("GET", "events", "events", "What happened lately", EventsView, listed=True),
     Route("GET", "stream", "stream", "Overview, nodes and events as they change", None, errors=(503,)),
     Route("GET", "openapi.json", "openapi", "This document", None, Need.OPEN),

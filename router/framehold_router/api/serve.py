@@ -16,7 +16,7 @@ from urllib.parse import quote
 from aiohttp import web
 from pydantic import BaseModel, ValidationError
 
-from . import actions, call, failovers, fleet, happened, leases, lookup, node
+from . import actions, call, failovers, fleet, happened, leases, lookup, node, tradeoff
 from .about_calls import LeasesView
 from .about_events import EventView
 from .about_nodes import AccessView, ErrorView, NodesView, OverviewView
@@ -56,6 +56,7 @@ class Api:
             "leases": leases.answer,
             "call": call.answer,
             "failovers": failures.answer,
+            "tradeoff": tradeoff.Measurements().answer,
             "events": events.answer,
             "lookup": lookup.answer,
             "drain": actions.drain,

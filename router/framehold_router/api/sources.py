@@ -39,7 +39,8 @@ class Retries(Protocol):
 @dataclass(frozen=True)
 class Sources:
     """Where a router's API takes its answers from. `place` says where a request would be sent now, and changes nothing;
-    `retries` is None where nothing is counted, `change` is the ring's last one; `clock` gives seconds since 1970."""
+    `retries` is None where nothing is counted, `change` is the ring's last one; `report` is the path of the measured
+    trade-off, empty where there is none; `clock` gives seconds since 1970."""
 
     fleet: Callable[[], Fleet]
     store: Store
@@ -50,6 +51,7 @@ class Sources:
     place: Callable[[Facts], Placement | None] = lambda facts: None
     retries: Retries | None = None
     change: Callable[[], Change | None] = lambda: None
+    report: str = ""
     clock: Callable[[], float] = time.time
 
 

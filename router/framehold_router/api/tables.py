@@ -16,8 +16,10 @@ from pydantic import BaseModel
 from .about_calls import LeasesView, LeaseView
 from .about_events import EventsView, EventView, FailoversView, FailoverView
 from .about_nodes import NodesView, NodeView, RingNodeView, RingView
+from .about_tradeoff import TradeoffView
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_METRIC = ("option", "condition", "metric", "value", "unit", "missing")
 _PHASES = ("detect", "claim", "replay", "resume", "total")
 
 
@@ -25,6 +27,8 @@ def table(view: BaseModel) -> str | None:
     """A list as CSV; None for what is no list."""
     if isinstance(view, FailoversView):
         return _csv(_failover_columns(), map(_failover, view.failovers))
+    if isinstance(view, TradeoffView):
+        return _csv(_METRIC, _metrics(view))
     lists: tuple[tuple[type[BaseModel], type[BaseModel], str], ...] = (
         (NodesView, NodeView, "nodes"),
         (LeasesView, LeaseView, "items"),
@@ -47,6 +51,14 @@ def _failover(item: FailoverView) -> Mapping[str, Any]:
     row: dict[str, Any] = item.model_dump(mode="json", exclude={"durations", "calls"})
     row |= {f"{phase}_seconds": item.durations.get(phase) for phase in _PHASES}
     return row | {"calls": len(item.calls)}
+
+
+def _metrics(view: TradeoffView) -> Iterable[Mapping[str, Any]]:
+    """A row for each metric of each cell: a value and its unit, or why there is none."""
+    for cell in view.cells:
+        for name, found in cell.metrics.items():
+            row = {"option": cell.option, "condition": cell.condition, "metric": name, **found.model_dump()}
+            yield {column: row.get(column) for column in _METRIC}
 
 
 def _csv(columns: tuple[str, ...], rows: Iterable[Mapping[str, Any]]) -> str:
