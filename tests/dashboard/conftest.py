@@ -13,6 +13,7 @@ from tests.dashboard.crowd import Crowd, crowd
 from tests.dashboard.line import Line, line
 from tests.dashboard.screen import Look, Screen, chromium, screen
 from tests.dashboard.stage import Stage, stage
+from tests.router.cast import RECORDED
 from tests.store.server import RedisServer
 
 Screens = Callable[..., AbstractAsyncContextManager[Screen]]
@@ -32,7 +33,7 @@ async def browser() -> AsyncIterator[Browser]:
 @pytest.fixture(scope="package")
 async def fleet(tmp_path_factory: pytest.TempPathFactory, redis: RedisServer) -> AsyncIterator[Stage]:
     """Three real nodes behind a real router."""
-    async with stage(tmp_path_factory.mktemp("dashboard"), redis) as made:
+    async with stage(tmp_path_factory.mktemp("dashboard"), redis, RECORDED) as made:
         yield made
 
 

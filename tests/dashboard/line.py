@@ -10,9 +10,11 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
+import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 from aiohttp import web
@@ -50,6 +52,8 @@ class Line:
         """Or "cut" (whoever asks is cut off), or "stopped" (whoever asks is never answered)."""
         self.slow = ""
         """What is answered when the way is mended."""
+        self.report = Path("report.json")
+        """Where the router looks for a report of the trade-off. There is none at first."""
         self.older = False
         """Whether the router is of a release that has less to say."""
         self.asked: list[web.Request] = []
@@ -128,7 +132,7 @@ NEWER = {"attention", "departed", "arcs", "moved", "changed"}
 def _less(request: web.Request, response: web.StreamResponse) -> web.StreamResponse:
     if not request.path.startswith("/api/") or not isinstance(response, web.Response) or response.status >= 400:
         return response
-    if request.path.endswith("/access") or request.path.startswith("/api/v1/nodes/"):
+    if request.path.endswith(("/access", "/tradeoff")) or request.path.startswith("/api/v1/nodes/"):
         return web.json_response({"error": f"GET {request.path} is not served here"}, status=404)
     if "arcs" in request.query:
         return web.json_response({"error": "arcs is wrong: Extra inputs are not permitted"}, status=400)
@@ -143,7 +147,9 @@ async def line() -> AsyncIterator[Line]:
     async with AsyncExitStack() as stack:
         cast = Cast(stack)
         await cast.node("harbour", made.tells)
-        app = pages(dataclasses.replace(await cast.sources(), clock=time.time), SecretStr(TOKEN))
+        made.report = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "report.json"
+        sources = dataclasses.replace(await cast.sources(), clock=time.time, report=str(made.report))
+        app = pages(sources, SecretStr(TOKEN))
         app.middlewares.insert(0, made.between)
         server = TestServer(app, host="127.0.0.1")
         await stack.enter_async_context(server)

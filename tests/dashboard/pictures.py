@@ -1,7 +1,8 @@
-"""Takes the pictures of `docs/dashboard.md`: `python -m tests.dashboard.pictures [FOLDER]`.
+"""Takes the pictures of `docs/dashboard.md`: `python -m tests.dashboard.pictures REPORT [FOLDER]`.
 
 The law: what is shown is a real fleet as the tests have it, after half a minute of traffic in which a node was killed
-and its calls were carried on; by the same browser, with the same checks.
+and its calls were carried on; by the same browser, with the same checks. REPORT is the report.json of a real run of
+`framehold bench tradeoff`.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ async def pictures(made: Stage, folder: Path, traffic: float = TRAFFIC) -> list[
                 "leases": "/leases",
                 "call": f"/calls/{call}",
                 "failovers": "/failovers",
+                "tradeoff": "/tradeoff",
             }
             for name, path in pages.items():
                 for scheme in SCHEMES:
@@ -109,13 +111,13 @@ async def busy(made: Stage) -> AsyncIterator[None]:
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def main(folder: Path) -> None:
+async def main(report: Path, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     redis = RedisServer()
     redis.start()
     try:
         with tempfile.TemporaryDirectory() as logs:
-            async with stage(Path(logs), redis) as made:
+            async with stage(Path(logs), redis, report.resolve(strict=True)) as made:
                 for file in await pictures(made, folder):
                     print(f"{file.stat().st_size // 1024:4d} KiB  {file}")
     finally:
@@ -123,4 +125,8 @@ async def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER))
+    if len(sys.argv) not in (2, 3):
+        sys.exit(
+            "usage: python -m tests.dashboard.pictures REPORT [FOLDER]; REPORT is made by: framehold bench tradeoff"
+        )
+    asyncio.run(main(Path(sys.argv[1]), Path(sys.argv[2]) if len(sys.argv) > 2 else FOLDER))

@@ -19,6 +19,7 @@ PAGES = {
     "leases": "/leases",
     "call": "/calls/{call}",
     "failovers": "/failovers",
+    "trade-off": "/tradeoff",
     "unknown": "/no/such/page",
 }
 

@@ -11,7 +11,16 @@ from tests.dashboard.screen import Screen
 
 pytestmark = pytest.mark.anyio
 
-PAGES = ("", "/ring", "/nodes", "/leases", "/failovers", f"/nodes/{quote(HOSTILE[0], safe='')}", "/nodes/one")
+PAGES = (
+    "",
+    "/ring",
+    "/nodes",
+    "/leases",
+    "/failovers",
+    "/tradeoff",
+    f"/nodes/{quote(HOSTILE[0], safe='')}",
+    "/nodes/one",
+)
 _TEXT = "() => document.body.textContent"
 _MADE = """() => document.querySelectorAll(
   "main script, main iframe, main object, main svg[onload], main [onerror], main img[src=x]").length"""
@@ -32,7 +41,7 @@ async def test_names_are_shown_as_text(at_crowd: Screen, path: str) -> None:
     at_crowd.expects("404 GET", "502 GET")
     await at_crowd.open(path)
     await at_crowd.page.locator("nav").wait_for()
-    if path in ("", "/ring", "/nodes"):
+    if path in ("", "/ring", "/nodes", "/tradeoff"):
         await at_crowd.until("() => document.querySelectorAll('main tbody tr').length > 5")
         text = await at_crowd.page.evaluate(_TEXT)
         assert [name for name in HOSTILE if name not in text] == []

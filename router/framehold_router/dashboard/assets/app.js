@@ -10,6 +10,7 @@ import Node from "./pages/node.js";
 import Nodes from "./pages/nodes.js";
 import Overview from "./pages/overview.js";
 import Ring from "./pages/ring.js";
+import Tradeoff from "./pages/tradeoff.js";
 import { SignIn } from "./parts/dialog.js";
 import { Guard } from "./parts/guard.js";
 import { LinkState, Old } from "./parts/link.js";
@@ -24,6 +25,7 @@ const PAGES = [
   { path: ["leases"], name: "Leases", page: Leases },
   { path: ["calls"], one: Call, under: "leases" },
   { path: ["failovers"], name: "Failovers", page: Failovers },
+  { path: ["tradeoff"], name: "Trade-off", page: Tradeoff },
 ];
 
 function Unknown() {

@@ -13,6 +13,11 @@ export const number = (value) => (known(value) ? WHOLE.format(value) : NONE);
 /** A rate: 0.42, 8.1, 1,234. */
 export const rate = (value) => (known(value) ? (value >= 100 ? WHOLE.format(value) : String(+value.toFixed(value < 10 ? 2 : 1))) : NONE);
 
+const SHORT = new Intl.NumberFormat("en", { minimumSignificantDigits: 3, maximumSignificantDigits: 3 });
+
+/** What was measured: a whole number, or three figures that count: 0.0123, 1.91, 34.2, 1,202. */
+export const measured = (value) => (known(value) ? (Number.isInteger(value) || Math.abs(value) >= 99.95 ? WHOLE : SHORT).format(value) : NONE);
+
 /** Bytes, in units of 1024: 812 B, 4.1 KiB. */
 export function bytes(value) {
   if (!known(value)) return NONE;
@@ -93,6 +98,9 @@ export const STATES = {
   diverged: { tone: "bad", means: "Its handler did something else than its journal says, and was stopped." },
   unreadable: { tone: "bad", means: "Its journal can't be read here." },
   failed: { tone: "bad", means: "It could not be carried on." },
+  harmless: { tone: "good", means: "It lost no call and let no effect happen twice, under any condition." },
+  harms: { tone: "bad", means: "Under some condition it lost calls, or let effects happen twice." },
+  "not known": { tone: "warn", means: "It did no harm where it was looked at, and was not looked at everywhere." },
 };
 
 /** What kinds of events are called, and their tone. */
