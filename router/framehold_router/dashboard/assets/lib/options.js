@@ -10,15 +10,15 @@ const PLACES = ["node", "router", "store"];
 const sum = (values) => values.reduce((total, value) => total + value, 0);
 const most = (values) => Math.max(...values);
 
-/** Rows, in this order: the metric's name, what it is called, and how its parts make one number. */
+/** Rows, in this order: the metric's name, what it is called, and how its parts make one number: their sum, if not said. */
 const METRICS = [
   { name: "calls_lost", label: "Calls lost" },
   { name: "duplicate_effects", label: "Duplicate effects" },
   { name: "calls_per_second", label: "Calls per second" },
   { name: "p50_ms", label: "Latency p50", fold: most, folded: "slowest round" },
   { name: "p99_ms", label: "Latency p99", fold: most, folded: "slowest round" },
-  { name: "cpu_us", label: "CPU per call", fold: sum, folded: "node + router + store" },
-  { name: "wire_bytes", label: "Sent and received", fold: sum, folded: "all rounds" },
+  { name: "cpu_us", label: "CPU per call", folded: "all processes" },
+  { name: "wire_bytes", label: "Sent and received", folded: "all rounds" },
   { name: "token_bytes", label: "Token", fold: most, folded: "largest" },
   { name: "store_ops", label: "Store operations per call" },
   { name: "bytes_per_parked_call", label: "Memory per parked call" },
@@ -26,16 +26,27 @@ const METRICS = [
   { name: "seconds_to_recover", label: "Time to recover" },
 ];
 /** Units that a label must say; of the others its words do. */
-const UNITS = { ms: "ms", s: "s", us: "µs", bytes: "bytes" };
+const UNITS = new Map([["ms", "ms"], ["s", "s"], ["us", "µs"], ["bytes", "bytes"]]);
 
-const ROUND = /^(.+)_round_(\d+)$/;
+/** What the options are, by the names that runs give them. */
+export const MEANS = new Map([
+  ["H-hold", "awaits its answers; the frame is held"],
+  ["H-replay", "awaits its answers; the journal is in the token"],
+  ["E", "returns its questions; effects after the answers"],
+  ["E naive", "returns its questions; an effect before the first"],
+  ["F", "as E naive, the effect under a mark in the token"],
+  ["G", "named steps, their data in the token"],
+  ["A", "as E, for clients of 2025: asked on a held stream"],
+]);
 
-/** Which metric a name of the report is of, and which part of it. */
+const KNOWN = new Set(METRICS.map(({ name }) => name));
+const PART = /^(.+)_(?:round_(\d+)|(node|router|store))$/;
+
+/** Which metric a name of the report is of, and which part of it: a round, a process, or all of it. */
 function placeOf(name) {
-  const round = ROUND.exec(name);
-  if (round) return { metric: round[1], part: `round ${round[2]}`, at: Number(round[2]) };
-  const at = PLACES.findIndex((place) => name === `cpu_us_${place}`);
-  return at < 0 ? { metric: name, part: "", at: 0 } : { metric: "cpu_us", part: PLACES[at], at };
+  const [, metric, round, place] = PART.exec(name) ?? [];
+  if (!KNOWN.has(metric)) return { metric: name, part: "", at: 0 };
+  return round ? { metric, part: `round ${round}`, at: Number(round) } : { metric, part: place, at: PLACES.indexOf(place) };
 }
 
 /** What an option did under a condition, by metric: its parts in their order. */
@@ -43,19 +54,20 @@ function grouped(report, option, condition) {
   const metrics = report.cells.find((cell) => cell.option === option && cell.condition === condition)?.metrics ?? {};
   const found = new Map();
   for (const [name, { value, unit, missing }] of Object.entries(metrics)) {
-    const { metric, part, at } = placeOf(name);
-    found.set(metric, [...(found.get(metric) ?? []), { part, at, value, unit, missing }].sort((one, other) => one.at - other.at));
+    const { metric, ...place } = placeOf(name);
+    found.set(metric, [...(found.get(metric) ?? []), { ...place, value, unit, missing }]);
   }
   return found;
 }
 
-function valueOf(parts, { fold }) {
-  if (!parts) return { missing: "the run did not report it" };
+/** One metric of a cell. Where it has parts they count, and not the whole beside them. */
+function valueOf(found = [], fold = sum) {
+  if (found.length === 0) return { missing: "the run did not report it" };
+  const split = found.filter(({ part }) => part).sort((one, other) => one.at - other.at);
+  const parts = split.length ? split : found;
   const gaps = parts.filter(({ missing }) => missing !== undefined);
   if (gaps.length) return { missing: [...new Set(gaps.map(({ part, missing }) => (part ? `${part}: ${missing}` : missing)))].join("; ") };
-  // A metric that has no name here, and comes by round, has no number of its own.
-  const number = parts.length === 1 ? parts[0].value : fold?.(parts.map(({ value }) => value));
-  return { number, unit: parts[0].unit, parts };
+  return { number: fold(parts.map(({ value }) => value)), unit: parts[0].unit, parts };
 }
 
 /** What a value is made of: by round its numbers, else each with its name. */
@@ -68,11 +80,11 @@ export function madeOf(parts) {
 /** A row for each metric: its label, and a value for each option. */
 export function rowsOf(report, condition) {
   const of = report.options.map((option) => grouped(report, option, condition));
-  const known = new Set(METRICS.map(({ name }) => name));
-  const others = [...new Set(report.cells.flatMap(({ metrics }) => Object.keys(metrics).map((name) => placeOf(name).metric)))].filter((name) => !known.has(name));
+  const all = report.cells.flatMap(({ metrics }) => Object.keys(metrics).map((name) => placeOf(name).metric));
+  const others = [...new Set(all)].filter((name) => !KNOWN.has(name));
   return [...METRICS, ...others.map((name) => ({ name, label: name.replaceAll("_", " ") }))].map((metric) => {
-    const values = of.map((groups) => valueOf(groups.get(metric.name), metric));
-    const unit = UNITS[values.find((value) => value.unit !== undefined)?.unit];
+    const values = of.map((groups) => valueOf(groups.get(metric.name), metric.fold));
+    const unit = UNITS.get(values.find((value) => value.unit !== undefined)?.unit);
     return { ...metric, label: unit ? `${metric.label}, ${unit}` : metric.label, values };
   });
 }
@@ -82,7 +94,7 @@ export function harmsOf(report) {
   return report.options.map((option) => {
     const under = report.conditions.map((condition) => {
       const groups = grouped(report, option, condition);
-      return { lost: valueOf(groups.get("calls_lost"), { fold: sum }), twice: valueOf(groups.get("duplicate_effects"), { fold: sum }) };
+      return { lost: valueOf(groups.get("calls_lost")), twice: valueOf(groups.get("duplicate_effects")) };
     });
     const all = under.flatMap(({ lost, twice }) => [lost, twice]);
     const harms = all.some(({ number }) => number > 0);

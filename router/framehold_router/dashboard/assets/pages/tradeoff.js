@@ -1,7 +1,7 @@
 /** What each option costs, and whom it harms, as a run of `framehold bench tradeoff` measured it. */
 import { useRead } from "../lib/api.js";
 import { html } from "../lib/html.js";
-import { harmsOf, madeOf, rowsOf } from "../lib/options.js";
+import { harmsOf, madeOf, MEANS, rowsOf } from "../lib/options.js";
 import { measured, plural } from "../lib/words.js";
 import { Copy } from "../parts/copy.js";
 import { Downloads } from "../parts/download.js";
@@ -11,7 +11,7 @@ import { Empty, Loading, Problem } from "../parts/notice.js";
 import { Card, Page } from "../parts/page.js";
 import { State } from "../parts/state.js";
 import { Table } from "../parts/table.js";
-import { quoted, sentence } from "../parts/told.js";
+import { begun, quoted, sentence } from "../parts/told.js";
 
 const TITLE = "Trade-off";
 const LEAD = "The ways to keep a call between its rounds, each under the same load and the same faults.";
@@ -41,9 +41,9 @@ function Harms({ report }) {
   const notes = [];
   const rows = harmsOf(report).map((row) => ({ ...row, under: row.under.map((one) => done(one, notes)) }));
   const columns = [
-    { name: "Option", head: true, cell: ({ option }) => html`<${Name} text=${option} />` },
+    { name: "Option", head: true, cell: ({ option }) => html`<${Name} text=${option} />${MEANS.has(option) && html`<span class="below">${MEANS.get(option)}</span>`}` },
     { name: "Verdict", hint: "Over all conditions. An option that was not looked at everywhere is not cleared.", cell: ({ verdict }) => html`<${State} name=${verdict} />` },
-    ...report.conditions.map((condition, at) => ({ name: condition, hint: condition, cell: ({ under }) => under[at] })),
+    ...report.conditions.map((condition, at) => ({ name: begun(condition), hint: condition, cell: ({ under }) => under[at] })),
   ];
   return html`<${Card} title="Who loses a call, or lets an effect happen twice" note="An option that was not looked at everywhere is not cleared.">
     <div class="measured"><${Table} label="Harm by option and condition" columns=${columns} rows=${rows} keyOf=${({ option }) => option} /></div>
@@ -70,7 +70,7 @@ function Condition({ report, condition, first }) {
     { name: "Metric", head: true, cell: ({ label, folded }) => html`<${Name} text=${label} />${folded && html`<span class="below">${folded}</span>`}` },
     ...report.options.map((option, at) => ({ name: option, hint: option, number: true, cell: ({ cells }) => cells[at] })),
   ];
-  return html`<${Card} title=${html`<${Name} text=${condition} />`} label=${`Measured under ${condition}`} note=${first ? "nothing is disturbed" : undefined}>
+  return html`<${Card} title=${html`<${Name} text=${begun(condition)} />`} label=${`Measured under ${condition}`} note=${first ? "nothing is disturbed" : undefined}>
     <div class="measured"><${Table} label=${`Measured under ${condition}`} columns=${columns} rows=${rows} keyOf=${({ name }) => name} /></div>
     <${Reasons} notes=${notes} />
   </${Card}>`;
@@ -79,7 +79,7 @@ function Condition({ report, condition, first }) {
 function figure(value, notes) {
   if (value.missing !== undefined) return missing(value.missing, notes);
   const parts = madeOf(value.parts);
-  return html`${value.number !== undefined && measured(value.number)}${parts && html`<span class="below">${parts}</span>`}`;
+  return html`${measured(value.number)}${parts && html`<span class="below">${parts}</span>`}`;
 }
 
 /** Where the figures are from, so that somebody can measure them again. */
