@@ -16,7 +16,7 @@ pytestmark = pytest.mark.anyio
 _ROW = """([table, head]) => {
   const rows = [...document.querySelectorAll(`main [aria-label="${table}"] table tr`)];
   const found = rows.find((row) => row.firstElementChild.innerText.startsWith(head));
-  return [...found.children].map((cell) => cell.innerText.replaceAll("\\n", " | "));
+  return [...found.children].map((cell) => cell.innerText.replaceAll("\\n", " | ").replaceAll("\\u00a0", " "));
 }"""
 HARM = "Harm by option and condition"
 

@@ -70,11 +70,11 @@ function valueOf(found = [], fold = sum) {
   return { number: fold(parts.map(({ value }) => value)), unit: parts[0].unit, parts };
 }
 
-/** What a value is made of: by round its numbers, else each with its name. */
+/** What a value is made of: by round its numbers, else each with its name. A line ends after a dot, or before a plus. */
 export function madeOf(parts) {
   if (parts.length < 2) return "";
-  if (parts.every(({ part }) => part.startsWith("round "))) return parts.map(({ value }) => measured(value)).join(" · ");
-  return parts.map(({ part, value }) => `${measured(value)} ${part}`).join(" + ");
+  if (parts.every(({ part }) => part.startsWith("round "))) return parts.map(({ value }) => measured(value)).join("\u00a0· ");
+  return parts.map(({ part, value }) => `${measured(value)}\u00a0${part}`).join(" +\u00a0");
 }
 
 /** A row for each metric: its label, and a value for each option. */
