@@ -81,7 +81,7 @@ async def test_parts_make_one_number_and_are_told_beside_it(way: Line, page: Scr
     }
     cpu = {"cpu_us_store": value(88.63, "us"), "cpu_us_node": value(1202, "us"), "cpu_us_router": value(236.3, "us")}
     held = {"bytes_per_parked_call_node": value(6000, "bytes"), "bytes_per_parked_call": {"missing": "in parts"}}
-    others = {"odd_metric": value(7, "parts"), "odd_per_node": value(8, "parts")}
+    others = {"odd_metric": value(1e15, "parts"), "odd_per_node": value(8, "parts")}
     await shown(page, way, cell("E", "steady", **rounds, **cpu, **held, **others))
     table = "Measured under steady"
     assert await row(page, table, "Latency p50") == ["Latency p50, ms | slowest round", "12.3 | 0.500 · 12.3 · 9.88"]
@@ -93,7 +93,7 @@ async def test_parts_make_one_number_and_are_told_beside_it(way: Line, page: Scr
     ]
     assert await row(page, table, "Memory") == ["Memory per parked call, bytes", "6,000"]
     told = [await row(page, table, head) for head in ("odd metric", "odd per node")]
-    assert told == [["odd metric", "7"], ["odd per node", "8"]], "whatever was measured is shown"
+    assert told == [["odd metric", "1.00e+15"], ["odd per node", "8"]], "whatever was measured is shown"
 
 
 async def test_what_was_not_measured_says_so_and_why(way: Line, page: Screen) -> None:

@@ -15,8 +15,12 @@ export const rate = (value) => (known(value) ? (value >= 100 ? WHOLE.format(valu
 
 const SHORT = new Intl.NumberFormat("en", { minimumSignificantDigits: 3, maximumSignificantDigits: 3 });
 
-/** What was measured: a whole number, or three figures that count: 0.0123, 1.91, 34.2, 1,202. */
-export const measured = (value) => (known(value) ? (Number.isInteger(value) || Math.abs(value) >= 99.95 ? WHOLE : SHORT).format(value) : NONE);
+/** What was measured: a whole number, or three figures that count: 0.0123, 1.91, 34.2, 1,202, 1.00e+15. */
+export function measured(value) {
+  if (!known(value)) return NONE;
+  if (Math.abs(value) >= 1e15) return value.toExponential(2);
+  return (Number.isInteger(value) || Math.abs(value) >= 99.95 ? WHOLE : SHORT).format(value);
+}
 
 /** Bytes, in units of 1024: 812 B, 4.1 KiB. */
 export function bytes(value) {
