@@ -21,7 +21,7 @@ from .fields import printable
 from .sources import Asked, Refused, Sources
 
 LONGEST = 512 * 1024
-"""Bytes of a report; one of six options under five conditions has some 40,000. What is longer would hold the loop for
+"""Bytes of a report; one of seven options under five conditions has some 70,000. What is longer would hold the loop for
 tens of milliseconds, whichever thread reads it."""
 _MAKE = "run `framehold bench tradeoff --out DIR`, and start this router with FRAMEHOLD_TRADEOFF_REPORT=DIR/report.json"
 _AGAIN = "nothing was told; name a report.json of `framehold bench tradeoff`"
