@@ -92,8 +92,8 @@ async def test_parts_make_one_number_and_are_told_beside_it(way: Line, page: Scr
         "1,527 | 1,202 node + 236 router + 88.6 store",
     ]
     assert await row(page, table, "Memory") == ["Memory per parked call, bytes", "6,000"]
-    told = [await row(page, table, head) for head in ("odd metric", "odd per node")]
-    assert told == [["odd metric", "1.00e+15"], ["odd per node", "8"]], "whatever was measured is shown"
+    told = [await row(page, table, head) for head in ("Odd metric", "Odd per node")]
+    assert told == [["Odd metric", "1.00e+15"], ["Odd per node", "8"]], "whatever was measured is shown"
 
 
 async def test_what_was_not_measured_says_so_and_why(way: Line, page: Screen) -> None:

@@ -77,12 +77,12 @@ export function madeOf(parts) {
   return parts.map(({ part, value }) => `${measured(value)}\u00a0${part}`).join(" +\u00a0");
 }
 
-/** A row for each metric: its label, a value for each option, and whether it is an `other`, which only the report names. */
+/** A row for each metric: its label, and a value for each option. */
 export function rowsOf(report, condition) {
   const of = report.options.map((option) => grouped(report, option, condition));
   const all = report.cells.flatMap(({ metrics }) => Object.keys(metrics).map((name) => placeOf(name).metric));
   const others = [...new Set(all)].filter((name) => !KNOWN.has(name));
-  return [...METRICS, ...others.map((name) => ({ name, label: name.replaceAll("_", " "), other: true }))].map((metric) => {
+  return [...METRICS, ...others.map((name) => ({ name, label: name.replaceAll("_", " ") }))].map((metric) => {
     const values = of.map((groups) => valueOf(groups.get(metric.name), metric.fold));
     const unit = UNITS.get(values.find((value) => value.unit !== undefined)?.unit);
     return { ...metric, label: unit ? `${metric.label}, ${unit}` : metric.label, values };

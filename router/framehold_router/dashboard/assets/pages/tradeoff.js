@@ -67,7 +67,7 @@ function Condition({ report, condition, first }) {
   const notes = [];
   const rows = rowsOf(report, condition).map((row) => ({ ...row, cells: row.values.map((value) => figure(value, notes)) }));
   const columns = [
-    { name: "Metric", head: true, cell: ({ label, folded, other }) => html`${other ? html`<${Name} text=${label} />` : html`<span class="label">${label}</span>`}${folded && html`<span class="below">${folded}</span>`}` },
+    { name: "Metric", head: true, cell: ({ label, folded }) => html`<bdi class="label">${begun(label)}</bdi>${folded && html`<span class="below">${folded}</span>`}` },
     ...report.options.map((option, at) => ({ name: option, hint: option, number: true, cell: ({ cells }) => cells[at] })),
   ];
   return html`<${Card} title=${html`<${Name} text=${begun(condition)} />`} label=${`Measured under ${condition}`} note=${first ? "nothing is disturbed" : undefined}>
