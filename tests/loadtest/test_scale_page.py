@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from framehold_loadtest import page as marks
 from framehold_loadtest.scale import __main__ as program
 from framehold_loadtest.scale import page
 from framehold_loadtest.scale.costs import Costs
@@ -21,20 +22,11 @@ def test_the_tables_on_the_page_are_those_that_the_program_prints(
     printed = capsys.readouterr().out
     text = PAGE.read_text(encoding="utf-8")
     names = [line.removeprefix("## ") for line in printed.splitlines() if line.startswith("## ")]
-    shown = {name: text.partition(page.begin(name) + "\n")[2].partition("\n" + page.END)[0] for name in names}
+    shown = {
+        name: text.partition(marks.begin(page.PROGRAM, name) + "\n")[2].partition("\n" + marks.END)[0] for name in names
+    }
     assert "".join(f"## {name}\n\n{table}\n\n" for name, table in shown.items()) == printed
     assert text.count("<!-- begin") == len(names) > 5, "the page has marks that the program doesn't know"
-
-
-def test_a_table_goes_between_its_marks() -> None:
-    text = f"before\n{page.begin('a')}\nold\n{page.END}\nafter\n{page.begin('b')}\n{page.END}\n"
-    new = page.written(text, {"a": "| new |", "b": "| other |"})
-    assert new == (f"before\n{page.begin('a')}\n| new |\n{page.END}\nafter\n{page.begin('b')}\n| other |\n{page.END}\n")
-
-
-def test_a_page_without_a_mark_is_not_written() -> None:
-    with pytest.raises(ValueError, match="put them back"):
-        page.written(f"{page.begin('a')} and no end", {"a": "| new |"})
 
 
 def test_other_costs_make_other_tables() -> None:

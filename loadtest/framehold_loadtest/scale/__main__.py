@@ -10,17 +10,16 @@ import json
 import sys
 from pathlib import Path
 
+from framehold_loadtest import page
 from framehold_loadtest.scale.costs import Costs
-from framehold_loadtest.scale.page import tables, written
+from framehold_loadtest.scale.page import PROGRAM, tables
 
 SEED = 1
 
 
 def main() -> int:
     """Work it out and show it."""
-    parser = argparse.ArgumentParser(
-        prog="python -m framehold_loadtest.scale", description="How large, and what gives way."
-    )
+    parser = argparse.ArgumentParser(prog=PROGRAM, description="How large, and what gives way.")
     parser.add_argument(
         "--bench", type=Path, metavar="PATH", help="take the costs from this `bench --json`, as far as it has them"
     )
@@ -31,7 +30,7 @@ def main() -> int:
         costs = Costs.of_bench(json.loads(options.bench.read_text())) if options.bench else Costs()
         found = tables(costs, options.seed)
         if options.page:
-            options.page.write_text(written(options.page.read_text(encoding="utf-8"), found), encoding="utf-8")
+            page.fill(options.page, PROGRAM, found)
             return 0
     except (OSError, ValueError) as error:
         print(f"scale: {error}", file=sys.stderr)

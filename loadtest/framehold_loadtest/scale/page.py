@@ -6,14 +6,16 @@ page to the program.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
 from math import ceil
 
+from framehold_loadtest.page import table
 from framehold_loadtest.scale import model, ring_sim
 from framehold_loadtest.scale.costs import Costs
 from framehold_loadtest.scale.model import LIMITS, Load, Membership, Sizes
 from framehold_loadtest.scale.storm import TRIP, storm
 
+PROGRAM = "python -m framehold_loadtest.scale"
+"""Whose marks the tables go between."""
 NODES = 1_000
 THINKS = (10.0, 60.0, 300.0)
 ORDERS = tuple(10**power for power in range(3, 9))
@@ -24,7 +26,7 @@ def tables(costs: Costs, seed: int) -> dict[str, str]:
     """All of them."""
     sizes = Sizes()
     return {
-        "costs": _table(("What", "Cost", "From"), costs.rows()),
+        "costs": table(("What", "Cost", "From"), costs.rows()),
         "limits": _limits(costs, sizes),
         "orders": _orders(costs, sizes),
         "hundred-million": _hundred_million(costs, sizes),
@@ -34,36 +36,6 @@ def tables(costs: Costs, seed: int) -> dict[str, str]:
         "rolling": _rolling(costs, seed),
         "storms": _storms(costs, seed),
     }
-
-
-def begin(name: str) -> str:
-    """The mark before a table on the page."""
-    return f"<!-- begin: python -m framehold_loadtest.scale: {name} -->"
-
-
-END = "<!-- end -->"
-
-
-def written(text: str, found: Mapping[str, str]) -> str:
-    """A page with the present tables between its marks.
-
-    Raises:
-        ValueError: a mark is missing; nothing was written.
-    """
-    for name, table in found.items():
-        head, mark, rest = text.partition(begin(name))
-        _, end, tail = rest.partition(END)
-        if not (mark and end):
-            raise ValueError(
-                f"the page lacks {begin(name)!r} with {END!r} behind it; nothing was written; put them back"
-            )
-        text = f"{head}{mark}\n{table}\n{end}{tail}"
-    return text
-
-
-def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [columns, ["---"] * len(columns), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _about(value: float) -> str:
@@ -81,7 +53,7 @@ def _limits(costs: Costs, sizes: Sizes) -> str:
         [what, *(_about(model.full_at(name, costs, sizes, think)) for think in THINKS)]
         for name, (what, _) in LIMITS.items()
     ]
-    return _table(columns, rows)
+    return table(columns, rows)
 
 
 def _orders(costs: Costs, sizes: Sizes) -> str:
@@ -93,7 +65,7 @@ def _orders(costs: Costs, sizes: Sizes) -> str:
         counts = needed.nodes, max(2, ceil(needed.routers)), needed.shards, ceil(needed.fleets)
         rows.append([f"{parked:,}", _about(load.requests), *(f"{count:,}" for count in counts), limit, relief])
     columns = ("Parked", "requests/s", "nodes", "routers", "shards", "fleets", "The limit", "Relieved by")
-    return _table(columns, rows)
+    return table(columns, rows)
 
 
 def _hundred_million(costs: Costs, sizes: Sizes) -> str:
@@ -122,7 +94,7 @@ def _hundred_million(costs: Costs, sizes: Sizes) -> str:
         row("fleets of 1,000 nodes", "", *(one.fleets for one in needs)),
         row("hours of one walk for orphans, all fleets at once", "", *map(_walk, loads, needs)),
     ]
-    return _table(("100 million parked calls", *(f"answers after {think:g} s" for think in THINKS)), rows)
+    return table(("100 million parked calls", *(f"answers after {think:g} s" for think in THINKS)), rows)
 
 
 def _walk(load: Load, needed: model.Need) -> float:
@@ -144,7 +116,7 @@ def _membership(costs: Costs) -> str:
     ]
     columns = ("Nodes", "scripts of leases/s", "leases read/s", "cores of Redis for it", "of each process",
                "each loop's pause at a change")  # fmt: skip
-    return _table(columns, rows)
+    return table(columns, rows)
 
 
 def _balance(seed: int) -> str:
@@ -159,7 +131,7 @@ def _balance(seed: int) -> str:
         ]
         for one in seen
     ]
-    return _table(("Nodes", "routers", "by the ring alone", "as placed", "ids drawn for a call"), rows)
+    return table(("Nodes", "routers", "by the ring alone", "as placed", "ids drawn for a call"), rows)
 
 
 def _changes() -> str:
@@ -168,7 +140,7 @@ def _changes() -> str:
         for one in ring_sim.changes(NODES)
     ]
     columns = ("Of 1,000 nodes", "ideal", "keys moved", "between nodes that stay", "most that one's own changes by")
-    return _table(columns, rows)
+    return table(columns, rows)
 
 
 def _rolling(costs: Costs, seed: int) -> str:
@@ -187,7 +159,7 @@ def _rolling(costs: Costs, seed: int) -> str:
     ]
     columns = ("At a time", "takes", "rounds replayed", "rounds relayed", "of each process for the ring",
                "cores of Redis for leases")  # fmt: skip
-    return _table(columns, rows)
+    return table(columns, rows)
 
 
 def _storms(costs: Costs, seed: int) -> str:
@@ -214,4 +186,4 @@ def _storms(costs: Costs, seed: int) -> str:
         )
     columns = ("Die", "their calls come", "calls", "of a survivor, mean / most", "last answer", "wait p50 / p99",
                "takeovers/s", "limit", "of the shards")  # fmt: skip
-    return _table(columns, rows)
+    return table(columns, rows)

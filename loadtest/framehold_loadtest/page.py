@@ -1,0 +1,49 @@
+"""What a program measured, put between its marks of a page that is written by hand: the words stay, the tables change.
+
+The law: a page is written whole or not at all, and a part holds what one run found. Marks name the program, so several
+fill one page, each its own parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+END = "<!-- end -->"
+
+
+def begin(program: str, name: str) -> str:
+    """The mark before a part: of a program, as it is started, and by the part's name."""
+    return f"<!-- begin: {program}: {name} -->"
+
+
+def written(text: str, program: str, parts: Mapping[str, str]) -> str:
+    """A page with these parts between the program's marks.
+
+    Raises:
+        ValueError: a mark is missing; nothing was written.
+    """
+    for name, part in parts.items():
+        start = begin(program, name)
+        head, mark, rest = text.partition(start)
+        _, end, tail = rest.partition(END)
+        if not (mark and end):
+            raise ValueError(f"the page lacks {start!r} with {END!r} behind it; nothing was written; put them back")
+        text = f"{head}{mark}\n{part}\n{end}{tail}"
+    return text
+
+
+def fill(path: Path, program: str, parts: Mapping[str, str]) -> None:
+    """Put the parts into the page of this name.
+
+    Raises:
+        OSError: it can't be read or written.
+        ValueError: it lacks a mark; nothing was written.
+    """
+    path.write_text(written(path.read_text(encoding="utf-8"), program, parts), encoding="utf-8")
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table in Markdown."""
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
