@@ -1,7 +1,7 @@
-"""`python -m framehold_loadtest.bench`: run the sections, print their tables, keep the raw figures.
+"""`python -m framehold_loadtest.bench`: run the sections, print their tables, keep the raw figures, fill the page.
 
 Exit code 1 if a call had an error or something could not be measured (its reason is printed), 2 if this machine
-cannot run the benchmark at all. A missed target is a figure, not an error.
+cannot run the benchmark at all, or the page can't be filled. A missed target is a figure, not an error.
 """
 
 from __future__ import annotations
@@ -10,29 +10,29 @@ import argparse
 import json
 import signal
 import sys
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from framehold_loadtest import page as marks
 from framehold_loadtest.bench import (
     calls,
     frames,
     lease_bench,
     machine,
     metrics_bench,
+    page,
     replay_bench,
     report,
-    report_metrics,
-    report_replay,
-    report_router,
-    report_survival,
     routed,
     router_bench,
     store_write,
     survival,
 )
-from framehold_loadtest.bench.children import Cores, pick_cores
+from framehold_loadtest.bench.children import Cores, NotAvailable, pick_cores
+from framehold_loadtest.bench.standing import standing
 
 SECTIONS = ("calls", "frames", "store", "router", "replay", "survival")
 ASKED_FOR = ("metrics", "leases")
@@ -55,7 +55,7 @@ class Plan:
 
 FULL = Plan(
     calls=calls.Plan(repetitions=3, warm=1.0, seconds=6.0),
-    frames=frames.Plan(frames=(100, 10_000, 50_000), batches=10, batch_size=400),
+    frames=frames.Plan(frames=(100, 20_000, 100_000), batches=10, batch_size=400),
     store_seconds=5.0,
     router=router_bench.Plan(
         routed.Plan(batches=20, batch_size=100, repetitions=3, warm=1.0, seconds=5.0), turns=50, requests=3000
@@ -80,22 +80,46 @@ QUICK = Plan(
 
 
 def main() -> int:
-    """Run the chosen sections."""
+    """Run the chosen sections, or show what an earlier run has measured."""
     options = _parse()
-    if sys.platform != "linux":
-        print("bench: needs Linux, for /proc and for pinning processes to cores", file=sys.stderr)
+    sections = options.only or SECTIONS
+    try:
+        measured = json.loads(options.load.read_text()) if options.load else _run(sections, quick=options.quick)
+        if options.json:
+            options.json.write_text(json.dumps(measured, indent=2) + "\n")
+        if measured.keys() >= set(SECTIONS):
+            print(standing(measured).text())
+        if options.page:
+            marks.fill(options.page, page.PROGRAM, page.parts(measured, SECTIONS))
+    except (NotAvailable, OSError, ValueError) as error:
+        print(f"bench: {error}", file=sys.stderr)
         return 2
+    return int(any(map(_incomplete, (measured[name] for name in sections if name in measured))))
+
+
+def _run(sections: Sequence[str], *, quick: bool) -> dict[str, Any]:
+    """Measure and print section by section.
+
+    Raises:
+        NotAvailable: this machine can't run any.
+    """
+    if sys.platform != "linux":
+        raise NotAvailable("needs Linux, for /proc and for pinning processes to cores")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    plan, cores = QUICK if options.quick else FULL, pick_cores()
-    facts = machine.describe(cores)
-    print("framehold bench" + (" --quick" if options.quick else ""))
+    plan, cores = QUICK if quick else FULL, pick_cores()
+    command = page.PROGRAM + (" --quick" if quick else "")
+    facts = {"command": command, **machine.describe(cores)}
     print(report.head(facts), flush=True)
-    measured: dict[str, Any] = {"quick": options.quick, "machine": facts}
-    for name in options.only or SECTIONS:
+    took: dict[str, float] = {}
+    measured: dict[str, Any] = {"quick": quick, "machine": facts, "seconds": took}
+    for name in sections:
+        began = time.monotonic()
         measured[name] = _measure(name, plan, cores)
-    if options.json:
-        options.json.write_text(json.dumps(measured, indent=2) + "\n")
-    return int(any(map(_incomplete, (measured[name] for name in options.only or SECTIONS))))
+        took[name] = time.monotonic() - began
+        for table in page.TABLES[name](measured[name]):
+            print(table.text())
+        print(f"  section {name}: {took[name]:.0f} s", flush=True)
+    return measured
 
 
 def _incomplete(section: Mapping[str, Any]) -> bool:
@@ -103,26 +127,21 @@ def _incomplete(section: Mapping[str, Any]) -> bool:
 
 
 def _measure(name: str, plan: Plan, cores: Cores) -> Mapping[str, Any]:
-    runs: dict[str, tuple[Callable[[], Mapping[str, Any]], Callable[[Mapping[str, Any]], str]]] = {
-        "calls": (lambda: calls.measure(plan.calls, cores), report.calls),
-        "frames": (lambda: frames.measure(plan.frames, cores), report.frames),
-        "store": (lambda: store_write.measure(plan.store_seconds, cores), report.store),
-        "router": (lambda: router_bench.measure(plan.router, cores), report_router.router),
-        "replay": (lambda: replay_bench.measure(plan.replay, cores), report_replay.replay),
-        "survival": (lambda: survival.measure(plan.survival, cores), report_survival.survival),
-        "metrics": (lambda: metrics_bench.measure(plan.metrics, cores), report_metrics.metrics),
-        "leases": (lambda: lease_bench.measure(plan.leases, cores), lease_bench.leases),
+    runs: dict[str, Callable[[], Mapping[str, Any]]] = {
+        "calls": lambda: calls.measure(plan.calls, cores),
+        "frames": lambda: frames.measure(plan.frames, cores),
+        "store": lambda: store_write.measure(plan.store_seconds, cores),
+        "router": lambda: router_bench.measure(plan.router, cores),
+        "replay": lambda: replay_bench.measure(plan.replay, cores),
+        "survival": lambda: survival.measure(plan.survival, cores),
+        "metrics": lambda: metrics_bench.measure(plan.metrics, cores),
+        "leases": lambda: lease_bench.measure(plan.leases, cores),
     }
-    run, show = runs[name]
-    section = run()
-    print(show(section), flush=True)
-    return section
+    return runs[name]()
 
 
 def _parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m framehold_loadtest.bench", description="The speed of Framehold, measured."
-    )
+    parser = argparse.ArgumentParser(prog=page.PROGRAM, description="The speed of Framehold, measured.")
     parser.add_argument("--quick", action="store_true", help="shorter runs and fewer frames, under three minutes")
     only = (
         "run this section (repeatable): whole calls beside the SDK's, parked frames, store writes, the router, what "
@@ -131,7 +150,14 @@ def _parse() -> argparse.Namespace:
     )
     parser.add_argument("--only", choices=(*SECTIONS, *ASKED_FOR), action="append", help=only)
     parser.add_argument("--json", type=Path, metavar="PATH", help="write every raw figure to PATH")
-    return parser.parse_args()
+    parser.add_argument("--page", type=Path, metavar="PATH", help="put the tables between the marks of this page")
+    parser.add_argument(
+        "--from", type=Path, metavar="PATH", dest="load", help="run nothing: take the figures that --json wrote there"
+    )
+    options = parser.parse_args()
+    if options.page and options.only and not options.load:
+        parser.error("--page shows a whole run; leave --only out")
+    return options
 
 
 if __name__ == "__main__":

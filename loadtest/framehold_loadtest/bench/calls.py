@@ -45,6 +45,7 @@ class Row:
     ratios: list[float]
     cpu_per_call: float
     cpu_ratio: float | None
+    cpu_ratios: list[float]
     store_cpu_per_call: float
     server_busy: float
     load_busy: float
@@ -146,6 +147,7 @@ def _median(ratios: list[float]) -> float | None:
 def _row(server: str, runs: list[Measured], baseline: list[Measured]) -> Row:
     pairs = list(zip(runs, baseline, strict=False))
     ratios = [_rate(run) / _rate(base) for run, base in pairs]
+    cpu_ratios = [_cpu(base) / _cpu(run) for run, base in pairs]
     kinds = {kind for run in runs for kind in run.errors}
     return Row(
         server=server,
@@ -153,7 +155,8 @@ def _row(server: str, runs: list[Measured], baseline: list[Measured]) -> Row:
         ratio=_median(ratios),
         ratios=ratios,
         cpu_per_call=median(map(_cpu, runs)),
-        cpu_ratio=_median([_cpu(base) / _cpu(run) for run, base in pairs]),
+        cpu_ratio=_median(cpu_ratios),
+        cpu_ratios=cpu_ratios,
         store_cpu_per_call=median(run.store_cpu / run.calls for run in runs),
         server_busy=median(run.server_cpu / run.seconds for run in runs),
         load_busy=median(run.load_cpu / run.seconds for run in runs),

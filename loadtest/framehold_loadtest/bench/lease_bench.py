@@ -14,7 +14,7 @@ from typing import Any
 from framehold_loadtest.bench import proxies, targets
 from framehold_loadtest.bench.calls import settings
 from framehold_loadtest.bench.children import Cores, NotAvailable, redis_server, run_json, serving
-from framehold_loadtest.bench.report import NONE, section_text, verdict
+from framehold_loadtest.bench.report import NONE, Table, verdict
 
 NODES = 5
 _SPARE_SECONDS = 60.0
@@ -55,7 +55,7 @@ def _run(plan: Plan, cores: Cores) -> Any:
         return run_json("leasegen", arguments, cores.load, _SPARE_SECONDS + _SECONDS_PER_CALL * plan.calls)
 
 
-def leases(section: Mapping[str, Any]) -> str:
+def leases(section: Mapping[str, Any]) -> list[Table]:
     """The table of this section."""
     title = f"GET /api/v1/leases at {section['plan']['calls']:,} parked calls on {section['nodes']} nodes"
     lines = [["question", "p50", "slowest", "of", "items", "calls", "kB", "target"]]
@@ -74,4 +74,4 @@ def leases(section: Mapping[str, Any]) -> str:
         ]
         for row in section["rows"]
     ]
-    return section_text(title, lines if section["rows"] else [], [], section["not_available"])
+    return [Table(title, lines if section["rows"] else [], missing=section["not_available"])]

@@ -25,6 +25,7 @@ ANSWER = "an answer of 20 char"
 PORT = 80
 """What `wire` writes into the Host header; nobody listens."""
 UNASKED = "none"
+_NO_CALL = frozenset({"register", "renew", "leave", "read"})
 _QUESTION = "Question {:>3} of many?"  # its number 1 to 999: 21 characters
 
 
@@ -69,6 +70,11 @@ class Local:
     def runtime(self) -> Runtime:
         """What holds its calls."""
         return self._app.attached.runtime
+
+    @property
+    def writes(self) -> int:
+        """How many writes its calls have sent to the store: no reads, and none of a node lease's own."""
+        return sum(number for name, number in self.runtime.store.writes.items() if name not in _NO_CALL)
 
     async def request(self, data: bytes) -> wire.Reply:
         """Give the app one request."""

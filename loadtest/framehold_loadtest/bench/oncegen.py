@@ -27,7 +27,6 @@ EFFECTS = 20
 """In a row in a call: the cost of a write in memory grows with the journal, so they are few."""
 TOGETHER = 32
 _UNDER_ONCE, _DIRECTLY = scripted(1 + EFFECTS, 0), scripted(1, 0, direct=EFFECTS)
-_NO_EFFECTS = frozenset({"register", "renew", "leave", "read"})
 _WARM = 3
 
 
@@ -60,10 +59,9 @@ class Site:
     store: int
 
     def now(self) -> Instant:
-        """The counters as they are. A node lease's own writes are none of an effect's."""
-        writes = sum(number for name, number in self.app.runtime.store.writes.items() if name not in _NO_EFFECTS)
+        """The counters as they are."""
         redis = cpu_seconds(self.store) if self.store else 0.0
-        return Instant(time.perf_counter(), time.process_time(), redis, writes)
+        return Instant(time.perf_counter(), time.process_time(), redis, self.app.writes)
 
     async def batch(self, call: wire.Call, count: int) -> Instant:
         """What so many calls at once took."""

@@ -43,7 +43,13 @@ def aiohttp_relay(core: int, settings: Mapping[str, str], ports: Sequence[int]) 
 @contextlib.contextmanager
 def haproxy(core: int, settings: Mapping[str, str], ports: Sequence[int]) -> Iterator[Listener]:
     """HAProxy on a core, as `examples/haproxy.cfg` says but for its port, its servers, and what it does beyond finding
-    a node: to keep each request for another try costs it half as much again, and no other relay here does it."""
+    a node: to keep each request for another try costs it half as much again, and no other relay here does it.
+
+    Raises:
+        NotAvailable: it does not start, or there is no checkout around this package.
+    """
+    if not _EXAMPLE.exists():
+        raise NotAvailable("examples/haproxy.cfg is not installed; run it from a checkout of the project")
     (port,) = free_ports(1)
     lines = _EXAMPLE.read_text().replace("127.0.0.1:8080", f"127.0.0.1:{port}").splitlines()
     lines = [line for line in lines if not any(word in line for word in _BEYOND)]

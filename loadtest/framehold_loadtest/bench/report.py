@@ -1,14 +1,47 @@
-"""The tables on stdout: figures with their units, each beside its target where it has one."""
+"""The tables of a run: figures with their units, each beside its target where it has one. For a terminal, or a page."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
 from typing import Any
 
+from framehold_loadtest import page
 from framehold_loadtest.bench import targets
 from framehold_loadtest.bench.targets import Target
 
 NONE = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """What a section shows: lines of cells, the first one its columns; none where nothing could be measured.
+
+    `notes` explain or add to it; `missing` says by name what was not available, and why.
+    """
+
+    title: str
+    lines: Sequence[Sequence[str]]
+    notes: Sequence[str] = ()
+    missing: Mapping[str, str] = field(default_factory=dict)
+
+    def text(self) -> str:
+        """For a terminal."""
+        below = [f"  {line}" for line in self._below()]
+        return "\n".join(["", self.title, *_aligned(self.lines), *below])
+
+    def markdown(self) -> str:
+        """For a page: the title in bold, what belongs to it as a list."""
+        parts = [f"**{self.title}**"] if self.title else []
+        if self.lines:
+            columns, *rows = self.lines
+            parts.append(page.table(columns, rows))
+        below = "\n".join(f"- {line}" for line in self._below())
+        return "\n\n".join([*parts, below] if below else parts)
+
+    def _below(self) -> list[str]:
+        return [*self.notes, *(f"{name}: not available: {reason}" for name, reason in self.missing.items())]
 
 
 def head(facts: Mapping[str, str]) -> str:
@@ -17,21 +50,21 @@ def head(facts: Mapping[str, str]) -> str:
     return "\n".join(f"{label:<{width}}  {fact}" for label, fact in facts.items())
 
 
-def calls(section: Mapping[str, Any]) -> str:
+def calls(section: Mapping[str, Any]) -> list[Table]:
     """The table of section `calls`."""
     plan = section["plan"]
     title = (
         f"Two-round calls, {section['connections']} connections, {plan['repetitions']} x {plan['seconds']:g} s"
-        " interleaved, medians; ratios to sdk in the same repetition"
+        " interleaved, medians; ratios to sdk in the same repetition; judged is that of CPU"
     )
-    columns = ["server", "calls/s", "ratio", "(range)", "us CPU/call", "CPU ratio", "us store CPU/call",
-               "round 1 p50/p99 ms", "round 2 p50/p99 ms", "busy server/load", "errors", "ratio target"]  # fmt: skip
+    columns = ["server", "us CPU/call", "CPU ratio", "(range)", "calls/s", "ratio", "(range)", "us store CPU/call",
+               "round 1 p50/p99 ms", "round 2 p50/p99 ms", "busy server/load", "errors", "target"]  # fmt: skip
     lines = [_call_cells(row) for row in section["rows"]]
-    notes = [f"  {row['server']}: {count} x {kind}" for row in section["rows"] for kind, count in row["errors"].items()]
-    return section_text(title, [columns, *lines], notes, section["not_available"])
+    notes = [f"{row['server']}: {count} x {kind}" for row in section["rows"] for kind, count in row["errors"].items()]
+    return [Table(title, [columns, *lines], notes, section["not_available"])]
 
 
-def frames(section: Mapping[str, Any]) -> str:
+def frames(section: Mapping[str, Any]) -> list[Table]:
     """The table of section `frames`, one column for each number of frames."""
     plan, rows = section["plan"], section["rows"]
     resumes = plan["batches"] * plan["batch_size"]
@@ -51,17 +84,18 @@ def frames(section: Mapping[str, Any]) -> str:
         young = (row["young_pause"] * 1e3 for row in rows)
         lines.append(_line("longest young pause, ms", young, pause, targets.YOUNG_PAUSE_MS))
         lines.append(_line("longest full pause, ms", (row["full_pause"] * 1e3 for row in rows)))
-        lines.append(_line("young pause while parking, ms", (row["parking_young_pause"] * 1e3 for row in rows)))
+        parking = [row["parking_young_pause"] * 1e3 for row in rows]
+        lines.append(_line("young pause while parking, ms", parking, max(parking), targets.YOUNG_PAUSE_MS))
         lines.append(_line("full pause while parking, ms", (row["parking_full_pause"] * 1e3 for row in rows)))
         cyclic = max(row["cyclic_per_call"] for row in rows)
         cells = (row["cyclic_per_call"] for row in rows)
         lines.append(_line("cyclic objects per call", cells, cyclic, targets.CYCLIC_PER_CALL))
         lines.append(["collector thresholds", *(str(tuple(row["thresholds"])) for row in rows), NONE])
         lines.append(["objects frozen", *(f"{row['frozen']:,}" for row in rows), NONE])
-    return section_text(title, lines, [], section["not_available"])
+    return [Table(title, lines, missing=section["not_available"])]
 
 
-def store(section: Mapping[str, Any]) -> str:
+def store(section: Mapping[str, Any]) -> list[Table]:
     """The table of section `store`."""
     lines: list[list[str]] = []
     title = "Store writes"
@@ -71,29 +105,42 @@ def store(section: Mapping[str, Any]) -> str:
         lines.append(["", "us", "target"])
         lines.append(_line("time per write", [wall]))
         lines.append(_line("client CPU per write", [cpu], cpu, targets.STORE_WRITE_US))
+        lines.append(_line("client CPU per write, least of ten parts", [min(row["slices"]) * 1e6]))
+        lines.append(_line("client CPU per write, most of ten parts", [max(row["slices"]) * 1e6]))
         lines.append(_line("Redis CPU per write", [redis]))
         lines.append(_line("one write, p50", [row["p50"] * 1e6]))
         lines.append(_line("one write, p99", [row["p99"] * 1e6]))
         lines.append(["errors", str(sum(row["errors"].values())), NONE])
-    return section_text(title, lines, [], section["not_available"])
+    return [Table(title, lines, missing=section["not_available"]), *_rounds(section.get("rounds", []))]
+
+
+def _rounds(rounds: Sequence[int]) -> list[Table]:
+    if not rounds:
+        return []
+    judged = verdict(max(rounds), targets.WRITES_PER_ROUND, "")
+    lines = [["round", *map(str, range(1, len(rounds) + 1)), "target"], ["writes", *map(str, rounds), judged]]
+    return [Table("Store writes of each round of a call", lines)]
 
 
 def _call_cells(row: Mapping[str, Any]) -> list[str]:
-    ratio, ratios, target = row["ratio"], row["ratios"], targets.CALLS.get(row["server"])
     return [
         row["server"],
-        f"{row['calls_per_second']:.0f}",
-        NONE if ratio is None else f"{ratio:.2f}",
-        f"{min(ratios):.2f}-{max(ratios):.2f}" if ratios else NONE,
         f"{row['cpu_per_call'] * 1e6:.0f}",
-        NONE if row["cpu_ratio"] is None else f"{row['cpu_ratio']:.2f}",
+        *ratios(row["cpu_ratios"]),
+        f"{row['calls_per_second']:.0f}",
+        *ratios(row["ratios"]),
         f"{row['store_cpu_per_call'] * 1e6:.0f}" if row["store_cpu_per_call"] else NONE,
         f"{row['first_p50'] * 1e3:.1f} / {row['first_p99'] * 1e3:.1f}",
         f"{row['second_p50'] * 1e3:.1f} / {row['second_p99'] * 1e3:.1f}",
         f"{row['server_busy']:.0%} / {row['load_busy']:.0%}",
         str(sum(row["errors"].values())),
-        verdict(ratio, target, " x"),
+        verdict(row["cpu_ratio"], targets.CALLS.get(row["server"]), " x"),
     ]
+
+
+def ratios(found: Sequence[float]) -> list[str]:
+    """The median of some ratios, and how far they lie apart."""
+    return [f"{median(found):.2f}", f"{min(found):.2f}-{max(found):.2f}"] if found else [NONE, NONE]
 
 
 def _growth_line(name: str, rows: Sequence[Mapping[str, Any]], growth: float) -> list[str]:
@@ -110,6 +157,7 @@ def _line(label: str, values: Any, value: float | None = None, target: Target | 
 
 
 def verdict(value: float | None, target: Target | None, unit: str, *, percent: bool = False) -> str:
+    """What was asked, and how the value stands to it."""
     if value is None or target is None:
         return NONE
     must, stretch = (f"{bound:+.0%}" if percent else f"{bound:g}{unit}" for bound in (target.must, target.stretch))
@@ -117,12 +165,7 @@ def verdict(value: float | None, target: Target | None, unit: str, *, percent: b
     return f"{asked}: {target.judge(value)}"
 
 
-def section_text(title: str, lines: Sequence[Sequence[str]], notes: Sequence[str], missing: Mapping[str, str]) -> str:
-    absent = [f"  {name}: not available: {reason}" for name, reason in missing.items()]
-    return "\n".join(["", title, *_table(lines), *notes, *absent])
-
-
-def _table(lines: Sequence[Sequence[str]]) -> list[str]:
+def _aligned(lines: Sequence[Sequence[str]]) -> list[str]:
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))] if lines else []
     return [
         "  " + "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from framehold_loadtest.bench import targets
-from framehold_loadtest.bench.report import NONE, section_text, verdict
+from framehold_loadtest.bench.report import NONE, Table, verdict
 
 
-def metrics(section: Mapping[str, Any]) -> str:
+def metrics(section: Mapping[str, Any]) -> list[Table]:
     """Each pair, and below them what they come to."""
     plan = section["plan"]
     title = (
@@ -29,8 +29,7 @@ def metrics(section: Mapping[str, Any]) -> str:
         for number, pair in enumerate(section["pairs"], 1)
     ]
     told = [["worse by", "median", "quartiles", "range", "errors", "target"], *map(_cells, section["rows"])]
-    missing = section["not_available"]
-    return section_text(title, pairs, [], missing) + section_text("", told if section["rows"] else [], [], {})
+    return [Table(title, pairs, missing=section["not_available"]), Table("", told if section["rows"] else [])]
 
 
 def _cells(row: Mapping[str, Any]) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 from framehold_loadtest.bench import targets
 from framehold_loadtest.bench.replay_bench import recorded
 from framehold_loadtest.bench.replaygen import QUESTIONS
-from framehold_loadtest.bench.report import NONE, section_text, verdict
+from framehold_loadtest.bench.report import NONE, Table, verdict
 
 _WORDS = {
     "live": "hold, frame in memory (no replay)",
@@ -19,7 +19,7 @@ _WORDS = {
 _SHAPES = {"asks": "questions and answers", "effects": "effects under once"}
 
 
-def replay(section: Mapping[str, Any]) -> str:
+def replay(section: Mapping[str, Any]) -> list[Table]:
     """A record's bytes, a replay's CPU, the cost of `once`, and whole calls held and replayed."""
     tables, record = [], section.get("record")
     if record is not None:
@@ -27,10 +27,10 @@ def replay(section: Mapping[str, Any]) -> str:
     if "once" in section:
         tables.append(_onces(section["once"], record, section["plan"]))
     tables.append(_strategies(section.get("strategies"), section["not_available"]))
-    return "\n".join(tables)
+    return tables
 
 
-def _bytes(found: Mapping[str, Any]) -> str:
+def _bytes(found: Mapping[str, Any]) -> Table:
     title = f"Replay: bytes after each of {QUESTIONS} questions in a row, texts of about 20 characters, one field each"
     lines = [["question", *map(str, range(1, QUESTIONS + 1)), "one more adds"]]
     rows = {
@@ -42,13 +42,13 @@ def _bytes(found: Mapping[str, Any]) -> str:
         sizes = found[name]
         lines.append([label, *(f"{size:,}" for size in sizes), f"{(sizes[-1] - sizes[0]) / (len(sizes) - 1):.0f}"])
     notes = [
-        "  a token goes both ways: out with the questions, back with the answers; the few bytes by which that of hold",
-        "  varies are digits of its times",
+        "a token goes both ways: out with the questions, back with the answers; the few bytes by which that of hold"
+        " varies are digits of its times",
     ]
-    return section_text(title, lines, notes, {})
+    return Table(title, lines, notes)
 
 
-def _replays(record: Mapping[str, Any], plan: Mapping[str, Any]) -> str:
+def _replays(record: Mapping[str, Any], plan: Mapping[str, Any]) -> Table:
     title = (
         f"Replay: us CPU of a call's last request by what it has recorded, no HTTP, {plan['replays']} repetitions in"
         " turn, medians (quartiles)"
@@ -65,13 +65,13 @@ def _replays(record: Mapping[str, Any], plan: Mapping[str, Any]) -> str:
             [_SHAPES[part["what"]], f"part, once: {part['part']}", *blank, _quartiles(part["per_entry"], 1), NONE]
         )
     notes = [
-        "  the whole request at the ASGI app: token opened or store read, entries decoded, hash chain, values opened,",
-        "  the SDK's work for each question, the handler's turns, the reply; a part may be done more than once in it",
+        "the whole request at the ASGI app: token opened or store read, entries decoded, hash chain, values opened,"
+        " the SDK's work for each question, the handler's turns, the reply; a part may be done more than once in it",
     ]
-    return section_text(title, lines, notes, {})
+    return Table(title, lines, notes)
 
 
-def _onces(once: Mapping[str, Any], record: Mapping[str, Any] | None, plan: Mapping[str, Any]) -> str:
+def _onces(once: Mapping[str, Any], record: Mapping[str, Any] | None, plan: Mapping[str, Any]) -> Table:
     title = (
         f"Replay: one once of an effect that does nothing, beyond running it directly, {once['effects']} in a row in"
         f" each call, {plan['onces']} repetitions in turn, medians (quartiles)"
@@ -85,10 +85,10 @@ def _onces(once: Mapping[str, Any], record: Mapping[str, Any] | None, plan: Mapp
     if record is not None:
         for way, label in (("dropped", "recorded, replayed from the store"), ("token", "recorded, from the token")):
             lines.append([label, "1", NONE, _quartiles(recorded(record, way), 0), NONE, NONE, NONE])
-    return section_text(title, lines, [], {})
+    return Table(title, lines)
 
 
-def _strategies(traded: Mapping[str, Any] | None, missing: Mapping[str, str]) -> str:
+def _strategies(traded: Mapping[str, Any] | None, missing: Mapping[str, str]) -> Table:
     title, lines = "Replay: two-round calls, held and replayed", []
     if traded is not None:
         title += (
@@ -98,7 +98,7 @@ def _strategies(traded: Mapping[str, Any] | None, missing: Mapping[str, str]) ->
         lines.append(["server", "kept between rounds", "calls per CPU second", "to hold", "to sdk", "us CPU/call",
                       "us store CPU/call", "calls/s", "busy server/load"])  # fmt: skip
         lines += map(_strategy_cells, traded["rows"])
-    return section_text(title, lines, [], missing)
+    return Table(title, lines, missing=missing)
 
 
 _KEPT = {

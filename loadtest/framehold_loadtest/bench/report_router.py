@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from statistics import median
 from typing import Any
 
 from framehold_loadtest.bench import targets
-from framehold_loadtest.bench.report import NONE, section_text, verdict
+from framehold_loadtest.bench.report import NONE, Table, ratios, verdict
 
 _ROUTER, _HAPROXY = "framehold router", "haproxy"
 
 
-def router(section: Mapping[str, Any]) -> str:
+def router(section: Mapping[str, Any]) -> list[Table]:
     """What the router adds to a round, what it takes of a core beside a node, and beside other relays."""
     tables = []
     if section["routed"]:
         tables += [_hops(section["routed"]), _calls(section["routed"])]
     tables.append(_relays(section["relays"], section["not_available"]))
-    return "\n".join(tables)
+    return tables
 
 
-def _hops(routed: Mapping[str, Any]) -> str:
+def _hops(routed: Mapping[str, Any]) -> Table:
     plan = routed["plan"]
     title = (
         f"Router: latency of a real node with Redis, one connection and one request at a time, {plan['batches']} x"
@@ -41,10 +41,10 @@ def _hops(routed: Mapping[str, Any]) -> str:
                 verdict(median(added), targets.ROUTER_ADDED_MS, " ms"),
             ]
         )
-    return section_text(title, lines, [], {})
+    return Table(title, lines)
 
 
-def _calls(routed: Mapping[str, Any]) -> str:
+def _calls(routed: Mapping[str, Any]) -> Table:
     plan = routed["plan"]
     title = (
         f"Router: two-round calls of a real node with Redis, router and node on one core, {routed['connections']}"
@@ -60,18 +60,18 @@ def _calls(routed: Mapping[str, Any]) -> str:
                 row["way"],
                 f"{row['calls_per_second']:.0f}",
                 f"{row['calls_per_cpu_second']:.0f}",
-                *_spread(row["ratios"]),
+                *ratios(row["ratios"]),
                 " / ".join(f"{part * 1e6:.0f}" if part else NONE for part in parts),
                 f"{row['first_p50'] * 1e3:.1f} / {row['first_p99'] * 1e3:.1f}",
                 f"{row['second_p50'] * 1e3:.1f} / {row['second_p99'] * 1e3:.1f}",
                 str(sum(row["errors"].values())),
             ]
         )
-    notes = [f"  {row['way']}: {count} x {kind}" for row in routed["rows"] for kind, count in row["errors"].items()]
-    return section_text(title, lines, notes, {})
+    notes = [f"{row['way']}: {count} x {kind}" for row in routed["rows"] for kind, count in row["errors"].items()]
+    return Table(title, lines, notes)
 
 
-def _relays(relays: Mapping[str, Any], missing: Mapping[str, str]) -> str:
+def _relays(relays: Mapping[str, Any], missing: Mapping[str, str]) -> Table:
     rows = relays.get("rows", [])
     title = "Router: CPU beside other relays"
     lines: list[list[str]] = []
@@ -83,7 +83,7 @@ def _relays(relays: Mapping[str, Any], missing: Mapping[str, str]) -> str:
         lines.append(["relay", "us CPU/request", "to haproxy", "to the router", "requests/s", "busy relay/nodes/load",
                       "target"])  # fmt: skip
         lines += map(_relay_cells, rows)
-    return section_text(title, lines, [], missing)
+    return Table(title, lines, missing=missing)
 
 
 def _relay_cells(row: Mapping[str, Any]) -> list[str]:
@@ -106,7 +106,3 @@ def _quartiles(spread: Mapping[str, float] | None, scale: float, digits: int) ->
         return NONE
     middle, low, high = (f"{spread[name] * scale:.{digits}f}" for name in ("middle", "low", "high"))
     return f"{middle} ({low}-{high})"
-
-
-def _spread(ratios: Sequence[float]) -> list[str]:
-    return [f"{median(ratios):.2f}", f"{min(ratios):.2f}-{max(ratios):.2f}"] if ratios else [NONE, NONE]

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from framehold_loadtest.bench import targets
-from framehold_loadtest.bench.report import NONE, section_text, verdict
+from framehold_loadtest.bench.report import NONE, Table, verdict
 from framehold_loadtest.bench.targets import Target
 
 _MIB = 2**20
 
 
-def survival(section: Mapping[str, Any]) -> str:
+def survival(section: Mapping[str, Any]) -> list[Table]:
     """One line for each way to end a node."""
     title = (
         f"Calls whose node is gone, answered through a router, lease TTL {section['ttl']:g} s: 2 rounds and 2 effects"
@@ -22,10 +22,10 @@ def survival(section: Mapping[str, Any]) -> str:
                "lost", "effects twice", "store scripts/call", "RSS MiB before/peak", "target"]  # fmt: skip
     lines = [_cells(row, section["ttl"]) for row in section["rows"]]
     notes = [
-        "  refused for a while: answered with 503, and sent again half a second later, as any client does",
-        "  SIGTERM counts from the end of the process, SIGKILL from the signal",
+        "refused for a while: answered with 503, and sent again half a second later, as any client does",
+        "SIGTERM counts from the end of the process, SIGKILL from the signal",
     ]
-    return section_text(title, [columns, *lines] if lines else [], notes, section["not_available"])
+    return [Table(title, [columns, *lines] if lines else [], notes, section["not_available"])]
 
 
 def _cells(row: Mapping[str, Any], ttl: float) -> list[str]:

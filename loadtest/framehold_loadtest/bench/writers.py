@@ -29,6 +29,7 @@ from framehold_store import Store, StoreConfig, open_store
 
 LANES = 32
 _WARM_SECONDS = 0.5
+_SLICES = 10
 _GRACE_SECONDS = 3.0
 _TTL = 600.0
 _OWNER, _INC, _BOOT = NodeId("bench"), Incarnation("1"), Boot("1")
@@ -43,12 +44,14 @@ _NO_CALL = CallId("")
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """One run; seconds per write, `p50` and `p99` of a single write among the others, errors by kind."""
+    """One run; seconds per write, `p50` and `p99` of a single write among the others, errors by kind. `slices` are the
+    client's CPU per write in each of some equal parts of the window."""
 
     writers: int
     writes: int
     wall_per_write: float
     cpu_per_write: float
+    slices: list[float]
     store_cpu_per_write: float
     p50: float
     p99: float
@@ -117,10 +120,12 @@ async def _run(options: argparse.Namespace) -> Written:
         LaneOfWrites(store, numbers, tally).send()
     await asyncio.sleep(_WARM_SECONDS)
     before, began = len(tally.latencies), time.perf_counter()
-    cpu, store_cpu = time.process_time(), cpu_seconds(options.store)
-    await asyncio.sleep(options.seconds)
-    writes, wall = len(tally.latencies) - before, time.perf_counter() - began
-    cpu, store_cpu = time.process_time() - cpu, cpu_seconds(options.store) - store_cpu
+    store_cpu, marks = cpu_seconds(options.store), [(before, time.process_time())]
+    for _ in range(_SLICES):
+        await asyncio.sleep(options.seconds / _SLICES)
+        marks.append((len(tally.latencies), time.process_time()))
+    writes, wall = marks[-1][0] - before, time.perf_counter() - began
+    store_cpu = cpu_seconds(options.store) - store_cpu
     await _end(store, tally)
     if not writes:
         sys.exit(f"no write was acknowledged: {dict(tally.errors)}")
@@ -129,7 +134,10 @@ async def _run(options: argparse.Namespace) -> Written:
         writers=LANES,
         writes=writes,
         wall_per_write=wall / writes,
-        cpu_per_write=cpu / writes,
+        cpu_per_write=(marks[-1][1] - marks[0][1]) / writes,
+        slices=[
+            (cpu - start) / (end - begun) for (begun, start), (end, cpu) in itertools.pairwise(marks) if end > begun
+        ],
         store_cpu_per_write=store_cpu / writes,
         p50=percentile(window, 0.50),
         p99=percentile(window, 0.99),
