@@ -16,7 +16,7 @@ ALONE := tests/fleet tests/sim tests/dashboard tests/helm/kube tests/helm/haprox
   $(addprefix tests/node/test_, frame_ends.py once_and_the_store.py profile.py sampler.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help up test check format bench sim soak
+.PHONY: help up test check format bench peers tradeoff load sim soak
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' Makefile
@@ -53,6 +53,18 @@ format: $(STAMP)  ## rewrite the files as `check` wants them
 bench: $(STAMP)  ## the table of speed beside its targets
 	@sh tests/system_packages.sh
 	$(BIN)/python -m framehold_loadtest.bench $(ARGS)
+
+peers: $(STAMP)  ## calls of Framehold beside what others offer; ARGS="--quick"
+	@sh tests/system_packages.sh
+	$(BIN)/python -m framehold_loadtest.peers $(ARGS)
+
+tradeoff: $(STAMP)  ## what each way to keep a call costs, undisturbed and under faults; ARGS="--quick"
+	@sh tests/system_packages.sh
+	$(BIN)/framehold bench tradeoff $(ARGS)
+
+load: $(STAMP)  ## a fleet under users and faults; ARGS="kill --seconds 30"
+	@sh tests/system_packages.sh
+	$(BIN)/framehold load $(ARGS)
 
 sim: $(STAMP)  ## N seeded schedules of the simulation, from SEED on
 	$(BIN)/python -m tests.sim --runs $(N) --seed $(SEED)

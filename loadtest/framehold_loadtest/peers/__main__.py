@@ -1,7 +1,7 @@
-"""`python -m framehold_loadtest.peers`: measure, print the ratios, keep the raw figures.
+"""`python -m framehold_loadtest.peers`: measure, print the ratios, keep the raw figures, fill the page.
 
 Exit code 1 if a call had an error or a peer was not available (its reason is printed), 2 if this machine cannot run it
-at all.
+at all, or the page can't be filled.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from framehold_loadtest.bench import machine, relays, report, report_router
+from framehold_loadtest import page as marks
+from framehold_loadtest.bench import machine, relays, report
 from framehold_loadtest.bench.children import Cores, NotAvailable, pick_cores
-from framehold_loadtest.peers import compare, npm, servers
+from framehold_loadtest.peers import compare, npm, page, servers
 from framehold_loadtest.peers.report import table
 
 FULL = compare.Plan(turns=5, lead=3.0, warm=0.5, seconds=5.0)
@@ -27,32 +28,45 @@ _DISTRIBUTIONS = ("fastmcp", "restate-sdk")
 
 
 def main() -> int:
-    """Measure the chosen peers, then the router beside HAProxy."""
+    """Measure the chosen peers, then the router beside HAProxy; or show what an earlier run has measured."""
     options = _parse()
-    if sys.platform != "linux":
-        print("peers: needs Linux, for /proc and for pinning processes to cores", file=sys.stderr)
+    try:
+        measured = json.loads(options.load.read_text()) if options.load else _run(options)
+        if options.json:
+            options.json.write_text(json.dumps(measured, indent=2) + "\n")
+        if options.page:
+            marks.fill(options.page, page.PROGRAM, page.parts(measured))
+    except (NotAvailable, OSError, ValueError) as error:
+        print(f"peers: {error}", file=sys.stderr)
         return 2
+    sections = [measured[name] for name in page.SECTIONS if name in measured]
+    return int(
+        any(part["not_available"] or any(row.get("errors") for row in part.get("rows", [])) for part in sections)
+    )
+
+
+def _run(options: argparse.Namespace) -> dict[str, Any]:
+    """Measure and print.
+
+    Raises:
+        NotAvailable: this machine can't run it.
+    """
+    if sys.platform != "linux":
+        raise NotAvailable("needs Linux, for /proc and for pinning processes to cores")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     cores = pick_cores()
-    facts = _facts(cores)
-    print("framehold peers" + (" --quick" if options.quick else ""))
+    facts = {"command": page.PROGRAM + (" --quick" if options.quick else ""), **_facts(cores)}
     print(report.head(facts), flush=True)
     measured: dict[str, Any] = {"quick": options.quick, "machine": facts}
     all_peers = servers.peers(options.packages)
     chosen = {name: peer for name, peer in all_peers.items() if name in (options.only or all_peers)}
     if chosen:
         measured["calls"] = compare.measure(QUICK if options.quick else FULL, chosen, cores)
-        print(table(measured["calls"]), flush=True)
+        print(table(measured["calls"]).text(), flush=True)
     if not options.only or RELAYS in options.only:
         measured[RELAYS] = _relays(options.quick, cores)
-        shown = {"routed": {}, RELAYS: measured[RELAYS], "not_available": measured[RELAYS]["not_available"]}
-        print(report_router.router(shown), flush=True)
-    if options.json:
-        options.json.write_text(json.dumps(measured, indent=2) + "\n")
-    sections = [measured[name] for name in ("calls", RELAYS) if name in measured]
-    return int(
-        any(part["not_available"] or any(row.get("errors") for row in part.get("rows", [])) for part in sections)
-    )
+        print("\n".join(found.text() for found in page.relays(measured[RELAYS])), flush=True)
+    return measured
 
 
 def _facts(cores: Cores) -> dict[str, str]:
@@ -81,16 +95,21 @@ def _versions() -> str:
 
 def _parse() -> argparse.Namespace:
     names = [*servers.peers(npm.HOME), RELAYS]
-    parser = argparse.ArgumentParser(
-        prog="python -m framehold_loadtest.peers", description="Framehold beside its peers."
-    )
+    parser = argparse.ArgumentParser(prog=page.PROGRAM, description="Framehold beside its peers.")
     parser.add_argument("--quick", action="store_true", help="shorter windows and fewer of them, about two minutes")
     parser.add_argument("--only", choices=names, action="append", help="this peer (repeatable); ratios need sdk too")
     parser.add_argument("--json", type=Path, metavar="PATH", help="write every raw figure to PATH")
+    parser.add_argument("--page", type=Path, metavar="PATH", help="put the tables between the marks of this page")
+    parser.add_argument(
+        "--from", type=Path, metavar="PATH", dest="load", help="run nothing: take the figures that --json wrote there"
+    )
     parser.add_argument(
         "--packages", type=Path, metavar="DIR", default=npm.HOME, help=f"npm's packages (default {npm.HOME})"
     )
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.page and options.only and not options.load:
+        parser.error("--page shows a whole run; leave --only out")
+    return options
 
 
 if __name__ == "__main__":

@@ -93,7 +93,7 @@ def test_what_cannot_be_had_or_fails_in_a_turn_is_told_and_the_others_go_on(driv
     assert driven == [1, 2, 3, 1, 2, 3, 1, 2]
     assert found["not_available"] == {"absent": "npm is missing", "broken": "no call completed"}
     assert [(row["peer"], row["rates"]) for row in found["rows"]] == [(BASELINE, []), ("other", [2.0, 2.0])]
-    shown = table(found)
+    shown = table(found).text()
     assert "absent: not available: npm is missing" in shown
     assert "broken: not available: no call completed" in shown
     assert "never there" not in shown
