@@ -41,7 +41,7 @@ ASKED_FOR = ("metrics", "leases")
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What each section does; the full one stays under seven minutes, the quick one under three."""
+    """What each section does; on a quiet machine the full one takes some eight minutes, the quick one three."""
 
     calls: calls.Plan
     frames: frames.Plan
@@ -142,7 +142,7 @@ def _measure(name: str, plan: Plan, cores: Cores) -> Mapping[str, Any]:
 
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog=page.PROGRAM, description="The speed of Framehold, measured.")
-    parser.add_argument("--quick", action="store_true", help="shorter runs and fewer frames, under three minutes")
+    parser.add_argument("--quick", action="store_true", help="shorter runs and fewer frames, about three minutes")
     only = (
         "run this section (repeatable): whole calls beside the SDK's, parked frames, store writes, the router, what "
         "replays, tokens and `once` cost, or calls whose node is gone; only if asked for, what metrics cost, and how "
@@ -157,6 +157,8 @@ def _parse() -> argparse.Namespace:
     options = parser.parse_args()
     if options.page and options.only and not options.load:
         parser.error("--page shows a whole run; leave --only out")
+    if options.page and not options.page.is_file():
+        parser.error(f"there is no page {options.page}")
     return options
 
 

@@ -23,7 +23,8 @@ MARK = b"bench-marked"
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What happened since the last reading; times in seconds."""
+    """What happened since the last reading; times in seconds. Pauses are CPU of the pass: a pass does nothing else, and
+    what another process takes of the core meanwhile is not the collector's."""
 
     latencies: list[float]
     young_pause: float
@@ -67,9 +68,9 @@ class Meter:
 
     def _on_collector(self, phase: str, info: dict[str, int]) -> None:
         if phase == "start":
-            self._pass_began = time.perf_counter()
+            self._pass_began = time.thread_time()
             return
-        pause = time.perf_counter() - self._pass_began
+        pause = time.thread_time() - self._pass_began
         generation = info["generation"]
         self._longest[generation] = max(self._longest[generation], pause)
         self._collected += info["collected"]

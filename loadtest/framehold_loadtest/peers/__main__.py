@@ -109,6 +109,8 @@ def _parse() -> argparse.Namespace:
     options = parser.parse_args()
     if options.page and options.only and not options.load:
         parser.error("--page shows a whole run; leave --only out")
+    if options.page and not options.page.is_file():
+        parser.error(f"there is no page {options.page}")
     return options
 
 
