@@ -1,4 +1,5 @@
-"""`framehold load`: a scenario by one command. Registered by the entry-point group `framehold.commands`.
+"""`framehold load`, a scenario by one command, and `framehold bench`. Registered by the entry-point group
+`framehold.commands`.
 
 What it needs is imported when it runs: locust patches the process that it is imported into, and takes a while.
 """
@@ -14,6 +15,8 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from framehold_loadtest.tradeoff.command import tradeoff
+
 if TYPE_CHECKING:
     from framehold_loadtest.run import Order
 
@@ -23,8 +26,16 @@ _PLACE = "framehold-load"
 
 
 def add(app: typer.Typer) -> None:
-    """Add the command to `framehold`."""
+    """Add the commands to `framehold`."""
     app.command()(load)
+    bench = typer.Typer(no_args_is_help=True, help="Measure, and report what was measured.")
+    bench.callback()(_bench)
+    bench.command()(tradeoff)
+    app.add_typer(bench, name="bench")
+
+
+def _bench() -> None:
+    """Measure, and report what was measured."""
 
 
 def load(

@@ -20,6 +20,8 @@ from framehold_loadtest.notes import ENDED, Call
 EFFECTS = ("reserve", "book")
 """What each call does: before its first question, and after its last."""
 UNGUARDED = "-"
+ENTERED = "entered"
+"""What is noted in place of an effect where a handler begins; the key names the handler, or the step of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,7 @@ def read(path: Path) -> list[str]:
 
 def compare(lines: Iterable[str], calls: Iterable[Call]) -> Effects:
     """What the ledger says against what the calls should have done."""
-    told = [line.split(" ") for line in lines]
+    told = [said for line in lines if (said := line.split(" "))[1] != ENTERED]
     keyed = {(call, effect, key) for call, effect, key in told if key != UNGUARDED}
     done = Counter(f"{call} {effect}" for call, effect, _ in keyed)
     done.update(f"{call} {effect}" for call, effect, key in told if key == UNGUARDED)
@@ -60,3 +62,10 @@ def compare(lines: Iterable[str], calls: Iterable[Call]) -> Effects:
         twice=sum(times > 1 for times in done.values()),
         never=sum(done[item] == 0 for item in wanted),
     )
+
+
+def reentries(lines: Iterable[str], calls: Iterable[Call]) -> int:
+    """How often handlers, or steps of them, were entered for these calls beyond the first time."""
+    known = {call.call for call in calls}
+    entries = [line for line in lines if (said := line.split(" "))[1] == ENTERED and said[0] in known]
+    return len(entries) - len(set(entries))

@@ -67,10 +67,10 @@ class Fleet:
         """Where each node and router listens at present."""
         self.url = ""
         self._number = 0
-        self.store, self._store_port = stores.redis(folder)
+        self.store, self.store_port = stores.redis(folder)
         self._settings = {
             "FRAMEHOLD_KEYS": secrets.token_hex(32),
-            "FRAMEHOLD_STORE_URL": f"redis://127.0.0.1:{self._store_port}",
+            "FRAMEHOLD_STORE_URL": f"redis://127.0.0.1:{self.store_port}",
             "FRAMEHOLD_LEASE_TTL": f"{plan.lease_ttl:g}",
             "FRAMEHOLD_STRATEGY": plan.strategy,
             "FRAMEHOLD_ROUTE_HEADERS": "true",
@@ -88,7 +88,7 @@ class Fleet:
         """
         stack.callback(self.stop)
         self.store.start()
-        stores.await_pong(self.store, self._store_port)
+        stores.await_pong(self.store, self.store_port)
         names = [self._begin_node() for _ in range(self.plan.nodes)]
         routers = [self._begin_router() for _ in range(self.plan.routers)] if self.plan.front == ROUTER else []
         for name in (*names, *routers):
@@ -131,7 +131,7 @@ class Fleet:
         """Start what was killed or has ended, under its own name, and wait until it shows."""
         self.process(name).start()
         if name == "store":
-            stores.await_pong(self.store, self._store_port)
+            stores.await_pong(self.store, self.store_port)
             return
         self._listens(name)
         if name in self.nodes:

@@ -6,7 +6,8 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
 class ServedSettings(BaseSettings):
-    """`LOADTEST_LEDGER` names the ledger's file. The other two break on purpose what a check must then notice."""
+    """`LOADTEST_LEDGER` names the ledger's file. `guarded` and `reentrant` break on purpose what a check must then
+    notice."""
 
     model_config = SettingsConfigDict(env_prefix="LOADTEST_", extra="ignore", frozen=True)
 
@@ -15,3 +16,6 @@ class ServedSettings(BaseSettings):
     """Whether effects stand under `once`."""
     reentrant: bool = True
     """Whether the tool is marked."""
+    state_key: str = ""
+    """What states that handlers return are sealed with, 32 bytes or more, the same on all servers; empty where
+    Framehold seals them."""

@@ -1,0 +1,35 @@
+"""The trade-off's tool as Framehold's authors write it, for the strategies hold and replay alike.
+
+Its effects stand under `once`, where the text has them: one before the first question, one after the last.
+"""
+
+from __future__ import annotations
+
+from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
+
+import framehold
+from framehold_loadtest.rounds import TOOL, said
+from framehold_loadtest.served import travel
+from framehold_loadtest.served.travel import BOOK, RESERVE, Choice
+
+mcp: MCPServer = MCPServer("trips", log_level="ERROR")
+
+
+async def _effect(call: str, name: str) -> None:
+    await framehold.once(name, travel.effect, call, name, framehold.idempotency_key(name), idempotent=True)
+
+
+@mcp.tool(name=TOOL)
+@framehold.reentrant
+async def trip(call: str, rounds: int, ctx: Context) -> str:
+    """Book a trip in so many rounds; `call` is what the ledger knows it by."""
+    travel.entered(call)
+    price = travel.fare(call)
+    await _effect(call, RESERVE)
+    chosen: list[str] = []
+    for number in range(1, rounds):
+        answer = await ctx.elicit(travel.question(number, rounds, price), Choice)
+        chosen.append(answer.data.choice if answer.action == "accept" else answer.action)
+    await _effect(call, BOOK)
+    return said(call, chosen)

@@ -1,0 +1,44 @@
+"""What all ways to write the trade-off's tool have in common: a trip that is priced, reserved, talked over and booked.
+
+Law: the ways differ in what their authors write, and in nothing else: the same work, questions, effects and text. Each
+notes its entries in the ledger, so that what runs again is counted and not supposed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+from pydantic import BaseModel
+
+from framehold_loadtest import ledger
+from framehold_loadtest.served.config import ServedSettings
+
+settings = ServedSettings.model_validate({})
+RESERVE, BOOK = ledger.EFFECTS
+_WORK = 500
+
+
+class Choice(BaseModel):
+    """What is asked for each time."""
+
+    choice: str
+
+
+def entered(call: str, part: str = "trip") -> None:
+    """Note that the handler, or a part of it, begins."""
+    ledger.note(settings.ledger, call, ledger.ENTERED, part)
+
+
+def fare(call: str) -> int:
+    """What the trip costs, worked out anew: a fraction of a millisecond of CPU, without an effect."""
+    return int.from_bytes(hashlib.pbkdf2_hmac("sha256", call.encode(), b"fare", _WORK)[:2], "big")
+
+
+def effect(call: str, name: str, key: str = ledger.UNGUARDED) -> None:
+    """Have an effect, which nobody takes back."""
+    ledger.note(settings.ledger, call, name, key)
+
+
+def question(number: int, rounds: int, price: int) -> str:
+    """The text of a question; `number` counts from 1."""
+    return f"Leg {number} of {rounds - 1}, at {price}: which way?"

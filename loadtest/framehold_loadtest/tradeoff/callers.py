@@ -1,0 +1,258 @@
+"""Clients: one of 2026-07-28, whose calls are rounds, and one of 2025-11-25, which is asked over its open stream.
+
+Law: both are as patient as an official client. A round with a token is sent again while it is refused, for as long as
+`Patience` says. A stream that breaks can't be had again, for the servers keep no events: its call is lost once it has
+been asked something. Who is refused a beginning has no call, and loses none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from framehold_loadtest import rounds
+from framehold_loadtest.notes import ENDED, LOST, UNBORN, Call
+from framehold_loadtest.patience import Patience
+from framehold_loadtest.rounds import Asked, Done, Refused, Reply
+from framehold_loadtest.tradeoff.link import Link
+from framehold_loadtest.tradeoff.record import Turn
+
+_BROKEN = (OSError, EOFError, TimeoutError, ValueError)
+_OF_2025 = "2025-11-25"
+_PLAIN = {name: rounds.HEADERS[name] for name in ("Content-Type", "Accept")}
+_SESSION = "mcp-session-id"
+
+
+@dataclass(frozen=True, slots=True)
+class Aim:
+    """Where a client calls, how many rounds its calls have, and for how many seconds it sends a round again."""
+
+    port: int
+    rounds: int
+    patience: float
+    turned: Callable[[Turn], None]
+    think: Callable[[], Awaitable[None]]
+    """What happens before each answer."""
+
+
+class Caller(Protocol):
+    """One user's client, which makes one call after another."""
+
+    async def call(self, name: str) -> Call:
+        """Make a call; the ledger knows it by `name`."""
+
+    async def park(self, name: str) -> bool:
+        """Begin a call and leave it at its first question, for good; whether it came there."""
+
+    def close(self) -> None:
+        """Leave."""
+
+
+Opened = Callable[[Aim], Caller]
+
+
+class Modern:
+    """A client of 2026-07-28."""
+
+    def __init__(self, aim: Aim) -> None:
+        self._aim = aim
+        self._link: Link | None = None
+
+    async def call(self, name: str) -> Call:
+        began, number = time.time(), 1
+        reply = await self._round(1, rounds.begin(name, self._aim.rounds))
+        if isinstance(reply, Refused):
+            return Call(name, began, time.time(), 1, UNBORN, reply.why)
+        while isinstance(reply, Asked):
+            await self._aim.think()
+            number += 1
+            reply = await self._round(number, rounds.retry(number, name, self._aim.rounds, reply))
+        outcome, why = _outcome(reply, name, self._aim.rounds)
+        return Call(name, began, time.time(), number, outcome, why)
+
+    async def park(self, name: str) -> bool:
+        return isinstance(await self._round(1, rounds.begin(name, self._aim.rounds)), Asked)
+
+    def close(self) -> None:
+        if self._link is not None:
+            self._link.close()
+            self._link = None
+
+    async def _round(self, number: int, body: dict[str, Any]) -> Reply:
+        """One round, sent again while there is patience."""
+        start, patience, refused = time.perf_counter(), Patience(self._aim.patience), 0
+        while True:
+            reply, sent, received, after = await self._try(body)
+            gone = time.perf_counter() - start
+            wait = None
+            if isinstance(reply, Refused) and reply.again and number > 1:
+                wait = patience.next(gone, after)
+            if wait is None:
+                break
+            refused += 1
+            await asyncio.sleep(wait)
+        token = len(reply.token) if isinstance(reply, Asked) else 0
+        answered = not isinstance(reply, Refused)
+        self._aim.turned(Turn(number, time.time(), gone, sent, received, token, answered, refused))
+        return reply
+
+    async def _try(self, body: dict[str, Any]) -> tuple[Reply, int, int, str]:
+        """The reply, the bytes of both ways, and when it asks to be tried again."""
+        try:
+            async with asyncio.timeout(self._aim.patience):
+                link = self._link = self._link or await Link.open(self._aim.port)
+                sent, received = link.sent, link.received
+                head = await link.post(rounds.HEADERS, body)
+                found = await link.body()
+        except _BROKEN:
+            self.close()
+            return rounds.read(0, "", b""), 0, 0, ""
+        fields = head.fields
+        if fields.get("connection", "").lower() == "close":
+            self.close()
+        reply = rounds.read(head.status, fields.get("content-type", ""), found)
+        return reply, link.sent - sent, link.received - received, fields.get("retry-after", "")
+
+
+class OfSession:
+    """A client of 2025-11-25. One session lasts for many calls; it has one link for the call and one for answers."""
+
+    def __init__(self, aim: Aim) -> None:
+        self._aim = aim
+        self._numbers = itertools.count(1)
+        self._session = ""
+        self._links: list[Link] = []
+        self._held: list[Link] = []
+        """The open streams of parked calls."""
+
+    async def call(self, name: str) -> Call:
+        trip = _Stream(name, time.time())
+        try:
+            await self._patiently(self._begin(trip))
+            while trip.asked is not None:
+                await self._aim.think()
+                await self._patiently(self._answer(trip))
+        except _BROKEN as error:
+            self._aim.turned(Turn(trip.number, time.time(), time.perf_counter() - trip.start, 0, 0, 0, answered=False))
+            self.close()
+            outcome = LOST if trip.questions else UNBORN
+            return Call(name, trip.began, time.time(), trip.number, outcome, str(error) or type(error).__name__)
+        outcome, why = _outcome(trip.done, name, self._aim.rounds)
+        return Call(name, trip.began, time.time(), trip.number, outcome, why)
+
+    async def park(self, name: str) -> bool:
+        trip = _Stream(name, time.time())
+        try:
+            await self._patiently(self._begin(trip))
+        except _BROKEN:
+            self.close()
+            return False
+        self._held.append(self._links[0])
+        self._links[0] = await Link.open(self._aim.port)
+        return trip.asked is not None
+
+    def close(self) -> None:
+        for link in (*self._links, *self._held):
+            link.close()
+        self._links, self._held, self._session = [], [], ""
+
+    async def _patiently(self, doing: Coroutine[Any, Any, None]) -> None:
+        async with asyncio.timeout(self._aim.patience):
+            await doing
+
+    async def _begin(self, trip: _Stream) -> None:
+        """The call's request, up to its first question or its end."""
+        if not self._session:
+            await self._initialize()
+        trip.turn(1)
+        calls, _ = self._links
+        sent, received = calls.sent, calls.received
+        body = rounds.begin(trip.name, self._aim.rounds) | {"id": next(self._numbers)}
+        del body["params"]["_meta"]
+        head = await calls.post(self._fields(), body)
+        if head.status != 200 or not head.streams:
+            raise ConnectionError(f"{head.status} {(await calls.body())[:120]!r}")
+        await self._listen(trip)
+        self._turned(trip, calls.sent - sent, calls.received - received)
+
+    async def _answer(self, trip: _Stream) -> None:
+        """The answer to the present question, up to the next one or the end."""
+        trip.turn(trip.number + 1)
+        calls, answers = self._links
+        sent, received = answers.sent, answers.received + calls.received
+        given = {"action": "accept", "content": {"choice": rounds.choice(trip.number - 1)}}
+        head = await answers.post(self._fields(), {"jsonrpc": "2.0", "id": trip.asked, "result": given})
+        if head.status != 202:
+            raise ConnectionError(f"{head.status} {(await answers.body())[:120]!r}")
+        await answers.body()
+        await self._listen(trip)
+        self._turned(trip, answers.sent - sent, answers.received + calls.received - received)
+
+    async def _listen(self, trip: _Stream) -> None:
+        """Read on until a question, or the result."""
+        calls = self._links[0]
+        trip.asked = None
+        while (message := await calls.event()) is not None:
+            if message.get("method") == "elicitation/create":
+                trip.asked = message["id"]
+                trip.questions += 1
+                return
+            if "result" in message or "error" in message:
+                trip.done = rounds.read(200, "application/json", json.dumps(message).encode())
+                await calls.body()
+                return
+        raise ConnectionError("the stream ended without a result")
+
+    async def _initialize(self) -> None:
+        self._links = [await Link.open(self._aim.port), await Link.open(self._aim.port)]
+        calls, _ = self._links
+        client = {"name": "framehold-load", "version": "0"}
+        params = {"protocolVersion": _OF_2025, "capabilities": {"elicitation": {}}, "clientInfo": client}
+        head = await calls.post(_PLAIN, {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params})
+        await calls.body()
+        session = head.fields.get(_SESSION, "")
+        if head.status != 200 or not session:
+            raise ConnectionError(f"no session: {head.status}")
+        self._session = session
+        head = await calls.post(self._fields(), {"jsonrpc": "2.0", "method": "notifications/initialized"})
+        await calls.body()
+        if head.status != 202:
+            raise ConnectionError(f"the session is not known: {head.status}")
+
+    def _fields(self) -> dict[str, str]:
+        return {**_PLAIN, "mcp-protocol-version": _OF_2025, _SESSION: self._session}
+
+    def _turned(self, trip: _Stream, sent: int, received: int) -> None:
+        gone = time.perf_counter() - trip.start
+        self._aim.turned(Turn(trip.number, time.time(), gone, sent, received, 0, answered=True))
+
+
+@dataclass(slots=True)
+class _Stream:
+    """One call on its way over a session. `asked` is the id of the question that waits for its answer."""
+
+    name: str
+    began: float
+    number: int = 1
+    start: float = 0.0
+    asked: Any = None
+    questions: int = 0
+    done: Reply | None = None
+
+    def turn(self, number: int) -> None:
+        """The next round begins."""
+        self.number, self.start = number, time.perf_counter()
+
+
+def _outcome(reply: Reply | None, name: str, count: int) -> tuple[str, str]:
+    """How a call came out that had begun, and why."""
+    if isinstance(reply, Refused):
+        return LOST, reply.why
+    if not isinstance(reply, Done) or reply.failed or reply.text != rounds.expected(name, count):
+        return LOST, f"wrong result: {str(reply)[:120]}"
+    return ENDED, ""

@@ -1,0 +1,70 @@
+"""What is done to an option while it is under load. The first condition is the undisturbed one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from framehold_loadtest.tradeoff.stage import Stage
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One of them. `sticky` is false where clients come to the nodes by turns."""
+
+    name: str
+    what: str
+    play: Callable[[Stage], None]
+    sticky: bool = True
+
+
+def _steady(stage: Stage) -> None:
+    stage.run(stage.pace.steady / 2)
+    stage.answer()
+    stage.run(stage.pace.steady / 2)
+
+
+def _killed(stage: Stage) -> None:
+    stage.run(stage.pace.lead)
+    name = stage.site.names[0]
+    stage.fault()
+    stage.site.kill(name)
+    stage.run(stage.pace.away)
+    stage.site.restart(name)
+    stage.back()
+    stage.answer()
+    stage.run(stage.pace.tail)
+
+
+def _rolled(stage: Stage) -> None:
+    stage.run(stage.pace.lead)
+    for name in stage.site.names:
+        stage.fault()
+        stage.site.roll(name)
+        stage.back()
+    stage.answer()
+    stage.run(stage.pace.tail)
+
+
+def _paused(stage: Stage) -> None:
+    stage.run(stage.pace.lead)
+    stage.fault()
+    stage.site.pause_store()
+    try:
+        stage.run(stage.pace.pause)
+    finally:
+        stage.site.resume_store()
+    stage.answer()
+    stage.run(stage.pace.tail)
+
+
+CONDITIONS = {
+    condition.name: condition
+    for condition in (
+        Condition("steady", "nothing happens", _steady),
+        Condition("node killed", "a node gets SIGKILL, and is started again", _killed),
+        Condition("rolling restart", "each node in turn gets SIGTERM, ends, and is started again", _rolled),
+        Condition("store pause", "Redis stands still, and goes on", _paused),
+        Condition("no stickiness", "HAProxy gives requests to the nodes by turns", _steady, sticky=False),
+    )
+}

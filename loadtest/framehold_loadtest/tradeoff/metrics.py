@@ -1,0 +1,101 @@
+"""The metrics of a cell, computed from what was seen. Pure.
+
+Law: a metric that can't be computed says why. What an option does not have, it spends nothing on: its store operations
+and its store's CPU are 0, which is measured and not missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from statistics import median
+
+from framehold_loadtest import ledger
+from framehold_loadtest.notes import ENDED, LOST, UNBORN, outcomes
+from framehold_loadtest.report.data import Measured, Missing
+from framehold_loadtest.report.respects import RESPECTS
+from framehold_loadtest.tradeoff import recovery
+from framehold_loadtest.tradeoff.record import Seen, Turn
+
+Metrics = dict[str, Measured | Missing]
+NO_CALL = "no call came to its end"
+NOT_HERE = "taken once for each option, under the undisturbed condition"
+
+
+def metrics(seen: Seen, rounds: int, window: float) -> Metrics:
+    """All of them. `window` is in seconds, see `recovery`."""
+    return {**_pace(seen), **_rounds(seen, rounds), **_costs(seen), **_harm(seen, window)}
+
+
+def missing(why: str) -> Metrics:
+    """Those of a cell that was not measured."""
+    return {respect.name: Missing(missing=why) for respect in RESPECTS}
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """The value that this share of the values does not exceed, by nearest rank."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+def _ended(seen: Seen) -> int:
+    return outcomes(seen.calls)[ENDED]
+
+
+def _pace(seen: Seen) -> Metrics:
+    within = sum(call.outcome == ENDED and call.ended <= seen.ended for call in seen.calls)
+    return {"calls_per_second": Measured(value=within / (seen.ended - seen.began), unit="1/s")}
+
+
+def _rounds(seen: Seen, rounds: int) -> Metrics:
+    """Of each round that was answered, however late."""
+    found: Metrics = {}
+    for number in range(1, rounds + 1):
+        turns = [turn for turn in seen.turns if turn.round == number and turn.answered]
+        for name, measured in _of_round(turns, last=number == rounds):
+            found[f"{name}_round_{number}"] = measured
+    return found
+
+
+def _of_round(turns: Sequence[Turn], *, last: bool) -> Iterator[tuple[str, Measured | Missing]]:
+    if not turns:
+        for name in ("p50_ms", "p99_ms", "wire_bytes", *(() if last else ("token_bytes",))):
+            yield name, Missing(missing="none was answered")
+        return
+    times = [turn.seconds * 1e3 for turn in turns]
+    yield "p50_ms", Measured(value=quantile(times, 0.5), unit="ms")
+    yield "p99_ms", Measured(value=quantile(times, 0.99), unit="ms")
+    yield "wire_bytes", Measured(value=median(turn.sent + turn.received for turn in turns), unit="bytes")
+    if not last:  # its reply asks nothing, so it has no token
+        yield "token_bytes", Measured(value=median(turn.token for turn in turns), unit="bytes")
+
+
+def _costs(seen: Seen) -> Metrics:
+    ended = _ended(seen)
+    found: Metrics = {}
+    for place, spent in seen.cpu.items():
+        found[f"cpu_us_{place}"] = Measured(value=spent / ended * 1e6, unit="us") if ended else Missing(missing=NO_CALL)
+    found["store_ops"] = (
+        Measured(value=seen.store_ops / ended, unit="operations") if ended else Missing(missing=NO_CALL)
+    )
+    if not seen.parked:
+        return found | {"bytes_per_parked_call": Missing(missing=NOT_HERE)}
+    return found | {
+        f"bytes_per_parked_call_{place}": Measured(value=each, unit="bytes") for place, each in seen.parked.items()
+    }
+
+
+def _harm(seen: Seen, window: float) -> Metrics:
+    counts = outcomes(seen.calls)
+    begun = len(seen.calls) - counts[UNBORN]
+    again = ledger.reentries(seen.lines, seen.calls)
+    names = {call.call for call in seen.calls}
+    mine = [line for line in seen.lines if line.partition(" ")[0] in names]
+    answered = [turn.at for turn in seen.turns if turn.answered]
+    back = recovery.seconds(answered, seen.faults, (seen.began, seen.ended), window)
+    return {
+        "reexecutions": Measured(value=round(again / begun, 3), unit="per call") if begun else Missing(missing=NO_CALL),
+        "duplicate_effects": Measured(value=ledger.compare(mine, seen.calls).twice, unit="effects"),
+        "calls_lost": Measured(value=counts[LOST], unit="calls"),
+        "calls_refused_at_their_beginning": Measured(value=counts[UNBORN], unit="calls"),
+        "seconds_to_recover": Missing(missing=back) if isinstance(back, str) else Measured(value=back, unit="s"),
+    }

@@ -1,0 +1,87 @@
+"""The trade-off on a Markdown page: between two marks, from what a run measured and from nothing else.
+
+Law: each table is one of the report's own. What was not available is a number in brackets, and its reason is in the
+list below. Plots lie in a folder beside the page, named like it.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from framehold_loadtest.report import figures, page, tradeoff_tables
+from framehold_loadtest.report.data import Tradeoff
+from framehold_loadtest.report.table import Entry, Table, facts
+
+BEGIN = "<!-- tradeoff:begin -->"
+END = "<!-- tradeoff:end -->"
+
+
+def put(found: Tradeoff, path: Path, report: Path) -> Path:
+    """Fill a page, and put the plots of a written report beside it.
+
+    Raises:
+        ValueError: a mark is missing; nothing was written.
+    """
+    plots = path.parent / path.stem
+    plots.mkdir(exist_ok=True)
+    shown = []
+    for picture in figures.drawn(found):
+        if picture.looks:
+            shown.append((picture.title, picture.caption, picture.name))
+            shutil.copyfile(report / page.file_name(picture, "light"), plots / f"{picture.name}.png")
+    text = "\n\n".join([*_head(found), *_tables(found), *_figures(shown, plots.name)])
+    path.write_text(filled(path.read_text(encoding="utf-8"), text), encoding="utf-8")
+    return path
+
+
+def filled(text: str, found: str) -> str:
+    """A page with `found` between its marks.
+
+    Raises:
+        ValueError: a mark is missing.
+    """
+    head, mark, rest = text.partition(BEGIN)
+    _, end, tail = rest.partition(END)
+    if not (mark and end):
+        raise ValueError(f"the page lacks {BEGIN!r} with {END!r} behind it; nothing was written; put them back")
+    return f"{head}{mark}\n{found}\n{end}{tail}"
+
+
+def _head(found: Tradeoff) -> Iterator[str]:
+    yield "| | |\n| --- | --- |\n" + "\n".join(f"| {name} | {_cell(fact)} |" for name, fact in facts(found))
+
+
+def _tables(found: Tradeoff) -> Iterator[str]:
+    conditions = [tradeoff_tables.condition(found, name) for name in found.conditions]
+    for table in (tradeoff_tables.harms(found), tradeoff_tables.standings(found), *conditions):
+        yield f"### {table.title[0].upper()}{table.title[1:]}"
+        yield from _table(table)
+
+
+def _table(table: Table) -> Iterator[str]:
+    reasons: dict[str, int] = {}
+    lines = [table.columns, ["---"] * len(table.columns)]
+    lines += [(row.head, *(_entry(entry, reasons) for entry in row.entries)) for row in table.rows]
+    yield "\n".join(f"| {' | '.join(_cell(text) for text in line)} |" for line in lines)
+    if table.note:
+        yield table.note
+    if reasons:
+        yield "\n".join(f"- [{number}] not available: {why}" for why, number in reasons.items())
+
+
+def _entry(entry: Entry, reasons: dict[str, int]) -> str:
+    if entry.kind == "missing" and entry.small:
+        return f"[{reasons.setdefault(entry.small, len(reasons) + 1)}]"
+    text = f"**{entry.text}**" if entry.kind == "best" else entry.text
+    return f"{text} ({entry.small})" if entry.small else text
+
+
+def _figures(shown: list[tuple[str, str, str]], folder: str) -> Iterator[str]:
+    for title, caption, name in shown:
+        yield f"### {title}\n\n{caption}\n\n![{title}]({folder}/{name}.png)"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")

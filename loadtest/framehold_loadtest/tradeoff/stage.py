@@ -1,0 +1,102 @@
+"""One cell: an option's site, its load, and what is done meanwhile."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from framehold_loadtest import ledger
+from framehold_loadtest.tradeoff import meter
+from framehold_loadtest.tradeoff.callers import Opened
+from framehold_loadtest.tradeoff.load import Load, Parked
+from framehold_loadtest.tradeoff.pace import Pace
+from framehold_loadtest.tradeoff.record import Seen
+from framehold_loadtest.tradeoff.site import Site
+
+_LOOK_SECONDS = 0.1
+_SETTLE_SECONDS = 0.2
+_FIRST_PARKED = 50
+
+
+class Stage:
+    """What a condition plays on. Times are waited for here, while CPU is looked at."""
+
+    def __init__(self, site: Site, pace: Pace, caller: Opened) -> None:
+        self.site, self.pace, self._caller = site, pace, caller
+        self._faults: list[float] = []
+        self._load: Load | None = None
+        self._meter = meter.Meter(site)
+
+    def run(self, seconds: float) -> None:
+        """Let the load run."""
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            time.sleep(min(left, _LOOK_SECONDS))
+            self._meter.look()
+
+    def fault(self) -> None:
+        """Something is about to be done."""
+        self._meter.look()
+        self._faults.append(time.time())
+
+    def back(self) -> None:
+        """A node has been started again, and serves."""
+        self._meter.look()
+        self._meter.adopt()
+
+    def answer(self) -> None:
+        """All is well again: who has a question from before now answers it."""
+        assert self._load is not None
+        self._load.answer()
+
+    def warm(self, port: int) -> None:
+        """Load that nobody looks at."""
+        load = Load(port, self._caller, self.pace)
+        load.start()
+        time.sleep(self.pace.warm)
+        load.stop()
+
+    def seen(self, play: Callable[[Stage], None], port: int) -> Seen:
+        """Play a condition under load.
+
+        Raises:
+            NotAvailable: the site could not be faulted as it says, or the load failed.
+        """
+        skip = len(ledger.read(self.site.ledger))
+        load = self._load = Load(port, self._caller, self.pace)
+        self._faults, self._meter = [], meter.Meter(self.site)
+        asked, began = meter.operations(self.site.store_port), time.time()
+        load.start()
+        try:
+            play(self)
+            ended = time.time()
+        finally:
+            load.stop()
+        self._meter.look()
+        return Seen(
+            began=began,
+            ended=ended,
+            faults=tuple(self._faults),
+            turns=load.turns,
+            calls=load.calls,
+            lines=ledger.read(self.site.ledger)[skip:],
+            cpu=self._meter.spent(),
+            store_ops=meter.operations(self.site.store_port) - asked,
+        )
+
+    def weighed(self, port: int) -> dict[str, float]:
+        """Bytes for each call that waits, by place. The calls are left to their fate.
+
+        A process grows for other reasons, too, when it serves what it has not served before: so some calls are parked
+        first that don't count.
+        """
+        with Parked(port, self._caller, self.pace) as parked:
+            parked.park(_FIRST_PARKED)
+            time.sleep(_SETTLE_SECONDS)
+            before = meter.memory(self.site)
+            calls = parked.park(self.pace.parked)
+            time.sleep(_SETTLE_SECONDS)
+            after = meter.memory(self.site)
+        if not calls:
+            return {}
+        return {place: max(0, after[place] - size) / calls for place, size in before.items()}
