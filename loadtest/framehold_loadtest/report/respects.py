@@ -45,7 +45,7 @@ RESPECTS = (
     Respect("wire_bytes", "sent and received", folded="all rounds"),
     Respect("token_bytes", "token", fold=max, folded="largest"),
     Respect("store_ops", "store operations per call"),
-    Respect("bytes_per_parked_call", "memory per parked call"),
+    Respect("bytes_per_parked_call", "memory per parked call", folded="node + router + store"),
     Respect("reexecutions", "handler re-executions", counted=True),
     Respect("duplicate_effects", "duplicate effects", counted=True),
     Respect("calls_lost", "calls lost", counted=True),

@@ -60,8 +60,8 @@ def _facts(pace: Pace) -> dict[str, str]:
     """What the figures depend on beside the machine."""
     return {
         "pinning": "HAProxy on one core; all other processes, and the load, wherever the system puts them",
-        "load": f"{pace.users} users who answer at once, {pace.thinkers} who answer after the last fault; {ROUNDS} rounds a "
-        f"call; patient for {pace.patience:g} s",
+        "load": f"{pace.users} users who answer at once, {pace.thinkers} who answer after the last fault; {ROUNDS} "
+        f"rounds a call; patient for {pace.patience:g} s",
         "fleet": f"{pace.nodes} nodes, lease of {pace.lease_ttl:g} s, Redis writes each commit to disk",
         "faults": f"the killed node is away for {pace.away:g} s and its start, the store stands still for "
         f"{pace.pause:g} s, rates are counted over {pace.window:g} s",

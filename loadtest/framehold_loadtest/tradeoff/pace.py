@@ -10,10 +10,10 @@ ROUNDS = 3
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """Times in seconds. `users` answer at once; each of the `thinkers` makes one call, and answers when the last fault is
-    over. `steady` is a cell without a fault; `lead` comes before the first fault and `tail` after the
-    last; a killed node is `away` before it is started again; the store stands still for `pause`. `window` is what
-    rates are counted over. `parked` calls are held to see what they weigh."""
+    """Times in seconds. `users` answer at once; each of the `thinkers` makes one call, and answers when the last fault
+    is over. `steady` is a cell without a fault; `lead` comes before the first fault and `tail` after the last; a killed
+    node is `away` before it is started again; the store stands still for `pause`. `window` is what rates are counted
+    over. `parked` calls are held to see what they weigh."""
 
     nodes: int
     users: int
