@@ -47,3 +47,10 @@ def test_what_is_noted_is_read_back(tmp_path: Path) -> None:
     ledger.note(str(path), "a", "reserve", "k")
     ledger.note(str(path), "a", "book", UNGUARDED)
     assert ledger.read(path) == ["a reserve k", "a book -"]
+
+
+def test_entries_are_no_effects_and_count_by_call_and_part() -> None:
+    """Those of other calls are left out."""
+    told = ["a entered trip", "a entered trip", "a entered end", "a reserve -", "b entered trip", "b entered trip"]
+    assert ledger.reentries(told, [Call("a", 0, 1, 2, ENDED)]) == 1
+    assert ledger.compare(told, [Call("a", 0, 1, 2, ENDED)]) == ledger.Effects(wanted=2, once=1, twice=0, never=1)

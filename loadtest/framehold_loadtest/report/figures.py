@@ -93,6 +93,11 @@ def drawn(report: Report) -> list[Picture]:
     return [_picture(report, plan, _nobody(report, plan), tuple(_absences(report, plan))) for plan in _TRADEOFF]
 
 
+def titles() -> list[tuple[str, str, str]]:
+    """Name, title and caption of each figure of a trade-off."""
+    return [(plan.name, plan.title, plan.caption) for plan in _TRADEOFF]
+
+
 def _picture(report: _R, plan: _Plan[_R], lack: str, absent: Sequence[str] = ()) -> Picture:
     if lack:
         return Picture(plan.name, plan.title, plan.caption, {}, (lack,))

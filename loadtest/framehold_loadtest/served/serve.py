@@ -1,6 +1,6 @@
 """One server of `by_hand` in a process of its own: `python -m framehold_loadtest.served.serve WAY PORT`.
 
-It prints its port when it listens, as `bench.serve` does, and ends as uvicorn does: it takes nothing new, and gives
+It prints its port when it listens, as `bench.serve` does. Whoever starts it may hold the port meanwhile. It ends as uvicorn does: it takes nothing new, and gives
 what it has begun some seconds.
 """
 
@@ -23,7 +23,7 @@ def main() -> None:
     parser.add_argument("way", choices=WAYS)
     parser.add_argument("port", type=int)
     chosen = parser.parse_args()
-    with socket.create_server(("127.0.0.1", chosen.port), backlog=512) as listener:
+    with socket.create_server(("127.0.0.1", chosen.port), backlog=512, reuse_port=True) as listener:
         print(chosen.port, flush=True)
         config = uvicorn.Config(
             server(chosen.way).streamable_http_app(),

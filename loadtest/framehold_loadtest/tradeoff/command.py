@@ -38,9 +38,10 @@ def tradeoff(
 
     options = _chosen("option", only or [], list(OPTIONS))
     conditions = _chosen("condition", under or [], list(CONDITIONS))
+    marked = _marked(page)
     folder = _new(out or Path(_PLACE) / time.strftime("tradeoff-%Y%m%d-%H%M%S"))
     command = shlex.join(["framehold", *sys.argv[1:]])
-    _play(Order(folder / _RUNS, QUICK if quick else FULL, options, conditions, command), folder, _marked(page))
+    _play(Order(folder / _RUNS, QUICK if quick else FULL, options, conditions, command), folder, marked)
 
 
 def _play(order: Order, folder: Path, page: Path | None) -> NoReturn:

@@ -96,6 +96,7 @@ def _harm(seen: Seen, window: float) -> Metrics:
         "reexecutions": Measured(value=round(again / begun, 3), unit="per call") if begun else Missing(missing=NO_CALL),
         "duplicate_effects": Measured(value=ledger.compare(mine, seen.calls).twice, unit="effects"),
         "calls_lost": Measured(value=counts[LOST], unit="calls"),
+        "calls_ended": Measured(value=counts[ENDED], unit="calls"),
         "calls_refused_at_their_beginning": Measured(value=counts[UNBORN], unit="calls"),
         "seconds_to_recover": Missing(missing=back) if isinstance(back, str) else Measured(value=back, unit="s"),
     }

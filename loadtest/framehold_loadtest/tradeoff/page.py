@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from framehold_loadtest.report import figures, page, tradeoff_tables
+from framehold_loadtest.report import figures, tradeoff_tables
 from framehold_loadtest.report.data import Tradeoff
 from framehold_loadtest.report.table import Entry, Table, facts
 
@@ -26,11 +26,9 @@ def put(found: Tradeoff, path: Path, report: Path) -> Path:
     """
     plots = path.parent / path.stem
     plots.mkdir(exist_ok=True)
-    shown = []
-    for picture in figures.drawn(found):
-        if picture.looks:
-            shown.append((picture.title, picture.caption, picture.name))
-            shutil.copyfile(report / page.file_name(picture, "light"), plots / f"{picture.name}.png")
+    shown = [figure for figure in figures.titles() if (report / f"{figure[0]}.png").is_file()]
+    for name, *_ in shown:
+        shutil.copyfile(report / f"{name}.png", plots / f"{name}.png")
     text = "\n\n".join([*_head(found), *_tables(found), *_figures(shown, plots.name)])
     path.write_text(filled(path.read_text(encoding="utf-8"), text), encoding="utf-8")
     return path
@@ -79,7 +77,7 @@ def _entry(entry: Entry, reasons: dict[str, int]) -> str:
 
 
 def _figures(shown: list[tuple[str, str, str]], folder: str) -> Iterator[str]:
-    for title, caption, name in shown:
+    for name, title, caption in shown:
         yield f"### {title}\n\n{caption}\n\n![{title}]({folder}/{name}.png)"
 
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 import contextlib
 import secrets
 import signal
+import socket
 from pathlib import Path
 from typing import Protocol
 
 from framehold_loadtest import served
-from framehold_loadtest.bench.children import NotAvailable, free_ports
+from framehold_loadtest.bench.children import NotAvailable
 from framehold_loadtest.local.fleet import Fleet, Plan
 from framehold_loadtest.local.process import Process, python
 from framehold_loadtest.report.respects import PLACES
@@ -116,10 +117,19 @@ class HandSite:
         self.ledger = folder / "ledger"
         self._by_session = by_session
         self._settings = {"LOADTEST_LEDGER": str(self.ledger), "LOADTEST_STATE_KEY": secrets.token_hex(32)}
-        self._ports = free_ports(pace.nodes)
+        self._held: list[socket.socket] = []
+        self._ports = [self._port() for _ in range(pace.nodes)]
         self._nodes = {f"n{number}": self._node(folder, f"n{number}", way, port)
                        for number, port in enumerate(self._ports, 1)}  # fmt: skip
         self._proxies: set[int] = set()
+
+    def _port(self) -> int:
+        """A port that stays a node's own while the node is away: nobody's connection may begin there."""
+        held = socket.socket()
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        held.bind(("127.0.0.1", 0))
+        self._held.append(held)
+        return int(held.getsockname()[1])
 
     def _node(self, folder: Path, name: str, way: str, port: int) -> Process:
         argv = python("framehold_loadtest.served.serve", way, str(port))
@@ -135,6 +145,8 @@ class HandSite:
         Raises:
             NotAvailable: one can't be started.
         """
+        for held in self._held:
+            stack.callback(held.close)
         for child in self._nodes.values():
             stack.callback(child.kill)
             child.start()

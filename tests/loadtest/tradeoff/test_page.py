@@ -1,0 +1,52 @@
+"""The page of the trade-off: filled between its marks, and nowhere else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from framehold_loadtest.report import data
+from framehold_loadtest.tradeoff.page import BEGIN, END, filled, put
+
+ROOT = Path(__file__).parents[3]
+RECORDED = ROOT / "tests" / "loadtest" / "recorded" / "tradeoff.json"
+
+
+def test_only_what_is_between_the_marks_changes() -> None:
+    text = filled(f"# Mine\n{BEGIN}\nold\n{END}\nmine, too\n", "new")
+    assert text == f"# Mine\n{BEGIN}\nnew\n{END}\nmine, too\n"
+    assert filled(text, "new") == text
+
+
+@pytest.mark.parametrize("text", ["", BEGIN, f"{END}{BEGIN}"])
+def test_a_page_without_its_marks_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="nothing was written"):
+        filled(text, "new")
+
+
+def test_tables_reasons_and_plots_are_the_reports(tmp_path: Path) -> None:
+    """A table for each condition, the reason of what is missing, and each plot that is linked."""
+    found = data.read(RECORDED)
+    assert isinstance(found, data.Tradeoff)
+    report = tmp_path / "report"
+    report.mkdir()
+    for name in ("latency.png", "latency-dark.png", "faults.png"):
+        (report / name).write_bytes(b"drawn")
+    path = tmp_path / "tradeoff.md"
+    path.write_text(f"{BEGIN}\n{END}\n")
+    put(found, path, report)
+    text = path.read_text()
+    assert found.commit in text and found.command in text
+    for condition in found.conditions:
+        assert f"### {condition.capitalize()}" in text
+    assert "not available: a 2025-era session lives on one node: round-robin can't serve it" in text
+    linked = {line.partition("](")[2].rstrip(")") for line in text.splitlines() if line.startswith("![")}
+    assert len(linked) == 2 and linked == {f"tradeoff/{one.name}" for one in (tmp_path / "tradeoff").iterdir()}
+
+
+def test_the_page_in_the_docs_has_its_marks_and_its_plots() -> None:
+    text = (ROOT / "docs" / "tradeoff.md").read_text(encoding="utf-8")
+    filled(text, "")
+    linked = [line.partition("](")[2].rstrip(")") for line in text.splitlines() if line.startswith("![")]
+    assert linked and all((ROOT / "docs" / name).is_file() for name in linked)
