@@ -98,7 +98,7 @@ def _option(order: Order, option: Option, tell: Tell) -> dict[str, Metrics]:
 
 def _condition(condition: Condition, stage: Stage, port: int) -> Seen:
     if condition.sticky:
-        return stage.seen(condition.play, port)
+        return stage.seen(condition.play, port, loses=condition.loses)
     with contextlib.ExitStack() as stack:
         return stage.seen(condition.play, stage.site.front(stack, sticky=False))
 

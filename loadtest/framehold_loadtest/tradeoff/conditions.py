@@ -10,12 +10,14 @@ from framehold_loadtest.tradeoff.stage import Stage
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One of them. `sticky` is false where clients come to the nodes by turns."""
+    """One of them. `sticky` is false where clients come to the nodes by turns. `loses` says that those who think lose
+    the reply to their last round, and send it again if they can."""
 
     name: str
     what: str
     play: Callable[[Stage], None]
     sticky: bool = True
+    loses: bool = False
 
 
 def _steady(stage: Stage) -> None:
@@ -66,5 +68,8 @@ CONDITIONS = {
         Condition("rolling restart", "each node in turn gets SIGTERM, ends, and is started again", _rolled),
         Condition("store pause", "Redis stands still, and goes on", _paused),
         Condition("no stickiness", "HAProxy gives requests to the nodes by turns", _steady, sticky=False),
+        Condition(
+            "reply lost", "the reply to a last round is lost on its way, and the round sent again", _steady, loses=True
+        ),
     )
 }

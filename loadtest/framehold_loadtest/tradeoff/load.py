@@ -26,13 +26,13 @@ _LOOK_SECONDS = 0.05
 
 
 class Load:
-    """Users of one kind of client, from `start` to `stop`."""
+    """Users of one kind of client, from `start` to `stop`. `loses` is about those who think, see `Aim`."""
 
-    def __init__(self, port: int, opened: Opened, pace: Pace) -> None:
+    def __init__(self, port: int, opened: Opened, pace: Pace, *, loses: bool = False) -> None:
         self.turns: list[Turn] = []
         self.calls: list[Call] = []
         self._quick = Aim(port, ROUNDS, pace.patience, self.turns.append, _at_once)
-        self._slow = replace(self._quick, think=self._until_answered)
+        self._slow = replace(self._quick, think=self._until_answered, loses=loses)
         self._opened, self._pace = opened, pace
         self._over, self._thought = threading.Event(), threading.Event()
         self._failure: BaseException | None = None

@@ -49,21 +49,30 @@ def _pace(seen: Seen) -> Metrics:
 def _rounds(seen: Seen, rounds: int) -> Metrics:
     """Of each round that was answered, however late."""
     found: Metrics = {}
+    few = _few(seen)
     for number in range(1, rounds + 1):
         turns = [turn for turn in seen.turns if turn.round == number and turn.answered]
-        for name, measured in _of_round(turns, last=number == rounds):
+        for name, measured in _of_round(turns, few, last=number == rounds):
             found[f"{name}_round_{number}"] = measured
     return found
 
 
-def _of_round(turns: Sequence[Turn], *, last: bool) -> Iterator[tuple[str, Measured | Missing]]:
+def _few(seen: Seen) -> str:
+    """Why the times of rounds say nothing: those of most calls never came to an end. Empty where they do."""
+    ended, tried = _ended(seen), len(seen.calls)
+    return (
+        "" if 2 * ended >= tried else f"{ended} of {tried} calls came to their end; the times of the others have none"
+    )
+
+
+def _of_round(turns: Sequence[Turn], few: str, *, last: bool) -> Iterator[tuple[str, Measured | Missing]]:
     if not turns:
         for name in ("p50_ms", "p99_ms", "wire_bytes", *(() if last else ("token_bytes",))):
             yield name, Missing(missing="none was answered")
         return
     times = [turn.seconds * 1e3 for turn in turns]
-    yield "p50_ms", Measured(value=quantile(times, 0.5), unit="ms")
-    yield "p99_ms", Measured(value=quantile(times, 0.99), unit="ms")
+    for name, share in (("p50_ms", 0.5), ("p99_ms", 0.99)):
+        yield name, Missing(missing=few) if few else Measured(value=quantile(times, share), unit="ms")
     yield "wire_bytes", Measured(value=median(turn.sent + turn.received for turn in turns), unit="bytes")
     if not last:  # its reply asks nothing, so it has no token
         yield "token_bytes", Measured(value=median(turn.token for turn in turns), unit="bytes")

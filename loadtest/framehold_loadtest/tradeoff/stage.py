@@ -56,14 +56,14 @@ class Stage:
         time.sleep(self.pace.warm)
         load.stop()
 
-    def seen(self, play: Callable[[Stage], None], port: int) -> Seen:
-        """Play a condition under load.
+    def seen(self, play: Callable[[Stage], None], port: int, *, loses: bool = False) -> Seen:
+        """Play a condition under load, of which those who think lose a reply or not.
 
         Raises:
             NotAvailable: the site could not be faulted as it says, or the load failed.
         """
         skip = len(ledger.read(self.site.ledger))
-        load = self._load = Load(port, self._caller, self.pace)
+        load = self._load = Load(port, self._caller, self.pace, loses=loses)
         self._faults, self._meter = [], meter.Meter(self.site)
         asked, began = meter.operations(self.site.store_port), time.time()
         load.start()

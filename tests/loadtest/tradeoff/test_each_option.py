@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from framehold_loadtest import ledger
-from framehold_loadtest.notes import ENDED, Call
+from framehold_loadtest.notes import ENDED, LOST, Call
 from framehold_loadtest.tradeoff.callers import Aim
 from framehold_loadtest.tradeoff.options import OPTIONS
 from framehold_loadtest.tradeoff.pace import QUICK, ROUNDS
@@ -21,17 +21,19 @@ AGAIN = {"H-hold": 0, "H-replay": 2, "E": 2, "E naive": 2, "F": 2, "G": 2, "A": 
 """Entries beyond the first of a call with two questions. G's are its steps', not its end's."""
 EFFECTS = {"E naive": {"reserve": 3, "book": 1}}
 """Where they are not once each."""
+TWICE = {"E": 2, "E naive": 2, "F": 1, "G": 2}
+"""Effects that happen twice where the reply to the last round is lost, and the round is sent again."""
 
 
 async def at_once() -> None:
     """No thought."""
 
 
-async def one_call(port: int, option: str) -> tuple[Call, list[Turn]]:
+async def one_call(port: int, option: str, name: str, *, loses: bool) -> tuple[Call, list[Turn]]:
     turns: list[Turn] = []
-    caller = OPTIONS[option].caller(Aim(port, ROUNDS, 10.0, turns.append, at_once))
+    caller = OPTIONS[option].caller(Aim(port, ROUNDS, 10.0, turns.append, at_once, loses))
     try:
-        return await caller.call("trip-1"), turns
+        return await caller.call(name), turns
     finally:
         caller.close()
 
@@ -42,12 +44,18 @@ def test_a_call_ends_right_with_its_effects_and_entries(name: str, tmp_path: Pat
     with contextlib.ExitStack() as stack:
         site = OPTIONS[name].make(tmp_path, replace(QUICK, nodes=1))
         site.start(stack)
-        call, turns = asyncio.run(one_call(site.front(stack, sticky=True), name))
+        port = site.front(stack, sticky=True)
+        call, turns = asyncio.run(one_call(port, name, "right", loses=False))
+        lost, _ = asyncio.run(one_call(port, name, "lost", loses=True))
     assert (call.outcome, call.why) == (ENDED, "")
     assert [turn.round for turn in turns] == [1, 2, 3] and all(turn.answered for turn in turns)
     assert all(turn.sent > 300 and turn.received > 100 for turn in turns)
     assert all((turn.token > 0) == (name != "A" and turn.round < ROUNDS) for turn in turns)
-    lines = ledger.read(site.ledger)
+    # A stream that broke can't be had again: what it did is done, and nobody was told.
+    assert lost.outcome == (LOST if name == "A" else ENDED)
+    written = ledger.read(site.ledger)
+    assert ledger.compare([line for line in written if line.startswith("lost ")], [lost]).twice == TWICE.get(name, 0)
+    lines = [line for line in written if line.startswith("right ")]
     assert ledger.reentries(lines, [call]) == AGAIN[name]
     done = Counter(line.split(" ")[1] for line in lines if f" {ledger.ENTERED} " not in line)
     # Under `once` an effect that a branch repeats has the same key, and is one.

@@ -90,6 +90,13 @@ def test_without_a_call_nothing_is_spent_per_call() -> None:
     assert (found["calls_lost"], found["calls_per_second"]) == (0, 0)
 
 
+def test_the_times_of_the_few_who_came_through_are_no_latency() -> None:
+    """What the others waited for never came, so a quick one is no sign of speed."""
+    found = told(replace(SEEN, calls=[*SEEN.calls, SEEN.calls[3]]))
+    assert "2 of 5 calls came to their end" in str(found["p50_ms_round_1"])
+    assert found["wire_bytes_round_1"] == 1000
+
+
 def test_the_report_finds_each_respect_in_it() -> None:
     found = metrics(replace(SEEN, parked={"node": 1.0, "router": 0.0, "store": 0.0}), rounds=2, window=1.0)
     absent = [respect.name for respect in RESPECTS if not isinstance(value(found, respect), Value)]
