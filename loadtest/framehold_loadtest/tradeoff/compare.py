@@ -89,7 +89,7 @@ def _option(order: Order, option: Option, tell: Tell) -> dict[str, Metrics]:
             weight = stage.weighed(port)
             found[first] = metrics(replace(seen[first], parked=weight), ROUNDS, order.pace.window)
             tell(f"  parked: {sum(weight.values()) / 1024:.1f} KiB for each of {order.pace.parked} calls")
-    except NotAvailable as reason:
+    except (NotAvailable, OSError) as reason:
         tell(f"  not available: {reason}")
         gap = missing(" ".join(str(reason).split()))
         found |= {name: gap for name in order.conditions if name not in found}

@@ -15,10 +15,10 @@ from dataclasses import replace
 import uvloop
 
 from framehold_loadtest.bench.children import NotAvailable
-from framehold_loadtest.notes import ENDED, Call
+from framehold_loadtest.notes import ENDED
 from framehold_loadtest.tradeoff.callers import Aim, Caller, Opened
 from framehold_loadtest.tradeoff.pace import ROUNDS, Pace
-from framehold_loadtest.tradeoff.record import Turn
+from framehold_loadtest.tradeoff.record import Noted
 
 _AFTER_FAILURE = 0.2
 """Seconds until a user whose call came to nothing begins another."""
@@ -29,10 +29,9 @@ class Load:
     """Users of one kind of client, from `start` to `stop`. `loses` is about those who think, see `Aim`."""
 
     def __init__(self, port: int, opened: Opened, pace: Pace, *, loses: bool = False) -> None:
-        self.turns: list[Turn] = []
-        self.calls: list[Call] = []
-        self._quick = Aim(port, ROUNDS, pace.patience, self.turns.append, _at_once)
-        self._slow = replace(self._quick, think=self._until_answered, loses=loses)
+        self.quick, self.slow = Noted(), Noted()
+        self._quick = Aim(port, ROUNDS, pace.patience, self.quick.turns.append, _at_once)
+        self._slow = replace(self._quick, turned=self.slow.turns.append, think=self._until_answered, loses=loses)
         self._opened, self._pace = opened, pace
         self._over, self._thought = threading.Event(), threading.Event()
         self._failure: BaseException | None = None
@@ -74,7 +73,7 @@ class Load:
     async def _slowly(self) -> None:
         caller = self._opened(self._slow)
         try:
-            self.calls.append(await caller.call(name()))
+            self.slow.calls.append(await caller.call(name()))
         finally:
             caller.close()
 
@@ -87,7 +86,7 @@ class Load:
         try:
             while not self._over.is_set():
                 call = await caller.call(name())
-                self.calls.append(call)
+                self.quick.calls.append(call)
                 if call.outcome != ENDED:
                     await asyncio.sleep(_AFTER_FAILURE)
         finally:

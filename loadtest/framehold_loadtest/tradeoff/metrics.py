@@ -42,7 +42,7 @@ def _ended(seen: Seen) -> int:
 
 
 def _pace(seen: Seen) -> Metrics:
-    within = sum(call.outcome == ENDED and call.ended <= seen.ended for call in seen.calls)
+    within = sum(call.outcome == ENDED and call.ended <= seen.ended for call in seen.quick.calls)
     return {"calls_per_second": Measured(value=within / (seen.ended - seen.began), unit="1/s")}
 
 
@@ -87,7 +87,8 @@ def _costs(seen: Seen) -> Metrics:
         Measured(value=seen.store_ops / ended, unit="operations") if ended else Missing(missing=NO_CALL)
     )
     if not seen.parked:
-        return found | {"bytes_per_parked_call": Missing(missing=NOT_HERE)}
+        why = NOT_HERE if seen.parked is None else "no call came to its first question"
+        return found | {"bytes_per_parked_call": Missing(missing=why)}
     return found | {
         f"bytes_per_parked_call_{place}": Measured(value=each, unit="bytes") for place, each in seen.parked.items()
     }
@@ -99,7 +100,7 @@ def _harm(seen: Seen, window: float) -> Metrics:
     again = ledger.reentries(seen.lines, seen.calls)
     names = {call.call for call in seen.calls}
     mine = [line for line in seen.lines if line.partition(" ")[0] in names]
-    answered = [turn.at for turn in seen.turns if turn.answered]
+    answered = [turn.at for turn in seen.quick.turns if turn.answered]
     back = recovery.seconds(answered, seen.faults, (seen.began, seen.ended), window)
     return {
         "reexecutions": Measured(value=round(again / begun, 3), unit="per call") if begun else Missing(missing=NO_CALL),

@@ -25,18 +25,38 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
+class Noted:
+    """What some clients saw."""
+
+    turns: list[Turn] = field(default_factory=list)
+    calls: list[Call] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
 class Seen:
-    """One cell. Instants are seconds since the epoch; `faults` are those at which something was done."""
+    """One cell. Instants are seconds since the epoch; `faults` are those at which something was done.
+
+    Rates are those of who answers at `quick`; who thinks, `slow`, comes in a wave when all is over."""
 
     began: float
     ended: float
     faults: Sequence[float]
-    turns: Sequence[Turn]
-    calls: Sequence[Call]
+    quick: Noted
+    slow: Noted
     lines: Sequence[str]
     """The ledger's."""
     cpu: Mapping[str, float]
     """Seconds by place; 0 where an option has no such process."""
     store_ops: int
-    parked: Mapping[str, float] = field(default_factory=dict)
-    """Bytes for each parked call by place; empty where that was not looked at."""
+    parked: Mapping[str, float] | None = None
+    """Bytes for each parked call by place, empty if none came to its question; None where that was not looked at."""
+
+    @property
+    def turns(self) -> list[Turn]:
+        """Of all clients."""
+        return [*self.quick.turns, *self.slow.turns]
+
+    @property
+    def calls(self) -> list[Call]:
+        """Of all clients."""
+        return [*self.quick.calls, *self.slow.calls]

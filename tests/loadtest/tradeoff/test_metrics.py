@@ -11,7 +11,7 @@ from framehold_loadtest.report.data import Measured, Missing
 from framehold_loadtest.report.respects import RESPECTS, Value, value
 from framehold_loadtest.tradeoff import meter
 from framehold_loadtest.tradeoff.metrics import NO_CALL, NOT_HERE, metrics, missing, quantile
-from framehold_loadtest.tradeoff.record import Seen, Turn
+from framehold_loadtest.tradeoff.record import Noted, Seen, Turn
 
 STATS = """# Commandstats
 cmdstat_evalsha:calls=70,usec=1,usec_per_call=1.00,rejected_calls=0,failed_calls=0
@@ -41,13 +41,11 @@ SEEN = Seen(
     began=100.0,
     ended=110.0,
     faults=(),
-    turns=[turn(1, 2, 80), turn(1, 4, 80), turn(1, 9, 90), turn(2, 5), turn(2, 7), turn(2, 900, answered=False)],
-    calls=[
-        Call("a", 100.0, 101.0, 2, ENDED),
-        Call("b", 100.0, 111.0, 2, ENDED),
-        Call("c", 100.0, 105.0, 2, LOST, "503"),
-        Call("d", 100.0, 105.0, 1, UNBORN, "503"),
-    ],
+    quick=Noted(
+        [turn(1, 2, 80), turn(1, 4, 80), turn(1, 9, 90), turn(2, 5), turn(2, 7), turn(2, 900, answered=False)],
+        [Call("a", 100.0, 101.0, 2, ENDED), Call("b", 100.0, 111.0, 2, ENDED)],
+    ),
+    slow=Noted([], [Call("c", 100.0, 105.0, 2, LOST, "503"), Call("d", 100.0, 105.0, 1, UNBORN, "503")]),
     lines=LINES.splitlines(),
     cpu={"node": 0.01, "router": 0.002, "store": 0.0},
     store_ops=14,
@@ -71,6 +69,13 @@ def test_each_metric_is_what_it_says() -> None:
     assert found["calls_refused_at_their_beginning"] == 1
 
 
+def test_the_rate_is_that_of_who_answers_at_once() -> None:
+    """The others come in a wave when all is over, which is no sign of recovery."""
+    wave = replace(SEEN, slow=Noted([turn(2, 5)] * 500, [Call("e", 100.0, 109.0, 2, ENDED)]), faults=(105.0,))
+    assert told(wave)["calls_per_second"] == 0.1
+    assert "5 rounds were answered before the fault" in str(told(wave)["seconds_to_recover"])
+
+
 def test_duplicates_and_entries_are_those_of_this_cell() -> None:
     """An effect under the same key is one; what another cell's calls did is left out; entries are no effects."""
     found = told()
@@ -80,11 +85,12 @@ def test_duplicates_and_entries_are_those_of_this_cell() -> None:
 def test_what_waits_is_weighed_once() -> None:
     assert told()["bytes_per_parked_call"] == NOT_HERE
     weighed = told(replace(SEEN, parked={"node": 9000.0, "router": 0.0, "store": 1400.0}))
+    assert told(replace(SEEN, parked={}))["bytes_per_parked_call"] == "no call came to its first question"
     assert (weighed["bytes_per_parked_call_node"], weighed["bytes_per_parked_call_store"]) == (9000, 1400)
 
 
 def test_without_a_call_nothing_is_spent_per_call() -> None:
-    found = told(replace(SEEN, calls=[SEEN.calls[3]], turns=[]))
+    found = told(replace(SEEN, quick=Noted(), slow=Noted([], SEEN.slow.calls[1:])))
     assert (found["cpu_us_node"], found["store_ops"], found["reexecutions"]) == (NO_CALL, NO_CALL, NO_CALL)
     assert found["p50_ms_round_1"] == "none was answered"
     assert (found["calls_lost"], found["calls_per_second"]) == (0, 0)
@@ -92,8 +98,8 @@ def test_without_a_call_nothing_is_spent_per_call() -> None:
 
 def test_the_times_of_the_few_who_came_through_are_no_latency() -> None:
     """What the others waited for never came, so a quick one is no sign of speed."""
-    found = told(replace(SEEN, calls=[*SEEN.calls, SEEN.calls[3]]))
-    assert "2 of 5 calls came to their end" in str(found["p50_ms_round_1"])
+    found = told(replace(SEEN, slow=Noted([], [*SEEN.slow.calls, *SEEN.slow.calls])))
+    assert "2 of 6 calls came to their end" in str(found["p50_ms_round_1"])
     assert found["wire_bytes_round_1"] == 1000
 
 
