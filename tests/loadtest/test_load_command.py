@@ -17,7 +17,7 @@ from framehold_loadtest.swarm import Crowd, command
 def load(*words: str) -> Result:
     app = typer.Typer()
     cli.add(app)
-    return CliRunner().invoke(app, list(words))
+    return CliRunner().invoke(app, ["load", *words])
 
 
 @pytest.mark.parametrize(
