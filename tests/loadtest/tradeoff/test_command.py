@@ -18,7 +18,7 @@ from framehold_loadtest.tradeoff import compare, pace
 from framehold_loadtest.tradeoff.options import OPTIONS
 from framehold_loadtest.tradeoff.page import BEGIN, END
 
-MINIATURE = replace(pace.QUICK, users=4, thinkers=6, parked=20, steady=0.8, lead=0.8)
+MINIATURE = replace(pace.QUICK, users=4, thinkers=12, parked=20, steady=0.8, lead=0.8)
 
 
 def bench(*words: str) -> Result:
