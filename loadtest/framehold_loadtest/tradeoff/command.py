@@ -88,11 +88,11 @@ def _new(folder: Path) -> Path:
 
 def _marked(page: Path | None) -> Path | None:
     """A page that can be filled, before anything is measured for it."""
-    from framehold_loadtest.tradeoff.page import filled
+    from framehold_loadtest.tradeoff.page import check
 
     if page is not None:
         try:
-            filled(page.read_text(encoding="utf-8"), "")
+            check(page)
         except (OSError, ValueError) as error:
             _refuse(str(error))
     return page

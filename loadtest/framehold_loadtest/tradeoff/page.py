@@ -1,4 +1,4 @@
-"""The trade-off on a Markdown page: between two marks, from what a run measured and from nothing else.
+"""The trade-off on a Markdown page: between its marks, from what a run measured and from nothing else.
 
 Law: each table is one of the report's own. What was not available is a number in brackets, and its reason is in the
 list below. Plots lie in a folder beside the page, named like it.
@@ -10,12 +10,13 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+from framehold_loadtest.page import fill, written
+from framehold_loadtest.page import table as markdown
 from framehold_loadtest.report import figures, tradeoff_tables
 from framehold_loadtest.report.data import Tradeoff
 from framehold_loadtest.report.table import Entry, Table, facts
 
-BEGIN = "<!-- tradeoff:begin -->"
-END = "<!-- tradeoff:end -->"
+PROGRAM, PART = "framehold bench tradeoff", "figures"
 
 
 def put(found: Tradeoff, path: Path, report: Path) -> Path:
@@ -30,25 +31,22 @@ def put(found: Tradeoff, path: Path, report: Path) -> Path:
     for name, *_ in shown:
         shutil.copyfile(report / f"{name}.png", plots / f"{name}.png")
     text = "\n\n".join([*_head(found), *_tables(found), *_figures(shown, plots.name)])
-    path.write_text(filled(path.read_text(encoding="utf-8"), text), encoding="utf-8")
+    fill(path, PROGRAM, {PART: text})
     return path
 
 
-def filled(text: str, found: str) -> str:
-    """A page with `found` between its marks.
+def check(path: Path) -> None:
+    """See that a page can be filled.
 
     Raises:
-        ValueError: a mark is missing.
+        OSError: it can't be read.
+        ValueError: it lacks a mark.
     """
-    head, mark, rest = text.partition(BEGIN)
-    _, end, tail = rest.partition(END)
-    if not (mark and end):
-        raise ValueError(f"the page lacks {BEGIN!r} with {END!r} behind it; nothing was written; put them back")
-    return f"{head}{mark}\n{found}\n{end}{tail}"
+    written(path.read_text(encoding="utf-8"), PROGRAM, {PART: ""})
 
 
 def _head(found: Tradeoff) -> Iterator[str]:
-    yield "| | |\n| --- | --- |\n" + "\n".join(f"| {name} | {_cell(fact)} |" for name, fact in facts(found))
+    yield markdown(("", ""), [(name, _cell(fact)) for name, fact in facts(found)])
 
 
 def _tables(found: Tradeoff) -> Iterator[str]:
@@ -60,9 +58,8 @@ def _tables(found: Tradeoff) -> Iterator[str]:
 
 def _table(table: Table) -> Iterator[str]:
     reasons: dict[str, int] = {}
-    lines = [table.columns, ["---"] * len(table.columns)]
-    lines += [(row.head, *(_entry(entry, reasons) for entry in row.entries)) for row in table.rows]
-    yield "\n".join(f"| {' | '.join(_cell(text) for text in line)} |" for line in lines)
+    rows = [[row.head, *(_entry(entry, reasons) for entry in row.entries)] for row in table.rows]
+    yield markdown(table.columns, [[_cell(text) for text in row] for row in rows])
     if table.note:
         yield table.note
     if reasons:

@@ -13,10 +13,11 @@ from typer.testing import CliRunner, Result
 
 from framehold_loadtest import cli
 from framehold_loadtest.bench.children import NotAvailable
+from framehold_loadtest.page import END, begin
 from framehold_loadtest.report import data
 from framehold_loadtest.tradeoff import compare, pace
 from framehold_loadtest.tradeoff.options import OPTIONS
-from framehold_loadtest.tradeoff.page import BEGIN, END
+from framehold_loadtest.tradeoff.page import PART, PROGRAM
 
 MINIATURE = replace(pace.QUICK, users=4, thinkers=12, parked=20, steady=0.8, lead=0.8)
 
@@ -72,7 +73,7 @@ def test_two_options_under_two_conditions_leave_a_report_and_a_page(
     nobody is told but by the ledger: no call is lost."""
     monkeypatch.setattr(pace, "QUICK", MINIATURE)
     page = tmp_path / "tradeoff.md"
-    page.write_text(f"{BEGIN}\n{END}\n")
+    page.write_text(f"{begin(PROGRAM, PART)}\n{END}\n")
     words = ["--only", "H-hold", "--only", "E naive", "--under", "steady", "--under", "node killed", "--quick"]
     ran = bench(*words, "--out", str(tmp_path / "out"), "--page", str(page))
     assert ran.exit_code == 0, ran.output

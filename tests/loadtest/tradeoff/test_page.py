@@ -6,23 +6,19 @@ from pathlib import Path
 
 import pytest
 
+from framehold_loadtest.page import END, begin
 from framehold_loadtest.report import data
-from framehold_loadtest.tradeoff.page import BEGIN, END, filled, put
+from framehold_loadtest.tradeoff.page import PART, PROGRAM, check, put
 
 ROOT = Path(__file__).parents[3]
 RECORDED = ROOT / "tests" / "loadtest" / "recorded" / "tradeoff.json"
 
 
-def test_only_what_is_between_the_marks_changes() -> None:
-    text = filled(f"# Mine\n{BEGIN}\nold\n{END}\nmine, too\n", "new")
-    assert text == f"# Mine\n{BEGIN}\nnew\n{END}\nmine, too\n"
-    assert filled(text, "new") == text
-
-
-@pytest.mark.parametrize("text", ["", BEGIN, f"{END}{BEGIN}"])
-def test_a_page_without_its_marks_is_refused(text: str) -> None:
+def test_a_page_without_its_marks_is_refused_before_anything_is_measured(tmp_path: Path) -> None:
+    path = tmp_path / "page.md"
+    path.write_text("# Mine\n")
     with pytest.raises(ValueError, match="nothing was written"):
-        filled(text, "new")
+        check(path)
 
 
 def test_tables_reasons_and_plots_are_the_reports(tmp_path: Path) -> None:
@@ -34,9 +30,10 @@ def test_tables_reasons_and_plots_are_the_reports(tmp_path: Path) -> None:
     for name in ("latency.png", "latency-dark.png", "faults.png"):
         (report / name).write_bytes(b"drawn")
     path = tmp_path / "tradeoff.md"
-    path.write_text(f"{BEGIN}\n{END}\n")
+    path.write_text(f"# Mine\n{begin(PROGRAM, PART)}\n{END}\nmine, too\n")
     put(found, path, report)
     text = path.read_text()
+    assert text.startswith("# Mine\n") and text.endswith(f"{END}\nmine, too\n")
     assert found.commit in text and found.command in text
     for condition in found.conditions:
         assert f"### {condition.capitalize()}" in text
@@ -46,7 +43,8 @@ def test_tables_reasons_and_plots_are_the_reports(tmp_path: Path) -> None:
 
 
 def test_the_page_in_the_docs_has_its_marks_and_its_plots() -> None:
-    text = (ROOT / "docs" / "tradeoff.md").read_text(encoding="utf-8")
-    filled(text, "")
+    path = ROOT / "docs" / "tradeoff.md"
+    check(path)
+    text = path.read_text(encoding="utf-8")
     linked = [line.partition("](")[2].rstrip(")") for line in text.splitlines() if line.startswith("![")]
     assert linked and all((ROOT / "docs" / name).is_file() for name in linked)
