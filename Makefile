@@ -12,7 +12,7 @@ TARGET ?=
 WORKERS ?= 2
 # They kill, stop and time whole fleets, or count what the collector finds: what runs beside them would look like a fault.
 ALONE := tests/fleet tests/sim tests/dashboard tests/helm/kube tests/helm/haproxy \
-  tests/loadtest/test_miniature.py tests/helm/docs/test_commands.py tests/helm/image/test_helm_test.py \
+  tests/loadtest/test_miniature.py tests/loadtest/tradeoff/test_command.py tests/helm/docs/test_commands.py tests/helm/image/test_helm_test.py \
   $(addprefix tests/node/test_, frame_ends.py once_and_the_store.py profile.py sampler.py)
 
 .DEFAULT_GOAL := help
