@@ -94,13 +94,13 @@ class Fleet(NamedTuple):
 
     @classmethod
     def of(cls, members: Iterable[Member], before: Ring | None = None) -> Fleet:
-        """The view of these members. `before` is used again where it has the same nodes: to lay out a ring takes
-        half a millisecond a node."""
+        """The view of these members. `before` is used again where it has the same nodes, and followed where not: to lay
+        out a ring at once takes half a millisecond a node."""
         by_name = {member.node: member for member in sorted(members, key=lambda member: member.node)}
         names = frozenset(
             name for name, member in by_name.items() if member.state == LIVE and member.address is not None
         )
-        ring = before if before is not None and before.nodes == names else Ring(names)
+        ring = before if before is not None and before.nodes == names else Ring(names, before=before)
         return cls(MappingProxyType(by_name), ring)
 
 

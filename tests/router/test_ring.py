@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
+from collections.abc import Callable
 from hashlib import sha256
 
 import pytest
@@ -30,6 +32,11 @@ SAMPLE = [sha256(str(number).encode()).hexdigest()[:32] for number in range(20_0
 def crowded(text: str) -> int:
     """A hash that has 40 places: almost every point collides with those of other nodes."""
     return module.place(text) % 40 * (SPACE // 40)
+
+
+def few(text: str) -> int:
+    """A hash that has 4,000 places: points of two nodes meet now and then."""
+    return module.place(text) % 4_000 * (SPACE // 4_000)
 
 
 def test_the_order_of_joining_decides_nothing() -> None:
@@ -150,6 +157,43 @@ def test_any_order_of_joining_collisions_included(nodes: set[NodeId], chance: ra
     shuffled = chance.sample(sorted(nodes), len(nodes))
     assert Ring(shuffled) == Ring(nodes)
     assert Ring(shuffled, crowded) == Ring(sorted(nodes), crowded)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.sets(names, max_size=6), min_size=2, max_size=5), st.sampled_from((module.place, crowded, few)))
+def test_a_ring_that_follows_others_is_the_one_laid_out_at_once(
+    views: list[set[NodeId]], hash_fn: Callable[[str], int]
+) -> None:
+    """Whoever came and went before: a router that has run for a week agrees with one that has just begun."""
+    ring = Ring((), hash_fn)
+    for nodes in views:
+        ring = Ring(nodes, hash_fn, ring)
+        assert ring == Ring(nodes, hash_fn)
+        assert ring.points_of() == Ring(nodes, hash_fn).points_of()
+
+
+def test_a_point_that_a_neighbour_hid_comes_back_with_his_leaving() -> None:
+    """The smaller name had the place of both; what the larger one has there is its own again."""
+    both = Ring(fleet(2), crowded)
+    assert both.points_of() == {"node-0": 40, "node-1": 0}
+    assert Ring(fleet(2)[1:], crowded, both) == Ring(fleet(2)[1:], crowded)
+
+
+def test_only_who_joined_is_hashed() -> None:
+    """The rest of a thousand nodes would keep every loop of the fleet from its work for half a second."""
+    hashed: list[str] = []
+
+    def counted(text: str) -> int:
+        hashed.append(text.rpartition("-")[0])
+        return module.place(text)
+
+    before = Ring(fleet(20), counted)
+    hashed.clear()
+    after = Ring([*fleet(20)[3:], NodeId("new")], counted, before)
+    assert Counter(hashed) == {"new": POINTS}
+    hashed.clear()
+    assert Ring(fleet(19)[3:], counted, after) == Ring(fleet(19)[3:])
+    assert not hashed
 
 
 def test_the_layout_is_a_contract() -> None:
