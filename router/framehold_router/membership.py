@@ -5,6 +5,11 @@ that is gone costs a connection attempt, an empty view would refuse everything. 
 leases ran out meanwhile that nobody could renew, and the nodes register anew one by one. A view never waits for a
 reader: whoever must know more than the last one asks for a `refresh`.
 
+All leases are read when the store tells of a change. It tells of none that runs out: so whoever needs only to know who
+is there counts the leases at each poll, and reads them when their number is not that of the view, or every so many
+polls whatever the number. A fleet in which each of N processes reads N leases at each poll would be busy with itself
+alone.
+
     1. A asks for a refresh; its read begins
     2. B asks: what A's read sees may be older than B's question, so B waits for the next read
     3. C asks; it shares B's read, which has not begun
@@ -106,10 +111,11 @@ class Fleet(NamedTuple):
 
 class Membership:
     """Follows the node leases of a store, which somebody else opens and closes. Without keys in `trust` all nodes are
-    the fleet's. Belongs to one event loop."""
+    the fleet's. Of its polls every `every`th reads all leases, the others count them. Belongs to one event loop."""
 
-    def __init__(self, store: Store, trust: Trust) -> None:
+    def __init__(self, store: Store, trust: Trust, every: int = 1) -> None:
         self._trust = trust
+        self._every, self._polls = every, 0
         self.fleet = Fleet.of(())
         """The newest view."""
         self.on_looked: Callable[[Mapping[NodeId, Member], Iterable[NodeRecord]], None] = lambda members, leases: None
@@ -162,12 +168,24 @@ class Membership:
         return self.fleet
 
     async def _follow(self) -> None:
-        async for _ in self._store.changes():
+        async for heard in self._store.changes():
             try:
-                await self.refresh()
+                if heard or await self._differs():
+                    await self.refresh()
             except Exception:
                 # A follower that died would leave an ever older view, and say nothing.
                 _log.exception("a bug in reading the node leases; the last view stays, the next change is read as ever")
+
+    async def _differs(self) -> bool:
+        """Whether the leases are to be read though nothing was heard."""
+        self._polls += 1
+        if self._down or self._polls % self._every == 0:
+            return True
+        try:
+            return await self._store.alive() != len(self.fleet.members)
+        except StoreUnavailable:
+            # The read will say so, and what becomes of requests.
+            return True
 
     async def _read(self) -> None:
         try:

@@ -114,10 +114,19 @@ class Store(Protocol):
             StoreUnavailable: nobody answered in time.
         """
 
-    def changes(self) -> AsyncIterator[None]:
-        """Yields once at the start, and whenever the membership may have changed since: read `nodes` then.
+    async def alive(self) -> int:
+        """How many nodes there are, if none gave its lease back within a TTL: such a one may still be counted. One
+        small read, however many they are.
 
-        It never misses a change for longer than its poll interval, may yield without one, merges those that come while
+        Raises:
+            StoreUnavailable: nobody answered in time.
+        """
+
+    def changes(self) -> AsyncIterator[bool]:
+        """Yields True at the start, and whenever the membership may have changed since: read `nodes` then. Yields False
+        after a poll interval without news: a lease that ran out is no news, so `nodes` or `alive` tells of it.
+
+        Where news can't be heard, each poll yields True. It may yield without a change, merges those that come while
         the reader is busy, and never raises over a store that is down. Ends when the store is closed.
         """
 

@@ -20,9 +20,14 @@ _SILENCE = 3
 
 
 async def follow(
-    pool: Callable[[], ConnectionPool], channel: str, hear: Callable[[bytes | None], None], patience: float
+    pool: Callable[[], ConnectionPool],
+    channel: str,
+    hear: Callable[[bytes | None], None],
+    patience: float,
+    deaf: Callable[[], None] = lambda: None,
 ) -> None:
-    """Call `hear` with each message, and with None for each subscription: what was said before it was missed.
+    """Call `hear` with each message, and with None for each subscription: what was said before it was missed. Call
+    `deaf` when a subscription is lost, or can't be had.
 
     `pool` says where to listen, each time anew. `patience` is the operation time-out in seconds; a server that was
     silent for three of them is asked, and has as long to answer.
@@ -43,6 +48,7 @@ async def follow(
             if not failures:
                 _warn(channel, error)
         finally:
+            deaf()
             await _abandon(pubsub)
         await asyncio.sleep(_BACKOFF[min(failures, len(_BACKOFF) - 1)])
         failures += 1

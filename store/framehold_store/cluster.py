@@ -52,6 +52,8 @@ class Cluster:
         ConfigError: redis-py can't use the URL.
     """
 
+    together = False
+
     def __init__(self, config: StoreConfig) -> None:
         self._config = config
         self._held: dict[str, deque[Item] | None] = {}

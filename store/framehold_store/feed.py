@@ -7,9 +7,11 @@ from collections.abc import AsyncIterator
 
 
 class Feed:
-    """Any number of readers; `poll` is the longest silence in seconds before they are woken anyway."""
+    """Any number of readers; `poll` is the longest silence in seconds before they are woken anyway. While it is `deaf`,
+    silence means nothing: notices may have been missed."""
 
-    def __init__(self, poll: float) -> None:
+    def __init__(self, poll: float, deaf: bool = False) -> None:
+        self.deaf = deaf
         self._poll = poll
         self._waiting: set[asyncio.Future[None]] = set()
         self._count = 0
@@ -27,11 +29,12 @@ class Feed:
         self._closed = True
         self.notify()
 
-    async def changes(self) -> AsyncIterator[None]:
-        """Yields at the start, on every notice, and after every `poll` seconds of silence."""
+    async def changes(self) -> AsyncIterator[bool]:
+        """Yields True at the start and on every notice; after every `poll` seconds of silence, whether it is deaf."""
+        seen = -1
         while not self._closed:
-            seen = self._count
-            yield
+            heard, seen = self.deaf or seen != self._count, self._count
+            yield heard
             if seen == self._count:
                 await self._silence()
 

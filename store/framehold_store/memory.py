@@ -146,7 +146,10 @@ class MemoryStore:
         found = tuple(_summary(call, stored) for call, stored in seen if stored.expires > now)
         return Swept(str(rest or ""), found, 0)
 
-    def changes(self) -> AsyncIterator[None]:
+    async def alive(self) -> int:
+        return len(await self.nodes())
+
+    def changes(self) -> AsyncIterator[bool]:
         return self._feed.changes()
 
     async def tell(self, message: bytes) -> None:

@@ -47,7 +47,7 @@ class RedisStore:
         self._keys = Keys(config.namespace)
         self._servers = self._make_servers(config)
         self._send = self._servers.submit
-        self._registry = Registry(self._keys, self._script, self._command, config.poll)
+        self._registry = Registry(self._keys, self._script, self._command, config.poll, self._servers.together)
         self._writes: Counter[str] = Counter()
         self._listener: asyncio.Task[None] | None = None
 
@@ -147,7 +147,10 @@ class RedisStore:
     async def sweep(self, cursor: str = "", count: int = 100) -> Swept:
         return await sweep(self._servers, self._command, self._keys, cursor, count)
 
-    def changes(self) -> AsyncIterator[None]:
+    async def alive(self) -> int:
+        return await self._registry.alive()
+
+    def changes(self) -> AsyncIterator[bool]:
         return self._registry.changes(self._servers.pool, self._config.op_timeout)
 
     async def tell(self, message: bytes) -> None:

@@ -30,6 +30,8 @@ _log = logging.getLogger(__name__)
 _RENEWALS = {renewal.value.encode(): renewal for renewal in Renewal}
 _NAME = re.compile(r"[0-9A-Za-z_.:-]{1,64}")
 _MAX_NODES = 10_000
+_PORTION = 256
+"""Leases that one command asks for: a thousand at once would keep the store from others for a millisecond."""
 
 Script = Callable[..., Awaitable[Any]]
 """(script's name, key, arguments) -> raw reply; raises StoreUnavailable."""
@@ -38,15 +40,16 @@ Command = Callable[..., Awaitable[Any]]
 
 
 class Registry:
-    """Node leases of one namespace over a store's lane."""
+    """Node leases of one namespace over a store's lane; `together` is that of its `Servers`."""
 
-    def __init__(self, keys: Keys, script: Script, command: Command, poll: float) -> None:
+    def __init__(self, keys: Keys, script: Script, command: Command, poll: float, together: bool) -> None:
         self._keys = keys
         self._script = script
         self._command = command
+        self._together = together
         self._garbage: dict[str, bytes] = {}
         self._listener: asyncio.Task[None] | None = None
-        self.feed = Feed(poll)
+        self.feed = Feed(poll, deaf=True)
 
     async def register(self, node: NodeRecord, ttl: float) -> Renewal:
         renewal, _ = await self._put("register", node, ttl, node.beat)
@@ -78,8 +81,7 @@ class Registry:
         names = sorted(name.decode("utf-8", "replace") for name in raw)
         named = [name for name in names if is_node_id(name)]
         garbage = {name: b"" for name in names if not is_node_id(name)}
-        keys = [self._keys.node(name) for name in named]
-        values = await asyncio.gather(*(self._command(key, "GET", key) for key in keys))
+        values = await self._values([self._keys.node(name) for name in named])
         found: list[NodeRecord] = []
         for name, value in zip(named, values, strict=True):
             if value is None:
@@ -94,6 +96,24 @@ class Registry:
         self._report(garbage)
         return tuple(found)
 
+    async def alive(self) -> int:
+        return int(await self._script("alive", self._keys.nodes))
+
+    async def _values(self, keys: list[str]) -> list[Any]:
+        """What stands at each key: its value, None, or the server's error."""
+        found: dict[str, Any] = {}
+        if self._together:
+            portions = [keys[start : start + _PORTION] for start in range(0, len(keys), _PORTION)]
+            answers = await asyncio.gather(*(self._command(some[0], "MGET", *some) for some in portions))
+            for some, answer in zip(portions, answers, strict=True):
+                found.update(zip(some, answer if isinstance(answer, list) else [answer] * len(some), strict=True))
+        # MGET has nothing to say of what is no string; GET has.
+        missing = [key for key in keys if found.get(key) is None]
+        found.update(
+            zip(missing, await asyncio.gather(*(self._command(key, "GET", key) for key in missing)), strict=True)
+        )
+        return [found[key] for key in keys]
+
     def _report(self, garbage: dict[str, bytes]) -> None:
         """One line for each entry that can't be read, and no second one until it changes."""
         for name, value in garbage.items():
@@ -105,12 +125,19 @@ class Registry:
                 )
         self._garbage = garbage
 
-    def changes(self, pool: Callable[[], ConnectionPool], patience: float) -> AsyncIterator[None]:
+    def changes(self, pool: Callable[[], ConnectionPool], patience: float) -> AsyncIterator[bool]:
         if self._listener is None:
-            # Messages are lost while nobody listens: each subscription counts as one.
-            following = follow(pool, self._keys.changes, lambda _: self.feed.notify(), patience)
+            following = follow(pool, self._keys.changes, self._heard, patience, self._deaf)
             self._listener = asyncio.get_running_loop().create_task(following, name="framehold change feed")
         return self.feed.changes()
+
+    def _heard(self, _: bytes | None) -> None:
+        # What was said before a subscription was missed: it counts as a message.
+        self.feed.deaf = False
+        self.feed.notify()
+
+    def _deaf(self) -> None:
+        self.feed.deaf = True
 
     async def close(self) -> None:
         self.feed.close()

@@ -20,6 +20,10 @@ class Servers(Protocol):
     """Every item is settled once, about in time; items of one key are applied in the order of their submission."""
 
     @property
+    def together(self) -> bool:
+        """Whether one command may name keys of several slots."""
+
+    @property
     def submit(self) -> Callable[[Item], None]:
         """Send an item to the server that holds its key."""
 
@@ -42,6 +46,8 @@ class Servers(Protocol):
 
 class OneServer:
     """All keys are where `pool` leads."""
+
+    together = True
 
     def __init__(self, pool: ConnectionPool, config: StoreConfig) -> None:
         self._pool = pool

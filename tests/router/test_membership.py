@@ -17,6 +17,7 @@ from framehold_router.internal import Trust
 from framehold_router.membership import STRANGE, Fleet, Member, Membership, address_of
 from framehold_router.message import Address
 from framehold_router.stats import Stats, read
+from framehold_store.feed import Feed
 from framehold_store.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio
@@ -33,10 +34,11 @@ class Shelf(MemoryStore):
     """A store that can be away, that counts its reads, and that holds a read back until it is let go."""
 
     def __init__(self) -> None:
-        super().__init__(lambda: 0.0, poll=3600.0)
+        super().__init__(lambda: self.now, poll=3600.0)
+        self.now = 0.0
         self.away = False
         self.broken = False
-        self.reads = 0
+        self.reads = self.counts = 0
         self.gate = asyncio.Event()
         self.gate.set()
 
@@ -49,6 +51,12 @@ class Shelf(MemoryStore):
         if self.away:
             raise StoreUnavailable("the store is away")
         return found
+
+    async def alive(self) -> int:
+        self.counts += 1
+        if self.away:
+            raise StoreUnavailable("the store is away")
+        return len(await super().nodes())
 
     async def put(self, *leases: NodeRecord) -> None:
         for node in leases:
@@ -253,6 +261,53 @@ async def test_it_opens_without_the_store(store: Shelf) -> None:
         await until(membership, lambda fleet: names(fleet) == ["a", "b"])
     finally:
         await membership.close()
+
+
+@pytest.fixture
+async def counting() -> AsyncIterator[tuple[Shelf, Membership]]:
+    """One that reads at each fifth poll, over three nodes, of a store that polls all the time."""
+    shelf = Shelf()
+    shelf._feed = Feed(0.0)
+    await shelf.put(lease("a"), lease("b"), lease("c"))
+    follower = Membership(shelf, Trust(()), 5)
+    await follower.open()
+    yield shelf, follower
+    await follower.close()
+    await shelf.close()
+
+
+async def test_a_poll_counts_the_leases_and_each_fifth_reads_them(counting: tuple[Shelf, Membership]) -> None:
+    """At rest a fleet asks for one number; the reads are for what no notice and no number told."""
+    shelf, _ = counting
+    async with asyncio.timeout(SOON):
+        while shelf.counts < 40:
+            await asyncio.sleep(0)
+    assert shelf.counts / 5 <= shelf.reads <= shelf.counts / 4 + 3
+
+
+async def test_a_lease_that_ran_out_is_missed_at_the_next_poll(counting: tuple[Shelf, Membership]) -> None:
+    """Nobody tells of it, and the number does: no poll passes between."""
+    shelf, membership = counting
+    shelf.now = TTL / 2
+    await shelf.change(lease("a"))
+    await shelf.change(lease("b"))
+    shelf.now = TTL + 1
+    polls = membership._polls
+    await until(membership, lambda fleet: names(fleet) == ["a", "b"])
+    assert membership._polls <= polls + 1
+
+
+async def test_after_the_store_was_away_the_leases_are_read_again(counting: tuple[Shelf, Membership]) -> None:
+    """Their number may be the same, and their names not."""
+    shelf, membership = counting
+    shelf.away = True
+    async with asyncio.timeout(SOON):
+        while not membership.stale:
+            await asyncio.sleep(0)
+        shelf.away = False
+        while membership.stale:
+            await asyncio.sleep(0)
+    assert names(membership.fleet) == ["a", "b", "c"]
 
 
 async def test_a_bug_in_reading_does_not_end_the_following(

@@ -125,6 +125,26 @@ async def test_nodes_are_listed_by_name(store: Store) -> None:
     assert await names(store) == ["a", "node-1", "node-10", "node-2"]
 
 
+async def test_the_living_are_counted(store: Store) -> None:
+    """As many as are listed, but for one that gave its lease back a moment ago."""
+    assert await store.alive() == 0
+    for name in ("a", "b", "c"):
+        await store.register(node(name), TTL)
+    assert await store.alive() == len(await store.nodes()) == 3
+    await store.leave(node("a"))
+    assert 2 <= await store.alive() <= 3
+
+
+async def test_a_lease_that_ends_is_counted_no_longer(store: Store) -> None:
+    """Though nothing is said of it, and its name stays on the list for a while."""
+    await store.register(node(), TTL)
+    await store.register(node("short"), 0.05)
+    async with asyncio.timeout(SOON):
+        while await names(store) != ["node-1"]:
+            pass
+    assert await store.alive() == 1
+
+
 async def test_the_feed_speaks_at_the_start_and_at_each_change(store: Store) -> None:
     """Registering, leaving and a new state are changes; a mere heartbeat is none. Changes are merged, none is lost."""
     feed = store.changes()
@@ -141,10 +161,10 @@ async def test_the_feed_speaks_at_the_start_and_at_each_change(store: Store) -> 
             await anext(feed)
 
 
-async def settled(feed: AsyncIterator[None]) -> "asyncio.Task[None]":
+async def settled(feed: AsyncIterator[bool]) -> "asyncio.Task[bool]":
     """Read until the feed has been silent for a moment; the read that waits for the next change."""
     while True:
-        task: asyncio.Task[None] = asyncio.ensure_future(anext(feed))  # type: ignore[arg-type]
+        task: asyncio.Task[bool] = asyncio.ensure_future(anext(feed))  # type: ignore[arg-type]
         done, _ = await asyncio.wait((task,), timeout=0.2)
         if not done:
             return task
@@ -201,6 +221,59 @@ async def test_the_feed_polls(shared_server: RedisServer, namespace: str) -> Non
         for _ in range(5):
             await anext(feed)
     await store.close()
+
+
+async def test_a_poll_says_whether_news_was_heard(server: RedisServer) -> None:
+    """A silence in which nothing could be heard may hide a change: it counts as one."""
+    store = RedisStore(StoreConfig(server.url, op_timeout=0.2, poll=0.05))
+    feed = store.changes()
+    async with asyncio.timeout(SOON):
+        assert await anext(feed)
+        while await anext(feed):
+            pass
+        await store.register(node(), TTL)
+        while not await anext(feed):
+            pass
+        while await anext(feed):
+            pass
+        server.stop()
+        while not await anext(feed):
+            pass
+        assert [await anext(feed) for _ in range(5)] == [True] * 5
+        server.start()
+        while await anext(feed):
+            pass
+    await store.close()
+
+
+def asked(server: RedisServer) -> dict[str, int]:
+    """How often each command was run since the last time; those of scripts are among them."""
+    with server.client() as admin:
+        stats = admin.info("commandstats")
+        admin.config_resetstat()
+    return {name.removeprefix("cmdstat_"): told["calls"] for name, told in stats.items()}
+
+
+async def test_what_a_hundred_leases_ask_of_the_store(server: RedisServer) -> None:
+    """All are read by one command, and counted by one script: not one command for each of them."""
+    store = RedisStore(StoreConfig(server.url, op_timeout=5.0, poll=60.0))
+    await asyncio.gather(*(store.register(node(f"node-{number}"), TTL) for number in range(100)))
+    asked(server)
+    assert len(await store.nodes()) == 100
+    read = asked(server)
+    assert (read["zrange"], read["mget"], read.get("get", 0)) == (1, 1, 0)
+    assert await store.alive() == 100
+    counted = asked(server)
+    assert (counted["evalsha"], counted["zcount"]) == (1, 1)
+    assert not {"get", "mget", "zrange"} & counted.keys()
+    await store.close()
+
+
+async def test_more_leases_than_one_command_asks_for(redis_store: RedisStore) -> None:
+    """They come in portions, each with its own name."""
+    many = [f"node-{number:03}" for number in range(300)]
+    await asyncio.gather(*(redis_store.register(node(name), TTL) for name in many))
+    assert await names(redis_store) == many
 
 
 @pytest.fixture

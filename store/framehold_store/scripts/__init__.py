@@ -23,6 +23,7 @@ _HEADS: dict[str, tuple[str, ...]] = {
     "renew": ("lease",),
     "leave": ("lease",),
     "member": (),
+    "alive": (),
     "allowed": (),
 }
 

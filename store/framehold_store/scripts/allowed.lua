@@ -10,8 +10,9 @@ local needed = {
   {'EVALSHA', 'sha', '1', key}, {'SCRIPT', 'LOAD', ''}, {'SCAN', '0'}, {'TIME'}, {'PING'},
   {'HGET', key, 'f'}, {'HMGET', key, 'f'}, {'HGETALL', key}, {'HEXISTS', key, 'f'}, {'HSET', key, 'f', 'v'},
   {'LLEN', key}, {'LRANGE', key, '0', '-1'}, {'RPUSH', key, 'v'},
-  {'GET', key}, {'SET', key, 'v'}, {'DEL', key}, {'PEXPIREAT', key, '1'},
-  {'ZADD', key, '1', 'm'}, {'ZRANGE', key, '0', '-1'}, {'ZREMRANGEBYSCORE', key, '0', '1'},
+  {'GET', key}, {'MGET', key, key}, {'SET', key, 'v'}, {'DEL', key}, {'PEXPIREAT', key, '1'},
+  {'ZADD', key, '1', 'm'}, {'ZRANGE', key, '0', '-1'}, {'ZCOUNT', key, '0', '1'},
+  {'ZREMRANGEBYSCORE', key, '0', '1'},
   {'PUBLISH', channel, ''}, {'SUBSCRIBE', channel},
 }
 local refused = {}
