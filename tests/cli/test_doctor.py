@@ -54,6 +54,25 @@ def test_what_the_store_says_of_itself(check: Any, info: dict[str, Any], verdict
     assert_is(check(Told(info)), verdict)
 
 
+@pytest.mark.parametrize(("packed", "verdicts"), [(None, []), (64, ["warn"]), (4096, ["ok"]), (8192, ["ok"])])
+def test_how_the_store_packs_what_has_ended(packed: int | None, verdicts: list[str]) -> None:
+    """Its default doubles a finished call; one that may not say is not suspected."""
+    assert [finding.verdict for finding in store_health.hashes(Told(packed=packed))] == verdicts
+
+
+async def test_a_real_store_says_how_it_packs(redis: RedisServer) -> None:
+    """By either name of the setting; a user without that right is told nothing."""
+    told = await store_health._ask(StoreConfig(redis.url))
+    assert told.packed == 64
+    with redis.client() as admin:
+        admin.config_set("hash-max-listpack-value", 4096)
+        assert (await store_health._ask(StoreConfig(redis.url))).packed == 4096
+        admin.config_set("hash-max-listpack-value", 64)
+        admin.execute_command("ACL", "SETUSER", "poor", "on", ">pw", "~*", "+ping", "+time", "+info")
+        assert (await store_health._ask(StoreConfig(redis.url.replace("://", "://poor:pw@")))).packed is None
+        admin.execute_command("ACL", "DELUSER", "poor")
+
+
 @pytest.mark.parametrize(
     ("info", "verdict", "says"),
     [
@@ -268,6 +287,7 @@ def test_against_a_real_store(redis: RedisServer) -> None:
         "store clock": "ok",
         "store eviction": "ok",
         "store persistence": "warn",
+        "store memory": "warn",
         "nodes": "warn",
         "advertise url": "warn",
         "router": "",

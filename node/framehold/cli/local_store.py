@@ -19,6 +19,7 @@ from framehold_store import StoreConfig
 
 from . import ports, readiness
 from .children import Spec
+from .store_health import PACKED
 from .store_trouble import trouble
 
 _SOCKET_PATH = 100
@@ -85,7 +86,9 @@ def _private(program: str) -> LocalStore:
         folder = Path(tempfile.mkdtemp(prefix="framehold-", dir="/tmp"))
         place = folder / "redis.sock"
     quiet = ("--save", "", "--appendonly", "no", "--loglevel", "warning", "--maxmemory-policy", "noeviction")
-    command = (program, "--port", "0", "--unixsocket", str(place), "--dir", str(folder), *quiet)
+    # The name that it had before 7.0, which later releases know too.
+    packed = ("--hash-max-ziplist-value", str(PACKED))
+    command = (program, "--port", "0", "--unixsocket", str(place), "--dir", str(folder), *quiet, *packed)
     spec = Spec("store", command, ready=partial(readiness.store_answers, str(place), 0), loss=_LOSS, heard=False)
     return LocalStore(f"unix://{place}", "redis (private; gone when you stop)", (spec,), folder)
 

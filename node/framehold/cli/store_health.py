@@ -22,13 +22,17 @@ _OLDEST = (6, 2)
 _SLOW_MS = 5.0
 _SKEW_S = 1.0
 _PINGS = 5
+PACKED = 4096
+"""Bytes of a value that a hash may have and stay a compact list, so that a record with its outcome does."""
 
 
 @dataclass(frozen=True)
 class Told:
-    """What a server said. `info` is its INFO, `skew` in seconds (its clock minus ours), `ping` in milliseconds."""
+    """What a server said. `info` is its INFO, `packed` the largest value of a compact hash in bytes (None where it
+    doesn't say), `skew` in seconds (its clock minus ours), `ping` in milliseconds."""
 
     info: Mapping[str, Any] = field(default_factory=dict)
+    packed: int | None = None
     skew: float = 0.0
     ping: float = 0.0
 
@@ -46,7 +50,7 @@ async def check(config: StoreConfig) -> list[Finding]:
         return [fail("store", f"{config.target} {found.says}", found.do)]
     nodes = await _nodes(config)
     first = [version(told, config.target), latency(told), skew(told), eviction(told), persistence(told)]
-    return [*first, *replicas(told), nodes]
+    return [*first, *hashes(told), *replicas(told), nodes]
 
 
 _GIVE = "set FRAMEHOLD_STORE_URL=redis://HOST:PORT"
@@ -73,9 +77,20 @@ async def _ask(config: StoreConfig) -> Told:
             info: Mapping[str, Any] = await client.info()
         except ResponseError:
             info = {}
-        return Told(info, seconds + micros / 1e6 - here, min(pings) * 1000)
+        return Told(info, await _packed(client), seconds + micros / 1e6 - here, min(pings) * 1000)
     finally:
         await client.aclose()
+
+
+async def _packed(client: Any) -> int | None:
+    from redis.exceptions import ResponseError
+
+    try:
+        # Two names for one setting: the older one is of before 7.0.
+        said = await client.config_get("hash-max-*-value")
+    except ResponseError:
+        return None
+    return min((int(value) for value in said.values()), default=None)
 
 
 def version(told: Told, target: str) -> Finding:
@@ -130,6 +145,17 @@ def persistence(told: Told) -> Finding:
         "them again; outcomes of finished calls are forgotten: a late retry of one is told it was lost",
         "CONFIG SET appendonly yes, unless this is a trial",
     )
+
+
+def hashes(told: Told) -> list[Finding]:
+    """What has ended outweighs what is parked, and most of all where it is stored as a table."""
+    if told.packed is None:
+        return []
+    says = f"values of up to {told.packed} bytes are stored compactly"
+    if told.packed >= PACKED:
+        return [ok("store memory", says)]
+    do = f"CONFIG SET hash-max-listpack-value {PACKED} (hash-max-ziplist-value before 7.0)"
+    return [warn("store memory", f"{says}: a finished call takes twice the memory that it could", do)]
 
 
 def replicas(told: Told) -> list[Finding]:

@@ -65,6 +65,7 @@ def test_the_password_in_the_stores_url_is_the_one_that_the_store_wants(at: Clus
     assert held["url"] == f"redis://:{held['password']}@fleet-framehold-store:6379/0"
     assert f"requirepass {held['password']}\n" in held["valkey.conf"]
     assert "maxmemory-policy noeviction\n" in held["valkey.conf"] and "appendonly yes\n" in held["valkey.conf"]
+    assert "hash-max-listpack-value 4096\n" in held["valkey.conf"]
 
 
 def test_what_was_drawn_is_no_value_of_the_release(at: Cluster) -> None:
