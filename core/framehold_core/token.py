@@ -34,11 +34,20 @@ def stateless(sealed: str) -> str:
     return STATELESS + sealed
 
 
+def named(token: str) -> CallId | None:
+    """The call that a router can steer `token` by; None where it shows none. Nothing here is authenticated."""
+    if not token.startswith(HOLD):
+        return None
+    end = token.find(".", len(HOLD))
+    call = token[len(HOLD) : end]
+    return CallId(call) if 0 < end < len(token) - 1 and is_call_id(call) else None
+
+
 def parse(token: str) -> Routed | None:
     """Read the visible half of `token`; None when it has neither shape. Nothing here is authenticated."""
-    if token.startswith(HOLD):
-        _, call, *rest = token.split(".", 2)
-        return Routed(CallId(call), rest[0]) if rest and rest[0] and is_call_id(call) else None
+    call = named(token)
+    if call is not None:
+        return Routed(call, token[len(HOLD) + len(call) + 1 :])
     if token.startswith(STATELESS) and len(token) > len(STATELESS):
         return Routed(None, token[len(STATELESS) :])
     return None

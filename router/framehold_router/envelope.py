@@ -79,7 +79,7 @@ def read(request: Request) -> Facts:
         return _ANY
     params = body.params
     state = None if params is None else params.sagaToken if body.method == _RESUME else params.requestState
-    routed = token.parse(state) if state else None
-    if routed is not None and routed.call is not None:
-        return Facts(Kind.RETRY, call=routed.call)
+    call = token.named(state) if state else None
+    if call is not None:
+        return Facts(Kind.RETRY, call)
     return _START if headers.get(b"mcp-protocol-version", b"").strip() == REVISION else _ANY

@@ -52,6 +52,9 @@ class Reason(StrEnum):
     ANY = "any"
 
 
+_BY_RING = (Reason.RING, Reason.START)
+
+
 class Placement(NamedTuple):
     """Where a request goes. `call` is the id minted for it, to be told to the node; `token_call` the call that the
     request names, or will name."""
@@ -139,8 +142,8 @@ class Placer:
         """A response came, and named the node that served: remembered where the ring would not have said so."""
         self._passed.pop(placement.node, None)
         call = placement.token_call
-        if call is None or (placement.reason is Reason.RING and served_by == placement.node):
-            # The ring said so, and nothing else was remembered.
+        if call is None or (served_by == placement.node and placement.reason in _BY_RING):
+            # The ring said so, and nothing else was remembered: the call's place is not worked out a second time.
             return
         if served_by == self._view.ring.owner(call):
             self._owners.forget(call)
@@ -181,7 +184,8 @@ class Placer:
             call = self._mint()
         if best is None:
             # A few nodes of very many are left and no draw met one. The response will say where the call lives.
-            best = min((self._load(node), node, call) for node in allowed)
+            node = min((self._load(node), node) for node in allowed)[1]
+            return self._put(node, Reason.NEXT, call, minted=True)
         return self._put(best[1], Reason.START, best[2], minted=True)
 
     def _retry(self, call: CallId, tried: Collection[NodeId]) -> Placement | None:
