@@ -1,6 +1,7 @@
 """A background look over the store for calls that nobody runs: it marks them, and takes none over.
 
-    1. one node of the fleet looks, the first by name of those that are live; when it goes, the next one does
+    1. one node of the fleet looks, the first by name of those that are live; when it goes, the next one does. The others
+       look whether it is their turn, the more seldom the farther they stand behind: it will be the next one's
     2. a portion of the records is read each second, without their journals; no walk hurries, and none blocks the store
     3. at the end of a walk: how many calls are orphaned (their node is gone, and no client has come back yet), how many
        are stuck, and which they are, up to a limit
@@ -31,6 +32,8 @@ PORTION = 200
 """Records that are looked at in one step."""
 STEP, PAUSE = 1.0, 10.0
 """Seconds between two steps of a walk, and between two walks."""
+LINE = 30
+"""A node rests for as many pauses as there are others before it, and for no more than these."""
 KEPT = 1000
 """How many calls are kept by name: beyond it they are only counted."""
 
@@ -62,11 +65,13 @@ class Orphans:
         self._store, self._heartbeat, self._step, self._pause = store, heartbeat, step, pause
         self._outlives, self._clock = outlives, clock
         self.marked = Marked()
+        self.before = 0
+        """How many live nodes stand before this one, when it looked last."""
 
     async def run(self) -> None:
         """Walk again and again, until cancelled."""
         while True:
-            await asyncio.sleep(self._pause)
+            await asyncio.sleep(self._pause * min(max(1, self.before), LINE))
             try:
                 self.marked = await self.walk()
             except StoreUnavailable as error:
@@ -84,7 +89,9 @@ class Orphans:
         marked, cursor = Marked(), ""
         while True:
             boots = {node.node: node.boot for node in await self._store.nodes()}
-            if not boots or min(boots) != self._heartbeat.lease.node:
+            me = self._heartbeat.lease.node
+            self.before = sum(node < me for node in boots)
+            if self.before or me not in boots:
                 return Marked()
             swept = await self._store.sweep(cursor, PORTION)
             marked = _with(marked, swept.found, boots, self._clock() + self._outlives)

@@ -81,6 +81,29 @@ async def test_one_node_looks_and_when_it_goes_the_next_one_does() -> None:
     assert ((await look(store, "a").walk()).looked, (await look(store, "b").walk()).looked) == (0, 1)
 
 
+async def test_who_stands_far_behind_looks_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each look at whose turn it is reads all leases: of a thousand nodes nearly all would look in vain. The next in
+    line looks as often as ever."""
+    rests: list[float] = []
+
+    async def rest(seconds: float) -> None:
+        rests.append(seconds)
+        if len(rests) == 2:
+            raise asyncio.CancelledError
+
+    store = MemoryStore(lambda: 0.0)
+    for number in range(100):
+        await joined(store, f"n{number:02}", "boot")
+    monkeypatch.setattr("framehold.orphans.asyncio.sleep", rest)
+    found = {}
+    for node in ("n00", "n01", "n07", "n99"):
+        rests.clear()
+        with pytest.raises(asyncio.CancelledError):
+            await Orphans(store, Alone(node), step=0.0, pause=10.0).run()
+        found[node] = rests[-1]
+    assert found == {"n00": 10.0, "n01": 10.0, "n07": 70.0, "n99": 300.0}
+
+
 async def test_a_walk_goes_over_everything_a_portion_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """More than are kept by name are counted."""
     monkeypatch.setattr("framehold.orphans.PORTION", 7)
