@@ -1,7 +1,7 @@
 """A background look over the store for calls that nobody runs: it marks them, and takes none over.
 
-    1. one node of the fleet looks, the first by name of those that are live; when it goes, the next one does. The others
-       look whether it is their turn, the more seldom the farther they stand behind: it will be the next one's
+    1. one node of the fleet looks, the first by name of those that are live; when it goes, the next one does. The
+       others ask whether it is their turn, the more seldom the farther they stand behind: it will be the next one's
     2. a portion of the records is read each second, without their journals; no walk hurries, and none blocks the store
     3. at the end of a walk: how many calls are orphaned (their node is gone, and no client has come back yet), how many
        are stuck, and which they are, up to a limit

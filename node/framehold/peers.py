@@ -15,7 +15,7 @@ from framehold_store.base import Store
 from .forward import Forward
 from .outages import Outages
 
-_LOOKS = 5
+LOOKS = 5
 """Of how many polls one reads all leases: what nodes say of themselves with each heartbeat is nothing to another."""
 _DRAWS = 256
 """How many ids are drawn for one that the ring maps to this node; beyond it any will do, at the price of a relay."""
@@ -27,7 +27,7 @@ class Peers:
     def __init__(self, node: str, trust: Trust, store: Store | None) -> None:
         self.trust = trust
         self._node = NodeId(node)
-        self._membership = None if store is None else Membership(store, trust, _LOOKS)
+        self._membership = None if store is None else Membership(store, trust, LOOKS)
         self._following: asyncio.Task[None] | None = None
         self.forward = Forward(trust, self._absent)
         self.outages = Outages(self._named, self.forward.reached)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from framehold import orphans, peers
 from framehold.config import Settings
 from framehold_loadtest.scale import __main__ as program
 from framehold_loadtest.scale import model
@@ -28,7 +29,7 @@ def test_what_is_needed_is_worked_out_by_hand() -> None:
     assert needed.nodes_by_frames == pytest.approx(600_000 * 1.25 / 20_000 * 1.5)
     assert needed.routers == pytest.approx(20_000 * 45e-6 / 0.6)
     assert needed.shards_by_cpu == pytest.approx(40_000 * 15e-6 / 0.6)
-    assert needed.shards_by_memory == pytest.approx((600_000 * 1410 + 10_000 * 660 * 2450) / 2**34)
+    assert needed.shards_by_memory == pytest.approx((600_000 * 1410 + 10_000 * 660 * 1125) / 2**34)
 
 
 def test_a_limit_is_met_where_it_says_that_it_is() -> None:
@@ -48,8 +49,8 @@ def test_the_limit_is_the_hardest_to_relieve_of_those_that_are_met(parked: float
 def test_the_limit_moves_when_a_cost_does() -> None:
     """With a Redis that takes nothing, the memory of its outcomes is what is left of it."""
     free = replace(COSTS, store_script=1e-9)
-    assert model.bottleneck(Load(1e6), free, SIZES) == "shards_by_memory"
-    assert model.bottleneck(Load(1e6), replace(free, record=1.0, tombstone=1.0), SIZES) == "routers"
+    assert model.bottleneck(Load(2e6), free, SIZES) == "shards_by_memory"
+    assert model.bottleneck(Load(2e6), replace(free, record=1.0, tombstone=1.0), SIZES) == "routers"
 
 
 def test_the_smallest_fleet_outlives_a_node_while_another_drains() -> None:
@@ -59,8 +60,17 @@ def test_the_smallest_fleet_outlives_a_node_while_another_drains() -> None:
 
 def test_knowing_each_other_grows_with_the_square() -> None:
     few, many = (Membership.of(nodes, COSTS) for nodes in (100, 1_000))
-    assert many.store == pytest.approx(100 * few.store)
-    assert (many.share, many.stall, many.renewals) == pytest.approx((10 * few.share, 10 * few.stall, 10 * few.renewals))
+    assert (many.looks, many.change) == pytest.approx((100 * few.looks, 100 * few.change))
+    assert (many.share, many.stall, many.scripts) == pytest.approx((10 * few.share, 10 * few.stall, 10 * few.scripts))
+
+
+def test_what_a_fleet_of_a_thousand_reads_is_worked_out_by_hand() -> None:
+    """Nodes look every 10 s, and every 300 s for another reason, 25 routers every 2 s; a change is read by all."""
+    one = Membership.of(1_000, COSTS)
+    assert one.looks == pytest.approx(1_000 * (1_000 / 10 + 1_000 / 300 + 25 / 2))
+    assert one.scripts == pytest.approx(1_000 * (2 * 3 / 5 + 0.8 / 2))
+    assert one.store == pytest.approx(one.looks * 1e-6 + 400 * 3.5e-6 + 1_200 * 15e-6)
+    assert one.change == pytest.approx(1_025 * 1_000 * 1e-6)
 
 
 def test_defaults_that_the_sums_rest_on_are_those_of_the_code() -> None:
@@ -69,6 +79,9 @@ def test_defaults_that_the_sums_rest_on_are_those_of_the_code() -> None:
     assert fields["max_parked"].default == SIZES.node_parked
     assert fields["token_ttl"].default + 60 == model.OUTCOME_KEPT
     assert POLL == model.POLL
+    assert peers.LOOKS == model.LOOKS
+    assert orphans.PAUSE * orphans.LINE == model.TURNS
+    assert orphans.PORTION / orphans.STEP == model.WALK
 
 
 BENCH = {

@@ -13,7 +13,7 @@ from framehold_router.placement import BOUND
 from framehold_router.ring import Ring
 
 COSTS = Costs()
-FREE = (1e-9, 0.0)
+FREE = 0.0, 0.0, 0.0
 
 
 def test_bounded_load_keeps_the_most_loaded_node_below_its_bound() -> None:
@@ -69,10 +69,18 @@ def test_more_nodes_at_a_time_meet_more_rounds_in_less_time() -> None:
     assert five.replayed > 2 * one.replayed and five.seconds == one.seconds / 5
 
 
-def test_a_ring_that_takes_longer_to_lay_out_takes_more_of_each_process() -> None:
-    """20 nodes, 10 ms each: 0.2 s at each of two changes every 20 s."""
-    seen = ring_sim.rolling(20, 1, 1, (0.01, 0.0), Roll(calls=10))
-    assert seen.ring == pytest.approx(0.02)
+def test_what_a_change_takes_longer_takes_more_of_each_process() -> None:
+    """20 nodes, 10 ms each: 0.2 s at each of two changes of the ring every 20 s, and at each of three looks."""
+    seen = [ring_sim.rolling(20, 1, 1, prices, Roll(calls=10)).own for prices in ((0.01, 0.0, 0.0), (0.0, 0.01, 0.0))]
+    assert seen == pytest.approx([0.02, 0.03])
+
+
+def test_the_store_is_asked_no_more_often_than_processes_can_read() -> None:
+    """20 nodes read 20 leases each, three times in 20 s; where that takes a process ten times as long as there is, a
+    tenth as often."""
+    seen = [ring_sim.rolling(20, 1, 1, (0.0, read, 1.0), Roll(calls=10)) for read in (0.0, 200 / 60)]
+    assert [one.store for one in seen] == pytest.approx([60, 6])
+    assert seen[1].own == 1.0
 
 
 def test_places_let_in_so_many_at_a_time() -> None:

@@ -29,16 +29,20 @@ class Costs:
     store_script: float = _cost(15e-6, "CPU of Redis for a script", "us", "decision 020: 12 to 15")
     record: float = _cost(1410, "a parked call in Redis, one question", "bytes", "`used_memory`, 10,000 calls")
     tombstone: float = _cost(
-        2450, "a finished call in Redis, 250 bytes of outcome", "bytes", "`used_memory`, 10,000 calls"
+        1125,
+        "a finished call in Redis, 250 bytes of outcome, with `hash-max-listpack-value 4096`",
+        "bytes",
+        "`used_memory`, 10,000 calls",
     )
-    tombstone_packed: float = _cost(
-        1125, "the same with `hash-max-listpack-value 4096`", "bytes", "`used_memory`, 10,000 calls"
-    )
+    tombstone_loose: float = _cost(2450, "the same without", "bytes", "`used_memory`, 10,000 calls")
     look_store: float = _cost(
-        1.5e-6, "CPU of Redis for one lease in a look at all", "us", "a look at 1,000 leases, 15 times"
+        1.0e-6, "CPU of Redis for one lease in a look at all", "us", "a look at 1,000 leases, 15 times"
     )
-    look_node: float = _cost(30e-6, "CPU of a process for one lease in it", "us", "the same looks: 26 to 44")
-    ring_node: float = _cost(0.5e-3, "laying out the ring, for each node", "us", "`membership.Fleet.of`")
+    look_node: float = _cost(25e-6, "CPU of a process for one lease in it", "us", "the same looks: 22 to 30")
+    count_store: float = _cost(3.5e-6, "CPU of Redis to count them", "us", "1,000 leases, 32 counts at a time")
+    ring_node: float = _cost(
+        14e-6, "a change of the ring, for each node on it", "us", "`Ring`, one of 1,000 joins or leaves: 9 to 15"
+    )
     measured: frozenset[str] = frozenset()
 
     def rows(self) -> list[tuple[str, str, str]]:

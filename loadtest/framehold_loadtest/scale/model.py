@@ -14,7 +14,13 @@ from framehold_router.placement import BOUND
 
 GIB = 2**30
 LEASE_TTL, POLL = 5.0, 2.0
-"""Seconds of a node's lease, and between two looks at all leases: the defaults."""
+"""Seconds of a node's lease, and between two polls of the leases: the defaults."""
+LOOKS = 5
+"""Of how many polls of a node one reads all leases, while the others count them. A router reads them at each."""
+TURNS = 300.0
+"""Seconds between two looks of a node, which reads all leases too, whether the walk for orphaned calls is its turn."""
+NODES_A_ROUTER = 40
+"""As many as one keeps up with where answers come after a minute."""
 OUTCOME_KEPT = 660.0
 """Seconds for which the outcome of a call is kept: the life of its token, and 60 s."""
 WALK = 200.0
@@ -119,7 +125,7 @@ LIMITS = {
     "routers": ("one router", "more routers, which share nothing; or HAProxy with the same hash"),
     "shards_by_memory": (
         "one Redis' memory",
-        "`hash-max-listpack-value 4096`; a Redis Cluster; a shorter `FRAMEHOLD_TOKEN_TTL`",
+        "a Redis Cluster; a shorter `FRAMEHOLD_TOKEN_TTL`",
     ),
     "shards_by_cpu": (
         "one Redis' CPU",
@@ -146,25 +152,34 @@ def bottleneck(load: Load, costs: Costs, sizes: Sizes) -> str | None:
 class Membership:
     """What a fleet pays for knowing itself, whatever its calls do: it grows with the square of its nodes.
 
-    `looks` are the leases that are read a second, `store` the cores of Redis for it, `share` a process's own; `stall`
-    is for how many seconds each process's loop stands still when the ring changes."""
+    A second: `scripts` that renew and count leases, `looks` at one lease; `store` is the cores of Redis for all of it,
+    `share` what a node has of it to do, `router` a router. At one change: `change` seconds of Redis, since every
+    process reads all leases, and `stall` seconds for which each one's loop stands still."""
 
     nodes: int
-    renewals: float
+    scripts: float
     looks: float
     store: float
     share: float
+    router: float
+    change: float
     stall: float
 
     @classmethod
     def of(cls, nodes: int, costs: Costs) -> Membership:
         """Of a fleet that is at rest."""
-        looks = nodes * nodes / POLL
+        routers = nodes / NODES_A_ROUTER
+        renewals, counts = nodes * 2 / (LEASE_TTL / 3), nodes * (1 - 1 / LOOKS) / POLL
+        # Of one node, or router: whole looks a second.
+        mine, its = 1 / (LOOKS * POLL) + 1 / TURNS, 1 / POLL
+        looks = nodes * (nodes * mine + routers * its)
         return cls(
             nodes,
-            nodes * 2 / (LEASE_TTL / 3),
+            renewals + counts,
             looks,
-            looks * costs.look_store,
-            nodes * costs.look_node / POLL,
-            nodes * costs.ring_node,
+            looks * costs.look_store + counts * costs.count_store + renewals * costs.store_script,
+            nodes * costs.look_node * mine,
+            nodes * costs.look_node * its,
+            (nodes + routers) * nodes * costs.look_store,
+            nodes * (costs.ring_node + costs.look_node),
         )

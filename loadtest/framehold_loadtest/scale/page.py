@@ -76,7 +76,7 @@ def _hundred_million(costs: Costs, sizes: Sizes) -> str:
     needs = [model.need(load, costs, sizes) for load in loads]
     frames = HUNDRED_MILLION * costs.frame / 2**40
     held = [[one / model.GIB for one in model.stored(load, costs)] for load in loads]
-    packed = costs.tombstone_packed / costs.tombstone
+    loose = costs.tombstone_loose / costs.tombstone
     rows = [
         row("calls/s", "", *(load.calls for load in loads)),
         row("requests/s", "", *(load.requests for load in loads)),
@@ -89,7 +89,7 @@ def _hundred_million(costs: Costs, sizes: Sizes) -> str:
         row("shards by CPU", "", *(one.shards_by_cpu for one in needs)),
         row("parked calls in the store", " GiB", *(parked for parked, _ in held)),
         row("outcomes in the store", " GiB", *(ended for _, ended in held)),
-        row("outcomes, packed", " GiB", *(ended * packed for _, ended in held)),
+        row("outcomes, not packed", " GiB", *(ended * loose for _, ended in held)),
         row("shards by memory", "", *(one.shards_by_memory for one in needs)),
         row("fleets of 1,000 nodes", "", *(one.fleets for one in needs)),
         row("hours of one walk for orphans, all fleets at once", "", *map(_walk, loads, needs)),
@@ -106,16 +106,18 @@ def _membership(costs: Costs) -> str:
     rows = [
         [
             f"{one.nodes:,}",
-            _about(one.renewals),
+            _about(one.scripts),
             _about(one.looks),
             _about(one.store),
             f"{one.share:.2%}",
+            f"{one.router:.2%}",
+            f"{_about(one.change)} s",
             f"{one.stall * 1e3:,.0f} ms",
         ]
         for one in (Membership.of(nodes, costs) for nodes in (10, 100, 300, 1_000, 3_000, 10_000))
     ]
-    columns = ("Nodes", "scripts of leases/s", "leases read/s", "cores of Redis for it", "of each process",
-               "each loop's pause at a change")  # fmt: skip
+    columns = ("Nodes", "scripts of leases/s", "leases read/s", "cores of Redis for it", "of each node",
+               "of each router", "Redis at a change", "each loop's pause then")  # fmt: skip
     return table(columns, rows)
 
 
@@ -144,7 +146,7 @@ def _changes() -> str:
 
 
 def _rolling(costs: Costs, seed: int) -> str:
-    prices = costs.ring_node, costs.look_store
+    prices = costs.ring_node, costs.look_node, costs.look_store
     seen = [ring_sim.rolling(NODES, at_once, seed, prices, ring_sim.Roll()) for at_once in (1, 10, 100)]
     rows = [
         [
@@ -152,12 +154,12 @@ def _rolling(costs: Costs, seed: int) -> str:
             f"{one.seconds / 3600:.1f} h" if one.seconds > 3600 else f"{one.seconds / 60:.0f} min",
             f"{one.replayed:.1%}",
             f"{one.relayed:.1%}",
-            f"{one.ring:.0%}",
+            f"{one.own:.0%}",
             f"{one.store:.1f}",
         ]
         for one in seen
     ]
-    columns = ("At a time", "takes", "rounds replayed", "rounds relayed", "of each process for the ring",
+    columns = ("At a time", "takes", "rounds replayed", "rounds relayed", "of each process for it",
                "cores of Redis for leases")  # fmt: skip
     return table(columns, rows)
 

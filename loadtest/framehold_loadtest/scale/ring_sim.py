@@ -14,7 +14,7 @@ from random import Random
 from types import MappingProxyType
 
 from framehold_core.ids import Boot, CallId, Incarnation, NodeId
-from framehold_loadtest.scale.model import POLL, Sizes
+from framehold_loadtest.scale.model import Sizes
 from framehold_router.envelope import Facts, Kind
 from framehold_router.membership import LIVE, Fleet, Member
 from framehold_router.placement import Placer
@@ -37,7 +37,7 @@ def zone(count: int) -> tuple[NodeId, ...]:
 
 @lru_cache(maxsize=32)
 def ring(nodes: frozenset[NodeId]) -> Ring:
-    """The ring of these nodes; half a millisecond for each, so it is kept."""
+    """The ring of these nodes; to lay it out takes half a millisecond for each, so it is kept."""
     return Ring(nodes)
 
 
@@ -137,16 +137,16 @@ def _change(what: str, before: Ring, after: Ring) -> Change:
 @dataclass(frozen=True)
 class Rolling:
     """A restart of all nodes, `at_once` of them at a time. Of the later rounds that came meanwhile: those that found
-    their call handed off, and replayed it; those whose call was not where the ring says, and took a hop once. `ring` is
-    the share of each process's time that it would take to lay out the ring at every change, `store` the cores of Redis
-    for the looks that come of them."""
+    their call handed off, and replayed it; those whose call was not where the ring says, and took a hop once. `own` is
+    the share of each process's time that it would take to read all leases at every change and to follow with its ring,
+    `store` the cores of Redis for these looks."""
 
     nodes: int
     at_once: int
     seconds: float
     replayed: float
     relayed: float
-    ring: float
+    own: float
     store: float
 
 
@@ -159,9 +159,9 @@ class Roll:
     calls: int = 4_000
 
 
-def rolling(count: int, at_once: int, seed: int, prices: tuple[float, float], roll: Roll) -> Rolling:
-    """Calls that begin at any instant of the restart, each followed from round to round. `prices` are seconds for a
-    node on the ring when it is laid out, and of Redis for a lease in a look."""
+def rolling(count: int, at_once: int, seed: int, prices: tuple[float, float, float], roll: Roll) -> Rolling:
+    """Calls that begin at any instant of the restart, each followed from round to round. `prices` are seconds of a
+    process for a node on a ring that changes, and for a lease in a look; and of Redis for the latter."""
     random, on = Random(f"{seed} {count} {at_once}"), ring_without(count)
     turns = {node: number // at_once * roll.away for number, node in enumerate(random.sample(names(count), count))}
     seconds = max(turns.values()) + roll.away
@@ -183,12 +183,13 @@ def rolling(count: int, at_once: int, seed: int, prices: tuple[float, float], ro
                 # The router hears who has it, and sends the next round there.
                 learned = True
                 relayed += 1
-    lay, look = prices
+    follow, read, look = prices
     every = roll.away / at_once
+    # Each restart is told of three times: it drains, it left, it is back. The ring changes at the first and the last.
+    wanted = count * (3 * read + 2 * follow) / every
     # A process that is still reading when the next change comes reads once more, not twice: it can't do more than all.
-    busy = min(1.0, 2 * count * lay / every)
-    looks = min(3 / every, 1 / (count * lay)) + 1 / POLL
-    return Rolling(count, at_once, seconds, replayed / rounds, relayed / rounds, busy, looks * count * count * look)
+    store = 3 / every / max(1.0, wanted) * count * count * look
+    return Rolling(count, at_once, seconds, replayed / rounds, relayed / rounds, min(1.0, wanted), store)
 
 
 class _Homes:
