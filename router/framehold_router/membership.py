@@ -5,10 +5,10 @@ that is gone costs a connection attempt, an empty view would refuse everything. 
 leases ran out meanwhile that nobody could renew, and the nodes register anew one by one. A view never waits for a
 reader: whoever must know more than the last one asks for a `refresh`.
 
-All leases are read when the store tells of a change. It tells of none that runs out: so whoever needs only to know who
-is there counts the leases at each poll, and reads them when their number is not that of the view, or every so many
-polls whatever the number. A fleet in which each of N processes reads N leases at each poll would be busy with itself
-alone.
+The store tells of a change, but not of a lease that runs out. So whoever needs only to know who is there reads those
+that it is told of, counts all at each poll, and reads all when their number is not that of the view, or every so many
+polls whatever the number. A fleet in which each of N processes reads N leases at each poll and change would be busy
+with itself alone.
 
     1. A asks for a refresh; its read begins
     2. B asks: what A's read sees may be older than B's question, so B waits for the next read
@@ -24,7 +24,7 @@ import logging
 import math
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -111,7 +111,8 @@ class Fleet(NamedTuple):
 
 class Membership:
     """Follows the node leases of a store, which somebody else opens and closes. Without keys in `trust` all nodes are
-    the fleet's. Of its polls every `every`th reads all leases, the others count them. Belongs to one event loop."""
+    the fleet's. Of its polls every `every`th reads all leases, the others count them; where that is each, it reads all
+    of them at a change, too. Belongs to one event loop."""
 
     def __init__(self, store: Store, trust: Trust, every: int = 1) -> None:
         self._trust = trust
@@ -168,13 +169,23 @@ class Membership:
         return self.fleet
 
     async def _follow(self) -> None:
-        async for heard in self._store.changes():
+        async for told in self._store.changes():
             try:
-                if heard or await self._differs():
+                named = self._enough(told)
+                if named:
+                    async with self._reading:
+                        await self._read(named)
+                elif told or await self._differs():
                     await self.refresh()
             except Exception:
                 # A follower that died would leave an ever older view, and say nothing.
                 _log.exception("a bug in reading the node leases; the last view stays, the next change is read as ever")
+
+    def _enough(self, told: Collection[NodeId | None]) -> set[NodeId]:
+        """The nodes whose leases are all that need to be read; none where that doesn't do."""
+        settled = not self._down and asyncio.get_running_loop().time() >= self._back + BACK
+        named = {node for node in told if node is not None}
+        return named if self._every > 1 and settled and len(named) == len(told) else set()
 
     async def _differs(self) -> bool:
         """Whether the leases are to be read though nothing was heard."""
@@ -187,9 +198,10 @@ class Membership:
             # The read will say so, and what becomes of requests.
             return True
 
-    async def _read(self) -> None:
+    async def _read(self, named: Collection[NodeId] | None = None) -> None:
+        """Look at all leases, or at those of some nodes."""
         try:
-            leases = await self._store.nodes()
+            leases = await self._store.nodes(named)
         except StoreUnavailable as error:
             if not self._down:
                 _log.warning("the node leases can't be read, requests are placed by the last view: %s", error)
@@ -200,7 +212,10 @@ class Membership:
             self._back = asyncio.get_running_loop().time()
         self._down = False
         members = {lease.node: Member.of(lease, self._trust) for lease in leases}
-        if asyncio.get_running_loop().time() < self._back + BACK:
+        if named is not None:
+            others = {node: member for node, member in self.fleet.members.items() if node not in named}
+            members = {**others, **members}
+        elif asyncio.get_running_loop().time() < self._back + BACK:
             members = {**self.fleet.members, **members}
         self._report(members.values())
         self._show(Fleet.of(members.values(), self.fleet.ring))

@@ -10,11 +10,11 @@ persistence and its replicas go), and nothing in memory. PROTOCOL rule 7 says wh
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from typing import NamedTuple, Protocol
 
 from framehold_core.errors import StoreUnavailable
-from framehold_core.ids import CallId
+from framehold_core.ids import CallId, NodeId
 from framehold_core.lease import NodeRecord, Renewal
 from framehold_core.requests import RecordState, Reply, Request
 
@@ -106,9 +106,10 @@ class Store(Protocol):
             StoreUnavailable: nobody answered in time; the lease will run out by itself.
         """
 
-    async def nodes(self) -> tuple[NodeRecord, ...]:
-        """The live nodes in order of their names. Not atomic across nodes: each lease is as it stood at some instant of
-        the call. An entry that can't be read is skipped, with one log line until it changes.
+    async def nodes(self, named: Collection[NodeId] | None = None) -> tuple[NodeRecord, ...]:
+        """The live nodes, or those of them that are `named`, in order of their names. Not atomic across nodes: each
+        lease is as it stood at some instant of the call. An entry that can't be read is skipped, with one log line
+        until it changes where all were asked for.
 
         Raises:
             StoreUnavailable: nobody answered in time.
@@ -122,11 +123,12 @@ class Store(Protocol):
             StoreUnavailable: nobody answered in time.
         """
 
-    def changes(self) -> AsyncIterator[bool]:
-        """Yields True at the start, and whenever the membership may have changed since: read `nodes` then. Yields False
-        after a poll interval without news: a lease that ran out is no news, so `nodes` or `alive` tells of it.
+    def changes(self) -> AsyncIterator[frozenset[NodeId | None]]:
+        """Yields the nodes whose leases may have changed: read them then, by `nodes`. None among them stands for all
+        others: so it is at the start, and where something may have been missed. Yields an empty set after a poll
+        interval without news: a lease that ran out is no news, so `nodes` or `alive` tells of it.
 
-        Where news can't be heard, each poll yields True. It may yield without a change, merges those that come while
+        Where news can't be heard, each poll yields None. It may yield without a change, merges those that come while
         the reader is busy, and never raises over a store that is down. Ends when the store is closed.
         """
 

@@ -1,9 +1,11 @@
-"""Wakes whoever follows the membership: a reader that lags sees one wake-up for many changes, and misses none."""
+"""Wakes whoever follows the membership: a reader that lags hears of many changes at once, and misses none."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+
+from framehold_core.ids import NodeId
 
 
 class Feed:
@@ -14,12 +16,13 @@ class Feed:
         self.deaf = deaf
         self._poll = poll
         self._waiting: set[asyncio.Future[None]] = set()
-        self._count = 0
+        self._readers: list[set[NodeId | None]] = []
         self._closed = False
 
-    def notify(self) -> None:
-        """Something may have changed."""
-        self._count += 1
+    def notify(self, node: NodeId | None = None) -> None:
+        """The lease of this node may have changed, or any of them."""
+        for news in self._readers:
+            news.add(node)
         for waiter in self._waiting:
             if not waiter.done():
                 waiter.set_result(None)
@@ -29,14 +32,22 @@ class Feed:
         self._closed = True
         self.notify()
 
-    async def changes(self) -> AsyncIterator[bool]:
-        """Yields True at the start and on every notice; after every `poll` seconds of silence, whether it is deaf."""
-        seen = -1
-        while not self._closed:
-            heard, seen = self.deaf or seen != self._count, self._count
-            yield heard
-            if seen == self._count:
-                await self._silence()
+    async def changes(self) -> AsyncIterator[frozenset[NodeId | None]]:
+        """Yields whose leases may have changed, None for any: at the start, and on every notice. After every `poll`
+        seconds of silence nobody's, or any where it is deaf."""
+        news: set[NodeId | None] = {None}
+        self._readers.append(news)
+        try:
+            while not self._closed:
+                told = frozenset(news)
+                news.clear()
+                yield told
+                if not news:
+                    await self._silence()
+                if not news and self.deaf:
+                    news.add(None)
+        finally:
+            self._readers.remove(news)
 
     async def _silence(self) -> None:
         waiter = asyncio.get_running_loop().create_future()

@@ -5,7 +5,7 @@
     fh:<ns>:{<call>}:j     list         its journal: encoded entries, in order; dropped when the call ends
     fh:<ns>:node:<id>      string       a node's lease, with a TTL (scripts/lease.lua has its format)
     fh:<ns>:nodes          sorted set   the names of nodes, scored by the instant when their leases end
-    fh:<ns>:changes        channel      a message for each change of the membership; nothing is stored
+    fh:<ns>:changes        channel      a message for each change of the membership: the lease's key; nothing is stored
     fh:<ns>:events         channel      what a node tells all nodes: sealed server events; nothing is stored
 
 The call is the hash tag, so a call's two keys share a slot of a Redis Cluster and calls spread over all of them.
@@ -25,7 +25,7 @@ from __future__ import annotations
 import re
 
 from framehold_core.errors import ConfigError
-from framehold_core.ids import CallId, is_call_id, is_node_id
+from framehold_core.ids import CallId, NodeId, is_call_id, is_node_id
 
 _NAMESPACE = re.compile(r"[0-9A-Za-z][0-9A-Za-z_.-]{0,62}")
 FORGET_MS = 60_000
@@ -66,6 +66,13 @@ class Keys:
         if not is_call_id(call):
             raise ValueError("not a call's record")
         return CallId(call)
+
+    def node_of(self, lease: str) -> NodeId:
+        """The node whose lease a key is. Raises ValueError for what is none."""
+        node = lease.removeprefix(self._node)
+        if node == lease or not is_node_id(node):
+            raise ValueError("not a node's lease")
+        return NodeId(node)
 
     def node(self, node: str) -> str:
         """A node's lease. Raises ValueError for what is no node id."""

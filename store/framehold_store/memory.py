@@ -11,7 +11,7 @@ from __future__ import annotations
 import heapq
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from itertools import islice
 
 from framehold_core import lease, record
@@ -107,7 +107,7 @@ class MemoryStore:
         kept, renewal = lease.register(stored, node._replace(expires=now + ttl), now)
         self._nodes[node.node] = kept
         if renewal is Renewal.RENEWED:
-            self._feed.notify()
+            self._feed.notify(node.node)
         return renewal
 
     async def renew(self, node: NodeRecord, acknowledged: int, ttl: float) -> tuple[Renewal, int]:
@@ -120,7 +120,7 @@ class MemoryStore:
             return renewal, 0
         self._nodes[node.node] = kept
         if stored is not None and stored[4:7] != kept[4:7]:
-            self._feed.notify()
+            self._feed.notify(node.node)
         return renewal, kept.beat
 
     async def leave(self, node: NodeRecord) -> None:
@@ -128,12 +128,12 @@ class MemoryStore:
         stored = self._nodes.get(node.node)
         if stored is not None and (stored.inc, stored.boot) == (node.inc, node.boot):
             del self._nodes[node.node]
-            self._feed.notify()
+            self._feed.notify(node.node)
 
-    async def nodes(self) -> tuple[NodeRecord, ...]:
+    async def nodes(self, named: Collection[NodeId] | None = None) -> tuple[NodeRecord, ...]:
         now = self._clock()
         self._nodes = {name: node for name, node in self._nodes.items() if node.expires > now}
-        return tuple(self._nodes[name] for name in sorted(self._nodes))
+        return tuple(self._nodes[name] for name in sorted(self._nodes) if named is None or name in named)
 
     async def sweep(self, cursor: str = "", count: int = 100) -> Swept:
         """From the youngest call to the oldest: the cursor says how many are left. A call that goes away brings those
@@ -147,9 +147,9 @@ class MemoryStore:
         return Swept(str(rest or ""), found, 0)
 
     async def alive(self) -> int:
-        return len(await self.nodes())
+        return len(await MemoryStore.nodes(self))
 
-    def changes(self) -> AsyncIterator[bool]:
+    def changes(self) -> AsyncIterator[frozenset[NodeId | None]]:
         return self._feed.changes()
 
     async def tell(self, message: bytes) -> None:

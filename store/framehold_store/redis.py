@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from typing import Any
 
 from redis.exceptions import ResponseError
 
 from framehold_core.errors import StoreUnavailable
-from framehold_core.ids import prefix
+from framehold_core.ids import NodeId, prefix
 from framehold_core.lease import NodeRecord, Renewal
 from framehold_core.requests import Reply, Request
 
@@ -141,8 +141,8 @@ class RedisStore:
         self._writes["leave"] += 1
         await self._registry.leave(node)
 
-    async def nodes(self) -> tuple[NodeRecord, ...]:
-        return await self._registry.nodes()
+    async def nodes(self, named: Collection[NodeId] | None = None) -> tuple[NodeRecord, ...]:
+        return await self._registry.nodes(named)
 
     async def sweep(self, cursor: str = "", count: int = 100) -> Swept:
         return await sweep(self._servers, self._command, self._keys, cursor, count)
@@ -150,7 +150,7 @@ class RedisStore:
     async def alive(self) -> int:
         return await self._registry.alive()
 
-    def changes(self) -> AsyncIterator[bool]:
+    def changes(self) -> AsyncIterator[frozenset[NodeId | None]]:
         return self._registry.changes(self._servers.pool, self._config.op_timeout)
 
     async def tell(self, message: bytes) -> None:

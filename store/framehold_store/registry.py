@@ -10,7 +10,7 @@ import asyncio
 import json
 import logging
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from typing import Any
 
 from redis.asyncio import ConnectionPool
@@ -72,13 +72,8 @@ class Registry:
         )
         return _RENEWALS[raw[0]], raw[1]
 
-    async def nodes(self) -> tuple[NodeRecord, ...]:
-        raw = await self._command(self._keys.nodes, "ZRANGE", self._keys.nodes, 0, _MAX_NODES - 1)
-        if isinstance(raw, ResponseError):
-            raise StoreUnavailable(
-                f"the list of nodes at {self._keys.nodes} is not ours ({raw}); check who else writes there"
-            )
-        names = sorted(name.decode("utf-8", "replace") for name in raw)
+    async def nodes(self, wanted: Collection[NodeId] | None = None) -> tuple[NodeRecord, ...]:
+        names = await self._listed() if wanted is None else sorted(wanted)
         named = [name for name in names if is_node_id(name)]
         garbage = {name: b"" for name in names if not is_node_id(name)}
         values = await self._values([self._keys.node(name) for name in named])
@@ -93,8 +88,18 @@ class Registry:
                 garbage[name] = bytes(value) if isinstance(value, bytes) else str(value).encode()
             else:
                 found.append(node)
-        self._report(garbage)
+        if wanted is None:
+            self._report(garbage)
         return tuple(found)
+
+    async def _listed(self) -> list[str]:
+        """The names on the list of members."""
+        raw = await self._command(self._keys.nodes, "ZRANGE", self._keys.nodes, 0, _MAX_NODES - 1)
+        if isinstance(raw, ResponseError):
+            raise StoreUnavailable(
+                f"the list of nodes at {self._keys.nodes} is not ours ({raw}); check who else writes there"
+            )
+        return sorted(name.decode("utf-8", "replace") for name in raw)
 
     async def alive(self) -> int:
         return int(await self._script("alive", self._keys.nodes))
@@ -125,16 +130,19 @@ class Registry:
                 )
         self._garbage = garbage
 
-    def changes(self, pool: Callable[[], ConnectionPool], patience: float) -> AsyncIterator[bool]:
+    def changes(self, pool: Callable[[], ConnectionPool], patience: float) -> AsyncIterator[frozenset[NodeId | None]]:
         if self._listener is None:
             following = follow(pool, self._keys.changes, self._heard, patience, self._deaf)
             self._listener = asyncio.get_running_loop().create_task(following, name="framehold change feed")
         return self.feed.changes()
 
-    def _heard(self, _: bytes | None) -> None:
-        # What was said before a subscription was missed: it counts as a message.
+    def _heard(self, said: bytes | None) -> None:
         self.feed.deaf = False
-        self.feed.notify()
+        try:
+            # What was said before a subscription was missed: it counts as a message of all nodes.
+            self.feed.notify(self._keys.node_of(said.decode()) if said is not None else None)
+        except ValueError:
+            self.feed.notify()
 
     def _deaf(self) -> None:
         self.feed.deaf = True

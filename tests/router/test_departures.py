@@ -234,7 +234,7 @@ async def test_nobody_is_gone_while_the_store_is_away(stage: Stage, monkeypatch:
     await stage.lives("a")
     nodes = stage.store.nodes
 
-    async def away() -> tuple[NodeRecord, ...]:
+    async def away(named: object = None) -> tuple[NodeRecord, ...]:
         raise StoreUnavailable("the store is away")
 
     monkeypatch.setattr(stage.store, "nodes", away)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 
 import pytest
 from hypothesis import given
@@ -39,12 +39,14 @@ class Shelf(MemoryStore):
         self.away = False
         self.broken = False
         self.reads = self.counts = 0
+        self.leases: list[NodeId] = []
         self.gate = asyncio.Event()
         self.gate.set()
 
-    async def nodes(self) -> tuple[NodeRecord, ...]:
-        self.reads += 1
-        found = await super().nodes()
+    async def nodes(self, named: Collection[NodeId] | None = None) -> tuple[NodeRecord, ...]:
+        self.reads += named is None
+        self.leases.extend(named or self._nodes)
+        found = await super().nodes(named)
         await self.gate.wait()
         if self.broken:
             raise RuntimeError("a bug")
@@ -56,7 +58,7 @@ class Shelf(MemoryStore):
         self.counts += 1
         if self.away:
             raise StoreUnavailable("the store is away")
-        return len(await super().nodes())
+        return await super().alive()
 
     async def put(self, *leases: NodeRecord) -> None:
         for node in leases:
@@ -295,6 +297,30 @@ async def test_a_lease_that_ran_out_is_missed_at_the_next_poll(counting: tuple[S
     polls = membership._polls
     await until(membership, lambda fleet: names(fleet) == ["a", "b"])
     assert membership._polls <= polls + 1
+
+
+@pytest.mark.parametrize("every", [1, 5])
+async def test_of_a_change_one_lease_is_read_by_who_polls_for_no_more(store: Shelf, every: int) -> None:
+    """Else each change would be paid for with the square of the fleet. Who lives by what leases say reads them all."""
+    await store.put(*(lease(f"n{number}") for number in range(100)))
+    follower = Membership(store, Trust(()), every)
+    await follower.open()
+    async with asyncio.timeout(SOON):
+        while store.reads < 2:
+            await asyncio.sleep(0)
+        await follower.refresh()
+    store.leases.clear()
+    await store.put(lease("new"))
+    await until(follower, lambda fleet: "new" in fleet.ring.nodes)
+    assert len(store.leases) == (101 if every == 1 else 1)
+    await store.change(lease("n7", state="draining"))
+    await until(follower, lambda fleet: "n7" not in fleet.ring.nodes)
+    await store.leave(lease("n8"))
+    fleet = await until(follower, lambda fleet: "n8" not in fleet.members)
+    assert (len(fleet.members), len(fleet.ring.nodes)) == (100, 99)
+    assert len(store.leases) == (302 if every == 1 else 3)
+    await follower.close()
+    assert fleet == (await Membership(store, Trust(())).refresh())
 
 
 async def test_after_the_store_was_away_the_leases_are_read_again(counting: tuple[Shelf, Membership]) -> None:

@@ -161,10 +161,13 @@ async def test_the_feed_speaks_at_the_start_and_at_each_change(store: Store) -> 
             await anext(feed)
 
 
-async def settled(feed: AsyncIterator[bool]) -> "asyncio.Task[bool]":
+News = frozenset[NodeId | None]
+
+
+async def settled(feed: AsyncIterator[News]) -> "asyncio.Task[News]":
     """Read until the feed has been silent for a moment; the read that waits for the next change."""
     while True:
-        task: asyncio.Task[bool] = asyncio.ensure_future(anext(feed))  # type: ignore[arg-type]
+        task: asyncio.Task[News] = asyncio.ensure_future(anext(feed))  # type: ignore[arg-type]
         done, _ = await asyncio.wait((task,), timeout=0.2)
         if not done:
             return task
@@ -183,6 +186,33 @@ async def test_each_change_wakes_the_feed(store: Store, change: str) -> None:
         await store.renew(node(**{change: "other"}), 0, TTL)
     async with asyncio.timeout(SOON):
         await waiting
+
+
+async def test_a_change_names_its_node(store: Store) -> None:
+    """So that whoever knows the others reads one lease, not all; several changes come as one."""
+    feed = store.changes()
+    waiting = await settled(feed)
+    await store.register(node("a"), TTL)
+    async with asyncio.timeout(SOON):
+        assert await waiting == {"a"}
+        told: set[NodeId | None] = set()
+        await store.register(node("b"), TTL)
+        await store.renew(node("a", state="draining"), 0, TTL)
+        while told != {"a", "b"}:
+            told |= await anext(feed)
+    assert [found.node for found in await store.nodes(("b", "gone"))] == ["b"]  # type: ignore[arg-type]
+
+
+async def test_a_message_of_another_release_is_of_any_node(
+    redis_store: RedisStore, shared_server: RedisServer, namespace: str
+) -> None:
+    """It says that something has changed, and not which lease."""
+    for said in (b"register", b"\xff", f"fh:{namespace}:node:*".encode(), b""):
+        waiting = await settled(redis_store.changes())
+        with shared_server.client() as admin:
+            admin.publish(f"fh:{namespace}:changes", said)
+        async with asyncio.timeout(SOON):
+            assert await waiting == {None}
 
 
 async def test_a_heartbeat_wakes_nobody(store: Store) -> None:
@@ -224,7 +254,7 @@ async def test_the_feed_polls(shared_server: RedisServer, namespace: str) -> Non
 
 
 async def test_a_poll_says_whether_news_was_heard(server: RedisServer) -> None:
-    """A silence in which nothing could be heard may hide a change: it counts as one."""
+    """A silence in which nothing could be heard may hide a change of any node: it counts as one."""
     store = RedisStore(StoreConfig(server.url, op_timeout=0.2, poll=0.05))
     feed = store.changes()
     async with asyncio.timeout(SOON):
@@ -239,7 +269,7 @@ async def test_a_poll_says_whether_news_was_heard(server: RedisServer) -> None:
         server.stop()
         while not await anext(feed):
             pass
-        assert [await anext(feed) for _ in range(5)] == [True] * 5
+        assert [await anext(feed) for _ in range(5)] == [{None}] * 5
         server.start()
         while await anext(feed):
             pass

@@ -16,7 +16,8 @@ GIB = 2**30
 LEASE_TTL, POLL = 5.0, 2.0
 """Seconds of a node's lease, and between two polls of the leases: the defaults."""
 LOOKS = 5
-"""Of how many polls of a node one reads all leases, while the others count them. A router reads them at each."""
+"""Of how many polls of a node one reads all leases, while the others count them. A router reads them at each poll and
+at each change, a node then reads one."""
 TURNS = 300.0
 """Seconds between two looks of a node, which reads all leases too, whether the walk for orphaned calls is its turn."""
 NODES_A_ROUTER = 40
@@ -150,11 +151,12 @@ def bottleneck(load: Load, costs: Costs, sizes: Sizes) -> str | None:
 
 @dataclass(frozen=True)
 class Membership:
-    """What a fleet pays for knowing itself, whatever its calls do: it grows with the square of its nodes.
+    """What a fleet pays for knowing itself, whatever its calls do: some of it grows with the square of its nodes.
 
     A second: `scripts` that renew and count leases, `looks` at one lease; `store` is the cores of Redis for all of it,
-    `share` what a node has of it to do, `router` a router. At one change: `change` seconds of Redis, since every
-    process reads all leases, and `stall` seconds for which each one's loop stands still."""
+    `share` what a node has of it to do, `router` a router. At one change, of which a node reads one lease and a router
+    all: `change` seconds of Redis, and `stall` seconds for which a node's loop stands still, `router_stall` for which a
+    router's does."""
 
     nodes: int
     scripts: float
@@ -164,6 +166,7 @@ class Membership:
     router: float
     change: float
     stall: float
+    router_stall: float
 
     @classmethod
     def of(cls, nodes: int, costs: Costs) -> Membership:
@@ -180,6 +183,7 @@ class Membership:
             looks * costs.look_store + counts * costs.count_store + renewals * costs.store_script,
             nodes * costs.look_node * mine,
             nodes * costs.look_node * its,
-            (nodes + routers) * nodes * costs.look_store,
+            (nodes + routers * nodes) * costs.look_store,
+            nodes * costs.ring_node,
             nodes * (costs.ring_node + costs.look_node),
         )

@@ -112,12 +112,12 @@ def _membership(costs: Costs) -> str:
             f"{one.share:.2%}",
             f"{one.router:.2%}",
             f"{_about(one.change)} s",
-            f"{one.stall * 1e3:,.0f} ms",
+            f"{one.stall * 1e3:,.0f} / {one.router_stall * 1e3:,.0f} ms",
         ]
         for one in (Membership.of(nodes, costs) for nodes in (10, 100, 300, 1_000, 3_000, 10_000))
     ]
     columns = ("Nodes", "scripts of leases/s", "leases read/s", "cores of Redis for it", "of each node",
-               "of each router", "Redis at a change", "each loop's pause then")  # fmt: skip
+               "of each router", "Redis at a change", "a node's, a router's pause then")  # fmt: skip
     return table(columns, rows)
 
 
@@ -154,12 +154,13 @@ def _rolling(costs: Costs, seed: int) -> str:
             f"{one.seconds / 3600:.1f} h" if one.seconds > 3600 else f"{one.seconds / 60:.0f} min",
             f"{one.replayed:.1%}",
             f"{one.relayed:.1%}",
-            f"{one.own:.0%}",
-            f"{one.store:.1f}",
+            f"{one.node:.1%}",
+            f"{one.router:.1%}",
+            f"{one.store:.2f}",
         ]
         for one in seen
     ]
-    columns = ("At a time", "takes", "rounds replayed", "rounds relayed", "of each process for it",
+    columns = ("At a time", "takes", "rounds replayed", "rounds relayed", "of each node for it", "of each router",
                "cores of Redis for leases")  # fmt: skip
     return table(columns, rows)
 

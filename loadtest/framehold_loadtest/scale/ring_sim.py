@@ -14,7 +14,7 @@ from random import Random
 from types import MappingProxyType
 
 from framehold_core.ids import Boot, CallId, Incarnation, NodeId
-from framehold_loadtest.scale.model import Sizes
+from framehold_loadtest.scale.model import NODES_A_ROUTER, Sizes
 from framehold_router.envelope import Facts, Kind
 from framehold_router.membership import LIVE, Fleet, Member
 from framehold_router.placement import Placer
@@ -137,16 +137,17 @@ def _change(what: str, before: Ring, after: Ring) -> Change:
 @dataclass(frozen=True)
 class Rolling:
     """A restart of all nodes, `at_once` of them at a time. Of the later rounds that came meanwhile: those that found
-    their call handed off, and replayed it; those whose call was not where the ring says, and took a hop once. `own` is
-    the share of each process's time that it would take to read all leases at every change and to follow with its ring,
-    `store` the cores of Redis for these looks."""
+    their call handed off, and replayed it; those whose call was not where the ring says, and took a hop once. `node`
+    is the share of each node's time that it would take to read of every change and to follow with its ring, `router` of
+    each router's, which reads all leases; `store` is the cores of Redis for these looks."""
 
     nodes: int
     at_once: int
     seconds: float
     replayed: float
     relayed: float
-    own: float
+    node: float
+    router: float
     store: float
 
 
@@ -186,10 +187,10 @@ def rolling(count: int, at_once: int, seed: int, prices: tuple[float, float, flo
     follow, read, look = prices
     every = roll.away / at_once
     # Each restart is told of three times: it drains, it left, it is back. The ring changes at the first and the last.
-    wanted = count * (3 * read + 2 * follow) / every
-    # A process that is still reading when the next change comes reads once more, not twice: it can't do more than all.
-    store = 3 / every / max(1.0, wanted) * count * count * look
-    return Rolling(count, at_once, seconds, replayed / rounds, relayed / rounds, min(1.0, wanted), store)
+    told, changed = 3 / every, 2 / every
+    node, router = changed * count * follow + told * read, count * (changed * follow + told * read)
+    store = told * (count + count / NODES_A_ROUTER * count) * look
+    return Rolling(count, at_once, seconds, replayed / rounds, relayed / rounds, node, router, store)
 
 
 class _Homes:

@@ -4,7 +4,7 @@
 -- KEYS  1 node lease: a string, a JSON array
 --         [1,<beat>,"<inc>","<boot>",<expires in ms>,"<node>","<address>","<state>","<code>","<stats>"]
 --         whose first four values stand so in every format to come, because each release must recognise each other's
--- ARGV  1 inc  2 boot  3 channel of membership changes
+-- ARGV  1 inc  2 boot  3 channel of membership changes, which is told the lease's key
 --       4 '"<node>","<address>","<state>","<code>",'  5 '"<stats>"]'  6 ttl in ms  7 a beat
 -- A value that does not begin like a lease is nobody's and stands in nobody's way; one that this user may not read is
 -- an error.

@@ -6,6 +6,6 @@
 
 if boot == ARGV[2] and inc == ARGV[1] then
   redis.call('DEL', KEYS[1])
-  redis.call('PUBLISH', ARGV[3], 'leave')
+  redis.call('PUBLISH', ARGV[3], KEYS[1])
 end
 return {'renewed', 0}

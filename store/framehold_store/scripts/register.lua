@@ -6,5 +6,5 @@
 
 if boot and (inc ~= ARGV[1] or boot ~= ARGV[2]) then return {'taken', tonumber(beat)} end
 put(tonumber(ARGV[7]))
-redis.call('PUBLISH', ARGV[3], 'register')
+redis.call('PUBLISH', ARGV[3], KEYS[1])
 return {'renewed', tonumber(ARGV[7])}

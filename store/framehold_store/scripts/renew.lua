@@ -11,5 +11,5 @@ if boot ~= ARGV[2] then return {'taken', beat} end
 if inc ~= ARGV[1] or beat < tonumber(ARGV[7]) then return {'lapsed', beat} end
 put(beat + 1)
 local after = string.find(rest, ',', 1, true)
-if string.sub(rest, after + 1, after + #ARGV[4]) ~= ARGV[4] then redis.call('PUBLISH', ARGV[3], 'renew') end
+if string.sub(rest, after + 1, after + #ARGV[4]) ~= ARGV[4] then redis.call('PUBLISH', ARGV[3], KEYS[1]) end
 return {'renewed', beat + 1}
