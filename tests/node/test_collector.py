@@ -1,0 +1,83 @@
+"""The collector's full passes: made for what has grown old, and for nothing else."""
+
+from __future__ import annotations
+
+import pytest
+
+from framehold import collector
+
+
+class Objects:
+    """Stands in for the `gc` module: `collections` of the middle generation were made, `old` objects grew old."""
+
+    def __init__(self) -> None:
+        self.collections = self.old = self.passes = self.looks = 0
+        self.frozen = 0
+
+    def get_count(self) -> tuple[int, int, int]:
+        return (0, 0, self.collections)
+
+    def get_objects(self, generation: int) -> list[None]:
+        assert generation == 2
+        self.looks += 1
+        return [None] * self.old
+
+    def get_freeze_count(self) -> int:
+        return self.frozen
+
+    def unfreeze(self) -> None:
+        self.frozen = 0
+
+    def collect(self) -> None:
+        self.passes += 1
+        self.collections = 0
+
+    def freeze(self) -> None:
+        self.frozen, self.old = self.frozen + self.old, 0
+
+
+@pytest.fixture
+def objects(monkeypatch: pytest.MonkeyPatch) -> Objects:
+    made = Objects()
+    monkeypatch.setattr(collector, "gc", made)
+    return made
+
+
+def test_a_node_whose_calls_die_young_makes_no_full_pass(objects: Objects) -> None:
+    settling = collector.Collector()
+    for _ in range(100):
+        objects.collections += 10
+        objects.old += 100
+        settling.settle()
+    assert objects.passes == 0
+
+
+def test_what_has_grown_old_is_looked_through_and_frozen(objects: Objects) -> None:
+    settling = collector.Collector()
+    objects.collections, objects.old = 4, collector.GROWTH
+    settling.settle()
+    assert (objects.passes, objects.old, objects.frozen) == (1, 0, collector.GROWTH)
+
+
+def test_the_more_is_frozen_the_more_must_grow_old(objects: Objects) -> None:
+    objects.frozen = 4 * collector.GROWTH
+    settling = collector.Collector()
+    objects.collections, objects.old = 100, 2 * collector.GROWTH - 1
+    settling.settle()
+    assert objects.passes == 0
+    objects.collections, objects.old = 101, 2 * collector.GROWTH
+    settling.settle()
+    assert objects.passes == 1
+
+
+def test_nothing_is_counted_before_enough_can_have_grown_old(objects: Objects) -> None:
+    settling = collector.Collector()
+    objects.collections = 3
+    settling.settle()
+    assert objects.looks == 0
+    objects.collections = 4
+    settling.settle()
+    settling.settle()
+    objects.collections = 5
+    settling.settle()
+    assert objects.looks == 1
