@@ -97,7 +97,7 @@ def _advance(stored: Stored | None, request: Commit | Intent | Result, now: floa
         answers[request.answered.round] = request.answered
     entries = stored.journal + request.batch.entries
     jh, expires = request.batch.jh, now + request.ttl
-    return Stored(replace(record, n=len(entries), jh=jh, answers=answers, expires=expires, **moved), entries)
+    return Stored(record._replace(n=len(entries), jh=jh, answers=answers, expires=expires, **moved), entries)
 
 
 def _read(stored: Stored | None, request: Read, now: float) -> Applied:
@@ -156,8 +156,7 @@ def _finish(stored: Stored | None, request: Finish, now: float) -> Applied:
     answers = dict(stored.record.answers)
     if request.answered is not None:
         answers[request.answered.round] = request.answered
-    done = replace(
-        stored.record,
+    done = stored.record._replace(
         state=RecordState.DONE,
         answers=answers,
         outcome=request.outcome,
@@ -182,13 +181,12 @@ def _claim(stored: Stored | None, request: Claim, now: float) -> Applied:
         return stored, Reply(Verdict.CHANGED, record.epoch, stored)
     if not (record.head.reentrant and request.reentrant):
         cause = f"{request.evidence.value} after round {record.round}"
-        lost = replace(record, state=RecordState.LOST, cause=cause, expires=now + request.ttl)
+        lost = record._replace(state=RecordState.LOST, cause=cause, expires=now + request.ttl)
         lost = lost.stepped(Moved.LOST, request.owner, now)
         return Stored(lost, ()), Reply(Verdict.LOST, record.epoch, Stored(lost, ()))
     if record.attempts >= request.max_attempts:
         return stored, Reply(Verdict.STUCK, record.epoch, Stored(record, ()))
-    taken = replace(
-        record,
+    taken = record._replace(
         state=RecordState.OPEN,
         head=replace(record.head, boot=request.boot),
         owner=request.owner,
@@ -231,7 +229,7 @@ def _verify(stored: Stored | None, request: Verify, now: float) -> Applied:
     verdict = fence(stored, claim, None, creates=False)
     if verdict is not Verdict.OK or stored is None:
         return _refused(stored, verdict)
-    moved = replace(stored.record, inc=request.inc, epoch=claim.epoch + 1, expires=now + request.ttl)
+    moved = stored.record._replace(inc=request.inc, epoch=claim.epoch + 1, expires=now + request.ttl)
     return Stored(moved.stepped(Moved.VERIFIED, claim.owner, now), stored.journal), Reply(Verdict.OK, moved.epoch)
 
 
@@ -281,7 +279,7 @@ def _release(stored: Stored | None, request: Release, now: float) -> Applied:
     verdict = fence(stored, claim, None, creates=False)
     if verdict is not Verdict.OK or stored is None:
         return _refused(stored, verdict)
-    given = replace(stored.record, state=RecordState.RELEASED, owner="", inc="", expires=now + request.ttl)
+    given = stored.record._replace(state=RecordState.RELEASED, owner="", inc="", expires=now + request.ttl)
     return Stored(given.stepped(Moved.RELEASED, claim.owner, now), stored.journal), Reply(Verdict.OK, given.epoch)
 
 

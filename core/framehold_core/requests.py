@@ -6,8 +6,9 @@ Every request but `Read` and `Claim` carries a `Fence`: who the writer is and wh
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from enum import StrEnum
+from types import MappingProxyType
 from typing import NamedTuple
 
 from .ids import Boot, CallId, Incarnation, NodeId
@@ -71,8 +72,7 @@ class Head:
     strategy: str = "hold"
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(NamedTuple):
     """A call in the store. `created` and `expires` are seconds on the store's clock; `intents` maps the digest of a
     `once` key to whether its result is recorded; `outcome` is sealed; `trail` is there to look at, and decides
     nothing."""
@@ -88,8 +88,8 @@ class Record:
     attempts: int
     created: float
     expires: float
-    answers: Mapping[int, Answered] = field(default_factory=dict)
-    intents: Mapping[str, bool] = field(default_factory=dict)
+    answers: Mapping[int, Answered] = MappingProxyType({})
+    intents: Mapping[str, bool] = MappingProxyType({})
     outcome: bytes = b""
     out_round: int = 0
     cause: str = ""
@@ -102,7 +102,7 @@ class Record:
 
     def stepped(self, step: Moved, node: str, at: float, ran: float = 0.0) -> Record:
         """This record after one more step."""
-        return replace(self, trail=ordered((*self.trail, Step(step, self.round, self.epoch, node, at, ran))))
+        return self._replace(trail=ordered((*self.trail, Step(step, self.round, self.epoch, node, at, ran))))
 
 
 class Stored(NamedTuple):

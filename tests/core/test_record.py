@@ -50,15 +50,15 @@ RECORD = Record(
     trail=(BEGUN,),
 )
 OPEN = Stored(RECORD, OLD)
-DONE = Stored(replace(RECORD, state=RecordState.DONE, outcome=b"42", out_round=1, answers={1: YES}), ())
-GIVEN = Stored(replace(RECORD, state=RecordState.RELEASED, owner="", inc=""), OLD)
-LOST = Stored(replace(RECORD, state=RecordState.LOST, cause="gone after round 1"), ())
+DONE = Stored(RECORD._replace(state=RecordState.DONE, outcome=b"42", out_round=1, answers={1: YES}), ())
+GIVEN = Stored(RECORD._replace(state=RecordState.RELEASED, owner="", inc=""), OLD)
+LOST = Stored(RECORD._replace(state=RecordState.LOST, cause="gone after round 1"), ())
 BATCH = Batch(NEW, NEXT)
 
 
 def open_with(**fields: Any) -> Stored:
     """The open record with other fields."""
-    return Stored(replace(RECORD, **fields), OLD)
+    return Stored(RECORD._replace(**fields), OLD)
 
 
 def fenced_as(**fields: Any) -> Fence:

@@ -81,7 +81,7 @@ def keeps_epoch(script: type[Verify] | type[Claim]) -> Callable[..., Any]:
         after, reply = right(stored, request, now)
         if reply.verdict is not Verdict.OK or after is None or stored is None:
             return after, reply
-        same = Stored(replace(after.record, epoch=stored.record.epoch), after.journal)
+        same = Stored(after.record._replace(epoch=stored.record.epoch), after.journal)
         return same, reply._replace(epoch=stored.record.epoch, stored=same if reply.stored else None)
 
     return wrong
@@ -90,7 +90,7 @@ def keeps_epoch(script: type[Verify] | type[Claim]) -> Callable[..., Any]:
 def forgetful_intent(stored: Stored | None, request: Intent, now: float) -> Any:
     if stored is not None and request.key in stored.record.intents:
         intents = {key: done for key, done in stored.record.intents.items() if key != request.key}
-        blind = Stored(replace(stored.record, intents=intents), stored.journal)
+        blind = Stored(stored.record._replace(intents=intents), stored.journal)
         after, reply = _RIGHT_INTENT(blind, request, now)
         return (after if after is not blind else stored), reply
     return _RIGHT_INTENT(stored, request, now)
@@ -107,7 +107,7 @@ def claims_anything(stored: Stored | None, request: Claim, now: float) -> Any:
 def claims_unmarked(stored: Stored | None, request: Claim, now: float) -> Any:
     if stored is None:
         return _RIGHT_CLAIM(stored, request, now)
-    marked = Stored(replace(stored.record, head=replace(stored.record.head, reentrant=True)), stored.journal)
+    marked = Stored(stored.record._replace(head=replace(stored.record.head, reentrant=True)), stored.journal)
     return _RIGHT_CLAIM(marked, replace(request, reentrant=True), now)
 
 
@@ -222,7 +222,7 @@ def _attempts(script: type[Claim] | type[Commit]) -> Callable[..., Any]:
         after, reply = right(stored, request, now)
         if reply.verdict is not Verdict.OK or after is None or stored is None:
             return after, reply
-        same = Stored(replace(after.record, attempts=stored.record.attempts), after.journal)
+        same = Stored(after.record._replace(attempts=stored.record.attempts), after.journal)
         return same, reply._replace(stored=same if reply.stored else None)
 
     return wrong

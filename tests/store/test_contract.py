@@ -420,7 +420,7 @@ async def test_a_verified_call_has_a_new_epoch(store: Store) -> None:
     before, _ = await stored(store, story, *intended(story))
     await store.run(replace(story.verify, fence=fence(1, 3)))
     after, _ = await stored(store, story)
-    assert after == replace(before, inc="inc-2", epoch=2, expires=after.expires, trail=after.trail)
+    assert after == before._replace(inc="inc-2", epoch=2, expires=after.expires, trail=after.trail)
 
 
 async def test_a_released_call_is_nobodys(store: Store) -> None:
@@ -428,7 +428,7 @@ async def test_a_released_call_is_nobodys(store: Store) -> None:
     story = Story()
     before, journal = await stored(store, story, story.ask)
     after, kept = await stored(store, story, story.release)
-    expected = replace(before, state=RecordState.RELEASED, owner="", inc="", expires=after.expires, trail=after.trail)
+    expected = before._replace(state=RecordState.RELEASED, owner="", inc="", expires=after.expires, trail=after.trail)
     assert (after, kept) == (expected, journal)
 
 

@@ -8,7 +8,6 @@ again at random.
 import asyncio
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -184,7 +183,7 @@ def timeless(reply: Reply) -> Reply:
         return reply
     record, entries = reply.stored
     trail = tuple(step._replace(at=0.0) for step in record.trail)
-    return reply._replace(stored=Stored(replace(record, created=0.0, expires=0.0, trail=trail), entries))
+    return reply._replace(stored=Stored(record._replace(created=0.0, expires=0.0, trail=trail), entries))
 
 
 @pytest.fixture
