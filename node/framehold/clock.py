@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 
 _BOOTTIME = getattr(time, "CLOCK_BOOTTIME", None)
 
-
-def _boottime() -> float:
-    assert _BOOTTIME is not None
-    return time.clock_gettime(_BOOTTIME)
-
-
-now: Callable[[], float] = time.monotonic if _BOOTTIME is None else _boottime
+now: Callable[[], float] = time.monotonic if _BOOTTIME is None else partial(time.clock_gettime, _BOOTTIME)
 """Seconds since the machine started, on a clock that never goes back."""
 
 _APART = time.time() - now()

@@ -72,29 +72,25 @@ class Watches:
         """Tell `watch` from now on."""
         self._watches.append(watch)
         for news in NEWS:
-            if getattr(type(watch), news) is not getattr(Watch, news):
-                told = getattr(self, news)
-                mine = _careful(getattr(watch, news))
-                setattr(self, news, mine if told is _nobody else _both(told, mine))
+            told = tuple(getattr(each, news) for each in self._watches if _wants(each, news))
+            if told:
+                setattr(self, news, _telling(told))
+
+
+def _wants(watch: Watch, news: str) -> bool:
+    return getattr(type(watch), news) is not getattr(Watch, news)
 
 
 def _nobody(*news: Any) -> None:
     """Nobody wants to know."""
 
 
-def _both(first: Callable[..., None], second: Callable[..., None]) -> Callable[..., None]:
+def _telling(watches: tuple[Callable[..., None], ...]) -> Callable[..., None]:
     def tell(*news: Any) -> None:
-        first(*news)
-        second(*news)
-
-    return tell
-
-
-def _careful(told: Callable[..., None]) -> Callable[..., None]:
-    def tell(*news: Any) -> None:
-        try:
-            told(*news)
-        except Exception:
-            logger.exception("a bug in what watches calls; the call that it watched goes on")
+        for told in watches:
+            try:
+                told(*news)
+            except Exception:
+                logger.exception("a bug in what watches calls; the call that it watched goes on")
 
     return tell
