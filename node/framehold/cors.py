@@ -44,9 +44,11 @@ class Browsers:
         return self._cors.is_allowed_origin(origin.decode("latin-1"))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        # The first, as the SDK and Starlette have it.
-        origin = next((value for name, value in scope["headers"] if name == b"origin"), None)
-        if origin is None or not self.allows(origin):
-            await self._app(scope, receive, send)
+        for name, value in scope["headers"]:
+            # The first, as the SDK and Starlette have it.
+            if name == b"origin":
+                app = self._cors if self.allows(value) else self._app
+                break
         else:
-            await self._cors(scope, receive, send)
+            app = self._app
+        await app(scope, receive, send)

@@ -8,7 +8,9 @@ SDK's own. What this entry checks itself is what must be known before a request 
 from __future__ import annotations
 
 import asyncio
+import copy
 from collections import OrderedDict
+from contextlib import AsyncExitStack
 from typing import Any, NamedTuple
 
 from mcp.server.connection import Connection
@@ -16,14 +18,16 @@ from mcp.server.runner import aclose_shielded, modern_error_data
 from mcp.server.streamable_http import check_accept_headers
 from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
 from mcp.shared.inbound import (
+    MCP_METHOD_HEADER,
+    MCP_NAME_HEADER,
+    MCP_PROTOCOL_VERSION_HEADER,
     InboundModernRoute,
     classify_inbound_request,
-    find_duplicated_routing_header,
     find_invalid_x_mcp_header,
     x_mcp_header_map,
 )
 from mcp.shared.jsonrpc_dispatcher import progress_token_from_params
-from mcp_types import JSONRPCRequest
+from mcp_types import JSONRPCRequest, RequestId
 from mcp_types.methods import INPUT_REQUIRED_METHODS
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic_core import from_json, to_json
@@ -47,6 +51,7 @@ from .turns import Turns
 _METHODS = {method.encode() for method in INPUT_REQUIRED_METHODS | saga.METHODS}
 _VERSIONS = {version.encode() for version in MODERN_PROTOCOL_VERSIONS}
 _CHECKED = (b"host", b"origin", b"content-type", b"accept")
+_ROUTING = {name.encode() for name in (MCP_PROTOCOL_VERSION_HEADER, MCP_METHOD_HEADER, MCP_NAME_HEADER)}
 _KEPT = 1024
 """Client identities, header sets and tool schemas of which what was found out is kept."""
 _LONG = 4096
@@ -62,7 +67,8 @@ _DIGITS = 20
 class Ordinary(NamedTuple):
     """A request that this entry serves: its envelope, its parameters, its client."""
 
-    message: JSONRPCRequest
+    id: RequestId
+    method: str
     params: dict[str, Any]
     route: InboundModernRoute
 
@@ -128,26 +134,32 @@ class Entry:
         """The request as an ordinary one; None for whatever is not."""
         try:
             decoded = from_json(data)
-            message = JSONRPCRequest.model_validate(decoded)
-        except (ValueError, RecursionError):
+            request_id, method, params = decoded["id"], decoded["method"], decoded["params"]
+            typed = type(request_id) in (int, str) and type(method) is str and type(params) is dict
+            if decoded["jsonrpc"] != "2.0" or not typed:
+                return None
+        except (ValueError, RecursionError, KeyError, TypeError):
             return None
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in request.scope["headers"]}
-        if len(headers) != len(request.scope["headers"]) and find_duplicated_routing_header(request.headers.items()):
+        raw = [(name, value) for name, value in request.scope["headers"] if name in _ROUTING]
+        headers = {name.decode("ascii"): value.decode("latin-1") for name, value in raw}
+        if len(headers) != len(raw):
+            # Of a header that is there twice, readers would see different ones.
             return None
         route = classify_inbound_request(decoded, headers=headers)
-        if not isinstance(route, InboundModernRoute) or message.params is None:
+        if not isinstance(route, InboundModernRoute):
             return None
-        if not self._headerless(message) and await self._mirrored(request, message, route) is not None:
+        found = Ordinary(request_id, method, params, route)
+        if not self._headerless(found) and await self._mirrored(request, found) is not None:
             return None
-        return Ordinary(message, message.params, route)
+        return found
 
-    def _headerless(self, message: JSONRPCRequest) -> bool:
+    def _headerless(self, found: Ordinary) -> bool:
         """Whether this tool's schema mirrors no parameter in a header, as it was last seen: then there is none to
         check."""
         server = self._attached.server
-        if message.method != "tools/call" or server.get_tool_input_schema is None:
-            return message.method != "tools/call"
-        name = str((message.params or {}).get("name"))
+        if found.method != "tools/call" or server.get_tool_input_schema is None:
+            return found.method != "tools/call"
+        name = str(found.params.get("name"))
         schema = server.get_tool_input_schema(name)
         if schema is None or self._plain.get(name) is schema:
             return schema is not None
@@ -155,16 +167,17 @@ class Entry:
             self._plain[name] = schema
         return False
 
-    async def _mirrored(self, request: Request, message: JSONRPCRequest, route: InboundModernRoute) -> Any:
+    async def _mirrored(self, request: Request, found: Ordinary) -> Any:
         """The SDK's rejection of a header that is at odds with the parameter it mirrors."""
         attached = self._attached
-        return await param_rejection(attached.server, request, message, route, attached.lifespan_state)
+        message = JSONRPCRequest(jsonrpc="2.0", id=found.id, method=found.method, params=found.params)
+        return await param_rejection(attached.server, request, message, found.route, attached.lifespan_state)
 
     async def _serve(self, request: Request, found: Ordinary, data: bytes, receive: Receive, send: Send) -> None:
         """Serve a round here, or pass it on to the node that holds its call."""
         hop: Hop = request.scope["framehold"]
-        hop.route = _route(found.message.method, found.params)
-        exchange = Exchange(request, found.message.id, progress_token_from_params(found.params), send)
+        hop.route = _route(found.method, found.params)
+        exchange = Exchange(request, found.id, progress_token_from_params(found.params), send)
         search = Search(self._attached.settings.lease_ttl)
         await self._turns.mine()
         while (elsewhere := await self._round(exchange, found, receive)) is not None:
@@ -217,16 +230,15 @@ class Entry:
 
     async def _round(self, exchange: Exchange, found: Ordinary, receive: Receive) -> Misdirected | None:
         """One pass; where the call is, if that is elsewhere."""
-        message, params, route = found
         attached = self._attached
         exchange.open()
-        connection = self._connection(route)
+        connection = self._connection(found.route)
         kernel = Kernel(attached.server, connection, attached.lifespan_state, self._stamp)
         main = asyncio.current_task()
         assert main is not None, "a request runs in a task"
         watch = asyncio.get_running_loop().call_later(WATCH_AFTER, exchange.watch, main, receive)
         try:
-            result = await kernel.round(exchange, message.method, params)
+            result = await kernel.round(exchange, found.method, found.params)
         except asyncio.CancelledError:
             if not exchange.gone:
                 raise
@@ -258,9 +270,8 @@ class Entry:
                 self._identities[key] = known
             if len(self._identities) > _KEPT:
                 self._identities.popitem(last=False)
-        fresh = Connection(known.outbound, protocol_version=route.protocol_version, client_params=known.client_params)
-        fresh.client_capabilities = known.client_capabilities
-        fresh.initialized.set()
+        fresh = copy.copy(known)
+        fresh.state, fresh.exit_stack = {}, AsyncExitStack()
         return fresh
 
 

@@ -7,7 +7,9 @@ envelope. Left out is what is known already:
 - the handshake's gate: a request of this revision is born past it
 - a retry's parameters, once the boundary has opened its state: name and arguments are sealed in it as round 1
   validated them, its answers are parsed by their own asks; so only a `_meta` that was never seen is validated
+- what the surface would see of a first request that holds a name, arguments and a known `_meta`: they are mappings
 - a reply that asks: its questions were shaped for the wire when they were asked
+- a copy of the server's identity for each reply, where no middleware of others could edit it
 
 Private methods of the SDK's runner are used here; the test that names the SDK's release checks them.
 """
@@ -38,6 +40,7 @@ Call = Callable[[Ctx], Awaitable[Any]]
 
 _KEPT, _LONG = 1024, 4096
 """How many client identities are remembered, and up to how many bytes each."""
+_FIRST = {"name", "arguments", "_meta"}
 _RETRY = {"name", "uri", "arguments", "_meta", "inputResponses", "requestState"}
 _PLAIN = {"progressToken", "traceparent", "tracestate", "baggage"}
 _IDENTITY = (types.PROTOCOL_VERSION_META_KEY, types.CLIENT_INFO_META_KEY, types.CLIENT_CAPABILITIES_META_KEY)
@@ -67,20 +70,31 @@ class Kernel(ServerRunner[Any]):
             raise MCPError(types.METHOD_NOT_FOUND, "Method not found", method)
         handler, typed = entry.handler, None
         if not isinstance(handler, Seam) or not _sealed(params):
-            try:
-                methods.validate_client_request(method, version, params)
-            except KeyError:
-                raise MCPError(types.METHOD_NOT_FOUND, "Method not found", method) from None
+            if not _plain(method, params):
+                try:
+                    methods.validate_client_request(method, version, params)
+                except KeyError:
+                    raise MCPError(types.METHOD_NOT_FOUND, "Method not found", method) from None
             typed = entry.params_type.model_validate({} if params is None else params, by_name=False)
             _remember(params)
         result = await handler(ctx, typed)
         if isinstance(result, Asking):
             told = {**result, "_meta": {types.SERVER_INFO_META_KEY: self._stamp}}
             # Questions and identity are shared by all who are told them: middleware of others may edit its own copy.
-            return told if all(map(is_ours, self.server.middleware)) else copy.deepcopy(told)
+            return told if self._alone() else copy.deepcopy(told)
         if isinstance(result, types.ErrorData):
             raise MCPError.from_error_data(result)
         return self._serialize(method, version, result)
+
+    def _stamp_server_info(self, version: str, result: dict[str, Any]) -> dict[str, Any]:
+        if result.get("_meta") is not None or not self._alone():
+            return super()._stamp_server_info(version, result)
+        result["_meta"] = {types.SERVER_INFO_META_KEY: self._stamp}
+        return result
+
+    def _alone(self) -> bool:
+        """Whether nobody but us and the SDK sees a result on its way out."""
+        return all(map(is_ours, self.server.middleware))
 
 
 def is_ours(middleware: Any) -> bool:
@@ -132,6 +146,15 @@ def _known(meta: dict[str, Any]) -> bool:
         if name not in _IDENTITY and (name not in _PLAIN or not isinstance(value, str)):
             return False
     return to_json([meta.get(name) for name in _IDENTITY]) in _identities
+
+
+def _plain(method: str, params: Any) -> bool:
+    """Whether these are the parameters of a first request in which the surface has nothing left to find."""
+    if method != "tools/call" or not isinstance(params, dict) or not params.keys() <= _FIRST:
+        return False
+    arguments = params.get("arguments")
+    named = isinstance(params.get("name"), str) and (arguments is None or isinstance(arguments, dict))
+    return named and _known(params["_meta"])
 
 
 def _sealed(params: Any) -> bool:

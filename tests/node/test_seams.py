@@ -60,7 +60,7 @@ TOUCHED = {
     "fastmcp_components.py": {"_components", "_inner", "_original_name", "_original_uri", "_server"}
     | {"_transform_name", "_transform_uri"},
     "handlers.py": {"_tool_manager", "_prompt_manager", "_resource_manager", "_resources"},
-    "kernel.py": {"_make_context", "_serialize"},
+    "kernel.py": {"_make_context", "_serialize", "_stamp_server_info"},
     "older.py": {"_connection", "_request_outbound"},
 }
 """What is touched that others call private, by file: the SDK's parts, and the emptiness of contextlib's exit stack
@@ -235,6 +235,8 @@ def test_the_runner_can_be_driven_in_parts() -> None:
     context = names(ServerRunner._make_context)
     assert context == ["dctx", "method", "params", "meta", "protocol_version"], CHANGED + "_make_context"
     assert names(ServerRunner._serialize) == ["method", "version", "result"], CHANGED + "_serialize"
+    assert names(ServerRunner._stamp_server_info) == ["version", "result"], CHANGED + "_stamp_server_info"
+    assert "self._stamp_server_info(version, dumped)" in inspect.getsource(ServerRunner._serialize)
     assert names(methods.validate_client_request)[:3] == ["method", "version", "params"]
     source = inspect.getsource(ServerRunner._on_request)
     steps = ("validate_client_request", "get_request_handler", "model_validate", "entry.handler", "_serialize")
