@@ -183,9 +183,10 @@ def _only_traced(middleware: Any) -> Any:
     if not isinstance(middleware, OpenTelemetryMiddleware):
         return middleware
 
+    def unless_nobody_traces(ctx: Ctx, call_next: Any) -> Any:
+        return traced(ctx, call_next) if tracing.provided() else call_next(ctx)
+
     async def traced(ctx: Ctx, call_next: Any) -> Any:
-        if not tracing.provided():
-            return await call_next(ctx)
         elsewhere: Misdirected | None = None
 
         async def within(inner: Ctx) -> Any:
@@ -205,5 +206,5 @@ def _only_traced(middleware: Any) -> Any:
         finally:
             elsewhere = None
 
-    traced.__dict__["framehold"] = True
-    return traced
+    unless_nobody_traces.__dict__["framehold"] = True
+    return unless_nobody_traces

@@ -35,7 +35,7 @@ class Body:
                 raise TooLarge
             if not message.get("more_body", False):
                 break
-        return b"".join(item.get("body", b"") for item in self._read)
+        return b"".join([item.get("body", b"") for item in self._read])
 
     async def replay(self) -> Message:
         """The body's messages again, then what comes after them."""

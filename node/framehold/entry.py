@@ -8,7 +8,6 @@ SDK's own. What this entry checks itself is what must be known before a request 
 from __future__ import annotations
 
 import asyncio
-import copy
 from collections import OrderedDict
 from contextlib import AsyncExitStack
 from typing import Any, NamedTuple
@@ -50,7 +49,7 @@ from .turns import Turns
 
 _METHODS = {method.encode() for method in INPUT_REQUIRED_METHODS | saga.METHODS}
 _VERSIONS = {version.encode() for version in MODERN_PROTOCOL_VERSIONS}
-_CHECKED = (b"host", b"origin", b"content-type", b"accept")
+_CHECKED = {b"host", b"origin", b"content-type", b"accept"}
 _ROUTING = {name.encode() for name in (MCP_PROTOCOL_VERSION_HEADER, MCP_METHOD_HEADER, MCP_NAME_HEADER)}
 _KEPT = 1024
 """Client identities, header sets and tool schemas of which what was found out is kept."""
@@ -118,7 +117,7 @@ class Entry:
     async def _acceptable(self, request: Request) -> bool:
         """Whether host, origin, content type and accept are as the SDK wants them; it is asked once for each set of
         them. Of a header that is there twice the SDK reads the first: the set holds every copy, in order."""
-        said = tuple(item for item in request.scope["headers"] if item[0] in _CHECKED)
+        said = tuple([item for item in request.scope["headers"] if item[0] in _CHECKED])
         if said in self._accepted:
             return True
         refused = await self._security.validate_request(request, is_post=True) is not None
@@ -270,8 +269,9 @@ class Entry:
                 self._identities[key] = known
             if len(self._identities) > _KEPT:
                 self._identities.popitem(last=False)
-        fresh = copy.copy(known)
-        fresh.state, fresh.exit_stack = {}, AsyncExitStack()
+        # A copy, as `copy.copy` makes it in five times the time.
+        fresh = object.__new__(Connection)
+        vars(fresh).update(vars(known), state={}, exit_stack=AsyncExitStack())
         return fresh
 
 

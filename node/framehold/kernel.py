@@ -70,13 +70,15 @@ class Kernel(ServerRunner[Any]):
             raise MCPError(types.METHOD_NOT_FOUND, "Method not found", method)
         handler, typed = entry.handler, None
         if not isinstance(handler, Seam) or not _sealed(params):
-            if not _plain(method, params):
+            plain = _plain(method, params)
+            if not plain:
                 try:
                     methods.validate_client_request(method, version, params)
                 except KeyError:
                     raise MCPError(types.METHOD_NOT_FOUND, "Method not found", method) from None
             typed = entry.params_type.model_validate({} if params is None else params, by_name=False)
-            _remember(params)
+            if not plain:
+                _remember(params)
         result = await handler(ctx, typed)
         if isinstance(result, Asking):
             told = {**result, "_meta": {types.SERVER_INFO_META_KEY: self._stamp}}

@@ -16,6 +16,7 @@ import contextvars
 import logging
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 from opentelemetry import metrics, trace
@@ -50,8 +51,16 @@ _began: contextvars.ContextVar[tuple[SpanContext, str] | None] = contextvars.Con
 
 
 def provided() -> bool:
-    """Whether somebody collects spans, as far as is known now."""
-    return not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
+    """Whether somebody collects spans, as far as is known now. OpenTelemetry asks the environment each time while there
+    is no provider: it is let do that once."""
+    _found()
+    return trace._TRACER_PROVIDER is not None
+
+
+@cache
+def _found() -> None:
+    """Have the provider made that the environment names."""
+    trace.get_tracer_provider()
 
 
 async def flush() -> None:

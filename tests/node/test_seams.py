@@ -34,6 +34,7 @@ from mcp.server.runner import ServerRunner
 from mcp.server.session import ServerSession
 from mcp.server.transport_security import TransportSecurityMiddleware
 from mcp_types import methods
+from opentelemetry import trace
 from starlette.routing import Route
 
 import framehold
@@ -62,6 +63,7 @@ TOUCHED = {
     "handlers.py": {"_tool_manager", "_prompt_manager", "_resource_manager", "_resources"},
     "kernel.py": {"_make_context", "_serialize", "_stamp_server_info"},
     "older.py": {"_connection", "_request_outbound"},
+    "tracing.py": {"_TRACER_PROVIDER"},
 }
 """What is touched that others call private, by file: the SDK's parts, and the emptiness of contextlib's exit stack
 (where that is renamed, each stack is closed, used or not). FastMCP's are checked in `test_fastmcp_seams`."""
@@ -183,6 +185,20 @@ def test_a_session_holds_its_connection() -> None:
     other.client_capabilities = None
     assert connection.client_capabilities is not None, CHANGED + "a connection's copy shares its capabilities"
     assert other.exit_stack is connection.exit_stack and connection.initialize_accepted
+
+
+def test_a_connection_is_its_attributes() -> None:
+    """The entry makes each request's from what it keeps of its client: a stack and a state of its own, and the rest."""
+    connection = Connection.from_envelope("2026-07-28", {"name": "n", "version": "1"}, {})
+    wanted = {"outbound", "protocol_version", "session_id", "client_capabilities", "_client_params", "initialized"}
+    assert set(vars(connection)) == wanted | {"state", "exit_stack"}, CHANGED + "Connection"
+    assert connection.initialized.is_set()
+
+
+def test_a_tracer_provider_is_kept_where_it_is_looked_for() -> None:
+    """OpenTelemetry asks the environment each time while there is none."""
+    assert "_TRACER_PROVIDER is None" in inspect.getsource(trace.get_tracer_provider)
+    assert hasattr(trace, "_TRACER_PROVIDER")
 
 
 def test_the_manager_keeps_its_sessions_by_id() -> None:
