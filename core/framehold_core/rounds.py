@@ -108,15 +108,15 @@ def acked(call: Call, event: Acked, now: float) -> Move:
     """The write in flight is durable: what waited for it may leave."""
     write = call.flight
     assert write is not None, "an acknowledgement answers a write"
-    call = call._replace(epoch=event.epoch, n=event.n, jh=event.jh)
-    if write.op is Op.PARK:
-        return _parked(call, write, event, now)
     if write.op is Op.FINISH:
         answer = Outcome(write.outcome, cause=write.cause)
         replies = tuple(Reply(item.waiter, answer) for item in call.waiting)
         again = call.held
         empty = Call(call.id, call.owner, call.inc, call.reentrant, call.ttl, round=call.round)
         return Move(empty, (*replies, Forget()), again)
+    if write.op is Op.PARK:
+        return _parked(call, write, event, now)
+    call = call._replace(epoch=event.epoch, n=event.n, jh=event.jh)
     call, told = _told(call, write, event)
     if call.leaving and not shielded(call):
         return gone(call, "left")
@@ -143,19 +143,24 @@ def _parked(call: Call, write: Write, event: Acked, now: float) -> Move:
     """The questions are durable: whoever waited hears them. They last for as long as the record does, which counts from
     when it was written (rule 17): now, or at an earlier sending, which was no earlier than the asking."""
     past = call.past if call.answered is None else (*call.past, call.answered)
+    waiting, again = call.waiting, call.held
     call = call._replace(
         phase=Phase.PARKED,
         round=call.round + 1,
-        mark=call.jh,
+        epoch=event.epoch,
+        n=event.n,
+        jh=event.jh,
+        mark=event.jh,
         asks=write.asks,
         answered=None,
         carried=False,
         past=past,
+        waiting=(),
+        held=(),
         expires=call.expires if event.already else now + call.ttl,
     )
-    replies: list[Effect] = [Reply(item.waiter, questions(call, now)) for item in call.waiting]
-    again = call.held
-    call, effects = landed(call._replace(waiting=(), held=()))
+    replies = tuple(Reply(item.waiter, questions(call, now)) for item in waiting)
+    call, effects = landed(call)
     return Move(call, (*replies, *effects), again)
 
 
