@@ -16,16 +16,22 @@ from framehold_core.journal import Draft, Kind, Lane
 from .onces import Scribe
 
 
+def _as_read(answer: Any) -> Any:
+    return answer
+
+
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a handler wants to know. `wire` is the request as the client gets it, `fp` its digest; `parse` turns a raw
-    answer into what the handler awaits, or raises ValueError; `text` is how it begins, for people."""
+    """What a handler wants to know. `wire` is the request as the client gets it, `fp` its digest; `parse` reads a raw
+    answer, or raises ValueError; `heard` makes of what was read what the handler awaits, or raises it; `text` is how
+    the question begins, for people."""
 
     kind: str
     wire: dict[str, Any]
     fp: str
     parse: Callable[[Any], Any]
     text: str = ""
+    heard: Callable[[Any], Any] = _as_read
 
 
 class Carrier(Protocol):

@@ -39,6 +39,7 @@ from . import saga
 from .attach import param_rejection
 from .attached import Attached
 from .body import Body, TooLarge, left
+from .connections import Identity
 from .exchange import WATCH_AFTER, Exchange
 from .forward import Passed
 from .hop import Hop
@@ -253,12 +254,11 @@ class Entry:
         finally:
             watch.cancel()
             exchange.close()
-            if getattr(connection.exit_stack, "_exit_callbacks", True):
-                # Rarely used, and ten microseconds to ask it properly.
+            if connection.used:
                 await aclose_shielded(connection)
         return None
 
-    def _connection(self, route: InboundModernRoute) -> Connection:
+    def _connection(self, route: InboundModernRoute) -> Identity:
         """A connection with this client's identity. Parsing one costs more than the rest of it: each is parsed
         once."""
         key = to_json([route.protocol_version, route.client_info, route.client_capabilities])
@@ -269,10 +269,7 @@ class Entry:
                 self._identities[key] = known
             if len(self._identities) > _KEPT:
                 self._identities.popitem(last=False)
-        # A copy, as `copy.copy` makes it in five times the time.
-        fresh = object.__new__(Connection)
-        vars(fresh).update(vars(known), state={}, exit_stack=AsyncExitStack())
-        return fresh
+        return Identity(known)
 
 
 def _route(method: str, params: dict[str, Any]) -> bytes:

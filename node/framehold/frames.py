@@ -82,7 +82,7 @@ class Frame:
         """The handler's own, while it runs; brought up to date here too, for one that waits for others who ask."""
 
     async def ask(self, question: Question, key: str | None = None) -> Any:
-        """Suspend until the client has answered; the parsed answer.
+        """Suspend until the client has answered; what it said.
 
         Raises:
             DuplicateAsk: the same question, or the same key, is pending already.
@@ -98,7 +98,7 @@ class Frame:
             raise swapped(name)
         known = self._prefilled(name, question) if self.replay is None else self._again(name, question)
         if known is not None:
-            return known.value
+            return question.heard(known.value)
         ask = self.pending[name] = Ask(name, question, self.lane(), self._loop.create_future())
         self.settle()
         try:
@@ -108,7 +108,7 @@ class Frame:
                 del self.pending[name]
         if self.carrier is not None:
             refresh(self.carrier.variables)
-        return answer
+        return question.heard(answer)
 
     async def here(self, what: str) -> None:
         """Raise where a handler may not do `what`; see `ask`."""

@@ -32,24 +32,21 @@ KINDS = {"elicitation/create": "elicit", "sampling/createMessage": "sample", "ro
 
 def question(request: types.ServerRequest, result_type: type[BaseModel]) -> Question | None:
     """The question that `request` asks; None where a client can't be asked it on this revision (a ping)."""
-    kind = KINDS.get(request.method)
-    if kind is None:
+    if request.method not in KINDS:
         return None
-    wire = request.model_dump(by_alias=True, mode="json", exclude_none=True)
-    data = to_json(wire)
-    text = str(wire.get("params", {}).get("message", request.method))[:SHOWN]
-    return Question(kind, *(_shaped(data) if len(data) <= _LONG else _shape(data)), reader(result_type), text)
+    data = to_json(request.model_dump(by_alias=True, mode="json", exclude_none=True))
+    return _shaped(data, result_type) if len(data) <= _LONG else _shape(data, result_type)
 
 
 _LONG = 4096
 """Bytes beyond which a question is shaped each time: its text may be a user's, and what is kept stays."""
 
 
-def _shape(request: bytes) -> tuple[dict[str, Any], str]:
+def _shape(request: bytes, result_type: type[BaseModel]) -> Question:
     """A question as the client gets it, and the digest of all of it, whatever the order of its fields.
 
-    The same few questions are asked again and again: each is shaped once. The SDK's surface drops fields that this
-    revision doesn't know; the digest is of what was asked.
+    The same few questions are asked again and again: each is shaped once, and all who ask it share it. The SDK's
+    surface drops fields that this revision doesn't know; the digest is of what was asked.
     """
     raw = from_json(request)
     asking = {"resultType": "input_required", "inputRequests": {"q": raw}, "requestState": "s"}
@@ -59,7 +56,9 @@ def _shape(request: bytes) -> tuple[dict[str, Any], str]:
         raise MCPError(
             types.INTERNAL_ERROR, f"{raw['method']}: the question is not one that this revision knows; it was not asked"
         ) from None
-    return shaped["inputRequests"]["q"], journal.digest(journal.canonical(raw))
+    wire, digest = shaped["inputRequests"]["q"], journal.digest(journal.canonical(raw))
+    text = str(raw.get("params", {}).get("message", raw["method"]))[:SHOWN]
+    return Question(KINDS[raw["method"]], wire, digest, reader(result_type), text, heard)
 
 
 _shaped = lru_cache(maxsize=1024)(_shape)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable
-from typing import Any, TypeVar, cast
+from collections.abc import Awaitable, Coroutine
+from typing import Any, TypeVar
 
 import mcp_types as types
 from mcp.server.connection import Connection
@@ -45,6 +45,8 @@ class _Between:
 
 
 BETWEEN: Any = _Between()
+_NONE: frozenset[types.LoggingLevel] = frozenset()
+"""One for all: an empty set of its own has 216 bytes."""
 
 
 class FrameSession(ServerSession):
@@ -52,6 +54,8 @@ class FrameSession(ServerSession):
 
     def __init__(self, frame: Frame, connection: Connection, key: str | None = None) -> None:
         super().__init__(BETWEEN, connection)
+        # It is asked nothing: what may be logged is for the present round's session to say.
+        self._allowed_log_levels = _NONE
         self.frame, self._own, self._key = frame, connection, key
 
     def keyed(self, key: str) -> FrameSession:
@@ -69,15 +73,16 @@ class FrameSession(ServerSession):
         rebuilt."""
         return None if self.frame.silent else self.live()
 
-    async def send_request(
+    def send_request(
         self,
         request: types.ServerRequest,
         result_type: type[ResultT],
         request_read_timeout_seconds: float | None = None,
         metadata: ServerMessageMetadata | None = None,
         progress_callback: ProgressFnT | None = None,
-    ) -> ResultT:
-        """Ask the client, suspending until it has answered.
+    ) -> Coroutine[Any, Any, ResultT]:
+        """Ask the client, suspending until it has answered. What is awaited is the frame's own: a coroutine here would
+        hold the request, and itself, for as long as the frame is parked.
 
         Raises:
             MCPError: `request` can't be asked on this revision, `request_read_timeout_seconds` went by, or a saga's
@@ -88,15 +93,20 @@ class FrameSession(ServerSession):
         asked = questions.question(request, result_type)
         if asked is None:
             raise MCPError(types.INVALID_REQUEST, f"{request.method!r} can't be asked of a client on this revision")
-        waiting: Awaitable[ResultT] = self.frame.ask(asked, self._key)
+        waiting = self.frame.ask(asked, self._key)
         if request_read_timeout_seconds is None:
-            return cast(ResultT, questions.heard(await waiting))
-        try:
-            # In this task, not in one of its own: the ask belongs to whoever asks.
-            async with asyncio.timeout(request_read_timeout_seconds):
-                return cast(ResultT, questions.heard(await waiting))
-        except TimeoutError:
-            raise MCPError(types.REQUEST_TIMEOUT, f"no answer to {request.method!r} came in time") from None
+            return waiting
+        return _in_time(waiting, request.method, request_read_timeout_seconds)
+
+    def elicit_form(
+        self,
+        message: str,
+        requested_schema: types.ElicitRequestedSchema,
+        related_request_id: types.RequestId | None = None,
+    ) -> Coroutine[Any, Any, types.ElicitResult]:
+        """As the SDK's own, but without a coroutine of its own, which would hold the form."""
+        form = types.ElicitRequestFormParams(message=message, requested_schema=requested_schema)
+        return self.send_request(types.ElicitRequest(params=form), types.ElicitResult)
 
     @property
     def can_send_request(self) -> bool:
@@ -150,6 +160,15 @@ class FrameSession(ServerSession):
         """Send on the present round's response, under the token that the caller names."""
         if (live := self._says()) is not None:
             await live.session.send_progress_notification(progress_token, progress, total, message, related_request_id)
+
+
+async def _in_time(waiting: Awaitable[ResultT], method: str, seconds: float) -> ResultT:
+    try:
+        # In this task, not in one of its own: the ask belongs to whoever asks.
+        async with asyncio.timeout(seconds):
+            return await waiting
+    except TimeoutError:
+        raise MCPError(types.REQUEST_TIMEOUT, f"no answer to {method!r} came in time") from None
 
 
 def _through(name: str) -> Any:

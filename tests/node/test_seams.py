@@ -39,6 +39,7 @@ from starlette.routing import Route
 
 import framehold
 from framehold import serving
+from framehold.connections import Identity
 
 SEAM = importlib.import_module("framehold.attach")
 """The module, which the package's function of the same name hides."""
@@ -50,7 +51,6 @@ TOUCHED = {
     "attach.py": {"_lowlevel_server", "_security", "_mcp_param_rejection", "mcp.server._otel"}
     | {"mcp.server._streamable_http_modern"},
     "attached.py": {"_security", "_connection", "_bus", "_request_outbound", "_server_instances"},
-    "entry.py": {"_exit_callbacks"},
     "fastmcp.py": {
         "_current_context",
         "_dispatch_component_middleware",
@@ -65,8 +65,7 @@ TOUCHED = {
     "older.py": {"_connection", "_request_outbound"},
     "tracing.py": {"_TRACER_PROVIDER"},
 }
-"""What is touched that others call private, by file: the SDK's parts, and the emptiness of contextlib's exit stack
-(where that is renamed, each stack is closed, used or not). FastMCP's are checked in `test_fastmcp_seams`."""
+"""What is touched that others call private, by file. FastMCP's are checked in `test_fastmcp_seams`."""
 
 
 _PUBLIC = {"_replace", "_asdict", "_fields", "_exit", "_current_frames"}
@@ -187,18 +186,21 @@ def test_a_session_holds_its_connection() -> None:
     assert other.exit_stack is connection.exit_stack and connection.initialize_accepted
 
 
-def test_a_connection_is_its_attributes() -> None:
-    """The entry makes each request's from what it keeps of its client: a stack and a state of its own, and the rest."""
-    connection = Connection.from_envelope("2026-07-28", {"name": "n", "version": "1"}, {})
-    wanted = {"outbound", "protocol_version", "session_id", "client_capabilities", "_client_params", "initialized"}
-    assert set(vars(connection)) == wanted | {"state", "exit_stack"}, CHANGED + "Connection"
-    assert connection.initialized.is_set()
-
-
 def test_a_tracer_provider_is_kept_where_it_is_looked_for() -> None:
     """OpenTelemetry asks the environment each time while there is none."""
     assert "_TRACER_PROVIDER is None" in inspect.getsource(trace.get_tracer_provider)
     assert hasattr(trace, "_TRACER_PROVIDER")
+
+
+def test_a_connection_that_makes_its_parts_later_has_all_of_them() -> None:
+    """And lets go of what no frame needs, a copy of it excepted, which shares them."""
+    known = Connection.from_envelope("2026-07-28", {"name": "n", "version": "1"}, {})
+    ours = Identity(known)
+    assert not ours.used and {*vars(ours)} == {*vars(known)} - {"initialized", "state", "exit_stack"}
+    other = copy.copy(ours)
+    assert {name for name in vars(known) if not hasattr(ours, name)} == set(), CHANGED + "Connection"
+    assert ours.used and other.exit_stack is ours.exit_stack and other.state is ours.state is not known.state
+    assert ours.initialized.is_set() and ours.initialize_accepted
 
 
 def test_the_manager_keeps_its_sessions_by_id() -> None:
@@ -220,6 +222,7 @@ def test_a_session_sends_each_request_through_one_method() -> None:
         ServerSession.list_roots,
     ):
         assert "self.send_request(" in inspect.getsource(ask), CHANGED + ask.__name__
+    assert names(ServerSession.elicit_form) == ["message", "requested_schema", "related_request_id"]
     assert names(ServerSession.__init__) == ["request_outbound", "connection", "request_meta"]
     assert isinstance(inspect.getattr_static(ServerSession, "can_send_request"), property)
 

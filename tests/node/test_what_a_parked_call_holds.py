@@ -1,0 +1,38 @@
+"""What a parked call holds of this process's memory, as Python's allocator counts it."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+
+import pytest
+from mcp.server.mcpserver import Context
+
+from tests.node.stage import Word, said, stage
+
+pytestmark = pytest.mark.anyio
+
+CALLS = 200
+LIMIT = 12_800
+"""Bytes for each. What a release of the SDK or of CPython adds shows here first."""
+
+
+async def test_a_parked_call_holds_little() -> None:
+    """Record and journal of the store in memory included; what a connection and the caches hold is there already."""
+
+    async def order(what: str, ctx: Context) -> str:
+        return said(await ctx.elicit("Which word?", Word))
+
+    async with stage(order, max_parked_per_principal=10 * CALLS) as client:
+        for number in range(CALLS):
+            assert (await client.call("order", arguments={"what": f"warm {number}"})).asked
+        gc.collect()
+        tracemalloc.start()
+        try:
+            for number in range(CALLS):
+                assert (await client.call("order", arguments={"what": f"item {number}"})).asked
+            gc.collect()
+            held, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert held / CALLS < LIMIT
