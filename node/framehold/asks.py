@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from framehold_core import journal
@@ -18,6 +20,10 @@ from .onces import Scribe
 
 def _as_read(answer: Any) -> Any:
     return answer
+
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+"""Of answers: one for all, where there are none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +76,18 @@ class Ask:
         """This ask as a journal entry."""
         text = self.question.text.encode("utf-8", "replace")
         return Draft(Kind.ASK, self.key, round_, self.lane, self.question.fp, "text" if text else "none", text)
+
+
+@lru_cache(maxsize=1024)
+def stem_of(kind: str, fp: str) -> str:
+    """How the keys of a question without one begin."""
+    return f"{kind}-{fp[:8]}"
+
+
+@lru_cache(maxsize=1024)
+def numbered(stem: str, count: int) -> str:
+    """The key of the `count`-th such question. One text for all frames that ask the same."""
+    return f"{stem}-{count}"
 
 
 def beforehand(key: str, question: Question, lane: Lane, answer: bytes) -> tuple[Draft, Draft]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from .frames import Frame
@@ -13,7 +14,7 @@ class Entrance(Protocol):
     `prefilled` are answers that came with round 1; `given` is what else came with it and must come again on replay, as
     JSON; `lifetime` is how long its questions may be answered, in seconds, None for as long as all others."""
 
-    prefilled: dict[str, Any]
+    prefilled: Mapping[str, Any]
     given: bytes
     principal: str | None
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 from framehold_core import journal
@@ -23,7 +23,7 @@ from framehold_core.events import Answer
 from framehold_core.journal import Lane
 
 from . import loops
-from .asks import Ask, Carrier, Keeper, Question, beforehand, swapped
+from .asks import NOTHING, Ask, Carrier, Keeper, Question, beforehand, numbered, stem_of, swapped
 from .calling import outside
 from .learned import Learned
 from .rebuild import STRAYED, Rebuild
@@ -45,7 +45,7 @@ class Frame:
 
     __slots__ = (
         "__weakref__",
-        "_counts",
+        "_asked",
         "_keeper",
         "_learned",
         "_loop",
@@ -63,12 +63,12 @@ class Frame:
     )
 
     def __init__(
-        self, keeper: Keeper, epoch: int, carrier: Carrier, prefilled: dict[str, Any], replay: Rebuild | None = None
+        self, keeper: Keeper, epoch: int, carrier: Carrier, prefilled: Mapping[str, Any], replay: Rebuild | None = None
     ) -> None:
         self._keeper, self.replay = keeper, replay
         self._learned: Learned | None = None
         self.rest: tuple[Answer, ...] = ()
-        self._counts: dict[str, int] | None = None
+        self._asked: tuple[str, ...] = ()
         self._settling = 0
         self._loop = asyncio.get_running_loop()
         self.epoch = epoch
@@ -252,7 +252,7 @@ class Frame:
                 continue
             value = parsed[answer.key] if answer.key in parsed else ask.question.parse(journal.parse(answer.value))
             ask.answer.set_result(value)
-        self.prefilled = {}
+        self.prefilled = NOTHING
         if not all(ask.answer.done() for ask in self.pending.values()):
             # The handler asked while nobody listened: it leaves with this round's asks.
             self.settle()
@@ -273,14 +273,12 @@ class Frame:
 
     def _key(self, question: Question) -> str:
         """An unkeyed ask is named by what it asks, and how often that was asked before."""
-        stem = f"{question.kind}-{question.fp[:8]}"
-        if self._counts is None:
-            self._counts = {}
-        count = self._counts.get(stem, 0) + 1
-        if self._waits(f"{stem}-{count - 1}"):
-            return f"{stem}-{count - 1}"
-        self._counts[stem] = count
-        return f"{stem}-{count}"
+        stem = stem_of(question.kind, question.fp)
+        before = self._asked.count(stem)
+        if self._waits(last := numbered(stem, before)):
+            return last
+        self._asked += (stem,)
+        return numbered(stem, before + 1)
 
     def _waits(self, key: str) -> bool:
         """Whether a question under this key waits for its answer."""
@@ -290,7 +288,8 @@ class Frame:
         """An answer that came with round 1. One of the wrong kind counts as missing."""
         if key not in self.prefilled:
             return None
-        raw = self.prefilled.pop(key)
+        raw = self.prefilled[key]
+        self.prefilled = {name: item for name, item in self.prefilled.items() if name != key}
         try:
             value = question.parse(raw)
         except ValueError:

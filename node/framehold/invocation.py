@@ -26,7 +26,7 @@ from framehold_core.errors import JournalError
 
 from . import hop as hops
 from . import questions, tokens
-from .asks import Question
+from .asks import NOTHING, Question
 from .authoring import Present, current
 from .frames import Frame
 from .marks import Marks
@@ -97,7 +97,7 @@ class Invocation:
         self._params: Any = params
         self._raw: dict[str, Any] = dict(ctx.params or {})
         self._marks: Marks | None = None
-        self.prefilled: dict[str, Any] = questions.received(ctx.params)
+        self.prefilled: Mapping[str, Any] = questions.received(ctx.params) or NOTHING
         self.given = b""
         self.principal = authenticated_principal(ctx)
 

@@ -30,7 +30,7 @@ from .gate import Gate
 from .logs import about
 from .passing import Passing
 from .payloads import Payloads
-from .slots import Answer, Ended, Slot
+from .slots import Answer, Ended, Questions, Slot
 from .tasks import Tasks
 from .watch import Watches
 
@@ -123,7 +123,7 @@ class Ledger:
             slot.packed = None
             if write.op is Op.PARK:
                 slot.questions = slot.asking
-                slot.shown |= {ask.key: ask.fp for ask in write.asks}
+                slot.shown += write.asks
         elif isinstance(event, ev.Claimed):
             slot.claimed(event.stored.record)
             slot.learn(event.stored.journal)
@@ -245,13 +245,13 @@ def _ran(slot: Slot) -> float:
     return now - min((arrival.came for arrival in waiting if arrival is not None), default=now)
 
 
-def _questions(slot: Slot, write: fx.Write) -> dict[str, dict[str, object]]:
+def _questions(slot: Slot, write: fx.Write) -> Questions:
     """The wire form of the questions that a PARK asks: new ones from the frame, the rest as they were. A write that is
     sent again asks the same, though its handler may have stopped waiting for some of it, or asks another by its key."""
     pending = {} if slot.frame is None else {ask.key: ask.question for ask in slot.frame.pending.values()}
-    known = {**slot.questions, **slot.asking}
+    known = dict((*slot.questions, *slot.asking))
     fresh = {ask.key for ask in write.asks if ask.key in pending and pending[ask.key].fp == ask.fp}
-    return {ask.key: pending[ask.key].wire if ask.key in fresh else known[ask.key] for ask in write.asks}
+    return tuple((ask.key, pending[ask.key].wire if ask.key in fresh else known[ask.key]) for ask in write.asks)
 
 
 def _evidence(record: Record, boots: dict[NodeId, Boot], me: Lease) -> Evidence | None:

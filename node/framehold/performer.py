@@ -24,7 +24,7 @@ from framehold_core.journal import Draft, Kind, Lane
 from . import answers as answers_of
 from . import clock, eviction, passing, tokens
 from .answers import MalformedAnswer
-from .asks import Carrier, Question
+from .asks import NOTHING, Carrier, Question
 from .chance import Seeded
 from .config import Settings
 from .frames import Frame
@@ -113,8 +113,8 @@ class Performer:
                 self._feed(slot, ev.Unreadable(str(error)))
                 return
         carrier = self._carrier(slot)
-        frame = slot.frame = Frame(slot, effect.epoch, carrier, {} if again else entrance.prefilled, replay)
-        entrance.prefilled, entrance.given = {}, b""
+        frame = slot.frame = Frame(slot, effect.epoch, carrier, NOTHING if again else entrance.prefilled, replay)
+        entrance.prefilled, entrance.given = NOTHING, b""
         self._table.frames += 1
         if again:
             self._counts["rebuilding"] += 1
@@ -156,8 +156,8 @@ class Performer:
         if frame is None or frame.replay is None or call.phase is not Phase.REBUILDING:
             return
         self._counts["rebuilt"] += 1
-        slot.questions = {ask.key: frame.replay.wires[ask.key] for ask in call.asks}
-        slot.shown = dict(frame.replay.shown)
+        slot.questions = tuple((ask.key, frame.replay.wires[ask.key]) for ask in call.asks)
+        slot.shown = frame.replay.shown
         frame.round = call.round if call.answered is None else call.round + 1
         for item in call.held:
             arrival = slot.arrivals.get(item.waiter)
@@ -166,7 +166,7 @@ class Performer:
             try:
                 arrival.parsed = answers_of.parsed(slot, item.round, arrival.raw)
             except MalformedAnswer as error:
-                slot.arrivals.pop(item.waiter)
+                slot.goes(item.waiter)
                 if not arrival.future.done():
                     arrival.future.set_exception(error)
                 self._feed(slot, ev.Left(item.waiter))
@@ -179,7 +179,7 @@ class Performer:
         frame.carrier, frame.round = arrival.carrier, slot.call.round + 1
         slot.due = clock.now() + self._settings.max_round
         self._counts["resumed"] += 1
-        shown, slot.shown = slot.shown, {}
+        shown, slot.shown = {ask.key: ask.fp for ask in slot.shown}, ()
         rest, frame.rest = frame.rest, ()
         frame.deliver((*rest, *effect.answers), arrival.parsed, shown)
 
@@ -191,7 +191,7 @@ class Performer:
         self._counts[effect.cause] += 1
         self._watches.dropped(slot, effect.cause)
         frame, slot.frame = slot.frame, None
-        slot.log, slot.size, slot.packed, slot.questions, slot.shown = [], 0, None, {}, {}
+        slot.log, slot.size, slot.packed, slot.questions, slot.shown = (), 0, None, (), ()
         if frame is not None:
             # Of those that are dropped in bursts, one line for the burst says enough.
             level = logging.DEBUG if effect.cause in _BURSTS else logging.INFO
@@ -244,7 +244,7 @@ class Performer:
         if at.lasts < slot.call.ttl - 1.0:
             # Asked again, a round ends when it would have, to the second: its record lives no longer (rule 17).
             lifetime = max(1.0, at.lasts // 1)
-        return Parked(slot.questions, slot.call.id, at, state, lifetime)
+        return Parked(dict(slot.questions), slot.call.id, at, state, lifetime)
 
     def _unaskable(self, slot: Slot, waiter: int) -> object | None:
         """What this one request gets instead of questions that its client can't be asked: the call stays as it is, for
@@ -252,13 +252,13 @@ class Performer:
         frame, arrival = slot.frame, slot.arrivals.get(waiter)
         if frame is None or arrival is None or arrival.carrier is frame.carrier:
             return None
-        asks = (frame.pending[key] for key in slot.questions if key in frame.pending)
+        asks = (frame.pending[key] for key, _ in slot.questions if key in frame.pending)
         refusals = (arrival.carrier.refusal(ask.question) for ask in asks)
         return next((refusal for refusal in refusals if refusal is not None), None)
 
     def answer(self, slot: Slot, waiter: int, answer: Answer) -> None:
         """Give one waiting request its reply."""
-        arrival = slot.arrivals.pop(waiter, None)
+        arrival = slot.goes(waiter)
         if arrival is not None and not arrival.future.done():
             arrival.future.set_result(answer)
 

@@ -50,8 +50,8 @@ class Rebuild:
         known = bool(recorded and present)
         likely = LIKELY if not known else DEPENDS if recorded == present else CHANGED
         self.cursor = Cursor(entries, partial(_words, opened), likely)
-        self.shown = {item.key: item.fp for item in entries if item.kind is Kind.ASK}
-        """The digests of the questions that the client was shown, by key."""
+        self.shown = tuple(item for item in entries if item.kind is Kind.ASK)
+        """The questions that the client was shown."""
         self.wires: dict[str, dict[str, Any]] = {}
         """The questions that were asked again, as the client gets them."""
         self._entries, self._opened = entries, opened

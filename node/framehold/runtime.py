@@ -86,7 +86,8 @@ class Runtime:
         self._queue: deque[tuple[Slot, ev.Event]] = deque()
         self._feeding = False
         self._stalled: set[CallId] = set()
-        self._world, self._alone = World(), Alone(settings.node_id)
+        self._alone, self._held = Alone(settings.node_id), Home(store, heartbeat, World())
+        self._rehearsed = self._held._replace(drops=True)
 
     async def open(self) -> None:
         """Connect the store, take the node lease, start looking after what expires. Raises NodeNameTaken."""
@@ -178,7 +179,7 @@ class Runtime:
 
     def _home(self, entrance: Entrance) -> Home:
         """What a call that is held here stands on."""
-        return Home(self.store, self.heartbeat, self._world, self.settings.rehearse and entrance.reentrant)
+        return self._rehearsed if self.settings.rehearse and entrance.reentrant else self._held
 
     def _slot(self, call: CallId, entrance: Entrance, home: Home, place: str = "") -> Slot:
         held, ttl = home.beat.lease, entrance.lifetime or self.settings.token_ttl
@@ -195,12 +196,12 @@ class Runtime:
         try:
             if isinstance(event, ev.Retry):
                 arrival.parsed = answers_of.parsed(slot, event.round, arrival.raw)
-            slot.arrivals[event.waiter] = arrival
+            slot.comes(event.waiter, arrival)
             self.feed(slot, event)
             answer = await arrival.future
             return answer
         except asyncio.CancelledError:
-            if slot.arrivals.pop(event.waiter, None) is not None:
+            if slot.goes(event.waiter) is not None:
                 self.feed(slot, ev.Left(event.waiter))
                 slot.carry_on()
             raise

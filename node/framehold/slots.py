@@ -15,7 +15,7 @@ from framehold_core import lease, writes
 from framehold_core.call import Call, Phase
 from framehold_core.errors import DivergenceError, LimitExceeded
 from framehold_core.ids import CallId, NodeId
-from framehold_core.journal import Draft
+from framehold_core.journal import Draft, Entry
 from framehold_core.lease import NodeRecord
 from framehold_core.requests import Record, Reply, Request
 from framehold_store.base import Done
@@ -30,6 +30,10 @@ from .payloads import Payloads
 
 _PLAIN = 128
 """About how many bytes an entry has beside its value."""
+
+
+Questions = tuple[tuple[str, dict[str, Any]], ...]
+"""Questions as the client gets them, each with its key: a third smaller than a mapping of few."""
 
 
 class Parked(NamedTuple):
@@ -89,6 +93,10 @@ class Arrival:
     came: float = field(default_factory=clock.now)
 
 
+_NOBODY: dict[int, Arrival] = {}
+"""Who waits where nobody does: one for all slots, and nobody is put in."""
+
+
 class Holder(Protocol):
     """Who steps a slot's call and tends its frame."""
 
@@ -143,15 +151,15 @@ class Slot:
         self.place = place or call.id
         """Under which name the table has it."""
         self.frame: Frame | None = None
-        self.arrivals: dict[int, Arrival] = {}
-        self.log: list[bytes] = []
+        self.arrivals = _NOBODY
+        self.log: tuple[bytes, ...] = ()
         self.size = self.unwritten = 0
         self.code = ""
         self.packed: tuple[fx.Write, writes.Packed] | None = None
-        self.asking: dict[str, dict[str, Any]] = {}
-        self.questions: dict[str, dict[str, Any]] = {}
-        self.shown: dict[str, str] = {}
-        """The digests of the questions that the client was shown since answers were last delivered."""
+        self.asking: Questions = ()
+        self.questions: Questions = ()
+        self.shown: tuple[Draft | Entry, ...] = ()
+        """The questions that the client was shown since answers were last delivered."""
         self.terms: writes.Terms | None = None
         self.due = 0.0
         self.began, self.replayed = time.time(), False
@@ -167,16 +175,30 @@ class Slot:
 
     def claimed(self, record: Record) -> None:
         """The call is carried on from its record."""
-        self.log, self.size, self.code, self.replayed = [], 0, record.head.code, True
+        self.log, self.size, self.code, self.replayed = (), 0, record.head.code, True
         # A store that only this process has counts on this process's clock.
         alone = isinstance(self.home.beat, Alone)
         self.began = clock.wall(record.created) if alone else record.created
 
     def learn(self, entries: tuple[bytes, ...]) -> None:
         """The store has these entries."""
-        self.log.extend(entries)
+        self.log += entries
         self.size += sum(map(len, entries))
         self.unwritten = 0
+
+    def comes(self, waiter: int, arrival: Arrival) -> None:
+        """A request waits for its reply."""
+        if not self.arrivals:
+            self.arrivals = {}
+        self.arrivals[waiter] = arrival
+
+    def goes(self, waiter: int) -> Arrival | None:
+        """The request that waits no longer; None where it went before."""
+        arrival = self.arrivals.pop(waiter, None)
+        if not self.arrivals:
+            # A mapping keeps the room that it once had.
+            self.arrivals = _NOBODY
+        return arrival
 
     # ---- what its frame needs
 
