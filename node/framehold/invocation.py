@@ -31,7 +31,7 @@ from .authoring import Present, current
 from .frames import Frame
 from .marks import Marks
 from .runtime import Runtime
-from .session import Ctx, FrameContext, FrameSession
+from .session import META, Ctx, FrameContext, FrameSession
 
 logger = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ class Behind(Protocol):
 class Door(Protocol):
     """Where a request came in; `seam.Seam` is it."""
 
-    handler: Handler
+    enter: Handler
     method: str
     runtime: Runtime
     connect: Connect
@@ -95,7 +95,8 @@ class Invocation:
         self._seam = seam
         self._ctx: Ctx | None = ctx
         self._params: Any = params
-        self._raw: dict[str, Any] = dict(ctx.params or {})
+        # Its `_meta` is the round's: the present one's is looked up where it is wanted.
+        self._raw = {name: value for name, value in (ctx.params or {}).items() if name != META}
         self._marks: Marks | None = None
         self.prefilled: Mapping[str, Any] = questions.received(ctx.params) or NOTHING
         self.given = b""
@@ -155,7 +156,7 @@ class Invocation:
         session = FrameSession(frame, self._seam.connect(ctx))
         current.set(Present(session, None, frame))
         try:
-            raw, params = self._inputs(frame, given)
+            raw, params = self._inputs(ctx, frame, given)
             inner = FrameContext(
                 session=session,
                 lifespan_context=ctx.lifespan_context,
@@ -163,9 +164,10 @@ class Invocation:
                 method=ctx.method,
                 params=raw,
             )
-            del ctx, given, raw
-            result = await self._seam.handler(inner, params)
-            return Outcome(_tagged(result, frame, self._seam.runtime.settings.max_body))
+            running = self._seam.enter(inner, params)
+            # Whatever this frame held would stay for as long as the call is parked.
+            del ctx, given, raw, inner, params, session
+            return Outcome(_tagged(await running, frame, self._seam.runtime.settings.max_body))
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:
@@ -174,7 +176,7 @@ class Invocation:
                 raise
             return Outcome(error=error)
 
-    def _inputs(self, frame: Frame, given: bytes) -> tuple[dict[str, Any], Any]:
+    def _inputs(self, ctx: Ctx, frame: Frame, given: bytes) -> tuple[dict[str, Any], Any]:
         """The parameters that the handler is entered with, raw and validated."""
         params, self._params = self._params, None
         if not given and frame.replay is None:
@@ -191,7 +193,8 @@ class Invocation:
         raw = {
             name: value for name, value in {**self._raw, **dict.fromkeys(BESIDE), **beside}.items() if value is not None
         }
-        return raw, self._seam.behind.params_type.model_validate(raw, by_name=False)
+        whole = raw if (meta := (ctx.params or {}).get(META)) is None else {**raw, META: meta}
+        return raw, self._seam.behind.params_type.model_validate(whole, by_name=False)
 
     def failed(self, outcome: object) -> bool:
         """Whether the handler raised: the SDK makes a result of what a tool raises. One that was kept is a mapping."""

@@ -30,6 +30,7 @@ from .older import OlderSession
 from .runtime import Runtime
 from .session import Ctx
 from .slots import Answer, Elsewhere, Ended, Parked
+from .straight import straightened
 from .unframed import Unframed
 from .witness import witness
 
@@ -51,6 +52,8 @@ class Seam:
         self.handler, self.method, self.runtime, self.connect, self.behind = handler, method, runtime, connect, behind
         self._legacy = legacy or handler
         """What clients of earlier revisions call."""
+        self.enter = straightened(handler)
+        """The same handler, as a frame runs it."""
 
     async def __call__(self, ctx: Ctx, params: Any) -> Any:
         if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:

@@ -25,6 +25,8 @@ from .frames import Frame
 
 logger = logging.getLogger(__name__)
 
+META = "_meta"
+"""The parameter by which a client says what it says in each round."""
 ResultT = TypeVar("ResultT", bound=BaseModel)
 Ctx = ServerRequestContext[Any, Any]
 
@@ -184,10 +186,26 @@ def _through(name: str) -> Any:
     return property(get, ignore)
 
 
+def _params() -> Any:
+    """A property: the parameters that the handler was entered with, and the `_meta` of the present round."""
+
+    def get(self: FrameContext) -> Any:
+        live = self.session.live()
+        meta = None if live is None else (live.params or {}).get(META)
+        return self.entered if meta is None else {**self.entered, META: meta}
+
+    def put(self: FrameContext, value: Any) -> None:
+        self.entered = value
+
+    return property(get, put)
+
+
 class FrameContext(ServerRequestContext[Any, Any]):
     """A request context that outlives its request."""
 
     session: FrameSession
+    entered: Any
+    params = _params()
     request_id = _through("request_id")
     meta = _through("meta")
     request = _through("request")

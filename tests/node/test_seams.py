@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import copy
 import dataclasses
+import hashlib
 import importlib
 import importlib.metadata
 import inspect
@@ -38,7 +39,7 @@ from opentelemetry import trace
 from starlette.routing import Route
 
 import framehold
-from framehold import serving
+from framehold import serving, straight
 from framehold.connections import Identity
 
 SEAM = importlib.import_module("framehold.attach")
@@ -63,6 +64,7 @@ TOUCHED = {
     "handlers.py": {"_tool_manager", "_prompt_manager", "_resource_manager", "_resources"},
     "kernel.py": {"_make_context", "_serialize", "_stamp_server_info"},
     "older.py": {"_connection", "_request_outbound"},
+    "straight.py": {"_handle_call_tool", "_subscriptions", "_tool_manager"},
     "tracing.py": {"_TRACER_PROVIDER"},
 }
 """What is touched that others call private, by file. FastMCP's are checked in `test_fastmcp_seams`."""
@@ -225,6 +227,13 @@ def test_a_session_sends_each_request_through_one_method() -> None:
     assert names(ServerSession.elicit_form) == ["message", "requested_schema", "related_request_id"]
     assert names(ServerSession.__init__) == ["request_outbound", "connection", "request_meta"]
     assert isinstance(inspect.getattr_static(ServerSession, "can_send_request"), property)
+
+
+def test_the_layers_that_are_passed_over_are_as_they_were_read() -> None:
+    """`straight` says over again what they come to: read them anew, mend it, and put the digest in."""
+    source = "".join(inspect.getsource(getattr(owner, name)) for owner, name in straight.LAYERS)
+    assert hashlib.sha256(source.encode()).hexdigest()[:16] == "31bcddb16b0c7857", CHANGED + "how a tool is called"
+    assert straight._untouched(), CHANGED + "where the layers are kept"
 
 
 def test_a_request_context_has_the_fields_that_a_frame_reads_through() -> None:
