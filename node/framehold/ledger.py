@@ -77,14 +77,13 @@ class Ledger:
 
     def write(self, slot: Slot, write: fx.Write) -> None:
         """Send one write of a call."""
-        if slot.terms is None:
-            slot.terms = self._terms(slot)
+        terms = self._terms(slot)
         if slot.packed is None or slot.packed[0] is not write:
             slot.packed = (write, self._pack(slot, write))
         if write.op is Op.PARK:
             slot.asking = _questions(slot, write)
         packed = slot.packed[1]
-        request = writes.request(slot.call, write, packed, slot.terms, slot.log, _ran(slot))
+        request = writes.request(slot.call, write, packed, terms, slot.log, _ran(slot))
         slot.home.records.submit(request, partial(self._wrote, slot, write, packed, clock.now()))
 
     def _pack(self, slot: Slot, write: fx.Write) -> writes.Packed:
@@ -97,10 +96,11 @@ class Ledger:
         return writes.pack(call, write, partial(self.payloads.sealed, call.id), outcome)
 
     def _terms(self, slot: Slot) -> writes.Terms:
-        boot = slot.home.beat.lease.boot
-        head = Head(boot=boot, reentrant=slot.entrance.reentrant, **slot.entrance.describe())
+        if slot.head is None:
+            boot = slot.home.beat.lease.boot
+            slot.head = Head(boot=boot, reentrant=slot.entrance.reentrant, **slot.entrance.describe())
         tombstone_ttl = slot.call.ttl + SKEW
-        return writes.Terms(head, tombstone_ttl + self._settings.max_round, tombstone_ttl)
+        return writes.Terms(slot.head, tombstone_ttl + self._settings.max_round, tombstone_ttl)
 
     def _wrote(
         self, slot: Slot, write: fx.Write, packed: writes.Packed, began: float, reply: Reply | StoreUnavailable

@@ -161,7 +161,7 @@ def _view(runtime: Runtime, of: Slot | Summary) -> LeaseView:
 
 
 def _slot_view(runtime: Runtime, slot: Slot) -> LeaseView:
-    call, head = slot.call, slot.terms.head if slot.terms is not None else None
+    call, head = slot.call, slot.head
     answered = bool(call.past) or call.answered is not None
     return LeaseView(
         call_id=call.id,

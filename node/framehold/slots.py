@@ -17,7 +17,7 @@ from framehold_core.errors import DivergenceError, LimitExceeded
 from framehold_core.ids import CallId, NodeId
 from framehold_core.journal import Draft, Entry
 from framehold_core.lease import NodeRecord
-from framehold_core.requests import Record, Reply, Request
+from framehold_core.requests import Head, Record, Reply, Request
 from framehold_store.base import Done
 
 from . import clock
@@ -132,6 +132,7 @@ class Slot:
         "due",
         "entrance",
         "frame",
+        "head",
         "heir",
         "home",
         "log",
@@ -142,7 +143,6 @@ class Slot:
         "replayed",
         "shown",
         "size",
-        "terms",
         "unwritten",
     )
 
@@ -160,7 +160,7 @@ class Slot:
         self.questions: Questions = ()
         self.shown: tuple[Draft | Entry, ...] = ()
         """The questions that the client was shown since answers were last delivered."""
-        self.terms: writes.Terms | None = None
+        self.head: Head | None = None
         self.due = 0.0
         self.began, self.replayed = time.time(), False
         self.heir: NodeId | None = None

@@ -16,10 +16,11 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from types import FunctionType, MethodType
 from typing import Any
 
+from mcp.server.elicitation import ElicitationResult, ElicitSchemaModelT, elicit_with_validation
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError, ToolError, UnexpectedResourceError, UnexpectedToolError
 from mcp.server.mcpserver.tools import Tool, ToolManager
@@ -38,8 +39,10 @@ LAYERS: tuple[tuple[type[Any], str], ...] = (
     (ToolManager, "call_tool"),
     (Tool, "run"),
     (FuncMetadata, "call_fn"),
+    (Context, "elicit"),
 )
-"""What is passed over, from the handler down to the author's function."""
+"""What is passed over, from the handler down to the author's function, and what that asks through."""
+_NO_FIELDS: set[str] = set()
 
 
 def _sdks(owner: type[Any], layer: Any) -> bool:
@@ -49,6 +52,21 @@ def _sdks(owner: type[Any], layer: Any) -> bool:
 
 _PRESENT = [getattr(owner, name) for owner, name in LAYERS]
 _OWN = _PRESENT if all(_sdks(owner, layer) for (owner, _), layer in zip(LAYERS, _PRESENT, strict=True)) else []
+
+
+class ToolContext(Context[Any, Any]):
+    """What a tool is given. As the SDK's, but what waits for an answer is `elicit_with_validation` alone."""
+
+    def __init__(self, **parts: Any) -> None:
+        super().__init__(**parts)
+        # It has no fields to set: one empty set for all.
+        object.__setattr__(self, "__pydantic_fields_set__", _NO_FIELDS)
+
+    def elicit(
+        self, message: str, schema: type[ElicitSchemaModelT]
+    ) -> Coroutine[Any, Any, ElicitationResult[ElicitSchemaModelT]]:
+        """Ask the user: see `Context.elicit`."""
+        return elicit_with_validation(session=self.request_context.session, message=message, schema=schema)
 
 
 def straightened(handler: Handler) -> Handler:
@@ -81,7 +99,7 @@ def _ordinary(server: MCPServer[Any], manager: ToolManager, tool: Tool) -> bool:
 async def _run(server: MCPServer[Any], tool: Tool, ctx: Any, params: CallToolRequestParams) -> Any:
     """What `MCPServer._handle_call_tool` and the layers below it come to."""
     beside = params if params.input_responses is not None or params.request_state is not None else None
-    context: Context[Any, Any] | None = Context(
+    context: ToolContext | None = ToolContext(
         request_context=ctx, mcp_server=server, input_params=beside, subscriptions=server._subscriptions
     )
     try:

@@ -17,6 +17,7 @@ from mcp.server.extension import Extension
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ResourceError, ToolError
 from mcp.server.mcpserver.tools import Tool, ToolManager
+from mcp.server.mcpserver.utilities.func_metadata import FuncMetadata
 from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolRequestParams, CallToolResult, InputRequiredResult, TextContent
 from pydantic import BaseModel, BeforeValidator
@@ -186,7 +187,9 @@ async def test_a_subclass_is_called(owner: type[Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("owner", "name"), [(MCPServer, "call_tool"), (ToolManager, "call_tool"), (Tool, "run")], ids=str
+    ("owner", "name"),
+    [(MCPServer, "call_tool"), (ToolManager, "call_tool"), (Tool, "run"), (FuncMetadata, "call_fn")],
+    ids=str,
 )
 async def test_a_patch_is_called_that_came_after_the_server(
     owner: type[Any], name: str, monkeypatch: pytest.MonkeyPatch
@@ -222,7 +225,7 @@ async def test_an_extension_intercepts() -> None:
 
 
 async def test_nothing_of_the_sdk_waits_in_a_frame_but_what_asks() -> None:
-    """From the frame's task down to the future: ours, the author's, and the SDK's two of `ctx.elicit`."""
+    """From the frame's task down to the future: ours, the author's, and the SDK's that reads the answer."""
 
     async def order(what: str, ctx: Context) -> str:
         return str(await ctx.elicit("Which seat?", Seat))
@@ -236,4 +239,4 @@ async def test_nothing_of_the_sdk_waits_in_a_frame_but_what_asks() -> None:
             waiting.append(running.cr_code.co_qualname)
             running = running.cr_await
     own = ["Performer._enter", "Invocation.enter", "_run", order.__qualname__]
-    assert waiting == [*own, "Context.elicit", "elicit_with_validation", "Frame.ask"]
+    assert waiting == [*own, "elicit_with_validation", "Frame.ask"]
