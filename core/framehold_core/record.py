@@ -92,9 +92,9 @@ def _advance(stored: Stored | None, request: Commit | Intent | Result, now: floa
         fresh = Record(RecordState.OPEN, request.head, claim.owner, claim.inc, 1, 0, 0, journal.GENESIS, 0, now, now)
         stored = Stored(fresh, ())
     record = stored.record
-    answers = dict(record.answers)
+    answers = record.answers
     if not isinstance(request, Result) and request.answered is not None:
-        answers[request.answered.round] = request.answered
+        answers = {**answers, request.answered.round: request.answered}
     entries = stored.journal + request.batch.entries
     jh, expires = request.batch.jh, now + request.ttl
     return Stored(record._replace(n=len(entries), jh=jh, answers=answers, expires=expires, **moved), entries)

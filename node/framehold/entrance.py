@@ -29,9 +29,9 @@ class Entrance(Protocol):
     @property
     def strategy(self) -> str: ...
 
-    async def enter(self, frame: Frame, given: bytes) -> object:
-        """Run the handler in `frame`; its outcome, whatever happens. Only a frame that is dead raises
-        CancelledError."""
+    async def enter(self, frame: Frame, given: bytes) -> None:
+        """Run the handler in `frame`, and tell `frame.ends` its outcome, whatever happens. Only a frame that is dead
+        raises CancelledError. This is the frame's task: whoever awaited it would be one layer more to park."""
 
     def failed(self, outcome: object) -> bool:
         """Whether the handler raised."""

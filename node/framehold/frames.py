@@ -212,7 +212,7 @@ class Frame:
         if self.pending and not self.dead:
             self.settle()
 
-    def ends(self) -> None:
+    def ends(self, outcome: object) -> None:
         """The handler has ended. Where it is being rebuilt, it must have come to all that is recorded."""
         # What the handler's context holds leads back to the frame: let go of it, or a collector has to.
         self.task = self.context = None
@@ -224,6 +224,7 @@ class Frame:
                 self._keeper.strayed(error)
         if self._learned is not None and not self._learned.onces.busy:
             self._learned = None
+        self._keeper.ended(self, outcome)
 
     # ---- the end of a round
 

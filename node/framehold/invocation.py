@@ -149,8 +149,9 @@ class Invocation:
             self.given = journal.canonical(given)
         return self
 
-    async def enter(self, frame: Frame, given: bytes) -> Outcome:
-        """Run the handler in `frame`, whatever comes of it. `given` is what came beside its arguments (`take`)."""
+    async def enter(self, frame: Frame, given: bytes) -> None:
+        """Run the handler in `frame`, which hears whatever comes of it. `given` is what came beside its arguments
+        (`take`)."""
         ctx, self._ctx = self._ctx, None
         assert ctx is not None, "a handler is entered once per invocation"
         session = FrameSession(frame, self._seam.connect(ctx))
@@ -167,14 +168,19 @@ class Invocation:
             running = self._seam.enter(inner, params)
             # Whatever this frame held would stay for as long as the call is parked.
             del ctx, given, raw, inner, params, session
-            return Outcome(_tagged(await running, frame, self._seam.runtime.settings.max_body))
+            outcome = Outcome(_tagged(await running, frame, self._seam.runtime.settings.max_body))
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:
             # Whatever a handler raises is its outcome: nobody would ever answer its client otherwise.
             if frame.dead and not isinstance(error, Exception):
                 raise
-            return Outcome(error=error)
+            outcome = Outcome(error=error)
+        try:
+            frame.ends(outcome)
+        finally:
+            # The error's traceback holds this frame: one that held the outcome would be a cycle with it.
+            del outcome
 
     def _inputs(self, ctx: Ctx, frame: Frame, given: bytes) -> tuple[dict[str, Any], Any]:
         """The parameters that the handler is entered with, raw and validated."""

@@ -131,7 +131,7 @@ class Performer:
             self._counts["entered"] += 1
             if given:
                 slot.noted((Draft(Kind.VALUE, GIVEN, 0, Lane.SIDE, GIVEN, "json", given),))
-        handler = self._enter(slot, frame, given)
+        handler = slot.entrance.enter(frame, given)
         frame.task = asyncio.get_running_loop().create_task(handler, name="framehold-frame", context=frame.context)
 
     def _carrier(self, slot: Slot) -> Carrier:
@@ -139,9 +139,8 @@ class Performer:
         waiting = (slot.arrivals.get(item.waiter) for item in (*slot.call.waiting, *slot.call.held))
         return next((arrival.carrier for arrival in waiting if arrival is not None), Nobody())
 
-    async def _enter(self, slot: Slot, frame: Frame, given: bytes) -> None:
-        outcome = await slot.entrance.enter(frame, given)
-        frame.ends()
+    def ended(self, slot: Slot, frame: Frame, outcome: object) -> None:
+        """The handler of a frame has ended, maybe of one that was dropped."""
         if slot.frame is frame and not frame.dead:
             self._feed(slot, ev.Finished(outcome))
         elif frame.dead and slot.entrance.failed(outcome):

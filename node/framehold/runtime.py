@@ -82,7 +82,7 @@ class Runtime:
         self._performer = Performer(settings, self.table, self.tasks, ledger, self.counts, self.watches, self.feed)
         self.after_renewal: list[Callable[[], None]] = [self._nudge]
         """What is due when the lease was just renewed: the next renewal is farthest away then."""
-        self._waiters = itertools.count(1)
+        self.ended, self._waiters = self._performer.ended, itertools.count(1)
         self._queue: deque[tuple[Slot, ev.Event]] = deque()
         self._feeding = False
         self._stalled: set[CallId] = set()

@@ -115,6 +115,9 @@ class Holder(Protocol):
     def rebuilt(self, slot: Slot) -> None:
         """The slot's frame stands where its journal ends."""
 
+    def ended(self, slot: Slot, frame: Frame, outcome: object) -> None:
+        """The handler of a frame of this slot's has ended."""
+
 
 class Slot:
     """One call on this node. `due` is when its running round has run too long, in seconds on the node's clock; `code`
@@ -278,6 +281,10 @@ class Slot:
         if frame is not None:
             self._holder.feed(self, ev.Finished(outcome, "refused"))
             self._holder.bury(frame)
+
+    def ended(self, frame: Frame, outcome: object) -> None:
+        """The handler of this frame has ended."""
+        self._holder.ended(self, frame, outcome)
 
     def carry_on(self) -> None:
         """The request that carried the round is gone: the next one that waits for it takes over."""

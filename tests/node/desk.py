@@ -74,11 +74,15 @@ class Talk:
         self._script, self.prefilled = script, dict(prefilled or {})
         self.reentrant, self.strategy, self.given = reentrant, strategy, b""
 
-    async def enter(self, frame: Frame, given: bytes) -> object:
+    async def enter(self, frame: Frame, given: bytes) -> None:
         try:
-            return await self._script(frame)
+            outcome = await self._script(frame)
         except Exception as error:
-            return error
+            outcome = error
+        try:
+            frame.ends(outcome)
+        finally:
+            del outcome
 
     def failed(self, outcome: object) -> bool:
         return isinstance(outcome, Exception)
