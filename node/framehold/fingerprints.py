@@ -70,6 +70,8 @@ def name_of(fn: object) -> str:
     called that of its class.
     """
     for _ in range(MAX_DEPTH):
+        if type(fn) is types.FunctionType:
+            break
         bases = _bases(type(fn))
         if types.MethodType in bases:
             fn = _slot(fn, "__func__")
@@ -77,7 +79,8 @@ def name_of(fn: object) -> str:
             fn = _slot(fn, "func")
         else:
             break
-    name = _slot(fn, "__qualname__") or _attributes(fn).get("__qualname__")  # functools.wraps leaves the latter
+    name = fn.__qualname__ if type(fn) is types.FunctionType else _slot(fn, "__qualname__")
+    name = name or _attributes(fn).get("__qualname__")  # functools.wraps leaves the latter
     return str.__str__(name).rpartition("<locals>.")[2] if isinstance(name, str) else _type_name(type(fn))
 
 
@@ -127,6 +130,11 @@ class _Description:
 
     def _inside(self, kind: Any, value: Any) -> Iterable[Any]:
         """By the first base that is known; each base's own methods, never an heir's."""
+        # Most arguments are these, and no heirs of them.
+        if kind is tuple or kind is list:
+            return self._in_order(len(value), value)
+        if kind is dict:
+            return self._by_key(value)
         bases = _bases(kind)
         if Enum in bases:
             held = _attributes(value)
@@ -231,4 +239,5 @@ def _attributes(value: object) -> dict[str, Any]:
 
 
 def _type_name(kind: type) -> str:
-    return str(_slot(kind, "__qualname__")).rpartition("<locals>.")[2]
+    name = kind.__qualname__ if type(kind) is type else str(_slot(kind, "__qualname__"))
+    return name.rpartition("<locals>.")[2]

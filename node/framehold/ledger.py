@@ -50,6 +50,8 @@ _UNANSWERED = (
     "its client is told to try again (%s)"
 )
 _UNREADABLE = "call %s: it is not continued here, and its client is told so: %s"
+_TIMED = (Op.PARK, Op.FINISH)
+"""The writes that say for how long their round ran."""
 _WHOLE, _DIGEST = b"=", b"#"
 
 
@@ -83,8 +85,10 @@ class Ledger:
         if write.op is Op.PARK:
             slot.asking = _questions(slot, write)
         packed = slot.packed[1]
-        request = writes.request(slot.call, write, packed, terms, slot.log, _ran(slot))
-        slot.home.records.submit(request, partial(self._wrote, slot, write, packed, clock.now()))
+        now = clock.now()
+        ran = _ran(slot, now) if write.op in _TIMED else 0.0
+        request = writes.request(slot.call, write, packed, terms, slot.log, ran)
+        slot.home.records.submit(request, partial(self._wrote, slot, write, packed, now))
 
     def _pack(self, slot: Slot, write: fx.Write) -> writes.Packed:
         call, seal = slot.call, self.payloads.sealer.seal
@@ -238,10 +242,9 @@ class Ledger:
         return fx.Refusal(fx.Reason.ALREADY_ANSWERED, detail="it finished; its result was too large to be kept")
 
 
-def _ran(slot: Slot) -> float:
-    """For how many seconds this round has run by now: since the first request came that waits for it."""
+def _ran(slot: Slot, now: float) -> float:
+    """For how many seconds this round has run at `now`: since the first request came that waits for it."""
     waiting = (slot.arrivals.get(item.waiter) for item in slot.call.waiting)
-    now = clock.now()
     return now - min((arrival.came for arrival in waiting if arrival is not None), default=now)
 
 

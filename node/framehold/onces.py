@@ -51,7 +51,13 @@ def doubt(key: str) -> InDoubt:
 
 async def heard(outcome: asyncio.Future[Packed], gone: Callable[[], bool] = lambda: False) -> Packed:
     """What came of an effect. A cancellation of whoever waits lands after it, unless the frame is gone."""
-    cancelled: tuple[object, ...] | None = None
+    try:
+        return await asyncio.shield(outcome)
+    except asyncio.CancelledError as error:
+        if gone() or outcome.cancelled():
+            raise
+        cancelled = error.args
+    # Most never come here: a scope is entered when somebody has cancelled.
     with anyio.CancelScope(shield=True):
         while not outcome.done():
             try:
@@ -60,10 +66,8 @@ async def heard(outcome: asyncio.Future[Packed], gone: Callable[[], bool] = lamb
                 if gone() or outcome.cancelled():
                     raise
                 cancelled = error.args
-    if cancelled is not None:
-        # A fresh one: to keep the other here would tie it to its own traceback.
-        raise asyncio.CancelledError(*cancelled)
-    return outcome.result()
+    # A fresh one: to keep the other here would tie it to its own traceback.
+    raise asyncio.CancelledError(*cancelled)
 
 
 async def outcome(values: Values, key: str, run: Callable[[], Coroutine[Any, Any, Any]]) -> Packed:
