@@ -64,6 +64,12 @@ class Keeper(Scribe, Protocol):
     def ended(self, frame: Any, outcome: object) -> None: ...
 
 
+@lru_cache(maxsize=1024)
+def _told(text: str) -> bytes:
+    """How a question begins, as its entry has it: one for all that ask it."""
+    return text.encode("utf-8", "replace")
+
+
 @dataclass(slots=True)
 class Ask:
     """A question that waits for its answer."""
@@ -75,7 +81,7 @@ class Ask:
 
     def draft(self, round_: int) -> Draft:
         """This ask as a journal entry."""
-        text = self.question.text.encode("utf-8", "replace")
+        text = _told(self.question.text)
         return Draft(Kind.ASK, self.key, round_, self.lane, self.question.fp, "text" if text else "none", text)
 
 

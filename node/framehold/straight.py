@@ -111,7 +111,8 @@ async def _run(server: MCPServer[Any], tool: Tool, ctx: Any, params: CallToolReq
             # Nothing is held that the handler doesn't hold.
             arguments = context = beside = ctx = None
             del params
-            return tool.fn_metadata.convert_result(await running)
+            result = await running
+            return tool.fn_metadata.convert_result(result)
         except MCPError:
             raise
         except Exception as error:
