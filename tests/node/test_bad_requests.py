@@ -149,6 +149,18 @@ async def test_a_bad_request_is_refused_as_the_sdk_refuses_it(cases: dict[str, t
         assert client.runtime.counts["broken"] == 0
 
 
+async def test_a_bad_first_request_of_a_known_client_is_refused_as_the_sdk_refuses_it() -> None:
+    """What was validated of a client is not validated again with its next call; everything else is."""
+    async with edge() as client:
+        first = wire(client.envelope("tools/call", {"name": "echo", "arguments": {}}))
+        assert (await send(client.url, first)).verdict == (200, "result")
+        entered = client.runtime.counts["entered"]
+        for name, (change, status, code) in ENVELOPES.items():
+            ours, theirs = await client.both(change(first))
+            assert ours.verdict == theirs.verdict == (status, code), name
+        assert client.runtime.counts["entered"] == entered
+
+
 async def test_odd_values_that_are_no_mistake() -> None:
     """Lone surrogates, NaN, huge numbers, odd encodings: a handler hears what it hears behind the SDK's own app."""
     odd: dict[str, bytes] = {
