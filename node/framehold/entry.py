@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from contextlib import AsyncExitStack
 from typing import Any, NamedTuple
 
 from mcp.server.connection import Connection
