@@ -120,6 +120,13 @@ def faults_made(*whats: str) -> Check:
     return check
 
 
+def taken_over(seen: Evidence) -> Verdict:
+    """A node that stood still wakes among those who carried its calls on: else its waking shows nothing."""
+    taken = [fault.seen.get("taken", 0) for fault in seen.of("node-pause")]
+    shown = f"{sum(taken):g} calls" if taken else "no node was paused"
+    return Verdict("taken over", bool(taken) and min(taken) > 0, "calls of each paused node", shown)
+
+
 def few_keys_moved(seen: Evidence) -> Verdict:
     """A node that joins N others takes about its share of the ring, and no more."""
     found = [(fault.seen["moved"], 1 / fault.seen["nodes"]) for fault in seen.of("add") if "moved" in fault.seen]

@@ -18,6 +18,9 @@ from framehold_loadtest.samples import look
 from framehold_loadtest.scenarios import Step
 from framehold_loadtest.series import Fault
 
+_TAKEN_SECONDS = 30.0
+"""How long a paused node is given to lose a call."""
+
 
 class Controller:
     """Makes the faults of one run of `seconds`, and keeps them in `done` and in a file."""
@@ -39,6 +42,8 @@ class Controller:
         fleet, lasts = self._fleet, step.lasts * self._seconds
         if step.what == scenarios.KILL:
             self._broken(step.what, self._victim(), fleet.kill, lasts, fleet.restart)
+        elif step.what == scenarios.NODE_PAUSE:
+            self._stopped(step.what, self._victim(), lasts)
         elif step.what == scenarios.STORE_PAUSE:
             self._broken(step.what, "store", fleet.pause, lasts, fleet.resume)
         elif step.what == scenarios.STORE_RESTART:
@@ -69,6 +74,20 @@ class Controller:
         finally:
             mend(name)
         self._ended(Fault(at, what, name, time.time()))
+
+    def _stopped(self, what: str, name: str, lasts: float) -> None:
+        """A node stands still until another has taken over a call of it, and wakes with the frames that it still
+        holds."""
+        at, before = self._begins(what, name), self._fleet.taken_over(name)
+        self._fleet.pause(name)
+        try:
+            deadline = at + lasts + _TAKEN_SECONDS
+            time.sleep(lasts)
+            while (taken := self._fleet.taken_over(name) - before) <= 0 and time.time() < deadline:
+                time.sleep(0.05)
+        finally:
+            self._fleet.resume(name)
+        self._ended(Fault(at, what, name, time.time(), {"taken": taken}))
 
     def _victim(self) -> str:
         """The node with the most parked calls: one without any would show nothing."""

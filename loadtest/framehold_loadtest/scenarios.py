@@ -9,13 +9,14 @@ from framehold_loadtest import checks, shapes
 from framehold_loadtest.checks import Bounds, Check
 
 KILL, ROLL, ADD, REMOVE = "kill", "roll", "add", "remove"
+NODE_PAUSE = "node-pause"
 STORE_PAUSE, STORE_RESTART = "store-pause", "store-restart"
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
     """A fault: when it begins, and for how long, as shares of the run. For `roll`, `add` and `remove` the end is when
-    it is done."""
+    it is done; a paused node sleeps on until another has taken over a call of it."""
 
     at: float
     what: str
@@ -73,8 +74,9 @@ SCALE = Scenario(
 )
 DUPLICATES = Scenario(
     "duplicates",
-    "each retry is sent three times at once, the last once more later",
-    (checks.duplicates_alike, *_SAFE),
+    "each retry is sent three times at once, the last once more later; a node is paused past its lease, and wakes",
+    (checks.taken_over, checks.duplicates_alike, *_SAFE),
+    (Step(0.4, NODE_PAUSE, 0.1),),
     manner=Manner(copies=3),
 )
 THUNDERING = Scenario(

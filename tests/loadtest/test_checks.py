@@ -16,6 +16,7 @@ from framehold_loadtest.series import Fault, Sample
 
 KILL = Fault(10.0, scenarios.KILL, "n1", 14.0)
 ADDED = Fault(10.0, scenarios.ADD, "n4", 14.0, {"moved": 0.26, "nodes": 4.0})
+PAUSED = Fault(10.0, scenarios.NODE_PAUSE, "n1", 14.0, {"taken": 3.0})
 AWAY = Fault(10.0, scenarios.STORE_PAUSE, "store", 14.0)
 
 
@@ -50,6 +51,7 @@ CASES: list[tuple[Check, Evidence, Evidence]] = [
     (checks.resumed_in_time, seen(resume(seconds=6.9, node="n2")), seen(resume(seconds=7.1, node="n2"))),
     (checks.resumed_in_time, seen(resume(refused=("503",))), seen(resume(seconds=8.0, refused=("503",)))),
     (checks.faults_made(scenarios.KILL), seen(faults=[KILL]), seen(faults=[ADDED])),
+    (checks.taken_over, seen(faults=[PAUSED]), seen(faults=[PAUSED, replace(PAUSED, seen={"taken": 0.0})])),
     (checks.few_keys_moved, seen(faults=[ADDED]), seen(faults=[replace(ADDED, seen={"moved": 0.7, "nodes": 4.0})])),
     (checks.parked_stay_put, seen(*FEW, faults=[ADDED]), seen(*FEW, resume(node="n4"), faults=[ADDED])),
     (

@@ -10,19 +10,19 @@ from pathlib import Path
 
 import pytest
 
-from framehold_loadtest.local.fleet import Plan
+from framehold_loadtest.local.fleet import ROUND_ROBIN, Plan
 from framehold_loadtest.notes import FIRST, LATER, MENDED
 from framehold_loadtest.report import data
 from framehold_loadtest.run import Order, run
-from framehold_loadtest.scenarios import KILLED, SCENARIOS, SOAK, STORE
+from framehold_loadtest.scenarios import DUPLICATES, KILLED, SCENARIOS, SOAK, STORE
 from framehold_loadtest.swarm import Crowd
 
 SECONDS = {KILLED.name: 8.0, STORE.name: 14.0}
 """A fault takes its time, and so does what comes of it."""
 
 
-def played(folder: Path, scenario: str, plan: Plan) -> data.Scenario:
-    crowd = Crowd(scenario, users=8, seconds=SECONDS.get(scenario, 5.0), think=0.2, wave=2.0)
+def played(folder: Path, scenario: str, plan: Plan, users: int = 8) -> data.Scenario:
+    crowd = Crowd(scenario, users=users, seconds=SECONDS.get(scenario, 5.0), think=0.2, wave=2.0)
     # A process that is fresh grows for longer than a miniature takes.
     growth = 2.0**30 if scenario == SOAK.name else SOAK.bounds.growth
     bounds = replace(SCENARIOS[scenario].bounds, lease_ttl=plan.lease_ttl, growth=growth)
@@ -59,6 +59,18 @@ def test_a_question_that_leaves_before_it_is_written_is_noticed_while_the_store_
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(entry for entry in sys.path if entry))
     found = played(tmp_path, STORE.name, Plan(nodes=2, lease_ttl=4.0, target=Path(__file__).with_name("ungated.py")))
     assert "output gate" in broken(found)
+
+
+@pytest.mark.parametrize("target", [None, Path(__file__).with_name("unfenced.py")], ids=["fenced", "unfenced"])
+def test_a_fence_that_was_dropped_is_noticed_when_a_node_wakes_that_was_taken_for_dead(
+    target: Path | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Clients hold connections to it, so nobody has told its frames to end; others have done their work meanwhile."""
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(entry for entry in sys.path if entry))
+    plan = Plan(nodes=2, lease_ttl=1.0, front=ROUND_ROBIN, slow=1.0, target=target)
+    found = played(tmp_path, DUPLICATES.name, plan, users=30)
+    assert (found.effects.twice > 0) == (target is not None), found.verdicts
+    assert "effects" in broken(found) if target else not broken(found), found.verdicts
 
 
 def test_a_tool_that_may_not_be_entered_again_is_lost_with_its_node(tmp_path: Path) -> None:

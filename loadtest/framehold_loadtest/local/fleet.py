@@ -42,8 +42,8 @@ backend nodes
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a fleet is made of. `guarded` and `reentrant` are false only to break something on purpose; `target` is the
-    server's file, the booking server if None."""
+    """What a fleet is made of. `guarded` and `reentrant` are false only to break something on purpose; `slow` is how
+    many seconds the booking server's last round takes; `target` is another server's file."""
 
     nodes: int = 3
     routers: int = 1
@@ -52,6 +52,7 @@ class Plan:
     lease_ttl: float = 5.0
     guarded: bool = True
     reentrant: bool = True
+    slow: float = 0.0
     target: Path | None = None
 
 
@@ -78,6 +79,7 @@ class Fleet:
             "LOADTEST_LEDGER": str(self.ledger),
             "LOADTEST_GUARDED": str(plan.guarded),
             "LOADTEST_REENTRANT": str(plan.reentrant),
+            "LOADTEST_SLOW": f"{plan.slow:g}",
         }
 
     def start(self, stack: contextlib.ExitStack) -> None:
@@ -161,6 +163,10 @@ class Fleet:
         """The part of the ring that its last change moved, as the first router says; 0 without one."""
         port = next((self.ports[name] for name in self.routers), 0)
         return float(probe.ring(port).get("moved", 0.0)) if port else 0.0
+
+    def taken_over(self, besides: str) -> float:
+        """How many calls all nodes but one have carried on for other processes so far."""
+        return sum(probe.failovers(self.ports[name]) for name in self.nodes if name != besides)
 
     def _leave(self, name: str) -> None:
         child = self.nodes[name]

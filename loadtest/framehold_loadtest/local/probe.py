@@ -43,6 +43,12 @@ def on_ring(port: int) -> set[str]:
     return {node["node_id"] for node in ring(port)["nodes"] if node["points"]}
 
 
+def failovers(port: int) -> float:
+    """How many calls of other processes a node has carried on so far."""
+    found = _LINE.findall(get(port, "/metrics")[1])
+    return sum(float(value) for name, _, value in found if name == "framehold_failovers_total")
+
+
 def metrics(text: str) -> Told:
     """Read the text of `/metrics`."""
     parked, lag = 0, {}

@@ -1,10 +1,13 @@
 """The server that users of load tests call: a trip that is reserved, talked over in some rounds, and booked.
 
 It has two effects, one before its first question and one after its last, so that an end of its node at any question
-has one behind it and one before it.
+has one behind it and one before it. Each bears a number that the handler draws for it. Who carries a call on is told
+the recorded one, and does the effect again under it; a frame that runs beside the one that may has drawn another.
 """
 
 from __future__ import annotations
+
+import asyncio
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
@@ -27,8 +30,8 @@ class Choice(BaseModel):
 
 async def _effect(call: str, name: str) -> None:
     if _settings.guarded:
-        key = framehold.idempotency_key(name)
-        await framehold.once(name, ledger.note, _settings.ledger, call, name, key, idempotent=True)
+        number = framehold.uuid4(name).hex
+        await framehold.once(f"{name} {number}", ledger.note, _settings.ledger, call, name, number, idempotent=True)
     else:
         ledger.note(_settings.ledger, call, name, ledger.UNGUARDED)
 
@@ -41,6 +44,7 @@ async def trip(call: str, rounds: int, ctx: Context) -> str:
     for number in range(1, rounds):
         answer = await ctx.elicit(f"Leg {number} of {rounds - 1}: which way?", Choice)
         chosen.append(answer.data.choice if answer.action == "accept" else answer.action)
+    await asyncio.sleep(_settings.slow)
     await _effect(call, after)
     return said(call, chosen)
 

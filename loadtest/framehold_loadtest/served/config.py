@@ -19,3 +19,5 @@ class ServedSettings(BaseSettings):
     state_key: str = ""
     """What states that handlers return are sealed with, 32 bytes or more, the same on all servers; empty where
     Framehold seals them."""
+    slow: float = 0.0
+    """Seconds that its last round takes before the effect, so that a fault finds some in the middle of it."""
