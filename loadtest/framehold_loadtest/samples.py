@@ -1,5 +1,5 @@
-"""One look a second at each process of a fleet: its memory and CPU from /proc, its parked calls and loop lag from
-`/metrics`.
+"""One look a second at each process of a fleet: its memory, its CPU and its wait for that from /proc, its parked calls
+and loop lag from `/metrics`.
 
 Law: it starts nothing and ends nothing. A process that is gone, or stands still, is missing in that sample.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from framehold_loadtest.bench.children import cpu_seconds, rss_bytes
 from framehold_loadtest.local import probe
@@ -43,10 +44,11 @@ def look(fleet: Fleet) -> Sample:
     parked: dict[str, int] = {}
     rss: dict[str, int] = {}
     cpu: dict[str, float] = {}
+    waited: dict[str, float] = {}
     lag: dict[str, dict[float, float]] = {}
     for name, pid in fleet.pids().items():
         try:
-            rss[name], cpu[name] = rss_bytes(pid), cpu_seconds(pid)
+            rss[name], cpu[name], waited[name] = rss_bytes(pid), cpu_seconds(pid), _waited_seconds(pid)
         except (FileNotFoundError, ProcessLookupError):
             continue
         if name not in fleet.nodes:
@@ -54,4 +56,9 @@ def look(fleet: Fleet) -> Sample:
         status, text = probe.get(fleet.ports.get(name, 0), "/metrics", timeout=0.5)
         if status == 200:
             parked[name], lag[name] = probe.metrics(text)
-    return Sample(at, parked, rss, cpu, lag)
+    return Sample(at, parked, rss, cpu, lag, waited)
+
+
+def _waited_seconds(pid: int) -> float:
+    """For how long the main thread of a process could have run and had no core."""
+    return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e9

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from framehold_loadtest.notes import Round
@@ -26,14 +27,15 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One look at the processes of a fleet. Bytes, CPU seconds so far, and the buckets of loop lag so far (the upper
-    bound in seconds -> how many), each by name of the process."""
+    """One look at the processes of a fleet. Bytes, CPU seconds so far, the buckets of loop lag so far (the upper bound
+    in seconds -> how many), and the seconds so far for which a core was waited for, each by name of the process."""
 
     at: float
     parked: Mapping[str, int] = field(default_factory=dict)
     rss: Mapping[str, int] = field(default_factory=dict)
     cpu: Mapping[str, float] = field(default_factory=dict)
     lag: Mapping[str, Mapping[float, float]] = field(default_factory=dict)
+    waited: Mapping[str, float] = field(default_factory=dict)
 
 
 def percentile(values: Iterable[float], share: float) -> float:
@@ -70,6 +72,18 @@ def worst_lag(samples: Sequence[Sample], share: float = 0.99) -> float:
     names = {name for sample in samples for name, lag in sample.lag.items() if lag}
     found = [_of_buckets(samples, name, share) for name in names]
     return max((value for value in found if not math.isnan(value)), default=math.nan)
+
+
+def stretch(samples: Sequence[Sample]) -> float:
+    """How many times as long as their work the processes took for it, because others had the cores; 1 where nothing
+    was read."""
+    worked = waited = 0.0
+    for earlier, later in pairwise(samples):
+        for name in earlier.waited.keys() & later.waited.keys():
+            if later.cpu[name] > earlier.cpu[name] and later.waited[name] >= earlier.waited[name]:
+                worked += later.cpu[name] - earlier.cpu[name]
+                waited += later.waited[name] - earlier.waited[name]
+    return 1 + waited / worked if worked else 1.0
 
 
 def _of_buckets(samples: Sequence[Sample], name: str, share: float) -> float:
@@ -109,8 +123,12 @@ def _has(samples: Sequence[Sample], name: str) -> bool:
 
 
 def _laid(samples: Sequence[Sample], began: float, ticks: Sequence[int], what: str, name: str) -> list[Any]:
+    """A look may take longer than a second: one in which nobody looked shows what was seen last."""
     seen = {int(sample.at - began): getattr(sample, what).get(name) for sample in samples}
-    return [seen.get(tick) for tick in ticks]
+    found: list[Any] = [None]
+    for tick in ticks:
+        found.append(seen.get(tick, found[-1]))
+    return found[1:]
 
 
 def _or_none(value: float) -> float | None:

@@ -86,6 +86,25 @@ def test_a_rule_tells_what_keeps_it_from_what_breaks_it(check: Check, kept: Evid
     assert not check(broken).passed, check(broken)
 
 
+def test_a_limit_on_time_is_stretched_by_the_wait_for_cores_and_no_further() -> None:
+    """The fleet waited for cores as long as it worked: twice the time is its own, more is not."""
+    looks = [replace(sample(at, slow=5.0), cpu={"n1": at}, waited={"n1": at}) for at in (1.0, 2.0)]
+    assert checks.resumes_bounded(seen(resume(seconds=9.9), samples=looks)).passed
+    assert not checks.resumes_bounded(seen(resume(seconds=10.1), samples=looks)).passed
+    assert checks.resumed_in_time(seen(resume(seconds=8.9, node="n2"), samples=looks)).passed
+    assert not checks.resumed_in_time(seen(resume(seconds=9.1, node="n2"), samples=looks)).passed
+    lagging = checks.loop_free(seen(samples=looks))
+    assert (lagging.passed, lagging.wanted) == (False, "<= 0.25 s x 2.0, for cores were waited for")
+
+
+def test_a_store_that_has_forgotten_nothing_yet_is_not_judged_by_its_size() -> None:
+    """It keeps what came of each call for a while, so it grows with each call until then."""
+    looks = [replace(sample(at), rss={"n1": 1, "store": at * 2**20}) for at in range(900)]
+    young, old = checks.memory_flat(seen(samples=looks[:600])), checks.memory_flat(seen(samples=looks))
+    assert young.passed and "is not judged" in young.seen
+    assert not old.passed and old.seen == "store: +61440 KiB a minute"
+
+
 @pytest.mark.parametrize("scenario", scenarios.SCENARIOS.values(), ids=lambda scenario: scenario.name)
 def test_a_run_that_saw_nothing_passes_no_rule(scenario: scenarios.Scenario) -> None:
     """Else a scenario whose users never came would be as green as one that was kept."""

@@ -42,7 +42,16 @@ def test_lag_is_read_from_what_was_counted_meanwhile() -> None:
     assert math.isnan(series.worst_lag([Sample(0)]))
 
 
+def test_processes_that_waited_for_cores_took_that_much_longer() -> None:
+    """A process that was begun anew counts from 0, and one that is new has nothing to count from."""
+    first = Sample(0, cpu={"n1": 1.0, "n2": 9.0}, waited={"n1": 5.0, "n2": 9.0})
+    last = Sample(1, cpu={"n1": 3.0, "n2": 0.5, "n3": 7.0}, waited={"n1": 8.0, "n2": 0.5, "n3": 7.0})
+    assert series.stretch([first, last]) == 2.5
+    assert series.stretch([first]) == series.stretch([]) == 1.0
+
+
 def test_series_have_a_point_a_second_and_none_where_nothing_was() -> None:
+    """A second in which nobody looked shows what was seen last."""
     rounds = [
         Round("a", 1, 100.2, 0.1, "n1"),
         Round("a", 2, 100.8, 0.4, "n1", "n1"),
@@ -56,6 +65,6 @@ def test_series_have_a_point_a_second_and_none_where_nothing_was() -> None:
         "p50": [0.1, 0.4, None],
         "p99": [0.1, 0.5, None],
         "affinity": [None, 0.5, None],
-        "parked": {"n1": [2, None, None]},
-        "rss": {"n1": [7, None, None], "r1": [8, None, 9]},
+        "parked": {"n1": [2, 2, None]},
+        "rss": {"n1": [7, 7, None], "r1": [8, 8, 9]},
     }
