@@ -49,6 +49,7 @@ class Bounds:
     loop_lag: float = 0.25
     recovery: float = 5.0
     on_its_way: float = 0.2
+    most_stretch: float = 4.0
     growth: float = 2.0**20
     outcome_life: float = 660.0
     """For how long the store keeps what came of a call."""
@@ -70,8 +71,9 @@ class Evidence:
 
     @property
     def stretch(self) -> float:
-        """How much longer than its work takes the fleet took for it."""
-        return stretch(self.samples)
+        """How much longer than its work takes the fleet took for it; no more than `most_stretch`, beyond which a limit
+        would limit nothing."""
+        return min(stretch(self.samples), self.bounds.most_stretch)
 
     def of(self, *whats: str) -> list[Fault]:
         """The faults of these kinds."""

@@ -90,6 +90,12 @@ def _play(order: Order) -> NoReturn:
         found = run(order, _tell)
     except NotAvailable as reason:
         _refuse(str(reason))
+    except KeyboardInterrupt:
+        print(
+            f"framehold: interrupted; every process was ended, nothing was judged; {order.folder} has what there is",
+            file=sys.stderr,
+        )
+        raise typer.Exit(130) from None
     for line in [*lines(order.scenario.name, found), f"report: {page.write(found, order.folder)}"]:
         _tell(line)
     raise typer.Exit(0 if found.passed else 1)

@@ -68,7 +68,7 @@ def run(order: Order, tell: Tell) -> data.Scenario:
     order.folder.mkdir(parents=True, exist_ok=True)
     seen = _seen(order, tell)
     verdicts = [check(seen) for check in order.scenario.checks]
-    machine = describe(pick_cores())
+    machine = describe(pick_cores()) | {"pinning": "none: the fleet and its users share all cores"}
     head = {
         "machine": machine,
         "commit": machine["commit"],

@@ -93,6 +93,8 @@ def test_a_limit_on_time_is_stretched_by_the_wait_for_cores_and_no_further() -> 
     assert not checks.resumes_bounded(seen(resume(seconds=10.1), samples=looks)).passed
     assert checks.resumed_in_time(seen(resume(seconds=8.9, node="n2"), samples=looks)).passed
     assert not checks.resumed_in_time(seen(resume(seconds=9.1, node="n2"), samples=looks)).passed
+    starved = [replace(look, waited={"n1": 99 * look.at}) for look in looks]
+    assert not checks.resumes_bounded(seen(resume(seconds=20.1), samples=starved)).passed
     lagging = checks.loop_free(seen(samples=looks))
     assert (lagging.passed, lagging.wanted) == (False, "<= 0.25 s x 2.0, for cores were waited for")
 

@@ -14,15 +14,15 @@ from framehold_loadtest.local.fleet import ROUND_ROBIN, Plan
 from framehold_loadtest.notes import FIRST, LATER, MENDED
 from framehold_loadtest.report import data
 from framehold_loadtest.run import Order, run
-from framehold_loadtest.scenarios import DUPLICATES, KILLED, SCENARIOS, SOAK, STORE
+from framehold_loadtest.scenarios import DUPLICATES, KILLED, SCENARIOS, SOAK, STEADY, STORE, THUNDERING
 from framehold_loadtest.swarm import Crowd
 
 SECONDS = {KILLED.name: 8.0, STORE.name: 14.0}
 """A fault takes its time, and so does what comes of it."""
 
 
-def played(folder: Path, scenario: str, plan: Plan, users: int = 8) -> data.Scenario:
-    crowd = Crowd(scenario, users=users, seconds=SECONDS.get(scenario, 5.0), think=0.2, wave=2.0)
+def played(folder: Path, scenario: str, plan: Plan, users: int = 8, seconds: float = 5.0) -> data.Scenario:
+    crowd = Crowd(scenario, users=users, seconds=seconds, think=0.2, wave=2.0)
     # A process that is fresh grows for longer than a miniature takes.
     growth = 2.0**30 if scenario == SOAK.name else SOAK.bounds.growth
     bounds = replace(SCENARIOS[scenario].bounds, lease_ttl=plan.lease_ttl, growth=growth)
@@ -36,7 +36,7 @@ def broken(found: data.Scenario) -> set[str]:
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_a_scenario_is_kept(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Its faults are made, its rules hold, progress is told, and its report can be read."""
-    found = played(tmp_path, name, Plan(nodes=2, lease_ttl=2.0))
+    found = played(tmp_path, name, Plan(nodes=2, lease_ttl=2.0), seconds=SECONDS.get(name, 5.0))
     assert broken(found) == set(), found.verdicts
     assert data.read(tmp_path / "run" / "report.json") == found
     assert {fault.what for fault in found.faults} == {step.what for step in SCENARIOS[name].faults}
@@ -57,7 +57,8 @@ def test_a_question_that_leaves_before_it_is_written_is_noticed_while_the_store_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(entry for entry in sys.path if entry))
-    found = played(tmp_path, STORE.name, Plan(nodes=2, lease_ttl=4.0, target=Path(__file__).with_name("ungated.py")))
+    plan = Plan(nodes=2, lease_ttl=4.0, target=Path(__file__).with_name("ungated.py"))
+    found = played(tmp_path, STORE.name, plan, seconds=8.0)
     assert "output gate" in broken(found)
 
 
@@ -71,6 +72,18 @@ def test_a_fence_that_was_dropped_is_noticed_when_a_node_wakes_that_was_taken_fo
     found = played(tmp_path, DUPLICATES.name, plan, users=30)
     assert (found.effects.twice > 0) == (target is not None), found.verdicts
     assert "effects" in broken(found) if target else not broken(found), found.verdicts
+
+
+def test_a_handler_that_holds_up_its_loop_is_noticed_when_all_answer_at_once(tmp_path: Path) -> None:
+    plan = Plan(nodes=2, lease_ttl=4.0, slow=0.5, target=Path(__file__).with_name("blocking.py"))
+    found = played(tmp_path, THUNDERING.name, plan)
+    assert "loop lag, p99" in broken(found), found.verdicts
+
+
+def test_a_fleet_that_keeps_no_frames_is_noticed_while_nothing_happens(tmp_path: Path) -> None:
+    """Any node carries a call on, and any other the next round of it."""
+    plan = Plan(nodes=2, lease_ttl=4.0, strategy="replay", front=ROUND_ROBIN)
+    assert broken(played(tmp_path, STEADY.name, plan, seconds=3.0)) == {"affinity"}
 
 
 def test_a_tool_that_may_not_be_entered_again_is_lost_with_its_node(tmp_path: Path) -> None:

@@ -55,7 +55,8 @@ def resumes(scenario: Scenario, theme: Theme) -> Figure:
     phases = {"before": scenario.resumes.before, "during": scenario.resumes.during, "after": scenario.resumes.after}
     for place, (phase, took) in enumerate(phases.items()):
         if took:
-            told = f"{phase}: {len(took):,} resumes, p99 {seconds(percentile(took, 0.99))}"
+            when = phase if scenario.faults else "all"
+            told = f"{when}: {len(took):,} resumes, p99 {seconds(percentile(took, 0.99))}"
             at, share = cumulative([one * 1e3 for one in took])
             axes.step(
                 at, share, where="post", color=theme.colour((0, 3, 4)[place]), linestyle=DASHES[place], label=told
