@@ -211,11 +211,11 @@ def nothing_unwritten(seen: Evidence) -> Verdict:
 
 def recovers(seen: Evidence) -> Verdict:
     """A little after the last fault everything is answered again, at the first try."""
-    end = max((fault.until for fault in seen.faults), default=math.inf) + seen.bounds.recovery * seen.stretch
+    end = max((fault.until for fault in seen.faults), default=math.inf) + seen.bounds.recovery
     later = [item for item in seen.notes.rounds if item.at > end]
     bad = sum(not item.answered or bool(item.refused) for item in later)
     shown = f"{bad} refused of {len(later)} rounds"
-    wanted = f"no refusal later than {_limit(seen, seen.bounds.recovery)} after"
+    wanted = f"no refusal later than {seen.bounds.recovery:g} s after"
     return Verdict("recovers", bool(later) and bad == 0, wanted, shown)
 
 
