@@ -104,9 +104,14 @@ def _harm(seen: Seen, window: float) -> Metrics:
     back = recovery.seconds(answered, seen.faults, (seen.began, seen.ended), window)
     return {
         "reexecutions": Measured(value=round(again / begun, 3), unit="per call") if begun else Missing(missing=NO_CALL),
-        "duplicate_effects": Measured(value=ledger.compare(mine, seen.calls).twice, unit="effects"),
-        "calls_lost": Measured(value=counts[LOST], unit="calls"),
+        "duplicate_effects": _of_any(begun, ledger.compare(mine, seen.calls).twice, "effects"),
+        "calls_lost": _of_any(begun, counts[LOST], "calls"),
         "calls_ended": Measured(value=counts[ENDED], unit="calls"),
         "calls_refused_at_their_beginning": Measured(value=counts[UNBORN], unit="calls"),
         "seconds_to_recover": Missing(missing=back) if isinstance(back, str) else Measured(value=back, unit="s"),
     }
+
+
+def _of_any(begun: int, count: int, unit: str) -> Measured | Missing:
+    """A harm that was counted. Where no call had begun, none could be harmed, and nothing is cleared."""
+    return Measured(value=count, unit=unit) if begun else Missing(missing="no call was begun")

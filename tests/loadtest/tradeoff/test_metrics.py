@@ -93,7 +93,13 @@ def test_without_a_call_nothing_is_spent_per_call() -> None:
     found = told(replace(SEEN, quick=Noted(), slow=Noted([], SEEN.slow.calls[1:])))
     assert (found["cpu_us_node"], found["store_ops"], found["reexecutions"]) == (NO_CALL, NO_CALL, NO_CALL)
     assert found["p50_ms_round_1"] == "none was answered"
-    assert (found["calls_lost"], found["calls_per_second"]) == (0, 0)
+    assert found["calls_per_second"] == 0
+
+
+def test_where_no_call_began_nobody_is_cleared_of_harm() -> None:
+    """An option that refused everybody would otherwise look harmless."""
+    found = told(replace(SEEN, quick=Noted([], []), slow=Noted([], [Call("d", 100.0, 105.0, 1, UNBORN, "503")])))
+    assert found["calls_lost"] == found["duplicate_effects"] == "no call was begun"
 
 
 def test_the_times_of_the_few_who_came_through_are_no_latency() -> None:
