@@ -6,6 +6,7 @@ fill one page, each its own parts.
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -47,3 +48,19 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table in Markdown."""
     lines = [columns, ["---"] * len(columns), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def parsed(parser: argparse.ArgumentParser) -> argparse.Namespace:
+    """What a program was told that measures, keeps its raw figures and fills a page: its own options (`only` among
+    them), and `json`, `page` and `load`, the file that it takes figures from instead of measuring."""
+    parser.add_argument("--json", type=Path, metavar="PATH", help="write every raw figure to PATH")
+    parser.add_argument("--page", type=Path, metavar="PATH", help="put the tables between the marks of this page")
+    parser.add_argument(
+        "--from", type=Path, metavar="PATH", dest="load", help="run nothing: take the figures that --json wrote there"
+    )
+    options = parser.parse_args()
+    if options.page and options.only and not options.load:
+        parser.error("--page shows a whole run; leave --only out")
+    if options.page and not options.page.is_file():
+        parser.error(f"there is no page {options.page}")
+    return options

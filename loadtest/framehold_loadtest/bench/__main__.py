@@ -13,7 +13,6 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from framehold_loadtest import page as marks
@@ -149,17 +148,7 @@ def _parse() -> argparse.Namespace:
         "long a listing of calls takes"
     )
     parser.add_argument("--only", choices=(*SECTIONS, *ASKED_FOR), action="append", help=only)
-    parser.add_argument("--json", type=Path, metavar="PATH", help="write every raw figure to PATH")
-    parser.add_argument("--page", type=Path, metavar="PATH", help="put the tables between the marks of this page")
-    parser.add_argument(
-        "--from", type=Path, metavar="PATH", dest="load", help="run nothing: take the figures that --json wrote there"
-    )
-    options = parser.parse_args()
-    if options.page and options.only and not options.load:
-        parser.error("--page shows a whole run; leave --only out")
-    if options.page and not options.page.is_file():
-        parser.error(f"there is no page {options.page}")
-    return options
+    return marks.parsed(parser)
 
 
 if __name__ == "__main__":

@@ -98,20 +98,10 @@ def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog=page.PROGRAM, description="Framehold beside its peers.")
     parser.add_argument("--quick", action="store_true", help="shorter windows and fewer of them, about two minutes")
     parser.add_argument("--only", choices=names, action="append", help="this peer (repeatable); ratios need sdk too")
-    parser.add_argument("--json", type=Path, metavar="PATH", help="write every raw figure to PATH")
-    parser.add_argument("--page", type=Path, metavar="PATH", help="put the tables between the marks of this page")
-    parser.add_argument(
-        "--from", type=Path, metavar="PATH", dest="load", help="run nothing: take the figures that --json wrote there"
-    )
     parser.add_argument(
         "--packages", type=Path, metavar="DIR", default=npm.HOME, help=f"npm's packages (default {npm.HOME})"
     )
-    options = parser.parse_args()
-    if options.page and options.only and not options.load:
-        parser.error("--page shows a whole run; leave --only out")
-    if options.page and not options.page.is_file():
-        parser.error(f"there is no page {options.page}")
-    return options
+    return marks.parsed(parser)
 
 
 if __name__ == "__main__":
