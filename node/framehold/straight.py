@@ -17,6 +17,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
+from operator import is_
 from types import FunctionType, MethodType
 from typing import Any
 
@@ -87,11 +88,14 @@ def straightened(handler: Handler) -> Handler:
 
 
 def _untouched() -> bool:
-    return [getattr(owner, name) for owner, name in LAYERS] == _OWN
+    # By identity: what wraps a layer may well say that it equals it.
+    present = [getattr(owner, name) for owner, name in LAYERS]
+    return bool(_OWN) and all(map(is_, present, _OWN))
 
 
 def _ordinary(server: MCPServer[Any], manager: ToolManager, tool: Tool) -> bool:
-    whole = type(tool) is Tool and type(manager) is ToolManager and type(server).call_tool is MCPServer.call_tool
+    kinds = type(tool) is Tool and type(tool.fn_metadata) is FuncMetadata and type(manager) is ToolManager
+    whole = kinds and type(server).call_tool is MCPServer.call_tool
     touched = "call_tool" in vars(server) or "call_tool" in vars(manager)
     return whole and not touched and tool.is_async and not tool.resolved_params and _untouched()
 
@@ -117,7 +121,9 @@ async def _run(server: MCPServer[Any], tool: Tool, ctx: Any, params: CallToolReq
             raise
         except Exception as error:
             raise _failure(tool.name, error) from error
-    except ToolError as failure:
+    except MCPError:
+        raise
+    except Exception as failure:
         return _told(tool.name, failure)
 
 
@@ -141,8 +147,8 @@ def _failure(name: str, error: Exception) -> ToolError:
     return UnexpectedToolError(f"Error executing tool {name}")
 
 
-def _told(name: str, failure: ToolError) -> CallToolResult:
-    if isinstance(failure, UnexpectedToolError):
+def _told(name: str, failure: Exception) -> CallToolResult:
+    if not isinstance(failure, ToolError) or isinstance(failure, UnexpectedToolError):
         _log.error("Tool %r raised an unexpected exception", name, exc_info=failure)
     elif isinstance(failure.__cause__, ValidationError):
         # Field names only: what was rejected is the caller's.

@@ -72,6 +72,23 @@ async def refused(what: str) -> str:
     raise MCPError(-32000, f"not {what}", {"why": "no"})
 
 
+class Both(MCPError, ToolError):
+    """An error of the protocol that is one of a tool, too."""
+
+
+async def twofold(what: str) -> str:
+    raise Both(-32000, f"not {what}")
+
+
+class Unprintable(ToolError):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+async def wordless(what: str) -> str:
+    raise Unprintable
+
+
 async def by_hand(what: str) -> CallToolResult | InputRequiredResult:
     if what == "ask":
         return InputRequiredResult(request_state="mine")
@@ -86,7 +103,21 @@ def plain(what: str) -> str:
     return f"{what} in a thread"
 
 
-TOOLS = (fine, structured, foreseen, unread, nested, crashed, misread, refused, by_hand, unchecked, plain)
+TOOLS = (
+    fine,
+    structured,
+    foreseen,
+    unread,
+    nested,
+    crashed,
+    misread,
+    refused,
+    twofold,
+    wordless,
+    by_hand,
+    unchecked,
+    plain,
+)
 ARGUMENTS: dict[str, tuple[dict[str, Any] | None, ...]] = {
     "fine": ({"what": "a"}, {"what": "a", "many": "3"}, {"what": 1}, {}, None, {"what": "a", "many": "x"}),
     "structured": ({"row": 3}, {"row": "[3]"}),
@@ -183,6 +214,53 @@ async def test_a_subclass_is_called(owner: type[Any]) -> None:
         server._tool_manager = kind()
     server.tool()(fine)
     await _played(straightened(_handler(server)), CallToolRequestParams(name="fine", arguments={"what": "a"}))
+    assert len(calls) == 1
+
+
+class OwnMetadata(FuncMetadata):
+    async def call_fn(self, *args: Any, **kwargs: Any) -> Any:
+        return f"{await super().call_fn(*args, **kwargs)}, by its own"
+
+
+async def test_metadata_of_another_kind_calls_the_function_its_own_way() -> None:
+    server = _server()
+    tool = server._tool_manager._tools["fine"]
+    tool.fn_metadata = OwnMetadata(arg_model=tool.fn_metadata.arg_model)
+    params = CallToolRequestParams(name="fine", arguments={"what": "a"})
+    assert (await _played(straightened(_handler(server)), params)).content[0].text.endswith(", by its own")
+
+
+class Wrapper:
+    """As `wrapt` makes them: it equals what it wraps."""
+
+    def __init__(self, wrapped: Any, calls: list[str]) -> None:
+        self._wrapped, self._calls = wrapped, calls
+
+    def __eq__(self, other: object) -> bool:
+        return bool(self._wrapped == other)
+
+    def __hash__(self) -> int:
+        return hash(self._wrapped)
+
+    def __get__(self, instance: Any, owner: type[Any]) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        self._calls.append(self._wrapped.__qualname__)
+        return self._wrapped(*args, **kwargs)
+
+
+@pytest.mark.parametrize(
+    ("owner", "name"), [(ToolManager, "call_tool"), (Tool, "run"), (FuncMetadata, "call_fn")], ids=str
+)
+async def test_a_patch_is_called_that_equals_what_it_wraps(
+    owner: type[Any], name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+    enter = straightened(_handler(_server()))
+    monkeypatch.setattr(owner, name, Wrapper(getattr(owner, name), calls))
+    params = CallToolRequestParams(name="fine", arguments={"what": "a"})
+    assert (await _played(enter, params)).is_error is False
     assert len(calls) == 1
 
 
