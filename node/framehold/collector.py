@@ -36,6 +36,9 @@ class Collector:
     def settle(self) -> None:
         """One full pass, if enough has grown old since the last."""
         collections = gc.get_count()[2]
+        if collections < self._looked:
+            # Somebody else made a full pass, and with it the count began anew.
+            self._looked = 0
         if self._old + (collections - self._looked) * _PER_COUNT < self._limit:
             return
         self._old, self._looked = len(gc.get_objects(generation=2)), collections

@@ -81,3 +81,16 @@ def test_nothing_is_counted_before_enough_can_have_grown_old(objects: Objects) -
     objects.collections = 5
     settling.settle()
     assert objects.looks == 1
+
+
+def test_a_pass_that_somebody_else_makes_starts_the_count_again(objects: Objects) -> None:
+    """The interpreter counts from the last pass of anybody's, so an author's own must not hide what comes after it."""
+    settling = collector.Collector()
+    for _ in range(100):
+        objects.collections += 10
+        settling.settle()
+    objects.collections = 0
+    settling.settle()
+    objects.collections, objects.old = 4, collector.GROWTH
+    settling.settle()
+    assert objects.passes == 1
