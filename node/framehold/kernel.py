@@ -140,8 +140,11 @@ def _remember(params: Any) -> None:
             _identities.add(identity)
 
 
-def _known(meta: dict[str, Any]) -> bool:
+def _known(meta: Any) -> bool:
     """Whether a `_meta` holds an identity that was validated before, and beside it nothing but plain texts."""
+    if not isinstance(meta, dict):
+        # A middleware left none.
+        return False
     for name, value in meta.items():
         if name == "progressToken" and type(value) is int:
             continue
@@ -156,7 +159,7 @@ def _plain(method: str, params: Any) -> bool:
         return False
     arguments = params.get("arguments")
     named = isinstance(params.get("name"), str) and (arguments is None or isinstance(arguments, dict))
-    return named and _known(params["_meta"])
+    return named and _known(params.get("_meta"))
 
 
 def _sealed(params: Any) -> bool:
@@ -169,4 +172,4 @@ def _sealed(params: Any) -> bool:
     # The digest of the arguments takes an empty list or text for none.
     if arguments is not None and not isinstance(arguments, dict):
         return False
-    return isinstance(answers, dict) and _known(params["_meta"])
+    return isinstance(answers, dict) and _known(params.get("_meta"))

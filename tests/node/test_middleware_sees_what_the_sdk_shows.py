@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from mcp.server import MCPServer
 from mcp.server.auth.provider import AccessToken
 from mcp.server.auth.settings import AuthSettings
 from mcp.server.mcpserver import Context
-from mcp.types import ErrorData
+from mcp.types import INVALID_PARAMS, ErrorData
 from pydantic import AnyHttpUrl
 
 import framehold
@@ -55,6 +56,32 @@ async def test_what_a_middleware_edits_in_place_reaches_only_that_reply() -> Non
         assert again.messages == ["word? [ben]"]
         done = await client.retry("ask", again.token, again.accept(word="x"), meta={"traceparent": "ben"})
         assert done.text == "x"
+
+
+async def test_parameters_that_a_middleware_leaves_without_meta_are_refused_as_the_sdk_refuses_them() -> None:
+    async def forgets(ctx: Any, call_next: Any) -> Any:
+        if ctx.method == "tools/call":
+            ctx = replace(ctx, params={name: item for name, item in ctx.params.items() if name != "_meta"})
+        return await call_next(ctx)
+
+    def build() -> MCPServer[Any]:
+        server: MCPServer[Any] = MCPServer("forgets", middleware=[forgets])
+
+        @server.tool()
+        async def echo() -> str:
+            """Nothing is asked."""
+            return "entered"
+
+        return server
+
+    told = []
+    for app in _both(build):
+        async with served(app) as url, Caller(url, EVERYTHING) as client:
+            heard = await client.call("echo")
+            told.append((heard.status, heard.message))
+    ours, sdks = told
+    assert ours[1]["error"]["code"] == INVALID_PARAMS
+    assert ours == sdks
 
 
 async def test_error_data_that_a_middleware_returns_is_an_error() -> None:
