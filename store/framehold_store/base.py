@@ -125,8 +125,8 @@ class Store(Protocol):
 
     def changes(self) -> AsyncIterator[frozenset[NodeId | None]]:
         """Yields the nodes whose leases may have changed: read them then, by `nodes`. None among them stands for all
-        others: so it is at the start, and where something may have been missed. Yields an empty set after a poll
-        interval without news: a lease that ran out is no news, so `nodes` or `alive` tells of it.
+        others: so it is at the start, and where something may have been missed. Yields an empty set at each poll
+        interval, whatever was heard: a lease that ran out is no news, so `nodes` or `alive` tells of it.
 
         Where news can't be heard, each poll yields None. It may yield without a change, merges those that come while
         the reader is busy, and never raises over a store that is down. Ends when the store is closed.

@@ -35,8 +35,8 @@ class StoreConfig:
     """Where the store is and how patient its callers are.
 
     `url`: see above. `namespace`: fleets that share a Redis differ in it. `op_timeout`: seconds until a request is
-    StoreUnavailable. `max_queue`: requests that may wait for a server at once. `poll`: seconds of silence after which a
-    change feed wakes.
+    StoreUnavailable. `max_queue`: requests that may wait for a server at once. `poll`: seconds after which a change
+    feed wakes, whatever it heard.
 
     Raises:
         ConfigError: a value is out of its range, or the URL has none of these forms.

@@ -9,8 +9,8 @@ from framehold_core.ids import NodeId
 
 
 class Feed:
-    """Any number of readers; `poll` is the longest silence in seconds before they are woken anyway. While it is `deaf`,
-    silence means nothing: notices may have been missed."""
+    """Any number of readers; each `poll` seconds they are woken, whatever was noticed: a lease that runs out is told by
+    nobody. While it is `deaf`, silence means nothing: notices may have been missed."""
 
     def __init__(self, poll: float, deaf: bool = False) -> None:
         self.deaf = deaf
@@ -33,26 +33,33 @@ class Feed:
         self.notify()
 
     async def changes(self) -> AsyncIterator[frozenset[NodeId | None]]:
-        """Yields whose leases may have changed, None for any: at the start, and on every notice. After every `poll`
-        seconds of silence nobody's, or any where it is deaf."""
+        """Yields whose leases may have changed, None for any: at the start, and on every notice. Each `poll` seconds
+        nobody's, or any where it is deaf."""
         news: set[NodeId | None] = {None}
         self._readers.append(news)
+        now = asyncio.get_running_loop().time
+        due = now() + self._poll
         try:
             while not self._closed:
                 told = frozenset(news)
                 news.clear()
                 yield told
                 if not news:
-                    await self._silence()
-                if not news and self.deaf:
+                    await self._silence(due - now())
+                if news and now() < due:
+                    continue
+                due = now() + self._poll
+                if self.deaf:
                     news.add(None)
+                elif news and not self._closed:
+                    yield frozenset()
         finally:
             self._readers.remove(news)
 
-    async def _silence(self) -> None:
+    async def _silence(self, seconds: float) -> None:
         waiter = asyncio.get_running_loop().create_future()
         self._waiting.add(waiter)
         try:
-            await asyncio.wait((waiter,), timeout=self._poll)
+            await asyncio.wait((waiter,), timeout=max(0.0, seconds))
         finally:
             self._waiting.discard(waiter)

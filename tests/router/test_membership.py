@@ -299,6 +299,32 @@ async def test_a_lease_that_ran_out_is_missed_at_the_next_poll(counting: tuple[S
     assert membership._polls <= polls + 1
 
 
+async def test_a_lease_that_ran_out_is_missed_however_much_is_heard_of_others() -> None:
+    """A rollout of a large fleet is news without a pause, for as long as it takes."""
+    shelf = Shelf()
+    shelf._feed = Feed(0.05)
+    await shelf.put(lease("a"), lease("b"), lease("c"))
+    follower = Membership(shelf, Trust(()), 5)
+    await follower.open()
+    try:
+        async with asyncio.timeout(SOON):
+            while shelf.reads < 2:
+                await asyncio.sleep(0)
+        shelf.now = TTL / 2
+        await shelf.change(lease("a"))
+        await shelf.change(lease("b"))
+        shelf.now = TTL + 1
+        async with asyncio.timeout(SOON):
+            while "c" in follower.fleet.members:
+                await shelf.change(lease("a", state="draining"))
+                await shelf.change(lease("a"))
+                await asyncio.sleep(0)
+        assert names(follower.fleet) == ["a", "b"]
+    finally:
+        await follower.close()
+        await shelf.close()
+
+
 @pytest.mark.parametrize("every", [1, 5])
 async def test_of_a_change_one_lease_is_read_by_who_polls_for_no_more(store: Shelf, every: int) -> None:
     """Else each change would be paid for with the square of the fleet. Who lives by what leases say reads them all."""
