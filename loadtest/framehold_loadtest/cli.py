@@ -23,15 +23,16 @@ if TYPE_CHECKING:
 _EXTRA = ("locust", "matplotlib")
 _NAMES = "steady, kill, rolling, scale, duplicates, thundering, store, soak"
 _PLACE = "framehold-load"
+_PANEL = "Measure a fleet of your own"
 
 
 def add(app: typer.Typer) -> None:
     """Add the commands to `framehold`."""
-    app.command()(load)
+    app.command(rich_help_panel=_PANEL)(load)
     bench = typer.Typer(no_args_is_help=True, help="Measure, and report what was measured.")
     bench.callback()(_bench)
     bench.command()(tradeoff)
-    app.add_typer(bench, name="bench")
+    app.add_typer(bench, name="bench", rich_help_panel=_PANEL)
 
 
 def _bench() -> None:

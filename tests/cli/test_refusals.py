@@ -175,7 +175,8 @@ def test_help_lists_the_commands_in_the_order_of_their_use() -> None:
     told = framehold("--help").stdout
     names = re.findall(r"(?m)^│ (\w+) {2,}\S", told)
     at_hand = ["up", "call", "doctor", "node", "router", "stdio", "keys"]
-    assert names == [*at_hand, "status", "nodes", "leases", "lease", "ring", "drain", "cancel", "evict"]
+    operating = ["status", "nodes", "leases", "lease", "ring", "drain", "cancel", "evict"]
+    assert names == [*at_hand, *operating, "load", "bench"]
 
 
 def test_a_node_says_where_it_keeps_things() -> None:

@@ -1,6 +1,7 @@
 -- alive: how many names stand on the list of members whose leases have not ended.
 --
 -- KEYS    1 list of members, as member.lua says
+-- ARGV    none
 -- Returns the number; a lease that was given back counts until it would have ended
 --
 -- It costs the same for ten nodes and for a thousand: whoever has read the leases, and counts as many of them as this

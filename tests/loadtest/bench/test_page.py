@@ -16,7 +16,7 @@ from framehold_loadtest.bench import page
 from framehold_loadtest.peers import __main__ as peers_command
 from framehold_loadtest.peers import page as peers
 
-RECORDED = Path(__file__).parents[1] / "recorded"
+RECORDED = Path(__file__).parent / "recorded"
 PAGE = Path(__file__).parents[3] / "docs" / "performance.md"
 FOUND: dict[str, Any] = json.loads((RECORDED / "bench.json").read_text())
 PEERS: dict[str, Any] = json.loads((RECORDED / "peers.json").read_text())

@@ -15,7 +15,7 @@ from framehold_loadtest.bench import targets
 from framehold_loadtest.bench.standing import LINES, standing
 from framehold_loadtest.bench.targets import Target
 
-RECORDED = Path(__file__).parents[1] / "recorded" / "bench.json"
+RECORDED = Path(__file__).parent / "recorded" / "bench.json"
 ASKED = [
     ("node without a store, uvicorn", 3.0, 3.3),
     ("node without a store, own server", 4.0, 4.6),
