@@ -127,6 +127,13 @@ class FrameSession(ServerSession):
         live = self.live()
         return super().client_capabilities if live is None else live.session.client_capabilities
 
+    def check_client_capability(self, capability: types.ClientCapabilities) -> bool:
+        """As the present round's client says."""
+        live = self.live()
+        if live is None:
+            return super().check_client_capability(capability)
+        return live.session.check_client_capability(capability)
+
     async def send_notification(
         self, notification: types.ServerNotification, related_request_id: types.RequestId | None = None
     ) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from mcp import Client
 from mcp.server.mcpserver import Context
-from mcp.types import LOG_LEVEL_META_KEY, SamplingMessage, TextContent
+from mcp.types import LOG_LEVEL_META_KEY, ClientCapabilities, SamplingCapability, SamplingMessage, TextContent
 
 import framehold
 from tests.node.nodes import accepted, until
@@ -87,6 +87,27 @@ async def test_the_handler_sees_the_present_rounds_request() -> None:
         )
         assert heard.message["id"] == 33
     assert seen == [("a", "one", "p1"), "between", ("b", "two", None), ("33", "three", "p3")]
+
+
+async def test_the_handler_sees_what_the_present_rounds_client_can_do() -> None:
+    """It may be another host than the one that began the call, and it is the one that is asked."""
+    sampling = ClientCapabilities(sampling=SamplingCapability())
+    seen: list[tuple[bool, bool]] = []
+
+    async def look(ctx: Context) -> str:
+        for number in (1, 2, 3):
+            declared = ctx.client_capabilities is not None and ctx.client_capabilities.sampling is not None
+            seen.append((declared, ctx.session.check_client_capability(sampling)))
+            await ctx.elicit(f"question {number}?", Word)
+        return "seen"
+
+    async with stage(look, has={"elicitation": {}}) as client:
+        heard = await client.call("look")
+        more = {"elicitation": {}, "sampling": {}}
+        heard = await client.retry("look", heard.token, heard.accept(word="x"), has=more)
+        heard = await client.retry("look", heard.token, heard.accept(word="x"))
+        assert (await client.retry("look", heard.token, heard.accept(word="x"))).text == "seen"
+    assert seen == [(False, False), (True, True), (False, False)]
 
 
 async def test_what_is_asked_together_leaves_together() -> None:
