@@ -116,8 +116,8 @@ class Store(Protocol):
         """
 
     async def alive(self) -> int:
-        """How many nodes there are, if none gave its lease back within a TTL: such a one may still be counted. One
-        small read, however many they are.
+        """How many nodes there are; one that gave its lease back within a TTL may still be counted where the store was
+        away meanwhile. One small read, however many they are.
 
         Raises:
             StoreUnavailable: nobody answered in time.

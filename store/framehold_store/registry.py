@@ -7,6 +7,7 @@ lease's script behind it, in one batch, so that whoever hears of the change find
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 import re
@@ -59,7 +60,11 @@ class Registry:
         return await self._put("renew", node, ttl, acknowledged)
 
     async def leave(self, node: NodeRecord) -> None:
-        await self._script("leave", self._keys.node(node.node), *_names(node), self._keys.changes)
+        _, gone = await self._script("leave", self._keys.node(node.node), *_names(node), self._keys.changes)
+        if gone:
+            # Its name stays, as that of a lease that ends now: counted on, it would hide one that ran out.
+            with contextlib.suppress(StoreUnavailable):
+                await self._script("member", self._keys.nodes, node.node, 0, FORGET_MS)
 
     async def _put(self, name: str, node: NodeRecord, ttl: float, beat: int) -> tuple[Renewal, int]:
         life = milliseconds(ttl)

@@ -2,7 +2,7 @@
 --
 -- KEYS    1 list of members, as member.lua says
 -- ARGV    none
--- Returns the number; a lease that was given back counts until it would have ended
+-- Returns the number; who gives its lease back has its name's instant set to now, by member.lua
 --
 -- It costs the same for ten nodes and for a thousand: whoever has read the leases, and counts as many of them as this
 -- says, need not read them again to learn that one has run out.
