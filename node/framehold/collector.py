@@ -5,20 +5,29 @@ frozen, the young generations are collected rarely, and the old one only here: a
 outgrew what the last pass left, so that a pass never falls between a renewal that is due and its deadline.
 
 How much grew old is counted, not guessed from how often the young were collected: in a node that begins and ends a
-thousand calls a second nearly all of them die young, and a full pass costs as much as a hundred calls."""
+thousand calls a second nearly all of them die young, and a full pass costs as much as a hundred calls.
+
+How many are young is counted too. The interpreter takes what dies off what came, whatever its age: while frames that
+were frozen end, it sees nothing grow, and the outcomes that are kept of them would be looked through all at once, much
+later."""
 
 from __future__ import annotations
 
 import gc
+from typing import Any
 
 from .runtime import Runtime
+from .watch import Watch
 
 GROWTH = 100_000
 """Objects that must have grown old before a full pass is worth its pause, or half of what is frozen if that is more."""
-_YOUNG, _MIDDLE = 10_000, 2
+_YOUNG, _MIDDLE = 10_000, 1
 """Thirty calls under way are some 5,000 objects that come and go: not counted as young ones that stay."""
-_PER_COUNT = _YOUNG * (_MIDDLE + 1)
-"""Objects at most that grow old with each collection of the middle generation."""
+_PER_COUNT = _YOUNG * (_MIDDLE + 2)
+"""Objects at most that grow old with each collection of the middle generation: the interpreter makes one when there were
+more of the young than `_MIDDLE`, and with it one of the young."""
+_ROUNDS = 250
+"""Of how many replies one counts the young: some twenty objects stay of each call that ends."""
 
 
 class Collector:
@@ -50,10 +59,23 @@ class Collector:
         self._begin()
 
 
+class Young(Watch):
+    """Has the young looked through before there are too many of them."""
+
+    def __init__(self) -> None:
+        self._rounds = 0
+
+    def answered(self, *_: Any) -> None:
+        self._rounds += 1
+        if self._rounds % _ROUNDS == 0 and len(gc.get_objects(generation=0)) > _YOUNG:
+            gc.collect(1)
+
+
 def tune(runtime: Runtime) -> None:
     """Set the collector up for a node. For processes of our own only: the setting is the whole process's."""
     calm()
     runtime.after_renewal.append(Collector().settle)
+    runtime.watches.add(Young())
 
 
 def calm() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
+
 import pytest
 
 from framehold import collector
@@ -94,3 +97,29 @@ def test_a_pass_that_somebody_else_makes_starts_the_count_again(objects: Objects
     objects.collections, objects.old = 4, collector.GROWTH
     settling.settle()
     assert objects.passes == 1
+
+
+@pytest.fixture
+def frozen() -> Iterator[None]:
+    """The collector as in a node, with nothing of the tests in it; put back after."""
+    before = gc.get_threshold()
+    collector.calm()
+    yield
+    gc.unfreeze()
+    gc.set_threshold(*before)
+
+
+def test_the_young_do_not_pile_up_while_what_was_frozen_dies(frozen: None) -> None:
+    """As when a crowd answers: each frame that ends leaves an outcome, and takes more off the interpreter's count."""
+    parked: list[list[list[int]]] = [[[] for _ in range(20)] for _ in range(4_000)]
+    gc.collect()
+    gc.freeze()
+    young, most = collector.Young(), 0
+    kept: list[list[int]] = []
+    for number, frame in enumerate(parked):
+        frame.clear()
+        kept.extend([] for _ in range(15))
+        young.answered()
+        if number % 200 == 0:
+            most = max(most, len(gc.get_objects(generation=0)))
+    assert most < 20_000, f"{most} of {len(kept)} that were kept"
