@@ -24,8 +24,8 @@ GROWTH = 100_000
 _YOUNG, _MIDDLE = 10_000, 1
 """Thirty calls under way are some 5,000 objects that come and go: not counted as young ones that stay."""
 _PER_COUNT = _YOUNG * (_MIDDLE + 2)
-"""Objects at most that grow old with each collection of the middle generation: the interpreter makes one when there were
-more of the young than `_MIDDLE`, and with it one of the young."""
+"""Objects at most that grow old with each collection of the middle generation: the interpreter makes one when the young
+were collected more than `_MIDDLE` times, and collects them with it."""
 _ROUNDS = 250
 """Of how many replies one counts the young: some twenty objects stay of each call that ends."""
 
