@@ -58,42 +58,11 @@ async def test_what_a_middleware_edits_in_place_reaches_only_that_reply() -> Non
         assert done.text == "x"
 
 
-async def test_parameters_that_a_middleware_leaves_without_meta_are_refused_as_the_sdk_refuses_them() -> None:
-    async def forgets(ctx: Any, call_next: Any) -> Any:
-        if ctx.method == "tools/call":
-            ctx = replace(ctx, params={name: item for name, item in ctx.params.items() if name != "_meta"})
-        return await call_next(ctx)
+async def _told_of(middleware: Any) -> tuple[Any, Any]:
+    """Status and message of a call behind this middleware: ours, and the SDK's alone."""
 
     def build() -> MCPServer[Any]:
-        server: MCPServer[Any] = MCPServer("forgets", middleware=[forgets])
-
-        @server.tool()
-        async def echo() -> str:
-            """Nothing is asked."""
-            return "entered"
-
-        return server
-
-    told = []
-    for app in _both(build):
-        async with served(app) as url, Caller(url, EVERYTHING) as client:
-            heard = await client.call("echo")
-            told.append((heard.status, heard.message))
-    ours, sdks = told
-    assert ours[1]["error"]["code"] == INVALID_PARAMS
-    assert ours == sdks
-
-
-async def test_error_data_that_a_middleware_returns_is_an_error() -> None:
-    """As the SDK sends it, and not as a result that looks like one."""
-
-    async def deny(ctx: Any, call_next: Any) -> Any:
-        if ctx.method == "tools/call":
-            return ErrorData(code=-32001, message="forbidden", data={"why": "no"})
-        return await call_next(ctx)
-
-    def build() -> MCPServer[Any]:
-        server: MCPServer[Any] = MCPServer("denies", middleware=[deny])
+        server: MCPServer[Any] = MCPServer("between", middleware=[middleware])
 
         @server.tool()
         async def work() -> str:
@@ -108,6 +77,29 @@ async def test_error_data_that_a_middleware_returns_is_an_error() -> None:
             heard = await client.call("work")
             told.append((heard.status, heard.message))
     ours, sdks = told
+    return ours, sdks
+
+
+async def test_parameters_that_a_middleware_leaves_without_meta_are_refused_as_the_sdk_refuses_them() -> None:
+    async def forgets(ctx: Any, call_next: Any) -> Any:
+        if ctx.method == "tools/call":
+            ctx = replace(ctx, params={name: item for name, item in ctx.params.items() if name != "_meta"})
+        return await call_next(ctx)
+
+    ours, sdks = await _told_of(forgets)
+    assert ours[1]["error"]["code"] == INVALID_PARAMS
+    assert ours == sdks
+
+
+async def test_error_data_that_a_middleware_returns_is_an_error() -> None:
+    """As the SDK sends it, and not as a result that looks like one."""
+
+    async def deny(ctx: Any, call_next: Any) -> Any:
+        if ctx.method == "tools/call":
+            return ErrorData(code=-32001, message="forbidden", data={"why": "no"})
+        return await call_next(ctx)
+
+    ours, sdks = await _told_of(deny)
     assert ours[1].get("error") == {"code": -32001, "message": "forbidden", "data": {"why": "no"}}
     assert ours == sdks
 
