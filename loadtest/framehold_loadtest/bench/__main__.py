@@ -27,13 +27,14 @@ from framehold_loadtest.bench import (
     report,
     routed,
     router_bench,
+    server_bench,
     store_write,
     survival,
 )
 from framehold_loadtest.bench.children import Cores, NotAvailable, pick_cores
 from framehold_loadtest.bench.standing import standing
 
-SECTIONS = ("calls", "frames", "store", "router", "replay", "survival")
+SECTIONS = ("calls", "server", "frames", "store", "router", "replay", "survival")
 ASKED_FOR = ("metrics", "leases")
 """Sections that run only where they are asked for: they compare Framehold with itself, or take minutes."""
 
@@ -43,6 +44,7 @@ class Plan:
     """What each section does; on a quiet machine the full one takes some eight minutes, the quick one three."""
 
     calls: calls.Plan
+    server: server_bench.Plan
     frames: frames.Plan
     store_seconds: float
     router: router_bench.Plan
@@ -54,6 +56,7 @@ class Plan:
 
 FULL = Plan(
     calls=calls.Plan(repetitions=3, warm=1.0, seconds=6.0),
+    server=server_bench.Plan(turns=20, requests=3000),
     frames=frames.Plan(frames=(100, 20_000, 100_000), batches=10, batch_size=400),
     store_seconds=5.0,
     router=router_bench.Plan(
@@ -66,6 +69,7 @@ FULL = Plan(
 )
 QUICK = Plan(
     calls=calls.Plan(repetitions=3, warm=0.5, seconds=2.0),
+    server=server_bench.Plan(turns=8, requests=2000),
     frames=frames.Plan(frames=(100, 10_000), batches=4, batch_size=250),
     store_seconds=1.5,
     router=router_bench.Plan(
@@ -128,6 +132,7 @@ def _incomplete(section: Mapping[str, Any]) -> bool:
 def _measure(name: str, plan: Plan, cores: Cores) -> Mapping[str, Any]:
     runs: dict[str, Callable[[], Mapping[str, Any]]] = {
         "calls": lambda: calls.measure(plan.calls, cores),
+        "server": lambda: server_bench.measure(plan.server, cores),
         "frames": lambda: frames.measure(plan.frames, cores),
         "store": lambda: store_write.measure(plan.store_seconds, cores),
         "router": lambda: router_bench.measure(plan.router, cores),

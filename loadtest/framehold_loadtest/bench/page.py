@@ -9,7 +9,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from framehold_loadtest import page
-from framehold_loadtest.bench import lease_bench, report, report_metrics, report_replay, report_router, report_survival
+from framehold_loadtest.bench import (
+    lease_bench,
+    report,
+    report_metrics,
+    report_replay,
+    report_router,
+    report_survival,
+    server_bench,
+)
 from framehold_loadtest.bench.report import Table
 from framehold_loadtest.bench.standing import standing
 
@@ -17,6 +25,7 @@ PROGRAM = "python -m framehold_loadtest.bench"
 """Whose marks the parts go between."""
 TABLES: dict[str, Callable[[Mapping[str, Any]], Sequence[Table]]] = {
     "calls": report.calls,
+    "server": server_bench.hosts,
     "frames": report.frames,
     "store": report.store,
     "router": report_router.router,

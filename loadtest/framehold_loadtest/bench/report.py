@@ -114,6 +114,14 @@ def store(section: Mapping[str, Any]) -> list[Table]:
     return [Table(title, lines, missing=section["not_available"]), *_rounds(section.get("rounds", []))]
 
 
+def quartiles(spread: Mapping[str, float] | None, digits: int, scale: float = 1e6) -> str:
+    """A middle and its quartiles; of seconds as microseconds."""
+    if spread is None:
+        return NONE
+    middle, low, high = (f"{spread[name] * scale:,.{digits}f}" for name in ("middle", "low", "high"))
+    return f"{middle} ({low}-{high})"
+
+
 def _rounds(rounds: Sequence[int]) -> list[Table]:
     if not rounds:
         return []

@@ -8,7 +8,7 @@ from typing import Any
 from framehold_loadtest.bench import targets
 from framehold_loadtest.bench.replay_bench import recorded
 from framehold_loadtest.bench.replaygen import QUESTIONS
-from framehold_loadtest.bench.report import NONE, Table, verdict
+from framehold_loadtest.bench.report import NONE, Table, quartiles, verdict
 
 _WORDS = {
     "live": "hold, frame in memory (no replay)",
@@ -57,12 +57,12 @@ def _replays(record: Mapping[str, Any], plan: Mapping[str, Any]) -> Table:
     lines = [["recorded", "rebuilt from", *numbers, "us per entry", "fixed, us"]]
     for row in record["replays"]:
         cells = [f"{seconds * 1e6:,.0f}" for seconds in row["requests"]]
-        spreads = (_quartiles(row["per_entry"], 1), _quartiles(row["fixed"], 0))
+        spreads = (quartiles(row["per_entry"], 1), quartiles(row["fixed"], 0))
         lines.append([_SHAPES[row["what"]], _WORDS[row["way"]], *cells, *spreads])
     for part in record["parts"]:
         blank = [NONE] * len(numbers)
         lines.append(
-            [_SHAPES[part["what"]], f"part, once: {part['part']}", *blank, _quartiles(part["per_entry"], 1), NONE]
+            [_SHAPES[part["what"]], f"part, once: {part['part']}", *blank, quartiles(part["per_entry"], 1), NONE]
         )
     notes = [
         "the whole request at the ASGI app: token opened or store read, entries decoded, hash chain, values opened,"
@@ -80,11 +80,11 @@ def _onces(once: Mapping[str, Any], record: Mapping[str, Any] | None, plan: Mapp
     for row in once["rows"]:
         redis = f"{row['store_cpu'] * 1e6:.0f}" if row["store_cpu"] else NONE
         judged = verdict(row["writes"], targets.ONCE_WRITES, "")
-        spreads = (_quartiles(row["wall"], 0), _quartiles(row["cpu"], 0))
+        spreads = (quartiles(row["wall"], 0), quartiles(row["cpu"], 0))
         lines.append([row["store"], str(row["calls"]), *spreads, redis, f"{row['writes']:.2f}", judged])
     if record is not None:
         for way, label in (("dropped", "recorded, replayed from the store"), ("token", "recorded, from the token")):
-            lines.append([label, "1", NONE, _quartiles(recorded(record, way), 0), NONE, NONE, NONE])
+            lines.append([label, "1", NONE, quartiles(recorded(record, way), 0), NONE, NONE, NONE])
     return Table(title, lines)
 
 
@@ -115,17 +115,10 @@ def _strategy_cells(row: Mapping[str, Any]) -> list[str]:
         row["server"],
         _KEPT[row["server"]],
         f"{row['calls_per_cpu_second']:.0f}",
-        _quartiles(row["to_hold"], 2, 1),
-        _quartiles(row["to_sdk"], 2, 1),
-        _quartiles(row["server_cpu"], 0),
+        quartiles(row["to_hold"], 2, 1),
+        quartiles(row["to_sdk"], 2, 1),
+        quartiles(row["server_cpu"], 0),
         f"{row['store_cpu'] * 1e6:.0f}" if row["store_cpu"] else NONE,
         f"{row['calls_per_second']:.0f}",
         f"{row['busy']:.0%} / {row['load_busy']:.0%}",
     ]
-
-
-def _quartiles(spread: Mapping[str, float] | None, digits: int, scale: float = 1e6) -> str:
-    if spread is None:
-        return NONE
-    middle, low, high = (f"{spread[name] * scale:,.{digits}f}" for name in ("middle", "low", "high"))
-    return f"{middle} ({low}-{high})"

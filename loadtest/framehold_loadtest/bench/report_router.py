@@ -7,7 +7,7 @@ from statistics import median
 from typing import Any
 
 from framehold_loadtest.bench import targets
-from framehold_loadtest.bench.report import NONE, Table, ratios, verdict
+from framehold_loadtest.bench.report import NONE, Table, quartiles, ratios, verdict
 
 _ROUTER, _HAPROXY = "framehold router", "haproxy"
 
@@ -92,17 +92,10 @@ def _relay_cells(row: Mapping[str, Any]) -> list[str]:
     judged = row["relay"] == _ROUTER and to_haproxy
     return [
         row["relay"],
-        _quartiles(cost, 1e6, 1) if cost["middle"] else NONE,
-        _quartiles(to_haproxy, 1, 2),
-        _quartiles(row["ratios"].get(_ROUTER), 1, 2),
+        quartiles(cost, 1) if cost["middle"] else NONE,
+        quartiles(to_haproxy, 2, 1),
+        quartiles(row["ratios"].get(_ROUTER), 2, 1),
         f"{row['requests_per_second']:,.0f}",
         " / ".join(f"{share:.0%}" for share in shares),
         verdict(to_haproxy["middle"], targets.ROUTER_CPU, " x") if judged else NONE,
     ]
-
-
-def _quartiles(spread: Mapping[str, float] | None, scale: float, digits: int) -> str:
-    if spread is None:
-        return NONE
-    middle, low, high = (f"{spread[name] * scale:.{digits}f}" for name in ("middle", "low", "high"))
-    return f"{middle} ({low}-{high})"

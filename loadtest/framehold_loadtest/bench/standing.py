@@ -15,7 +15,7 @@ from framehold_loadtest.bench.report import NONE, Table
 from framehold_loadtest.bench.targets import Target
 
 _COLUMNS = ("what", "must", "stretch", "measured", "spread", "verdict", "section")
-_NO_SERVER = "nodes run under uvicorn; there is no server of our own"
+_NO_SERVER = "there is no server of our own; section server says what one could save at most"
 
 
 @dataclass(frozen=True, slots=True)
