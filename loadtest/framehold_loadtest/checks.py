@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from framehold_loadtest.ledger import Effects
-from framehold_loadtest.notes import ENDED, LOST, Notes, Round, outcomes
+from framehold_loadtest.notes import ENDED, LOST, UNBORN, Notes, Round, outcomes
 from framehold_loadtest.series import (
     AFTER,
     DURING,
@@ -111,6 +111,14 @@ def none_lost(seen: Evidence) -> Verdict:
     found = outcomes(seen.notes.calls)
     passed = found[LOST] == 0 and found[ENDED] > 0
     return Verdict("calls lost", passed, "0", f"{found[LOST]} of {found[LOST] + found[ENDED]}")
+
+
+def all_begin(seen: Evidence) -> Verdict:
+    """Hardly a call is turned away for good: who is told to come again gets in."""
+    found = outcomes(seen.notes.calls)
+    tried = found[ENDED] + found[LOST] + found[UNBORN]
+    passed = tried > 0 and found[UNBORN] / tried < seen.bounds.errors
+    return Verdict("calls that never began", passed, f"< {seen.bounds.errors:.1%}", f"{found[UNBORN]} of {tried}")
 
 
 def effects_once(seen: Evidence) -> Verdict:

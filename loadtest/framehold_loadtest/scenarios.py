@@ -82,7 +82,7 @@ DUPLICATES = Scenario(
 THUNDERING = Scenario(
     "thundering",
     "all who wait answer at the same moment",
-    (checks.resumes_bounded, checks.loop_free, *_SAFE),
+    (checks.resumes_bounded, checks.loop_free, checks.all_begin, *_SAFE),
     users=500,
     manner=Manner(wave=10.0, rounds=(3, 3)),
     ramp=1.0,

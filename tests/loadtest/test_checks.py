@@ -11,7 +11,7 @@ import pytest
 from framehold_loadtest import checks, scenarios
 from framehold_loadtest.checks import Bounds, Check, Evidence
 from framehold_loadtest.ledger import Effects
-from framehold_loadtest.notes import ENDED, LOST, Call, Duplicate, Notes, Round
+from framehold_loadtest.notes import ENDED, LOST, UNBORN, Call, Duplicate, Notes, Round
 from framehold_loadtest.series import Fault, Sample
 
 KILL = Fault(10.0, scenarios.KILL, "n1", 14.0)
@@ -46,6 +46,7 @@ CASES: list[tuple[Check, Evidence, Evidence]] = [
     (checks.few_errors, seen(*FEW, resume(why="500")), seen(*FEW[:500], resume(refused=("503",)))),
     (checks.none_visible, seen(*FEW), seen(*FEW, resume(refused=("503",)))),
     (checks.none_lost, seen(), seen(calls=[ended(), ended(LOST)])),
+    (checks.all_begin, seen(), seen(calls=[*([ended()] * 999), ended(UNBORN)])),
     (checks.effects_once, seen(), seen(effects=Effects(2, 2, 1, 0))),
     (checks.effects_once, seen(), seen(effects=Effects(2, 1, 0, 1))),
     (checks.resumed_in_time, seen(resume(seconds=6.9, node="n2")), seen(resume(seconds=7.1, node="n2"))),
