@@ -9,8 +9,9 @@ from typing import Any
 from locust import LoadTestShape, events
 from locust.argument_parser import LocustArgumentParser
 from locust.env import Environment
+from locust.runners import WorkerRunner
 
-from framehold_loadtest.notes import LOST, TOTAL
+from framehold_loadtest.notes import ENDED, TOTAL
 from framehold_loadtest.scenarios import SCENARIOS, Manner
 from framehold_loadtest.scribe import Scribe
 from framehold_loadtest.shapes import Shape, Users
@@ -57,12 +58,14 @@ def begin(environment: Environment, **_: Any) -> None:
 
 
 def judge(environment: Environment, **_: Any) -> None:
-    """A run by locust alone fails where a call was lost; `framehold load` judges by more."""
+    """A run by locust alone fails where a call came to nothing, or none came; `framehold load` judges by more."""
+    if isinstance(environment.runner, WorkerRunner):
+        return  # its master judges
     total = environment.stats.get(TOTAL, "CALL")
+    ended = total.num_requests - total.num_failures
     if environment.process_exit_code is None:
-        environment.process_exit_code = 1 if total.num_failures else 0
-    if total.num_failures:
-        print(f"{total.num_failures} calls {LOST}")
+        environment.process_exit_code = 0 if ended and not total.num_failures else 1
+    print(f"{ended} calls {ENDED}, {total.num_failures} lost or never begun")
 
 
 _events: Any = events  # untyped

@@ -80,9 +80,12 @@ class Traveller(FastHttpUser):
             name=TOTAL,
             response_time=(time.time() - trip.began) * 1e3,
             response_length=0,
-            exception=CallFailed(why) if outcome == LOST else None,
+            exception=None if outcome == ENDED else CallFailed(why),
             context={},
         )
+        if outcome == UNBORN:
+            # Whoever was turned away doesn't come again at once.
+            self._think()
 
     def _through(self, trip: _Trip) -> tuple[str, str]:
         """How the call came out, and why."""
