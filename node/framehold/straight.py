@@ -40,10 +40,12 @@ LAYERS: tuple[tuple[type[Any], str], ...] = (
     (ToolManager, "call_tool"),
     (Tool, "run"),
     (FuncMetadata, "call_fn"),
+    (Context, "__init__"),
     (Context, "elicit"),
 )
-"""What is passed over, from the handler down to the author's function, and what that asks through."""
+"""What is passed over, from the handler down to the author's function, what that is given, and what it asks through."""
 _NO_FIELDS: set[str] = set()
+"""One empty set for all: none has a field to set."""
 
 
 def _sdks(owner: type[Any], layer: Any) -> bool:
@@ -56,12 +58,25 @@ _OWN = _PRESENT if all(_sdks(owner, layer) for (owner, _), layer in zip(LAYERS, 
 
 
 class ToolContext(Context[Any, Any]):
-    """What a tool is given. As the SDK's, but what waits for an answer is `elicit_with_validation` alone."""
+    """What a tool is given. As the SDK's, but what waits for an answer is `elicit_with_validation` alone, and pydantic,
+    which would find no field to validate in six times as long, is not asked to make it."""
 
-    def __init__(self, **parts: Any) -> None:
-        super().__init__(**parts)
-        # It has no fields to set: one empty set for all.
+    def __init__(self, *, request_context: Any, mcp_server: Any, input_params: Any, subscriptions: Any) -> None:
+        private = {
+            "_request_context": request_context,
+            "_mcp_server": mcp_server,
+            "_input_params": input_params,
+            "_subscriptions": subscriptions,
+        }
+        object.__setattr__(self, "__pydantic_private__", private)
         object.__setattr__(self, "__pydantic_fields_set__", _NO_FIELDS)
+        object.__setattr__(self, "__pydantic_extra__", None)
+
+    @property
+    def request_context(self) -> Any:
+        """As the SDK's. Each question looks here, and pydantic's own way to what is private is a long one."""
+        private: Any = self.__pydantic_private__
+        return private["_request_context"]
 
     def elicit(
         self, message: str, schema: type[ElicitSchemaModelT]

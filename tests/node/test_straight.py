@@ -4,8 +4,10 @@ between that is not the SDK's, they are gone through."""
 from __future__ import annotations
 
 import asyncio
+import copy
 import functools
 import gc
+import inspect
 import logging
 from collections.abc import Callable
 from typing import Annotated, Any
@@ -22,7 +24,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolRequestParams, CallToolResult, InputRequiredResult, TextContent
 from pydantic import BaseModel, BeforeValidator
 
-from framehold.straight import straightened
+from framehold.straight import ToolContext, straightened
 from tests.node.stage import server_of, stage
 
 pytestmark = pytest.mark.anyio
@@ -176,6 +178,18 @@ def _chain(record: logging.LogRecord) -> list[str]:
         found.append(repr(error))
         error = error.__cause__
     return found
+
+
+def test_a_tools_context_is_what_the_sdk_makes_of_the_same_parts() -> None:
+    """In all that pydantic keeps of it, and in all that can be read from it."""
+    server = _server()
+    parts = {"request_context": object(), "mcp_server": server, "input_params": None}
+    whole: dict[str, Any] = {**parts, "subscriptions": server._subscriptions}
+    ours, theirs = ToolContext(**whole), Context[Any, Any](**whole)
+    for kept in (*BaseModel.__slots__, "request_context", "mcp_server", "input_responses", "request_state"):
+        assert getattr(ours, kept) == getattr(theirs, kept), kept
+    assert copy.copy(ours).request_context is ours.request_context
+    assert not Context.model_fields and inspect.signature(ToolContext).parameters.keys() == whole.keys()
 
 
 async def test_a_tool_that_fails_leaves_no_cycle() -> None:
