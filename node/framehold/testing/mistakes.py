@@ -16,6 +16,7 @@ from mcp.server.mcpserver.exceptions import UnexpectedResourceError, UnexpectedT
 
 from framehold_core.errors import AskError, KeyReused
 
+from ..asks import Question
 from ..authoring import once
 from ..invocation import Handler
 from ..session import FrameSession
@@ -39,10 +40,10 @@ class Watched(FrameSession):
         """See `FrameSession.keyed`."""
         return _seen(super().keyed(key))
 
-    async def send_request(self, *args: Any, **kwargs: Any) -> Any:
-        """See `FrameSession.send_request`."""
+    async def asking(self, question: Question) -> Any:
+        """See `FrameSession.asking`."""
         try:
-            return await super().send_request(*args, **kwargs)
+            return await super().asking(question)
         except AskError as error:
             misused(error)
             raise
