@@ -89,7 +89,7 @@ class Round:
 class Invocation:
     """How one request's handler is entered (`entrance.Entrance`)."""
 
-    __slots__ = ("_ctx", "_marks", "_params", "_raw", "_seam", "given", "prefilled", "principal")
+    __slots__ = ("_ctx", "_marks", "_params", "_raw", "_seam", "given", "prefilled", "principal", "tool")
 
     def __init__(self, seam: Door, ctx: Ctx, params: Any) -> None:
         self._seam = seam
@@ -98,6 +98,8 @@ class Invocation:
         # Its `_meta` is the round's: the present one's is looked up where it is wanted.
         self._raw = {name: value for name, value in (ctx.params or {}).items() if name != META}
         self._marks: Marks | None = None
+        self.tool = seam.method if seam.method == "resources/read" else self._target
+        """What the handler is told by: the name of a tool or a prompt; of a resource it is the method."""
         self.prefilled: Mapping[str, Any] = questions.received(ctx.params) or NOTHING
         self.given = b""
         self.principal = authenticated_principal(ctx)
@@ -108,12 +110,6 @@ class Invocation:
         if self._marks is None:
             self._marks = self._seam.behind.marks(self._seam.method, self._raw)
         return self._marks
-
-    @property
-    def tool(self) -> str:
-        """What the handler is told by: the name of a tool or a prompt; of a resource it is the method."""
-        method = self._seam.method
-        return method if method == "resources/read" else self._target
 
     @property
     def _target(self) -> str:

@@ -109,7 +109,7 @@ class Metrics(Watch):
         self.lags.add(seconds)
 
     def _tool(self, slot: Slot, asks: bool = False) -> Tool:
-        return self._named(slot.tool, asks)
+        return self.tools.get(slot.tool) or self._named(slot.tool, asks)
 
     def _named(self, name: str, asks: bool = False) -> Tool:
         tool = self.tools.get(name)
