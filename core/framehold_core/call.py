@@ -11,6 +11,7 @@ from .ids import CallId, Incarnation, NodeId
 from .journal import GENESIS, Draft
 from .requests import Answered, Fence
 from .retry import Standing
+from .wide import wide
 
 
 class Phase(Enum):
@@ -30,6 +31,7 @@ class Phase(Enum):
     STRANDED = "the store did not answer: the frame keeps, the write waits"
 
 
+@wide
 class Call(NamedTuple):
     """One call as this node knows it. Immutable; a transition makes the next one.
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from .ids import Boot, CallId, Incarnation, NodeId
 from .trail import Moved, Step, ordered
+from .wide import wide
 
 
 class RecordState(StrEnum):
@@ -72,6 +73,7 @@ class Head:
     strategy: str = "hold"
 
 
+@wide
 class Record(NamedTuple):
     """A call in the store. `created` and `expires` are seconds on the store's clock; `intents` maps the digest of a
     `once` key to whether its result is recorded; `outcome` is sealed; `trail` is there to look at, and decides
