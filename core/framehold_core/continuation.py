@@ -164,14 +164,16 @@ def step(call: Call, event: Event, now: float) -> tuple[Call, tuple[Effect, ...]
         ProtocolError: the table has no row for it, or a row led where it may not; the state is as it was.
     """
     effects: tuple[Effect, ...] = ()
-    pending: tuple[Event, ...] = (event,)
-    while pending:
-        current, *rest = pending
+    pending: list[Event] = [event]
+    for current in pending:
         row = TABLE.get((call.phase, type(current)))
         if row is None:
             raise ProtocolError(f"{type(current).__name__} can't happen while {call.phase.name}: {call.phase.value}")
         move = row.move(call, current, now)
         if move.call.phase not in row.to:
             raise ProtocolError(f"{type(current).__name__} led from {call.phase.name} to {move.call.phase.name}")
-        call, effects, pending = move.call, effects + move.effects, (*rest, *move.again)
+        call = move.call
+        effects += move.effects
+        # What is to be stepped right after is stepped by this very loop.
+        pending += move.again
     return call, effects
