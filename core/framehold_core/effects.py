@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 from math import inf
+from typing import NamedTuple
 
 from .events import Answer
 from .ids import Incarnation, Waiter
@@ -29,8 +30,7 @@ class Op(StrEnum):
     RELEASE = "release"
 
 
-@dataclass(frozen=True, slots=True)
-class Write:
+class Write(NamedTuple):
     """Send one write; answered by `Acked`, `Claimed`, `Refused` or `StoreDown`. The same value may be sent again: the
     shell must then send the same bytes. `drafts` are appended at the call's position; `asks` is the set of asks of
     the round that a PARK begins."""
@@ -110,8 +110,7 @@ class Reason(StrEnum):
     TOO_LARGE = "too-large"
 
 
-@dataclass(frozen=True, slots=True)
-class Questions:
+class Questions(NamedTuple):
     """The questions of the current round, under a fresh token that names this history and is good for `lasts` seconds
     at most: a round that is asked again ends when it would have, since the record was not written again (rule 17)."""
 
@@ -122,8 +121,7 @@ class Questions:
     lasts: float = inf
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """What the handler returned or raised. `sealed` is set instead where it comes from a tombstone,
     sealed for position `n`."""
 
@@ -142,8 +140,7 @@ class Refusal:
     detail: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(NamedTuple):
     """Answer one waiting request."""
 
     waiter: Waiter

@@ -29,8 +29,7 @@ class Start:
     waiter: Waiter
 
 
-@dataclass(frozen=True, slots=True)
-class Retry:
+class Retry(NamedTuple):
     """A request with a verified token. `round`, `epoch`, `mark` and `node` are the token's claims (`mark` is its
     history hash, `node` the node that minted it); `answers` holds every well-formed answer, asked for or not."""
 
@@ -107,8 +106,7 @@ class Unreadable:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class Acked:
+class Acked(NamedTuple):
     """The store applied the write in flight. `n` and `jh` are the call's position and history after it; `is_open` tells
     whether the node's window is open now, `already` that an earlier sending was applied, nobody knows when."""
 

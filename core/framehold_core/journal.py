@@ -15,7 +15,6 @@ import hashlib
 import json
 from binascii import a2b_base64, b2a_base64
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -61,8 +60,7 @@ class Draft(NamedTuple):
 _KINDS, _LANES = {kind.value: kind for kind in Kind}, {lane.value: lane for lane in Lane}
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """One line of a journal. `n` counts from 0; `value` is sealed for (namespace, call, n, kind, key)."""
 
     n: int

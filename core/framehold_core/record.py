@@ -17,7 +17,6 @@ The fence, in the order in which it is asked (PROTOCOL section 2):
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from . import journal
@@ -188,7 +187,7 @@ def _claim(stored: Stored | None, request: Claim, now: float) -> Applied:
         return stored, Reply(Verdict.STUCK, record.epoch, Stored(record, ()))
     taken = record._replace(
         state=RecordState.OPEN,
-        head=replace(record.head, boot=request.boot),
+        head=record.head._replace(boot=request.boot),
         owner=request.owner,
         inc=request.inc,
         epoch=record.epoch + 1,

@@ -6,8 +6,6 @@ A write that the store did not answer waits as it was; the same retry, or the st
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from . import lease as leases
 from .call import (
     Call,
@@ -56,7 +54,7 @@ def _handed_on(call: Call, write: Write) -> Call:
     for place, later in enumerate(call.queue):
         if later.op in (Op.PARK, Op.INTEND, Op.FINISH):
             drafts = later.drafts if later.op is Op.FINISH else notes + later.drafts
-            taken = replace(later, drafts=drafts, answered=later.answered or write.answered)
+            taken = later._replace(drafts=drafts, answered=later.answered or write.answered)
             return call._replace(queue=(*call.queue[:place], taken, *call.queue[place + 1 :]))
     return call._replace(notes=notes + call.notes, carried=call.carried and write.answered is None)
 
@@ -117,7 +115,7 @@ def refreshed(call: Call, event: Renewed, now: float) -> Move:
     """Whoever is held is decided later, under the lease as it is now."""
     if not call.held:
         return Move(call)
-    return Move(call._replace(held=tuple(replace(item, lease=event.lease) for item in call.held)))
+    return Move(call._replace(held=tuple(item._replace(lease=event.lease) for item in call.held)))
 
 
 def healed(call: Call, event: Acked, now: float) -> Move:

@@ -58,8 +58,7 @@ class Batch(NamedTuple):
     jh: str
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(NamedTuple):
     """What a record says of its call from its first write on."""
 
     boot: Boot
@@ -152,8 +151,7 @@ class Read:
     call: CallId
 
 
-@dataclass(frozen=True, slots=True)
-class Commit:
+class Commit(NamedTuple):
     """Park: the round's answers and asks become durable and the round moves to `fence.round + 1`. `ran` is for the
     trail alone."""
 
@@ -166,8 +164,7 @@ class Commit:
     ran: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Intent:
+class Intent(NamedTuple):
     """`once` is about to run: pending answers first, then the intent. `key` is the digest of the `once` key."""
 
     call: CallId
@@ -179,8 +176,7 @@ class Intent:
     head: Head | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(NamedTuple):
     """`once` has run. `key` is the digest of the `once` key."""
 
     call: CallId
@@ -190,8 +186,7 @@ class Result:
     key: str
 
 
-@dataclass(frozen=True, slots=True)
-class Finish:
+class Finish(NamedTuple):
     """The call ended: its outcome becomes a tombstone that lives `ttl` seconds, its journal is dropped. `ran` is for
     the trail alone."""
 
@@ -204,8 +199,7 @@ class Finish:
     ran: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(NamedTuple):
     """Take over a call whose owner is gone. `reentrant` is the present code's promise; both are needed (rule 16)."""
 
     call: CallId
@@ -219,8 +213,7 @@ class Claim:
     ttl: float
 
 
-@dataclass(frozen=True, slots=True)
-class Verify:
+class Verify(NamedTuple):
     """After a lapse: take the call again under incarnation `inc`, epoch + 1."""
 
     call: CallId
@@ -229,8 +222,7 @@ class Verify:
     ttl: float
 
 
-@dataclass(frozen=True, slots=True)
-class Heal:
+class Heal(NamedTuple):
     """Write a live frame's whole journal over a store that went back; `seen` is None where the record was missing."""
 
     call: CallId
@@ -243,8 +235,7 @@ class Heal:
     ttl: float
 
 
-@dataclass(frozen=True, slots=True)
-class Release:
+class Release(NamedTuple):
     """Give a call away: the next owner needs no wait."""
 
     call: CallId

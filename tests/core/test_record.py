@@ -4,7 +4,6 @@ A refused request leaves the record equal; that is asserted for every case of th
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -100,7 +99,7 @@ def release(fence: Fence = FENCE) -> Release:
 
 
 FIRST = fenced_as(epoch=1, round=0, n=0)
-OTHER = replace(claim(), owner=NodeId("n1"))
+OTHER = claim()._replace(owner=NodeId("n1"))
 GRANTED: dict[str, tuple[Stored | None, Request]] = {
     "commit creates": (None, commit(FIRST, None, HEAD)),
     "commit": (OPEN, commit()),
@@ -113,7 +112,7 @@ GRANTED: dict[str, tuple[Stored | None, Request]] = {
     "claim, lease gone": (OPEN, claim()),
     "claim, not held": (OPEN, claim(Evidence.NOT_HELD)),
     "claim, released": (GIVEN, claim(Evidence.RELEASED, GIVEN.record.seen)),
-    "claim, the owner's own": (OPEN, replace(OTHER, evidence=Evidence.OWNER)),
+    "claim, the owner's own": (OPEN, OTHER._replace(evidence=Evidence.OWNER)),
     "claim, last attempt": (open_with(attempts=4), claim()),
     "verify": (OPEN, verify()),
     "heal a missing record": (None, heal()),
@@ -260,8 +259,8 @@ def test_a_claim_changes_the_owner_and_keeps_the_history() -> None:
 
 def test_attempts_count_only_claims_from_a_process_that_is_gone() -> None:
     """Rule 15: who released the call, or drops a frame and enters it again, has survived its handler."""
-    again = replace(OTHER, evidence=Evidence.OWNER, boot=RECORD.head.boot)
-    successor = replace(OTHER, evidence=Evidence.OWNER)
+    again = OTHER._replace(evidence=Evidence.OWNER, boot=RECORD.head.boot)
+    successor = OTHER._replace(evidence=Evidence.OWNER)
     counted = {
         "gone": granted(OPEN, claim()),
         "the same process": granted(OPEN, again),
@@ -276,7 +275,7 @@ def test_attempts_count_only_claims_from_a_process_that_is_gone() -> None:
 @pytest.mark.parametrize("promise", ["record", "code"])
 def test_re_entry_needs_both_promises_and_its_loss_is_written_first(promise: str) -> None:
     """Rule 16, and I6."""
-    unmarked = open_with(head=replace(HEAD, reentrant=False), attempts=5)
+    unmarked = open_with(head=HEAD._replace(reentrant=False), attempts=5)
     stored, request = (unmarked, claim()) if promise == "record" else (OPEN, claim(reentrant=False))
     after, reply = record.apply(stored, request, NOW)
     assert reply.verdict is Verdict.LOST and after is not None
@@ -350,7 +349,7 @@ def test_a_trail_keeps_its_newest_steps() -> None:
     stored = OPEN
     for _ in range(KEPT + 5):
         at = stored.record
-        again = replace(verify(fenced_as(epoch=at.epoch, inc=at.inc)), inc=Incarnation(f"i{at.epoch + 1}"))
+        again = verify(fenced_as(epoch=at.epoch, inc=at.inc))._replace(inc=Incarnation(f"i{at.epoch + 1}"))
         stored = granted(stored, again)
     assert [step.epoch for step in stored.record.trail] == [*range(3 + 6, 3 + 6 + KEPT)]
 
@@ -359,7 +358,7 @@ def test_how_long_a_round_ran_decides_nothing() -> None:
     """A write that is sent again later is the same write."""
     for request in (commit(), finish()):
         moved = granted(OPEN, request)
-        again, reply = record.apply(moved, replace(request, ran=9.0), NOW + 1)
+        again, reply = record.apply(moved, request._replace(ran=9.0), NOW + 1)
         assert (again, reply.verdict) == (moved, Verdict.ALREADY)
 
 

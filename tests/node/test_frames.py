@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -170,7 +169,7 @@ async def test_a_malformed_answer_consumes_nothing(at: Desk) -> None:
     with pytest.raises(MalformedAnswer, match="'b' is malformed: a text is wanted; no answer was taken"):
         await at.retry(asked, {"a": "good", "b": 7})
     again = await at.retry(asked, {"c": "an extra"})
-    assert (replace(again.at, lasts=asked.at.lasts), [*again.questions]) == (asked.at, ["a", "b"])
+    assert (again.at._replace(lasts=asked.at.lasts), [*again.questions]) == (asked.at, ["a", "b"])
     assert again.at.lasts < asked.at.lasts
     part = await at.retry(again, {"a": "one"})
     assert [*part.questions] == ["b"] and at.counts["resumed"] == 0

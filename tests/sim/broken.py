@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from framehold_core import lease, record, recovery, replay, retry, rounds, takeover, writes
@@ -100,15 +99,15 @@ def claims_anything(stored: Stored | None, request: Claim, now: float) -> Any:
     if stored is not None and stored.record.state is RecordState.OPEN:
         own = request.evidence is Evidence.OWNER and stored.record.owner == request.owner
         evidence = request.evidence if own else Evidence.GONE
-        request = replace(request, seen=stored.record.seen, evidence=evidence)
+        request = request._replace(seen=stored.record.seen, evidence=evidence)
     return _RIGHT_CLAIM(stored, request, now)
 
 
 def claims_unmarked(stored: Stored | None, request: Claim, now: float) -> Any:
     if stored is None:
         return _RIGHT_CLAIM(stored, request, now)
-    marked = Stored(stored.record._replace(head=replace(stored.record.head, reentrant=True)), stored.journal)
-    return _RIGHT_CLAIM(marked, replace(request, reentrant=True), now)
+    marked = Stored(stored.record._replace(head=stored.record.head._replace(reentrant=True)), stored.journal)
+    return _RIGHT_CLAIM(marked, request._replace(reentrant=True), now)
 
 
 def revives(stored: Any, wanted: Any, acknowledged: int, now: float) -> Any:
@@ -143,7 +142,7 @@ def unverified(call: Call, event: Renewed, now: float) -> Move:
 
 def heedless(call: Call, write: Write, event: Acked) -> tuple[Call, tuple[Effect, ...]]:
     """The window is not looked at between an intent's acknowledgement and its effect."""
-    return _RIGHT_TOLD(call, write, replace(event, is_open=True))
+    return _RIGHT_TOLD(call, write, event._replace(is_open=True))
 
 
 def lapse_is_death(process: Process, record_: Record, members: dict[str, NodeRecord], told: Told) -> Evidence | None:

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -326,10 +325,10 @@ async def test_the_keys_of_a_call_expire_together(store: RedisStore, server: Red
         name, [story.ask]
     )
     for step in before:
-        await store.run(replace(step, ttl=60.0))  # type: ignore[type-var]
-    made = {"lost": replace(story.claim, reentrant=False), "heal": story.heals(None, fence(1, 1), E0)}
+        await store.run(step._replace(ttl=60.0))  # type: ignore[union-attr]
+    made = {"lost": story.claim._replace(reentrant=False), "heal": story.heals(None, fence(1, 1), E0)}
     request = made.get(name) or getattr(story, name)
-    assert (await store.run(replace(request, ttl=900.0))).verdict in (Verdict.OK, Verdict.LOST)
+    assert (await store.run(request._replace(ttl=900.0))).verdict in (Verdict.OK, Verdict.LOST)
     with server.client() as admin:
         keys = admin.keys(f"fh:default:{{{story.call}}}:*")
         instants = {int(admin.execute_command("PEXPIRETIME", key)) for key in keys}
@@ -340,7 +339,7 @@ async def test_the_keys_of_a_call_expire_together(store: RedisStore, server: Red
 
 async def test_a_text_that_has_no_bytes(store: RedisStore) -> None:
     """A lone surrogate in a name is the caller's bug; it is told, not raised out of submit."""
-    story = Story(replace(HEAD, tool="\ud800"))
+    story = Story(HEAD._replace(tool="\ud800"))
     with pytest.raises(StoreUnavailable, match="can't be encoded"):
         await store.run(story.ask)
 
@@ -348,7 +347,7 @@ async def test_a_text_that_has_no_bytes(store: RedisStore) -> None:
 async def test_what_is_no_call_id_never_becomes_a_key(store: RedisStore) -> None:
     """Whatever asks for it."""
     with pytest.raises(StoreUnavailable, match="not a call id"):
-        await store.run(replace(Story().ask, call="a}b*"))  # type: ignore[arg-type]
+        await store.run(Story().ask._replace(call="a}b*"))  # type: ignore[arg-type]
 
 
 class ScriptedConnection:
@@ -420,7 +419,7 @@ async def test_a_record_of_a_newer_release_is_named(
 async def test_large_values_pass(store: RedisStore) -> None:
     """A batch is bounded in bytes as well, and a value may be larger than that bound."""
     stories = [Story() for _ in range(3)]
-    requests = [replace(story.ask, batch=batch((), bytes(2 << 20))) for story in stories]
+    requests = [story.ask._replace(batch=batch((), bytes(2 << 20))) for story in stories]
     assert verdicts(await all_of(store, requests)) == [Verdict.OK] * 3
     stored = (await store.run(stories[0].read)).stored
     assert stored is not None

@@ -3,7 +3,6 @@ nothing. The expected verdicts stand here in words, so that core's `record` and 
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
 from typing import NamedTuple
 
 import pytest
@@ -90,7 +89,7 @@ def worn_out(s: Story) -> list[Request]:
 
 
 def lost(s: Story) -> list[Request]:
-    return [s.ask, replace(s.claim, reentrant=False)]
+    return [s.ask, s.claim._replace(reentrant=False)]
 
 
 OK, ALREADY, FENCED, BEHIND = Verdict.OK, Verdict.ALREADY, Verdict.FENCED, Verdict.BEHIND
@@ -106,7 +105,7 @@ def fenced(name: str) -> list[Case]:
     def change(**fields: object) -> Callable[[Story], Request]:
         def changed(s: Story) -> Request:
             request = getattr(s, name)
-            return replace(request, fence=request.fence._replace(**fields))
+            return request._replace(fence=request.fence._replace(**fields))
 
         return changed
 
@@ -136,96 +135,96 @@ CASES: list[Case] = [
     *(case for name in ("ask_again", "intent", "result", "finish", "release", "verify") for case in fenced(name)),
     # commit
     Case("the first write", nothing, lambda s: s.ask, OK),
-    Case("the first write carries answers", nothing, lambda s: replace(s.ask, answered=answers(0)), OK),
-    Case("no entries", parked, lambda s: replace(s.ask_again, batch=batch((E0,))), OK),
+    Case("the first write carries answers", nothing, lambda s: s.ask._replace(answered=answers(0)), OK),
+    Case("no entries", parked, lambda s: s.ask_again._replace(batch=batch((E0,))), OK),
     Case("sent again", parked, lambda s: s.ask, ALREADY),
     Case("sent again, with answers", parked_twice, lambda s: s.ask_again, ALREADY),
-    Case("creates under epoch 1 only", nothing, lambda s: replace(s.ask, fence=fence(0, 0, 2)), BEHIND),
-    Case("creates at position 0 only", nothing, lambda s: replace(s.ask, fence=fence(0, 1)), BEHIND),
-    Case("creates again", parked, lambda s: replace(s.ask, batch=batch((), E1)), FENCED),
-    Case("a round other than the record's", parked, lambda s: replace(s.ask_again, fence=fence(0, 1)), FENCED),
-    Case("a round beyond the record's", parked, lambda s: replace(s.ask_again, fence=fence(2, 1)), FENCED),
+    Case("creates under epoch 1 only", nothing, lambda s: s.ask._replace(fence=fence(0, 0, 2)), BEHIND),
+    Case("creates at position 0 only", nothing, lambda s: s.ask._replace(fence=fence(0, 1)), BEHIND),
+    Case("creates again", parked, lambda s: s.ask._replace(batch=batch((), E1)), FENCED),
+    Case("a round other than the record's", parked, lambda s: s.ask_again._replace(fence=fence(0, 1)), FENCED),
+    Case("a round beyond the record's", parked, lambda s: s.ask_again._replace(fence=fence(2, 1)), FENCED),
     Case(
         "other answers to that round",
         intended,
-        lambda s: replace(s.ask_again, fence=fence(1, 3), answered=answers(1, "no")),
+        lambda s: s.ask_again._replace(fence=fence(1, 3), answered=answers(1, "no")),
         CONFLICT,
     ),
     Case(
         "the same answers to that round",
         intended,
-        lambda s: replace(s.ask_again, fence=fence(1, 3), batch=batch((E0, E1, E2), E3)),
+        lambda s: s.ask_again._replace(fence=fence(1, 3), batch=batch((E0, E1, E2), E3)),
         OK,
     ),
     Case(
         "a digest that another begins with",
         intended,
-        lambda s: replace(s.ask_again, fence=fence(1, 3), answered=answers(1, "ye")),
+        lambda s: s.ask_again._replace(fence=fence(1, 3), answered=answers(1, "ye")),
         CONFLICT,
     ),
     # intent
     Case("the first write", nothing, lambda s: s.first_intent, OK),
     Case("sent again", intended, lambda s: s.intent, ALREADY),
-    Case("creates under epoch 1 only", nothing, lambda s: replace(s.first_intent, fence=fence(0, 0, 2)), BEHIND),
+    Case("creates under epoch 1 only", nothing, lambda s: s.first_intent._replace(fence=fence(0, 0, 2)), BEHIND),
     Case(
         "an intent stands for the key",
         intended,
-        lambda s: replace(s.intent, fence=fence(1, 3), batch=batch((E0, E1, E2), E3)),
+        lambda s: s.intent._replace(fence=fence(1, 3), batch=batch((E0, E1, E2), E3)),
         CONFLICT,
     ),
     Case(
         "a result stands for the key",
         resulted,
-        lambda s: replace(s.intent, fence=fence(1, 4), batch=batch((E0, E1, E2, E3), E3), answered=None),
+        lambda s: s.intent._replace(fence=fence(1, 4), batch=batch((E0, E1, E2, E3), E3), answered=None),
         CONFLICT,
     ),
     Case(
         "another key",
         intended,
-        lambda s: replace(s.intent, fence=fence(1, 3), batch=batch((E0, E1, E2), E3), key="other"),
+        lambda s: s.intent._replace(fence=fence(1, 3), batch=batch((E0, E1, E2), E3), key="other"),
         OK,
     ),
     Case(
         "other answers to that round",
         intended,
-        lambda s: replace(s.intent, fence=fence(1, 3), key="other", answered=answers(1, "no")),
+        lambda s: s.intent._replace(fence=fence(1, 3), key="other", answered=answers(1, "no")),
         CONFLICT,
     ),
     # result
     Case("sent again", resulted, lambda s: s.result, ALREADY),
-    Case("no intent", intended, lambda s: replace(s.result, key="other"), CONFLICT),
+    Case("no intent", intended, lambda s: s.result._replace(key="other"), CONFLICT),
     Case(
         "a result stands",
         resulted,
-        lambda s: replace(s.result, fence=fence(1, 4), batch=batch((E0, E1, E2, E3), E3)),
+        lambda s: s.result._replace(fence=fence(1, 4), batch=batch((E0, E1, E2, E3), E3)),
         CONFLICT,
     ),
     # finish
     Case("sent again", finished, lambda s: s.finish, ALREADY),
-    Case("another outcome", finished, lambda s: replace(s.finish, outcome=b"other"), FENCED),
-    Case("the same outcome of another", finished, lambda s: replace(s.finish, fence=fence(1, 1, 2)), FENCED),
+    Case("another outcome", finished, lambda s: s.finish._replace(outcome=b"other"), FENCED),
+    Case("the same outcome of another", finished, lambda s: s.finish._replace(fence=fence(1, 1, 2)), FENCED),
     Case(
         "other answers to that round",
         intended,
-        lambda s: replace(s.finish, fence=fence(1, 3), answered=answers(1, "no")),
+        lambda s: s.finish._replace(fence=fence(1, 3), answered=answers(1, "no")),
         CONFLICT,
     ),
     # verify
     Case("sent again", verified, lambda s: s.verify, ALREADY),
-    Case("sent again under another name", verified, lambda s: replace(s.verify, inc="inc-3"), FENCED),
+    Case("sent again under another name", verified, lambda s: s.verify._replace(inc="inc-3"), FENCED),
     # release
     Case("sent again", released, lambda s: s.release, ALREADY),
-    Case("sent again at another position", released, lambda s: replace(s.release, fence=fence(1, 2)), FENCED),
+    Case("sent again at another position", released, lambda s: s.release._replace(fence=fence(1, 2)), FENCED),
     # claim
     Case("gone", parked, lambda s: s.claim, OK),
-    Case("not held", parked, lambda s: replace(s.claim, evidence=Evidence.NOT_HELD), OK),
+    Case("not held", parked, lambda s: s.claim._replace(evidence=Evidence.NOT_HELD), OK),
     Case("released", released, lambda s: s.take, OK),
     Case("the owner itself", parked, lambda s: s.claims(OPEN, Evidence.OWNER, "node-1"), OK),
     Case("the owner, says another", parked, lambda s: s.claims(OPEN, Evidence.OWNER), CHANGED),
-    Case("released, says one who is wrong", parked, lambda s: replace(s.claim, evidence=Evidence.RELEASED), CHANGED),
-    Case("gone, but it was released", released, lambda s: replace(s.take, evidence=Evidence.GONE), CHANGED),
+    Case("released, says one who is wrong", parked, lambda s: s.claim._replace(evidence=Evidence.RELEASED), CHANGED),
+    Case("gone, but it was released", released, lambda s: s.take._replace(evidence=Evidence.GONE), CHANGED),
     Case("sent again", claimed, lambda s: s.claim, ALREADY),
-    Case("sent again by another process", claimed, lambda s: replace(s.claim, boot="boot-8"), CHANGED),
+    Case("sent again by another process", claimed, lambda s: s.claim._replace(boot="boot-8"), CHANGED),
     Case("another was first", claimed, lambda s: s.claims(OPEN, Evidence.GONE, "node-3"), CHANGED),
     Case("another epoch was read", parked, lambda s: s.claims(Seen(2, "node-1", "inc-1"), Evidence.GONE), CHANGED),
     Case("another owner was read", parked, lambda s: s.claims(Seen(1, "node-3", "inc-1"), Evidence.GONE), CHANGED),
@@ -234,7 +233,7 @@ CASES: list[Case] = [
     ),
     Case("after a finish", finished, lambda s: s.claim, CHANGED),
     Case("no record", nothing, lambda s: s.claim, Verdict.MISSING),
-    Case("not re-entrant any more", parked, lambda s: replace(s.claim, reentrant=False), LOST),
+    Case("not re-entrant any more", parked, lambda s: s.claim._replace(reentrant=False), LOST),
     Case("never re-entrant", parked, lambda s: s.claim, LOST, PLAIN),
     Case("lost already", lost, lambda s: s.claim, LOST),
     Case("too many died", worn_out, lambda s: s.claims(Seen(6, "node-2", "inc-9"), Evidence.GONE), Verdict.STUCK),
@@ -360,7 +359,7 @@ async def test_answers_and_results_are_recorded(store: Store) -> None:
 async def test_a_tombstone_keeps_the_outcome_and_drops_the_journal(store: Store) -> None:
     """And lives as long as the finish says."""
     story = Story()
-    record, journal = await stored(store, story, story.ask, replace(story.finish, ttl=60.0))
+    record, journal = await stored(store, story, story.ask, story.finish._replace(ttl=60.0))
     assert (record.state, record.outcome, record.out_round) == (RecordState.DONE, b"\x00out\xff", 1)
     assert (record.cause, record.answers, record.n) == ("returned", {1: answers(1)}, 1)
     assert record.expires == pytest.approx(record.created + 60.0, abs=2.0)
@@ -401,7 +400,7 @@ async def test_a_claim_gives_the_whole_call(store: Store) -> None:
     record, journal = reply.stored
     assert (record.seen, record.head.boot, record.attempts) == (Seen(2, "node-2", "inc-9"), "boot-9", 1)
     assert journal == (E0, E1, E2)
-    mine = replace(story.ask_again, fence=fence(1, 3, 2, "node-2", "inc-9"), batch=batch((E0, E1, E2), E3))
+    mine = story.ask_again._replace(fence=fence(1, 3, 2, "node-2", "inc-9"), batch=batch((E0, E1, E2), E3))
     record, _ = await stored(store, story, mine)
     assert (record.round, record.attempts) == (2, 0)
 
@@ -418,7 +417,7 @@ async def test_a_verified_call_has_a_new_epoch(store: Store) -> None:
     """And nothing else of it changes."""
     story = Story()
     before, _ = await stored(store, story, *intended(story))
-    await store.run(replace(story.verify, fence=fence(1, 3)))
+    await store.run(story.verify._replace(fence=fence(1, 3)))
     after, _ = await stored(store, story)
     assert after == before._replace(inc="inc-2", epoch=2, expires=after.expires, trail=after.trail)
 
@@ -459,7 +458,7 @@ async def test_a_long_journal_heals(store: Store) -> None:
 async def test_a_record_expires(store: Store) -> None:
     """After its TTL it is missing, and the call id may begin anew."""
     story = Story()
-    await store.run(replace(story.ask, ttl=0.05))
+    await store.run(story.ask._replace(ttl=0.05))
     while (await store.run(story.read)).verdict is OK:
         pass
     assert (await store.run(story.ask_again)).verdict is BEHIND
@@ -471,13 +470,13 @@ async def test_a_record_expires(store: Store) -> None:
 async def test_every_write_gives_the_record_new_time(store: Store, name: str) -> None:
     """Record and journal live on together, by the time-to-live of the last write."""
     story = Story()
-    await store.run(replace(story.ask, ttl=0.3))
+    await store.run(story.ask._replace(ttl=0.3))
     request = getattr(story, name)
-    assert (await store.run(replace(request, ttl=900.0))).verdict is OK
+    assert (await store.run(request._replace(ttl=900.0))).verdict is OK
     record, journal = await stored(store, story)
     assert record.expires == pytest.approx(record.created + 900.0, abs=0.3)
     probe = Story()
-    await store.run(replace(probe.ask, ttl=0.35))
+    await store.run(probe.ask._replace(ttl=0.35))
     while (await store.run(probe.read)).verdict is OK:
         pass
     assert await stored(store, story) == (record, journal)

@@ -1,7 +1,5 @@
 """The memory store stays small, and forgets on time."""
 
-from dataclasses import replace
-
 import pytest
 
 from framehold_core.lease import Renewal
@@ -24,7 +22,7 @@ async def test_a_record_expires_to_the_instant() -> None:
     """At its expiry it is missing, just before it is not."""
     clock = Clock()
     store, story = MemoryStore(clock), Story()
-    await store.run(replace(story.ask, ttl=10.0))
+    await store.run(story.ask._replace(ttl=10.0))
     clock.now = 1009.999
     assert (await store.run(story.read)).verdict is Verdict.OK
     clock.now = 1010.0
@@ -37,7 +35,7 @@ async def test_expired_records_are_forgotten_unasked() -> None:
     store = MemoryStore(clock)
     for number in range(20_000):
         clock.now += 0.01
-        await store.run(replace(Story().ask, ttl=1.0))
+        await store.run(Story().ask._replace(ttl=1.0))
         if number == 200:
             small = len(store._calls)
     assert len(store._calls) <= small + 1
@@ -48,8 +46,8 @@ async def test_a_record_that_lives_on_keeps_its_place() -> None:
     """A write moves its expiry, and the sweep finds it later."""
     clock = Clock()
     store, story = MemoryStore(clock), Story()
-    await store.run(replace(story.ask, ttl=1.0))
-    await store.run(replace(story.ask_again, ttl=10.0))
+    await store.run(story.ask._replace(ttl=1.0))
+    await store.run(story.ask_again._replace(ttl=10.0))
     clock.now += 5
     await store.run(Story().read)
     assert (await store.run(story.read)).verdict is Verdict.OK

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import replace
 
 import pytest
 
@@ -41,7 +40,7 @@ async def parked(store: Store, count: int) -> list[Story]:
 
 async def test_a_sweep_tells_what_an_orphan_hunter_needs(store: Store) -> None:
     """Who owns the call, how often it was claimed, whether it may be entered again; and when it began."""
-    story = Story(replace(HEAD, tool='weather é"\\'))
+    story = Story(HEAD._replace(tool='weather é"\\'))
     for request in (story.ask, story.claim):
         await store.run(request)
     (summary,) = (await found(store)).values()
@@ -82,7 +81,7 @@ async def test_a_walk_over_nothing_ends(store: Store) -> None:
 
 async def test_what_stands_throughout_is_found_while_others_come_and_go(store: Store) -> None:
     """Records that expire between two steps, and new ones, hide none."""
-    passing = [replace(Story().ask, ttl=0.2) for _ in range(60)]
+    passing = [Story().ask._replace(ttl=0.2) for _ in range(60)]
     await asyncio.gather(*(store.run(request) for request in passing))
     staying = await parked(store, 60)
     step = await store.sweep("", 10)
@@ -97,7 +96,7 @@ async def test_what_stands_throughout_is_found_while_others_come_and_go(store: S
 
 async def test_an_expired_record_is_not_found(store: Store) -> None:
     """It isn't unreadable either."""
-    await store.run(replace(Story().ask, ttl=0.05))
+    await store.run(Story().ask._replace(ttl=0.05))
     await asyncio.sleep(0.1)
     assert await found(store) == {}
 
