@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from .ids import Boot, CallId, Incarnation, NodeId
-from .trail import Moved, Step, ordered
+from .trail import Moved, Step, followed
 from .wide import wide
 
 
@@ -103,7 +103,7 @@ class Record(NamedTuple):
 
     def stepped(self, step: Moved, node: str, at: float, ran: float = 0.0) -> Record:
         """This record after one more step."""
-        return self._replace(trail=ordered((*self.trail, Step(step, self.round, self.epoch, node, at, ran))))
+        return self._replace(trail=followed(self.trail, Step(step, self.round, self.epoch, node, at, ran)))
 
 
 class Stored(NamedTuple):

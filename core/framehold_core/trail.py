@@ -51,3 +51,10 @@ def ordered(steps: Iterable[Step]) -> tuple[Step, ...]:
     placed = {step.place: step for step in steps}
     last, _ = max(placed, default=(0, 0))
     return tuple(placed[place] for place in sorted(placed) if place[0] > last - KEPT)
+
+
+def followed(trail: tuple[Step, ...], step: Step) -> tuple[Step, ...]:
+    """A trail in order and one more step: `ordered`, where it isn't simply the next."""
+    if trail and (step.place <= trail[-1].place or step.place[0] >= trail[0].place[0] + KEPT):
+        return ordered((*trail, step))
+    return (*trail, step)
