@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 import logging
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from itertools import islice
 
@@ -38,7 +38,8 @@ class MemoryStore:
         self._max_tombstones = max_tombstones
         self._calls: dict[CallId, Stored] = {}
         self._due: list[tuple[float, CallId]] = []
-        self._tombstones: dict[CallId, None] = {}
+        self._tombstones: OrderedDict[CallId, None] = OrderedDict()
+        """The oldest first. A plain dict would look for that one behind the places of all that went before it."""
         self._nodes: dict[NodeId, NodeRecord] = {}
         self._feed = Feed(poll)
         self._hear: Callable[[bytes], None] | None = None
