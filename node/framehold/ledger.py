@@ -244,17 +244,20 @@ class Ledger:
 
 def _ran(slot: Slot, now: float) -> float:
     """For how many seconds this round has run at `now`: since the first request came that waits for it."""
-    waiting = (slot.arrivals.get(item.waiter) for item in slot.call.waiting)
-    return now - min((arrival.came for arrival in waiting if arrival is not None), default=now)
+    waiting = [slot.arrivals[item.waiter].came for item in slot.call.waiting if item.waiter in slot.arrivals]
+    return now - min(waiting, default=now)
 
 
 def _questions(slot: Slot, write: fx.Write) -> Questions:
     """The wire form of the questions that a PARK asks: new ones from the frame, the rest as they were. A write that is
     sent again asks the same, though its handler may have stopped waiting for some of it, or asks another by its key."""
-    pending = {} if slot.frame is None else {ask.key: ask.question for ask in slot.frame.pending.values()}
+    pending = {} if slot.frame is None else slot.frame.pending
     known = dict((*slot.questions, *slot.asking))
-    fresh = {ask.key for ask in write.asks if ask.key in pending and pending[ask.key].fp == ask.fp}
-    return tuple((ask.key, pending[ask.key].wire if ask.key in fresh else known[ask.key]) for ask in write.asks)
+    for draft in write.asks:
+        ask = pending.get(draft.key)
+        if ask is not None and ask.question.fp == draft.fp:
+            known[draft.key] = ask.question.wire
+    return tuple((draft.key, known[draft.key]) for draft in write.asks)
 
 
 def _evidence(record: Record, boots: dict[NodeId, Boot], me: Lease) -> Evidence | None:

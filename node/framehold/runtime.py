@@ -57,6 +57,8 @@ logger = logging.getLogger(__name__)
 _TWICE = "this request arrived twice; its call was begun once and is not begun again"
 SWEEP = 1.0
 """Seconds between two looks for expired frames and rounds that ran too long."""
+# Looked up once: each step asks for them.
+_CLAIMING, _REBUILDING, _PARKING, _PARKED = Phase.CLAIMING, Phase.REBUILDING, Phase.PARKING, Phase.PARKED
 
 
 class Runtime:
@@ -153,8 +155,7 @@ class Runtime:
         given, slot = answers_of.given(answers), self.table.get(claims.call)
         if slot is None:
             slot = self.table.add(self._slot(claims.call, entrance, self._home(entrance)))
-        held = self.heartbeat.lease
-        waiter = Waiter(next(self._waiters))
+        waiter, held = Waiter(next(self._waiters)), self.heartbeat.lease
         event = ev.Retry(waiter, claims.round, claims.epoch, claims.mark, claims.node, given, held)
         return await self._wait(slot, event, Arrival(carrier, _future(), raw=answers))
 
@@ -170,8 +171,7 @@ class Runtime:
         self.eviction.admit(entrance.principal)
         given = answers_of.given(answers)
         records, chance, mark = passing.arrived(carried, self.payloads.sealer)
-        held = self._alone.lease
-        waiter = Waiter(next(self._waiters))
+        waiter, held = Waiter(next(self._waiters)), self._alone.lease
         home = Home(records, self._alone, chance, True)
         slot = self.table.add(self._slot(carried.call, entrance, home, f"{carried.call}/{waiter}"))
         event = ev.Retry(waiter, carried.round, carried.epoch, mark, held.node, given, held)
@@ -235,14 +235,14 @@ class Runtime:
             self._drop(slot, fx.Reason.LOST, "this node is at fault")
             self.leaving.stepped(slot, was, event)
             return
-        if was is Phase.REBUILDING:
+        if was is _REBUILDING:
             self._gate.left(slot)
-        if was is Phase.CLAIMING:
+        if was is _CLAIMING:
             self.eviction.claimed()
         self.table.stepped(slot, was)
         if slot.call.stalled:
             self._stalled.add(slot.call.id)
-        if slot.home.drops and slot.call.phase is Phase.PARKED and was is Phase.PARKING:
+        if slot.home.drops and slot.call.phase is _PARKED and was is _PARKING:
             self._queue.append((slot, ev.Evict("rehearsed")))
         elif self.leaving.on:
             self.leaving.stepped(slot, was, event)
