@@ -17,6 +17,7 @@ The fence, in the order in which it is asked (PROTOCOL section 2):
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from . import journal
@@ -187,7 +188,7 @@ def _claim(stored: Stored | None, request: Claim, now: float) -> Applied:
         return stored, Reply(Verdict.STUCK, record.epoch, Stored(record, ()))
     taken = record._replace(
         state=RecordState.OPEN,
-        head=record.head._replace(boot=request.boot),
+        head=replace(record.head, boot=request.boot),
         owner=request.owner,
         inc=request.inc,
         epoch=record.epoch + 1,

@@ -58,7 +58,8 @@ class Batch(NamedTuple):
     jh: str
 
 
-class Head(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Head:
     """What a record says of its call from its first write on."""
 
     boot: Boot

@@ -4,6 +4,7 @@ A refused request leaves the record equal; that is asserted for every case of th
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -275,7 +276,7 @@ def test_attempts_count_only_claims_from_a_process_that_is_gone() -> None:
 @pytest.mark.parametrize("promise", ["record", "code"])
 def test_re_entry_needs_both_promises_and_its_loss_is_written_first(promise: str) -> None:
     """Rule 16, and I6."""
-    unmarked = open_with(head=HEAD._replace(reentrant=False), attempts=5)
+    unmarked = open_with(head=replace(HEAD, reentrant=False), attempts=5)
     stored, request = (unmarked, claim()) if promise == "record" else (OPEN, claim(reentrant=False))
     after, reply = record.apply(stored, request, NOW)
     assert reply.verdict is Verdict.LOST and after is not None

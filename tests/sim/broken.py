@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from framehold_core import lease, record, recovery, replay, retry, rounds, takeover, writes
@@ -106,7 +107,7 @@ def claims_anything(stored: Stored | None, request: Claim, now: float) -> Any:
 def claims_unmarked(stored: Stored | None, request: Claim, now: float) -> Any:
     if stored is None:
         return _RIGHT_CLAIM(stored, request, now)
-    marked = Stored(stored.record._replace(head=stored.record.head._replace(reentrant=True)), stored.journal)
+    marked = Stored(stored.record._replace(head=replace(stored.record.head, reentrant=True)), stored.journal)
     return _RIGHT_CLAIM(marked, request._replace(reentrant=True), now)
 
 

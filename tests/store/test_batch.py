@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -339,7 +340,7 @@ async def test_the_keys_of_a_call_expire_together(store: RedisStore, server: Red
 
 async def test_a_text_that_has_no_bytes(store: RedisStore) -> None:
     """A lone surrogate in a name is the caller's bug; it is told, not raised out of submit."""
-    story = Story(HEAD._replace(tool="\ud800"))
+    story = Story(replace(HEAD, tool="\ud800"))
     with pytest.raises(StoreUnavailable, match="can't be encoded"):
         await store.run(story.ask)
 
