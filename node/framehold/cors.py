@@ -12,7 +12,7 @@ Headers that a page may send are named back to it one by one as it asks for them
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -43,7 +43,8 @@ class Browsers:
         """Whether pages of this origin may call."""
         return self._cors.is_allowed_origin(origin.decode("latin-1"))
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        """Serve a request, by way of the middleware where it is a browser's."""
         for name, value in scope["headers"]:
             # The first, as the SDK and Starlette have it.
             if name == b"origin":
@@ -51,4 +52,4 @@ class Browsers:
                 break
         else:
             app = self._app
-        await app(scope, receive, send)
+        return app(scope, receive, send)

@@ -6,6 +6,7 @@ handler ever sees one, the secret least of all.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import Any
 
 from starlette.types import Message, Scope, Send
@@ -26,8 +27,8 @@ class Hop:
     def __init__(self, node: str, said: dict[bytes, bytes] | None, tell: bool) -> None:
         # Whoever passes a client's request on says more than the secret: a client must not reach /admin through it.
         self.inside, believed = said == {}, said or {}
-        call = believed.get(CALL_ID, b"").decode("latin-1")
-        self.call = CallId(call) if is_call_id(call) else None
+        call = believed[CALL_ID].decode("latin-1") if CALL_ID in believed else ""
+        self.call = CallId(call) if call and is_call_id(call) else None
         self.relayed = believed.get(VIA) == b"node"
         self.told = tell or VIA in believed
         self.node = node.encode()
@@ -38,10 +39,10 @@ class Hop:
         if not self.told:
             return send
 
-        async def told(message: Message) -> None:
+        def told(message: Message) -> Awaitable[None]:
             if message["type"] == "http.response.start":
                 message = {**message, "headers": [*message.get("headers", ()), *self.headers()]}
-            await send(message)
+            return send(message)
 
         return told
 

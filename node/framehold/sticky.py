@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Awaitable
 
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from starlette.responses import PlainTextResponse
@@ -37,11 +38,13 @@ class Sticky:
     def __init__(self, app: ASGIApp, runtime: Runtime) -> None:
         self._app, self._runtime = app, runtime
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        """Serve a request; one of a revision that has no sessions goes straight on."""
         headers = dict(scope["headers"])
-        if headers.get(b"mcp-protocol-version") in _SESSIONLESS:
-            await self._app(scope, receive, send)
-            return
+        modern = headers.get(b"mcp-protocol-version") in _SESSIONLESS
+        return (self._app if modern else self._visited)(scope, receive, send)
+
+    async def _visited(self, scope: Scope, receive: Receive, send: Send) -> None:
         # A stream that a client only listens on, and keeps for good, is not waited for.
         visit = self._runtime.leaving.visited() if scope["method"] == "POST" else contextlib.nullcontext()
         with visit:

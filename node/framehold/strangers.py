@@ -7,6 +7,7 @@ few of them.
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable
 
 from starlette.types import Message, Receive, Scope, Send
 
@@ -28,13 +29,15 @@ class Strangers:
         self._app = app
         self._told: set[tuple[int, bytes]] = set()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def heard(message: Message) -> None:
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        """Serve a request, with an ear on its response."""
+
+        def heard(message: Message) -> Awaitable[None]:
             if message["type"] == "http.response.start" and message["status"] in (_HOST, _ORIGIN):
                 self._refused(scope, message)
-            await send(message)
+            return send(message)
 
-        await self._app(scope, receive, heard)
+        return self._app(scope, receive, heard)
 
     def _refused(self, scope: Scope, head: Message) -> None:
         status, because = head["status"], {name.lower() for name, _ in head.get("headers", ())}
