@@ -83,7 +83,7 @@ class Entry:
         self._accepted: set[tuple[tuple[bytes, bytes], ...]] = set()
         self._plain: dict[str, Any] = {}
         self._turns = Turns()
-        self._stamp = attached.server.server_info_stamp
+        self._kernels = {version: Kernel(attached.server, version) for version in MODERN_PROTOCOL_VERSIONS}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = dict(scope["headers"])
@@ -232,12 +232,12 @@ class Entry:
         attached = self._attached
         exchange.open()
         connection = self._connection(found.route)
-        kernel = Kernel(attached.server, connection, attached.lifespan_state, self._stamp)
         main = asyncio.current_task()
         assert main is not None, "a request runs in a task"
         watch = asyncio.get_running_loop().call_later(WATCH_AFTER, exchange.watch, main, receive)
         try:
-            result = await kernel.round(exchange, found.method, found.params)
+            kernel = self._kernels[connection.protocol_version]
+            result = await kernel.round(exchange, connection, attached.lifespan_state, found.method, found.params)
         except asyncio.CancelledError:
             if not exchange.gone:
                 raise

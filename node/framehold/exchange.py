@@ -46,15 +46,23 @@ class Exchange:
     can_send_request = False
 
     def __init__(self, request: Request, request_id: RequestId, progress_token: str | int | None, send: Send) -> None:
-        self.transport = TransportContext(kind="streamable-http", can_send_request=False, headers=request.headers)
-        self.request_id = request_id
-        self.message_metadata = ServerMessageMetadata(request_context=request)
+        self.request, self.request_id = request, request_id
         self._send, self._progress_token = send, progress_token
         self._streaming = self._closed = False
         self._lock: asyncio.Lock | None = None
         self._watch: asyncio.Task[None] | None = None
         self.gone = False
         """Whether the client left before its reply."""
+
+    @property
+    def transport(self) -> TransportContext:
+        """What the SDK's own `Context` reads; made only for who asks."""
+        return TransportContext(kind="streamable-http", can_send_request=False, headers=self.request.headers)
+
+    @property
+    def message_metadata(self) -> ServerMessageMetadata:
+        """The request as the SDK's runner looks for it; likewise."""
+        return ServerMessageMetadata(request_context=self.request)
 
     @property
     def cancel_requested(self) -> anyio.Event:

@@ -17,15 +17,18 @@ Private methods of the SDK's runner are used here; the test that names the SDK's
 from __future__ import annotations
 
 import copy
+import operator
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
 
 import mcp_types as types
 from mcp.server.connection import Connection
+from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import Server
 from mcp.server.request_state import RequestStateBoundary
 from mcp.server.runner import ServerRunner
+from mcp.server.session import ServerSession
 from mcp.shared.exceptions import MCPError
 from mcp_types import methods
 from pydantic_core import to_json
@@ -43,28 +46,53 @@ _KEPT, _LONG = 1024, 4096
 _FIRST = {"name", "arguments", "_meta"}
 _RETRY = {"name", "uri", "arguments", "_meta", "inputResponses", "requestState"}
 _PLAIN = {"progressToken", "traceparent", "tracestate", "baggage"}
-_IDENTITY = (types.PROTOCOL_VERSION_META_KEY, types.CLIENT_INFO_META_KEY, types.CLIENT_CAPABILITIES_META_KEY)
+IDENTITY = (types.PROTOCOL_VERSION_META_KEY, types.CLIENT_INFO_META_KEY, types.CLIENT_CAPABILITIES_META_KEY)
+"""What a `_meta` says of its client."""
 
 
 class Kernel(ServerRunner[Any]):
-    """The SDK's kernel for one request of 2026-07-28. `stamp` is the server's identity, as each result carries it."""
+    """The SDK's kernel for all requests of one revision: whose each is, and under which lifespan, comes with it."""
 
-    def __init__(self, server: Server[Any], connection: Connection, lifespan_state: Any, stamp: dict[str, Any]) -> None:
-        super().__init__(server, connection, lifespan_state)
-        self._stamp = stamp
+    def __init__(self, server: Server[Any], version: str) -> None:
+        super().__init__(server, Connection.from_envelope(version, None, None), None)
+        self._version, self._stamp = version, server.server_info_stamp
+        self._middlewares: Sequence[Any] = ()
+        self._chain: Call = self._inner
+        self._alone = True
+        """Whether nobody but us and the SDK sees a result on its way out."""
 
-    async def round(self, exchange: Exchange, method: str, params: dict[str, Any]) -> dict[str, Any]:
+    async def round(
+        self, exchange: Exchange, connection: Connection, lifespan: Any, method: str, params: dict[str, Any]
+    ) -> dict[str, Any]:
         """Run one request through the chain; its result as it goes on the wire. Raises what the chain raises."""
         meta = params["_meta"]
         if "progressToken" in meta:
             # The one key that the SDK's model of it names otherwise.
             meta = {name: value for name, value in meta.items() if name != "progressToken"}
             meta["progress_token"] = params["_meta"]["progressToken"]
-        ctx = self._make_context(exchange, method, params, meta, self.connection.protocol_version)
-        return dumped(await chained(self.server.middleware, self._inner)(ctx))
+        ctx: Ctx = ServerRequestContext(
+            session=ServerSession(exchange, connection, request_meta=meta),
+            lifespan_context=lifespan,
+            protocol_version=self._version,
+            method=method,
+            params=params,
+            request_id=exchange.request_id,
+            meta=meta,
+            request=exchange.request,
+        )
+        self._compose()
+        return dumped(await self._chain(ctx))
+
+    def _compose(self) -> None:
+        """Have the chain of the middlewares as they stand: an author may add one, or take one away, at any time."""
+        now, seen = self.server.middleware, self._middlewares
+        if len(now) != len(seen) or not all(map(operator.is_, now, seen)):
+            self._middlewares = tuple(now)
+            self._chain = chained(now, self._inner)
+            self._alone = all(map(is_ours, now))
 
     async def _inner(self, ctx: Ctx) -> Any:
-        method, params, version = ctx.method, ctx.params, self.connection.protocol_version
+        method, params, version = ctx.method, ctx.params, self._version
         entry = self.server.get_request_handler(method)
         if entry is None:
             raise MCPError(types.METHOD_NOT_FOUND, "Method not found", method)
@@ -83,20 +111,16 @@ class Kernel(ServerRunner[Any]):
         if isinstance(result, Asking):
             told = {**result, "_meta": {types.SERVER_INFO_META_KEY: self._stamp}}
             # Questions and identity are shared by all who are told them: middleware of others may edit its own copy.
-            return told if self._alone() else copy.deepcopy(told)
+            return told if self._alone else copy.deepcopy(told)
         if isinstance(result, types.ErrorData):
             raise MCPError.from_error_data(result)
         return self._serialize(method, version, result)
 
     def _stamp_server_info(self, version: str, result: dict[str, Any]) -> dict[str, Any]:
-        if result.get("_meta") is not None or not self._alone():
+        if result.get("_meta") is not None or not self._alone:
             return super()._stamp_server_info(version, result)
         result["_meta"] = {types.SERVER_INFO_META_KEY: self._stamp}
         return result
-
-    def _alone(self) -> bool:
-        """Whether nobody but us and the SDK sees a result on its way out."""
-        return all(map(is_ours, self.server.middleware))
 
 
 def is_ours(middleware: Any) -> bool:
@@ -132,7 +156,7 @@ _identities: set[bytes] = set()
 def _remember(params: Any) -> None:
     meta = (params or {}).get("_meta")
     if isinstance(meta, dict):
-        identity = to_json([meta.get(name) for name in _IDENTITY])
+        identity = to_json([meta.get(name) for name in IDENTITY])
         if len(_identities) >= _KEPT:
             # Clients choose them: junk may cost others a validation, not their place for good.
             _identities.clear()
@@ -148,9 +172,9 @@ def _known(meta: Any) -> bool:
     for name, value in meta.items():
         if name == "progressToken" and type(value) is int:
             continue
-        if name not in _IDENTITY and (name not in _PLAIN or not isinstance(value, str)):
+        if name not in IDENTITY and (name not in _PLAIN or not isinstance(value, str)):
             return False
-    return to_json([meta.get(name) for name in _IDENTITY]) in _identities
+    return to_json([meta.get(name) for name in IDENTITY]) in _identities
 
 
 def _plain(method: str, params: Any) -> bool:

@@ -62,7 +62,7 @@ TOUCHED = {
     "fastmcp_components.py": {"_components", "_inner", "_original_name", "_original_uri", "_server"}
     | {"_transform_name", "_transform_uri"},
     "handlers.py": {"_tool_manager", "_prompt_manager", "_resource_manager", "_resources"},
-    "kernel.py": {"_make_context", "_serialize", "_stamp_server_info"},
+    "kernel.py": {"_serialize", "_stamp_server_info"},
     "older.py": {"_connection", "_request_outbound"},
     "straight.py": {"_handle_call_tool", "_subscriptions", "_tool_manager"},
     "tracing.py": {"_TRACER_PROVIDER"},
@@ -258,10 +258,12 @@ def test_schemas_are_rendered_through_the_module() -> None:
 
 
 def test_the_runner_can_be_driven_in_parts() -> None:
-    """`Kernel` is a runner that composes the chain itself."""
+    """`Kernel` is a runner that makes contexts and composes the chain itself."""
     assert names(ServerRunner)[:3] == ["server", "connection", "lifespan_state"], CHANGED + "ServerRunner"
     context = names(ServerRunner._make_context)
     assert context == ["dctx", "method", "params", "meta", "protocol_version"], CHANGED + "_make_context"
+    made = "ServerSession(dctx, self.connection, request_meta=meta if dctx.request_id is not None else None)"
+    assert made in inspect.getsource(ServerRunner._make_context), CHANGED + "_make_context"
     assert names(ServerRunner._serialize) == ["method", "version", "result"], CHANGED + "_serialize"
     assert names(ServerRunner._stamp_server_info) == ["version", "result"], CHANGED + "_stamp_server_info"
     assert "self._stamp_server_info(version, dumped)" in inspect.getsource(ServerRunner._serialize)
