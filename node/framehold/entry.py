@@ -9,26 +9,18 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from typing import Any, NamedTuple
+from typing import Any
 
 from mcp.server.connection import Connection
 from mcp.server.runner import aclose_shielded, modern_error_data
 from mcp.server.streamable_http import check_accept_headers
 from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
-from mcp.shared.inbound import (
-    MCP_METHOD_HEADER,
-    MCP_NAME_HEADER,
-    MCP_PROTOCOL_VERSION_HEADER,
-    InboundModernRoute,
-    classify_inbound_request,
-    find_invalid_x_mcp_header,
-    x_mcp_header_map,
-)
+from mcp.shared.inbound import find_invalid_x_mcp_header, x_mcp_header_map
 from mcp.shared.jsonrpc_dispatcher import progress_token_from_params
-from mcp_types import JSONRPCRequest, RequestId
+from mcp_types import JSONRPCRequest
 from mcp_types.methods import INPUT_REQUIRED_METHODS
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from pydantic_core import from_json, to_json
+from pydantic_core import to_json
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -42,7 +34,8 @@ from .connections import Identity
 from .exchange import WATCH_AFTER, Exchange
 from .forward import Passed
 from .hop import Hop
-from .kernel import Kernel
+from .kernel import IDENTITY, Kernel
+from .ordinary import Ordinary, ordinary
 from .outages import Search, Waited
 from .replies import Misdirected, Unavailable, broke_off, not_held, out_of_reach, too_large
 from .turns import Turns
@@ -50,7 +43,6 @@ from .turns import Turns
 _METHODS = {method.encode() for method in INPUT_REQUIRED_METHODS | saga.METHODS}
 _VERSIONS = {version.encode() for version in MODERN_PROTOCOL_VERSIONS}
 _CHECKED = {b"host", b"origin", b"content-type", b"accept"}
-_ROUTING = {name.encode() for name in (MCP_PROTOCOL_VERSION_HEADER, MCP_METHOD_HEADER, MCP_NAME_HEADER)}
 _KEPT = 1024
 """Client identities, header sets and tool schemas of which what was found out is kept."""
 _LONG = 4096
@@ -61,15 +53,6 @@ _BEGINS = b"start"
 """The route of a request that begins a call."""
 _DIGITS = 20
 """Digits of a length beyond which it is too large without being counted: Python counts no more than some thousands."""
-
-
-class Ordinary(NamedTuple):
-    """A request that this entry serves: its envelope, its parameters, its client."""
-
-    id: RequestId
-    method: str
-    params: dict[str, Any]
-    route: InboundModernRoute
 
 
 class Entry:
@@ -108,8 +91,8 @@ class Entry:
             return
         if data is None:
             return
-        found = await self._classified(request, data) if plain else None
-        if found is None:
+        found = ordinary(scope["headers"], data) if plain else None
+        if found is None or not (self._headerless(found) or await self._mirrored(request, found)):
             await self._rest(scope, body.replay, send)
         else:
             await self._serve(request, found, data, receive, send)
@@ -129,29 +112,6 @@ class Entry:
             self._accepted.add(said)
         return True
 
-    async def _classified(self, request: Request, data: bytes) -> Ordinary | None:
-        """The request as an ordinary one; None for whatever is not."""
-        try:
-            decoded = from_json(data)
-            request_id, method, params = decoded["id"], decoded["method"], decoded["params"]
-            typed = type(request_id) in (int, str) and type(method) is str and type(params) is dict
-            if decoded["jsonrpc"] != "2.0" or not typed:
-                return None
-        except (ValueError, RecursionError, KeyError, TypeError):
-            return None
-        raw = [(name, value) for name, value in request.scope["headers"] if name in _ROUTING]
-        headers = {name.decode("ascii"): value.decode("latin-1") for name, value in raw}
-        if len(headers) != len(raw):
-            # Of a header that is there twice, readers would see different ones.
-            return None
-        route = classify_inbound_request(decoded, headers=headers)
-        if not isinstance(route, InboundModernRoute):
-            return None
-        found = Ordinary(request_id, method, params, route)
-        if not self._headerless(found) and await self._mirrored(request, found) is not None:
-            return None
-        return found
-
     def _headerless(self, found: Ordinary) -> bool:
         """Whether this tool's schema mirrors no parameter in a header, as it was last seen: then there is none to
         check."""
@@ -166,11 +126,12 @@ class Entry:
             self._plain[name] = schema
         return False
 
-    async def _mirrored(self, request: Request, found: Ordinary) -> Any:
-        """The SDK's rejection of a header that is at odds with the parameter it mirrors."""
+    async def _mirrored(self, request: Request, found: Ordinary) -> bool:
+        """Whether the SDK finds no header at odds with the parameter it mirrors."""
         attached = self._attached
         message = JSONRPCRequest(jsonrpc="2.0", id=found.id, method=found.method, params=found.params)
-        return await param_rejection(attached.server, request, message, found.route, attached.lifespan_state)
+        rejected = await param_rejection(attached.server, request, message, found.route, attached.lifespan_state)
+        return rejected is None
 
     async def _serve(self, request: Request, found: Ordinary, data: bytes, receive: Receive, send: Send) -> None:
         """Serve a round here, or pass it on to the node that holds its call."""
@@ -231,7 +192,7 @@ class Entry:
         """One pass; where the call is, if that is elsewhere."""
         attached = self._attached
         exchange.open()
-        connection = self._connection(found.route)
+        connection = self._connection(found.params["_meta"])
         main = asyncio.current_task()
         assert main is not None, "a request runs in a task"
         watch = asyncio.get_running_loop().call_later(WATCH_AFTER, exchange.watch, main, receive)
@@ -257,13 +218,14 @@ class Entry:
                 await aclose_shielded(connection)
         return None
 
-    def _connection(self, route: InboundModernRoute) -> Identity:
+    def _connection(self, meta: dict[str, Any]) -> Identity:
         """A connection with this client's identity. Parsing one costs more than the rest of it: each is parsed
         once."""
-        key = to_json([route.protocol_version, route.client_info, route.client_capabilities])
+        identity: list[Any] = [meta.get(name) for name in IDENTITY]
+        key = to_json(identity)
         known = self._identities.get(key)
         if known is None:
-            known = Connection.from_envelope(route.protocol_version, route.client_info, route.client_capabilities)
+            known = Connection.from_envelope(*identity)
             if len(key) <= _LONG:
                 self._identities[key] = known
             if len(self._identities) > _KEPT:
