@@ -9,6 +9,7 @@ envelope. Left out is what is known already:
   validated them, its answers are parsed by their own asks; so only a `_meta` that was never seen is validated
 - what the surface would see of a first request that holds a name, arguments and a known `_meta`: they are mappings
 - a reply that asks: its questions were shaped for the wire when they were asked
+- validation of a result of plain texts, which comes out as it went in
 - a copy of the server's identity for each reply, where no middleware of others could edit it
 
 Private methods of the SDK's runner are used here; the test that names the SDK's release checks them.
@@ -33,7 +34,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import methods
 from pydantic_core import to_json
 
-from . import tokens
+from . import texts, tokens
 from .exchange import Exchange
 from .replies import Asking
 from .seam import Seam
@@ -115,6 +116,10 @@ class Kernel(ServerRunner[Any]):
         if isinstance(result, types.ErrorData):
             raise MCPError.from_error_data(result)
         return self._serialize(method, version, result)
+
+    def _serialize(self, method: str, version: str, result: Any) -> dict[str, Any]:
+        plain = texts.dumped(result) if method == "tools/call" else None
+        return super()._serialize(method, version, result) if plain is None else self._stamp_server_info(version, plain)
 
     def _stamp_server_info(self, version: str, result: dict[str, Any]) -> dict[str, Any]:
         if result.get("_meta") is not None or not self._alone:

@@ -1,0 +1,109 @@
+"""A result of texts is dumped as the SDK dumps it, down to the order of its fields."""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+import json
+import math
+from typing import Any
+
+import mcp_types as types
+import pytest
+from mcp_types import methods
+from mcp_types.version import LATEST_MODERN_VERSION
+from pydantic import BaseModel, Field
+
+from framehold import texts
+
+
+class Weather(BaseModel):
+    """With a name of its own on the wire, and a field that may be absent."""
+
+    degrees: float = Field(alias="inDegrees")
+    wind: float | None = None
+
+
+STRUCTURED: tuple[Any, ...] = (
+    *(None, {}, [], "", 0, False, "x", 5, True, 1.5, 10**30, [1, (2, 3)], {"result": "x"}, {1: 2}),
+    *(
+        {"a": None, "b": {"c": None, "d": [None]}},
+        {"s": {1}},
+        {"b": b"ab"},
+        Weather(inDegrees=1),
+        {"m": Weather(inDegrees=2)},
+    ),
+    *(
+        {"f": math.inf},
+        {"n": math.nan},
+        math.nan,
+        {"at": datetime.datetime(2026, 7, 28, tzinfo=datetime.UTC)},
+        {"for": datetime.timedelta(1)},
+    ),
+)
+TEXTS: tuple[list[str], ...] = ([], ["x"], ["x", "é\n\x00"])
+
+
+def text(said: str, **beside: Any) -> types.TextContent:
+    return types.TextContent(type="text", text=said, **beside)
+
+
+def by_the_sdk(result: types.CallToolResult) -> dict[str, Any]:
+    whole = result.model_dump(by_alias=True, mode="json", exclude_none=True)
+    return methods.serialize_server_result("tools/call", LATEST_MODERN_VERSION, whole)
+
+
+@pytest.mark.parametrize("structured", STRUCTURED, ids=repr)
+def test_texts_are_dumped_as_the_sdk_dumps_them(structured: Any) -> None:
+    """With every kind of structured result beside them."""
+    for said, failed in itertools.product(TEXTS, (False, True)):
+        content: list[types.ContentBlock] = [text(item) for item in said]
+        result = types.CallToolResult(content=content, structured_content=structured, is_error=failed)
+        found = texts.dumped(result)
+        assert found is not None
+        # In the same order, and a list where it has a list.
+        assert json.dumps(found) == json.dumps(by_the_sdk(result))
+
+
+def test_what_can_not_be_dumped_is_refused_alike() -> None:
+    """With the error that the SDK meets."""
+    result = types.CallToolResult(content=[], structured_content={"o": object()})
+    with pytest.raises(Exception) as theirs:
+        by_the_sdk(result)
+    with pytest.raises(type(theirs.value)):
+        texts.dumped(result)
+
+
+def test_any_other_result_is_the_sdks_to_dump() -> None:
+    """Whatever has a field more, or another type, than plain texts have."""
+    image = types.ImageContent(type="image", data="", mime_type="image/png")
+    spoilt = text("x")
+    spoilt.text = 5  # type: ignore[assignment]
+
+    class Own(types.CallToolResult):
+        pass
+
+    others: list[Any] = [
+        types.CallToolResult(content=[text("x"), image]),
+        types.CallToolResult(content=[text("x", annotations=types.Annotations(priority=1))]),
+        types.CallToolResult(content=[text("x", _meta={})]),
+        types.CallToolResult(content=[text("x")], _meta={}),
+        types.CallToolResult(content=[text("x")], result_type="custom"),
+        types.CallToolResult(content=[spoilt]),
+        Own(content=[text("x")]),
+        {"content": [{"type": "text", "text": "x"}]},
+        None,
+    ]
+    assert [texts.dumped(other) for other in others] == [None] * len(others)
+
+
+def test_a_result_has_the_fields_that_were_read() -> None:
+    """A release of mcp that adds one must be read: `texts` would leave it out."""
+    assert set(types.CallToolResult.model_fields) == {
+        "meta",
+        "content",
+        "structured_content",
+        "is_error",
+        "result_type",
+    }
+    assert set(types.TextContent.model_fields) == {"type", "text", "annotations", "meta"}
