@@ -16,7 +16,6 @@ from mcp.server.runner import aclose_shielded, modern_error_data
 from mcp.server.streamable_http import check_accept_headers
 from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
 from mcp.shared.inbound import find_invalid_x_mcp_header, x_mcp_header_map
-from mcp.shared.jsonrpc_dispatcher import progress_token_from_params
 from mcp_types import JSONRPCRequest
 from mcp_types.methods import INPUT_REQUIRED_METHODS
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
@@ -137,8 +136,7 @@ class Entry:
         """Serve a round here, or pass it on to the node that holds its call."""
         hop: Hop = request.scope["framehold"]
         hop.route = _route(found.method, found.params)
-        exchange = Exchange(request, found.id, progress_token_from_params(found.params), send)
-        search = Search(self._attached.settings.lease_ttl)
+        exchange, search = Exchange(request, found.id, found.params, send), None
         await self._turns.mine()
         while (elsewhere := await self._round(exchange, found, receive)) is not None:
             if hop.relayed and not exchange.streaming:
@@ -147,6 +145,7 @@ class Entry:
             if hop.relayed:
                 await self._out_of_reach(exchange)
                 return
+            search = search or Search(self._attached.settings.lease_ttl)
             # Nothing of it is in the table: a node that drains meanwhile waits for it all the same.
             with self._attached.runtime.leaving.visited():
                 if await self._passed_on(exchange, elsewhere.address, (request.scope, data), receive, search):
