@@ -25,7 +25,10 @@ class PrefixCodec:
         """Seal, and prefix with the call id where the state names a call. A handler's own life of its questions takes
         the place of the policy's, and the next round learns of the span that this one is traced in."""
         envelope = _envelope(payload)
-        call, lifetime = _call_in(envelope), tokens.lifetime(envelope["s"])
+        state: str = envelope["s"]
+        call, lifetime = tokens.named(state), tokens.lifetime(state)
+        if call is None and state.startswith(tokens.OURS):
+            raise InvalidRequestState("claims")
         own = tracing.minted()
         if lifetime is not None:
             own["exp"] = envelope["iat"] + lifetime

@@ -87,10 +87,16 @@ def read(state: str) -> Claims | None:
     except (ValueError, TypeError):
         return None
     names = isinstance(call, str) and is_call_id(call) and isinstance(node, str) and is_node_id(node)
-    counts = all(type(number) is int and number >= 0 for number in (round_, epoch, n))
+    counts = type(round_) is type(epoch) is type(n) is int and min(round_, epoch, n) >= 0
     if version != VERSION or strategy != "hold" or not names or not counts:
         return None
     return Claims(CallId(call), round_, epoch, n, str(mark), NodeId(node), str(boot))
+
+
+def named(state: str) -> CallId | None:
+    """The call that a state names which was minted here: its first text, and nothing else is looked at."""
+    call = state.partition('"')[2].partition('"')[0]
+    return CallId(call) if state.startswith(OURS) and is_call_id(call) else None
 
 
 def carry(carried: Carried) -> str:
