@@ -220,7 +220,7 @@ class Entry:
     def _connection(self, meta: dict[str, Any]) -> Identity:
         """A connection with this client's identity. Parsing one costs more than the rest of it: each is parsed
         once."""
-        identity: list[Any] = [meta.get(name) for name in IDENTITY]
+        identity: list[Any] = list(map(meta.get, IDENTITY))
         key = to_json(identity)
         known = self._identities.get(key)
         if known is None:

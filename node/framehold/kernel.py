@@ -161,7 +161,7 @@ _identities: set[bytes] = set()
 def _remember(params: Any) -> None:
     meta = (params or {}).get("_meta")
     if isinstance(meta, dict):
-        identity = to_json([meta.get(name) for name in IDENTITY])
+        identity = to_json(list(map(meta.get, IDENTITY)))
         if len(_identities) >= _KEPT:
             # Clients choose them: junk may cost others a validation, not their place for good.
             _identities.clear()
@@ -179,7 +179,7 @@ def _known(meta: Any) -> bool:
             continue
         if name not in IDENTITY and (name not in _PLAIN or not isinstance(value, str)):
             return False
-    return to_json([meta.get(name) for name in IDENTITY]) in _identities
+    return to_json(list(map(meta.get, IDENTITY))) in _identities
 
 
 def _plain(method: str, params: Any) -> bool:
