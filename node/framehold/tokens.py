@@ -27,6 +27,8 @@ from .slots import Parked
 
 OURS, REPLAY, MARKED, AUTHORS = "F", "R", "M", "A"
 VERSION = 1
+_MINTED = f'{OURS}[{VERSION},"'
+"""How a state begins that names a parked round."""
 
 
 class Claims(NamedTuple):
@@ -74,8 +76,8 @@ def mint(parked: Parked, node: str, boot: str) -> str:
     at = parked.at
     # Every text in it is made of letters, digits and hyphens: nothing needs an escape.
     lifetime = f",{parked.lifetime}" if parked.lifetime else ""
-    fields = f'[{VERSION},"{parked.call}",{at.round},{at.epoch},{at.n},"{at.mark}","{node}","{boot}","hold"{lifetime}]'
-    return OURS + fields
+    fields = f'{parked.call}",{at.round},{at.epoch},{at.n},"{at.mark}","{node}","{boot}","hold"{lifetime}]'
+    return _MINTED + fields
 
 
 @lru_cache(maxsize=256)
@@ -94,9 +96,9 @@ def read(state: str) -> Claims | None:
 
 
 def named(state: str) -> CallId | None:
-    """The call that a state names which was minted here: its first text, and nothing else is looked at."""
-    call = state.partition('"')[2].partition('"')[0]
-    return CallId(call) if state.startswith(OURS) and is_call_id(call) else None
+    """The call that a state names which `mint` made: of the rest of it only how it begins is looked at."""
+    call, end, _ = state.removeprefix(_MINTED).partition('"')
+    return CallId(call) if end and state.startswith(_MINTED) and is_call_id(call) else None
 
 
 def carry(carried: Carried) -> str:
