@@ -38,24 +38,8 @@ def question(request: types.ServerRequest, result_type: type[BaseModel]) -> Ques
     return _shaped(data, result_type) if len(data) <= _LONG else _shape(data, result_type)
 
 
-def form(message: str, schema: types.ElicitRequestedSchema) -> Question:
-    """The question that a form asks: one that was asked before needs no model of the SDK's to be told by."""
-    shown = to_json(schema)
-    short = type(message) is str and len(message) + len(shown) <= _LONG
-    return (_formed if short else _form)(message, shown)
-
-
-def _form(message: str, schema: bytes) -> Question:
-    params = types.ElicitRequestFormParams(message=message, requested_schema=from_json(schema))
-    asked = question(types.ElicitRequest(params=params), types.ElicitResult)
-    assert asked is not None, "a form is among what may be asked"
-    return asked
-
-
-_formed = lru_cache(maxsize=1024)(_form)
-
 _LONG = 4096
-"""How long a question may be that is kept: the text of a longer one may be a user's, and what is kept stays."""
+"""Bytes beyond which a question is shaped each time: its text may be a user's, and what is kept stays."""
 
 
 def _shape(request: bytes, result_type: type[BaseModel]) -> Question:

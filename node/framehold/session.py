@@ -21,7 +21,6 @@ from mcp.shared.message import ServerMessageMetadata
 from pydantic import BaseModel
 
 from . import questions
-from .asks import Question
 from .frames import Frame
 
 logger = logging.getLogger(__name__)
@@ -96,7 +95,7 @@ class FrameSession(ServerSession):
         asked = questions.question(request, result_type)
         if asked is None:
             raise MCPError(types.INVALID_REQUEST, f"{request.method!r} can't be asked of a client on this revision")
-        waiting = self.asking(asked)
+        waiting = self.frame.ask(asked, self._key)
         if request_read_timeout_seconds is None:
             return waiting
         return _in_time(waiting, request.method, request_read_timeout_seconds)
@@ -108,11 +107,8 @@ class FrameSession(ServerSession):
         related_request_id: types.RequestId | None = None,
     ) -> Coroutine[Any, Any, types.ElicitResult]:
         """As the SDK's own, but without a coroutine of its own, which would hold the form."""
-        return self.asking(questions.form(message, requested_schema))
-
-    def asking(self, question: Question) -> Coroutine[Any, Any, Any]:
-        """What every question of this session comes to: the frame's own suspension."""
-        return self.frame.ask(question, self._key)
+        form = types.ElicitRequestFormParams(message=message, requested_schema=requested_schema)
+        return self.send_request(types.ElicitRequest(params=form), types.ElicitResult)
 
     @property
     def can_send_request(self) -> bool:

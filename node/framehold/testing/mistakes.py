@@ -16,7 +16,6 @@ from mcp.server.mcpserver.exceptions import UnexpectedResourceError, UnexpectedT
 
 from framehold_core.errors import AskError, KeyReused
 
-from ..asks import Question
 from ..authoring import once
 from ..invocation import Handler
 from ..session import FrameSession
@@ -40,10 +39,10 @@ class Watched(FrameSession):
         """See `FrameSession.keyed`."""
         return _seen(super().keyed(key))
 
-    async def asking(self, question: Question) -> Any:
-        """See `FrameSession.asking`."""
+    async def send_request(self, *args: Any, **kwargs: Any) -> Any:
+        """See `FrameSession.send_request`."""
         try:
-            return await super().asking(question)
+            return await super().send_request(*args, **kwargs)
         except AskError as error:
             misused(error)
             raise
