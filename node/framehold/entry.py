@@ -16,6 +16,7 @@ from mcp.server.runner import aclose_shielded, modern_error_data
 from mcp.server.streamable_http import check_accept_headers
 from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
 from mcp.shared.inbound import find_invalid_x_mcp_header, x_mcp_header_map
+from mcp.shared.jsonrpc_dispatcher import progress_token_from_params
 from mcp_types import JSONRPCRequest
 from mcp_types.methods import INPUT_REQUIRED_METHODS
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
@@ -136,16 +137,17 @@ class Entry:
         """Serve a round here, or pass it on to the node that holds its call."""
         hop: Hop = request.scope["framehold"]
         hop.route = _route(found.method, found.params)
-        exchange, search = Exchange(request, found.id, found.params, send), None
+        # All of it as it came: a middleware may edit what it is given.
+        client, progress = self._client(found.params["_meta"]), _progress(found.params)
+        exchange, search = Exchange(request, found.id, progress, send), Search(self._attached.settings.lease_ttl)
         await self._turns.mine()
-        while (elsewhere := await self._round(exchange, found, receive)) is not None:
+        while (elsewhere := await self._round(exchange, found, client, receive)) is not None:
             if hop.relayed and not exchange.streaming:
                 await not_held(request.scope, receive, send)
                 return
             if hop.relayed:
                 await self._out_of_reach(exchange)
                 return
-            search = search or Search(self._attached.settings.lease_ttl)
             # Nothing of it is in the table: a node that drains meanwhile waits for it all the same.
             with self._attached.runtime.leaving.visited():
                 if await self._passed_on(exchange, elsewhere.address, (request.scope, data), receive, search):
@@ -187,11 +189,13 @@ class Entry:
         told = out_of_reach(self._attached.settings.lease_ttl)
         await exchange.error(told.error, told.retry_after)
 
-    async def _round(self, exchange: Exchange, found: Ordinary, receive: Receive) -> Misdirected | None:
+    async def _round(
+        self, exchange: Exchange, found: Ordinary, client: Connection, receive: Receive
+    ) -> Misdirected | None:
         """One pass; where the call is, if that is elsewhere."""
         attached = self._attached
         exchange.open()
-        connection = self._connection(found.params["_meta"])
+        connection = Identity(client)
         main = asyncio.current_task()
         assert main is not None, "a request runs in a task"
         watch = asyncio.get_running_loop().call_later(WATCH_AFTER, exchange.watch, main, receive)
@@ -217,9 +221,9 @@ class Entry:
                 await aclose_shielded(connection)
         return None
 
-    def _connection(self, meta: dict[str, Any]) -> Identity:
-        """A connection with this client's identity. Parsing one costs more than the rest of it: each is parsed
-        once."""
+    def _client(self, meta: dict[str, Any]) -> Connection:
+        """What a `_meta` says of its client. Parsing it costs more than the rest of a round's beginning: each is
+        parsed once."""
         identity: list[Any] = list(map(meta.get, IDENTITY))
         key = to_json(identity)
         known = self._identities.get(key)
@@ -229,7 +233,11 @@ class Entry:
                 self._identities[key] = known
             if len(self._identities) > _KEPT:
                 self._identities.popitem(last=False)
-        return Identity(known)
+        return known
+
+
+def _progress(params: dict[str, Any]) -> str | int | None:
+    return progress_token_from_params(params) if "progressToken" in params["_meta"] else None
 
 
 def _route(method: str, params: dict[str, Any]) -> bytes:

@@ -20,7 +20,6 @@ import anyio
 from mcp.shared.dispatcher import CallOptions
 from mcp.shared.exceptions import NoBackChannelError
 from mcp.shared.inbound import ERROR_CODE_HTTP_STATUS
-from mcp.shared.jsonrpc_dispatcher import progress_token_from_params
 from mcp.shared.message import ServerMessageMetadata
 from mcp.shared.transport_context import TransportContext
 from mcp_types import INTERNAL_ERROR, ErrorData, RequestId
@@ -46,9 +45,9 @@ class Exchange:
 
     can_send_request = False
 
-    def __init__(self, request: Request, request_id: RequestId, params: Mapping[str, Any], send: Send) -> None:
+    def __init__(self, request: Request, request_id: RequestId, progress_token: str | int | None, send: Send) -> None:
         self.request, self.request_id = request, request_id
-        self._send, self._params = send, params
+        self._send, self._progress_token = send, progress_token
         self._streaming = self._closed = False
         self._lock: asyncio.Lock | None = None
         self._watch: asyncio.Task[None] | None = None
@@ -85,10 +84,9 @@ class Exchange:
 
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         """Report progress, if the request asked for it."""
-        token = progress_token_from_params(self._params)
-        if token is None:
+        if self._progress_token is None:
             return
-        params: dict[str, Any] = {"progressToken": token, "progress": progress}
+        params: dict[str, Any] = {"progressToken": self._progress_token, "progress": progress}
         if total is not None:
             params["total"] = total
         if message is not None:

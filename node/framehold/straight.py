@@ -61,7 +61,14 @@ class ToolContext(Context[Any, Any]):
     """What a tool is given. As the SDK's, but what waits for an answer is `elicit_with_validation` alone, and pydantic,
     which would find no field to validate in six times as long, is not asked to make it."""
 
-    def __init__(self, *, request_context: Any, mcp_server: Any, input_params: Any, subscriptions: Any) -> None:
+    def __init__(
+        self,
+        *,
+        request_context: Any = None,
+        mcp_server: Any = None,
+        input_params: Any = None,
+        subscriptions: Any = None,
+    ) -> None:
         private = {
             "_request_context": request_context,
             "_mcp_server": mcp_server,
@@ -71,12 +78,6 @@ class ToolContext(Context[Any, Any]):
         object.__setattr__(self, "__pydantic_private__", private)
         object.__setattr__(self, "__pydantic_fields_set__", _NO_FIELDS)
         object.__setattr__(self, "__pydantic_extra__", None)
-
-    @property
-    def request_context(self) -> Any:
-        """As the SDK's. Each question looks here, and pydantic's own way to what is private is a long one."""
-        private: Any = self.__pydantic_private__
-        return private["_request_context"]
 
     def elicit(
         self, message: str, schema: type[ElicitSchemaModelT]

@@ -1,4 +1,4 @@
-"""What most tools return: a result of texts, with or without a structured one beside them.
+"""What most tools return: a result of texts, with or without a few plain values beside them.
 
 The SDK dumps a result, validates the dump by its revision's own model, and dumps that again; of plain texts comes out
 what went in, which is written down here at once. `tests/node/test_texts.py` holds both to each other."""
@@ -8,23 +8,43 @@ from __future__ import annotations
 from typing import Any
 
 from mcp_types import CallToolResult, TextContent
-from pydantic_core import to_jsonable_python
+
+_PLAIN = (str, int, bool)
 
 
 def dumped(result: Any) -> dict[str, Any] | None:
     """A result of plain texts as it goes on the wire of 2026-07-28; None for any other, which is the SDK's to dump."""
-    if type(result) is not CallToolResult or result.meta is not None or result.result_type != "complete":
+    if type(result) is not CallToolResult:
         return None
-    texts = [item for item in result.content if type(item) is TextContent and _bare(item)]
-    if len(texts) != len(result.content) or type(result.is_error) is not bool:
+    # Not by attribute: what was made past validation may lack some.
+    fields = result.__dict__
+    content, structured = fields.get("content"), fields.get("structured_content")
+    if type(content) is not list or not all(map(_bare, content)) or not _flat(structured):
         return None
-    content = [{"text": item.text, "type": "text"} for item in texts]
-    told: dict[str, Any] = {"content": content, "isError": result.is_error, "resultType": "complete"}
-    structured = to_jsonable_python(result.structured_content, exclude_none=True, inf_nan_mode="null")
+    if type(failed := fields.get("is_error")) is not bool or fields.get("meta") is not None:
+        return None
+    if fields.get("result_type") != "complete":
+        return None
+    texts = [{"text": item.text, "type": "text"} for item in content]
+    told: dict[str, Any] = {"content": texts, "isError": failed, "resultType": "complete"}
     if structured is not None:
-        told["structuredContent"] = structured
+        told["structuredContent"] = dict(structured)
     return told
 
 
-def _bare(item: TextContent) -> bool:
-    return type(item.text) is str and item.annotations is None and item.meta is None
+def _bare(item: Any) -> bool:
+    if type(item) is not TextContent:
+        return False
+    fields = item.__dict__
+    plain = type(fields.get("text")) is str and fields.get("type") == "text"
+    return plain and fields.get("annotations") is None and fields.get("meta") is None
+
+
+def _flat(structured: Any) -> bool:
+    """Whether a structured result is none, or one that nothing becomes of on its way: the SDK has words of its own for
+    numbers that JSON lacks, for models and for what is nested deep."""
+    if structured is None:
+        return True
+    return type(structured) is dict and all(
+        type(name) is str and type(value) in _PLAIN for name, value in structured.items()
+    )

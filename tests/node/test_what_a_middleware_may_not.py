@@ -1,5 +1,5 @@
-"""An author's middleware returns a state of its own, past the tag that a handler's gets: whatever it looks like, it
-names no call, so no token is minted for one."""
+"""What an author's middleware returns or edits gets nowhere that it shouldn't: its own state names no call, whatever it
+looks like, and progress is told under the token that the client sent."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
 
 import framehold
 from framehold.config import Settings
@@ -36,3 +37,21 @@ async def test_a_state_that_looks_like_one_of_ours_is_not_asked_with(state: str)
     async with served(framehold.asgi(server, Settings(node_id="n"))) as url, Caller(url, EVERYTHING) as client:
         heard = await client.call("work")
     assert heard.code == -32603
+
+
+async def test_progress_keeps_the_token_that_came() -> None:
+    async def editing(ctx: Any, call_next: Any) -> Any:
+        ctx.params["_meta"]["progressToken"] = "another"
+        return await call_next(ctx)
+
+    server: MCPServer[Any] = MCPServer("editing", middleware=[editing])
+
+    @server.tool()
+    async def work(ctx: Context) -> str:
+        """Work."""
+        await ctx.report_progress(0.5)
+        return "worked"
+
+    async with served(framehold.asgi(server, Settings(node_id="n"))) as url, Caller(url, EVERYTHING) as client:
+        heard = await client.call("work", meta={"progressToken": "mine"})
+    assert [event["params"]["progressToken"] for event in heard.events] == ["mine"]
