@@ -130,11 +130,11 @@ async def test_an_option_is_cleared_only_where_it_was_looked_at(way: Line, page:
         cell("A", "steady"),
     )
     assert (await row(page, HARM, "H-hold"))[1:] == ["harmless", "none", "none"]
-    assert (await row(page, HARM, "E"))[1:] == ["harms", "none", "1,200 calls lost | 1 effect twice"]
+    assert (await row(page, HARM, "E"))[1:] == ["harms", "none", "1,200 lost | 1 twice"]
     assert (await row(page, HARM, "F"))[1:3] == ["not known", "none"]
     assert (await row(page, HARM, "F"))[3].startswith("not available")
     assert (await row(page, HARM, "G"))[1] == "harms"
-    assert "3 calls lost | effects not available" in (await row(page, HARM, "G"))[3]
+    assert "3 lost | effects not available" in (await row(page, HARM, "G"))[3]
     assert (await row(page, HARM, "A"))[1] == "not known", "of a pair that the report lacks nothing is known"
 
 

@@ -2,7 +2,7 @@
 import { useRead } from "../lib/api.js";
 import { html } from "../lib/html.js";
 import { harmsOf, madeOf, MEANS, rowsOf } from "../lib/options.js";
-import { measured, plural } from "../lib/words.js";
+import { measured, number, plural } from "../lib/words.js";
 import { Copy } from "../parts/copy.js";
 import { Downloads } from "../parts/download.js";
 import { missing, Reasons } from "../parts/missing.js";
@@ -45,7 +45,7 @@ function Harms({ report }) {
     { name: "Verdict", hint: "Over all conditions. An option that was not looked at everywhere is not cleared.", cell: ({ verdict }) => html`<${State} name=${verdict} />` },
     ...report.conditions.map((condition, at) => ({ name: begun(condition), hint: condition, cell: ({ under }) => under[at] })),
   ];
-  return html`<${Card} title="Who loses a call, or lets an effect happen twice" note="An option that was not looked at everywhere is not cleared.">
+  return html`<${Card} title="Who loses a call, or lets an effect happen twice" note="Calls that were lost, effects that were done twice. An option that was not looked at everywhere is not cleared.">
     <div class="measured"><${Table} label="Harm by option and condition" columns=${columns} rows=${rows} keyOf=${({ option }) => option} /></div>
     <${Reasons} notes=${notes} />
   </${Card}>`;
@@ -55,8 +55,8 @@ function Harms({ report }) {
 function done({ lost, twice }, notes) {
   if (lost.missing !== undefined && lost.missing === twice.missing) return missing(lost.missing, notes);
   const told = [
-    lost.missing !== undefined ? missing(lost.missing, notes, "calls lost") : lost.number > 0 && `${plural(lost.number, "call")} lost`,
-    twice.missing !== undefined ? missing(twice.missing, notes, "effects") : twice.number > 0 && `${plural(twice.number, "effect")} twice`,
+    lost.missing !== undefined ? missing(lost.missing, notes, "calls lost") : lost.number > 0 && `${number(lost.number)} lost`,
+    twice.missing !== undefined ? missing(twice.missing, notes, "effects") : twice.number > 0 && `${number(twice.number)} twice`,
   ].filter(Boolean);
   if (told.length === 0) return "none";
   return told.map((one) => html`<span class=${`line ${typeof one === "string" ? "late bad" : ""}`}>${one}</span>`);
