@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import csv
 import json
-import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from framehold.cli import lease, leases
 from tests.cli.fake_router import CALL, LEASE, FakeRouter, Operator
 
 OTHER = "fedcba9876543210fedcba9876543210"
+NOW = 1_795_000_000.0
+
+
+@pytest.fixture(autouse=True)
+def stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time of the commands stands still: on a busy machine an age would be a second more by the time it is told."""
+    for command in (lease, leases):
+        monkeypatch.setattr(command, "time", SimpleNamespace(time=lambda: NOW))
 
 
 def page(*items: Any, total: int | None = None, following: str | None = None, missing: tuple[str, ...] = ()) -> Any:
@@ -19,7 +28,6 @@ def page(*items: Any, total: int | None = None, following: str | None = None, mi
 
 
 def detail(**changed: Any) -> dict[str, Any]:
-    now = time.time()
     view = {
         "call_id": CALL,
         "record": "open",
@@ -30,21 +38,20 @@ def detail(**changed: Any) -> dict[str, Any]:
         "epoch": 2,
         "round": 2,
         "attempts": 0,
-        "created": now - 192,
-        "expires": now + 300.5,
+        "created": NOW - 192,
+        "expires": NOW + 300.5,
         "fate": "It continues when its client answers.",
     }
     return {**view, **changed}
 
 
 def step(name: str, node: str, epoch: int, round: int = 1) -> dict[str, Any]:
-    return {"step": name, "round": round, "epoch": epoch, "node_id": node, "at": time.time() - 9, "ran": 0.25}
+    return {"step": name, "round": round, "epoch": epoch, "node_id": node, "at": NOW - 9, "ran": 0.25}
 
 
 def test_a_page_of_calls(operator: Operator, router: FakeRouter) -> None:
     """Ages and sizes for people, prefixes of calls only, and where the others are."""
-    now = time.time()
-    item = {**LEASE, "began": now - 192.5, "resumed": now - 5.5, "expires": now + 90.5, "journal_bytes": 13_517}
+    item = {**LEASE, "began": NOW - 192.5, "resumed": NOW - 5.5, "expires": NOW + 90.5, "journal_bytes": 13_517}
     router.say("leases", page(item, {**LEASE, "call_id": OTHER, "tool": "[x]\x1b[2J"}, total=412, following="abc"))
     told = operator("leases")
     heads, first, second, _, note = told.out.splitlines()
@@ -113,7 +120,7 @@ def test_a_call_across_its_nodes(operator: Operator, router: FakeRouter) -> None
     """By as much of its id as is its own: what is known, its steps with takeovers, its journal, and its fate."""
     trail = [step("parked", "n1", 1), step("claimed", "n2", 2), step("parked", "n2", 2, 2), step("claimed", "n2", 3, 2)]
     journal = [{"n": 0, "kind": "answer", "key": "seat\x1b[2J", "round": 1, "lane": "", "bytes": 512}]
-    live = {**LEASE, "node_id": "n2", "phase": "waits for answers", "expires": time.time() + 90.5}
+    live = {**LEASE, "node_id": "n2", "phase": "waits for answers", "expires": NOW + 90.5}
     router.say("leases", page(LEASE))
     router.say(f"leases/{CALL}", detail(trail=trail, journal=journal, live=live))
     told = operator("lease", "0123")
