@@ -45,7 +45,7 @@ function Harms({ report }) {
     { name: "Verdict", hint: "Over all conditions. An option that was not looked at everywhere is not cleared.", cell: ({ verdict }) => html`<${State} name=${verdict} />` },
     ...report.conditions.map((condition, at) => ({ name: begun(condition), hint: condition, cell: ({ under }) => under[at] })),
   ];
-  return html`<${Card} title="Who loses a call, or lets an effect happen twice" note="Calls that were lost, effects that were done twice. An option that was not looked at everywhere is not cleared.">
+  return html`<${Card} title="Who loses a call, or lets an effect happen twice" note="An option that was not looked at everywhere is not cleared.">
     <div class="measured"><${Table} label="Harm by option and condition" columns=${columns} rows=${rows} keyOf=${({ option }) => option} /></div>
     <${Reasons} notes=${notes} />
   </${Card}>`;
