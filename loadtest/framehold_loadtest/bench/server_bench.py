@@ -14,16 +14,16 @@ from typing import Any
 
 from framehold_loadtest.bench.calls import CONNECTIONS
 from framehold_loadtest.bench.children import Cores, NotAvailable, announced, run_json
-from framehold_loadtest.bench.hosts import KINDS
+from framehold_loadtest.bench.hosts import BYTES, KINDS, READER, UVICORN
 from framehold_loadtest.bench.relaygen import Relayed
 from framehold_loadtest.bench.relays import Spread
 from framehold_loadtest.bench.report import Table, quartiles
 
 _SPARE_SECONDS = 60.0
 _ABOUT = {
-    "uvicorn": "uvicorn with httptools, an app of two lines",
-    "reader": "the router's reader and a task for each request, no ASGI, no limits",
-    "bytes": "bytes in, bytes out: the kernel and the event loop",
+    UVICORN: "uvicorn with httptools, an app of two lines",
+    READER: "the router's reader and a task for each request, no ASGI, no limits",
+    BYTES: "bytes in, bytes out: the kernel and the event loop",
 }
 
 
