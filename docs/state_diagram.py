@@ -17,7 +17,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from framehold_core.call import Phase
-from framehold_core.continuation import LIVE, TABLE, stay
+from framehold_core.continuation import LIVE, TABLE, ignore
 
 PAGE = Path(__file__).with_name("architecture.md")
 BEGIN = "<!-- begin: written by docs/state_diagram.py -->"
@@ -66,9 +66,9 @@ def chart(found: Arrows, *head: str) -> list[str]:
 def legend() -> list[str]:
     """What each phase means, and the events that it takes and may stay as it is."""
     kinds = sorted({kind for _, kind in TABLE}, key=lambda kind: kind.__name__)
-    rows = {(phase, kind): row for (phase, kind), row in TABLE.items() if row.move is not stay and phase in row.to}
+    rows = {(phase, kind): row for (phase, kind), row in TABLE.items() if row.move is not ignore and phase in row.to}
     common = [kind for kind in kinds if all((phase, kind) in rows for phase in LIVE)]
-    signals = [kind for kind in kinds if any(row.move is stay for (_, of), row in TABLE.items() if of is kind)]
+    signals = [kind for kind in kinds if any(row.move is ignore for (_, of), row in TABLE.items() if of is kind)]
     lines = ["| Phase | Meaning | May stay as it is on |", "| --- | --- | --- |"]
     for phase in Phase:
         loops = [kind.__name__ for kind in kinds if (phase, kind) in rows and not (kind in common and phase in LIVE)]
