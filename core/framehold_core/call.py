@@ -5,13 +5,13 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple
 
-from .effects import Cancel, Effect, Forget, Go, Lookup, Op, Questions, Reason, Refusal, Reply, Write
-from .events import Answer, Event, Retry, Start
+from .effects import Cancel, Effect, Forget, Go, Lookup, Op, Questions, Reason, Refusal, Respond, Write
+from .events import Answer, Event, Finished, Retry, Start
 from .ids import CallId, Incarnation, NodeId
 from .journal import GENESIS, Draft
+from .outbox import EMPTY, Outbox
 from .requests import Answered, Fence
-from .retry import Standing
-from .wide import wide
+from .retry import Progress
 
 
 class Phase(Enum):
@@ -31,162 +31,184 @@ class Phase(Enum):
     STRANDED = "the store did not answer: the frame keeps, the write waits"
 
 
-@wide
 class Call(NamedTuple):
-    """One call as this node knows it. Immutable; a transition makes the next one.
+    """One call as this node knows it. Immutable; a transition makes the next one."""
 
-    `round`, `epoch`, `n`, `jh` are as acknowledged by the store; `mark` is the history at which `round` was parked.
-    `asks` are the asks of `round`; `answered` is what it was answered with, `carried` whether a write already took
-    that along. `notes` precede the next write. `flight` is the write that the store has not answered, `stalled` that
-    it must be sent again. `waiting` are the requests that get the running round's reply, `held` those to be decided
-    again when the store has answered. `intents` are the keys of `once` whose results are not stored yet; of these the
-    `withheld` stand recorded, but may not run before the node's window is open for this frame."""
-
+    # ---- what the call is
     id: CallId
     owner: NodeId
-    inc: Incarnation
+    """This node: the owner that each write of the frame names."""
+    incarnation: Incarnation
+    """The incarnation of this node's lease under which the frame runs."""
     reentrant: bool
+    """Whether the handler may be entered again."""
     ttl: float
+    """For how many seconds a token of the call is valid."""
+
+    # ---- where it stands: the last five as the store acknowledged them
     phase: Phase = Phase.IDLE
     epoch: int = 1
     round: int = 0
-    n: int = 0
-    jh: str = GENESIS
-    mark: str = GENESIS
+    """The round whose questions were asked last; 0 before the first questions."""
+    position: int = 0
+    history: str = GENESIS
+    round_history: str = GENESIS
+    """The history at which `round` was parked: its tokens name it."""
+
+    # ---- questions and answers
     asks: tuple[Draft, ...] = ()
+    """The questions of `round`."""
     answered: Answered | None = None
-    carried: bool = False
-    past: tuple[Answered, ...] = ()
-    gathered: tuple[Answer, ...] = ()
+    """The digest of the answers that `round` got; None while it waits for them."""
+    answers_sent: bool = False
+    """Whether a write that carries `answered` is acknowledged, in flight or in line."""
+    answered_before: tuple[Answered, ...] = ()
+    """The digests of the answers that earlier rounds got."""
+    undelivered: tuple[Answer, ...] = ()
+    """Answers taken that the handler has not got, since others of its questions are still open
+    (docs/protocol.md, rule 10)."""
     notes: tuple[Draft, ...] = ()
-    flight: Write | None = None
-    stalled: bool = False
-    queue: tuple[Write, ...] = ()
+    """Entries that the next write is to take along."""
+
+    # ---- what is under way
+    outbox: Outbox = EMPTY
     waiting: tuple[Start | Retry, ...] = ()
-    held: tuple[Retry, ...] = ()
-    ended: tuple[object, str] | None = None
+    """The requests that get the reply of the running round."""
+    undecided: tuple[Retry, ...] = ()
+    """The requests that are decided when the store has answered."""
+    ended: Finished | None = None
+    """How the handler ended, where the outcome is not committed yet."""
     intents: frozenset[str] = frozenset()
+    """The effects of `once` that were begun and whose result is not stored, by the digest of their key."""
     withheld: tuple[str, ...] = ()
+    """Those of `intents` that are recorded, but wait for the node's window to open before they run (decision 013)."""
     expires: float = 0.0
+    """When the last token of `round` expires, in seconds on the node's clock."""
     tries: int = 0
-    leaving: bool = False
+    """How often in a row a claim or a heal lost its race."""
+    abandoned: bool = False
+    """Whether the frame is to be dropped as soon as no effect of it runs: nobody waits for its round any more."""
 
 
 class Move(NamedTuple):
-    """What a transition makes of a call. `again` are events to be stepped right after, against the new state."""
+    """What a transition makes of a call. `follow_ups` are events to be stepped right after, against the new state."""
 
     call: Call
     effects: tuple[Effect, ...] = ()
-    again: tuple[Event, ...] = ()
+    follow_ups: tuple[Event, ...] = ()
 
 
-HOME = {
+AWAITING = {
     Op.PARK: Phase.PARKING,
     Op.FINISH: Phase.FINISHING,
     Op.HEAL: Phase.HEALING,
 }
-"""The phase in which the answer to a write is awaited, where the write alone decides it."""
+"""The phase in which the answer to a write is awaited, for the writes whose kind alone decides it."""
 
 
-def home(call: Call, flight: Write) -> Phase:
-    """The phase of a frame that goes on with `flight`."""
-    if flight.op in HOME:
-        return HOME[flight.op]
-    aside = stance(call)
-    return Phase.VERIFYING if flight.op is Op.VERIFY and aside is Phase.PARKED else aside
+def frame_phase(call: Call) -> Phase:
+    """The phase of a frame that goes on with the write in flight."""
+    write = call.outbox.in_flight
+    if write is not None and write.op in AWAITING:
+        return AWAITING[write.op]
+    phase = handler_phase(call)
+    return Phase.VERIFYING if write is not None and write.op is Op.VERIFY and phase is Phase.PARKED else phase
 
 
-def stance(call: Call) -> Phase:
-    """The phase of a frame but for what its effects write. A commit that is lined up decides it: the set of asks is
-    frozen, or the handler has ended, all the same. Else a round runs until it is parked, whether or not anybody still
-    waits for it."""
-    runs = Phase.PARKED if call.round and call.answered is None else Phase.RUNNING
-    return next((HOME[write.op] for write in call.queue if write.op in (Op.PARK, Op.FINISH)), runs)
+def handler_phase(call: Call) -> Phase:
+    """The phase of a frame by what its handler does, whatever write is in flight.
+
+    A commit of questions or of an outcome in the queue decides: the handler waits, or has ended. Otherwise the round
+    runs until it is parked, whether or not a request still waits for it."""
+    for write in call.outbox.queue:
+        if write.op is Op.PARK or write.op is Op.FINISH:
+            return AWAITING[write.op]
+    return Phase.PARKED if call.round and call.answered is None else Phase.RUNNING
 
 
-def shielded(call: Call) -> bool:
-    """Whether an effect runs, or may be let go by an answer that is on its way: no leaving and no limit takes the frame
-    away meanwhile (rule 8)."""
+def effect_under_way(call: Call) -> bool:
+    """Whether an effect runs, or may be started by an answer of the store that is on its way. Until its result is
+    stored nobody who leaves and no limit takes the frame away (rule 8)."""
     return len(call.intents) > len(call.withheld)
 
 
-def at_rest(call: Call) -> bool:
-    """Whether a parked frame may be dropped or handed off: its journal can rebuild it, and neither an effect nor a
+def may_be_dropped(call: Call) -> bool:
+    """Whether a parked frame may be evicted or handed off: its journal can rebuild it, and neither an effect nor a
     write of it is under way (rule 8)."""
-    return call.reentrant and not call.intents and call.flight is None
+    return call.reentrant and not call.intents and call.outbox.in_flight is None
 
 
-def fence(call: Call) -> Fence:
-    """The claim that each write of this frame presents."""
-    return Fence(call.owner, call.inc, call.epoch, call.round, call.n)
+def fence_of(call: Call) -> Fence:
+    """The fence that each write of this frame presents."""
+    return Fence(call.owner, call.incarnation, call.epoch, call.round, call.position)
 
 
-def standing(call: Call) -> Standing:
+def progress(call: Call) -> Progress:
     """How far the live frame has come."""
-    answered = call.past if call.answered is None else (*call.past, call.answered)
-    return Standing(call.epoch, call.round, call.mark, tuple(ask.key for ask in call.asks), answered)
+    answered = call.answered_before if call.answered is None else (*call.answered_before, call.answered)
+    return Progress(call.epoch, call.round, call.round_history, tuple(ask.key for ask in call.asks), answered)
 
 
-def send(call: Call, write: Write) -> tuple[Call, tuple[Effect, ...]]:
-    """Send a write, or line it up behind the one in flight: positions are given in order. A running frame gets that one
-    going again, where the store left it unanswered."""
-    if call.flight is not None:
-        call = call._replace(queue=(*call.queue, write))
-        return (call, ()) if call.phase is Phase.STRANDED else resend(call)
-    return call._replace(flight=write, stalled=False), (write,)
+def send(call: Call, write: Write) -> tuple[Outbox, tuple[Effect, ...]]:
+    """The outbox with `write` sent or lined up. A stranded frame sends nothing by itself: a retry that joins it does,
+    or the store's return."""
+    if call.phase is Phase.STRANDED:
+        return call.outbox.line_up(write), ()
+    return call.outbox.send(write)
 
 
-def verify(call: Call, inc: Incarnation) -> tuple[Call, tuple[Effect, ...]]:
-    """Have this frame verified under `inc`, behind what is in line; while a journal is replayed nothing is sent."""
-    lined_up = (call.flight, *call.queue)
-    if call.inc == inc or any(write is not None and (write.op, write.inc) == (Op.VERIFY, inc) for write in lined_up):
+def send_verify(call: Call, incarnation: Incarnation) -> tuple[Call, tuple[Effect, ...]]:
+    """Have this frame verified under `incarnation`, behind the writes in line. While a journal is replayed the write is
+    lined up and not sent. Nothing is done where the frame runs under that incarnation, or such a write is in line."""
+    outbox = call.outbox
+    in_line = (outbox.in_flight, *outbox.queue)
+    if call.incarnation == incarnation or any(
+        write is not None and write.op is Op.VERIFY and write.incarnation == incarnation for write in in_line
+    ):
         return call, ()
-    write = Write(Op.VERIFY, inc=inc)
+    write = Write(Op.VERIFY, incarnation=incarnation)
     if call.phase is Phase.REBUILDING:
-        return call._replace(queue=(*call.queue, write)), ()
-    return send(call, write)
+        return call._replace(outbox=outbox.line_up(write)), ()
+    outbox, effects = send(call, write)
+    return call._replace(outbox=outbox), effects
 
 
-def let_go(call: Call, is_open: bool) -> tuple[Call, tuple[Effect, ...]]:
-    """The effects that waited for an open window run."""
-    if not is_open:
+def run_withheld(call: Call, is_open: bool) -> tuple[Call, tuple[Effect, ...]]:
+    """Start the effects that waited for the node's window, if it is open now."""
+    if not is_open or not call.withheld:
         return call, ()
     return call._replace(withheld=()), tuple(Go(key) for key in call.withheld)
 
 
-def landed(call: Call) -> tuple[Call, tuple[Effect, ...]]:
-    """The write in flight was answered: send the next one."""
-    if not call.queue:
-        return call._replace(flight=None, stalled=False), ()
-    return call._replace(flight=call.queue[0], stalled=False, queue=call.queue[1:]), (call.queue[0],)
-
-
-def resend(call: Call) -> tuple[Call, tuple[Effect, ...]]:
-    """Send a stalled write again, as it was."""
-    if not call.stalled or call.flight is None:
-        return call, ()
-    return call._replace(stalled=False), (call.flight,)
-
-
-def carry(call: Call) -> Answered | None:
-    """What the next write takes along of this round's answers: they go ahead of everything it does (rule 2)."""
-    return None if call.carried else call.answered
+def unsent_answers(call: Call) -> Answered | None:
+    """The digest of this round's answers, for the first write after they came: they go ahead of everything that the
+    write says (rule 2). None for each later write."""
+    return None if call.answers_sent else call.answered
 
 
 def questions(call: Call, now: float) -> Questions:
     """The current round's questions as a reply."""
-    return Questions(call.round, call.epoch, call.n, call.mark, call.expires - now)
+    return Questions(call.round, call.epoch, call.position, call.round_history, call.expires - now)
 
 
-def refuse(events: tuple[Start | Retry, ...], reason: Reason, call: Call, detail: str = "") -> tuple[Effect, ...]:
-    """The same refusal for each of these requests."""
-    return tuple(Reply(event.waiter, Refusal(reason, call.round, detail)) for event in events)
+def refuse_all(requests: tuple[Start | Retry, ...], reason: Reason, call: Call, detail: str = "") -> tuple[Effect, ...]:
+    """One refusal for each of `requests`."""
+    return tuple(Respond(request.waiter, Refusal(reason, call.round, detail)) for request in requests)
 
 
-def dropped(call: Call, cause: str) -> tuple[Call, tuple[Effect, ...]]:
-    """The frame goes: nothing of it is left here but the requests that still want an answer."""
-    empty = Call(call.id, call.owner, call.inc, call.reentrant, call.ttl, round=call.round)
-    return empty._replace(held=call.held), (Cancel(cause),)
+def without_frame(call: Call) -> Call:
+    """What is left of a call once its frame is gone: its identity, and the round that refusals name."""
+    return Call(call.id, call.owner, call.incarnation, call.reentrant, call.ttl, round=call.round)
+
+
+def drop_frame(call: Call, cause: str) -> tuple[Call, tuple[Effect, ...]]:
+    """Cancel the frame. Of its state only the undecided requests are kept."""
+    return without_frame(call)._replace(undecided=call.undecided), (Cancel(cause),)
+
+
+def drop_and_forget(call: Call, cause: str) -> Move:
+    """Cancel the frame of a call that no request waits for."""
+    return Move(without_frame(call), (Cancel(cause), Forget()))
 
 
 TAKEN = (
@@ -195,19 +217,13 @@ TAKEN = (
 )
 
 
-def superseded(call: Call, cause: str, found: tuple[Retry, ...] = ()) -> Move:
-    """Another owns the call: the frame dies, and all who waited are decided again from the record. Round 1 has no token
-    to decide by: it is refused."""
+def lose_ownership(call: Call, cause: str, found: tuple[Retry, ...] = ()) -> Move:
+    """Another owns the call: cancel the frame, and have each retry (`found` first) decided again from the record. A
+    request of round 1 has no token to be decided by: it is refused."""
     starts = tuple(item for item in call.waiting if not isinstance(item, Retry))
-    retries = (*found, *call.held, *(item for item in call.waiting if isinstance(item, Retry)))
-    replies = refuse(starts, Reason.UNAVAILABLE, call, TAKEN)
-    call, effects = dropped(call, cause)
+    retries = (*found, *call.undecided, *(item for item in call.waiting if isinstance(item, Retry)))
+    replies = refuse_all(starts, Reason.UNAVAILABLE, call, TAKEN)
     if not retries:
-        return Move(call._replace(held=()), (*replies, *effects, Forget()))
-    return Move(call._replace(phase=Phase.LOOKING, held=retries), (*replies, *effects, Lookup()))
-
-
-def gone(call: Call, cause: str) -> Move:
-    """The frame goes and nobody waits."""
-    empty, effects = dropped(call, cause)
-    return Move(empty._replace(held=()), (*effects, Forget()))
+        return Move(without_frame(call), (*replies, Cancel(cause), Forget()))
+    looking = without_frame(call)._replace(phase=Phase.LOOKING, undecided=retries)
+    return Move(looking, (*replies, Cancel(cause), Lookup()))

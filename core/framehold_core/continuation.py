@@ -1,6 +1,6 @@
 """THE state machine: one row for each thing that may happen in each phase, and `step`, which applies it.
 
-Invariants, as far as one node can keep them (PROTOCOL section 5 has their exact words):
+Invariants, as far as one node can keep them (docs/protocol.md has their exact words):
 
 I1 single-owner   a frame is entered only by `Start` in an empty call or by a granted claim, which raises the epoch
 I2 monotone       epoch, round and position change only by what the store acknowledged
@@ -10,8 +10,9 @@ I4 one-resume     `Deliver` leaves in the step that moves PARKED to RUNNING, and
 I5 once           `Go` leaves only after its intent's acknowledgement, inside the window that its frame runs under
 I6 no-hidden-re-entry   `Run` with entries leaves only after `Claimed`, which the store refuses for unmarked handlers
 
-A missing row is a bug of the shell that drives the machine: `step` raises, it does not guess. To find where a retry is
-decided, see `retry.ROWS`.
+A missing row is a bug of the code that drives the machine (the engine of a node, or the simulation): `step` raises, it
+does not guess. There is one exception: what timers, the node's heartbeat and operators send (`SIGNALS`) may come in any
+phase, and changes nothing where no row says otherwise. To find where a retry is decided, see `retry.ROWS`.
 """
 
 from __future__ import annotations
@@ -37,17 +38,17 @@ from .events import (
     Intended,
     Left,
     Noted,
-    Nudged,
     Overran,
     Rebuilt,
-    Refused,
     Renewed,
     Resulted,
     Retry,
     Start,
     Stop,
+    StoreBack,
     StoreDown,
     Unreadable,
+    WriteRefused,
 )
 
 IDLE, LOOKING, CLAIMING, REBUILDING = Phase.IDLE, Phase.LOOKING, Phase.CLAIMING, Phase.REBUILDING
@@ -62,28 +63,37 @@ class Row(NamedTuple):
     to: tuple[Phase, ...]
 
 
-def stay(call: Call, event: Event, now: float) -> Move:
+def ignore(call: Call, event: Event, now: float) -> Move:
     """Nothing follows: the event came too late, or too early, to matter."""
     return Move(call)
 
 
+SIGNALS = (Overran, Expired, Evict, Drain, Stop, StoreBack, Renewed)
+"""The events that may come in any phase. Timers, the heartbeat and operators send them to every call, or to one that
+they saw in another phase a moment ago: they can't know the present one. `TABLE` has a row of `ignore` for each phase
+where such an event has no meaning."""
+
 FENCED = (LOOKING, IDLE)
-"""Where a refused frame leads: to the record where somebody waits, else to nothing."""
+"""Where the frame behind a refused write leads: to the record where a retry waits, else to nothing."""
 
 TABLE: dict[tuple[Phase, type[Any]], Row] = {
     (IDLE, Start): Row(rounds.start, (RUNNING,)),
-    (IDLE, Retry): Row(takeover.look, (LOOKING,)),
+    (IDLE, Retry): Row(takeover.look_up, (LOOKING,)),
     # ---- no frame: ask the store
-    (LOOKING, Retry): Row(takeover.hold, (LOOKING,)),
+    (LOOKING, Retry): Row(takeover.decide_later, (LOOKING,)),
     (LOOKING, Found): Row(takeover.found, (CLAIMING, IDLE)),
-    (LOOKING, StoreDown): Row(takeover.unanswered, (IDLE,)),
+    (LOOKING, StoreDown): Row(takeover.lookup_unanswered, (IDLE,)),
     (LOOKING, Unreadable): Row(takeover.unreadable, (IDLE,)),
-    (CLAIMING, Retry): Row(takeover.hold, (CLAIMING,)),
-    (CLAIMING, Claimed): Row(takeover.claimed, (REBUILDING,)),
-    (CLAIMING, Refused): Row(takeover.unclaimed, (LOOKING, IDLE)),
-    (CLAIMING, StoreDown): Row(takeover.unanswered, (IDLE,)),
+    (CLAIMING, Retry): Row(takeover.decide_later, (CLAIMING,)),
+    (CLAIMING, Claimed): Row(takeover.claim_granted, (REBUILDING,)),
+    # Two nodes may claim one call. The compare-and-set of the record lets one through (the fence, rule 3); the other
+    # reads the record again, and then relays to the winner.
+    (CLAIMING, WriteRefused): Row(takeover.claim_refused, (LOOKING, IDLE)),
+    (CLAIMING, StoreDown): Row(takeover.lookup_unanswered, (IDLE,)),
     (CLAIMING, Unreadable): Row(takeover.unreadable, (IDLE,)),
-    (REBUILDING, Retry): Row(takeover.hold, (REBUILDING,)),
+    (REBUILDING, Retry): Row(takeover.decide_later, (REBUILDING,)),
+    # Rule 12: the frame stands where its journal ends, PARKED or RUNNING.
+    # Rule 4: VERIFYING first, where the lease lapsed between the claim and this moment.
     (REBUILDING, Rebuilt): Row(takeover.rebuilt, (PARKED, RUNNING, VERIFYING)),
     (REBUILDING, Diverged): Row(takeover.diverged, (IDLE,)),
     (REBUILDING, Unreadable): Row(takeover.unreadable, (IDLE,)),
@@ -91,65 +101,104 @@ TABLE: dict[tuple[Phase, type[Any]], Row] = {
     (RUNNING, Retry): Row(rounds.retried, (RUNNING, LOOKING)),
     (RUNNING, Asked): Row(rounds.asked, (PARKING,)),
     (RUNNING, Finished): Row(rounds.finished, (FINISHING, IDLE)),
+    # Rule 8: the limit of the round may be met while an effect is under way. Then:
+    #   1. the requests that wait are refused, and the frame stays RUNNING
+    #   2. the effect ends, and its result is written
+    #   3. the write is acknowledged: (RUNNING, Acked) drops the frame (IDLE)
     (RUNNING, Overran): Row(rounds.overran, (RUNNING, IDLE)),
+    # Decision 024: nothing happens (RUNNING) while an effect or a write is under way; else the outcome is committed, or
+    # the call ends at once where it never wrote anything (IDLE).
     (RUNNING, Stop): Row(rounds.stopped, (RUNNING, FINISHING, IDLE)),
     (RUNNING, Acked): Row(rounds.acked, (RUNNING, IDLE)),
-    (RUNNING, Refused): Row(recovery.refused, (RUNNING, HEALING, *FENCED)),
-    (RUNNING, StoreDown): Row(recovery.stranded, (RUNNING, STRANDED, IDLE)),
-    (RUNNING, Nudged): Row(recovery.nudged, (RUNNING,)),
+    # Rule 13: a second intent of one key leaves the effect in doubt (RUNNING). Rule 7: the store went back (HEALING).
+    # The fence: another owns the call (FENCED).
+    (RUNNING, WriteRefused): Row(recovery.write_refused, (RUNNING, HEALING, *FENCED)),
+    # Decision 013: the round goes on without its verification (RUNNING). The frame keeps, and its write waits
+    # (STRANDED). Round 1 has no token, so nobody can come back for its frame (IDLE).
+    (RUNNING, StoreDown): Row(recovery.write_unanswered, (RUNNING, STRANDED, IDLE)),
+    (RUNNING, StoreBack): Row(recovery.store_back, (RUNNING,)),
     (PARKING, Retry): Row(rounds.retried, (PARKING, LOOKING)),
-    (PARKING, Finished): Row(rounds.ended_early, (PARKING,)),
+    (PARKING, Finished): Row(rounds.finished_unheard, (PARKING,)),
+    # The questions are durable (PARKED), or a write of an effect that stood before them is (PARKING). IDLE: a round 1
+    # that was given up while the store was away, and whose effect is now through (rule 8).
     (PARKING, Acked): Row(rounds.acked, (PARKED, PARKING, IDLE)),
-    (PARKING, Refused): Row(recovery.refused, (HEALING, PARKING, *FENCED)),
-    (PARKING, StoreDown): Row(recovery.stranded, (STRANDED, IDLE)),
+    # As in (RUNNING, WriteRefused): rule 7 (HEALING), rule 13 (PARKING: the intent stood before the questions), the
+    # fence (FENCED).
+    (PARKING, WriteRefused): Row(recovery.write_refused, (HEALING, PARKING, *FENCED)),
+    (PARKING, StoreDown): Row(recovery.write_unanswered, (STRANDED, IDLE)),
     (FINISHING, Retry): Row(rounds.retried, (FINISHING, LOOKING)),
     (FINISHING, Acked): Row(rounds.acked, (IDLE, FINISHING)),
-    (FINISHING, Refused): Row(recovery.refused, (HEALING, FINISHING, *FENCED)),
-    (FINISHING, StoreDown): Row(recovery.stranded, (STRANDED, IDLE)),
+    # As in (RUNNING, WriteRefused): rule 7 (HEALING), rule 13 (FINISHING: the intent stood before the outcome), the
+    # fence (FENCED).
+    (FINISHING, WriteRefused): Row(recovery.write_refused, (HEALING, FINISHING, *FENCED)),
+    (FINISHING, StoreDown): Row(recovery.write_unanswered, (STRANDED, IDLE)),
     # ---- between rounds
+    # Rule 8: the answers are accepted and the round runs in one step (RUNNING), so a retry of the same round that comes
+    # next joins it. Rule 10: only some answers came, the rest is asked (PARKING), or no usable one (PARKED, decision
+    # 014). Rule 11: the handler ended while parked (FINISHING). Rule 4: the lease lapsed since (VERIFYING). The retry
+    # table: the token is of a later epoch, so this frame is stale (LOOKING).
     (PARKED, Retry): Row(rounds.retried, (PARKED, RUNNING, PARKING, FINISHING, VERIFYING, LOOKING)),
-    (PARKED, Finished): Row(rounds.ended_early, (PARKED,)),
+    (PARKED, Finished): Row(rounds.finished_unheard, (PARKED,)),
     (PARKED, Acked): Row(rounds.acked, (PARKED, IDLE)),
-    (PARKED, Refused): Row(recovery.refused, (PARKED, HEALING, *FENCED)),
-    (PARKED, StoreDown): Row(recovery.stranded, (PARKED,)),
+    # As in (RUNNING, WriteRefused): rule 7 (HEALING), rule 13 (PARKED: an effect of a side task), the fence (FENCED).
+    (PARKED, WriteRefused): Row(recovery.write_refused, (PARKED, HEALING, *FENCED)),
+    (PARKED, StoreDown): Row(recovery.write_unanswered, (PARKED,)),
+    # Rule 8, for the next four: each may race with an effect of a side task, or with a write. Whoever finds one under
+    # way does nothing (PARKED).
     (PARKED, Expired): Row(recovery.expired, (PARKED, IDLE)),
     (PARKED, Stop): Row(rounds.stopped, (PARKED, FINISHING)),
     (PARKED, Evict): Row(recovery.evicted, (PARKED, IDLE)),
     (PARKED, Drain): Row(recovery.drained, (PARKED, RELEASING)),
-    (RELEASING, Retry): Row(takeover.hold, (RELEASING,)),
-    (RELEASING, Finished): Row(rounds.ended_early, (RELEASING,)),
+    # Rule 8: a call that is being handed off accepts no answers. A retry that comes before the store has answered the
+    # release is decided from the record (LOOKING).
+    (RELEASING, Retry): Row(takeover.decide_later, (RELEASING,)),
+    (RELEASING, Finished): Row(rounds.finished_unheard, (RELEASING,)),
     (RELEASING, Acked): Row(recovery.released, (IDLE, LOOKING)),
-    (RELEASING, Refused): Row(recovery.released, (IDLE, LOOKING)),
+    (RELEASING, WriteRefused): Row(recovery.released, (IDLE, LOOKING)),
     (RELEASING, StoreDown): Row(recovery.released, (IDLE, LOOKING)),
     # ---- the lease lapsed, or the store went back or away
-    (VERIFYING, Retry): Row(takeover.hold, (VERIFYING,)),
-    (VERIFYING, Finished): Row(rounds.ended_early, (VERIFYING,)),
-    (VERIFYING, Acked): Row(recovery.verified, (PARKED,)),
-    (VERIFYING, Refused): Row(recovery.refused, (HEALING, *FENCED)),
-    (VERIFYING, StoreDown): Row(recovery.stranded, (PARKED,)),
-    (HEALING, Retry): Row(takeover.hold, (HEALING,)),
-    (HEALING, Finished): Row(rounds.ended_early, (HEALING,)),
-    (HEALING, Acked): Row(recovery.healed, (PARKING, FINISHING, RUNNING, PARKED)),
-    (HEALING, Refused): Row(recovery.unhealed, (HEALING, PARKING, FINISHING, RUNNING, PARKED, VERIFYING, *FENCED)),
-    (HEALING, StoreDown): Row(recovery.stranded, (STRANDED, IDLE)),
+    (VERIFYING, Retry): Row(takeover.decide_later, (VERIFYING,)),
+    (VERIFYING, Finished): Row(rounds.finished_unheard, (VERIFYING,)),
+    (VERIFYING, Acked): Row(recovery.verify_acked, (PARKED,)),
+    # Rule 4: another claimed the call while the lease was gone (FENCED). Rule 7: the store went back (HEALING).
+    (VERIFYING, WriteRefused): Row(recovery.write_refused, (HEALING, *FENCED)),
+    (VERIFYING, StoreDown): Row(recovery.write_unanswered, (PARKED,)),
+    (HEALING, Retry): Row(takeover.decide_later, (HEALING,)),
+    (HEALING, Finished): Row(rounds.finished_unheard, (HEALING,)),
+    # Rule 7: the record stands again, and the frame goes on with the write that found the store behind: a commit of
+    # questions (PARKING) or of an outcome (FINISHING), or a write of an effect in a round (RUNNING) or between rounds
+    # (PARKED).
+    (HEALING, Acked): Row(recovery.heal_acked, (PARKING, FINISHING, RUNNING, PARKED)),
+    # Rule 7, and the race of a heal with another writer. BEHIND: the store went back once more (HEALING). CHANGED: the
+    # record moved since it was read; the write that found the store behind is sent again in its own phase, and its
+    # answer says whether the call was taken over. Any other verdict, or the last try: FENCED.
+    (HEALING, WriteRefused): Row(
+        recovery.heal_refused, (HEALING, PARKING, FINISHING, RUNNING, PARKED, VERIFYING, *FENCED)
+    ),
+    (HEALING, StoreDown): Row(recovery.write_unanswered, (STRANDED, IDLE)),
+    # Rule 1: nobody heard of the stalled write, so it stays as it was. A retry of the same round joins it and sends it
+    # again, in the phase that awaits its answer. Other retries are answered or refused without it (STRANDED). The retry
+    # table: a token of a later epoch shows that this frame is stale (LOOKING).
     (STRANDED, Retry): Row(rounds.retried, (STRANDED, PARKING, FINISHING, RUNNING, HEALING, LOOKING)),
-    (STRANDED, Finished): Row(rounds.ended_early, (STRANDED,)),
-    (STRANDED, Nudged): Row(recovery.nudged, (STRANDED, PARKING, FINISHING, RUNNING, HEALING)),
+    (STRANDED, Finished): Row(rounds.finished_unheard, (STRANDED,)),
+    # As in (STRANDED, Retry): the stalled write is sent again, in the phase that awaits its answer.
+    (STRANDED, StoreBack): Row(recovery.store_back, (STRANDED, PARKING, FINISHING, RUNNING, HEALING)),
     (STRANDED, Expired): Row(recovery.expired, (STRANDED, IDLE)),
-    (PARKED, Nudged): Row(recovery.nudged, (PARKED, VERIFYING)),
+    (PARKED, StoreBack): Row(recovery.store_back, (PARKED, VERIFYING)),
 }
 
 LIVE = (RUNNING, PARKING, PARKED, FINISHING, VERIFYING, HEALING, RELEASING, STRANDED, REBUILDING)
+"""The phases with a frame."""
+# Rule 8: the last client of a round may leave at any moment. Only a round that runs ends by it (IDLE), and not while an
+# effect is under way.
 TABLE |= {(phase, Left): Row(rounds.left, (phase, IDLE) if phase is RUNNING else (phase,)) for phase in Phase}
 TABLE |= {(phase, Noted): Row(rounds.noted, (phase,)) for phase in LIVE}
 # While a journal is replayed no effect runs: the cursor answers, or the `once` waits until the frame is rebuilt.
 TABLE |= {(phase, Intended): Row(rounds.intended, (phase,)) for phase in LIVE if phase is not REBUILDING}
 TABLE |= {(phase, Resulted): Row(rounds.resulted, (phase,)) for phase in LIVE if phase is not REBUILDING}
 TABLE |= {(phase, Renewed): Row(recovery.renewed, (phase,)) for phase in LIVE if phase is not RELEASING}
-TABLE |= {(phase, Renewed): Row(recovery.refreshed, (phase,)) for phase in (LOOKING, CLAIMING, RELEASING)}
-for _signal in (Overran, Expired, Evict, Drain, Stop, Nudged, Renewed):
-    for _phase in Phase:
-        TABLE.setdefault((_phase, _signal), Row(stay, (_phase,)))
+TABLE |= {(phase, Renewed): Row(recovery.refresh_leases, (phase,)) for phase in (LOOKING, CLAIMING, RELEASING)}
+TABLE |= {(phase, kind): Row(ignore, (phase,)) for phase in Phase for kind in SIGNALS if (phase, kind) not in TABLE}
 
 
 def step(call: Call, event: Event, now: float) -> tuple[Call, tuple[Effect, ...]]:
@@ -175,5 +224,5 @@ def step(call: Call, event: Event, now: float) -> tuple[Call, tuple[Effect, ...]
         call = move.call
         effects += move.effects
         # What is to be stepped right after is stepped by this very loop.
-        pending += move.again
+        pending += move.follow_ups
     return call, effects

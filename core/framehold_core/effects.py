@@ -1,7 +1,10 @@
 """What the core wants done. A shell performs each effect in order and feeds what came of it back as an event.
 
-The ordering contract: a `Reply` is given out only after the write that makes it true was acknowledged (I3), and a
+The ordering contract: a `Respond` is given out only after the write that makes it true was acknowledged (I3), and a
 `Go` only after its intent was. The core sees to it by the order of its steps; a shell must not reorder.
+
+Values that every round makes (`Write`, `Questions`, `Outcome`, `Respond`) are NamedTuples, because those are made
+fastest. The rare ones are frozen dataclasses, which never equal a plain tuple or an effect of another kind.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from .requests import Answered, Evidence, Seen
 
 
 class Op(StrEnum):
-    """The scripts that write."""
+    """The kinds of writes; the text is the name of the store's script."""
 
     PARK = "commit"
     INTEND = "intent"
@@ -31,8 +34,8 @@ class Op(StrEnum):
 
 
 class Write(NamedTuple):
-    """Send one write; answered by `Acked`, `Claimed`, `Refused` or `StoreDown`. The same value may be sent again: the
-    shell must then send the same bytes. `drafts` are appended at the call's position; `asks` is the set of asks of
+    """Send one write; answered by `Acked`, `Claimed`, `WriteRefused` or `StoreDown`. The same value may be sent again:
+    the shell must then send the same bytes. `drafts` are appended at the call's position; `asks` are the questions of
     the round that a PARK begins."""
 
     op: Op
@@ -44,7 +47,7 @@ class Write(NamedTuple):
     cause: str = ""
     seen: Seen | None = None
     evidence: Evidence | None = None
-    inc: Incarnation | None = None
+    incarnation: Incarnation | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,21 +85,22 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class InDoubt:
-    """The effect of `once` must not run: an intent of its key stood recorded before, or other answers do."""
+class RaiseInDoubt:
+    """Raise `errors.InDoubt` in the handler: the effect of `once` must not run. The record holds an intent of its key
+    already, or other answers for its round."""
 
     key: str
 
 
 @dataclass(frozen=True, slots=True)
 class Cancel:
-    """Silence the frame and tear it down."""
+    """Cancel the frame: nothing that it does from now on is heard."""
 
     cause: str
 
 
 class Reason(StrEnum):
-    """Why a waiter gets neither questions nor an outcome."""
+    """Why a request gets neither questions nor an outcome."""
 
     CONFLICT = "conflict"
     ALREADY_ANSWERED = "already-answered"
@@ -111,40 +115,42 @@ class Reason(StrEnum):
 
 
 class Questions(NamedTuple):
-    """The questions of the current round, under a fresh token that names this history and is good for `lasts` seconds
-    at most: a round that is asked again ends when it would have, since the record was not written again (rule 17)."""
+    """The questions of the current round, under a fresh token that names `round_history`.
+
+    The token is valid for `lasts` seconds at most. A round that is asked again keeps its end, since its record was not
+    written again (docs/protocol.md, rule 17, decision 014)."""
 
     round: int
     epoch: int
-    n: int
-    mark: str
+    position: int
+    round_history: str
     lasts: float = inf
 
 
 class Outcome(NamedTuple):
-    """What the handler returned or raised. `sealed` is set instead where it comes from a tombstone,
-    sealed for position `n`."""
+    """What the handler returned or raised: `value`, or `sealed` where it was read from a tombstone, sealed for
+    `position`."""
 
     value: object = None
     sealed: bytes = b""
-    n: int = 0
+    position: int = 0
     cause: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Neither; `round` is the last round that was asked, `detail` names what is known."""
+    """Neither questions nor an outcome. `round` is the last round that was asked, `detail` says what is known."""
 
     reason: Reason
     round: int = 0
     detail: str = ""
 
 
-class Reply(NamedTuple):
-    """Answer one waiting request."""
+class Respond(NamedTuple):
+    """Give one waiting request its response."""
 
     waiter: Waiter
-    answer: Questions | Outcome | Refusal
+    response: Questions | Outcome | Refusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +163,7 @@ class Relay:
 
 @dataclass(frozen=True, slots=True)
 class Ungated:
-    """A reply leaves without its commit (rule 1's exception): count it."""
+    """An outcome leaves before its commit, by the exception of rule 1: count it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,4 +171,4 @@ class Forget:
     """Nothing of this call is left here."""
 
 
-Effect = Write | Lookup | Run | Deliver | Go | Kept | InDoubt | Cancel | Reply | Relay | Ungated | Forget
+Effect = Write | Lookup | Run | Deliver | Go | Kept | RaiseInDoubt | Cancel | Respond | Relay | Ungated | Forget

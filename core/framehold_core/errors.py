@@ -11,8 +11,8 @@ FrameholdError
 +-- OnceError              an effect of `once` gave nothing that its handler could go on with
 |   +-- InDoubt                it may have run, or may yet run; nobody knows
 |   +-- KeyReused              its key stands for another function, or other arguments, in this call
-|   +-- EffectFailed           it raised what can't be kept as it was; told by name
-|   +-- ResultNotKept          it ran, and what it gave can't be kept
+|   +-- EffectFailed           it raised an exception that can't be stored; its class is named
+|   +-- ResultNotKept          it ran, and its result can't be stored
 +-- StoreError
 |   +-- StoreUnavailable       the store did not answer in time
 |   +-- NodeNameTaken          another process runs under this node's name
@@ -24,6 +24,8 @@ FrameholdError
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 
 class FrameholdError(Exception):
     """The root of everything Framehold raises on purpose."""
@@ -34,7 +36,8 @@ class ConfigError(FrameholdError):
 
 
 class ProtocolError(FrameholdError):
-    """An event reached a state that has no row for it: a bug in the shell that drives the core."""
+    """An event reached a state that has no row for it, or that the protocol rules out. It is a bug in the code that
+    drives the core."""
 
 
 class JournalError(FrameholdError):
@@ -114,3 +117,10 @@ class LimitExceeded(FrameholdError):
     def __init__(self, message: str, *, limit: str) -> None:
         super().__init__(message)
         self.limit = limit
+
+
+def impossible(what: str) -> NoReturn:
+    """Raise ProtocolError for a state that the protocol rules out. `what` says which, as a sentence without its end.
+
+    Written as `if ...: impossible(...)`, since an `assert` is gone under `python -O`."""
+    raise ProtocolError(f"{what}; nothing was done; this is a bug in the code that drives the core: report it")

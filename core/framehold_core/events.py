@@ -1,7 +1,10 @@
 """What can happen to a call on one node. Values only; `continuation` says what follows from each.
 
 Events carry what the core may not fetch itself: the node's lease as it stands, what the store replied, what the
-handler did."""
+handler did.
+
+Events of every round with several fields (`Answer`, `Retry`, `Acked`) are NamedTuples, because those are made fastest.
+The others are frozen dataclasses, which never equal a plain tuple or an event of another kind."""
 
 from __future__ import annotations
 
@@ -24,19 +27,21 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Round 1 arrived: a request without a token of ours."""
+    """Round 1 arrived: a request without a token of this fleet."""
 
     waiter: Waiter
 
 
 class Retry(NamedTuple):
-    """A request with a verified token. `round`, `epoch`, `mark` and `node` are the token's claims (`mark` is its
-    history hash, `node` the node that minted it); `answers` holds every well-formed answer, asked for or not."""
+    """A request with a verified token.
+
+    `round`, `epoch`, `round_history` and `node` (the node that minted it) are the token's claims. `answers` are all its
+    well-formed answers, asked for or not. `lease` is this node's lease as it stands."""
 
     waiter: Waiter
     round: int
     epoch: int
-    mark: str
+    round_history: str
     node: NodeId
     answers: tuple[Answer, ...]
     lease: Lease
@@ -51,21 +56,22 @@ class Left:
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """The handler learned something that needs no write of its own (a prefilled answer, a recorded value)."""
+    """The handler got something that is recorded, but needs no write of its own: a prefilled answer, or a value that a
+    replay must repeat (`now`, `uuid4`, `random`)."""
 
     drafts: tuple[Draft, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The handler waits for answers, and the set of asks of this round is frozen."""
+    """The handler waits for answers to `asks`; the round gets no other questions (docs/protocol.md, rule 11)."""
 
     asks: tuple[Draft, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Intended:
-    """`once` wants to run an effect; it may not before `Go`. `key` is the digest of its key."""
+    """`once` wants to run an effect, and waits for `Go`. `key` is the digest of its key."""
 
     key: str
     draft: Draft
@@ -73,7 +79,7 @@ class Intended:
 
 @dataclass(frozen=True, slots=True)
 class Resulted:
-    """The effect of `once` has run."""
+    """The effect of `once` has run. `key` is the digest of its key."""
 
     key: str
     draft: Draft
@@ -81,7 +87,7 @@ class Resulted:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The handler returned or raised. `outcome` is the shell's own value."""
+    """The handler returned or raised. `outcome` is a value of the shell's: the core only hands it on."""
 
     outcome: object
     cause: str = ""
@@ -107,19 +113,21 @@ class Unreadable:
 
 
 class Acked(NamedTuple):
-    """The store applied the write in flight. `n` and `jh` are the call's position and history after it; `is_open` tells
-    whether the node's window is open now, `already` that an earlier sending was applied, nobody knows when."""
+    """The store applied the write in flight.
+
+    `position` and `history` are the call's after the write. `is_open` tells whether the node's window is open now;
+    `already`, that an earlier sending of the write was applied, at a time that is not known."""
 
     epoch: int
-    n: int
-    jh: str
+    position: int
+    history: str
     is_open: bool
     already: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
-    """The store refused the write in flight; `stored` is what stands there, without its journal."""
+class WriteRefused:
+    """The store refused the write in flight. `stored` is the record as it stands, without its journal."""
 
     verdict: Verdict
     stored: Stored | None
@@ -134,8 +142,8 @@ class StoreDown:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The record as read. `evidence` says why it may be claimed, None while its owner lives elsewhere; `elsewhere`
-    names the nodes, other than this one, that are alive."""
+    """The record as read. `evidence` says why this node may claim the call; it is None while the owner is alive
+    elsewhere. `elsewhere` names the other nodes that are alive."""
 
     stored: Stored | None
     entries: tuple[Entry, ...]
@@ -145,7 +153,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """The claim was granted to this node under `lease`."""
+    """The claim was granted to this node. `lease` is the node's lease as it stands now."""
 
     stored: Stored
     entries: tuple[Entry, ...]
@@ -153,21 +161,21 @@ class Claimed:
 
 
 @dataclass(frozen=True, slots=True)
-class Nudged:
-    """The store answers again: send what was left unsent."""
+class StoreBack:
+    """The store answers again: a stalled write can be sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Renewed:
-    """The node holds `lease` now: it was renewed, or is another incarnation than before. What waited for an open window
-    may go on; a frame of an earlier incarnation is verified first."""
+    """The node holds `lease` now: it was renewed, or is registered under another incarnation than before. Effects that
+    waited for an open window may start; a frame of an earlier incarnation is verified first."""
 
     lease: Lease
 
 
 @dataclass(frozen=True, slots=True)
 class Overran:
-    """The round has run longer than it may."""
+    """The round has run longer than its limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +197,7 @@ class Drain:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """An operator ends the call: `outcome` is its last word, and a value of the shell's as a handler's own is."""
+    """An operator ends the call with `outcome`, a value of the shell's like the outcome of a handler."""
 
     outcome: object
     cause: str = "cancelled"
@@ -208,11 +216,11 @@ Event = (
     | Diverged
     | Unreadable
     | Acked
-    | Refused
+    | WriteRefused
     | StoreDown
     | Found
     | Claimed
-    | Nudged
+    | StoreBack
     | Renewed
     | Overran
     | Expired

@@ -1,4 +1,4 @@
-"""Names that cross rooms, and the one rule that decides what may become a key.
+"""Names that several packages use, and the one rule that decides what may become a key.
 
 A call id reaches Redis keys, log lines and tokens; a node id reaches session ids that are split at dots. Whatever does
 not match these expressions is refused before it is used for anything.

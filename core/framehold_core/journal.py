@@ -4,8 +4,10 @@ An entry is one thing that a call has learned. Its value is sealed before it com
 `ask` and `once` can be matched by name without opening anything. The encoded form carries a version: an entry of a
 newer release is refused by name, never guessed at.
 
-A history is named by (n, jh): how many entries, and the hash chained over their encoded bytes. Sealed values have
-fresh nonces, so two histories with equal questions differ, which is what a fence wants to know.
+A journal is named by its position, how many entries it has, and its history, the hash chained over their encoded bytes.
+Sealed values have fresh nonces, so two histories with equal questions differ: a fence can tell them apart.
+
+The fields `n` (position) and `fp` (fingerprint) of an entry have the names of the stored format.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ _read = json.JSONDecoder().decode
 _JSON = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 VERSION = 1
 GENESIS = ""
-"""The history of a call that has learned nothing."""
+"""The history of an empty journal."""
 
 
 class Kind(StrEnum):
@@ -46,7 +48,8 @@ class Lane(StrEnum):
 
 
 class Draft(NamedTuple):
-    """An entry before it has a place: the core decides its order, the shell seals `value` for that place."""
+    """An entry that has no position yet: the core gives it one, and the shell seals `value` for that position. `fp` is
+    the fingerprint that a replay must repeat."""
 
     kind: Kind
     key: str
@@ -61,7 +64,7 @@ _KINDS, _LANES = {kind.value: kind for kind in Kind}, {lane.value: lane for lane
 
 
 class Entry(NamedTuple):
-    """One line of a journal. `n` counts from 0; `value` is sealed for (namespace, call, n, kind, key)."""
+    """One line of a journal. `n` is its position, from 0; `value` is sealed for it (namespace, call, n, kind, key)."""
 
     n: int
     kind: Kind
@@ -74,7 +77,7 @@ class Entry(NamedTuple):
 
 
 def entry(n: int, draft: Draft, sealed: bytes) -> Entry:
-    """Give a draft its place."""
+    """The entry that `draft` becomes at position `n`, with its value `sealed` for it."""
     return Entry(n, draft.kind, draft.key, draft.round, draft.lane, draft.fp, draft.codec, sealed)
 
 
@@ -118,19 +121,23 @@ def decode(raw: bytes, n: int) -> Entry:
 
 
 def decode_all(raw: Sequence[bytes]) -> tuple[Entry, ...]:
-    """Read a whole journal in order. Raises as `decode`."""
+    """Read a whole journal in order.
+
+    Raises:
+        JournalError: an entry can't be read (`JournalVersionError`: a newer release wrote it).
+    """
     return tuple(decode(item, n) for n, item in enumerate(raw))
 
 
 def chain(history: str, encoded: Iterable[bytes]) -> str:
-    """The hash that names the history `history` continued by `encoded` entries."""
+    """The history that follows when the `encoded` entries are appended at `history`."""
     for item in encoded:
         history = hashlib.sha256(history.encode("ascii") + b"\n" + item).hexdigest()[:32]
     return history
 
 
 def canonical(value: object) -> bytes:
-    """JSON with one spelling per value, for digests. Total on what JSON can carry."""
+    """JSON with one spelling per value, for digests. Takes every value that JSON can carry."""
     return _JSON.encode(value).encode("ascii")
 
 
@@ -149,12 +156,12 @@ def asked(entries: Iterable[Entry], round_: int) -> tuple[str, ...]:
     return tuple(item.key for item in entries if item.kind is Kind.ASK and item.round == round_)
 
 
-def mark(encoded: Sequence[bytes], entries: Sequence[Entry], round_: int) -> str:
-    """The history at which round `round_` was parked: up to and with its last ask."""
+def round_history(encoded: Sequence[bytes], entries: Sequence[Entry], round_: int) -> str:
+    """The history at which round `round_` was parked: that of the entries up to its last ask."""
     last = max((item.n for item in entries if item.kind is Kind.ASK and item.round == round_), default=-1)
     return chain(GENESIS, encoded[: last + 1])
 
 
 def parse(data: bytes) -> Any:
-    """What `canonical` wrote."""
+    """The value that `canonical` encoded."""
     return json.loads(data)

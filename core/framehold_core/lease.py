@@ -4,9 +4,10 @@ A node's right to run frames without asking the store is a window on its own clo
 
     until = start of the last acknowledged renewal + TTL - margin
 
-The start, not the acknowledgement: the store counts from when it applied the renewal, which is never before the start.
-A lease that was once absent stays absent (PROTOCOL rule 4): a node that finds its key gone, or another incarnation, or
-a beat below the acknowledged one, has lapsed and must take a new incarnation.
+It counts from the start, and not from the acknowledgement: the store counts from when it applied the renewal, which is
+never before the start, so the window closes before the store's lease runs out.
+A lease that was once absent stays absent (docs/protocol.md, rule 4): a node that finds its key gone, or another
+incarnation, or a beat below the acknowledged one, has lapsed. It must take a new incarnation.
 """
 
 from __future__ import annotations
@@ -21,17 +22,18 @@ MARGIN = 0.1
 
 
 class Lease(NamedTuple):
-    """What a node knows of its own lease. `until` is in seconds on the node's clock."""
+    """What a node knows of its own lease. Its window is open until `until`, in seconds on the node's clock."""
 
     node: NodeId
-    inc: Incarnation
+    incarnation: Incarnation
     boot: Boot
     beat: int
     until: float
 
 
 class NodeRecord(NamedTuple):
-    """A node lease as the store holds it. `expires` is in seconds on the store's clock."""
+    """A node lease as the store holds it. `inc`, the incarnation, has the name of the stored format. `expires` is in
+    seconds on the store's clock."""
 
     node: NodeId
     inc: Incarnation
@@ -63,7 +65,8 @@ def is_open(lease: Lease, now: float) -> bool:
 
 
 def register(stored: NodeRecord | None, wanted: NodeRecord, now: float) -> tuple[NodeRecord, Renewal]:
-    """Set if absent. A live record of the same incarnation is the same registration, repeated."""
+    """Register a node where no live record has its name. A live record of the same incarnation and boot is this
+    registration, sent again."""
     if stored is None or stored.expires <= now or (stored.inc, stored.boot) == (wanted.inc, wanted.boot):
         return wanted, Renewal.RENEWED
     return stored, Renewal.TAKEN
@@ -72,7 +75,8 @@ def register(stored: NodeRecord | None, wanted: NodeRecord, now: float) -> tuple
 def renew(
     stored: NodeRecord | None, wanted: NodeRecord, acknowledged: int, now: float
 ) -> tuple[NodeRecord | None, Renewal]:
-    """Extend a lease that still exists. A lower stored beat means that the store went back: a lapse (rule 7)."""
+    """Extend a lease that still exists. A stored beat below `acknowledged` means that the store went back, which is a
+    lapse (rule 7)."""
     if stored is None or stored.expires <= now:
         return None, Renewal.LAPSED
     if stored.boot != wanted.boot:

@@ -3,15 +3,17 @@
 This is the one statement of the scripts' meaning. The memory store and the simulation run it; one contract suite
 holds the Lua equal to it. A refused request leaves the record as it was, to the byte.
 
-The fence, in the order in which it is asked (PROTOCOL section 2):
+The fence, in the order in which it is asked (docs/protocol.md, "The fence"):
 
-    record missing                     -> create if epoch = 1 and n = 0 and the request may create, else BEHIND
+    record missing                     -> create if epoch = 1, position = 0 and the request may create, else BEHIND
     state not open                     -> FENCED (a request that was applied before says ALREADY)
-    owner, inc, epoch equal: n equal   -> apply
-                             jh equal to the resulting one -> ALREADY
-                             n lower   -> BEHIND
-                             else      -> FENCED
-    otherwise: round or epoch lower than the writer was acknowledged, and neither higher -> BEHIND; else FENCED
+    owner, incarnation, epoch equal:
+        position equal                 -> apply
+        history equal to the next one  -> ALREADY
+        position lower                 -> BEHIND
+        else                           -> FENCED
+    round or epoch lower than the writer was acknowledged, and neither higher -> BEHIND
+    else                               -> FENCED
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from dataclasses import replace
 from typing import Any
 
 from . import journal
+from .errors import impossible
 from .requests import (
     Answered,
     Claim,
@@ -53,51 +56,54 @@ def apply(stored: Stored | None, request: Request, now: float) -> Applied:
     return _SCRIPTS[type(request)](stored, request, now)
 
 
-def fence(stored: Stored | None, claim: Fence, resulting: str | None, creates: bool) -> Verdict:
+def check_fence(stored: Stored | None, fence: Fence, resulting: str | None, creates: bool) -> Verdict:
     """Whether a write may be applied: OK, ALREADY, BEHIND or FENCED. `resulting` is the history after the write."""
     if stored is None:
-        return Verdict.OK if creates and claim.epoch == 1 and claim.n == 0 else Verdict.BEHIND
+        return Verdict.OK if creates and fence.epoch == 1 and fence.position == 0 else Verdict.BEHIND
     record = stored.record
     if record.state is not RecordState.OPEN:
         return Verdict.FENCED
-    if (record.owner, record.inc, record.epoch) == (claim.owner, claim.inc, claim.epoch):
-        if record.n == claim.n:
+    if (record.owner, record.incarnation, record.epoch) == (fence.owner, fence.incarnation, fence.epoch):
+        if record.position == fence.position:
             return Verdict.OK
-        if resulting is not None and record.jh == resulting:
+        if resulting is not None and record.history == resulting:
             return Verdict.ALREADY
-        return Verdict.BEHIND if record.n < claim.n else Verdict.FENCED
-    lower = record.round < claim.round or record.epoch < claim.epoch
-    higher = record.round > claim.round or record.epoch > claim.epoch
+        return Verdict.BEHIND if record.position < fence.position else Verdict.FENCED
+    lower = record.round < fence.round or record.epoch < fence.epoch
+    higher = record.round > fence.round or record.epoch > fence.epoch
     return Verdict.BEHIND if lower and not higher else Verdict.FENCED
 
 
 def _refused(stored: Stored | None, verdict: Verdict) -> Applied:
-    """A refusal; the record goes along without its journal, so that the caller sees who stands there."""
+    """Refuse a request. The record is returned without its journal, so that the caller sees who owns the call."""
     epoch = stored.record.epoch if stored else 0
     return stored, Reply(verdict, epoch, Stored(stored.record, ()) if stored else None)
 
 
 def _clashes(record: Record | None, answered: Answered | None) -> bool:
-    """Whether other answers stand recorded for that round."""
+    """Whether other answers than `answered` are recorded for its round."""
     if record is None or answered is None:
         return False
     return record.answers.get(answered.round, answered).digest != answered.digest
 
 
 def _advance(stored: Stored | None, request: Commit | Intent | Result, now: float, **moved: Any) -> Stored:
-    """Append the batch, with the round's answers ahead of it; `moved` is what else changes in the record."""
+    """Append the batch, and record the digest of the round's answers; `moved` is what else changes in the record."""
     if stored is None:
-        assert not isinstance(request, Result) and request.head is not None, "a first write carries the head"
-        claim = request.fence
-        fresh = Record(RecordState.OPEN, request.head, claim.owner, claim.inc, 1, 0, 0, journal.GENESIS, 0, now, now)
+        if isinstance(request, Result) or request.head is None:
+            impossible("a first write carries no head")
+        fence = request.fence
+        who = (fence.owner, fence.incarnation)
+        fresh = Record(RecordState.OPEN, request.head, *who, 1, 0, 0, journal.GENESIS, 0, now, now)
         stored = Stored(fresh, ())
     record = stored.record
     answers = record.answers
     if not isinstance(request, Result) and request.answered is not None:
         answers = {**answers, request.answered.round: request.answered}
     entries = stored.journal + request.batch.entries
-    jh, expires = request.batch.jh, now + request.ttl
-    return Stored(record._replace(n=len(entries), jh=jh, answers=answers, expires=expires, **moved), entries)
+    history, expires = request.batch.history, now + request.ttl
+    advanced = record._replace(position=len(entries), history=history, answers=answers, expires=expires, **moved)
+    return Stored(advanced, entries)
 
 
 def _read(stored: Stored | None, request: Read, now: float) -> Applied:
@@ -107,7 +113,7 @@ def _read(stored: Stored | None, request: Read, now: float) -> Applied:
 
 
 def _commit(stored: Stored | None, request: Commit, now: float) -> Applied:
-    verdict = fence(stored, request.fence, request.batch.jh, creates=request.head is not None)
+    verdict = check_fence(stored, request.fence, request.batch.history, creates=request.head is not None)
     if verdict is not Verdict.OK:
         return _refused(stored, verdict)
     record = stored.record if stored else None
@@ -121,7 +127,7 @@ def _commit(stored: Stored | None, request: Commit, now: float) -> Applied:
 
 
 def _intent(stored: Stored | None, request: Intent, now: float) -> Applied:
-    verdict = fence(stored, request.fence, request.batch.jh, creates=request.head is not None)
+    verdict = check_fence(stored, request.fence, request.batch.history, creates=request.head is not None)
     if verdict is not Verdict.OK:
         return _refused(stored, verdict)
     record = stored.record if stored else None
@@ -132,7 +138,7 @@ def _intent(stored: Stored | None, request: Intent, now: float) -> Applied:
 
 
 def _result(stored: Stored | None, request: Result, now: float) -> Applied:
-    verdict = fence(stored, request.fence, request.batch.jh, creates=False)
+    verdict = check_fence(stored, request.fence, request.batch.history, creates=False)
     if verdict is not Verdict.OK or stored is None:
         return _refused(stored, verdict)
     if stored.record.intents.get(request.key) is not False:
@@ -142,13 +148,13 @@ def _result(stored: Stored | None, request: Result, now: float) -> Applied:
 
 
 def _finish(stored: Stored | None, request: Finish, now: float) -> Applied:
-    claim = request.fence
+    fence = request.fence
     if stored is not None and stored.record.state is RecordState.DONE:
         record = stored.record
-        same = (record.owner, record.inc, record.epoch) == (claim.owner, claim.inc, claim.epoch)
+        same = (record.owner, record.incarnation, record.epoch) == (fence.owner, fence.incarnation, fence.epoch)
         if same and record.outcome == request.outcome:
             return stored, Reply(Verdict.ALREADY, record.epoch)
-    verdict = fence(stored, claim, None, creates=False)
+    verdict = check_fence(stored, fence, None, creates=False)
     if verdict is not Verdict.OK or stored is None:
         return _refused(stored, verdict)
     if _clashes(stored.record, request.answered):
@@ -160,19 +166,19 @@ def _finish(stored: Stored | None, request: Finish, now: float) -> Applied:
         state=RecordState.DONE,
         answers=answers,
         outcome=request.outcome,
-        out_round=claim.round,
+        out_round=fence.round,
         cause=request.cause,
         expires=now + request.ttl,
     )
-    done = done.stepped(Moved.FINISHED, claim.owner, now, request.ran)
-    return Stored(done, ()), Reply(Verdict.OK, claim.epoch)
+    done = done.stepped(Moved.FINISHED, fence.owner, now, request.ran)
+    return Stored(done, ()), Reply(Verdict.OK, fence.epoch)
 
 
 def _claim(stored: Stored | None, request: Claim, now: float) -> Applied:
     if stored is None:
         return None, Reply(Verdict.MISSING)
     record = stored.record
-    mine = (record.owner, record.inc, record.head.boot) == (request.owner, request.inc, request.boot)
+    mine = (record.owner, record.incarnation, record.head.boot) == (request.owner, request.incarnation, request.boot)
     if record.state is RecordState.OPEN and mine and record.epoch == request.seen.epoch + 1:
         return stored, Reply(Verdict.ALREADY, record.epoch, stored)
     if record.state is RecordState.LOST:
@@ -190,7 +196,7 @@ def _claim(stored: Stored | None, request: Claim, now: float) -> Applied:
         state=RecordState.OPEN,
         head=replace(record.head, boot=request.boot),
         owner=request.owner,
-        inc=request.inc,
+        incarnation=request.incarnation,
         epoch=record.epoch + 1,
         attempts=record.attempts + _died(record, request),
         expires=now + request.ttl,
@@ -200,14 +206,14 @@ def _claim(stored: Stored | None, request: Claim, now: float) -> Applied:
 
 
 def _died(record: Record, request: Claim) -> bool:
-    """Whether the process that ran the call is gone: whoever released it, or drops a frame and enters it again, has
-    survived its handler (rule 15)."""
+    """Whether the process that ran the call is gone. A process that released the call, or that dropped its frame and
+    claims the call again, has survived its handler (rule 15, decision 015)."""
     survived = request.evidence is Evidence.OWNER and record.head.boot == request.boot
     return not survived and request.evidence is not Evidence.RELEASED
 
 
 def _claimable(record: Record, request: Claim) -> bool:
-    """As the caller read it, and consistent with the evidence where the record can tell."""
+    """Whether the record is as the caller read it, and does not contradict the caller's evidence."""
     if record.seen != request.seen:
         return False
     if record.state is RecordState.RELEASED:
@@ -220,46 +226,42 @@ def _claimable(record: Record, request: Claim) -> bool:
 
 
 def _verify(stored: Stored | None, request: Verify, now: float) -> Applied:
-    claim = request.fence
+    fence = request.fence
     record = stored.record if stored else None
     if record is not None and record.state is RecordState.OPEN:
-        wanted = (claim.owner, request.inc, claim.epoch + 1, claim.n)
-        if (record.owner, record.inc, record.epoch, record.n) == wanted:
+        wanted = (fence.owner, request.incarnation, fence.epoch + 1, fence.position)
+        if (record.owner, record.incarnation, record.epoch, record.position) == wanted:
             return stored, Reply(Verdict.ALREADY, record.epoch)
-    verdict = fence(stored, claim, None, creates=False)
+    verdict = check_fence(stored, fence, None, creates=False)
     if verdict is not Verdict.OK or stored is None:
         return _refused(stored, verdict)
-    moved = stored.record._replace(inc=request.inc, epoch=claim.epoch + 1, expires=now + request.ttl)
-    return Stored(moved.stepped(Moved.VERIFIED, claim.owner, now), stored.journal), Reply(Verdict.OK, moved.epoch)
+    moved = stored.record._replace(incarnation=request.incarnation, epoch=fence.epoch + 1, expires=now + request.ttl)
+    return Stored(moved.stepped(Moved.VERIFIED, fence.owner, now), stored.journal), Reply(Verdict.OK, moved.epoch)
 
 
 def _heal(stored: Stored | None, request: Heal, now: float) -> Applied:
-    claim = request.fence
+    fence = request.fence
     if stored is not None:
         record = stored.record
-        healed = (record.owner, record.inc, record.n, record.jh) == (
-            claim.owner,
-            claim.inc,
-            len(request.batch.entries),
-            request.batch.jh,
-        )
-        if record.state is RecordState.OPEN and healed and record.epoch > claim.epoch:
+        wanted = (fence.owner, fence.incarnation, len(request.batch.entries), request.batch.history)
+        healed = (record.owner, record.incarnation, record.position, record.history) == wanted
+        if record.state is RecordState.OPEN and healed and record.epoch > fence.epoch:
             return stored, Reply(Verdict.ALREADY, record.epoch)
     if (stored.record.seen if stored else None) != request.seen:
         return _refused(stored, Verdict.CHANGED)
-    verdict = fence(stored, claim, None, creates=False)
+    verdict = check_fence(stored, fence, None, creates=False)
     if verdict is not Verdict.BEHIND:
         return _refused(stored, Verdict.CHANGED if verdict is Verdict.OK else verdict)
-    epoch = max(stored.record.epoch if stored else 0, claim.epoch) + 1
+    epoch = max(stored.record.epoch if stored else 0, fence.epoch) + 1
     whole = Record(
         RecordState.OPEN,
         request.head,
-        claim.owner,
-        claim.inc,
+        fence.owner,
+        fence.incarnation,
         epoch,
-        claim.round,
+        fence.round,
         len(request.batch.entries),
-        request.batch.jh,
+        request.batch.history,
         stored.record.attempts if stored else 0,
         stored.record.created if stored else now,
         now + request.ttl,
@@ -267,20 +269,20 @@ def _heal(stored: Stored | None, request: Heal, now: float) -> Applied:
         dict(request.intents),
         trail=stored.record.trail if stored else (),
     )
-    return Stored(whole.stepped(Moved.HEALED, claim.owner, now), request.batch.entries), Reply(Verdict.OK, epoch)
+    return Stored(whole.stepped(Moved.HEALED, fence.owner, now), request.batch.entries), Reply(Verdict.OK, epoch)
 
 
 def _release(stored: Stored | None, request: Release, now: float) -> Applied:
-    claim = request.fence
+    fence = request.fence
     if stored is not None:
         record = stored.record
-        if record.state is RecordState.RELEASED and (record.epoch, record.n) == (claim.epoch, claim.n):
+        if record.state is RecordState.RELEASED and (record.epoch, record.position) == (fence.epoch, fence.position):
             return stored, Reply(Verdict.ALREADY, record.epoch)
-    verdict = fence(stored, claim, None, creates=False)
+    verdict = check_fence(stored, fence, None, creates=False)
     if verdict is not Verdict.OK or stored is None:
         return _refused(stored, verdict)
-    given = stored.record._replace(state=RecordState.RELEASED, owner="", inc="", expires=now + request.ttl)
-    return Stored(given.stepped(Moved.RELEASED, claim.owner, now), stored.journal), Reply(Verdict.OK, given.epoch)
+    given = stored.record._replace(state=RecordState.RELEASED, owner="", incarnation="", expires=now + request.ttl)
+    return Stored(given.stepped(Moved.RELEASED, fence.owner, now), stored.journal), Reply(Verdict.OK, given.epoch)
 
 
 _SCRIPTS: dict[type[Any], Callable[[Stored | None, Any, float], Applied]] = {

@@ -1,7 +1,8 @@
-"""Transitions of a call whose frame is here and whose lease or store is not what it was: verify, heal, strand, release.
+"""Transitions of a call whose frame is here, where the lease lapsed or the store failed: verify, heal, strand, release.
 
-A fenced frame is dropped, its waiting retries are decided again from the record: executors are fenced, answers never.
-A write that the store did not answer waits as it was; the same retry, or the store's return, sends it again.
+The frame behind a refused write is dropped, and the retries that waited for it are decided again from the record:
+executors are fenced, answers never. A write that the store did not answer stays in flight as it was; a retry that joins
+its round, or the store's return, sends it again.
 """
 
 from __future__ import annotations
@@ -11,22 +12,21 @@ from .call import (
     Call,
     Move,
     Phase,
-    at_rest,
-    dropped,
-    gone,
-    home,
-    landed,
-    let_go,
-    refuse,
-    resend,
-    send,
-    shielded,
-    stance,
-    superseded,
-    verify,
+    drop_and_forget,
+    drop_frame,
+    effect_under_way,
+    frame_phase,
+    handler_phase,
+    lose_ownership,
+    may_be_dropped,
+    refuse_all,
+    run_withheld,
+    send_verify,
 )
-from .effects import Effect, Forget, InDoubt, Lookup, Op, Outcome, Reason, Reply, Ungated, Write
-from .events import Acked, Drain, Evict, Expired, Finished, Nudged, Refused, Renewed, StoreDown
+from .effects import Effect, Forget, Lookup, Op, Outcome, RaiseInDoubt, Reason, Respond, Ungated, Write
+from .errors import impossible
+from .events import Acked, Drain, Evict, Expired, Renewed, StoreBack, StoreDown, WriteRefused
+from .outbox import Outbox
 from .requests import Verdict
 from .takeover import MAX_TRIES
 
@@ -36,170 +36,189 @@ UNKEPT = (
 )
 
 
-def refused(call: Call, event: Refused, now: float) -> Move:
+def write_refused(call: Call, event: WriteRefused, now: float) -> Move:
     """A write of a live frame was refused."""
-    write = call.flight
-    assert write is not None, "a refusal answers a write"
+    write = call.outbox.in_flight
+    if write is None:
+        impossible("the store refused a write of a call that has none in flight")
     if event.verdict is Verdict.BEHIND and write.op is not Op.RELEASE:
         return _heal(call, write, event)
     if write.op is Op.INTEND and event.verdict is Verdict.CONFLICT:
-        call, effects = landed(_handed_on(call._replace(intents=call.intents - {write.key}), write))
-        return Move(call, (InDoubt(write.key), *effects))
-    return superseded(call, "fenced")
+        call = _pass_on_contents(call._replace(intents=call.intents - {write.key}), write)
+        outbox, sent = call.outbox.next()
+        return Move(call._replace(outbox=outbox), (RaiseInDoubt(write.key), *sent))
+    return lose_ownership(call, "fenced")
 
 
-def _handed_on(call: Call, write: Write) -> Call:
-    """What a refused intent took along, answers and notes, goes with the next write that can carry it (rule 2)."""
-    notes = write.drafts[:-1]
-    for place, later in enumerate(call.queue):
+def _pass_on_contents(call: Call, write: Write) -> Call:
+    """Move the answers and notes that a refused intent carried to the next write that can carry them
+    (docs/protocol.md, rule 2)."""
+    notes, queue = write.drafts[:-1], call.outbox.queue
+    for place, later in enumerate(queue):
         if later.op in (Op.PARK, Op.INTEND, Op.FINISH):
             drafts = later.drafts if later.op is Op.FINISH else notes + later.drafts
-            taken = later._replace(drafts=drafts, answered=later.answered or write.answered)
-            return call._replace(queue=(*call.queue[:place], taken, *call.queue[place + 1 :]))
-    return call._replace(notes=notes + call.notes, carried=call.carried and write.answered is None)
+            carrier = later._replace(drafts=drafts, answered=later.answered or write.answered)
+            return call._replace(outbox=call.outbox._replace(queue=(*queue[:place], carrier, *queue[place + 1 :])))
+    return call._replace(notes=notes + call.notes, answers_sent=call.answers_sent and write.answered is None)
 
 
-def _heal(call: Call, write: Write, event: Refused) -> Move:
-    """The store went back below what this frame was acknowledged: write the whole journal again (rule 7)."""
+def _heal(call: Call, write: Write, event: WriteRefused) -> Move:
+    """The store went back below what this frame was acknowledged: write the whole journal again (rule 7).
+
+    The write that found it out goes to the head of the queue, and is sent when the record stands again."""
     if call.tries >= MAX_TRIES:
-        return superseded(call, "fenced")
+        return lose_ownership(call, "fenced")
     seen = event.stored.record.seen if event.stored else None
-    queue = (write, *call.queue) if write.op is not Op.HEAL else call.queue
-    heal = Write(Op.HEAL, seen=seen, inc=write.inc)
-    healing = call._replace(phase=Phase.HEALING, flight=heal, stalled=False, queue=queue, tries=call.tries + 1)
+    queue = (write, *call.outbox.queue) if write.op is not Op.HEAL else call.outbox.queue
+    heal = Write(Op.HEAL, seen=seen, incarnation=write.incarnation)
+    healing = call._replace(phase=Phase.HEALING, outbox=Outbox(heal, queue=queue), tries=call.tries + 1)
     return Move(healing, (heal,))
 
 
-def unhealed(call: Call, event: Refused, now: float) -> Move:
-    """The record moved while it was healed: try the write itself again, it finds out."""
+def heal_refused(call: Call, event: WriteRefused, now: float) -> Move:
+    """The record is not as it was read when the heal was written. Where it went back again, heal again. Where it moved,
+    send the write that found the store behind: its own answer says whether this frame still owns the call."""
     if event.verdict is Verdict.BEHIND:
-        assert call.flight is not None
-        return _heal(call, call.flight, event)
-    if event.verdict is Verdict.CHANGED and call.tries < MAX_TRIES and call.queue:
-        again = call.queue[0]
-        held = call.held
-        back = call._replace(flight=again, queue=call.queue[1:], tries=call.tries + 1, held=())
-        return Move(back._replace(phase=home(back, again)), (again,), held)
-    return superseded(call, "fenced")
+        if call.outbox.in_flight is None:
+            impossible("the store refused a heal of a call that has no write in flight")
+        return _heal(call, call.outbox.in_flight, event)
+    if event.verdict is Verdict.CHANGED and call.tries < MAX_TRIES and call.outbox.queue:
+        outbox, sent = call.outbox.next()
+        back = call._replace(outbox=outbox, tries=call.tries + 1, undecided=())
+        return Move(back._replace(phase=frame_phase(back)), sent, call.undecided)
+    return lose_ownership(call, "fenced")
 
 
-def verified(call: Call, event: Acked, now: float) -> Move:
-    """The frame is ours again, under the present incarnation."""
-    write = call.flight
-    assert write is not None and write.inc is not None, "a verification names its incarnation"
-    held = call.held
-    call = call._replace(phase=Phase.PARKED, epoch=event.epoch, inc=write.inc, held=(), tries=0)
-    call, told = let_go(call, event.is_open)
-    call, effects = landed(call)
-    return Move(call, (*told, *effects), held)
+def verify_acked(call: Call, event: Acked, now: float) -> Move:
+    """The frame is verified: the call is this node's under its present incarnation."""
+    write = call.outbox.in_flight
+    if write is None or write.incarnation is None:
+        impossible("the store acknowledged a verification that names no incarnation")
+    outbox, sent = call.outbox.next()
+    call, effects = run_withheld(call, event.is_open)
+    verified = call._replace(
+        phase=Phase.PARKED, epoch=event.epoch, incarnation=write.incarnation, outbox=outbox, undecided=(), tries=0
+    )
+    return Move(verified, (*effects, *sent), call.undecided)
 
 
 def renewed(call: Call, event: Renewed, now: float) -> Move:
-    """The node's lease is valid again. Under the incarnation that this frame runs under, effects that waited for it go;
-    under another the frame is verified in line, and they go then (rule 4). A parked frame at rest is verified when it
-    is resumed: most never need it."""
-    call = refreshed(call, event, now).call
-    if call.inc == event.lease.inc:
-        call, told = let_go(call, leases.is_open(event.lease, now))
-        return Move(call, told)
-    if call.n == 0 and call.flight is None:
+    """The node's lease is valid again (rule 4, decision 013).
+
+    Under the incarnation that this frame runs under, effects that waited for the window start. Under another, the frame
+    is verified behind the writes in line, and they start then. A parked frame without an effect is verified when it is
+    resumed: most never are."""
+    call = refresh_leases(call, event, now).call
+    if call.incarnation == event.lease.incarnation:
+        call, effects = run_withheld(call, leases.is_open(event.lease, now))
+        return Move(call, effects)
+    if call.position == 0 and call.outbox.in_flight is None:
         # Nothing of it is stored: no other node can know of the call.
-        return Move(call._replace(inc=event.lease.inc))
+        return Move(call._replace(incarnation=event.lease.incarnation))
     if call.phase is Phase.PARKED and not call.intents:
         return Move(call)
-    call, effects = verify(call, event.lease.inc)
+    call, effects = send_verify(call, event.lease.incarnation)
     return Move(call, effects)
 
 
-def refreshed(call: Call, event: Renewed, now: float) -> Move:
-    """Whoever is held is decided later, under the lease as it is now."""
-    if not call.held:
+def refresh_leases(call: Call, event: Renewed, now: float) -> Move:
+    """Undecided requests are decided later under the lease as it is now."""
+    if not call.undecided:
         return Move(call)
-    return Move(call._replace(held=tuple(item._replace(lease=event.lease) for item in call.held)))
+    return Move(call._replace(undecided=tuple(item._replace(lease=event.lease) for item in call.undecided)))
 
 
-def healed(call: Call, event: Acked, now: float) -> Move:
-    """The record stands again, one epoch on: go on with the write that found it missing."""
-    heal = call.flight
-    assert heal is not None, "an acknowledgement answers a write"
-    call = call._replace(epoch=event.epoch, inc=heal.inc or call.inc, tries=0)
-    held, blocked = call.held, call.queue[0]
-    call = call._replace(held=())
+def heal_acked(call: Call, event: Acked, now: float) -> Move:
+    """The record stands again, one epoch on: go on with the write that found the store behind."""
+    heal = call.outbox.in_flight
+    if heal is None or not call.outbox.queue:
+        impossible("the store acknowledged a heal that no write waits for")
+    undecided, blocked = call.undecided, call.outbox.queue[0]
+    call = call._replace(epoch=event.epoch, incarnation=heal.incarnation or call.incarnation, undecided=(), tries=0)
     if blocked.op is not Op.VERIFY:
-        call, effects = landed(call)
-        return Move(call._replace(phase=home(call, blocked)), effects, held)
+        outbox, sent = call.outbox.next()
+        call = call._replace(outbox=outbox)
+        return Move(call._replace(phase=frame_phase(call)), sent, undecided)
     # The heal was written under the present incarnation: nothing is left to verify.
-    call, told = let_go(call._replace(queue=call.queue[1:]), event.is_open)
-    call, effects = landed(call._replace(phase=stance(call)))
-    ended = (Finished(*call.ended),) if call.phase is Phase.RUNNING and call.ended is not None else ()
-    return Move(call, (*told, *effects), (*held, *ended))
+    call, effects = run_withheld(call, event.is_open)
+    rest = Outbox(queue=call.outbox.queue[1:])
+    call = call._replace(phase=handler_phase(call._replace(outbox=rest)))
+    outbox, sent = rest.next()
+    ended = (call.ended,) if call.phase is Phase.RUNNING and call.ended is not None else ()
+    return Move(call._replace(outbox=outbox), (*effects, *sent), (*undecided, *ended))
 
 
-def stranded(call: Call, event: StoreDown, now: float) -> Move:
-    """The store did not answer a write: nobody hears what is not durable, and the frame keeps.
+def write_unanswered(call: Call, event: StoreDown, now: float) -> Move:
+    """The store did not answer a write: nobody hears what is not durable, and the frame stays.
 
-    The exception of rule 1: an outcome leaves ungated while the window is open, and is written when the store is back.
-    """
-    write = call.flight
-    assert write is not None, "only a write can fail"
+    The exception of rule 1: an outcome leaves before its commit while the window is open, and is committed when the
+    store is back."""
+    write = call.outbox.in_flight
+    if write is None:
+        impossible("the store left a write unanswered of a call that has none in flight")
+    stalled = call.outbox.stall()
     if write.op is Op.VERIFY and call.phase is Phase.RUNNING:
-        # The round needs the store for its next write; until then only its effects wait.
-        return Move(call._replace(stalled=True))
-    if call.round == 0 and not shielded(call) and write.op is not Op.FINISH:
-        # Round 1 has no token yet: nobody could ever come back for this frame.
-        replies = refuse(call.waiting, Reason.UNAVAILABLE, call, UNKEPT)
-        call, effects = dropped(call, "unavailable")
-        return Move(call._replace(held=()), (*replies, *effects, Forget()))
-    # Nothing was written: a round's tokens last no longer, and whoever brings none can't come back.
+        # The round goes on without the store until its next write; until then only its effects wait.
+        return Move(call._replace(outbox=stalled))
+    if call.round == 0 and not effect_under_way(call) and write.op is not Op.FINISH:
+        # The first request runs: no question was asked, so no token exists, and nobody could come back for this frame.
+        replies = refuse_all(call.waiting, Reason.UNAVAILABLE, call, UNKEPT)
+        call, effects = drop_frame(call, "unavailable")
+        return Move(call._replace(undecided=()), (*replies, *effects, Forget()))
+    # The write extended nothing: the tokens of the last round expire when they would have. While the first request
+    # runs there is no token: the frame waits no longer than one would have lasted.
     expires = call.expires if call.round else now + call.ttl
     if write.op is Op.FINISH and event.is_open:
-        answer = Outcome(write.outcome, cause=write.cause)
-        replies = tuple(Reply(item.waiter, answer) for item in call.waiting)
+        outcome = Outcome(write.outcome, cause=write.cause)
+        replies = tuple(Respond(item.waiter, outcome) for item in call.waiting)
         counted: tuple[Effect, ...] = (Ungated(),) if replies else ()
-        kept = call._replace(phase=Phase.STRANDED, stalled=True, waiting=(), expires=expires)
+        kept = call._replace(phase=Phase.STRANDED, outbox=stalled, waiting=(), expires=expires)
         return Move(kept, (*counted, *replies))
-    replies = refuse((*call.waiting, *call.held), Reason.UNAVAILABLE, call)
-    phase = Phase.PARKED if call.phase in (Phase.PARKED, Phase.VERIFYING) else Phase.STRANDED
-    leaving = call.leaving or call.round == 0
-    kept = call._replace(phase=phase, stalled=True, waiting=(), held=(), leaving=leaving, expires=expires)
+    replies = refuse_all((*call.waiting, *call.undecided), Reason.UNAVAILABLE, call)
+    kept = call._replace(
+        phase=Phase.PARKED if call.phase in (Phase.PARKED, Phase.VERIFYING) else Phase.STRANDED,
+        outbox=stalled,
+        waiting=(),
+        undecided=(),
+        expires=expires,
+        abandoned=call.abandoned or call.round == 0,
+    )
     return Move(kept, replies)
 
 
-def nudged(call: Call, event: Nudged, now: float) -> Move:
-    """The store is back: send what was left."""
-    write = call.flight
-    if write is None or not call.stalled:
+def store_back(call: Call, event: StoreBack, now: float) -> Move:
+    """The store answers again: send the stalled write."""
+    write = call.outbox.in_flight
+    if write is None or not call.outbox.stalled:
         return Move(call)
-    if call.phase is Phase.STRANDED or write.op is Op.VERIFY:
-        call = call._replace(phase=home(call, write))
-    call, effects = resend(call)
-    return Move(call, effects)
+    phase = frame_phase(call) if call.phase is Phase.STRANDED or write.op is Op.VERIFY else call.phase
+    outbox, effects = call.outbox.resend()
+    return Move(call._replace(phase=phase, outbox=outbox), effects)
 
 
 def expired(call: Call, event: Expired, now: float) -> Move:
-    """No token of this call can be valid any more: the frame goes, when no effect of it runs (rule 8)."""
-    return gone(call, "expired") if now >= call.expires and not shielded(call) else Move(call)
+    """No token of this call can be valid any more: drop the frame, unless an effect of it is under way (rule 8)."""
+    return drop_and_forget(call, "expired") if now >= call.expires and not effect_under_way(call) else Move(call)
 
 
 def evicted(call: Call, event: Evict, now: float) -> Move:
-    """Drop the frame; its journal can rebuild it. Never an unmarked one, never with a `once` in flight (rule 8)."""
-    if not at_rest(call):
-        return Move(call)
-    return gone(call, event.cause)
+    """Drop the frame: its journal can rebuild it. Nothing is done to a handler that may not be entered again, nor while
+    an effect or a write is under way (rule 8)."""
+    return drop_and_forget(call, event.cause) if may_be_dropped(call) else Move(call)
 
 
 def drained(call: Call, event: Drain, now: float) -> Move:
-    """Hand the call off: the next owner need not wait for the lease."""
-    if not at_rest(call):
+    """The node leaves: hand the call off, so that the next owner need not wait for the lease to run out."""
+    if not may_be_dropped(call):
         return Move(call)
-    call, effects = send(call._replace(phase=Phase.RELEASING), Write(Op.RELEASE))
-    return Move(call, effects)
+    outbox, effects = call.outbox.send(Write(Op.RELEASE))
+    return Move(call._replace(phase=Phase.RELEASING, outbox=outbox), effects)
 
 
-def released(call: Call, event: Acked | Refused | StoreDown, now: float) -> Move:
-    """Given away, or not known to be: either way the frame goes, and whoever came meanwhile asks the store."""
-    held = call.held
-    call, effects = dropped(call, "released")
-    if not held:
-        return Move(call._replace(held=()), (*effects, Forget()))
-    return Move(call._replace(phase=Phase.LOOKING, held=held), (*effects, Lookup()))
+def released(call: Call, event: Acked | WriteRefused | StoreDown, now: float) -> Move:
+    """The call is given away, or nobody knows whether it is: drop the frame either way. Requests that came meanwhile
+    are decided from the record."""
+    call, effects = drop_frame(call, "released")
+    if not call.undecided:
+        return Move(call, (*effects, Forget()))
+    return Move(call._replace(phase=Phase.LOOKING), (*effects, Lookup()))

@@ -1,15 +1,15 @@
-"""The replay cursor: what a handler that is entered again gets to hear, and when (PROTOCOL rule 12).
+"""The replay cursor: what a handler that is entered again gets to hear, and when (docs/protocol.md, rule 12).
 
 Recorded answers are delivered round by round as they were, not as fast as they are asked for: a round's answers leave
 only when every ask of that round was asked again. What the handler's own task did is also checked strictly in order;
 other tasks of the handler may come in any order. Asking for something else than was recorded is divergence, by name.
 
-A driver feeds `ask`, `once` and `value` as the handler calls them, takes what `ready` gives whenever the handler has
-settled, and says `finish` when the handler ends. While `live` is false nothing may be asked of the client: what the
-handler asks beyond the record waits.
+A driver calls `ask`, `once` and `value` when the handler does, delivers what `ready` returns whenever the handler waits
+for something, and calls `finish` when the handler ends. While `live` is false the client is asked nothing: a question
+that is not recorded waits.
 
-Keys and digests say little to a person. So a driver that can open what is recorded gives `words` for it, and says with
-each ask and `once` what it is.
+Keys and digests mean little to a person. So a driver that can open what is recorded gives `words` for it, and words for
+each question and `once` that the handler comes to.
 """
 
 from __future__ import annotations
@@ -24,33 +24,37 @@ from .journal import Entry, Kind, Lane
 CHANGED = "its code changed since then"
 DEPENDS = "it depends on something that is not recorded (a clock, a random number, a set's order, a global)"
 LIKELY = f"{CHANGED}, or {DEPENDS}"
-"""Why handlers diverge."""
+"""The two causes of most divergences, as an error names them."""
 
 
 class Once(Enum):
     """What the journal knows of a `once` that has no result."""
 
     LIVE = "never intended: run it"
-    IN_DOUBT = "intended, no result: it may have run, or may yet run"
+    NO_RESULT = "intended, no result: it may have run, or may yet run"
 
 
 Place = tuple[Kind, str, int]
-"""Where something is recorded: its kind, its key, and how often that key was answered before. A handler may ask under
-one key again once it was answered."""
+"""Which recorded entry is meant: its kind, its key, and how often that key was answered before it. A handler may ask
+again under a key that was answered."""
 
 
 class Cursor:
-    """A journal being replayed. Mutable; of one frame. `words` tells what an entry was in an author's terms, `likely`
-    why this handler would diverge."""
+    """A journal being replayed to one frame. Mutable.
+
+    `words` gives an entry in an author's terms (a question's text, a function's name), "" where they are not known.
+    `likely` is the cause of divergence that errors name."""
 
     def __init__(
         self, entries: Iterable[Entry], words: Callable[[Entry], str] = lambda item: "", likely: str = LIKELY
     ) -> None:
         self._words, self._likely = words, likely
+        # Recorded questions and answers by round and key; results of `once` by key.
         self._asks: dict[int, dict[str, Place]] = {}
         self._answers: dict[int, dict[str, Entry]] = {}
-        self._owed: dict[Place, Entry] = {}
         self._results: dict[str, Entry] = {}
+        # What the handler has to come to again: questions, intents and values.
+        self._owed: dict[Place, Entry] = {}
         times: Counter[str] = Counter()
         for item in entries:
             if item.kind is Kind.ANSWER:
@@ -64,48 +68,59 @@ class Cursor:
                 self._owed.setdefault(place, item)
                 if item.kind is Kind.ASK:
                     self._asks.setdefault(item.round, {})[item.key] = place
+        # What the handler's own task made, in order; `_next` is how far it came.
         self._main = [place for place, item in self._owed.items() if item.lane is Lane.MAIN]
-        self._met: set[Place] = set()
-        self._times: Counter[str] = Counter()
-        self._round = min((round_ for round_ in self._asks if round_ > 0), default=1)
-        self._pool: dict[str, Entry] = {}
         self._next = 0
+        self._met: set[Place] = set()
+        # How often each key was answered so far in this replay.
+        self._times: Counter[str] = Counter()
+        # The round whose answers are delivered next, and those of its questions that were not asked again yet.
+        self._round = min((round_ for round_ in self._asks if round_ > 0), default=1)
         self._ahead = self._places(self._round)
+        # Answers of rounds that were answered in part, until they are delivered.
+        self._pool: dict[str, Entry] = {}
 
     @property
     def live(self) -> bool:
         """Whether everything recorded has been asked for again and delivered."""
         return len(self._met) == len(self._owed) and self._round not in self._answers
 
-    def ask(self, key: str, fp: str, lane: Lane, words: str = "") -> Entry | None:
+    def ask(self, key: str, fingerprint: str, lane: Lane, words: str = "") -> Entry | None:
         """The handler asks. Returns the recorded answer where it was known before anybody was asked (round 0).
 
         Raises:
             DivergenceError: something else was recorded at this point, or under this key.
         """
         place = (Kind.ASK, key, self._times[key])
-        self._meet(place, fp, lane, words)
+        self._meet(place, fingerprint, lane, words)
         if place != self._asks.get(0, {}).get(key):
             return None
         self._times[key] += 1
         return self._answers.get(0, {}).get(key)
 
-    def once(self, key: str, fp: str, lane: Lane, words: str = "") -> Entry | Once:
-        """The handler comes to a `once`: its recorded result, or what is known of it. Raises as `ask`."""
-        if not self._meet((Kind.INTENT, key, 0), fp, lane, words):
-            return Once.LIVE
-        return self._results.get(key, Once.IN_DOUBT)
+    def once(self, key: str, fingerprint: str, lane: Lane, words: str = "") -> Entry | Once:
+        """The handler comes to a `once`. Returns its recorded result, or what else is known of it.
 
-    def value(self, key: str, fp: str, lane: Lane) -> Entry | None:
-        """The handler wants a recorded value (`now`, `uuid4`, `random`); None where it must be made. Raises as
-        `ask`."""
+        Raises:
+            DivergenceError: something else was recorded at this point, or under this key.
+        """
+        if not self._meet((Kind.INTENT, key, 0), fingerprint, lane, words):
+            return Once.LIVE
+        return self._results.get(key, Once.NO_RESULT)
+
+    def value(self, key: str, fingerprint: str, lane: Lane) -> Entry | None:
+        """The handler wants a recorded value (`now`, `uuid4`, `random`). Returns None where it must be made now.
+
+        Raises:
+            DivergenceError: something else was recorded at this point, or under this key.
+        """
         place = (Kind.VALUE, key, 0)
-        return self._owed[place] if self._meet(place, fp, lane, "") else None
+        return self._owed[place] if self._meet(place, fingerprint, lane, "") else None
 
     def ready(self) -> tuple[Entry, ...]:
-        """The answers that may be delivered now: those of the next round, once all its asks were asked again."""
+        """The answers that may be delivered now: those of the next round, when all its questions were asked again."""
         while self._round in self._answers:
-            # Taken from one end, so that a long round isn't looked through again for each of its asks.
+            # Taken from one end, so that a long round isn't searched again for each of its questions.
             while self._ahead and self._ahead[-1] in self._met:
                 self._ahead.pop()
             if self._ahead:
@@ -119,19 +134,23 @@ class Cursor:
         return ()
 
     def rest(self) -> tuple[Entry, ...]:
-        """What rounds that were answered only in part have brought so far. Once live, it is delivered together with
-        the answers that were missing; given once."""
+        """The answers of rounds that were answered only in part, each given once. When the cursor is live they are
+        delivered together with the answers that were missing."""
         pool, self._pool = self._pool, {}
         self._times.update(pool.keys())
         return tuple(pool.values())
 
     def finish(self) -> None:
-        """The handler ended. Raises DivergenceError where recorded entries were never asked for, or never heard."""
+        """The handler ended.
+
+        Raises:
+            DivergenceError: recorded entries were never asked for, or recorded answers never delivered.
+        """
         if not self.live:
             raise self._never("the handler ended")
 
     def overdue(self, seconds: float) -> DivergenceError:
-        """What to say of a handler that was given `seconds` and has not come to what is recorded."""
+        """The error of a handler that was given `seconds` and has not come to what is recorded."""
         return self._never(f"after {seconds:g} s the handler waits for something else")
 
     def _never(self, what: str) -> DivergenceError:
@@ -142,29 +161,29 @@ class Cursor:
             keys = ", ".join(sorted(map(repr, answers)))
             missed_words = f"recorded are the answers of round {self._round} ({keys}), which it did not wait for"
         else:
-            missed_words = f"recorded is {self._told(missed)}, which it did not come to"
+            missed_words = f"recorded is {self._described(missed)}, which it did not come to"
         return DivergenceError(f"{what}; {missed_words}; nothing was answered; likely {self._likely}")
 
     def _places(self, round_: int) -> list[Place]:
-        """What a round asked for, its first ask last."""
+        """The questions of a round, its first one last."""
         return list(reversed(self._asks.get(round_, {}).values()))
 
-    def _told(self, item: Entry) -> str:
+    def _described(self, item: Entry) -> str:
         return _named(item.kind, item.key, self._words(item)) + f" (entry {item.n})"
 
-    def _meet(self, place: Place, fp: str, lane: Lane, words: str) -> bool:
-        """Tick off a recorded entry; False where the handler is past the record."""
+    def _meet(self, place: Place, fingerprint: str, lane: Lane, words: str) -> bool:
+        """Mark the recorded entry that the handler came to as met; False where nothing more is recorded."""
         kind, key, _ = place
-        # A key of `once` that is used again joins its first use: nothing more was recorded of it.
+        # A `once` whose key is used again joins the first use, so nothing more was recorded of it.
         joins = kind is Kind.INTENT and place in self._met
         expected = self._expected() if lane is Lane.MAIN and not joins else None
         owed = self._owed.get(place)
         wrong = self._owed[expected] if expected is not None and place != expected else None
-        if wrong is None and owed is not None and owed.fp != fp:
+        if wrong is None and owed is not None and owed.fp != fingerprint:
             wrong = owed
         if wrong is not None:
             raise DivergenceError(
-                f"recorded is {self._told(wrong)}, but the handler came to {_named(kind, key, words)}"
+                f"recorded is {self._described(wrong)}, but the handler came to {_named(kind, key, words)}"
                 f"{', with another text, schema or arguments' if wrong is owed else ''}; "
                 f"it was not continued; likely {self._likely}"
             )
@@ -174,7 +193,7 @@ class Cursor:
         return True
 
     def _expected(self) -> Place | None:
-        """What the handler's own task did next."""
+        """The next entry that the handler's own task made; None where it made no more."""
         while self._next < len(self._main) and self._main[self._next] in self._met:
             self._next += 1
         return self._main[self._next] if self._next < len(self._main) else None

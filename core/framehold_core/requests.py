@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 from .ids import Boot, CallId, Incarnation, NodeId
 from .trail import Moved, Step, followed
-from .wide import wide
 
 
 class RecordState(StrEnum):
@@ -26,7 +25,7 @@ class RecordState(StrEnum):
 
 
 class Answered(NamedTuple):
-    """What a round learned: the digest of its answers and the keys that had been asked. Write-once per round."""
+    """The digest of a round's answers, and the keys that had been asked. Written once per round."""
 
     round: int
     digest: str
@@ -34,28 +33,29 @@ class Answered(NamedTuple):
 
 
 class Fence(NamedTuple):
-    """The writer's claim to a call: owner, incarnation and epoch, and the round and position it was acknowledged."""
+    """Who a writer is, and how far the store acknowledged the call to it. A write whose fence does not match the record
+    is refused."""
 
     owner: NodeId
-    inc: Incarnation
+    incarnation: Incarnation
     epoch: int
     round: int
-    n: int
+    position: int
 
 
 class Seen(NamedTuple):
-    """A record's owner as some reader saw it; a compare-and-set compares with it."""
+    """The owner of a record as a reader saw it. A compare-and-set applies only while the record still says so."""
 
     epoch: int
     owner: str
-    inc: str
+    incarnation: str
 
 
 class Batch(NamedTuple):
-    """Encoded entries to append, and the history that results."""
+    """Encoded entries to append, and the history after them."""
 
     entries: tuple[bytes, ...]
-    jh: str
+    history: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,20 +73,23 @@ class Head:
     strategy: str = "hold"
 
 
-@wide
 class Record(NamedTuple):
-    """A call in the store. `created` and `expires` are seconds on the store's clock; `intents` maps the digest of a
-    `once` key to whether its result is recorded; `outcome` is sealed; `trail` is there to look at, and decides
-    nothing."""
+    """A call in the store.
+
+    The store writes some fields under shorter names: `incarnation` is `inc`, `position` is `n`, `history` is `jh`.
+    `created` and `expires` are in seconds on the store's clock. `attempts` counts the owners that died running the
+    present round. `answers` maps a round to the digest of its answers; `intents`, the digest of a `once` key to whether
+    its result is recorded. `outcome` is sealed, and was given in round `out_round`. `trail` is there to look at, and
+    decides nothing."""
 
     state: RecordState
     head: Head
     owner: str
-    inc: str
+    incarnation: str
     epoch: int
     round: int
-    n: int
-    jh: str
+    position: int
+    history: str
     attempts: int
     created: float
     expires: float
@@ -100,7 +103,7 @@ class Record(NamedTuple):
     @property
     def seen(self) -> Seen:
         """The owner as a compare-and-set wants it."""
-        return Seen(self.epoch, self.owner, self.inc)
+        return Seen(self.epoch, self.owner, self.incarnation)
 
     def stepped(self, step: Moved, node: str, at: float, ran: float = 0.0) -> Record:
         """This record after one more step."""
@@ -119,9 +122,9 @@ class Verdict(StrEnum):
 
     OK = "ok"
     ALREADY = "already"
-    """The same request had been applied before; nothing was written now."""
+    """The store had applied this very request before; nothing was written now."""
     FENCED = "fenced"
-    """Another owner, epoch or history stands there; nothing was written, the writer's frame must die."""
+    """The record has another owner, epoch or history; nothing was written, and the writer's frame must be dropped."""
     BEHIND = "behind"
     """The store went back below what the writer was acknowledged; nothing was written, the writer may heal."""
     CONFLICT = "conflict"
@@ -137,7 +140,8 @@ class Verdict(StrEnum):
 
 
 class Evidence(StrEnum):
-    """Why a caller believes that it may claim a call. The record can't check the first two, the caller must."""
+    """Why a node believes that it may claim a call. The record can't show whether the first two are true: the node must
+    know it."""
 
     GONE = "gone"
     NOT_HELD = "not-held"
@@ -201,13 +205,14 @@ class Finish(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """Take over a call whose owner is gone. `reentrant` is the present code's promise; both are needed (rule 16)."""
+    """Take over a call whose owner is gone. `reentrant` is the present code's promise; both are needed
+    (docs/protocol.md, rule 16)."""
 
     call: CallId
     seen: Seen
     evidence: Evidence
     owner: NodeId
-    inc: Incarnation
+    incarnation: Incarnation
     boot: Boot
     reentrant: bool
     max_attempts: int
@@ -219,7 +224,7 @@ class Verify(NamedTuple):
 
     call: CallId
     fence: Fence
-    inc: Incarnation
+    incarnation: Incarnation
     ttl: float
 
 

@@ -1,8 +1,8 @@
 """Where a retry is decided.
 
-A retry names a round r and an epoch; the call stands at round R. `ROWS` is the table of PROTOCOL section 4, asked
-from the top; the first row that holds decides. The same table serves a live frame and a record read from the store:
-both give a `Standing`."""
+A retry names a round r and an epoch; the call stands at round R. `ROWS` is the retry table of docs/protocol.md, asked
+from the top; the first row that holds decides. One table serves a live frame and a record read from the store:
+both give a `Progress`."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class Decision(Enum):
     ALREADY = "say that the round was already answered"
 
 
-class Standing(NamedTuple):
-    """How far a call has come. `mark` names the history at which round `round` was parked; `asks` are that round's
-    keys; `answered` holds what is recorded of it and of earlier rounds."""
+class Progress(NamedTuple):
+    """How far a call has come. `round_history` is the history at which `round` was parked, `asks` are the keys of that
+    round's questions, `answered` are the digests of the answers that it and earlier rounds got."""
 
     epoch: int
     round: int
-    mark: str
+    round_history: str
     asks: tuple[str, ...]
     answered: tuple[Answered, ...]
     done: bool = False
@@ -43,10 +43,11 @@ class Standing(NamedTuple):
 
 
 class Case(NamedTuple):
-    """One retry against one standing, with what the rows ask about it."""
+    """One retry against the progress of its call, with what the rows ask about it: `recorded` is what is recorded of
+    the retry's round, `usable` are its answers to questions of that round, `digest` is the digest of those."""
 
     retry: Retry
-    standing: Standing
+    progress: Progress
     recorded: Answered | None
     usable: tuple[Answer, ...]
     digest: str
@@ -61,7 +62,7 @@ class Row(NamedTuple):
 
 
 def usable(answers: Iterable[Answer], keys: Iterable[str]) -> tuple[Answer, ...]:
-    """The answers to keys that were asked, in the order of the asking. Extras are ignored."""
+    """The answers to keys that were asked, in the order in which they were asked. Others are ignored."""
     by_key = {answer.key: answer for answer in answers}
     return tuple(by_key[key] for key in keys if key in by_key)
 
@@ -74,28 +75,28 @@ def digest(answers: Iterable[Answer]) -> str:
 
 
 ROWS: tuple[Row, ...] = (
-    Row("token epoch > epoch", lambda c: c.retry.epoch > c.standing.epoch, Decision.NEWER),
-    Row("r > R", lambda c: c.retry.round > c.standing.round, Decision.AHEAD),
+    Row("token epoch > epoch", lambda c: c.retry.epoch > c.progress.epoch, Decision.NEWER),
+    Row("r > R", lambda c: c.retry.round > c.progress.round, Decision.AHEAD),
     Row("recorded, other", lambda c: c.recorded is not None and c.recorded.digest != c.digest, Decision.CONFLICT),
-    Row("done", lambda c: c.standing.done, Decision.OUTCOME),
-    Row("lost", lambda c: c.standing.lost, Decision.LOST),
-    Row("r = R, recorded", lambda c: c.retry.round == c.standing.round and c.recorded is not None, Decision.JOIN),
+    Row("done", lambda c: c.progress.done, Decision.OUTCOME),
+    Row("lost", lambda c: c.progress.lost, Decision.LOST),
+    Row("r = R, recorded", lambda c: c.retry.round == c.progress.round and c.recorded is not None, Decision.JOIN),
     Row(
         "r = R, of another history",
-        lambda c: c.retry.round == c.standing.round and c.retry.mark != c.standing.mark,
+        lambda c: c.retry.round == c.progress.round and c.retry.round_history != c.progress.round_history,
         Decision.ASK_AGAIN,
     ),
-    Row("r = R, no usable answer", lambda c: c.retry.round == c.standing.round and not c.usable, Decision.ASK_AGAIN),
-    Row("r = R", lambda c: c.retry.round == c.standing.round, Decision.DELIVER),
-    Row("r = R - 1", lambda c: c.retry.round == c.standing.round - 1, Decision.ASK_AGAIN),
+    Row("r = R, no usable answer", lambda c: c.retry.round == c.progress.round and not c.usable, Decision.ASK_AGAIN),
+    Row("r = R", lambda c: c.retry.round == c.progress.round, Decision.DELIVER),
+    Row("r = R - 1", lambda c: c.retry.round == c.progress.round - 1, Decision.ASK_AGAIN),
     Row("r < R - 1", lambda _: True, Decision.ALREADY),
 )
 
 
-def decide(retry: Retry, standing: Standing) -> tuple[Decision, Case]:
+def decide(retry: Retry, progress: Progress) -> tuple[Decision, Case]:
     """The decision for `retry`, and the case it was made on."""
-    recorded = next((item for item in standing.answered if item.round == retry.round), None)
-    keys = standing.asks if recorded is None else recorded.keys
+    recorded = next((item for item in progress.answered if item.round == retry.round), None)
+    keys = progress.asks if recorded is None else recorded.keys
     answers = usable(retry.answers, keys)
-    case = Case(retry, standing, recorded, answers, digest(answers))
+    case = Case(retry, progress, recorded, answers, digest(answers))
     return next(row.then for row in ROWS if row.holds(case)), case

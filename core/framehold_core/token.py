@@ -3,8 +3,8 @@
     h1.<call_id>.<sealed>     strategy hold: the call id is visible so that a router can steer by it
     s1.<sealed>               stateless: an author's own state, or strategy replay's journal
 
-The visible call id is a hint until the seal is opened: whoever opens it must compare the two (`MCP.md`, "Codec"). The
-sealed part contains dots, so a token is split at most twice.
+The visible call id is a hint until the seal is opened: whoever opens it must compare the two (docs/sdk-seams.md,
+"The codec"). The sealed part contains dots, so a token is split at most twice.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def named(token: str) -> CallId | None:
 
 
 def parse(token: str) -> Routed | None:
-    """Read the visible half of `token`; None when it has neither shape. Nothing here is authenticated."""
+    """Read the visible half of `token`; None where it has neither of the two shapes. Nothing here is authenticated."""
     call = named(token)
     if call is not None:
         return Routed(call, token[len(HOLD) + len(call) + 1 :])

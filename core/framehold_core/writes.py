@@ -2,11 +2,11 @@
 
 A driver (a node's runtime, the simulation) performs a write in four steps:
 
-1. `pack` it at the call's present position: encode its drafts, each sealed for its place. Keep the result with the
-   write: one that is sent again must be the same bytes, or the store can't tell that it was already applied.
-2. `request` it, and submit that to the store.
-3. Drop the reply if `call.flight` is no longer this write (the frame went meanwhile), or if `StoreDown` was fed for
-   this sending of it: a late reply to a write that was given up has no row, the write is sent again.
+1. `pack` it: encode its drafts from the call's present position on, each sealed for its position. Keep the result with
+   the write: a write that is sent again must be the same bytes, or the store can't tell that it was already applied.
+2. Make the `request` for it, and submit that to the store.
+3. Drop the reply if `call.outbox.in_flight` is no longer this write (the frame went meanwhile), or if `StoreDown` was
+   fed for this sending of it: a late reply to a stalled write has no row, since the write is sent again.
 4. Feed `event` of the reply to `step`; after an acknowledgement the packed entries belong to the frame's log.
 """
 
@@ -16,9 +16,10 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from . import journal, lease
-from .call import Call, fence
+from .call import Call, fence_of
 from .effects import Op, Write
-from .events import Acked, Claimed, Event, Refused
+from .errors import impossible
+from .events import Acked, Claimed, Event, WriteRefused
 from .ids import NodeId
 from .journal import Draft, Entry, Kind
 from .lease import Lease
@@ -39,15 +40,15 @@ from .requests import (
 )
 
 MAX_ATTEMPTS = 5
-"""Claims in a row, without a round between them, after which a call is stuck (PROTOCOL rule 15)."""
+"""How many owners may die running one round before the call is stuck (docs/protocol.md, rule 15, decision 015)."""
 
 Seal = Callable[[int, Draft], bytes]
 """Seal a draft's value for its position."""
 
 
 class Terms(NamedTuple):
-    """What a driver knows of a call that the machine needn't: how its record begins, and how long things live
-    (seconds)."""
+    """What a driver knows of a call and the machine does not need: how its record begins, and for how many seconds its
+    record and its tombstone live."""
 
     head: Head
     record_ttl: float
@@ -56,22 +57,22 @@ class Terms(NamedTuple):
 
 
 class Packed(NamedTuple):
-    """A write as it will be sent, every time."""
+    """The bytes of a write, the same for each sending, and the history after it."""
 
     entries: tuple[bytes, ...]
-    jh: str
+    history: str
     outcome: bytes = b""
 
 
 def pack(call: Call, write: Write, seal: Seal, outcome: bytes = b"") -> Packed:
     """Encode a write's drafts at the call's position."""
     if not write.drafts:
-        return Packed((), call.jh, outcome)
+        return Packed((), call.history, outcome)
     encoded = tuple(
-        journal.encode(journal.entry(call.n + place, draft, seal(call.n + place, draft)))
+        journal.encode(journal.entry(call.position + place, draft, seal(call.position + place, draft)))
         for place, draft in enumerate(write.drafts)
     )
-    return Packed(encoded, journal.chain(call.jh, encoded), outcome)
+    return Packed(encoded, journal.chain(call.history, encoded), outcome)
 
 
 def once_intents(entries: Sequence[Entry]) -> tuple[tuple[str, bool], ...]:
@@ -91,52 +92,55 @@ def once_digest(key: str) -> str:
 def request(call: Call, write: Write, packed: Packed, terms: Terms, log: Sequence[bytes], ran: float = 0.0) -> Request:
     """The request for `write`. `log` is the frame's acknowledged journal; only a heal looks at it. `ran` is how many
     seconds the round has run by now; it is for the record's trail, and may differ when a write is sent again."""
-    claim, ttl = fence(call), terms.record_ttl
-    batch = Batch(packed.entries, packed.jh)
-    head = terms.head if call.epoch == 1 and call.n == 0 else None
+    fence, ttl = fence_of(call), terms.record_ttl
+    batch = Batch(packed.entries, packed.history)
+    head = terms.head if call.epoch == 1 and call.position == 0 else None
     if write.op is Op.PARK:
-        return Commit(call.id, claim, batch, ttl, write.answered, head, ran)
+        return Commit(call.id, fence, batch, ttl, write.answered, head, ran)
     if write.op is Op.FINISH:
-        return Finish(call.id, claim, packed.outcome, write.cause, terms.tombstone_ttl, write.answered, ran)
+        return Finish(call.id, fence, packed.outcome, write.cause, terms.tombstone_ttl, write.answered, ran)
     if write.op is Op.INTEND:
-        return Intent(call.id, claim, batch, ttl, write.key, write.answered, head)
+        return Intent(call.id, fence, batch, ttl, write.key, write.answered, head)
     if write.op is Op.RESULT:
-        return Result(call.id, claim, batch, ttl, write.key)
+        return Result(call.id, fence, batch, ttl, write.key)
     if write.op is Op.VERIFY:
-        assert write.inc is not None
-        return Verify(call.id, claim, write.inc, ttl)
+        if write.incarnation is None:
+            impossible("a verification names no incarnation")
+        return Verify(call.id, fence, write.incarnation, ttl)
     if write.op is Op.RELEASE:
-        return Release(call.id, claim, ttl)
+        return Release(call.id, fence, ttl)
     if write.op is Op.HEAL:
         return _heal(call, write, terms, log)
-    assert write.seen is not None and write.evidence is not None
-    who = (NodeId(call.owner), call.inc, terms.head.boot)
+    if write.seen is None or write.evidence is None:
+        impossible(f"a write of kind {write.op.value!r} lacks the owner that it saw, or its evidence")
+    who = (NodeId(call.owner), call.incarnation, terms.head.boot)
     return Claim(call.id, write.seen, write.evidence, *who, call.reentrant, terms.max_attempts, ttl)
 
 
 def _heal(call: Call, write: Write, terms: Terms, log: Sequence[bytes]) -> Heal:
-    """A heal writes what this frame was acknowledged, under its present incarnation."""
-    claim = fence(call)._replace(inc=write.inc or call.inc)
-    batch = Batch(tuple(log), call.jh)
+    """The request for a heal: everything that the store acknowledged to this frame, under its present incarnation."""
+    fence = fence_of(call)._replace(incarnation=write.incarnation or call.incarnation)
+    batch = Batch(tuple(log), call.history)
     entries = journal.decode_all(log)
     carried = any(item.kind is Kind.ANSWER and item.round == call.round for item in entries)
-    answered = (*call.past, call.answered) if call.answered is not None and carried else call.past
+    answered = (*call.answered_before, call.answered) if call.answered is not None and carried else call.answered_before
     intents = once_intents(entries)
-    return Heal(call.id, claim, write.seen, batch, answered, intents, terms.head, terms.record_ttl)
+    return Heal(call.id, fence, write.seen, batch, answered, intents, terms.head, terms.record_ttl)
 
 
 def event(call: Call, write: Write, packed: Packed, reply: Reply, held: Lease, now: float) -> Event:
-    """What a reply to `write` means to the machine. `held` is the node's lease as it stands.
+    """The event that a reply to `write` is to the machine. `held` is the node's lease as it stands.
 
     Raises:
         JournalError: a claimed journal can't be read.
     """
     if reply.verdict not in (Verdict.OK, Verdict.ALREADY):
-        return Refused(reply.verdict, reply.stored)
+        return WriteRefused(reply.verdict, reply.stored)
     if write.op is Op.CLAIM:
-        assert reply.stored is not None, "a granted claim brings the record"
+        if reply.stored is None:
+            impossible("the store granted a claim and did not return the record")
         return Claimed(reply.stored, journal.decode_all(reply.stored.journal), held)
     # The window of a later incarnation is not this frame's: it was not verified under it (rule 4).
-    is_open = held.inc == (write.inc or call.inc) and lease.is_open(held, now)
+    is_open = held.incarnation == (write.incarnation or call.incarnation) and lease.is_open(held, now)
     already = reply.verdict is Verdict.ALREADY
-    return Acked(reply.epoch, call.n + len(packed.entries), packed.jh, is_open, already)
+    return Acked(reply.epoch, call.position + len(packed.entries), packed.history, is_open, already)
