@@ -9,8 +9,8 @@ __all__ = ["Clock", "Done", "Store", "StoreConfig", "open_store"]
 
 
 def open_store(config: StoreConfig, clock: Clock) -> Store:
-    """The store that `config` names, not yet opened. `clock` (seconds, never going back) is the clock of the store in
-    memory; the others use Redis' own.
+    """Build the store that `config` names; it is not opened yet. `clock` gives seconds and never goes back. Only the
+    store in memory uses it: the other stores use the clock of Redis.
 
     Raises:
         ConfigError: the URL can't be used.

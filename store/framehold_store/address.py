@@ -1,6 +1,6 @@
-"""The URL of a store of several servers, taken apart. config.py lists the forms.
+"""Parses the URL of a store of several servers. config.py lists the forms.
 
-The law: nothing of a URL that can't be understood is repeated, because it may be a piece of a password.
+The law: no part of a malformed URL is repeated in an error, because it may be a piece of a password.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[0-9A-Za-z_.-]+)(?::([0-9]{1,5}))?")
 _SERVICE = re.compile(r"[0-9A-Za-z_.-]+")
 _PORTS = {"sentinel": 26379, "cluster": 6379}
 KINDS = {f"{scheme}+{kind}": kind for scheme in ("redis", "rediss") for kind in _PORTS}
-"""Scheme to kind: those that name several servers."""
+"""Maps each scheme of a store of several servers to its kind: `sentinel` or `cluster`."""
 
 Place = tuple[str, int]
 """Host and port."""
@@ -21,9 +21,9 @@ Place = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """`places` are the sentinels, or the servers of a cluster that are asked first. `server` is a URL of one server in
-    redis-py's own form: credentials, database and options of all of them. `login` is what the sentinels want to hear
-    (`username`, `password`)."""
+    """The parts of a URL of several servers. `places` are the sentinels, or the servers of a cluster that are asked
+    first. `server` is a URL of one server in redis-py's form, with the credentials, database and options that hold for
+    all servers. `login` has the `username` and `password` for the sentinels."""
 
     scheme: str
     kind: str
@@ -37,22 +37,22 @@ class Address:
         return self.scheme.startswith("rediss")
 
     def __str__(self) -> str:
-        """As logs may show it."""
+        """The address as logs may show it: without credentials, options and database."""
         places = ",".join(named(place) for place in self.places)
         return f"{self.scheme}://{places}/{self.service}".rstrip("/")
 
 
 def named(place: Place) -> str:
-    """host:port, with brackets around an address that has colons of its own."""
+    """`host:port`, or `[host]:port` for an IPv6 address."""
     host, port = place
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def parse(url: str) -> Address:
-    """The address that `url` names; its scheme is one of KINDS.
+    """The parts of `url`, whose scheme is one of KINDS.
 
     Raises:
-        ValueError: it names none; the text says why, without credentials.
+        ValueError: the URL is malformed; the text says why, without credentials.
     """
     try:
         parts = urlsplit(url)

@@ -1,11 +1,12 @@
-"""The Store: what a node and a router may ask of whatever outlives them.
+"""The protocol `Store`: which operations a node and a router can send to the store.
 
 The law: every request is applied whole or not at all, by the rules of `framehold_core.record`, on the store's own
-clock. A verdict other than OK left the record as it was, to the byte. A request whose reply was lost may be sent
-again: it answers ALREADY, or what it would have answered the first time.
+clock. A verdict other than OK means that no byte of the record has changed. A request whose reply was lost may be sent
+again: the second reply is ALREADY, or equals the lost one.
 
-Durability is the backend's: an acknowledged write outlives this process in Redis (and Redis itself as far as its
-persistence and its replicas go), and nothing in memory. PROTOCOL rule 7 says what happens when a store goes back.
+Durability depends on the backend. In Redis an acknowledged write outlives this process; it outlives Redis itself as
+far as persistence and replicas of that Redis go. In memory nothing outlives the process. Rule 7 of docs/protocol.md
+says what happens when a store loses acknowledged writes.
 """
 
 from __future__ import annotations
@@ -19,18 +20,19 @@ from framehold_core.lease import NodeRecord, Renewal
 from framehold_core.requests import RecordState, Reply, Request
 
 Clock = Callable[[], float]
-"""Seconds; for a store in memory, what its records' `created` and `expires` count in."""
+"""Gives seconds. A store in memory stamps `created` and `expires` of its records with this clock."""
 
 Done = Callable[[Reply | StoreUnavailable], None]
-"""Receives what came of a request. It must not raise: one that does is logged and silences nobody else."""
+"""Receives the reply to a request, or the error. It must not raise. If it raises all the same, the exception is logged
+and other requests go on."""
 
 POLL = 2.0
-"""Seconds between the wake-ups of a change feed that heard nothing: a lease that ran out announces itself to nobody."""
+"""Seconds after which a change feed wakes its readers without a change: nobody announces a lease that has run out."""
 
 
 class Summary(NamedTuple):
-    """What a sweep tells of a call's record, as it stood at some instant: no journal, no answers, no outcome. `created`
-    and `expires` are seconds on the store's clock."""
+    """What a scan reads from one call's record, at one instant: no journal, no answers, no outcome. `created` and
+    `expires` are seconds on the store's clock."""
 
     call: CallId
     state: RecordState
@@ -47,9 +49,9 @@ class Summary(NamedTuple):
     expires: float
 
 
-class Swept(NamedTuple):
-    """One step of a sweep. `cursor` is what the next step begins with: empty when all has been looked at. `unreadable`
-    counts records that were passed over, corrupted or of a newer release."""
+class ScanStep(NamedTuple):
+    """The result of one step of a scan. The next step takes `cursor` as its argument; it is empty after the last step.
+    `unreadable` counts the records that were skipped because they are corrupted or of a newer release."""
 
     cursor: str
     found: tuple[Summary, ...]
@@ -57,115 +59,130 @@ class Swept(NamedTuple):
 
 
 class Store(Protocol):
-    """Leases, journals and the registry of nodes. Belongs to one event loop; only `writes` may be read from
-    elsewhere."""
+    """Records and journals of calls, and the registry of nodes. Belongs to one event loop; only `request_counts` may be
+    read from another thread. The methods are of four kinds:
+
+    - records of calls: `submit`, `run`
+    - node leases: `register`, `renew`, `unregister`, `nodes`, `count_nodes`, `changes`
+    - a walk over all records: `scan`
+    - messages between nodes: `publish`, `subscribe`
+    """
 
     def submit(self, request: Request, done: Done) -> None:
-        """Send one request, group-committed with its neighbours: the hot path. Never blocks and never raises.
+        """Send one request, in one batch with other requests that wait (group commit). This is the hot path. Never
+        blocks and never raises.
 
-        `done` is called exactly once, from the event loop, possibly before `submit` returns (memory, a full queue), and
-        within about the operation time-out. Requests of one call are applied in the order in which they were submitted.
+        `done` is called exactly once, from the event loop, within about the operation time-out. It may be called before
+        `submit` returns (store in memory, full queue). Requests of one call are applied in the order of their
+        submission.
 
         Atomicity: one request is one script. Durability: a reply means that the store acknowledged the write.
-        Errors: `StoreUnavailable` where nobody answered in time; whether the request was applied is then unknown, and
-        sending it again is safe. A corrupted record is one too: it was not guessed at.
+        Errors: `done` receives `StoreUnavailable` if no answer came in time; whether the request was applied is then
+        unknown, and sending it again is safe. It receives `StoreUnavailable` also for a corrupted record.
         """
 
     async def run(self, request: Request) -> Reply:
-        """`submit`, awaited. Cancelling the wait does not recall the request.
+        """Send one request by `submit` and return its reply. Cancelling the wait does not take the request back.
 
         Raises:
-            StoreUnavailable: as for `submit`.
+            StoreUnavailable: no answer came in time (the request may have been applied), or the record is corrupted.
         """
 
     async def register(self, node: NodeRecord, ttl: float) -> Renewal:
-        """Take the node lease if nobody has it, for `ttl` seconds: RENEWED or TAKEN (`lease.register`).
+        """Take the node lease for `ttl` seconds, if nobody has it. Returns RENEWED, or TAKEN if another process has it
+        (`framehold_core.lease.register`).
 
         `node.expires` is ignored: the store sets it. Atomic for the lease; idempotent for one incarnation. The list
-        that `nodes` reads is completed by the same request or by the next renewal.
+        of names that `nodes` reads may lack this node until its next renewal.
 
         Raises:
-            StoreUnavailable: nobody answered in time; sending it again is safe.
+            StoreUnavailable: no answer came in time; sending it again is safe.
         """
 
     async def renew(self, node: NodeRecord, acknowledged: int, ttl: float) -> tuple[Renewal, int]:
-        """Extend the node lease by `ttl` seconds if it still is this incarnation's (`lease.renew`).
+        """Extend the node lease by `ttl` seconds if it still belongs to this incarnation.
 
-        Gives RENEWED with the new beat; LAPSED or TAKEN with the beat that stands there (0 where nothing does), having
-        written nothing. `acknowledged` is the last beat that this node was told. `node.state`, `address`, `code` and
-        `stats` replace the stored ones; `node.beat` and `node.expires` are ignored.
+        `framehold_core.lease.renew` states the rule.
+
+        Returns RENEWED and the new beat. Otherwise nothing was written, and it returns LAPSED or TAKEN and the stored
+        beat, 0 if no lease is stored. `acknowledged` is the last beat that the store returned to this node.
+        `node.state`, `address`, `code` and `stats` replace the stored ones; `node.beat` and `node.expires` are ignored.
 
         Raises:
-            StoreUnavailable: nobody answered in time; the lease may or may not have been extended.
+            StoreUnavailable: no answer came in time; the lease may or may not have been extended.
         """
 
-    async def leave(self, node: NodeRecord) -> None:
-        """Delete the node lease if it still is this incarnation's. Idempotent.
+    async def unregister(self, node: NodeRecord) -> None:
+        """Delete the node lease if it still belongs to this incarnation. Idempotent.
 
         Raises:
-            StoreUnavailable: nobody answered in time; the lease will run out by itself.
+            StoreUnavailable: no answer came in time; the lease will run out by itself.
         """
 
     async def nodes(self, named: Collection[NodeId] | None = None) -> tuple[NodeRecord, ...]:
-        """The live nodes, or those of them that are `named`, in order of their names. Not atomic across nodes: each
-        lease is as it stood at some instant of the call. An entry that can't be read is skipped, with one log line
-        until it changes where all were asked for.
+        """The leases of all live nodes, or of the live nodes among `named`, in order of their names. Not atomic across
+        nodes: each lease is as it stood at some instant of the call. A lease that can't be read is skipped. A call
+        without `named` logs it once, and again only after it has changed.
 
         Raises:
-            StoreUnavailable: nobody answered in time.
+            StoreUnavailable: no answer came in time.
         """
 
-    async def alive(self) -> int:
-        """How many nodes there are; one that gave its lease back within a TTL may still be counted where the store was
-        away meanwhile. One small read, however many they are.
+    async def count_nodes(self) -> int:
+        """The number of live nodes. One small read, whatever the number. A node that unregistered less than a TTL ago
+        may still be counted, if the store was unreachable just after that.
 
         Raises:
-            StoreUnavailable: nobody answered in time.
+            StoreUnavailable: no answer came in time.
         """
 
     def changes(self) -> AsyncIterator[frozenset[NodeId | None]]:
-        """Yields the nodes whose leases may have changed: read them then, by `nodes`. None among them stands for all
-        others: so it is at the start, and where something may have been missed. Yields an empty set at each poll
-        interval, whatever was heard: a lease that ran out is no news, so `nodes` or `alive` tells of it.
+        """Yields sets of nodes whose leases may have changed; read these leases by `nodes`. None in a set stands for
+        all nodes: the first set has it, and each set after which notices may have been missed. At each poll interval
+        an empty set is yielded. A lease that has run out causes no notice: `nodes` or `count_nodes` shows it.
 
-        Where news can't be heard, each poll yields None. It may yield without a change, merges those that come while
-        the reader is busy, and never raises over a store that is down. Ends when the store is closed.
+        While no notices can be received, each poll yields {None}. A set may come without a change. Changes that come
+        while the reader is busy are merged into one set. A store that is down raises nothing here. Ends when the store
+        is closed.
         """
 
-    async def sweep(self, cursor: str = "", count: int = 100) -> Swept:
-        """Look at about `count` records, and write nothing: a step of a walk over all that the namespace has, for what
-        may be late. `cursor` is empty to begin with, then what the step before gave.
+    async def scan(self, cursor: str = "", count: int = 100) -> ScanStep:
+        """Read about `count` records and write nothing. It is one step of a walk over all records of the namespace.
+        `cursor` is empty for the first step, then the cursor that the step before returned.
 
-        Each step costs the server about `count` small reads among other requests, however many records there are; it
-        may find few or none, and the walk go on. A record that stands during the whole walk is found once or more; one
-        that comes or goes meanwhile, perhaps. Steps may be repeated, and a walk broken off.
+        Each step costs the server about `count` small reads, however many records there are. A step may find few
+        records or none although the walk is not over. A record that exists during the whole walk is found at least
+        once. A record that is created or deleted during the walk may be missed. A step may be repeated, and a walk may
+        be abandoned.
 
         Raises:
-            StoreUnavailable: nobody answered in time, or the cursor is none of ours; the step may be repeated.
+            StoreUnavailable: no answer came in time, or `cursor` is not a cursor of this store. The step may be
+                repeated.
         """
 
-    async def tell(self, message: bytes) -> None:
-        """Say something to every node of the namespace, this one included. Nothing is stored: who doesn't listen now
-        misses it, and order across nodes is nobody's.
+    async def publish(self, message: bytes) -> None:
+        """Send a message to every node of the namespace, this node included. Nothing is stored: a node that has not
+        subscribed now misses the message. Messages of different nodes arrive in any order.
 
         Raises:
-            StoreUnavailable: nobody answered in time; whether it was said is unknown.
+            StoreUnavailable: no answer came in time; whether the message was sent is unknown.
         """
 
-    def listen(self, hear: Callable[[bytes], None]) -> None:
-        """Call `hear` on the event loop with everything that is told, until the store is closed. Once per store; `hear`
-        must not raise."""
+    def subscribe(self, receive: Callable[[bytes], None]) -> None:
+        """Call `receive` on the event loop with every published message, until the store is closed. May be called once
+        per store. `receive` must not raise."""
 
     async def open(self) -> None:
-        """Make ready. A store that is down now is no error here: requests answer `StoreUnavailable` until it is back.
+        """Make ready. A store that is down now is no error here: requests get `StoreUnavailable` until it is back.
 
         Raises:
             ConfigError: the store can never be used as configured.
         """
 
     async def close(self) -> None:
-        """Let go of connections and tasks. Requests under way answer `StoreUnavailable`. Idempotent."""
+        """Close connections and end tasks. Requests under way get `StoreUnavailable`. Idempotent."""
 
     @property
-    def writes(self) -> Mapping[str, int]:
-        """Requests submitted since the start, by script name (`commit`, `renew`, ...), reads under `read`."""
+    def request_counts(self) -> Mapping[str, int]:
+        """How many requests were submitted since the start, by the name of their script (`commit`, `renew`, `leave`,
+        ...). Reads are among them, as `read`."""

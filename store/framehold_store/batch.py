@@ -1,22 +1,21 @@
-"""Group commit: the lane that carries scripts to one Redis.
+"""Group commit: a lane sends commands to one Redis in batches.
 
 The law: every item is settled exactly once, in time; items of one call are applied in the order of their submission;
-a reply is never matched to another's request. One batch is on its way at a time, and whatever is submitted meanwhile
-is the next:
+a reply is never matched to the request of another item. One batch is in flight at a time; items that are submitted
+meanwhile form the next batch:
 
     1  submit puts an item on the queue and wakes the lane, which runs on the next turn of the event loop
-    2  the lane writes up to 64 queued items at once and reads their replies in order, settling each as it comes
+    2  the lane writes up to 64 queued items at once, reads their replies in order, and settles each item at its reply
     3  the connection is lost, the server takes no writes any more (it is a replica now, or a master without its
-       replicas, which may have been replaced), or the batch's oldest item is overdue: the connection is dropped,
-       whatever it still carries. Items without a reply may have been applied. They go back to the head of the queue,
-       in order, and are sent once more if time allows: all are idempotent by position. The others get
-       StoreUnavailable
-    4  NOSCRIPT: that item was not applied. The scripts are loaded, and it is sent again - and so is every later item
-       of the same key in this batch, which a script that came back in between may have let overtake it
+       replicas, which may have been replaced), or the oldest item of the batch is overdue: the connection is dropped.
+       Items without a reply may have been applied. They go back to the head of the queue, in order, and are sent once
+       more if time allows: all are idempotent by position. Items that were sent twice get StoreUnavailable
+    4  NOSCRIPT: that item was not applied. The scripts are loaded, and it is sent again. Every later item of the same
+       key in this batch is sent again too: if the script came back in between, the later item has overtaken the first
 
-It exists because it pays. Client CPU a script, encoding and decoding included, commits of 1 KB by 32 writers,
-uvloop, Redis on the other core of a quiet machine: 13-15 us here, 32 us with redis-py's pipeline (both a fifth more
-when the machine is busy); 12 us with 128 writers, 21 us with 8.
+The lane exists because it is faster than redis-py's pipeline. Client CPU per script, encoding and decoding included,
+commits of 1 KB by 32 writers, uvloop, Redis on the other core of a quiet machine: 13-15 us here, 32 us with redis-py's
+pipeline (both a fifth more when the machine is busy); here 12 us with 128 writers, 21 us with 8.
 """
 
 from __future__ import annotations
@@ -41,16 +40,18 @@ pack: Callable[[tuple[str | bytes | int, ...]], bytes] = hiredis.pack_command  #
 """One command in Redis' wire format. (hiredis' stub promises tuples of one element; any length works.)"""
 
 BATCH = 64
+"""Items of one batch at most."""
 _BATCH_BYTES = 1 << 20
 _TRIES = 2
 
 Settle = Callable[[Any], None]
-"""Receives a raw reply, the server's own error as a ResponseError, or StoreUnavailable. Must not raise."""
+"""Receives a raw reply, an error reply of the server as a ResponseError, or StoreUnavailable. Must not raise."""
 
 
 class Item:
-    """One packed command on its way. `key` orders it among others; `deadline` is set by the first lane that takes
-    it."""
+    """One packed command and the callback that settles it. Items of one `key` keep their order. `what` names the
+    command in messages. The first lane that takes the item sets `deadline`, in seconds on the clock of the event
+    loop."""
 
     __slots__ = ("deadline", "key", "packed", "settle", "tries", "what")
 
@@ -64,7 +65,8 @@ class Item:
 
 
 class Lane:
-    """Group commit to one target. `timeout` is in seconds from submission; `limit` bounds the queue."""
+    """Group commit to one server. An item is settled at the latest `timeout` seconds after its submission; at most
+    `limit` items wait in the queue."""
 
     def __init__(self, link: Link, timeout: float, limit: int) -> None:
         self._link = link
@@ -77,8 +79,8 @@ class Lane:
         self._closed = False
 
     def submit(self, item: Item) -> None:
-        """Take one item; it is settled by its deadline, `timeout` seconds from now unless it brings one; at once if the
-        queue is full."""
+        """Queue one item. It is settled by its deadline: its own if it has one, else `timeout` seconds from now. If the
+        queue is full or the lane is closed, it is settled at once with StoreUnavailable."""
         if self._closed:
             item.settle(StoreUnavailable(f"the store is closed; {item.what} was not sent"))
             return
@@ -101,18 +103,19 @@ class Lane:
             self._task = loop.create_task(self._run(), name=f"framehold lane {self._link.name}")
 
     def recall(self) -> list[Item]:
-        """Take back what waits; what is in flight will be settled, or waits again."""
+        """Empty the queue and return its items, which are not settled. Items in flight stay: they are settled, or put
+        back into the queue."""
         waiting = [*self._queue]
         self._queue.clear()
         return waiting
 
     @property
     def idle(self) -> bool:
-        """Whether it holds no item."""
+        """Whether no item is queued or in flight."""
         return not self._queue and not self._flight
 
     async def close(self) -> None:
-        """Settle what is left, drop the connection. Idempotent."""
+        """Settle all items that are left with StoreUnavailable, and drop the connection. Idempotent."""
         self._closed = True
         task, self._task = self._task, None
         if task is not None:
@@ -140,8 +143,8 @@ class Lane:
                 await self._lost(error)
 
     async def _connected(self) -> Connection:
-        """Wait for a connection, failing the items whose time runs out meanwhile. A new item lives for `timeout` at
-        least, so that no item is overlooked for longer than that."""
+        """Wait for a connection, and settle the items whose deadline passes meanwhile. The queue is looked at when the
+        deadline of its first item passes; an empty queue after `timeout` seconds, since a new item lives that long."""
         loop = asyncio.get_running_loop()
         task = loop.create_task(self._link.connect())
         try:
@@ -157,7 +160,7 @@ class Lane:
                 await asyncio.wait((task,))
 
     def _take(self) -> None:
-        """Move the next batch from the queue into flight."""
+        """Move the items of the next batch from the queue to `_flight`."""
         self._expire(self._queue, asyncio.get_running_loop().time())
         queue, flight, size = self._queue, self._flight, 0
         while queue and len(flight) < BATCH and size < _BATCH_BYTES:
@@ -192,7 +195,8 @@ class Lane:
         self._put_back(again)
 
     async def _lost(self, error: Exception) -> None:
-        """The connection is gone or too slow; nobody knows which of the items in flight were applied."""
+        """Drop a connection that is lost or too slow. Which items in flight were applied is unknown; each goes back to
+        the queue if it was sent once only."""
         _log.warning(
             "store %s: the connection was dropped with %d requests unanswered (%s); they are sent once more if "
             "time allows",
@@ -206,7 +210,7 @@ class Lane:
         self._put_back(left)
 
     def _put_back(self, items: Iterable[Item]) -> None:
-        """To the head of the queue, in order; what was sent twice has had its chances."""
+        """Put items back to the head of the queue, in order. Items that were sent twice are settled with an error."""
         waiting = []
         for item in items:
             if item.tries < _TRIES:
@@ -227,6 +231,7 @@ class Lane:
 
 
 def _takes_no_writes(error: ResponseError) -> bool:
-    """Redis 6.2 gives the code of an error within a script in the middle of its text."""
+    """Whether the server refuses writes. An error inside a script has its code in the middle of the text in Redis 6.2,
+    so the text is searched."""
     text = str(error)
     return isinstance(error, ReadOnlyError) or "-READONLY" in text or "NOREPLICAS" in text

@@ -1,7 +1,7 @@
-"""Follows a Redis channel for as long as its task runs, over whatever connections that takes.
+"""Follows a Redis channel: subscribes, and connects again after each lost connection, until its task is cancelled.
 
-A server that was silent for a while is asked whether it is there: one that vanished without a word (its machine lost, a
-partition) would otherwise be listened to for ever.
+A server that has sent nothing for a while gets a PING. Without it, a connection to a server that vanished (machine
+lost, network partition) would be kept for ever.
 """
 
 from __future__ import annotations
@@ -16,23 +16,24 @@ from redis.exceptions import NoPermissionError
 
 _log = logging.getLogger(__name__)
 _BACKOFF = (0.1, 0.5, 1.0, 2.0)
-_SILENCE = 3
+_SILENT_TIMEOUTS = 3
+"""Operation time-outs without a message after which the server gets a PING."""
 
 
 async def follow(
     pool: Callable[[], ConnectionPool],
     channel: str,
-    hear: Callable[[bytes | None], None],
+    on_message: Callable[[bytes | None], None],
     patience: float,
-    deaf: Callable[[], None] = lambda: None,
+    on_disconnect: Callable[[], None] = lambda: None,
 ) -> None:
-    """Call `hear` with each message, and with None for each subscription: what was said before it was missed. Call
-    `deaf` when a subscription is lost, or can't be had.
+    """Call `on_message` with each message, and with None when a subscription begins: messages before it were missed.
+    Call `on_disconnect` when a subscription is lost or can't be made.
 
-    `pool` says where to listen, each time anew. `patience` is the operation time-out in seconds; a server that was
-    silent for three of them is asked, and has as long to answer.
+    `pool` is called before each attempt and gives the server to subscribe at. `patience` is the operation time-out in
+    seconds. A server that sent nothing for three time-outs gets a PING, and has three more to answer it.
     """
-    failures, silence = 0, _SILENCE * patience
+    failures, silence = 0, _SILENT_TIMEOUTS * patience
     while True:
         pubsub = Redis(connection_pool=pool()).pubsub()
         try:
@@ -41,21 +42,21 @@ async def follow(
             async for message in _messages(pubsub, silence):
                 failures = 0
                 if message["type"] == "subscribe":
-                    hear(None)
+                    on_message(None)
                 elif message["type"] == "message":
-                    hear(message["data"])
+                    on_message(message["data"])
         except Exception as error:
             if not failures:
                 _warn(channel, error)
         finally:
-            deaf()
+            on_disconnect()
             await _abandon(pubsub)
         await asyncio.sleep(_BACKOFF[min(failures, len(_BACKOFF) - 1)])
         failures += 1
 
 
 async def _messages(pubsub: Any, silence: float) -> AsyncIterator[dict[str, Any]]:
-    # redis-py would connect again by itself, to the same server: `pool` may know a better one.
+    # redis-py would connect to the same server again by itself; `pool` may name another one.
     while pubsub.connection.is_connected:
         message = await pubsub.get_message(timeout=silence)
         if message is None:
@@ -77,7 +78,7 @@ def _warn(channel: str, error: Exception) -> None:
 async def _abandon(pubsub: Any) -> None:
     try:
         if pubsub.connection is not None:
-            # At once: whoever closes the store doesn't wait for a goodbye, and may cut this off.
+            # Without waiting for the server: closing the store may cancel this task.
             await pubsub.connection.disconnect(nowait=True)
         await pubsub.aclose()
     except Exception as error:

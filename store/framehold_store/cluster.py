@@ -1,19 +1,20 @@
 """The servers of a Redis Cluster: a lane for each primary, and the map that says who holds a slot.
 
-The law: at most one item of a key is on its way; whoever comes later waits until that one is settled. So wherever an
-item is sent again to, no other of its key has overtaken it:
+The law: at most one item of a key is in flight; a later item of the key waits until the first is settled. So when an
+item is sent again to another server, no other item of its key can overtake it:
 
-    1  submit finds the key free and sends the item to the primary that the map names (before there is a map, to a
-       server that the URL names: it will know better)
+    1  submit finds no item of the key in flight, and sends the item to the primary that the map names (before there is
+       a map, to a server of the URL, which redirects it)
     2  a second item of the key is held back, however many lanes are idle
-    3  MOVED: the first was not applied. The slot is noted, the whole map is read anew behind its back, and it is sent
-       where the answer says. ASK: the slot is on its way to another server, and this key is there already: the item
-       goes after it, behind an ASKING. TRYAGAIN (one of the call's two keys is there, one here) and CLUSTERDOWN: it
-       is sent again a moment later
-    4  its own answer, or its deadline, settles it; the second is sent, by the map as it stands then
+    3  the reply is a redirection: the first item was not applied.
+       MOVED: the new place of the slot is noted, the item is sent there, and the whole map is read again meanwhile.
+       ASK: the slot is moving, and this key has moved already: ASKING and the item are sent to the new server.
+       TRYAGAIN (one key of the call has moved, the other has not) and CLUSTERDOWN: the item is sent again a moment
+       later
+    4  the reply to the first item, or its deadline, settles it; then the second is sent, by the map as it is then
 
-A primary that can't be reached makes the map be read anew, too. If it lost its slots to a replica, what waits for it is
-sent there.
+When a primary can't be reached, the map is read again too. If a replica has taken over its slots, the items that wait
+for the primary are sent to that replica.
 """
 
 from __future__ import annotations
@@ -31,10 +32,10 @@ from framehold_core.errors import StoreUnavailable
 
 from .address import Place, named
 from .batch import Item, Lane, pack
+from .cluster_slots import SlotMap
 from .config import StoreConfig
 from .connections import open_pool
 from .link import Link
-from .slots import SlotMap
 
 _ASKING = pack(("ASKING",))
 _PAUSES = (0.0, 0.01, 0.02, 0.05)
@@ -42,7 +43,7 @@ _SETTLING = (AskError, TryAgainError, ClusterDownError)
 
 
 class _Recalled(ClusterDownError):
-    """An item leaves a lane because its server has left the cluster."""
+    """Settles an item that is taken out of a lane because the server of the lane has left the cluster."""
 
 
 class Cluster:
@@ -52,7 +53,7 @@ class Cluster:
         ConfigError: redis-py can't use the URL.
     """
 
-    together = False
+    accepts_multi_key_commands = False
 
     def __init__(self, config: StoreConfig) -> None:
         self._config = config
@@ -90,7 +91,8 @@ class Cluster:
             )
 
     def _send(self, item: Item, tries: int, ask: Place | None = None) -> None:
-        """Send an item whose turn it is; `tries` counts how often it was sent elsewhere before."""
+        """Send an item of which no other of its key is in flight. `tries` counts the redirections before; `ask` is the
+        server that an ASK named."""
         self._pausing.pop(item, None)
         if self._closed:
             self._settle(item, StoreUnavailable(f"the store was closed; {item.what} was not sent"))
@@ -98,15 +100,15 @@ class Cluster:
         place = ask or self._map.place(key_slot(item.key.encode()))
         lane = self._lane(place)
 
-        def heard(raw: Any) -> None:
-            # What has left this lane without an answer may have been applied; what was redirected was not.
+        def on_reply(raw: Any) -> None:
+            # A recalled item may have been sent and applied; a redirected item was not applied.
             item.tries = again.tries if isinstance(raw, _Recalled) else 0
             if isinstance(raw, _SETTLING) and not self._closed:
                 self._redirect(item, tries, place, raw)
             else:
                 self._settle(item, raw)
 
-        again = Item(item.packed, item.key, item.what, heard)
+        again = Item(item.packed, item.key, item.what, on_reply)
         again.deadline, again.tries = item.deadline, item.tries
         if ask is not None:
             asking = Item(_ASKING, item.key, "asking", lambda _: None)
@@ -139,16 +141,16 @@ class Cluster:
         waiting = self._held[item.key]
         if waiting:
             self._holding -= 1
-            # On the next turn: a long row whose requests all fail at once is no recursion.
+            # On the next turn of the loop: many waiting items that all fail at once would recurse too deeply.
             asyncio.get_running_loop().call_soon(self._send, waiting.popleft(), 0)
         else:
             del self._held[item.key]
         item.settle(raw)
 
     def _lane(self, place: Place) -> Lane:
-        return self._door(place)[0]
+        return self._lane_and_pool(place)[0]
 
-    def _door(self, place: Place) -> tuple[Lane, ConnectionPool]:
+    def _lane_and_pool(self, place: Place) -> tuple[Lane, ConnectionPool]:
         found = self._lanes.get(place)
         if found is None:
             config = self._config
@@ -158,7 +160,8 @@ class Cluster:
         return found
 
     def _remapped(self) -> None:
-        """Leave the servers that hold no slot any more: what waits for one goes where the map says."""
+        """The map was read: close the lanes of servers that hold no slot any more, and send their waiting items to the
+        servers that the map names."""
         gone = [] if self._closed else [place for place in self._lanes if place not in self._map.places]
         for place in gone:
             lane, pool = self._lanes[place]
@@ -171,10 +174,11 @@ class Cluster:
                 task.add_done_callback(self._leaving.discard)
 
     def pool(self) -> ConnectionPool:
-        """Of each primary in turn: what is published at one is heard at all."""
+        """The connections of one primary, of another one at each call: a message that is published at any server of a
+        cluster reaches the subscribers at all of them."""
         places = sorted(self._map.places)
         self._turn += 1
-        return self._door(places[self._turn % len(places)])[1]
+        return self._lane_and_pool(places[self._turn % len(places)])[1]
 
     async def primaries(self) -> Sequence[str]:
         return [named(place) for place in sorted(await self._map.known())]

@@ -1,7 +1,8 @@
-"""Requests to script arguments, script replies to `Reply`. The scripts' own heads say what stands where.
+"""Encodes requests as script arguments, and decodes script replies as `Reply`. The comment at the head of each script
+lists its arguments and its reply.
 
-Lengths of time travel as whole milliseconds, rounded up; instants come back as seconds. What can't be encoded, or reads
-as no record of ours, is a ValueError here and a `StoreUnavailable` to the caller: nothing is guessed.
+Durations are sent as whole milliseconds, rounded up; instants are returned in seconds. A request that can't be encoded
+and a reply that can't be decoded raise ValueError here, and the caller of the store gets `StoreUnavailable`.
 """
 
 from __future__ import annotations
@@ -51,25 +52,25 @@ _OK = tuple(Reply(Verdict.OK, epoch) for epoch in range(64))
 
 
 def milliseconds(seconds: float) -> int:
-    """For PEXPIRE: never below 1, because a TTL that rounds to nothing would delete what it should keep."""
+    """`seconds` as whole milliseconds for PEXPIRE, at least 1: an expiry of 0 would delete the key."""
     return max(1, ceil(seconds * 1000))
 
 
 def encode(request: Request) -> tuple[Script, Arguments]:
-    """The script that does what `request` asks, and its ARGV.
+    """The script that carries out `request`, and its ARGV.
 
     Raises:
-        ValueError: a text in it has no UTF-8 form.
+        ValueError: a text in the request has no UTF-8 form.
     """
     script, arguments = _ENCODERS[type(request)]
     return script, arguments(request)
 
 
 def decode(request: Request, raw: Any) -> Reply:
-    """What the script of `request` answered.
+    """The reply to `request`, from the raw reply of its script.
 
     Raises:
-        ValueError: the answer is no reply, or the stored record is corrupted or of a newer release.
+        ValueError: `raw` is no reply of a script, or the stored record is corrupted or of a newer release.
     """
     if raw == 1:
         epoch = request.fence.epoch  # type: ignore[union-attr]  # only scripts with a fence answer 1
@@ -90,13 +91,15 @@ def _fence(fence: Fence, ttl: float, jh: str, answered: Answered | None) -> Argu
 
 
 def _answers(answered: Answered) -> tuple[str, str, str]:
-    """The field, and its value in two parts, so that a script can compare digests without reading JSON."""
+    """The field of the answers in the record, and its value in two parts: a script compares the first part, which has
+    the digest, without reading JSON."""
     return f"a:{answered.round}", f"[{quote(answered.digest)},", f"[{','.join(map(quote, answered.keys))}]]"
 
 
 def _head(head: Head | None, fence: Fence) -> Arguments:
-    """Only a request that may create a record needs the head."""
-    if head is None or fence.epoch != 1 or fence.n != 0:
+    """The number of values of the head, and the values. Only a request that may create the record carries them; other
+    requests carry 0."""
+    if head is None or fence.epoch != 1 or fence.position != 0:
         return (0,)
     values = _head_values(head)
     return (len(values), *values)
@@ -117,19 +120,24 @@ def _read(request: Read) -> Arguments:
 def _commit(request: Commit) -> Arguments:
     fence, batch = request.fence, request.batch
     head = _head(request.head, fence)
-    return (*_fence(fence, request.ttl, batch.jh, request.answered), *head, round(request.ran * 1000), *batch.entries)
+    return (
+        *_fence(fence, request.ttl, batch.history, request.answered),
+        *head,
+        round(request.ran * 1000),
+        *batch.entries,
+    )
 
 
 def _intent(request: Intent) -> Arguments:
     fence, batch = request.fence, request.batch
     head = _head(request.head, fence)
     key = f"k:{request.key}"
-    return (*_fence(fence, request.ttl, batch.jh, request.answered), *head, key, *batch.entries)
+    return (*_fence(fence, request.ttl, batch.history, request.answered), *head, key, *batch.entries)
 
 
 def _result(request: Result) -> Arguments:
     batch = request.batch
-    return (*_fence(request.fence, request.ttl, batch.jh, None), f"k:{request.key}", *batch.entries)
+    return (*_fence(request.fence, request.ttl, batch.history, None), f"k:{request.key}", *batch.entries)
 
 
 def _finish(request: Finish) -> Arguments:
@@ -138,7 +146,7 @@ def _finish(request: Finish) -> Arguments:
 
 
 def _verify(request: Verify) -> Arguments:
-    return (*_fence(request.fence, request.ttl, _NO_HISTORY, None), request.inc)
+    return (*_fence(request.fence, request.ttl, _NO_HISTORY, None), request.incarnation)
 
 
 def _release(request: Release) -> Arguments:
@@ -146,7 +154,7 @@ def _release(request: Release) -> Arguments:
 
 
 def _claim(request: Claim) -> Arguments:
-    node = (request.owner, request.inc, request.boot)
+    node = (request.owner, request.incarnation, request.boot)
     rest = (int(request.reentrant), request.max_attempts, milliseconds(request.ttl))
     return (*request.seen, request.evidence.value, *node, *rest)
 
@@ -157,7 +165,7 @@ def _heal(request: Heal) -> Arguments:
     head = _head_values(request.head)
     fence = _fence(request.fence, request.ttl, _NO_HISTORY, None)
     batch = request.batch
-    return (*fence, len(head), *head, *seen, batch.jh, len(learned), *learned, *batch.entries)
+    return (*fence, len(head), *head, *seen, batch.history, len(learned), *learned, *batch.entries)
 
 
 def _learned(answers: Iterable[Answered], intents: Iterable[tuple[str, bool]]) -> Iterator[str]:
@@ -182,7 +190,7 @@ _ENCODERS: dict[type[Any], tuple[Script, Callable[[Any], Arguments]]] = {
 
 
 def _record(flat: Sequence[bytes]) -> Record:
-    """A record from HGETALL's fields and values in turn."""
+    """A record from the reply of HGETALL: fields and values in turn."""
     outcome = b""
     texts: dict[str, str] = {}
     for field, value in zip(flat[::2], flat[1::2], strict=True):
@@ -214,8 +222,8 @@ def _record(flat: Sequence[bytes]) -> Record:
 
 
 def _read_trail(texts: dict[str, str]) -> tuple[Step, ...]:
-    """The steps as scripts/trail.lua keeps them. What can't be read is left out, and earlier releases wrote none: no
-    call is refused for it."""
+    """The steps of a call, as scripts/trail.lua stores them. A step that can't be read is left out. Records of earlier
+    releases have no steps. Neither is an error."""
     found = (_STEP.fullmatch(text) for field, text in texts.items() if field.startswith("s:"))
     return ordered(
         Step(_STEPS[letter], int(round_), int(epoch), node, int(at) / 1000, int(ran) / 1000)

@@ -1,19 +1,20 @@
-"""The settings of a store. The program that builds one reads them (FRAMEHOLD_STORE_URL, FRAMEHOLD_NAMESPACE).
+"""The settings of a store. The program that builds the store reads them from the environment (FRAMEHOLD_STORE_URL,
+FRAMEHOLD_NAMESPACE).
 
 What FRAMEHOLD_STORE_URL may be:
 
     (left out)                                         this process's memory
     embedded://                                        a fake Redis inside this process
     redis://[USER:PASSWORD@]HOST[:6379][/DB]           one server; rediss:// with TLS
-    unix://[USER:PASSWORD@]/PATH[?db=DB]               the same by its socket
+    unix://[USER:PASSWORD@]/PATH[?db=DB]               one server, by its Unix socket
     redis+sentinel://[USER:PASSWORD@]HOST[:26379],HOST[:26379],.../SERVICE[/DB]
                                                        the master that these sentinels name; rediss+sentinel:// with TLS
                                                        to both. ?sentinel_username=&sentinel_password= for the sentinels
     redis+cluster://[USER:PASSWORD@]HOST[:6379],HOST[:6379],...
                                                        a Redis Cluster, found through any of these; rediss+cluster://
 
-Options behind '?' are those of redis-py's connections, for every server: ssl_ca_certs, ssl_certfile, ssl_keyfile,
-ssl_check_hostname, ... Characters with a meaning in URLs are percent-encoded in user and password.
+Options after '?' are the options of redis-py's connections, and hold for every server: ssl_ca_certs, ssl_certfile,
+ssl_keyfile, ssl_check_hostname, ... In user and password, characters with a meaning in URLs are percent-encoded.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ _ONE = ("redis", "rediss", "unix", "embedded")
 
 @dataclass(frozen=True, slots=True)
 class StoreConfig:
-    """Where the store is and how patient its callers are.
+    """Where the store is, and the limits of its requests.
 
-    `url`: see above. `namespace`: fleets that share a Redis differ in it. `op_timeout`: seconds until a request is
-    StoreUnavailable. `max_queue`: requests that may wait for a server at once. `poll`: seconds after which a change
-    feed wakes, whatever it heard.
+    `url`: one of the forms at the top of this module. `namespace`: part of every key; fleets that share a Redis use
+    different ones. `op_timeout`: seconds after which a request fails with StoreUnavailable. `max_queue`: requests that
+    may wait for one server at a time. `poll`: seconds after which a change feed wakes its readers without a notice.
 
     Raises:
         ConfigError: a value is out of its range, or the URL has none of these forms.
@@ -62,21 +63,21 @@ class StoreConfig:
 
     @property
     def scheme(self) -> str:
-        """Which kind of store: the URL's scheme, `memory` without one."""
+        """The kind of the store: the scheme of the URL, or `memory` without a URL."""
         return "memory" if self.url is None else self.url.partition("://")[0].lower()
 
     @property
     def address(self) -> address.Address | None:
-        """The URL taken apart, where it names several servers.
+        """The parts of a URL that names several servers; None for any other URL.
 
         Raises:
-            ValueError: it is malformed; never once the config stands.
+            ValueError: the URL is malformed. Never raised after construction, which has checked it.
         """
         return address.parse(self.url) if self.url is not None and self.scheme in address.KINDS else None
 
     @property
     def target(self) -> str:
-        """The URL as logs may show it: without user and password, options and database."""
+        """The URL as logs may show it: without user, password, options and database."""
         if self.url is None:
             return "memory"
         if (several := self.address) is not None:

@@ -1,7 +1,7 @@
-"""redis-py's connection pools for each kind of store: authentication, TLS, and who is the master, are its business.
+"""redis-py's connection pools for each kind of store. redis-py handles authentication and TLS, and finds the master.
 
-RESP2, because our scripts speak it and it needs no handshake. Time-outs are the lane's, except for sentinels: one that
-hangs must leave time to ask the others.
+The protocol is RESP2: the scripts expect its replies, and it needs no handshake. Lanes apply time-outs to requests;
+requests to sentinels have time-outs of their own, so that one sentinel that hangs leaves time to ask the others.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ from .config import StoreConfig
 
 
 def open_pool(config: StoreConfig, place: Place | None = None, patience: float | None = None) -> ConnectionPool:
-    """The pool of the one server that matters: that of the URL, the sentinels' master, or, of a cluster, the one at
-    `place` (by default the first that the URL names). `patience` is for each read, in seconds. Connects to nothing.
+    """A pool of connections to one server: the server of the URL, the master that the sentinels name, or the server of
+    a cluster at `place` (by default the first in the URL). `patience` limits each read, in seconds; None is no limit.
+    Opens no connection.
 
     Raises:
         ConfigError: redis-py can't use the URL.
@@ -48,8 +49,8 @@ def open_pool(config: StoreConfig, place: Place | None = None, patience: float |
 
 
 def open_client(config: StoreConfig) -> Redis:
-    """redis-py's own client of that server, for what is not hot: is it there, and what does it say of itself? Each of
-    its steps fails after the operation time-out; closing it closes all that it opened.
+    """redis-py's client of the server that `open_pool` chooses, for checks that are not on the hot path, such as PING
+    and INFO. Each connect and each read fails after the operation time-out. Closing the client closes its connections.
 
     Raises:
         ConfigError: redis-py can't use the URL.
@@ -75,7 +76,8 @@ def _pool(config: StoreConfig, place: Place | None, patience: float | None) -> C
 
 
 def _master_pool(address: Address, options: dict[str, Any], patience: float) -> ConnectionPool:
-    """Each new connection of it asks the sentinels anew; `patience` in seconds is for one of them."""
+    """A pool whose every new connection asks the sentinels for the master. `patience` limits the request to one
+    sentinel, in seconds."""
     for name in ("host", "port"):
         options.pop(name, None)
     tls = {name: value for name, value in options.items() if name.startswith("ssl_")}
@@ -87,8 +89,8 @@ def _master_pool(address: Address, options: dict[str, Any], patience: float) -> 
 
 
 class _Sentinels(Sentinel):
-    """Asked by one connection at a time. Each that hears an answer moves that sentinel to the front of one list; two at
-    once would write one sentinel over another, which then is neither asked nor closed any more."""
+    """Asks the sentinels for one connection at a time. redis-py moves the sentinel that answered to the front of its
+    list. Two requests at once could overwrite an entry: that sentinel would be neither asked nor closed any more."""
 
     def __init__(self, places: Sequence[Place], options: dict[str, Any]) -> None:
         super().__init__(places, sentinel_kwargs=options)  # type: ignore[no-untyped-call]
@@ -101,7 +103,7 @@ class _Sentinels(Sentinel):
 
 
 class _MasterPool(SentinelConnectionPool):
-    """Closes the connections to the sentinels as well."""
+    """A pool that on `disconnect` also closes its connections to the sentinels."""
 
     async def disconnect(self, inuse_connections: bool = True) -> None:
         await super().disconnect(inuse_connections)
@@ -110,8 +112,8 @@ class _MasterPool(SentinelConnectionPool):
 
 
 class _ToMaster(SentinelManagedConnection):
-    """Asks the server whether it is the master, too: a sentinel may know of a fail-over later than the servers do, and
-    a replica would answer reads with what it has."""
+    """A connection that also asks the server itself whether it is the master: a sentinel may learn of a fail-over later
+    than the servers, and a replica would answer reads with old data."""
 
     async def connect_to(self, address: Place) -> None:
         await super().connect_to(address)  # type: ignore[no-untyped-call]
@@ -120,7 +122,7 @@ class _ToMaster(SentinelManagedConnection):
             if (await self.read_response())[0] not in (b"master", "master"):
                 raise ConnectionError("the sentinels name a master that isn't one; a fail-over may be on its way")
         except BaseException:
-            # Whoever gave up waiting, too: nobody else knows of this connection yet.
+            # Also when the wait was cancelled: the pool doesn't know this connection yet, and would not close it.
             await self.disconnect(nowait=True)
             raise
 

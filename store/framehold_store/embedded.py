@@ -1,7 +1,7 @@
-"""A fake Redis for a fleet on one machine: the same Lua, run by fakeredis.
+"""A fake Redis for a fleet on one machine: fakeredis runs the same Lua scripts.
 
-What is lost: everything, with the process that serves it. There is no persistence, no replica, no memory limit and no
-authentication, and a script costs 170-240 us instead of 12-20: it is for trials and tests, and no hot path.
+All data is lost when the process that serves it ends. There is no persistence, no replica, no memory limit and no
+authentication, and a script costs 170-240 us instead of 12-20. It is meant for trials and tests.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from .servers import OneServer, Servers
 
 
 class EmbeddedStore(RedisStore):
-    """A `Store` over a fake Redis inside this process. `server` may be shared by the stores of several nodes in it."""
+    """A `Store` over a fake Redis inside this process. The stores of several nodes of this process may share one
+    `server`."""
 
     def __init__(self, config: StoreConfig, server: FakeServer | None = None) -> None:
         self._server = server or FakeServer()
@@ -29,7 +30,7 @@ class EmbeddedStore(RedisStore):
 
 
 class _Server(TcpFakeServer):
-    """fakeredis over TCP, with replies that leave at once: without TCP_NODELAY a batch takes 40 ms."""
+    """fakeredis over TCP with TCP_NODELAY: without it a batch takes 40 ms."""
 
     daemon_threads = True
 
@@ -50,17 +51,21 @@ class LocalServer:
 
     @property
     def url(self) -> str:
-        """What the fleet's FRAMEHOLD_STORE_URL must be."""
+        """The value of FRAMEHOLD_STORE_URL for the processes of the fleet."""
         host, port = self._server.server_address[:2]
         return f"redis://{host!s}:{port}"
 
     def stop(self) -> None:
-        """End the server; all that it stored is gone."""
+        """End the server and drop its data."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
 
 
 def serve(host: str = "127.0.0.1", port: int = 0) -> LocalServer:
-    """Serve a fake Redis at `host` and `port` (0: any free one). Raises OSError if the port is taken."""
+    """Serve a fake Redis at `host` and `port` (0: any free port) until its `stop`.
+
+    Raises:
+        OSError: the port is taken.
+    """
     return LocalServer(host, port)

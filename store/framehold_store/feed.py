@@ -1,4 +1,4 @@
-"""Wakes whoever follows the membership: a reader that lags hears of many changes at once, and misses none."""
+"""Wakes the readers of membership changes. A slow reader gets many changes in one set, and misses none."""
 
 from __future__ import annotations
 
@@ -9,54 +9,54 @@ from framehold_core.ids import NodeId
 
 
 class Feed:
-    """Any number of readers; each `poll` seconds they are woken, whatever was noticed: a lease that runs out is told by
-    nobody. While it is `deaf`, silence means nothing: notices may have been missed."""
+    """Notices of changed node leases for any number of readers. Readers are woken every `poll` seconds also without a
+    notice, because a lease that runs out causes none. While `disconnected` is true, notices may be missed."""
 
-    def __init__(self, poll: float, deaf: bool = False) -> None:
-        self.deaf = deaf
+    def __init__(self, poll: float, disconnected: bool = False) -> None:
+        self.disconnected = disconnected
         self._poll = poll
         self._waiting: set[asyncio.Future[None]] = set()
         self._readers: list[set[NodeId | None]] = []
         self._closed = False
 
     def notify(self, node: NodeId | None = None) -> None:
-        """The lease of this node may have changed, or any of them."""
-        for news in self._readers:
-            news.add(node)
+        """Report to all readers that the lease of `node` may have changed; None stands for any lease."""
+        for pending in self._readers:
+            pending.add(node)
         for waiter in self._waiting:
             if not waiter.done():
                 waiter.set_result(None)
 
     def close(self) -> None:
-        """End every reader."""
+        """End the iteration of every reader."""
         self._closed = True
         self.notify()
 
     async def changes(self) -> AsyncIterator[frozenset[NodeId | None]]:
-        """Yields whose leases may have changed, None for any: at the start, and on every notice. Each `poll` seconds
-        nobody's, or any where it is deaf."""
-        news: set[NodeId | None] = {None}
-        self._readers.append(news)
+        """Yields sets of nodes whose leases may have changed, at the start and after every notice; None in a set stands
+        for all nodes. Every `poll` seconds yields an empty set, or {None} while the feed is disconnected."""
+        pending: set[NodeId | None] = {None}
+        self._readers.append(pending)
         now = asyncio.get_running_loop().time
         due = now() + self._poll
         try:
             while not self._closed:
-                told = frozenset(news)
-                news.clear()
-                yield told
-                if not news:
-                    await self._silence(due - now())
-                if news and now() < due:
+                changed = frozenset(pending)
+                pending.clear()
+                yield changed
+                if not pending:
+                    await self._wait_for_notice(due - now())
+                if pending and now() < due:
                     continue
                 due = now() + self._poll
-                if self.deaf:
-                    news.add(None)
-                elif news and not self._closed:
+                if self.disconnected:
+                    pending.add(None)
+                elif pending and not self._closed:
                     yield frozenset()
         finally:
-            self._readers.remove(news)
+            self._readers.remove(pending)
 
-    async def _silence(self, seconds: float) -> None:
+    async def _wait_for_notice(self, seconds: float) -> None:
         waiter = asyncio.get_running_loop().create_future()
         self._waiting.add(waiter)
         try:

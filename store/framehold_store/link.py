@@ -1,8 +1,7 @@
-"""One connection of a lane: made by redis-py (so that authentication, TLS and URL options are redis-py's), loaded
-with the scripts, made again when lost.
+"""The connection of one lane. redis-py makes it, and so handles authentication, TLS and the options of the URL. The
+link loads the scripts into the server, and connects again after a loss.
 
-The law: a connection is either clean, with every reply read, or dropped. Nobody reuses one on which a read was cut
-short.
+The law: a connection is used again only if every reply on it was read to its end. Otherwise it is dropped.
 """
 
 from __future__ import annotations
@@ -25,16 +24,16 @@ _BACKOFF = (0.0, 0.02, 0.05, 0.1, 0.25, 0.5)
 
 
 class Link:
-    """Gives out the connection of `pool` that is alive. `name` is what logs call the target: no credentials in it.
-    `failed` is called after each attempt to connect that failed."""
+    """Holds one connection of `pool`. `name` is the target as logs show it, without credentials. `on_failure` is called
+    after each failed attempt to connect."""
 
     def __init__(
-        self, pool: ConnectionPool, name: str, config: StoreConfig, failed: Callable[[], None] | None = None
+        self, pool: ConnectionPool, name: str, config: StoreConfig, on_failure: Callable[[], None] | None = None
     ) -> None:
         self._pool = pool
         self._timeout = config.op_timeout
         self._keys = Keys(config.namespace)
-        self._tell = failed
+        self._on_failure = on_failure
         self._failures = 0
         self._reason = ""
         self.name = name
@@ -46,7 +45,7 @@ class Link:
         return self._reason
 
     async def connect(self) -> Connection:
-        """Try until a connection stands and knows the scripts. Cancel it to give up."""
+        """Try until there is a connection and its server has the scripts. Never gives up; cancel it to stop."""
         while True:
             await asyncio.sleep(_BACKOFF[min(self._failures, len(_BACKOFF) - 1)])
             try:
@@ -75,12 +74,17 @@ class Link:
                 self._reason,
             )
         self._failures += 1
-        if self._tell is not None:
-            self._tell()
+        if self._on_failure is not None:
+            self._on_failure()
 
     async def load(self, connection: Connection) -> None:
-        """Make every script known, in one write, and see that all of them may run. Redis keeps them until it restarts
-        or someone flushes them."""
+        """Load every script in one write, and check that the user may run all their commands. Redis keeps the scripts
+        until it restarts or somebody flushes them.
+
+        Raises:
+            NoPermissionError: the user may not run one of the commands.
+            ResponseError: the server refused a script, or has it under another digest.
+        """
         commands = [connection.pack_command("SCRIPT", "LOAD", script.text) for script in SCRIPTS.values()]
         await connection.send_packed_command([piece for command in commands for piece in command], check_health=False)
         for script in SCRIPTS.values():
@@ -99,7 +103,7 @@ class Link:
             raise ResponseError(f"the server knows {script.name} by {sha!r}")
 
     async def drop(self) -> None:
-        """Close the connection without waiting; whatever was on its way is lost."""
+        """Close the connection without waiting; requests and replies under way are lost."""
         connection, self.connection = self.connection, None
         if connection is None:
             return

@@ -1,9 +1,10 @@
 """The store of one process: core's `record.apply` over a dict. Nothing of it outlives the process.
 
-Memory is bounded by time and by number. A record is forgotten when it expires: on access at once, otherwise by a heap
-that each request sweeps. Every call has one place in that heap; a place that comes up early, because a write has
-moved the expiry, is put back. Of finished calls at most `max_tombstones` are kept, the oldest dropped first: a late
-duplicate of a call that was dropped hears "invalid or expired" where it would have heard the outcome again.
+Memory is bounded by time and by number. An expired record is dropped when it is next accessed, or by a heap of expiry
+times: each request removes a few expired records from its top. Every call has one entry in the heap. An entry that
+comes up too early, because a write has moved the expiry, is put back. At most `max_tombstones` records of finished
+calls are kept, the oldest are dropped first. A late duplicate of a dropped call gets "invalid or expired" instead of
+the outcome.
 """
 
 from __future__ import annotations
@@ -20,18 +21,20 @@ from framehold_core.ids import CallId, NodeId
 from framehold_core.lease import NodeRecord, Renewal
 from framehold_core.requests import Record, RecordState, Reply, Request, Stored
 
-from .base import POLL, Clock, Done, Summary, Swept
+from .base import POLL, Clock, Done, ScanStep, Summary
 from .feed import Feed
 
 _log = logging.getLogger(__name__)
 
 MAX_TOMBSTONES = 100_000
-_SLACK = 1_000
-_SWEEP = 32
+_STALE_ENTRIES = 1_000
+"""Heap entries of dropped calls, beyond one for each call that is kept, that cause no clean-up of the heap."""
+_EXPIRED_PER_REQUEST = 32
 
 
 class MemoryStore:
-    """A `Store` in this process. `clock` gives seconds and never goes back; `poll` is that of the change feed."""
+    """A `Store` in this process. `clock` gives seconds and never goes back; `poll` is the pause of the change feed in
+    seconds."""
 
     def __init__(self, clock: Clock, *, max_tombstones: int = MAX_TOMBSTONES, poll: float = POLL) -> None:
         self._clock = clock
@@ -39,11 +42,12 @@ class MemoryStore:
         self._calls: dict[CallId, Stored] = {}
         self._due: list[tuple[float, CallId]] = []
         self._tombstones: OrderedDict[CallId, None] = OrderedDict()
-        """The oldest first. A plain dict would look for that one behind the places of all that went before it."""
+        """Finished calls, the oldest first. In a plain dict, finding the first key would pass over the empty places of
+        all dropped keys."""
         self._nodes: dict[NodeId, NodeRecord] = {}
         self._feed = Feed(poll)
-        self._hear: Callable[[bytes], None] | None = None
-        self._writes: Counter[str] = Counter()
+        self._subscriber: Callable[[bytes], None] | None = None
+        self._request_counts: Counter[str] = Counter()
 
     def submit(self, request: Request, done: Done) -> None:
         reply = self._apply(request)
@@ -57,13 +61,13 @@ class MemoryStore:
 
     def _apply(self, request: Request) -> Reply:
         now = self._clock()
-        self._writes[type(request).__name__.lower()] += 1
+        self._request_counts[type(request).__name__.lower()] += 1
         call = request.call
         before = self._calls.get(call)
         after, reply = record.apply(before, request, now)
         if after is not before:
             self._keep(call, before, after)
-        self._sweep(now)
+        self._drop_expired(now)
         return reply
 
     def _keep(self, call: CallId, before: Stored | None, after: Stored | None) -> None:
@@ -83,13 +87,13 @@ class MemoryStore:
     def _forget(self, call: CallId) -> None:
         self._calls.pop(call, None)
         self._tombstones.pop(call, None)
-        if len(self._due) > 2 * len(self._calls) + _SLACK:
+        if len(self._due) > 2 * len(self._calls) + _STALE_ENTRIES:
             self._due = [(stored.record.expires, call) for call, stored in self._calls.items()]
             heapq.heapify(self._due)
 
-    def _sweep(self, now: float) -> None:
-        """Forget what has expired: a few records per request, so that no single one pays for a crowd."""
-        for _ in range(_SWEEP):
+    def _drop_expired(self, now: float) -> None:
+        """Drop expired records: a few per request, so that no single request pays for many."""
+        for _ in range(_EXPIRED_PER_REQUEST):
             if not self._due or self._due[0][0] > now:
                 return
             _, call = heapq.heappop(self._due)
@@ -102,7 +106,7 @@ class MemoryStore:
                 heapq.heappush(self._due, (stored.record.expires, call))
 
     async def register(self, node: NodeRecord, ttl: float) -> Renewal:
-        self._writes["register"] += 1
+        self._request_counts["register"] += 1
         now = self._clock()
         stored = self._nodes.get(node.node)
         kept, renewal = lease.register(stored, node._replace(expires=now + ttl), now)
@@ -112,7 +116,7 @@ class MemoryStore:
         return renewal
 
     async def renew(self, node: NodeRecord, acknowledged: int, ttl: float) -> tuple[Renewal, int]:
-        self._writes["renew"] += 1
+        self._request_counts["renew"] += 1
         now = self._clock()
         stored = self._nodes.get(node.node)
         kept, renewal = lease.renew(stored, node._replace(expires=now + ttl), acknowledged, now)
@@ -124,8 +128,8 @@ class MemoryStore:
             self._feed.notify(node.node)
         return renewal, kept.beat
 
-    async def leave(self, node: NodeRecord) -> None:
-        self._writes["leave"] += 1
+    async def unregister(self, node: NodeRecord) -> None:
+        self._request_counts["leave"] += 1
         stored = self._nodes.get(node.node)
         if stored is not None and (stored.inc, stored.boot) == (node.inc, node.boot):
             del self._nodes[node.node]
@@ -136,29 +140,30 @@ class MemoryStore:
         self._nodes = {name: node for name, node in self._nodes.items() if node.expires > now}
         return tuple(self._nodes[name] for name in sorted(self._nodes) if named is None or name in named)
 
-    async def sweep(self, cursor: str = "", count: int = 100) -> Swept:
-        """From the youngest call to the oldest: the cursor says how many are left. A call that goes away brings those
-        behind it nearer to the front, which is still to come, and new ones come at the end."""
+    async def scan(self, cursor: str = "", count: int = 100) -> ScanStep:
+        """Read the calls from the youngest to the oldest; the cursor is the number of calls that are left. A dropped
+        call moves the younger calls towards the old end, which is still to be read. New calls are added at the young
+        end."""
         if cursor and not cursor.isdecimal():
             raise StoreUnavailable("a sweep's cursor is none of this store's; nothing was looked at")
         left = min(int(cursor or len(self._calls)), len(self._calls))
         rest, now = max(0, left - count), self._clock()
         seen = ((call, self._calls[call].record) for call in islice(self._calls, rest, left))
         found = tuple(_summary(call, stored) for call, stored in seen if stored.expires > now)
-        return Swept(str(rest or ""), found, 0)
+        return ScanStep(str(rest or ""), found, 0)
 
-    async def alive(self) -> int:
+    async def count_nodes(self) -> int:
         return len(await MemoryStore.nodes(self))
 
     def changes(self) -> AsyncIterator[frozenset[NodeId | None]]:
         return self._feed.changes()
 
-    async def tell(self, message: bytes) -> None:
-        if self._hear is not None:
-            self._hear(message)
+    async def publish(self, message: bytes) -> None:
+        if self._subscriber is not None:
+            self._subscriber(message)
 
-    def listen(self, hear: Callable[[bytes], None]) -> None:
-        self._hear = hear
+    def subscribe(self, receive: Callable[[bytes], None]) -> None:
+        self._subscriber = receive
 
     async def open(self) -> None:
         """Nothing to make ready."""
@@ -167,13 +172,13 @@ class MemoryStore:
         self._feed.close()
 
     @property
-    def writes(self) -> Mapping[str, int]:
-        return self._writes
+    def request_counts(self) -> Mapping[str, int]:
+        return self._request_counts
 
 
 def _summary(call: CallId, record: Record) -> Summary:
     head = record.head
     return Summary(
-        *(call, record.state, record.owner, record.inc, head.boot, record.epoch, record.round, record.attempts),
+        *(call, record.state, record.owner, record.incarnation, head.boot, record.epoch, record.round, record.attempts),
         *(head.reentrant, head.tool, head.strategy, record.created, record.expires),
     )

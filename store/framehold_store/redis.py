@@ -1,7 +1,7 @@
 """The store in Redis: requests become script calls, replies come back through the codec.
 
-Which server a call's script goes to is the business of `Servers`: one Redis, the master that sentinels name, or a
-cluster. They know nothing of records, and this file knows nothing of them.
+`Servers` choose the server that a script goes to: one Redis, the master that sentinels name, or a server of a cluster.
+`Servers` know nothing of records, and this file knows nothing of servers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from framehold_core.lease import NodeRecord, Renewal
 from framehold_core.requests import Reply, Request
 
 from . import codec
-from .base import Done, Swept
+from .base import Done, ScanStep
 from .batch import Item, pack
 from .channels import follow
 from .cluster import Cluster
@@ -28,9 +28,9 @@ from .config import StoreConfig
 from .connections import open_pool
 from .keys import Keys
 from .registry import Registry
+from .scan import scan
 from .scripts import SCRIPTS
 from .servers import OneServer, Servers
-from .sweep import sweep
 
 _log = logging.getLogger(__name__)
 
@@ -47,9 +47,10 @@ class RedisStore:
         self._keys = Keys(config.namespace)
         self._servers = self._make_servers(config)
         self._send = self._servers.submit
-        self._registry = Registry(self._keys, self._script, self._command, config.poll, self._servers.together)
-        self._writes: Counter[str] = Counter()
-        self._listener: asyncio.Task[None] | None = None
+        multi_key = self._servers.accepts_multi_key_commands
+        self._registry = Registry(self._keys, self._script, self._command, config.poll, multi_key)
+        self._request_counts: Counter[str] = Counter()
+        self._subscription: asyncio.Task[None] | None = None
 
     def _make_servers(self, config: StoreConfig) -> Servers:
         if config.address is not None and config.address.kind == "cluster":
@@ -62,9 +63,10 @@ class RedisStore:
             record, journal = self._keys.call(request.call)
             packed = pack(("EVALSHA", script.sha, 2, record, journal, *arguments))
         except (ValueError, TypeError) as error:
-            self._tell(done, StoreUnavailable(f"a request can't be encoded ({error}); it was not sent; this is a bug"))
+            failure = StoreUnavailable(f"a request can't be encoded ({error}); it was not sent; this is a bug")
+            self._deliver(done, failure)
             return
-        self._writes[script.name] += 1
+        self._request_counts[script.name] += 1
         settle = self._settler(request, done)
         self._send(Item(packed, record, script.name, settle))
 
@@ -74,7 +76,7 @@ class RedisStore:
                 outcome: Reply | StoreUnavailable = codec.decode(request, raw)
             except ValueError as error:
                 outcome = self._unreadable(request, raw, error)
-            self._tell(done, outcome)
+            self._deliver(done, outcome)
 
         return settle
 
@@ -98,7 +100,7 @@ class RedisStore:
             f"the record of call {prefix(request.call)} can't be read ({error}); it was not guessed at"
         )
 
-    def _tell(self, done: Done, outcome: Reply | StoreUnavailable) -> None:
+    def _deliver(self, done: Done, outcome: Reply | StoreUnavailable) -> None:
         try:
             done(outcome)
         except Exception:
@@ -113,7 +115,11 @@ class RedisStore:
         return outcome
 
     async def _command(self, key: str, *command: str | bytes | int) -> Any:
-        """Send any command along with the batch; an error of the server is returned."""
+        """Send one command in the next batch, and return its raw reply; an error reply of the server is returned too.
+
+        Raises:
+            StoreUnavailable: no answer came in time.
+        """
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         item = Item(pack(command), key, str(command[0]), lambda raw: None if future.done() else future.set_result(raw))
         self._send(item)
@@ -123,59 +129,63 @@ class RedisStore:
         return raw
 
     async def _script(self, name: str, key: str, *arguments: str | bytes | int) -> Any:
-        """Run a script on one key; an error of the server is StoreUnavailable."""
+        """Run a script on one key, and return its raw reply.
+
+        Raises:
+            StoreUnavailable: no answer came in time, or the server replied with an error.
+        """
         raw = await self._command(key, "EVALSHA", SCRIPTS[name].sha, 1, key, *arguments)
         if isinstance(raw, ResponseError):
             raise StoreUnavailable(f"the store refused to {name} ({raw}); look at the store's own log")
         return raw
 
     async def register(self, node: NodeRecord, ttl: float) -> Renewal:
-        self._writes["register"] += 1
+        self._request_counts["register"] += 1
         return await self._registry.register(node, ttl)
 
     async def renew(self, node: NodeRecord, acknowledged: int, ttl: float) -> tuple[Renewal, int]:
-        self._writes["renew"] += 1
+        self._request_counts["renew"] += 1
         return await self._registry.renew(node, acknowledged, ttl)
 
-    async def leave(self, node: NodeRecord) -> None:
-        self._writes["leave"] += 1
-        await self._registry.leave(node)
+    async def unregister(self, node: NodeRecord) -> None:
+        self._request_counts["leave"] += 1
+        await self._registry.unregister(node)
 
     async def nodes(self, named: Collection[NodeId] | None = None) -> tuple[NodeRecord, ...]:
         return await self._registry.nodes(named)
 
-    async def sweep(self, cursor: str = "", count: int = 100) -> Swept:
-        return await sweep(self._servers, self._command, self._keys, cursor, count)
+    async def scan(self, cursor: str = "", count: int = 100) -> ScanStep:
+        return await scan(self._servers, self._command, self._keys, cursor, count)
 
-    async def alive(self) -> int:
-        return await self._registry.alive()
+    async def count_nodes(self) -> int:
+        return await self._registry.count_nodes()
 
     def changes(self) -> AsyncIterator[frozenset[NodeId | None]]:
         return self._registry.changes(self._servers.pool, self._config.op_timeout)
 
-    async def tell(self, message: bytes) -> None:
+    async def publish(self, message: bytes) -> None:
         raw = await self._command(self._keys.events, "PUBLISH", self._keys.events, message)
         if isinstance(raw, ResponseError):
             raise StoreUnavailable(f"the store refused to publish ({raw}); nobody heard it; look at its own log")
 
-    def listen(self, hear: Callable[[bytes], None]) -> None:
-        def heard(said: bytes | None) -> None:
-            if said is not None:
-                hear(said)
+    def subscribe(self, receive: Callable[[bytes], None]) -> None:
+        def on_message(message: bytes | None) -> None:
+            if message is not None:
+                receive(message)
 
-        following = follow(self._servers.pool, self._keys.events, heard, self._config.op_timeout)
-        self._listener = asyncio.get_running_loop().create_task(following, name="framehold events")
+        following = follow(self._servers.pool, self._keys.events, on_message, self._config.op_timeout)
+        self._subscription = asyncio.get_running_loop().create_task(following, name="framehold events")
 
     async def open(self) -> None:
-        """Connects with the first request: a store that is down at the start is none the worse for it."""
+        """Do nothing: the first request connects, so a store may be down at the start."""
 
     async def close(self) -> None:
         await self._registry.close()
-        if self._listener is not None:
-            self._listener.cancel()
-            await asyncio.wait((self._listener,))
+        if self._subscription is not None:
+            self._subscription.cancel()
+            await asyncio.wait((self._subscription,))
         await self._servers.close()
 
     @property
-    def writes(self) -> Mapping[str, int]:
-        return self._writes
+    def request_counts(self) -> Mapping[str, int]:
+        return self._request_counts

@@ -1,7 +1,7 @@
-"""Node leases in Redis: their stored form, who is a member, and who hears that it changed.
+"""Node leases in Redis: their stored form, the list of members, and the notices of changes.
 
-The lease is the truth and the list of names a hint: each registration and renewal sends the name first and the
-lease's script behind it, in one batch, so that whoever hears of the change finds the name on the list.
+The lease is the truth, the list of names is a hint. Each registration and renewal sends the name first and then the
+script of the lease, in one batch. So a reader that gets the notice of the change finds the name on the list.
 """
 
 from __future__ import annotations
@@ -31,26 +31,27 @@ _log = logging.getLogger(__name__)
 _RENEWALS = {renewal.value.encode(): renewal for renewal in Renewal}
 _NAME = re.compile(r"[0-9A-Za-z_.:-]{1,64}")
 _MAX_NODES = 10_000
-_PORTION = 256
-"""Leases that one command asks for: a thousand at once would keep the store from others for a millisecond."""
+_LEASES_PER_COMMAND = 256
+"""Leases that one MGET reads: with a thousand, Redis would serve nobody else for a millisecond."""
 
 Script = Callable[..., Awaitable[Any]]
-"""(script's name, key, arguments) -> raw reply; raises StoreUnavailable."""
+"""(name of the script, key, arguments) -> raw reply; raises StoreUnavailable."""
 Command = Callable[..., Awaitable[Any]]
 """(key, command and arguments) -> raw reply or ResponseError; raises StoreUnavailable."""
 
 
 class Registry:
-    """Node leases of one namespace over a store's lane; `together` is that of its `Servers`."""
+    """Node leases of one namespace. `script` and `command` send to the store; `poll` is the pause of the change feed in
+    seconds; `multi_key` says whether one command may name keys of several slots."""
 
-    def __init__(self, keys: Keys, script: Script, command: Command, poll: float, together: bool) -> None:
+    def __init__(self, keys: Keys, script: Script, command: Command, poll: float, multi_key: bool) -> None:
         self._keys = keys
         self._script = script
         self._command = command
-        self._together = together
+        self._multi_key = multi_key
         self._garbage: dict[str, bytes] = {}
-        self._listener: asyncio.Task[None] | None = None
-        self.feed = Feed(poll, deaf=True)
+        self._subscription: asyncio.Task[None] | None = None
+        self.feed = Feed(poll, disconnected=True)
 
     async def register(self, node: NodeRecord, ttl: float) -> Renewal:
         renewal, _ = await self._put("register", node, ttl, node.beat)
@@ -59,10 +60,10 @@ class Registry:
     async def renew(self, node: NodeRecord, acknowledged: int, ttl: float) -> tuple[Renewal, int]:
         return await self._put("renew", node, ttl, acknowledged)
 
-    async def leave(self, node: NodeRecord) -> None:
-        _, gone = await self._script("leave", self._keys.node(node.node), *_names(node), self._keys.changes)
-        if gone:
-            # Its name stays, as that of a lease that ends now: counted on, it would hide one that ran out.
+    async def unregister(self, node: NodeRecord) -> None:
+        _, deleted = await self._script("leave", self._keys.node(node.node), *_names(node), self._keys.changes)
+        if deleted:
+            # From now on `count_nodes` leaves this name out: counted, it would hide another lease that has run out.
             with contextlib.suppress(StoreUnavailable):
                 await self._script("member", self._keys.nodes, node.node, 0, FORGET_MS)
 
@@ -98,7 +99,11 @@ class Registry:
         return tuple(found)
 
     async def _listed(self) -> list[str]:
-        """The names on the list of members."""
+        """The names on the list of members, sorted.
+
+        Raises:
+            StoreUnavailable: no answer came in time, or the key holds something else than the list.
+        """
         raw = await self._command(self._keys.nodes, "ZRANGE", self._keys.nodes, 0, _MAX_NODES - 1)
         if isinstance(raw, ResponseError):
             raise StoreUnavailable(
@@ -106,18 +111,19 @@ class Registry:
             )
         return sorted(name.decode("utf-8", "replace") for name in raw)
 
-    async def alive(self) -> int:
+    async def count_nodes(self) -> int:
         return int(await self._script("alive", self._keys.nodes))
 
     async def _values(self, keys: list[str]) -> list[Any]:
-        """What stands at each key: its value, None, or the server's error."""
+        """For each key its value, None if there is none, or the error reply of the server."""
         found: dict[str, Any] = {}
-        if self._together:
-            portions = [keys[start : start + _PORTION] for start in range(0, len(keys), _PORTION)]
+        if self._multi_key:
+            starts = range(0, len(keys), _LEASES_PER_COMMAND)
+            portions = [keys[start : start + _LEASES_PER_COMMAND] for start in starts]
             answers = await asyncio.gather(*(self._command(some[0], "MGET", *some) for some in portions))
             for some, answer in zip(portions, answers, strict=True):
                 found.update(zip(some, answer if isinstance(answer, list) else [answer] * len(some), strict=True))
-        # MGET has nothing to say of what is no string; GET has.
+        # MGET gives None for a key that holds no string; GET gives an error.
         missing = [key for key in keys if found.get(key) is None]
         found.update(
             zip(missing, await asyncio.gather(*(self._command(key, "GET", key) for key in missing)), strict=True)
@@ -125,7 +131,7 @@ class Registry:
         return [found[key] for key in keys]
 
     def _report(self, garbage: dict[str, bytes]) -> None:
-        """One line for each entry that can't be read, and no second one until it changes."""
+        """Log one line for each entry that can't be read; the next line follows only after the entry has changed."""
         for name, value in garbage.items():
             if self._garbage.get(name) != value:
                 _log.warning(
@@ -136,32 +142,38 @@ class Registry:
         self._garbage = garbage
 
     def changes(self, pool: Callable[[], ConnectionPool], patience: float) -> AsyncIterator[frozenset[NodeId | None]]:
-        if self._listener is None:
-            following = follow(pool, self._keys.changes, self._heard, patience, self._deaf)
-            self._listener = asyncio.get_running_loop().create_task(following, name="framehold change feed")
+        """Subscribe on the first call, and yield as `Store.changes` says. `patience` is the operation time-out in
+        seconds."""
+        if self._subscription is None:
+            following = follow(pool, self._keys.changes, self._on_message, patience, self._on_disconnect)
+            self._subscription = asyncio.get_running_loop().create_task(following, name="framehold change feed")
         return self.feed.changes()
 
-    def _heard(self, said: bytes | None) -> None:
-        self.feed.deaf = False
+    def _on_message(self, lease_key: bytes | None) -> None:
+        self.feed.disconnected = False
         try:
-            # What was said before a subscription was missed: it counts as a message of all nodes.
-            self.feed.notify(self._keys.node_of(said.decode()) if said is not None else None)
+            # None: a subscription has begun. Notices before it were missed, so any lease may have changed.
+            self.feed.notify(self._keys.node_of(lease_key.decode()) if lease_key is not None else None)
         except ValueError:
             self.feed.notify()
 
-    def _deaf(self) -> None:
-        self.feed.deaf = True
+    def _on_disconnect(self) -> None:
+        self.feed.disconnected = True
 
     async def close(self) -> None:
         self.feed.close()
-        task, self._listener = self._listener, None
+        task, self._subscription = self._subscription, None
         if task is not None:
             task.cancel()
             await asyncio.wait((task,))
 
 
 def _names(node: NodeRecord) -> tuple[str, str]:
-    """Incarnation and boot, which the scripts compare between quotes."""
+    """Incarnation and boot of a node.
+
+    Raises:
+        ProtocolError: one of them has a character that the scripts, which compare both between quotes, can't handle.
+    """
     for name in (node.inc, node.boot):
         if _NAME.fullmatch(name) is None:
             raise ProtocolError(
@@ -171,7 +183,7 @@ def _names(node: NodeRecord) -> tuple[str, str]:
 
 
 def _read(name: str, value: Any) -> NodeRecord | None:
-    """The lease stored under a node's name; None for what is none."""
+    """The lease that is stored under the name of a node; None if `value` is no lease of that node."""
     try:
         _, beat, inc, boot, expires, node, address, state, code, stats, *_ = json.loads(value)
     except (ValueError, TypeError, RecursionError):

@@ -1,14 +1,15 @@
-"""Seals what is stored, so that whoever can write the store, but lacks the keys, can't put words into a call's mouth.
+"""Seals stored values, so that somebody who can write to the store but lacks the keys can't forge a value of a call.
 
-AES-256-GCM. Each secret of the fleet gives one subkey per purpose (HKDF-SHA256), so that a value sealed as an answer
-can't be opened as an outcome. Where a value stands - namespace, call, position, kind, key - is authenticated with it,
-so that it can't be moved. The first secret seals, all of them open: rotation is to put the new one first, later to
-drop the old.
+AES-256-GCM. From each secret of the fleet one subkey per purpose is derived (HKDF-SHA256), so that a value sealed as an
+answer can't be opened as an outcome. The place of a value (namespace, call, position, kind, key) is authenticated with
+it, so that it can't be moved to another place. The first secret seals, all secrets open. To rotate, put the new secret
+first, and drop the old one later.
 
     blob = 0x01 | key id (4 bytes) | nonce (12) | ciphertext and tag (16 more than the value)
 
-Nonces are random (never counted: a forked or restored process would repeat them). At 2**40 values under one secret
-the chance of a repetition is 2**-17, and a thousand writes a second take 35 years to get there: rotate well before.
+Nonces are random. They are not counted, because a forked or restored process would repeat them. After 2**40 values
+under one secret the chance of a repetition is 2**-17; at a thousand writes a second that takes 35 years. Rotate well
+before.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from framehold_core.errors import ConfigError, SealError
 from framehold_core.ids import prefix
 
 MIN_KEY = 32
+"""The least length of a secret, in bytes."""
 _VERSION = b"\x01"
 _ID = slice(1, 5)
 _NONCE = slice(5, 17)
@@ -33,7 +35,7 @@ _TAG = 16
 
 
 def derive(secret: bytes, info: str, length: int) -> bytes:
-    """A subkey of `length` bytes for one purpose, which `info` names (HKDF-SHA256)."""
+    """A subkey of `length` bytes for the purpose that `info` names (HKDF-SHA256)."""
     return HKDF(algorithm=SHA256(), length=length, salt=None, info=info.encode()).derive(secret)
 
 
@@ -58,16 +60,16 @@ class Sealer:
         self._subkeys: dict[str, tuple[tuple[bytes, AESGCM], ...]] = {}
 
     def seal(self, purpose: str, value: bytes, *, call: str, n: int, kind: str, key: str) -> bytes:
-        """Seal `value` for one place."""
+        """`value`, sealed for one purpose and one place: the entry at position `n` of a call, with its kind and key."""
         name, cipher = (self._subkeys.get(purpose) or self._subkeys_of(purpose))[0]
         nonce = os.urandom(12)
         return b"".join((_VERSION, name, nonce, cipher.encrypt(nonce, value, self._where(call, n, kind, key))))
 
     def open(self, purpose: str, value: bytes, *, call: str, n: int, kind: str, key: str) -> bytes:
-        """Give back what was sealed for exactly this purpose and place.
+        """The value that `seal` sealed for exactly this purpose and place.
 
         Raises:
-            SealError: no key of this fleet sealed these bytes for it.
+            SealError: no key of this fleet sealed these bytes for this purpose and place.
         """
         if len(value) < _BODY + _TAG or value[:1] != _VERSION:
             raise SealError(
@@ -90,12 +92,13 @@ class Sealer:
         )
 
     def _subkeys_of(self, purpose: str) -> tuple[tuple[bytes, AESGCM], ...]:
-        """Derived on first use and kept: purposes are constants of the code, so there are few."""
+        """The subkeys of one purpose. They are derived on first use and kept; purposes are constants of the code, so
+        there are few."""
         subkeys = tuple((name, AESGCM(derive(key, f"framehold seal 1 {purpose}", 32))) for name, key in self._keys)
         self._subkeys[purpose] = subkeys
         return subkeys
 
     def _where(self, call: str, n: int, kind: str, key: str) -> bytes:
-        """Each text with its length before it, so that no two places read alike."""
+        """The place as bytes. Each text has its length in front, so that two places never have equal bytes."""
         text = f"{self._place}{len(call)}:{call}{n}:{len(kind)}:{kind}{len(key)}:{key}"
         return text.encode("utf-8", "surrogatepass")

@@ -1,7 +1,7 @@
-"""Which server holds a key: the seam between the store, which knows scripts, and one or several Redis servers.
+"""Which server holds a key: the interface between the store, which knows scripts, and one or several Redis servers.
 
-One server (by its address, its socket, or as the master that sentinels name) has one lane for everything. cluster.py
-has a lane for each primary.
+`OneServer` (a server by its address or socket, or the master that sentinels name) has one lane for all keys. The
+cluster of cluster.py has one lane for each primary.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from .link import Link
 
 
 class Servers(Protocol):
-    """Every item is settled once, about in time; items of one key are applied in the order of their submission."""
+    """The servers of a store. Every item is settled once, at about its deadline at the latest; items of one key are
+    applied in the order of their submission."""
 
     @property
-    def together(self) -> bool:
+    def accepts_multi_key_commands(self) -> bool:
         """Whether one command may name keys of several slots."""
 
     @property
@@ -28,26 +29,27 @@ class Servers(Protocol):
         """Send an item to the server that holds its key."""
 
     def pool(self) -> ConnectionPool:
-        """Connections to a server that hears what is published to any of them. Ask again when it is lost."""
+        """Connections to a server where messages published at any of the servers can be received. After a loss call
+        this again: it may name another server."""
 
     async def primaries(self) -> Sequence[str]:
-        """The names of the servers that hold keys, in order; each key is at one of them.
+        """The names of the servers that hold keys, sorted; each key is at one of them.
 
         Raises:
-            StoreUnavailable: a cluster that doesn't say.
+            StoreUnavailable: no server of the cluster gave the slot map in time.
         """
 
     def submit_to(self, primary: str, item: Item) -> None:
         """Send an item to one of `primaries`, whatever its key."""
 
     async def close(self) -> None:
-        """Settle what is left, let go of the connections. Idempotent."""
+        """Settle all items that are left, and close the connections. Idempotent."""
 
 
 class OneServer:
-    """All keys are where `pool` leads."""
+    """`Servers` of one Redis, which `pool` connects to."""
 
-    together = True
+    accepts_multi_key_commands = True
 
     def __init__(self, pool: ConnectionPool, config: StoreConfig) -> None:
         self._pool = pool

@@ -1,19 +1,19 @@
-"""What an effect under `once` may give back, as bytes: its value, or the exception that it raised.
+"""The result of an effect under `once` as bytes: its value, or the exception that it raised.
 
-The law: **callers give `unpack` only bytes whose seal was verified** (`seal.Sealer.open`). Some of them are pickles,
-and whoever chooses a pickle runs code here; the seal is what says that this fleet chose it. A node on which
+The law: **callers give `unpack` only bytes whose seal was verified** (`seal.Sealer.open`). Some of these bytes are
+pickles, and a pickle can run any code when it is loaded; the seal proves that this fleet wrote it. A node on which
 `FRAMEHOLD_PICKLE` is off writes no pickles and loads none.
 
-    codec           what the bytes are                                      gives
-    json            JSON, where it comes back equal and of the same types   the value
-    pickle          a pickle of anything else, or where JSON is too large   the value
-    raised-own      JSON: a class of the table below and its arguments      the exception
-    raised-pickle   a pickle of an exception                                the exception
-    raised          JSON: the class's name and the text                     `EffectFailed`
+    codec           bytes                                                        `unpack` gives
+    json            JSON, if it reads back equal and of the same types           the value
+    pickle          a pickle of any other value, or of one too large as JSON     the value
+    raised-own      JSON: a class of the table below and its arguments           the exception
+    raised-pickle   a pickle of an exception                                     the exception
+    raised          JSON: the name of the class, and the text of the exception   `EffectFailed`
 
-An exception's cause, context and traceback are dropped, its notes kept. A pickle names classes by reference, those of
-`__main__` too, so that `isinstance`, `except` and an enum's `is` hold on any node; only what no name leads to (a class
-inside a function, a lambda) is written out by cloudpickle.
+The cause, context and traceback of an exception are dropped; its notes are kept. A pickle names classes by reference,
+also classes of `__main__`, so that `isinstance`, `except` and an enum's `is` hold on any node. Only an object that has
+no importable name (a class inside a function, a lambda) is written out by cloudpickle.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ import cloudpickle
 
 from framehold_core import errors
 
-MAX_DEPTH = 100  # containers inside containers, as JSON: written near the top of the stack, read deep down it
+MAX_DEPTH = 100  # nested containers in JSON: a value written near the top of the stack may be read deep down it
 MAX_TEXT = 2000  # characters of an exception's text that `raised` keeps
-MAX_NUMBER = 10**640  # Python may be set to read no integer of more digits than 640; it is above any finite float, too
+MAX_NUMBER = 10**640  # Python may be set to refuse integers of more than 640 digits; every finite float is below it
 
 # fmt: off
 _OWN: dict[str, type[Exception]] = {kind.__name__: kind for kind in (
@@ -50,21 +50,21 @@ _decoder = json.JSONDecoder()
 
 
 class Packed(NamedTuple):
-    """Bytes, and how to read them."""
+    """The stored form of a result: `data`, and the `codec` that reads it (see the table above)."""
 
     codec: str
     data: bytes
 
 
 class Outcome(NamedTuple):
-    """What an effect gave: a value, or the exception that it raised."""
+    """The result of an effect: its value, or the exception that it raised."""
 
     value: Any = None
     error: Exception | None = None
 
     def get(self) -> Any:
-        """Return the value, or raise the exception with a fresh traceback. It is one object: tasks that may raise it
-        at the same time unpack one each."""
+        """Return the value, or raise the exception with a new traceback. Each call raises the same exception object, so
+        two tasks must not share one Outcome: each unpacks its own."""
         if self.error is None:
             return self.value
         try:
@@ -78,8 +78,8 @@ class _TooLarge(Exception):
         super().__init__(f"it takes {size} bytes, FRAMEHOLD_MAX_VALUE allows {limit}; return less or raise the setting")
 
 
-class _Apart(pickle.Pickler):
-    """For exceptions whose constructor wants more than their `args`: they are made again without it."""
+class _WithoutConstructor(pickle.Pickler):
+    """Pickles exceptions whose constructor needs other arguments than `args`: loading them does not call it."""
 
     def reducer_override(self, item: Any) -> Any:
         kind: Any = type(item)
@@ -90,16 +90,19 @@ class _Apart(pickle.Pickler):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Values:
-    """What is allowed: whether pickles are, and how many bytes one value may take (`FRAMEHOLD_MAX_VALUE`)."""
+    """Packs and unpacks results. `pickle`: whether pickles are allowed (`FRAMEHOLD_PICKLE`). `limit`: bytes that one
+    value may take (`FRAMEHOLD_MAX_VALUE`)."""
 
     pickle: bool
     limit: int
 
     def pack(self, value: Any) -> Packed:
-        """The stored form of an effect's result; the caller goes on with what `unpack` makes of it.
+        """The stored form of the value that an effect returned. The caller continues with the value that `unpack` reads
+        from it, so that a replay sees the same.
 
         Raises:
-            ResultNotKept: it can't be pickled and loaded again, or may not be; or it takes more than `limit` bytes.
+            ResultNotKept: the value can't be pickled and loaded again, pickles are not allowed, or it takes more than
+                `limit` bytes.
         """
         failure, plain = None, "return plain JSON values from the effect, e.g. a model's model_dump(mode='json')"
         try:
@@ -119,8 +122,9 @@ class Values:
         raise errors.ResultNotKept(f"{what}: {why}") from failure
 
     def pack_error(self, error: Exception) -> Packed:
-        """The stored form of what an effect raised: as it is where it can be, else by name. Never raises."""
-        ways = (("raised-own", self._own), ("raised-pickle", self._pickled), ("raised-pickle", _apart))
+        """The stored form of the exception that an effect raised: the exception itself if it reads back equal, else its
+        class name and text. Never raises."""
+        ways = (("raised-own", self._own), ("raised-pickle", self._pickled), ("raised-pickle", _without_constructor))
         for codec, write in ways if self.pickle else ways[:1]:
             data, _ = _tried(write, error)
             again, _ = _tried(_READ[codec], data)
@@ -129,10 +133,11 @@ class Values:
         return Packed("raised", _encode({"kind": _name(type(error)), "text": _text(error)[:MAX_TEXT]}))
 
     def unpack(self, codec: str, data: bytes) -> Outcome:
-        """Read what `pack` or `pack_error` wrote, on this node or another. `data` came out of a verified seal.
+        """Read bytes that `pack` or `pack_error` wrote on any node. The caller has verified the seal of `data`.
 
         Raises:
-            ValueUnreadable: it can't be made into an object here, whatever its class's own code raised meanwhile.
+            ValueUnreadable: the object can't be built here: unknown codec, pickles are off, or the code of its class
+                raised anything.
         """
         failure = None
         if codec not in _READ:
@@ -150,7 +155,8 @@ class Values:
         raise errors.ValueUnreadable(f"{what} was not continued, and the effect was not run again: {why}") from failure
 
     def _own(self, error: Exception) -> bytes:
-        """Plain arguments, and attributes that are the constructor's keywords. The caller compares what comes back."""
+        """JSON of an exception whose arguments are plain and whose attributes are keywords of its constructor; empty if
+        they are not plain. The caller compares the exception that it reads back."""
         reduced: Any = type(error).__reduce__(error)
         keywords = dict(*reduced[2:])
         notes = keywords.pop("__notes__", [])
@@ -158,7 +164,8 @@ class Values:
         return b"" if _unplain(form, self.limit) else _encode(form)
 
     def _pickled(self, value: Any) -> bytes:
-        """By reference if all of it has names, else with cloudpickle; loaded once. Raises what its code does."""
+        """A pickle of `value`: with references if all of it has importable names, else by cloudpickle. It is loaded
+        once as a check. Raises _TooLarge, and whatever the code of its classes raises."""
         try:
             data = pickle.dumps(value, 5)
         except Exception:
@@ -170,7 +177,8 @@ class Values:
 
 
 def _tried(run: Callable[..., Any], *arguments: Any) -> tuple[Any, BaseException | None]:
-    """Run what runs a class's own code, which may raise anything. Only KeyboardInterrupt is let through."""
+    """Run a function that runs the code of an author's class, and may raise anything. Returns its result and None, or
+    None and the exception. Only KeyboardInterrupt is raised."""
     try:
         return run(*arguments), None
     except KeyboardInterrupt:
@@ -180,14 +188,16 @@ def _tried(run: Callable[..., Any], *arguments: Any) -> tuple[Any, BaseException
 
 
 def _load(data: bytes) -> Any:
-    """Unpickle, here and nowhere else. The bytes were sealed by this fleet, and the seal was verified."""
+    """Unpickle `data`; no other function does. This fleet sealed the bytes, and the caller has verified the seal."""
     return pickle.loads(data)
 
 
 def _unplain(value: Any, limit: int) -> str:
-    """What `value` holds that JSON does not give back as it is; "" if nothing. By exact type, level by level.
+    """Describes the first part of `value` that JSON would not read back equal and of the same type; "" if there is
+    none. Compares exact types, level by level.
 
-    Raises _TooLarge where JSON takes more than `limit` bytes for certain, so that shared parts can't multiply.
+    Raises _TooLarge if JSON would certainly take more than `limit` bytes: a value that contains one part many times
+    would otherwise grow without bound.
     """
     size, level = 0, [value]
     for _ in range(MAX_DEPTH):
@@ -218,7 +228,7 @@ def _unplain(value: Any, limit: int) -> str:
 
 
 def _encode(value: Any, limit: int = 1 << 62) -> bytes:
-    # As UTF-8 and not as escapes: two escapes that stand for lone surrogates would be read as one character.
+    # UTF-8, not escapes: the escapes of two lone surrogates would be read as one character.
     data = _encoder.encode(value).encode("utf-8", "surrogatepass")
     if len(data) > limit:
         raise _TooLarge(len(data), limit)
@@ -237,7 +247,7 @@ def _read_own(data: bytes) -> Exception:
     return error
 
 
-def _read_told(data: bytes) -> Exception:
+def _read_by_name(data: bytes) -> Exception:
     form = _parse(data)
     what = f"the effect raised {form['kind']}: {form['text']}; that can't be stored as it is; the effect is not run"
     return errors.EffectFailed(f"{what} again; look at `kind`, or raise one made of plain values", kind=form["kind"])
@@ -248,18 +258,19 @@ _READ: dict[str, Callable[[bytes], Any]] = {
     "pickle": _load,
     "raised-own": _read_own,
     "raised-pickle": _load,
-    "raised": _read_told,
+    "raised": _read_by_name,
 }
 
 
-def _apart(error: Exception) -> bytes:
+def _without_constructor(error: Exception) -> bytes:
     file = io.BytesIO()
-    _Apart(file, 5).dump(error)
+    _WithoutConstructor(file, 5).dump(error)
     return file.getvalue()
 
 
 def _made(kind: Any, arguments: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
-    """Pickles name this function: it keeps its name and place."""
+    """Build an exception without its constructor. Stored pickles refer to this function, so it must keep its name and
+    its module."""
     error = kind.__new__(kind, *arguments)
     BaseException.__setattr__(error, "args", arguments)
     vars(error).update(attributes)
@@ -267,7 +278,8 @@ def _made(kind: Any, arguments: tuple[Any, ...], attributes: dict[str, Any]) -> 
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Whether an exception came back: its class, its text, and its arguments unless the class has its own pickling."""
+    """Whether an exception was read back equal: its class, its text, and its arguments unless the class has a
+    `__reduce__` of its own. Lists and tuples are compared item by item."""
     if type(one) is not type(other):
         return False
     if isinstance(one, BaseException):
@@ -279,7 +291,8 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def _fresh(error: Exception) -> Exception:
-    """Without what an earlier raise left on it. Past the class's own `__setattr__`: it may be frozen."""
+    """`error` without the traceback, cause and context of an earlier raise. They are set past the class's own
+    `__setattr__`, because the exception may be a frozen dataclass."""
     for name, nothing in (("__cause__", None), ("__context__", None), ("__suppress_context__", False)):
         BaseException.__setattr__(error, name, nothing)
     return BaseException.with_traceback(error, None)

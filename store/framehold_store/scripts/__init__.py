@@ -1,6 +1,7 @@
-"""The Lua scripts, composed and named: a script is its file with its shared heads in front.
+"""The Lua scripts by name. The text of a script is its file, with the files of its shared heads in front.
 
-Redis runs a script by the digest of its text, so a changed text is another script: releases that differ never mix up.
+Redis runs a script by the digest of its text. A changed text is another script, so two releases on one server each run
+their own.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _HEADS: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A script as Redis knows it: `sha` is the SHA-1 of `text`."""
+    """A script; `sha` is the SHA-1 of `text`, by which Redis runs it."""
 
     name: str
     text: str

@@ -1,9 +1,10 @@
 -- allowed: which of the commands that a store needs this user may not run. A script that is refused halfway leaves half
--- of its writes, so that we ask before the first. Runs nothing; servers before 7.0 can't say.
+-- of its writes, so the store asks before it runs the first script. Runs none of the commands. Servers before 7.0 can't
+-- answer: they return no command.
 --
--- KEYS    none: a user is allowed keys by their beginning, and no slot is touched
--- ARGV    1 a key as they begin, 2 a channel likewise
--- Returns the commands that are refused
+-- KEYS    none: users are allowed keys by a prefix, and no slot is touched
+-- ARGV    1 a key with the prefix of the namespace, 2 a channel with that prefix
+-- Returns the names of the commands that are refused
 
 local key, channel = ARGV[1], ARGV[2]
 local needed = {

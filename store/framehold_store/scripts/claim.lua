@@ -1,9 +1,9 @@
--- claim: take over a call whose owner is gone. A call that can't be re-entered is recorded as lost, before anyone is
--- told.
+-- claim: take over a call whose owner is gone. A call that can't be re-entered is recorded as lost before any client
+-- gets that answer.
 --
 -- KEYS    1 record, 2 journal
 -- ARGV    1 epoch, 2 owner, 3 inc as the caller read them; 4 evidence (gone, not-held, released, owner)
---         5 owner  6 inc  7 boot  8 '1' if the present code is re-entrant  9 most attempts  10 ttl in ms
+--         5 new owner  6 its inc  7 its boot  8 '1' if the present code is re-entrant  9 most attempts  10 ttl in ms
 -- Returns {ok | already | changed, epoch, record, journal}, {lost | stuck, epoch, record}, {missing, 0}
 
 local R, J = KEYS[1], KEYS[2]
@@ -42,7 +42,7 @@ if h[8] ~= '1' or ARGV[8] ~= '1' then
 end
 if tonumber(h[9]) >= tonumber(ARGV[9]) then return {'stuck', epoch, redis.call('HGETALL', R)} end
 
--- Whoever released the call, or drops a frame and enters it again, has survived its handler.
+-- An owner that released the call, or that drops its frame and enters the call again, has survived the handler.
 local survived = ARGV[4] == 'released' or (ARGV[4] == 'owner' and h[7] == ARGV[7])
 
 epoch = epoch + 1

@@ -1,8 +1,8 @@
--- commit: park. The round's answers and asks become durable and the round moves on.
+-- commit: park the call. The answers and the questions of the round become durable, and the round number goes up.
 --
 -- KEYS    1 record, 2 journal
--- ARGV    1-10 as fence.lua says; 11 how many values the head has (0 or all), then these, then for how many ms the
---         round ran, then the entries
+-- ARGV    1-10 as fence.lua says; 11 the number of values of the head (0 or all), then these values, then the ms that
+--         the round ran, then the entries
 -- Returns 1; already, behind, fenced, conflict with the record
 
 local verdict = fence(ARGV[11] ~= '0')

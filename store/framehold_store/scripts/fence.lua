@@ -1,12 +1,12 @@
--- The head of every script that carries a fence: __init__.py puts it in front of them, because a script can't include
--- another. core/framehold_core/record.py states what it means.
+-- The head of every script that carries a fence. __init__.py puts it in front of these scripts, because a script can't
+-- include another one. core/framehold_core/record.py states what it means.
 --
 -- KEYS  1 record (hash), 2 journal (list); same hash tag
 -- ARGV  1 owner  2 inc  3 epoch  4 round  5 n  6 ttl in ms
 --       7 the history after the write, '-' where the request appends nothing
 --       8 the answers' field 'a:<round>' ('' without answers)  9 '["<digest>",'  10 '[<keys>]]'
---       from 11 on: the script's own
--- Returns 1 for OK under the writer's epoch, else {verdict, epoch [, record as HGETALL gives it [, journal]]}
+--       from 11 on: arguments of the script itself
+-- Returns 1 for OK under the epoch of the writer, else {verdict, epoch [, record as HGETALL gives it [, journal]]}
 
 local R, J = KEYS[1], KEYS[2]
 local h = redis.call('HMGET', R, 'state', 'owner', 'inc', 'epoch', 'round', 'n', 'jh', ARGV[8])
@@ -47,7 +47,7 @@ local function now()
   return time[1] * 1000 + math.floor(time[2] / 1000)
 end
 
--- appends ARGV[first] and what follows; in slices, because Lua's stack is finite
+-- appends ARGV[first] and all later ones to the journal; in slices, because Lua's stack is finite
 local function push(first)
   for at = first, #ARGV, 4000 do
     redis.call('RPUSH', J, unpack(ARGV, at, math.min(at + 3999, #ARGV)))
@@ -56,13 +56,13 @@ end
 
 -- a new record: ARGV[at] counts the values of the head (fields and values in turn) that follow it
 local function fresh(at, time)
-  -- Only where something is left: of a store that is full, a script that has begun with DEL gets all that it wants.
+  -- Only if an old key is left: a script that begins with DEL is never refused for memory, even if the store is full.
   if h[1] or torn or redis.call('LLEN', J) > 0 then redis.call('DEL', R, J) end
   redis.call('HSET', R, 'v', '1', 'state', 'open', 'owner', ARGV[1], 'inc', ARGV[2], 'epoch', '1', 'round', '0',
     'attempts', '0', 'created', string.format('%.0f', time), unpack(ARGV, at + 1, at + tonumber(ARGV[at])))
 end
 
--- sets the expiry of both keys, as one instant: a TTL would be counted anew by each command, and the clock goes on
+-- sets one instant of expiry for both keys: with two TTLs the second key would expire later than the first
 local function live(time)
   local expires = string.format('%.0f', time + tonumber(ARGV[6]))
   redis.call('PEXPIREAT', R, expires)

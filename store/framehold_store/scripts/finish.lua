@@ -1,8 +1,8 @@
--- finish: the call ended. Its outcome becomes a tombstone, its journal is dropped.
+-- finish: the call has ended. The record keeps its outcome for late duplicates, and its journal is dropped.
 --
 -- KEYS    1 record, 2 journal
 -- ARGV    1-10 as fence.lua says (7 is '-'); 11 the sealed outcome; 12 cause
---         13 for how many ms the round ran
+--         13 the ms that the round ran
 -- Returns 1; {already, epoch} for the same outcome of the same writer; behind, fenced, conflict with the record
 
 if h[1] == 'done' and h[2] == ARGV[1] and h[3] == ARGV[2] and h[4] == ARGV[3]

@@ -1,12 +1,12 @@
--- heal: a live frame writes its whole journal over a store that went back.
+-- heal: a live frame writes its whole journal again, after the store has lost acknowledged writes.
 --
 -- KEYS    1 record, 2 journal
 -- ARGV    1-10 as fence.lua says (7 is '-', 8-10 empty)
---         11 how many values the head has, then these
+--         11 the number of values of the head, then these values
 --         then '1' and the epoch, owner and inc of the record as read, or '0' and three empty values if it was missing
 --         then the history of the whole journal
---         then how many values the answers and intents have (fields and values in turn), then these
---         then the entries, all of them
+--         then the number of values of the answers and intents, then these values (fields and values in turn)
+--         then all entries
 -- Returns {ok | already, epoch}; changed, fenced with the record
 
 local at = 12 + tonumber(ARGV[11])

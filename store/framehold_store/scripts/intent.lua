@@ -1,8 +1,8 @@
--- intent: `once` is about to run. Pending answers first, then the intent.
+-- intent: an effect under `once` is about to run. The pending answers are recorded first, then the intent.
 --
 -- KEYS    1 record, 2 journal
--- ARGV    1-10 as fence.lua says; 11 how many values the head has (0 or all), then these, then the key's field
---         'k:<digest>', then the entries
+-- ARGV    1-10 as fence.lua says; 11 the number of values of the head (0 or all), then these values, then the field of
+--         the key 'k:<digest>', then the entries
 -- Returns 1; already, behind, fenced, conflict with the record
 
 local verdict = fence(ARGV[11] ~= '0')

@@ -1,13 +1,12 @@
--- The head of register, renew and leave: __init__.py puts it in front of them. core/framehold_core/lease.py states what
--- they mean.
+-- The head of register, renew and leave: __init__.py puts it in front of these scripts. core/framehold_core/lease.py
+-- states what they mean.
 --
 -- KEYS  1 node lease: a string, a JSON array
 --         [1,<beat>,"<inc>","<boot>",<expires in ms>,"<node>","<address>","<state>","<code>","<stats>"]
---         whose first four values stand so in every format to come, because each release must recognise each other's
--- ARGV  1 inc  2 boot  3 channel of membership changes, which is told the lease's key
+--         whose first four values keep their places in every later format, so that all releases can read each other's
+-- ARGV  1 inc  2 boot  3 channel of membership changes, where the key of the lease is published
 --       4 '"<node>","<address>","<state>","<code>",'  5 '"<stats>"]'  6 ttl in ms  7 a beat
--- A value that does not begin like a lease is nobody's and stands in nobody's way; one that this user may not read is
--- an error.
+-- A stored value that does not begin like a lease counts as no lease. A value that this user may not read is an error.
 
 local stored = redis.pcall('GET', KEYS[1])
 if type(stored) == 'table' and stored.err and not string.find(stored.err, 'WRONGTYPE', 1, true) then return stored end

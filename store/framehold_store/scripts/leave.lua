@@ -1,8 +1,8 @@
--- leave: delete the node lease if it still is this incarnation's.
+-- leave: delete the node lease if it still belongs to this incarnation (`Store.unregister`).
 --
 -- KEYS    1 node lease
 -- ARGV    1-3 as lease.lua says
--- Returns {renewed, 1} where it deleted one, else {renewed, 0}: gone is gone
+-- Returns {renewed, 1} if it deleted the lease, else {renewed, 0}: to delete it twice is no error
 
 if boot == ARGV[2] and inc == ARGV[1] then
   redis.call('DEL', KEYS[1])

@@ -1,4 +1,4 @@
--- read: record and journal of a call.
+-- read: give the record and the journal of a call.
 --
 -- KEYS    1 record, 2 journal
 -- ARGV    none

@@ -1,7 +1,7 @@
 -- register: take the node lease if nobody has it.
 --
 -- KEYS    1 node lease
--- ARGV    as lease.lua says; 7 the beat to begin with
+-- ARGV    1-6 as lease.lua says; 7 the first beat
 -- Returns {renewed | taken, beat}
 
 if boot and (inc ~= ARGV[1] or boot ~= ARGV[2]) then return {'taken', tonumber(beat)} end

@@ -1,4 +1,4 @@
--- release: give a call away, so that the next owner needs no wait.
+-- release: give a call up, so that another node can claim it without waiting for the lease of its owner to run out.
 --
 -- KEYS    1 record, 2 journal
 -- ARGV    1-10 as fence.lua says (7 is '-', 8-10 empty)

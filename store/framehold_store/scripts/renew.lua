@@ -1,9 +1,9 @@
--- renew: extend a node lease that still is this incarnation's. A lower beat than acknowledged means that the store
--- went back.
+-- renew: extend a node lease that still belongs to this incarnation. A stored beat below the last one that the node got
+-- means that the store has lost acknowledged writes.
 --
 -- KEYS    1 node lease
--- ARGV    as lease.lua says; 7 the last beat that the node was told
--- Returns {renewed | lapsed | taken, beat}; the beat is 0 where no lease stands
+-- ARGV    1-6 as lease.lua says; 7 the last beat that the node got in a reply
+-- Returns {renewed | lapsed | taken, beat}; the beat is 0 if no lease is stored
 
 if not boot then return {'lapsed', 0} end
 beat = tonumber(beat)

@@ -1,7 +1,7 @@
--- result: `once` has run.
+-- result: an effect under `once` has run; record its result.
 --
 -- KEYS    1 record, 2 journal
--- ARGV    1-10 as fence.lua says (8-10 empty); 11 the key's field 'k:<digest>'; from 12 on the entries
+-- ARGV    1-10 as fence.lua says (8-10 empty); 11 the field of the key 'k:<digest>'; from 12 on the entries
 -- Returns 1; already, behind, fenced, conflict (no open intent for the key) with the record
 
 local verdict = fence(false)

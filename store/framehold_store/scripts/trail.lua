@@ -1,12 +1,12 @@
--- The head of every script that moves a call: __init__.py puts it in front of them. core/framehold_core/trail.py says
--- what a trail is. Each step has a field of its own, so that it is written without reading those before it, and no
--- value outgrows the 64 bytes up to which Redis keeps a hash compact (with a node's name of 35 characters or more it
--- may, and the record is some times as large).
+-- The head of every script that moves a call: __init__.py puts it in front of these scripts. What a trail is, says
+-- core/framehold_core/trail.py. Each step has a field of its own, so that it is written without reading the earlier
+-- steps, and so that no value is longer than 64 bytes: up to that length Redis keeps a hash compact. With a node name
+-- of 35 characters or more a value may be longer, and then the record takes several times the memory.
 --
--- KEYS and ARGV are the script's own: it is given what it needs.
+-- KEYS and ARGV belong to the script that follows: `step` gets all values as parameters.
 --
 --   s:<slot>    a step; <slot> is the sum of round and epoch, modulo 64
---   s:<slot>r   a handoff, s:end an end: they raise neither
+--   s:<slot>r   a handoff, s:end an end: these raise neither round nor epoch
 --
 --   letter      p parked, c claimed, v verified, h healed, r released, f finished, l lost
 -- Returns the field and its value, '<letter> <round> <epoch> <ms on the server's clock> <ms that the round ran> <node>'

@@ -1,4 +1,4 @@
--- verify: after a lapse, the owner takes its call again under a new incarnation.
+-- verify: the lease of the owner has lapsed; the owner takes its call again under its new incarnation.
 --
 -- KEYS    1 record, 2 journal
 -- ARGV    1-10 as fence.lua says (7 is '-', 8-10 empty); 11 the new incarnation

@@ -1,8 +1,8 @@
-"""Who holds which slot of a Redis Cluster, as far as anyone has told us.
+"""The slot map of a Redis Cluster: which server holds which slot, as this process last learned it.
 
-The law: the map is a hint that is always there. A wrong one costs a redirection, never a request: the cluster itself
-says who holds a key. It is read from any server that answers - the primaries that it names, then those of the URL -
-and never twice at once.
+The law: the map is a hint. A wrong entry costs a redirection, never a request, because the cluster itself says which
+server holds a key. The map is read from the first server that answers: the primaries in the map are asked first, then
+the servers of the URL. It is never read twice at the same time.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from .config import StoreConfig
 from .connections import open_pool
 
 _log = logging.getLogger(__name__)
-_REST = 0.1
+_READ_PAUSE = 0.1
 """Seconds between two readings of the map."""
 
 
 class SlotMap:
-    """`config` names a cluster. `changed` is called after each reading."""
+    """The slot map of the cluster that `config` names. `changed` is called after each successful reading."""
 
     def __init__(self, config: StoreConfig, changed: Callable[[], None]) -> None:
         assert config.address is not None
@@ -39,10 +39,10 @@ class SlotMap:
         self._read_once = asyncio.Event()
         self._failing = False
         self.places: frozenset[Place] = frozenset(self._seeds)
-        """The servers that hold slots; before the first reading, those of the URL."""
+        """The servers that hold slots; before the first reading, the servers of the URL."""
 
     def place(self, slot: int) -> Place:
-        """Where a slot is."""
+        """The server that holds a slot; any server of the URL while the map doesn't say."""
         found = self._slots.get(slot)
         if found is None:
             self.refresh()
@@ -50,22 +50,23 @@ class SlotMap:
         return found
 
     def move(self, slot: int, place: Place) -> None:
-        """A server says that the slot is at `place`: others may have moved with it."""
+        """Record that a server has redirected a request for `slot` to `place`, and read the map again soon: other slots
+        may have moved too."""
         self._slots[slot] = place
         self.places |= {place}
         self.refresh()
 
     def refresh(self) -> None:
-        """Read the map soon."""
+        """Start to read the map; a reading under way is followed by another."""
         self._wanted = True
         if self._reading is None or self._reading.done():
             self._reading = asyncio.get_running_loop().create_task(self._read(), name="framehold slot map")
 
     async def known(self) -> frozenset[Place]:
-        """The servers that hold slots, after the first reading.
+        """Wait until the map was read once, and return the servers that hold slots.
 
         Raises:
-            StoreUnavailable: nobody said within the operation time-out.
+            StoreUnavailable: no server gave the map within the operation time-out.
         """
         if not self._read_once.is_set():
             self.refresh()
@@ -97,7 +98,7 @@ class SlotMap:
                 self._read_once.set()
                 self._changed()
                 break
-            await asyncio.sleep(_REST)
+            await asyncio.sleep(_READ_PAUSE)
 
     def _failed(self, error: Exception) -> None:
         if not self._failing:
@@ -110,19 +111,20 @@ class SlotMap:
         self._failing = True
 
     async def _ask(self, place: Place) -> dict[int, Place]:
-        """The map as one server knows it; a server that doesn't know its own address leaves it out."""
+        """The map as the server at `place` knows it. A server that leaves out its own host is reached at the host of
+        `place`."""
         # redis-py decorates it without types
         connection: Connection = open_pool(self._config, place).make_connection()  # type: ignore[no-untyped-call]
         try:
             async with asyncio.timeout(self._config.op_timeout):
                 await connection.connect()  # type: ignore[no-untyped-call]
                 await connection.send_command("CLUSTER", "SLOTS", check_health=False)
-                told: list[Any] = await connection.read_response()
+                ranges: list[Any] = await connection.read_response()
         finally:
-            # At once: a pool closes what it has in tasks, which a cancellation can end before they have begun.
+            # Not by the pool: it closes connections in tasks, and a cancellation can end a task before it has begun.
             await connection.disconnect(nowait=True)
         slots: dict[int, Place] = {}
-        for first, last, (host, port, *_), *_ in told:
+        for first, last, (host, port, *_), *_ in ranges:
             at = ((host or b"").decode() or place[0], int(port))
             slots.update(dict.fromkeys(range(int(first), int(last) + 1), at))
         if not slots:

@@ -1,7 +1,8 @@
-"""A bounded look over all records of a namespace, one step at a time: SCAN, and a few fields of what it finds.
+"""A walk over all records of a namespace in bounded steps: one SCAN, then a few fields of each record that it found.
 
-The cursor names the server and its own cursor there, `host:port 1234`; a store of one server names none. Servers are
-walked in the order of their names. A slot that moves to a server which was walked already is for the next walk.
+A cursor holds the name of a server and the SCAN cursor there: `host:port 1234`. With one server the name is empty.
+Servers are scanned in the order of their names. If a slot moves to a server that was scanned before, this walk misses
+the records of the slot; the next walk finds them.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import CallId
 from framehold_core.requests import RecordState
 
-from .base import Summary, Swept
+from .base import ScanStep, Summary
 from .batch import Item, pack
 from .codec import VERSION
 from .keys import Keys
@@ -30,13 +31,17 @@ Command = Callable[..., Awaitable[Any]]
 """(key, command and arguments) -> raw reply or ResponseError; raises StoreUnavailable."""
 
 
-async def sweep(servers: Servers, command: Command, keys: Keys, cursor: str, count: int) -> Swept:
-    """One step; see `Store.sweep`."""
+async def scan(servers: Servers, command: Command, keys: Keys, cursor: str, count: int) -> ScanStep:
+    """Do one step of a scan: read about `count` records from `cursor` on. `Store.scan` has the contract.
+
+    Raises:
+        StoreUnavailable: no answer came in time, or `cursor` is not one of this store's.
+    """
     primaries = await servers.primaries()
-    name, at = _where(primaries, cursor)
+    name, at = _position(primaries, cursor)
     if name is None:
-        return Swept("", (), 0)
-    after, records = await _scan(servers, name, at, keys.records, count)
+        return ScanStep("", (), 0)
+    after, records = await _record_keys(servers, name, at, keys.records, count)
     rows = await asyncio.gather(*(command(record, "HMGET", record, *_FIELDS) for record in records))
     found, unreadable = [], 0
     for record, row in zip(records, rows, strict=True):
@@ -46,11 +51,12 @@ async def sweep(servers: Servers, command: Command, keys: Keys, cursor: str, cou
             unreadable += 1
         else:
             found += [summary] if summary else []
-    return Swept(_next(primaries, name, after), tuple(found), unreadable)
+    return ScanStep(_next(primaries, name, after), tuple(found), unreadable)
 
 
-def _where(primaries: Sequence[str], cursor: str) -> tuple[str | None, str]:
-    """The server to ask and its cursor. A server that is gone is passed over."""
+def _position(primaries: Sequence[str], cursor: str) -> tuple[str | None, str]:
+    """The server to scan and the SCAN cursor there. A server that has left the cluster is skipped; None if no server
+    is left."""
     name, _, at = cursor.rpartition(" ")
     if not cursor:
         return primaries[0], "0"
@@ -66,7 +72,8 @@ def _next(primaries: Sequence[str], name: str, after: str) -> str:
     return f"{name} {after}"
 
 
-async def _scan(servers: Servers, name: str, at: str, pattern: str, count: int) -> tuple[str, list[str]]:
+async def _record_keys(servers: Servers, name: str, at: str, pattern: str, count: int) -> tuple[str, list[str]]:
+    """The next SCAN cursor of a server, and the keys of records that one SCAN found there."""
     future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     packed = pack(("SCAN", at, "MATCH", pattern, "COUNT", count))
     servers.submit_to(
@@ -82,7 +89,11 @@ async def _scan(servers: Servers, name: str, at: str, pattern: str, count: int) 
 
 
 def _read(call: CallId, row: Any) -> Summary | None:
-    """None for a record that has ended meanwhile."""
+    """The summary of a record from its fields; None if the record was deleted after the SCAN.
+
+    Raises:
+        ValueError: the record is corrupted or of a newer release.
+    """
     if isinstance(row, ResponseError):
         raise ValueError(str(row))
     if not any(row):
