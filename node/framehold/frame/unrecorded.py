@@ -1,7 +1,8 @@
-"""Calls of revisions before 2026-07-28: their handler runs through in one process, so nothing of it is ever replayed.
+"""Effects and values of a call of a protocol revision before 2026-07-28. Its handler runs to its end in one process, so
+it is never replayed and nothing is recorded.
 
-`once` runs each effect once for each key all the same, and raises what it would raise elsewhere, so that one handler
-behaves alike on both wires; nothing is recorded.
+`once` still runs each effect once for each key and raises the same errors as with a frame, so that a handler behaves
+the same on both wires.
 """
 
 from __future__ import annotations
@@ -15,15 +16,16 @@ from framehold_core.ids import CallId
 from framehold_store.values import Packed, Values
 
 from . import fingerprints
-from .calling import called, inside, outside, reused
-from .chance import Chance, World
-from .onces import heard, outcome
+from .effect_call import call_effect, key_reused, refuse_inside_effect, running_effect
+from .entropy import Entropy, SystemEntropy
+from .once import run_and_pack, wait_for_outcome
 
-_WORLD = World()
+_WORLD = SystemEntropy()
 
 
-class Unframed:
-    """What one such call has learned. Fits where `learned.Learned` stands."""
+class Unrecorded:
+    """The effects and values of one call of an earlier revision. It has the methods of `recorded.Recorded` that the
+    authors' functions use."""
 
     def __init__(self, values: Values) -> None:
         self._values, self._drawn = values, dict[str, Any]()
@@ -31,24 +33,24 @@ class Unframed:
         self.origin = CallId(os.urandom(16).hex())
 
     async def once(self, key: str, fn: Callable[..., Any], args: Any, kwargs: Any, idempotent: bool) -> Any:
-        """Run `fn` once under `key`; what it gave, or raise what it raised. See `authoring.once`."""
-        outside(f"once({key!r})")
+        """Run `fn` once under `key`; return its result, or raise its error. See `authoring.once`."""
+        refuse_inside_effect(f"once({key!r})")
         name, fp = fingerprints.name_of(fn), fingerprints.of(fn, args, kwargs)
         if key not in self._effects:
             running = asyncio.create_task(self._run(key, fn, args, kwargs), name="framehold-effect")
             self._effects[key] = (name, fp, running)
         known, printed, running = self._effects[key]
         if printed != fp:
-            raise reused(key, known, name)
-        packed = await heard(running)
+            raise key_reused(key, known, name)
+        packed = await wait_for_outcome(running)
         return self._values.unpack(packed.codec, packed.data).get()
 
     async def _run(self, key: str, fn: Callable[..., Any], args: Any, kwargs: Any) -> Packed:
-        inside.set(key)
-        return await outcome(self._values, key, lambda: called(fn, args, kwargs))
+        running_effect.set(key)
+        return await run_and_pack(self._values, key, lambda: call_effect(fn, args, kwargs))
 
-    def value(self, kind: str, name: str | None, draw: Callable[[Chance, str], Any]) -> Any:
-        """A value; under a name always the same one."""
+    def value(self, kind: str, name: str | None, draw: Callable[[Entropy, str], Any]) -> Any:
+        """A drawn value. Under a name it is always the same one within the call."""
         if name is None:
             return draw(_WORLD, "")
         key = f"{kind}:{name}"

@@ -1,8 +1,9 @@
-"""The span that a handler sees: that of the round which runs it now, whichever round entered it.
+"""The current span of a handler: it stands for the span of the round that runs the handler now.
 
-The law: a handler outlives the requests whose spans it runs under, and OpenTelemetry puts back what was current when a
-block ends. So its context holds one span for as long as it lives, which stands for the present round's: what it begins
-after an answer never hangs under a round that has ended. Where nobody traces, nothing is done.
+The law: a handler lives longer than the requests whose spans it runs under, and OpenTelemetry restores the former
+current span when a block ends. So the handler's context holds one span object for its whole life, and this object
+delegates to the span of the present round. A span that begins after an answer is never a child of a round that has
+ended. Without tracing nothing is done.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from opentelemetry.trace import Span, SpanContext, Status, StatusCode
 from opentelemetry.util.types import Attributes, AttributeValue
 
 
-def recorded() -> Span | None:
-    """The current span, where it is recorded."""
+def recording_span() -> Span | None:
+    """The current span if it is recorded, else None."""
     if not contexts.get_current():
         return None
     span = trace.get_current_span()
@@ -27,18 +28,18 @@ def recorded() -> Span | None:
 
 
 class RoundSpan(Span):
-    """The span of the round that runs a handler. A handler has the same one for as long as it lives; `real` is whose
-    turn it is. While what it does was done before, its spans hang under `replay` instead."""
+    """The span that a handler sees for its whole life. It delegates to `real`, the span of the present round. During a
+    replay, new spans of the handler are children of `replay` instead."""
 
     def __init__(self, real: Span) -> None:
         self.real = real
         self.replay: Span | None = None
 
     def end(self, end_time: int | None = None) -> None:
-        """Nothing: a round's span ends with its request."""
+        """Do nothing: a round's span ends with its request."""
 
     def get_span_context(self) -> SpanContext:
-        """Whose child a span is that begins now."""
+        """The parent of a span that begins now."""
         return (self.replay or self.real).get_span_context()
 
     def is_recording(self) -> bool:
@@ -46,7 +47,7 @@ class RoundSpan(Span):
         return self.real.is_recording()
 
     def set_attributes(self, attributes: Mapping[str, AttributeValue]) -> None:
-        """On the round's span, as all that follows."""
+        """Set attributes on the round's span. The methods below act on the round's span, too."""
         self.real.set_attributes(attributes)
 
     def set_attribute(self, key: str, value: AttributeValue) -> None:
@@ -75,11 +76,11 @@ class RoundSpan(Span):
 
 
 running: contextvars.ContextVar[RoundSpan | None] = contextvars.ContextVar("framehold_span", default=None)
-"""A handler's own."""
+"""The span object of the running handler; None if its round is not traced, and outside of handlers."""
 
 
-def entered() -> None:
-    """A handler's context begins, as that of the request that enters it."""
+def enter() -> None:
+    """Give a new handler context its span object. Runs in that context, which is a copy of the request's."""
     if not contexts.get_current():
         return
     span = trace.get_current_span()
@@ -88,22 +89,26 @@ def entered() -> None:
     if own is not None:
         for variable, value in contextvars.copy_context().items():
             if value is span:
-                # Whoever else keeps it (FastMCP does) asks later whether it is the current one.
+                # A framework that keeps the span in a variable (FastMCP does) later compares it with the current one.
                 variable.set(own)
         contexts.attach(trace.set_span_in_context(own))
 
 
-def taken_over(mine: Any, fresh: Any) -> Any:
-    """What a variable of a handler's context holds from now on, where `mine` is there and `fresh` is in that of the
-    request which resumes it: the same, unless that is what is traced, or the span of it."""
+def next_value(mine: Any, fresh: Any) -> Any:
+    """The new value of a context variable of a handler. `mine` is its value in the handler's context, `fresh` its value
+    in the context of the request that resumes the handler.
+
+    Usually that is `fresh`. An OpenTelemetry context is merged, so that the handler's span stays current. Where the
+    handler has its span object and `fresh` is a span, the span object stays."""
     if isinstance(fresh, Context):
         return _resumed(mine, fresh)
-    # Abstract classes are asked last: that takes ten times as long.
+    # The check against an abstract class comes last: it takes ten times as long.
     return mine if type(mine) is RoundSpan and isinstance(fresh, Span) else fresh
 
 
 def _resumed(mine: Context | None, fresh: Context) -> Context:
-    """A span of the handler's own that is open goes on; else the present round's is the current one."""
+    """The OpenTelemetry context of a resumed handler. If the handler has a span of its own open, that one stays
+    current; else the span of the present round becomes current."""
     own, span = running.get(), trace.get_current_span(fresh)
     if own is None:
         own = RoundSpan(span)

@@ -1,4 +1,4 @@
-"""A frame lives on one event loop: what another loop may not do, and how another thread gets there."""
+"""A frame lives on one event loop. Here code of another loop is refused, and another thread can run code on it."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ FoundT = TypeVar("FoundT")
 
 
 def check(loop: asyncio.AbstractEventLoop, what: str) -> None:
-    """Raise AskError where the running loop is not `loop`."""
+    """Raise AskError if the running loop is not `loop`. `what` names the refused action for the error."""
     if asyncio.get_running_loop() is not loop:
         raise AskError(f"{what} from another event loop than the handler's; nothing was asked or run; await it there")
 
 
 def run_on(loop: asyncio.AbstractEventLoop, run: Callable[[], FoundT]) -> FoundT:
-    """What `run` gives, or raise what it raises, on `loop`. Another thread waits for it."""
+    """Call `run` on `loop`; return its result, or raise its error. A caller in another thread blocks until then."""
     try:
         here = asyncio.get_running_loop() is loop
     except RuntimeError:
         here = False
     if here:
         return run()
-    told: list[Future[FoundT]] = [Future()]
+    result: list[Future[FoundT]] = [Future()]
 
     def carry() -> None:
         try:
-            told[0].set_result(run())
+            result[0].set_result(run())
         except BaseException as error:
-            told[0].set_exception(error)
+            result[0].set_exception(error)
 
     loop.call_soon_threadsafe(carry)
     try:
-        return told[0].result()
+        return result[0].result()
     finally:
-        # What it raised would hold the caller's frame, and that what it raised.
-        told.clear()
+        # An error holds the stack frame of this caller in its traceback, and that frame would hold the error.
+        result.clear()

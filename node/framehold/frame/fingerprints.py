@@ -1,8 +1,8 @@
-"""What identifies an effect beside its key: its function's name and a description of its arguments, as one digest.
+"""The fingerprint of an effect: a digest of its function's name and of a description of its arguments.
 
-The law: one text for one meaning, in every process and run, and no argument is an error. No code of the author's is
-called (no `__repr__`, `__eq__`, property or `__getattr__`), so nothing hangs here, and nothing depends on addresses, on
-the order of sets and dicts, or on the hash seed. What is told apart, and what is not:
+The law: equal arguments give equal fingerprints, in every process and run, and no argument is an error. No code of the
+author's is called (no `__repr__`, `__eq__`, property or `__getattr__`), so nothing hangs here. Nothing depends on
+addresses, on the order of sets and dicts, or on the hash seed. How arguments are compared:
 
     None, bool, int, float, str         by type and value: 1, True, 1.0 and "1" are four
     list, tuple, dict, set, deque, ...  by type and parts; a dict or set whatever its order
@@ -11,11 +11,12 @@ the order of sets and dicts, or on the hash seed. What is told apart, and what i
     dataclasses                         by type and the fields that `==` compares
     pydantic models                     by type and fields; private attributes are left out
     functions, classes                  by name; what a closure holds, or a method's object, is left out
-    everything else                     by its type's name alone: **two objects of such a type are not told apart**
+    everything else                     by its type's name alone: **two objects of one such type count as equal**
 
-The last line is deliberate. A connection or a logger describes itself anew in each process, and a call that can't
-be continued because of that is worse than a reused key that goes unnoticed. Modules are left out of names: a script's
-`__main__` here may be a module there. Beyond MAX_PARTS parts a list is described by its length and those before.
+The last line is deliberate. A connection or a logger describes itself differently in each process. A call that can't be
+continued because of that is worse than a reused key that goes unnoticed. Modules are left out of names: a script is
+`__main__` in one process and a module in another. Beyond MAX_PARTS parts, a list is described by its length and the
+parts before.
 """
 
 from __future__ import annotations
@@ -42,11 +43,11 @@ from pydantic_core import TzInfo
 from framehold_core.journal import canonical, digest, fingerprint
 
 MAX_PARTS = 10_000
-"""How many parts of an effect's arguments are looked at, in all."""
+"""How many parts of an effect's arguments are described, in all."""
 MAX_DEPTH = 40
-"""How many containers inside containers are."""
+"""How deep containers inside containers are described."""
 MAX_TEXT = 1000
-"""Characters of a text that is described as itself; a longer one by its digest."""
+"""Characters of the longest text that is described by itself; a longer one is described by its digest."""
 
 _HUGE = 1 << 1024
 _ADDRESSES = (ipaddress.IPv4Address, ipaddress.IPv6Address, ipaddress.IPv4Network, ipaddress.IPv6Network)
@@ -66,8 +67,8 @@ _SLOTS = (types.GetSetDescriptorType, types.MemberDescriptorType)
 def name_of(fn: object) -> str:
     """The name of a function without its module and without the functions that it is defined in.
 
-    "charge", "Shop.charge", "<lambda>"; of a partial or a wrapper that of its function, of any other object that can be
-    called that of its class.
+    Examples: "charge", "Shop.charge", "<lambda>". A partial or a wrapper has the name of its function. Any other object
+    that can be called has the name of its class.
     """
     for _ in range(MAX_DEPTH):
         if type(fn) is types.FunctionType:
@@ -88,7 +89,8 @@ def of(fn: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     """The fingerprint of an effect. A partial counts as its function with all of the arguments.
 
     Raises:
-        RecursionError: the caller's own stack is nearly full. A description cut short there would differ elsewhere.
+        RecursionError: the caller's own stack is nearly full. A description that is cut short there would differ in a
+            process with a shorter stack.
     """
     name = name_of(fn)
     if type(fn) is functools.partial:
@@ -98,7 +100,8 @@ def of(fn: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
 
 
 class _Description:
-    """What is left to look at, and the containers that the present part is in."""
+    """One run of the description. `_left` is how many parts may still be described; `_path` has the ids of the
+    containers around the present part."""
 
     __slots__ = ("_left", "_path")
 
@@ -107,7 +110,7 @@ class _Description:
         self._path: set[int] = set()
 
     def part(self, value: Any) -> Any:
-        """Something that JSON can spell: a plain scalar is itself, anything else a list that names its type first."""
+        """`value` as JSON can hold it: a plain scalar as itself, anything else as a list that names its type first."""
         self._left -= 1
         kind = type(value)
         if value is None or kind is bool or kind is float:
@@ -123,14 +126,15 @@ class _Description:
             return [_type_name(kind), *self._inside(kind, value)]
         except (RecursionError, MemoryError):
             raise
-        except Exception:  # it changes meanwhile, or is half made
+        except Exception:  # the object changes meanwhile, or is half made
             return [_type_name(kind)]
         finally:
             self._path.discard(id(value))
 
     def _inside(self, kind: Any, value: Any) -> Iterable[Any]:
-        """By the first base that is known; each base's own methods, never an heir's."""
-        # Most arguments are these, and no heirs of them.
+        """The parts of `value`, read by its first known base class with that class's own methods, never with those of a
+        subclass."""
+        # Most arguments are of these types themselves, not of subclasses.
         if kind is tuple or kind is list:
             return self._in_order(len(value), value)
         if kind is dict:
@@ -183,7 +187,8 @@ class _Description:
             yield self.part(item)
 
     def _in_any_order(self, items: list[Any]) -> Iterable[Any]:
-        """Each by a digest, and with an equal share of what is left: which comes first must not matter."""
+        """Each item as a digest, sorted. Each gets an equal share of the parts that are left, so that the order of the
+        items does not matter."""
         left, digests = self._left, []
         share = left // max(1, len(items))
         yield len(items)
@@ -215,12 +220,12 @@ def _short(text: str) -> Iterable[Any]:
 
 
 def _bases(kind: type) -> tuple[Any, ...]:
-    """Asked of `type`: a metaclass may answer otherwise."""
+    """The base classes of `kind`, read through `type`, since a metaclass may return others."""
     return tuple(type.__dict__["__mro__"].__get__(kind))
 
 
 def _slot(value: object, name: str) -> Any:
-    """What C code or `__slots__` keeps under a name, or None; a property is not asked."""
+    """The attribute that C code or `__slots__` stores under `name`, or None. A property is not called."""
     for base in _bases(type(value)):
         if type(base.__dict__.get(name)) in _SLOTS:
             try:

@@ -1,0 +1,57 @@
+"""Context variables of a handler, which lives longer than the request that entered it.
+
+The transport sets some variables for each request (access token, request id). At each new round they are copied into
+the handler's context.
+"""
+
+from __future__ import annotations
+
+import contextvars
+from typing import Any
+
+from . import span
+
+OWN_PREFIX = "framehold_"
+"""The beginning of the names of Framehold's context variables. They are never copied from a request: a handler may send
+a request in its own process, and that request carries the variables of the handler's call."""
+_last_round: contextvars.ContextVar[contextvars.Context | None] = contextvars.ContextVar(
+    "framehold_round", default=None
+)
+"""The request context that was last copied into this context. The next one is compared with it."""
+
+_handler_owned: set[contextvars.ContextVar[Any]] = set()
+"""Variables that no round overwrites in a handler's context."""
+
+
+def keep(*variables: contextvars.ContextVar[Any]) -> None:
+    """Never overwrite these variables in a handler's context when a new round comes."""
+    _handler_owned.update(variables)
+
+
+def handler_context(variables: contextvars.Context) -> contextvars.Context:
+    """A new context for a handler, copied from the context of the request that enters it."""
+    context = variables.copy()
+    context.run(_enter, variables)
+    return context
+
+
+def _enter(variables: contextvars.Context) -> None:
+    _last_round.set(variables)
+    span.enter()
+
+
+def refresh(fresh: contextvars.Context) -> None:
+    """Copy what the transport changed between two rounds (access token, request id) into the current context, which is
+    the handler's. `fresh` is the context of the request that resumes the handler.
+
+    Only variables that differ between the two requests are set. A variable that the handler set itself keeps its value.
+    """
+    before = _last_round.get()
+    if before is fresh:
+        return
+    for variable, value in fresh.items():
+        if variable.name.startswith(OWN_PREFIX) or variable in _handler_owned:
+            continue
+        if before is None or before.get(variable) is not value:
+            variable.set(span.next_value(variable.get(None), value))
+    _last_round.set(fresh)

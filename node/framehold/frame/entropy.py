@@ -1,0 +1,53 @@
+"""The source of recorded values (`now`, `uuid4`, `random`).
+
+Usually that is the system's clock and randomness. With strategy replay a client may send an older token again and so
+branch a call's history. Then a seed and an instant from the token are the source, so that all branches get the same
+values (docs/protocol.md, rule 14).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from typing import Protocol
+
+
+class Entropy(Protocol):
+    """A clock and a source of random bytes."""
+
+    def now(self) -> float:
+        """Seconds since the epoch."""
+
+    def draw(self, key: str) -> bytes:
+        """16 bytes for the value that is recorded under `key`. An empty key means that the value is not recorded."""
+
+
+class SystemEntropy:
+    """The system's clock and the system's randomness."""
+
+    def now(self) -> float:
+        """The current time, in seconds since the epoch."""
+        return time.time()
+
+    def draw(self, key: str) -> bytes:
+        """16 random bytes."""
+        return os.urandom(16)
+
+
+class SeededEntropy:
+    """Values that are computed from a token: from its `seed` (16 bytes) and from the `instant` at which it was made, in
+    seconds since the epoch."""
+
+    def __init__(self, seed: bytes, instant: float) -> None:
+        self.seed, self.instant = seed, instant
+
+    def now(self) -> float:
+        """The time of the last question, or of the call's start before the first question."""
+        return self.instant
+
+    def draw(self, key: str) -> bytes:
+        """16 bytes: always the same for the same key, on each branch. Random ones for the empty key."""
+        if not key:
+            return os.urandom(16)
+        return hashlib.blake2b(key.encode("utf-8", "surrogatepass"), key=self.seed, digest_size=16).digest()

@@ -1,0 +1,321 @@
+"""A live frame: the suspended handler, the questions that it waits on, and the request that carries its round.
+
+The set of questions of a round is closed after a few turns of the loop without a further question, so that the branches
+of a gather ask together:
+
+    1. the handler asks; the question joins `pending`; a turn counter starts, or starts again
+    2. `SETTLE` turns without a further question: if a round is open, all pending questions leave as one `Asked` event
+    3. no round is open (another branch asked while the frame was parked): the question waits for the next retry
+
+A frame that was cancelled is dead: each further question raises `CancelledError`, also in `finally`. A frame that is
+being rebuilt gets the recorded answers instead, round by round, until it stands where its journal ends (`rebuild`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeVar
+
+from framehold_core import journal
+from framehold_core.call import Phase
+from framehold_core.events import Answer
+from framehold_core.journal import Lane
+
+from . import loop
+from .asks import NO_ANSWERS, Ask, Question, duplicate_ask, key_stem, numbered_key, prefilled_drafts
+from .context import handler_context, refresh
+from .effect_call import refuse_inside_effect
+from .ports import FrameHost, RoundCarrier
+from .rebuild import REPLAY_ERRORS, Rebuild
+from .recorded import Recorded
+
+FoundT = TypeVar("FoundT")
+
+SETTLE = 3
+"""Turns of the loop without a further question after which a round's questions are complete. Nested gathers need
+several."""
+
+
+class _KnownAnswer(NamedTuple):
+    value: Any
+
+
+class Frame:
+    """One entry into a handler. It lives on one event loop. `replay` is its journal while it is rebuilt, else None.
+    `leftover_answers` are recorded answers of a round that was answered only in part; they are delivered together with
+    the next answers."""
+
+    __slots__ = (
+        "__weakref__",
+        "_asked",
+        "_host",
+        "_loop",
+        "_recorded",
+        "_settling",
+        "carrier",
+        "context",
+        "dead",
+        "epoch",
+        "leftover_answers",
+        "pending",
+        "prefilled",
+        "replay",
+        "round",
+        "task",
+    )
+
+    def __init__(
+        self,
+        host: FrameHost,
+        epoch: int,
+        carrier: RoundCarrier,
+        prefilled: Mapping[str, Any],
+        replay: Rebuild | None = None,
+    ) -> None:
+        self._host, self.replay = host, replay
+        self._recorded: Recorded | None = None
+        self.leftover_answers: tuple[Answer, ...] = ()
+        self._asked: tuple[str, ...] = ()
+        self._settling = 0
+        self._loop = asyncio.get_running_loop()
+        self.epoch = epoch
+        self.carrier: RoundCarrier | None = carrier
+        self.prefilled = prefilled
+        self.pending: dict[str, Ask] = {}
+        self.dead = False
+        self.round = 1
+        self.task: asyncio.Task[None] | None = None
+        self.context: contextvars.Context | None = handler_context(carrier.variables)
+        """The handler's own context, None once it has ended. `deliver` refreshes it, since a handler may wait for
+        other tasks that ask for it."""
+
+    async def ask(self, question: Question, key: str | None = None) -> Any:
+        """Suspend until the client has answered; return its answer (`Question.result`).
+
+        Raises:
+            DuplicateAsk: the same question, or the same key, is pending already.
+            AskError: this is not the event loop that the handler was entered on, or an effect of `once` asks.
+            LimitExceeded: the call's journal is as long as it may be.
+            asyncio.CancelledError: the frame was torn down.
+        """
+        await self.check_allowed("a question")
+        if self.replay is None:
+            self._host.admit("a question")
+        name = self._key(question) if key is None else key
+        if self._is_pending(name):
+            raise duplicate_ask(name)
+        known = self._prefilled_answer(name, question) if self.replay is None else self._recorded_answer(name, question)
+        if known is not None:
+            return question.result(known.value)
+        ask = self.pending[name] = Ask(name, question, self.lane(), self._loop.create_future())
+        self.settle()
+        try:
+            answer = await ask.answer
+        finally:
+            if self.pending.get(name) is ask:
+                del self.pending[name]
+        if self.carrier is not None:
+            refresh(self.carrier.variables)
+        return question.result(answer)
+
+    async def check_allowed(self, what: str) -> None:
+        """Raise if the running code may not do `what` in this frame.
+
+        Raises:
+            AskError: this is another event loop than the handler's, or the code belongs to an effect of `once`.
+            asyncio.CancelledError: the frame was torn down.
+        """
+        loop.check(self._loop, what)
+        if self.dead:
+            # A handler that swallows its cancellation and asks in a loop must not block the event loop.
+            await asyncio.sleep(0)
+            raise asyncio.CancelledError(f"this call's frame is gone: {what} comes too late")
+        refuse_inside_effect(what)
+
+    def run_on_loop(self, run: Callable[[], FoundT]) -> FoundT:
+        """Call `run` on the handler's loop and return its result. Another thread waits for it: only that loop records
+        in order."""
+        return loop.run_on(self._loop, run)
+
+    def lane(self) -> Lane:
+        """MAIN if the handler's own task runs, SIDE for a task that it started."""
+        return Lane.MAIN if asyncio.current_task() is self.task else Lane.SIDE
+
+    @property
+    def recorded(self) -> Recorded:
+        """The effects and values of this handler that are recorded beside its answers."""
+        if self._recorded is None:
+            self._recorded = Recorded(self, self._host)
+        return self._recorded
+
+    def state_entries(self) -> tuple[bytes, ...]:
+        """Encoded entries for a state token: what was recorded beside the answers. Empty if nothing was recorded."""
+        return () if self._recorded is None else self._recorded.state_entries()
+
+    def settle(self) -> None:
+        """Start the turn counter again. When it runs out, the round's questions are closed, or the next recorded round
+        is delivered if the frame is being rebuilt."""
+        if self._settling == 0:
+            self._loop.call_soon(self._turn)
+        self._settling = SETTLE
+
+    def _turn(self) -> None:
+        self._settling -= 1
+        if self._settling > 0:
+            self._loop.call_soon(self._turn)
+        elif self.dead:
+            return
+        elif self.replay is not None:
+            self._replay_round(self.replay)
+        elif self.pending and self._host.phase() is Phase.RUNNING and not self._waits_for_effect():
+            self._ask_client(self.carrier)
+
+    def _waits_for_effect(self) -> bool:
+        """Whether the round must wait for an effect that runs: the frame is dropped after the round, and that must not
+        happen in the middle of an effect (docs/protocol.md, rule 8)."""
+        return self._host.drops and self._recorded is not None and self._recorded.effects.busy
+
+    # ---- while it is being rebuilt
+
+    @property
+    def silent(self) -> bool:
+        """Whether the handler's notifications are dropped: it repeats what it did before its frame was rebuilt."""
+        return self.replay is not None and not self.replay.cursor.live
+
+    def replayed(self, read: Callable[[Rebuild], FoundT]) -> FoundT:
+        """Call `read` with the journal that is replayed and return its result.
+
+        Raises:
+            asyncio.CancelledError: the replay diverged, or a recorded entry can't be read; the frame has ended.
+        """
+        replay = self.replay
+        assert replay is not None, "only a frame that is being rebuilt has a journal to read"
+        try:
+            found = read(replay)
+        except REPLAY_ERRORS as error:
+            self._host.replay_failed(error)
+            raise asyncio.CancelledError("this call's frame is gone: it can't be rebuilt") from None
+        self.settle()
+        return found
+
+    def _recorded_answer(self, key: str, question: Question) -> _KnownAnswer | None:
+        """Check a question against the journal that is replayed. Return its answer if that came with round 1, else
+        None: the answer comes with a later recorded round, or the question is new."""
+
+        def look(replay: Rebuild) -> _KnownAnswer | None:
+            replay.wires[key] = question.wire
+            item = replay.cursor.ask(key, question.fp, self.lane(), question.text)
+            return None if item is None else _KnownAnswer(replay.answer(item, question.parse))
+
+        return self.replayed(look)
+
+    def _replay_round(self, replay: Rebuild) -> None:
+        """The handler has settled: deliver the next recorded round to it. After the last one the frame goes live."""
+        try:
+            if replay.deliver_next_round(self.pending):
+                self.settle()
+            elif replay.cursor.live:
+                self._go_live(replay)
+        except REPLAY_ERRORS as error:
+            self._host.replay_failed(error)
+
+    def _go_live(self, replay: Rebuild) -> None:
+        """The frame stands where its journal ends: from here on it asks its client."""
+        self.leftover_answers = replay.leftover_answers()
+        self._host.rebuilt()
+        self.replay = None
+        if self._recorded is not None:
+            self._recorded.effects.frame_rebuilt()
+        if self.pending and not self.dead:
+            self.settle()
+
+    def end(self, outcome: object) -> None:
+        """The handler has ended with `outcome`. If the frame is being rebuilt, the handler must have reached all
+        recorded entries; otherwise the replay has failed."""
+        # The context refers back to the frame: break the cycle here, or the garbage collector has to.
+        self.task = self.context = None
+        if self.replay is not None and not self.dead:
+            try:
+                self.replay.cursor.finish()
+                self._go_live(self.replay)
+            except REPLAY_ERRORS as error:
+                self._host.replay_failed(error)
+        if self._recorded is not None and not self._recorded.effects.busy:
+            self._recorded = None
+        self._host.ended(self, outcome)
+
+    # ---- the end of a round
+
+    def _ask_client(self, carrier: RoundCarrier | None) -> None:
+        """Send all pending questions to the client that carries this round. If it can't be asked one of them, none is
+        asked and the call ends with a refusal."""
+        asks = tuple(ask for ask in self.pending.values() if not ask.answer.done())
+        if not asks:
+            return
+        refusals = () if carrier is None else (carrier.refusal(ask.question) for ask in asks)
+        refusal = next((item for item in refusals if item is not None), None)
+        if refusal is None:
+            self._host.asked(tuple(ask.draft(self.round) for ask in asks))
+        else:
+            # The handler could swallow an error that is raised into it: the call ends here instead.
+            self._host.refused(refusal)
+
+    def deliver(self, answers: tuple[Answer, ...], parsed: dict[str, Any], asked: dict[str, str]) -> None:
+        """Resolve the questions that were answered. `parsed` holds the answers that are parsed already, by key; the
+        others are parsed here. `asked` holds the digests of the questions that the client was shown, by key: a handler
+        may give up one of them and ask another question under its key, and that one is not answered."""
+        if self.carrier is not None and self.context is not None:
+            self.context.run(refresh, self.carrier.variables)
+        for answer in answers:
+            ask = self.pending.get(answer.key)
+            if ask is None or ask.answer.done() or ask.question.fp != asked.get(answer.key):
+                continue
+            value = parsed[answer.key] if answer.key in parsed else ask.question.parse(journal.parse(answer.value))
+            ask.answer.set_result(value)
+        self.prefilled = NO_ANSWERS
+        if not all(ask.answer.done() for ask in self.pending.values()):
+            # A question that was asked while the frame was parked is sent with the questions of this round.
+            self.settle()
+
+    def kill(self) -> asyncio.Task[None] | None:
+        """Mark the frame dead and cancel its handler. Return the handler's task if it still runs, else None."""
+        self.dead, self.carrier = True, None
+        task, self.task, self.context = self.task, None, None
+        for ask in self.pending.values():
+            ask.answer.cancel()
+        self.pending = {}
+        if self._recorded is not None:
+            self._recorded.effects.kill()
+        if task is None or task.done():
+            return None
+        task.cancel()
+        return task
+
+    def _key(self, question: Question) -> str:
+        """The key of a question whose author gave none: its kind, its digest, and how often it was asked before."""
+        stem = key_stem(question.kind, question.fp)
+        before = self._asked.count(stem)
+        if self._is_pending(last := numbered_key(stem, before)):
+            return last
+        self._asked += (stem,)
+        return numbered_key(stem, before + 1)
+
+    def _is_pending(self, key: str) -> bool:
+        """Whether a question under this key waits for its answer."""
+        return key in self.pending and not self.pending[key].answer.done()
+
+    def _prefilled_answer(self, key: str, question: Question) -> _KnownAnswer | None:
+        """The answer that came with round 1 under this key, recorded and used up; None if there is none. An answer of
+        the wrong kind counts as missing."""
+        if key not in self.prefilled:
+            return None
+        raw = self.prefilled[key]
+        self.prefilled = {name: item for name, item in self.prefilled.items() if name != key}
+        try:
+            value = question.parse(raw)
+        except ValueError:
+            return None
+        self._host.noted(prefilled_drafts(key, question, self.lane(), journal.canonical(raw)))
+        return _KnownAnswer(value)

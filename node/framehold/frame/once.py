@@ -1,0 +1,256 @@
+"""Effects under `once`: what runs at most once per call.
+
+Each effect runs in a task of its own, so that it is not cut off when its request ends (docs/protocol.md, rule 8):
+
+    1. a frame that is being rebuilt finishes that first: recorded outcomes are returned at once, no effect runs
+       meanwhile
+    2. the intent is written, and acknowledged while the node's lease window is open: `allowed`
+    3. the effect runs; its result or its error is written: `stored`
+    4. each waiting caller gets the outcome decoded from what was written, as it would on replay
+
+A caller that is cancelled while it waits gets its cancellation after 4.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import anyio
+
+from framehold_core.errors import InDoubt
+from framehold_core.journal import Draft, Entry, Kind, Lane
+from framehold_core.replay import Once
+from framehold_core.writes import once_digest
+from framehold_store.values import Packed, Values
+
+from . import fingerprints
+from .effect_call import call_effect, key_reused, running_effect
+from .ports import CallJournal, RunningFrame
+from .state_journal import StateJournal
+
+LEASE_POLL = 0.05
+"""Seconds between two checks of a node lease that is not valid."""
+_DOUBT = (
+    "once({key!r}): its intent is recorded and no result is, so it may have run, or may yet run; it was not run again; "
+    "look where it would show, or declare it idempotent=True if a second run under the same idempotency key is safe"
+)
+
+
+def in_doubt(key: str) -> InDoubt:
+    """The error for an effect whose intent is recorded and whose result is not. Also for an effect that was broken off
+    from within: how far it came is not known, so that is no outcome (docs/protocol.md, rule 13)."""
+    return InDoubt(_DOUBT.format(key=key))
+
+
+async def wait_for_outcome(outcome: asyncio.Future[Packed], gone: Callable[[], bool] = lambda: False) -> Packed:
+    """Wait for the outcome of an effect. A cancellation of the caller is raised after that, or at once if `gone` says
+    that the frame is gone."""
+    try:
+        return await asyncio.shield(outcome)
+    except asyncio.CancelledError as error:
+        if gone() or outcome.cancelled():
+            raise
+        cancelled = error.args
+    # The scope is entered only after a cancellation: most calls never need it.
+    with anyio.CancelScope(shield=True):
+        while not outcome.done():
+            try:
+                await asyncio.shield(outcome)
+            except asyncio.CancelledError as error:
+                if gone() or outcome.cancelled():
+                    raise
+                cancelled = error.args
+    # A new error: a local name for the caught one would make a cycle with its traceback.
+    raise asyncio.CancelledError(*cancelled)
+
+
+async def run_and_pack(values: Values, key: str, run: Callable[[], Coroutine[Any, Any, Any]]) -> Packed:
+    """Run an effect; return its result or its error, encoded as it is stored."""
+    try:
+        return values.pack(await run())
+    except Exception as error:
+        return values.pack_error(error)
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        return values.pack_error(in_doubt(key))
+
+
+@dataclass(slots=True, eq=False)
+class Effect:
+    """One `once` of a frame. Its task waits for two futures: `allowed` says whether the effect may run, `stored`
+    resolves when its result is durable. `intended_before` says that its intent was recorded before the frame was
+    rebuilt."""
+
+    key: str
+    name: str
+    fp: str
+    lane: Lane
+    outcome: asyncio.Future[Packed]
+    idempotent: bool = False
+    intended_before: bool = False
+    allowed: asyncio.Future[bool] | None = None
+    stored: asyncio.Future[None] | None = None
+    task: asyncio.Task[None] | None = None
+
+    def draft(self, kind: Kind, round_: int, packed: Packed) -> Draft:
+        """A journal entry of this effect: its intent or its result."""
+        return Draft(kind, self.key, round_, self.lane, self.fp, packed.codec, packed.data)
+
+    def resolve(self, packed: Packed) -> None:
+        """Give the outcome to all callers that wait for it."""
+        if not self.outcome.done():
+            self.outcome.set_result(packed)
+
+
+class Effects:
+    """The effects of one frame. `state_journal` has the entries that earlier rounds recorded, for a handler that
+    returns its questions."""
+
+    def __init__(self, frame: RunningFrame, journal: CallJournal, state_journal: StateJournal) -> None:
+        self._frame, self._journal, self._state_journal = frame, journal, state_journal
+        self._effects: dict[str, Effect] = {}
+        """By the digest of their keys (`once_digest`), as core's events name them."""
+        self._rebuilt: asyncio.Event | None = None
+
+    @property
+    def busy(self) -> bool:
+        """Whether an effect has no outcome yet."""
+        return any(not effect.outcome.done() for effect in self._effects.values())
+
+    async def once(self, key: str, fn: Callable[..., Any], args: Any, kwargs: Any, idempotent: bool) -> Any:
+        """Run `fn` at most once per call under `key`; return its result, or raise its error. See `authoring.once`."""
+        await self._frame.check_allowed(f"once({key!r})")
+        fp = fingerprints.of(fn, args, kwargs)
+        digest = once_digest(key)
+        effect = self._effects.get(digest)
+        if effect is None:
+            future = asyncio.get_running_loop().create_future()
+            effect = Effect(key, fingerprints.name_of(fn), fp, self._frame.lane(), future, idempotent)
+            known = self._is_recorded(effect)
+            if not known and not effect.intended_before:
+                self._journal.admit(f"once({key!r})")
+            self._effects[digest] = effect
+            if not known:
+                effect_run = self._run_and_record(effect, digest, lambda: call_effect(fn, args, kwargs))
+                effect.task = self._journal.shield(effect_run, contextvars.copy_context())
+        elif effect.fp != fp:
+            raise key_reused(key, effect.name, fingerprints.name_of(fn))
+        packed = await wait_for_outcome(effect.outcome, lambda: self._frame.dead)
+        # Decoded for each caller: one may change the object that it gets.
+        return self._journal.payloads.values.unpack(packed.codec, packed.data).get()
+
+    def _is_recorded(self, effect: Effect) -> bool:
+        """Look for a recorded outcome of `effect` and resolve it; whether there was one.
+
+        Raises:
+            KeyReused: the key stands for another effect in the record.
+        """
+        payloads, call, key = self._journal.payloads, self._journal.call_id, effect.key
+        past = self._state_journal.entries.get((Kind.RESULT, key))
+        if past is not None:
+            if past.fp != effect.fp:
+                raise key_reused(key, effect.name, effect.name)
+            recorded = partial(payloads.packed, self._state_journal.call, past)
+            # The state was read before the call began. On a rebuild this may fail on this node: then the replay fails.
+            effect.resolve(recorded() if self._frame.replay is None else self._frame.replayed(lambda _: recorded()))
+            return True
+        if self._frame.replay is None:
+            return False
+        found = self._frame.replayed(lambda replay: replay.cursor.once(key, effect.fp, effect.lane, effect.name))
+        if isinstance(found, Entry):
+            packed = self._frame.replayed(lambda _: payloads.packed(call, found))
+            # The call's record has it, the state does not yet: the handler may still return a question.
+            self._state_journal.added.append(effect.draft(Kind.RESULT, found.round, packed))
+            effect.resolve(packed)
+        elif found is Once.NO_RESULT and not effect.idempotent:
+            effect.resolve(payloads.values.pack_error(in_doubt(key)))
+        effect.intended_before = found is Once.NO_RESULT
+        return effect.outcome.done()
+
+    async def _run_and_record(self, effect: Effect, digest: str, run: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+        """Write the intent, run the effect, write the result. See the module's numbered steps."""
+        journal, values = self._journal, self._journal.payloads.values
+        running_effect.set(effect.key)
+        try:
+            await self._wait_for_rebuild()
+            if not await self._wait_to_run(effect, digest):
+                packed = values.pack_error(in_doubt(effect.key))
+            else:
+                packed = await run_and_pack(values, effect.key, run)
+            if self._frame.dead:
+                raise asyncio.CancelledError("this call's frame is gone: another may run the call, so nothing is kept")
+            effect.stored = asyncio.get_running_loop().create_future()
+            draft = effect.draft(Kind.RESULT, self._frame.round, packed)
+            journal.resulted(digest, draft)
+            await effect.stored
+            self._state_journal.added.append(draft)
+            effect.resolve(packed)
+        finally:
+            effect.outcome.cancel()
+            effect.task = None
+            if journal.drops and not self._frame.dead:
+                self._frame.settle()
+
+    async def _wait_to_run(self, effect: Effect, digest: str) -> bool:
+        """Wait until the effect may run; False if it must not (docs/protocol.md, rules 6 and 13)."""
+        if not (effect.intended_before or await self._record_intent(effect, digest) or effect.idempotent):
+            return False
+        # The loop may have been blocked since the intent was acknowledged. A closed window ends in one of three ways:
+        # it opens again, the frame is verified under another lease, or the frame is dropped.
+        while not self._frame.dead:
+            if self._journal.may_run():
+                return True
+            await asyncio.sleep(LEASE_POLL)
+        return False
+
+    async def _record_intent(self, effect: Effect, digest: str) -> bool:
+        """Record the intent and wait until it is durable; whether the effect may run then."""
+        if self._frame.dead:
+            raise asyncio.CancelledError("this call's frame is gone: nothing is run for it any more")
+        effect.allowed = asyncio.get_running_loop().create_future()
+        intent = effect.draft(Kind.INTENT, self._frame.round, Packed("text", effect.name.encode("utf-8", "replace")))
+        self._journal.intended(digest, intent)
+        return await effect.allowed
+
+    def intent_stored(self, digest: str, may_run: bool) -> None:
+        """The intent of the effect whose key has this digest is durable. `may_run` says whether the effect may run."""
+        effect = self._effects.get(digest)
+        if effect is not None and effect.allowed is not None and not effect.allowed.done():
+            effect.allowed.set_result(may_run)
+
+    def result_stored(self, digest: str) -> None:
+        """The result of the effect whose key has this digest is durable."""
+        effect = self._effects.get(digest)
+        if effect is not None and effect.stored is not None and not effect.stored.done():
+            effect.stored.set_result(None)
+
+    async def _wait_for_rebuild(self) -> None:
+        if self._frame.replay is not None:
+            if self._rebuilt is None:
+                self._rebuilt = asyncio.Event()
+            await self._rebuilt.wait()
+
+    def frame_rebuilt(self) -> None:
+        """The frame is rebuilt: effects that waited for that go on."""
+        if self._rebuilt is not None:
+            self._rebuilt.set()
+
+    def kill(self) -> None:
+        """The frame is gone. A running effect runs to its end and its result is dropped; the others don't begin."""
+        self.frame_rebuilt()
+        for effect in self._effects.values():
+            effect.outcome.cancel()
+            for step in (effect.allowed, effect.stored):
+                if step is not None:
+                    step.cancel()
+            if effect.task is not None and effect.allowed is None and not effect.intended_before:
+                effect.task.cancel()

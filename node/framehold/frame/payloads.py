@@ -1,0 +1,55 @@
+"""Seals the values of journal entries for their place, and opens them.
+
+No byte of a stored value is parsed or unpickled before its seal is verified for exactly this call, position, kind and
+key, and for the other fields of its entry.
+"""
+
+from __future__ import annotations
+
+from framehold_core.ids import CallId
+from framehold_core.journal import Draft, Entry, Kind
+from framehold_store.seal import Sealer
+from framehold_store.values import Packed, Values
+
+
+class Payloads:
+    """Seals and opens the values of journal entries. `values` says which objects may be stored, and encodes them."""
+
+    def __init__(self, sealer: Sealer, values: Values) -> None:
+        self.sealer, self.values = sealer, values
+
+    def sealed(self, call: CallId, n: int, draft: Draft) -> bytes:
+        """A draft's value, sealed for position `n` of `call`; empty if the draft has no value."""
+        if _has_no_value(draft):
+            return b""
+        return self.sealer.seal("journal", draft.value, call=call, n=n, kind=draft.kind.value, key=_bound_key(draft))
+
+    def packed(self, call: CallId, item: Entry) -> Packed:
+        """The encoded outcome of an effect, from its entry. It is decoded once here to check that it can be.
+
+        Raises:
+            SealError: the value was not sealed by this fleet for this place.
+            ValueUnreadable: the value was sealed by this fleet, but can't be decoded into an object here.
+        """
+        packed = Packed(item.codec, self.opened(call, item))
+        self.values.unpack(packed.codec, packed.data)
+        return packed
+
+    def opened(self, call: CallId, item: Entry) -> bytes:
+        """An entry's value, opened. Raises SealError: the value was not sealed by this fleet for this place."""
+        if _has_no_value(item):
+            return b""
+        return self.sealer.open("journal", item.value, call=call, n=item.n, kind=item.kind.value, key=_bound_key(item))
+
+
+def _has_no_value(item: Draft | Entry) -> bool:
+    """Whether an entry has no value to seal. Only a question or an intent may have none: an answer, a result or a value
+    without one was altered."""
+    return not item.value and item.kind in (Kind.ASK, Kind.INTENT)
+
+
+def _bound_key(item: Draft | Entry) -> str:
+    """The plain fields of an entry, which the seal binds to its value. With another codec, or in another round, the
+    same bytes would be another value. The length of each text but the last stands before it."""
+    lengths = f"{len(item.codec)}:{item.codec}{len(item.fp)}:{item.fp}"
+    return f"{item.round}{item.lane.value}{lengths}{item.key}"

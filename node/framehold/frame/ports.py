@@ -1,0 +1,116 @@
+"""What a frame needs from outside: from the node that holds it, and from the request that carries its round.
+
+The engine implements `CallJournal` and `FrameHost`; the `sdk` package implements `RoundCarrier`. A frame imports
+neither.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol
+
+from framehold_core.call import Phase
+from framehold_core.ids import CallId
+from framehold_core.journal import Draft, Lane
+
+from .asks import Question
+from .entropy import Entropy
+from .payloads import Payloads
+from .rebuild import Rebuild
+
+
+class RoundCarrier(Protocol):
+    """The request of a round: where the frame's notifications go, and what its client can answer."""
+
+    variables: contextvars.Context
+
+    def taken_over(self) -> None:
+        """This node took the call over from a process that is gone."""
+
+    def refusal(self, question: Question) -> object | None:
+        """The outcome that ends the call if this client can't be asked `question`; None if it can."""
+
+
+class RunningFrame(Protocol):
+    """The part of a frame that its effects and recorded values use."""
+
+    dead: bool
+    round: int
+    replay: Rebuild | None
+
+    async def check_allowed(self, what: str) -> None:
+        """Raise AskError or CancelledError if the running code may not do `what`; see `Frame.check_allowed`."""
+
+    def run_on_loop(self, run: Callable[[], Any]) -> Any:
+        """Call `run` on the handler's loop and return its result."""
+
+    def lane(self) -> Lane:
+        """MAIN if the handler's own task runs, SIDE for a task that it started."""
+
+    def replayed(self, read: Callable[[Rebuild], Any]) -> Any:
+        """Call `read` with the journal that is replayed and return its result. Raises CancelledError if it fails."""
+
+    def settle(self) -> None:
+        """Start the turn counter again that closes the round's set of questions; see `Frame.settle`."""
+
+
+class CallJournal(Protocol):
+    """The journal of one call, and what it takes to make entries."""
+
+    @property
+    def payloads(self) -> Payloads:
+        """Seals and opens values of entries."""
+
+    @property
+    def entropy(self) -> Entropy:
+        """The source of recorded values."""
+
+    @property
+    def drops(self) -> bool:
+        """Whether the frame is dropped after each round."""
+
+    @property
+    def call_id(self) -> CallId:
+        """The id of the call."""
+
+    def noted(self, drafts: tuple[Draft, ...]) -> None:
+        """Record entries; they are sent with the next write."""
+
+    def intended(self, key: str, draft: Draft) -> None:
+        """Record the intent of the effect whose key has the digest `key`."""
+
+    def resulted(self, key: str, draft: Draft) -> None:
+        """Record the result of the effect whose key has the digest `key`."""
+
+    def may_run(self) -> bool:
+        """Whether this node's lease is valid now, so that an effect may run."""
+
+    def admit(self, what: str) -> None:
+        """Raise LimitExceeded if the journal is too long for one more entry. `what` names it for the error."""
+
+    def shield(self, effect: Coroutine[Any, Any, None], context: contextvars.Context) -> asyncio.Task[None]:
+        """Run an effect in a task that no cancellation of a request ends."""
+
+
+class FrameHost(CallJournal, Protocol):
+    """What a frame reports to the engine that holds it."""
+
+    def phase(self) -> Phase:
+        """The phase of the call."""
+
+    def asked(self, asks: tuple[Draft, ...]) -> None:
+        """The handler waits for the answers to these questions."""
+
+    def refused(self, outcome: object) -> None:
+        """The client can't be asked: the call ends with `outcome`."""
+
+    def rebuilt(self) -> None:
+        """The frame stands where its journal ends."""
+
+    def replay_failed(self, error: Exception) -> None:
+        """The frame can't be rebuilt, because of `error`."""
+
+    def ended(self, frame: Any, outcome: object) -> None:
+        """The handler of `frame` has ended with `outcome`."""
