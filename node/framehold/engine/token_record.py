@@ -1,8 +1,8 @@
-"""Strategy replay: the record of a call that no store holds. It is made from the call's token when a retry arrives, and
-goes into the next token when a question leaves.
+"""Strategy replay: the record of a call travels in its token, and no store has it. It is read from the token when a
+retry arrives, and written into the next token when the call asks again.
 
-Between the two it obeys the same scripts as any record, so a call is the same call under both strategies. What differs
-is what is promised (PROTOCOL rule 14): a client may send an older token again and branch the history.
+Between the two the record obeys the same scripts as a record in a store, so core treats both strategies alike. Only the
+promises differ (docs/protocol.md, rule 14): a client may send an older token again and branch the history.
 """
 
 from __future__ import annotations
@@ -21,29 +21,30 @@ from framehold_core.requests import Head, Record, RecordState, Reply, Request, S
 from framehold_store.base import Done
 from framehold_store.seal import Sealer
 
-from . import clock, tokens
-from .chance import Seeded
-from .tokens import Carried
+from .. import clock
+from ..frame.entropy import SeededEntropy
+from . import token_claims
+from .token_claims import Carried
 
 _SEED = 16
 
 
-class Passing:
-    """One call's record while a request for it is here. Fits `slots.Records`."""
+class TokenRecord:
+    """The record of one call while a request for it is handled. Implements `ports.CallStore`."""
 
     def __init__(self, stored: Stored | None = None) -> None:
         self.stored = stored
 
     def submit(self, request: Request, done: Done) -> None:
-        """Apply one request, at once."""
+        """Apply one request and call `done` at once."""
         done(self._apply(request))
 
     async def run(self, request: Request) -> Reply:
-        """Apply one request."""
+        """Apply one request and return the reply."""
         return self._apply(request)
 
     async def nodes(self) -> tuple[NodeRecord, ...]:
-        """None: nobody else can have the call."""
+        """No leases: no other node can hold the call."""
         return ()
 
     def _apply(self, request: Request) -> Reply:
@@ -51,16 +52,18 @@ class Passing:
         return reply
 
 
-def begun() -> Seeded:
-    """What a new call draws its values from."""
-    return Seeded(os.urandom(_SEED), time.time())
+def begun() -> SeededEntropy:
+    """The source of recorded values for a new call: a random seed and the present time."""
+    return SeededEntropy(os.urandom(_SEED), time.time())
 
 
-def arrived(carried: Carried, sealer: Sealer) -> tuple[Passing, Seeded, str]:
-    """A call as its token carries it: its record, what it draws its values from, and the mark of its last round.
+def arrived(carried: Carried, sealer: Sealer) -> tuple[TokenRecord, SeededEntropy, str]:
+    """The call that a token carries: its record, the source of its recorded values, and the history mark of its last
+    round.
 
     Raises:
-        JournalError: an entry can't be read. SealError: the seed was not sealed by this fleet for this call.
+        JournalError: an entry can't be read, or the entries don't end with the token's round.
+        SealError: the seed was not sealed by this fleet for this call.
     """
     entries = journal.decode_all(carried.entries)
     asked = max((item.round for item in entries if item.kind is Kind.ASK), default=0)
@@ -78,26 +81,29 @@ def arrived(carried: Carried, sealer: Sealer) -> tuple[Passing, Seeded, str]:
         state=RecordState.RELEASED,
         head=head,
         owner="",
-        inc="",
+        incarnation="",
         epoch=carried.epoch,
         round=carried.round,
-        n=len(entries),
-        jh=journal.chain(journal.GENESIS, carried.entries),
+        position=len(entries),
+        history=journal.chain(journal.GENESIS, carried.entries),
         attempts=0,
         created=clock.now(),
         expires=math.inf,
         intents=dict(writes.once_intents(entries)),
     )
-    mark = journal.mark(carried.entries, entries, carried.round)
-    return Passing(Stored(found, carried.entries)), Seeded(seed, carried.instant), mark
+    mark = journal.round_history(carried.entries, entries, carried.round)
+    return TokenRecord(Stored(found, carried.entries)), SeededEntropy(seed, carried.instant), mark
 
 
-def state(call: CallId, passing: Passing, seeded: Seeded, sealer: Sealer, *, code: str, lifetime: float) -> str:
-    """The plaintext of a token that carries a call which has just asked."""
+def state(
+    call: CallId, passing: TokenRecord, seeded: SeededEntropy, sealer: Sealer, *, code: str, lifetime: float
+) -> str:
+    """The plaintext of a token for a call that asks. `code` is the digest of the handler, `lifetime` for how many
+    seconds the token is valid, 0 for the default."""
     stored = passing.stored
     assert stored is not None, "a call that asks has a record"
     seed = sealer.seal("token", seeded.seed, call=call, n=0, kind="seed", key="")
     found = stored.record
     now = time.time()
     text = base64.b64encode(seed).decode("ascii")
-    return tokens.carry(Carried(call, found.round, found.epoch, code, text, now, lifetime, stored.journal))
+    return token_claims.carry(Carried(call, found.round, found.epoch, code, text, now, lifetime, stored.journal))

@@ -1,5 +1,5 @@
-"""A request's raw answers, read for the machine: each by its own ask, all of them before any is taken (PROTOCOL rule
-10)."""
+"""Parses the raw answers of a request: each with the parser of its question, and all of them before any is taken
+(docs/protocol.md, rule 10)."""
 
 from __future__ import annotations
 
@@ -9,15 +9,19 @@ from typing import Any
 from framehold_core import events as ev
 from framehold_core import journal
 
-from .slots import Slot
+from .slot import Slot
 
 
 class MalformedAnswer(ValueError):
-    """An answer is not of the kind that was asked for; nothing was consumed."""
+    """An answer is not of the kind that its question asks for; no answer was taken."""
 
 
 def given(answers: Mapping[str, Any]) -> tuple[ev.Answer, ...]:
-    """Raw answers with their digests."""
+    """Raw answers (JSON values by key) as core's events have them: key, digest and JSON bytes.
+
+    Raises:
+        MalformedAnswer: an answer can't be written as JSON.
+    """
     try:
         data = {key: journal.canonical(raw) for key, raw in answers.items()}
     except (RecursionError, ValueError) as error:
@@ -26,7 +30,12 @@ def given(answers: Mapping[str, Any]) -> tuple[ev.Answer, ...]:
 
 
 def parsed(slot: Slot, round_: int, answers: Mapping[str, Any]) -> dict[str, Any]:
-    """Each answer to a pending question of the token's round as its own ask parses it, before any is delivered."""
+    """The parsed answers to pending questions, by key; empty if `round_`, the round of the token, is not the parked
+    one.
+
+    Raises:
+        MalformedAnswer: an answer is not of the kind that its question asks for.
+    """
     found: dict[str, Any] = {}
     if slot.frame is None or round_ != slot.call.round or slot.call.answered is not None:
         return found

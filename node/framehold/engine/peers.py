@@ -1,4 +1,4 @@
-"""The other nodes: where they are, and which call ids the ring maps to this one."""
+"""The other nodes of the fleet: their addresses, and which call ids the ring maps to this node."""
 
 from __future__ import annotations
 
@@ -7,18 +7,17 @@ import asyncio
 from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import Boot, CallId, NodeId
 from framehold_core.lease import NodeRecord
-from framehold_router.internal import Trust
-from framehold_router.membership import Fleet, Member, Membership
-from framehold_router.placement import fresh_call
+from framehold_router.fleet.membership import Fleet, Member, Membership
+from framehold_router.fleet.trust import Trust
+from framehold_router.routing.placement import fresh_call
 from framehold_store.base import Store
 
-from .forward import Forward
-from .outages import Outages
-
-LOOKS = 5
-"""Of how many polls one reads all leases: what nodes say of themselves with each heartbeat is nothing to another."""
-_DRAWS = 256
-"""How many ids are drawn for one that the ring maps to this node; beyond it any will do, at the price of a relay."""
+POLLS_PER_READ = 5
+"""One poll in this many reads all leases; the others only count them. The load that nodes report with each heartbeat is
+of no use to another node."""
+_MAX_DRAWS = 256
+"""How many ids are drawn at most until the ring maps one to this node. After that any id is used, and its requests are
+relayed."""
 
 
 class Peers:
@@ -27,19 +26,15 @@ class Peers:
     def __init__(self, node: str, trust: Trust, store: Store | None) -> None:
         self.trust = trust
         self._node = NodeId(node)
-        self._membership = None if store is None else Membership(store, trust, LOOKS)
+        self._membership = None if store is None else Membership(store, trust, POLLS_PER_READ)
         self._following: asyncio.Task[None] | None = None
-        self.forward = Forward(trust, self._absent)
-        self.outages = Outages(self._named, self.forward.reached)
 
     async def close(self) -> None:
-        """Know nothing any more; requests that are being passed on are cut off."""
-        await self.outages.close()
+        """Stop following the fleet."""
         if self._membership is not None and self._following is not None:
             await asyncio.wait((self._following,))
             await self._membership.close()
             self._following = None
-        await self.forward.close()
 
     def _follow(self, membership: Membership) -> asyncio.Task[None]:
         if self._following is None:
@@ -47,15 +42,15 @@ class Peers:
         return self._following
 
     async def follow(self) -> None:
-        """Know the fleet as it is now, and follow it from here on."""
+        """Read the fleet as it is now, and follow its changes from now on."""
         if self._membership is not None:
             await asyncio.shield(self._follow(self._membership))
             await self._membership.refresh()
 
     def mint(self) -> CallId:
-        """A fresh call id that the ring maps to this node, where it is on the ring.
+        """A new call id, mapped to this node if this node is on the ring.
 
-        The first one has the membership followed from then on: a node behind routers needs none of it."""
+        The first call starts to follow the fleet: a node behind routers never makes an id and needs no membership."""
         call = fresh_call()
         if self._membership is None:
             return call
@@ -64,18 +59,19 @@ class Peers:
         if self._node not in ring.nodes:
             return call
         owner = ring.owner
-        for _ in range(_DRAWS):
+        for _ in range(_MAX_DRAWS):
             if owner(call) == self._node:
                 break
             call = fresh_call()
         return call
 
     def member(self, lease: NodeRecord) -> Member:
-        """What this fleet makes of a lease."""
+        """A node's lease as a member of the fleet; its address is None if the fleet does not trust it."""
         return Member.of(lease, self.trust)
 
     def heir(self, call: CallId) -> tuple[NodeId, str] | None:
-        """Who carries a call on when this node no longer does, and where that is; None where no other node is live."""
+        """The name and the address of the node that carries a call on when this node no longer does; None if no other
+        node is live."""
         if self._membership is None:
             return None
         members = self._membership.fleet.members
@@ -83,10 +79,11 @@ class Peers:
         return next(((node, members[node].url) for node in order if node != self._node), None)
 
     async def address(self, node: NodeId, boot: Boot) -> str | None:
-        """Where this life of a node's process is reached, empty where nothing may be sent to it; None where it is gone.
+        """The address of one life (`boot`) of a node's process. Empty if its address is not trusted; None if that life
+        is over.
 
         Raises:
-            StoreUnavailable: it is not in the last view, and the store doesn't answer: nobody knows.
+            StoreUnavailable: it is not in the last view of the fleet, and the store doesn't answer.
         """
         if self._membership is None:
             return None
@@ -100,19 +97,19 @@ class Peers:
             raise StoreUnavailable("the node leases can't be read: whether that process lives is not known")
         return None
 
-    async def _named(self, address: str) -> bool:
+    async def names(self, address: str) -> bool:
         """Whether another node's lease still names this address."""
         if self._membership is None:
             return False
-        # This node's own may name the same, where neither has one.
+        # Without addresses, this node's own lease has the same empty one.
         members = (await self._membership.refresh()).members.values()
         return any(member.url == address and member.node != self._node for member in members)
 
-    async def _absent(self, address: str) -> None:
-        """Returns when no lease names this address any more, after one did."""
+    async def vanished(self, address: str) -> None:
+        """Wait until a lease names this address, and then until none does any more."""
         membership = self._membership
         assert membership is not None, "without a store there is nobody to pass anything on to"
-        # Shielded: whoever waits here is cancelled, and the following is everybody's.
+        # Shielded: a cancelled waiter must not cancel the task that all of them share.
         await asyncio.shield(self._follow(membership))
         await membership.wait(lambda fleet: _names(fleet, address))
         await membership.wait(lambda fleet: not _names(fleet, address))

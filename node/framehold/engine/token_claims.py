@@ -1,16 +1,16 @@
-"""What a token claims, as the plaintext that the SDK's request-state boundary seals.
+"""The claims in a token: the plaintext state that the SDK's request-state boundary seals.
 
-Every state is tagged at the handler layer, ours and the author's: otherwise an author who puts a user's text into
-`request_state` could be made to mint one of ours.
+Each state begins with a tag, Framehold's states and an author's own ones. Without a tag, an author who puts a user's
+text into `request_state` could be made to create a state of Framehold's.
 
     F[claims]               a call that is held: which round of which call this is. Its token shows the call's id, which
                             is compared with the sealed one
     R[claims] entry entry   strategy replay: the claims, and the whole journal
-    M[claims] entry entry   an author's own state, beside what the handler learned by `once` and the like
+    M[claims] entry entry   an author's own state, and the journal entries that its handler recorded (`once` and values)
     Aanything               an author's own state
 
-Entries stand one on a line, as `journal.encode` wrote them, their values sealed for their call: the codec of a token
-may be its author's own, and what is unpickled was sealed by us.
+Entries stand one on a line, as `journal.encode` wrote them. Their values are sealed for their call by Framehold, since
+the codec that seals the token may be the author's own, and values may be unpickled.
 """
 
 from __future__ import annotations
@@ -23,16 +23,17 @@ from pydantic_core import from_json
 
 from framehold_core.ids import CallId, NodeId, is_call_id, is_node_id
 
-from .slots import Parked
+from .replies import Parked
 
 OURS, REPLAY, MARKED, AUTHORS = "F", "R", "M", "A"
 VERSION = 1
 _MINTED = f'{OURS}[{VERSION},"'
-"""How a state begins that names a parked round."""
+"""The beginning of a state that names a parked round."""
 
 
 class Claims(NamedTuple):
-    """A verified token of a held call: which round it answers, under which epoch and history, and who minted it."""
+    """The claims of a verified token of a held call: the round that it answers, the epoch, the number of journal
+    entries (`n`), the history (`mark`), and the node and boot that made it."""
 
     call: CallId
     round: int
@@ -44,9 +45,10 @@ class Claims(NamedTuple):
 
 
 class Carried(NamedTuple):
-    """A verified token of strategy replay. `code` is the digest of the handler that asked, `seed` (sealed) what its
-    random values are drawn from, `instant` when its last question was asked, in seconds since the epoch; `lifetime`
-    is how long each of its tokens is valid, in seconds, 0 for as long as all others."""
+    """The content of a verified token of strategy replay. `code` is the digest of the handler that asked. `seed` is the
+    seed of its random values (sealed, base64). `instant` is when its last question was asked, in seconds since 1970.
+    `lifetime` is for how many seconds each of its tokens is valid, 0 for the default. `entries` is the encoded
+    journal."""
 
     call: CallId
     round: int
@@ -58,13 +60,14 @@ class Carried(NamedTuple):
     entries: tuple[bytes, ...] = ()
 
 
-_LATEST = 253_402_300_800.0
-"""The year 10000, in seconds since the epoch: no clock says so, and no date can."""
+_MAX_INSTANT = 253_402_300_800.0
+"""The year 10000, in seconds since 1970. A `datetime` can't hold it."""
 _CARRIED = [str, int, int, str, str, float, float]
 
 
 class Marked(NamedTuple):
-    """An author's state (None: there was none) and what is recorded beside it: sealed for `call`, the first round's."""
+    """An author's state, None if there was none, and the encoded entries recorded beside it. They are sealed for
+    `call`, the id of the first round."""
 
     call: CallId
     state: str | None
@@ -76,14 +79,16 @@ def mint(parked: Parked, node: str, boot: str) -> str:
     at = parked.at
     # Every text in it is made of letters, digits and hyphens: nothing needs an escape.
     lifetime = f",{parked.lifetime}" if parked.lifetime else ""
-    fields = f'{parked.call}",{at.round},{at.epoch},{at.n},"{at.mark}","{node}","{boot}","hold"{lifetime}]'
+    fields = (
+        f'{parked.call}",{at.round},{at.epoch},{at.position},"{at.round_history}","{node}","{boot}","hold"{lifetime}]'
+    )
     return _MINTED + fields
 
 
 @lru_cache(maxsize=256)
 def read(state: str) -> Claims | None:
-    """The claims of a plaintext state of ours, None where it is not one that this release understands. Who opens a
-    token, who steers it and who carries its call on read the same state one after the other."""
+    """The claims of a plaintext state of a held call; None if this release does not understand it. Cached: one request
+    reads the same state several times, to open its token, to route it and to continue its call."""
     try:
         version, call, round_, epoch, n, mark, node, boot, strategy, *_ = from_json(state[len(OURS) :])
     except (ValueError, TypeError):
@@ -96,36 +101,36 @@ def read(state: str) -> Claims | None:
 
 
 def named(state: str) -> CallId | None:
-    """The call that a state names which `mint` made: of the rest of it only how it begins is looked at."""
+    """The call id in a state that `mint` made, read from its beginning; None for any other state."""
     call, end, _ = state.removeprefix(_MINTED).partition('"')
     return CallId(call) if end and state.startswith(_MINTED) and is_call_id(call) else None
 
 
 def carry(carried: Carried) -> str:
-    """The plaintext state that is a whole call (strategy replay)."""
+    """The plaintext state that holds a whole call (strategy replay)."""
     *claims, entries = carried
     return _lines(REPLAY, claims, entries)
 
 
 def carried(state: str) -> Carried | None:
-    """What a state of strategy replay carries, None where it is not one that this release understands. Its entries are
-    as they came: whoever decodes them refuses what is corrupt."""
+    """The content of a state of strategy replay; None if this release does not understand it. Its entries are not
+    checked here: decoding them refuses corrupt ones."""
     claims, entries = _read(state)
     if [type(claim) for claim in claims] != _CARRIED or not is_call_id(claims[0]):
         return None
     call, round_, epoch, code, seed, instant, lifetime = claims
-    if round_ < 1 or epoch < 1 or not 0 <= instant < _LATEST:
+    if round_ < 1 or epoch < 1 or not 0 <= instant < _MAX_INSTANT:
         return None
     return Carried(CallId(call), round_, epoch, code, seed, instant, lifetime, entries)
 
 
 def beside(marked: Marked) -> str:
-    """The plaintext state of an author who keeps one, or none, with what the handler learned."""
+    """The plaintext state with an author's own state, if any, and the entries that the handler recorded."""
     return _lines(MARKED, [marked.call, marked.state], marked.entries)
 
 
 def marked(state: str) -> Marked | None:
-    """An author's state as it came back, with what is recorded beside it; None where it is none of this release."""
+    """An author's state with the entries recorded beside it; None if this release does not understand it."""
     if state.startswith(AUTHORS):
         return Marked(CallId(""), state[len(AUTHORS) :])
     claims, entries = _read(state) if state.startswith(MARKED) else ([], ())
@@ -138,7 +143,7 @@ def marked(state: str) -> Marked | None:
 
 
 def lifetime(state: str) -> float | None:
-    """For how many seconds the token of this state is valid, where its handler says so."""
+    """For how many seconds the token of this state is valid; None if its handler sets no lifetime."""
     if state.startswith(REPLAY):
         found = carried(state.partition("\n")[0])
         return None if found is None else found.lifetime or None
@@ -152,9 +157,9 @@ def lifetime(state: str) -> float | None:
 
 
 def excess(plain: str, limit: int) -> str | None:
-    """What to say of a state whose token no retry could carry, where a request may have `limit` bytes; None where one
-    could."""
-    # As JSON, sealed, in base64; and arguments and answers come with it.
+    """The second half of an error message for a state whose token is too large for a request of `limit` bytes; None if
+    it fits."""
+    # The token is JSON, sealed and in base64. A quarter of the request is left for arguments and answers.
     size, room = len(json.dumps(plain)) * 4 // 3, limit // 4 * 3
     if size <= room:
         return None
@@ -170,7 +175,7 @@ def _lines(tag: str, claims: list[object], entries: tuple[bytes, ...]) -> str:
 
 
 def _read(state: str) -> tuple[list[Any], tuple[bytes, ...]]:
-    """Claims and entries of a state with lines; no claims where it is none of this release."""
+    """The claims and entries of a state with lines; no claims if this release does not understand it."""
     head, *lines = state.split("\n")
     try:
         version, *claims = json.loads(head[1:])

@@ -1,12 +1,12 @@
 """The node's own lease: registered once, renewed every third of its TTL, replaced when it lapsed.
 
-    1. register, set if absent; a name that is taken is waited out for one TTL, then refused
-    2. renew; the window opens until the start of that renewal + TTL - margin
-    3. renewal answers LAPSED: the window closes at once, what is left of the old lease is deleted, and a new
-       incarnation registers; frames of the old one are verified before they run again (PROTOCOL rule 4)
-    4. after the start, another boot stands under our name: this process must not go on; `lost` is set
+    1. register the name if it is free; if another process has it, wait for one TTL, then refuse to start
+    2. renew; the lease window is open until the start of that renewal + TTL - margin
+    3. a renewal gets LAPSED: the window closes at once, the rest of the old lease is deleted, and a new incarnation
+       registers; frames of the old incarnation are verified before they run again (docs/protocol.md, rule 4)
+    4. a renewal finds another boot under this node's name: this process must not go on; `lost` is set
 
-A store that does not answer closes nothing by itself: the window runs out on its own.
+A store that does not answer does not close the window at once: the window runs out at its time.
 """
 
 from __future__ import annotations
@@ -17,27 +17,35 @@ import logging
 import math
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 from framehold_core.errors import NodeNameTaken, StoreUnavailable
 from framehold_core.ids import Boot, Incarnation, NodeId
 from framehold_core.lease import Lease, NodeRecord, Renewal, window_until
 from framehold_core.requests import Reply, Verdict
-from framehold_router.membership import LIVE
+from framehold_router.fleet.membership import LIVE
 from framehold_store.base import Store
 
-from . import clock
-
-if TYPE_CHECKING:
-    from .watch import Watches
+from .. import clock
 
 logger = logging.getLogger(__name__)
 
 
-_SILENT = 1.0
-"""Seconds at most between two heartbeats while the store doesn't answer."""
+_SILENT_PAUSE = 1.0
+"""Most seconds between two heartbeats while the store doesn't answer."""
 _VERDICTS = {Renewal.RENEWED: Verdict.OK, Renewal.LAPSED: Verdict.MISSING, Renewal.TAKEN: Verdict.CONFLICT}
-"""What came of a heartbeat, in the words in which writes are told of."""
+"""The outcome of a heartbeat as the verdict of a write, for observers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hooks:
+    """The functions that a heartbeat calls. `load` returns the node's load as text for the lease; it takes the lease
+    and the address. `on_beat` takes the operation (`register` or `renew`), the store's reply or its error, and the
+    seconds that it took. `on_renewed` runs after each renewal."""
+
+    load: Callable[[Lease, str], str] = lambda lease, address: ""
+    on_beat: Callable[[str, Reply | StoreUnavailable, float], None] = lambda op, reply, seconds: None
+    on_renewed: Callable[[], None] = lambda: None
 
 
 def _fresh() -> str:
@@ -45,35 +53,34 @@ def _fresh() -> str:
 
 
 class Heartbeat:
-    """Keeps one node's lease in the store. `lease` is what the node may rely on now."""
+    """Keeps one node's lease in the store. `lease` is the lease as the node may rely on it now; `ttl` is in seconds."""
 
-    def __init__(self, store: Store, node: str, address: str, ttl: float) -> None:
+    def __init__(self, store: Store, node: str, address: str, ttl: float, hooks: Hooks | None = None) -> None:
+        self._hooks = hooks or Hooks()
         self.lease = Lease(NodeId(node), Incarnation(_fresh()), Boot(_fresh()), 0, -math.inf)
         self.claims_from = -math.inf
-        """Before this time the node claims nothing: the store was seen to have gone back (rule 7)."""
+        """Before this time (seconds on the node's clock) the node claims no call: the store went back to an older state
+        (docs/protocol.md, rule 7)."""
         self.missing_from = -math.inf
-        """Before this time a lease that is missing says nothing of its node: the store was away, leases ran out
-        meanwhile, and each node registers anew when it next looks (rule 5)."""
+        """Before this time (seconds on the node's clock) a missing lease does not prove that its node is gone: leases
+        ran out while the store was away, and each node registers again with its next heartbeat (docs/protocol.md,
+        rule 5)."""
         self.lost = asyncio.Event()
         """Set when another process runs under this node's name."""
-        self.on_renewed: Callable[[], None] = lambda: None
-        self.stats: Callable[[], str] = str
-        """What the lease says of the node's load."""
-        self.watches: Watches | None = None
-        """Who is told of heartbeats."""
         self.renewed_at: float | None = clock.now()
-        """When the last one that was answered was sent; until the first, when this was made."""
+        """When the last successful heartbeat was sent, in seconds on the node's clock; before the first one, when this
+        object was made."""
         self.address = address
-        """Where other nodes and routers reach this one."""
+        """The URL under which other nodes and routers reach this node."""
         self.state = LIVE
         self._store, self._ttl = store, ttl
         self._hurry = asyncio.Event()
         self._registered = False
-        self._told = 0
+        self._silence_logged = 0
         self._task: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
-        """Register, if the store answers, and keep the lease from then on.
+        """Register if the store answers, and renew the lease from then on in a task.
 
         Raises:
             NodeNameTaken: another live process has this node's name, and kept it for longer than a lease lasts.
@@ -93,7 +100,7 @@ class Heartbeat:
         self._task = asyncio.create_task(self._run(), name="framehold-heartbeat")
 
     async def close(self) -> None:
-        """Stop, and give the lease back so that nobody has to wait for it to run out."""
+        """Stop the heartbeat and delete the lease, so that other nodes need not wait until it runs out."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -101,28 +108,29 @@ class Heartbeat:
         self.lease = self.lease._replace(until=-math.inf)
         if self._registered:
             try:
-                await self._store.leave(self._record())
+                await self._store.unregister(self._record())
             except StoreUnavailable:
                 logger.info("the store did not hear that this node leaves; its lease will run out by itself")
 
     def announce(self, state: str) -> None:
-        """Say at once, with a renewal of its own, that this node is `live` or `draining` now."""
+        """Publish at once, with an extra renewal, that this node is `live` or `draining` now."""
         self.state = state
         self._hurry.set()
 
     async def _run(self) -> None:
         while not self.lost.is_set():
             with contextlib.suppress(TimeoutError):
-                # Where the store is silent nothing is renewed in time: whoever is back first is heard first.
-                pause = self._ttl / 3 if self.missing_from < math.inf else min(self._ttl / 3, _SILENT)
-                # Not by wait_for: in the turn of an announcement it would lose a cancellation, and `close` hang.
+                # While the store does not answer, heartbeats are more frequent: the node registers soon after it is
+                # back.
+                pause = self._ttl / 3 if self.missing_from < math.inf else min(self._ttl / 3, _SILENT_PAUSE)
+                # Not `wait_for`: if an announcement comes in the same turn, it loses a cancellation, and `close` hangs.
                 async with asyncio.timeout(pause):
                     await self._hurry.wait()
             self._hurry.clear()
             try:
                 renewal = await self._beat()
             except Exception:
-                # Without a heartbeat the node would refuse everything for good, and say nothing.
+                # Without this the task would end, and the node would refuse all calls for good without a log line.
                 logger.exception("a bug in what follows a renewal; the next renewal is tried as ever")
                 continue
             if renewal is Renewal.TAKEN:
@@ -130,42 +138,40 @@ class Heartbeat:
                 logger.error("another process is registered as node %r: no call runs here any more", self.lease.node)
 
     async def _beat(self) -> Renewal | None:
-        """One registration or renewal: RENEWED or TAKEN, None where the store did not answer."""
+        """One registration or renewal: RENEWED or TAKEN; None if the store did not answer."""
         started = clock.now()
         try:
             renewal, beat = await self._ask()
         except StoreUnavailable as error:
-            self._say(started, error)
-            self._tell_silence(error)
+            self._report(started, error)
+            self._log_silence(error)
             self.missing_from = math.inf
             return None
-        self._told = 0
-        self._say(started, renewal)
+        self._silence_logged = 0
+        self._report(started, renewal)
         if self.missing_from == math.inf:
             self.missing_from = clock.now() + self._ttl
         if renewal is Renewal.RENEWED:
             self._registered, self.renewed_at = True, started
             self.lease = self.lease._replace(beat=beat, until=window_until(started, self._ttl))
-            self.on_renewed()
+            self._hooks.on_renewed()
             return renewal
         self.lease = self.lease._replace(until=-math.inf)
         return await self._reincarnate(beat) if renewal is Renewal.LAPSED else renewal
 
-    def _say(self, started: float, told: Renewal | StoreUnavailable) -> None:
-        """Tell who watches what came of a heartbeat."""
-        if self.watches is not None:
-            reply = Reply(_VERDICTS[told]) if isinstance(told, Renewal) else told
-            self.watches.asked_store("renew" if self._registered else "register", None, reply, clock.now() - started)
-            self.watches.renewed(told is Renewal.RENEWED)
+    def _report(self, started: float, outcome: Renewal | StoreUnavailable) -> None:
+        reply = Reply(_VERDICTS[outcome]) if isinstance(outcome, Renewal) else outcome
+        self._hooks.on_beat("renew" if self._registered else "register", reply, clock.now() - started)
 
-    def _tell_silence(self, error: StoreUnavailable) -> None:
-        """One line when the store falls silent, one when the lease is over; no line for each heartbeat."""
+    def _log_silence(self, error: StoreUnavailable) -> None:
+        """Log one line when the store stops answering, and one when the lease has run out; not one for each
+        heartbeat."""
         left = self.lease.until - clock.now()
-        if left > 0 and not self._told:
-            self._told = 1
+        if left > 0 and not self._silence_logged:
+            self._silence_logged = 1
             logger.warning("the node lease is not renewed (%s); parked calls go on for %.1f s more", error, left)
-        elif left <= 0 and self._told < 2:
-            self._told = 2
+        elif left <= 0 and self._silence_logged < 2:
+            self._silence_logged = 2
             logger.warning(
                 "this node has no valid lease (%s); it answers 503 until the store is back; parked frames stay", error
             )
@@ -176,47 +182,55 @@ class Heartbeat:
         return await self._store.register(self._record(), self._ttl), 0
 
     async def _reincarnate(self, beat: int) -> Renewal | None:
-        """The lease lapsed: take a new incarnation. A beat that went down means that the store went back.
+        """The lease lapsed: register a new incarnation. If `beat`, the beat in the store, is lower than the last one,
+        the store went back to an older state.
 
-        If the old lease can't be deleted nothing changes: the next renewal finds the lapse again.
+        If the old lease can't be deleted nothing changes: the next renewal lapses again.
         """
         if 0 < beat < self.lease.beat:
             self.claims_from = clock.now() + self._ttl
         logger.warning("the node lease lapsed; frames are verified with the store before they run again")
         try:
-            await self._store.leave(self._record())
+            await self._store.unregister(self._record())
         except StoreUnavailable as error:
             logger.warning("what is left of the lapsed lease was not deleted, it is tried again: %s", error)
             return None
-        self.lease = self.lease._replace(inc=Incarnation(_fresh()), beat=0)
+        self.lease = self.lease._replace(incarnation=Incarnation(_fresh()), beat=0)
         self._registered = False
         return await self._beat()
 
     def _record(self) -> NodeRecord:
         held = self.lease
-        return NodeRecord(held.node, held.inc, held.boot, held.beat, self.address, self.state, "", self.stats(), 0.0)
+        return NodeRecord(
+            held.node,
+            held.incarnation,
+            held.boot,
+            held.beat,
+            self.address,
+            self.state,
+            "",
+            self._hooks.load(held, self.address),
+            0.0,
+        )
 
 
 class Alone:
-    """The lease of a process that has no store to lose: always open."""
+    """The lease of a process that shares no store with others. Its window is always open."""
 
     def __init__(self, node: str) -> None:
         self.lease = Lease(NodeId(node), Incarnation(_fresh()), Boot(_fresh()), 1, math.inf)
         self.claims_from = self.missing_from = -math.inf
         self.lost = asyncio.Event()
-        self.on_renewed: Callable[[], None] = lambda: None
-        self.stats: Callable[[], str] = str
         self.renewed_at: float | None = None
-        self.watches: Watches | None = None
         self.address = ""
         self.state = LIVE
 
     def announce(self, state: str) -> None:
-        """Nobody else reads it."""
+        """Set the state. No other process reads it."""
         self.state = state
 
     async def open(self) -> None:
-        """Nothing to register."""
+        """Do nothing: there is no lease to register."""
 
     async def close(self) -> None:
-        """Nothing to give back."""
+        """Do nothing: there is no lease to delete."""

@@ -1,4 +1,5 @@
-"""The table of calls on this node: who holds how many, which are due, and in which order their frames could go."""
+"""The table of calls on this node: how many each user has, which are due, and in which order their frames may be
+evicted."""
 
 from __future__ import annotations
 
@@ -6,26 +7,26 @@ from collections import Counter, OrderedDict
 from collections.abc import Iterator
 
 from framehold_core import events as ev
-from framehold_core.call import Phase, at_rest
+from framehold_core.call import Phase, may_be_dropped
 from framehold_core.errors import LimitExceeded
 from framehold_core.ids import CallId
 
-from .config import Settings
-from .slots import Slot
+from ..config import Settings
+from .slot import Slot
 
 _PARKED = Phase.PARKED
-"""Looked up once: each step asks for it, and an enum's member costs more than all the rest of what is asked."""
+"""Looked up once: each step compares with it, and an attribute of an enum is slow."""
 
 
 class Table:
-    """Calls by id, and those that are kept nowhere by request. A call without a frame is here only while a retry of it
-    is being decided."""
+    """The calls of a node by `Slot.place`: calls whose record is in the store by id, calls that are carried in tokens
+    by id and request. A call without a frame is here only while a retry of it is decided."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._slots: dict[str, Slot] = {}
-        self._held: Counter[str] = Counter()
-        self._resting: OrderedDict[Slot, None] = OrderedDict()
+        self._per_principal: Counter[str] = Counter()
+        self._evictable: OrderedDict[Slot, None] = OrderedDict()
         self.frames = 0
         """How many calls have a frame here."""
 
@@ -40,9 +41,9 @@ class Table:
         return self._slots.get(call)
 
     def admit(self, principal: str | None) -> None:
-        """Raises LimitExceeded where this principal has as many calls as it may; nothing was started."""
+        """Raise LimitExceeded if this principal has as many calls as it may; nothing was started."""
         limit = self._settings.max_parked_per_principal
-        if principal is not None and self._held[principal] >= limit:
+        if principal is not None and self._per_principal[principal] >= limit:
             raise LimitExceeded(
                 f"you have {limit} calls on this node, the limit for one user "
                 "(FRAMEHOLD_MAX_PARKED_PER_PRINCIPAL); nothing was started; finish one first",
@@ -50,51 +51,54 @@ class Table:
             )
 
     def add(self, slot: Slot) -> Slot:
-        """Put a call in."""
+        """Add a call and return it."""
         self._slots[slot.place] = slot
-        if slot.entrance.principal is not None:
-            self._held[slot.entrance.principal] += 1
+        if slot.handler.principal is not None:
+            self._per_principal[slot.handler.principal] += 1
         return slot
 
     def remove(self, slot: Slot) -> bool:
-        """Take a call out; False where it went before."""
+        """Remove a call; False if it was removed before."""
         if self._slots.get(slot.place) is not slot:
             return False
         del self._slots[slot.place]
-        self._resting.pop(slot, None)
-        principal = slot.entrance.principal
+        self._evictable.pop(slot, None)
+        principal = slot.handler.principal
         if principal is not None:
-            self._held[principal] -= 1
-            if self._held[principal] <= 0:
-                del self._held[principal]
+            self._per_principal[principal] -= 1
+            if self._per_principal[principal] <= 0:
+                del self._per_principal[principal]
         return True
 
     def stepped(self, slot: Slot, was: Phase) -> None:
-        """A call that was in phase `was` has taken a step. The longest at rest stands first among those that are."""
+        """A call that was in phase `was` has taken a step. Update the order of the calls whose frames may be evicted:
+        the one that has been parked the longest is first."""
         call = slot.call
-        if call.phase is _PARKED and slot.frame is not None and at_rest(call):
+        if call.phase is _PARKED and slot.frame is not None and may_be_dropped(call):
             if was is _PARKED:
-                self._resting.pop(slot, None)
-            self._resting[slot] = None
+                self._evictable.pop(slot, None)
+            self._evictable[slot] = None
         elif was is _PARKED:
-            self._resting.pop(slot, None)
+            self._evictable.pop(slot, None)
 
-    def rested(self) -> Slot | None:
-        """Take the call out of its place that rests the longest of those whose frames may be dropped."""
-        return self._resting.popitem(last=False)[0] if self._resting else None
+    def pop_oldest_evictable(self) -> Slot | None:
+        """Remove and return the call that has been parked the longest, of those whose frames may be evicted; None if
+        there is none."""
+        return self._evictable.popitem(last=False)[0] if self._evictable else None
 
     @property
-    def rests(self) -> bool:
-        """Whether there is one whose frame may be dropped."""
-        return bool(self._resting)
+    def has_evictable(self) -> bool:
+        """Whether there is a call whose frame may be evicted."""
+        return bool(self._evictable)
 
     def load(self) -> tuple[int, int]:
-        """How many calls are parked, and how many run or wait for the store."""
+        """Two counts: of parked calls, and of calls that run or wait for the store."""
         parked = sum(slot.call.phase is Phase.PARKED for slot in self._slots.values())
         return parked, len(self._slots) - parked
 
     def due(self, now: float) -> Iterator[tuple[Slot, ev.Event]]:
-        """What is due at `now`. A plain pass: 20,000 calls take about a millisecond, and no call carries a timer."""
+        """The calls that are due at `now` (seconds on the node's clock), each with its event. All calls are checked:
+        20,000 take about a millisecond, and no call needs a timer."""
         for slot in self:
             phase = slot.call.phase
             if phase is Phase.RUNNING and now >= slot.due:

@@ -1,0 +1,243 @@
+"""How a node leaves its fleet: which calls it hands off, and which it waits for.
+
+    1. its lease says `draining`: routers take it off their rings; a request that still comes for a new call, or for a
+       call that was handed off, is passed on to another node
+    2. parked calls of re-entrant handlers are released, a portion at a time, and so is each such call that parks later:
+       its next retry goes on elsewhere without waiting for a lease to run out
+    3. running rounds, and parked calls that only this process can carry on, have until the deadline
+    4. requests that wait at the deadline are refused, frames are dropped, and the lease is given back
+
+The law: a drain waits for answers of people until its deadline and no longer, and no call is released while its handler
+runs (docs/protocol.md, rule 8).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import logging
+from collections.abc import Callable, Iterator
+
+from framehold_core import effects as fx
+from framehold_core import events as ev
+from framehold_core import lease
+from framehold_core.call import Phase, may_be_dropped
+from framehold_core.ids import CallId, NodeId
+from framehold_router.fleet.membership import DRAINING, LIVE
+from framehold_router.models.events import Kind
+from framehold_router.routing.placement import fresh_call
+
+from .. import clock
+from .heartbeat import Alone, Heartbeat
+from .peers import Peers
+from .replies import Elsewhere
+from .shared import Shared
+from .slot import Slot
+from .token_record import TokenRecord
+
+logger = logging.getLogger(__name__)
+
+_ENDS = "this node shuts down and the call ends with it; start it again if that is safe"
+_MOVES = "this node shuts down; nothing was lost; send the same request again"
+_NEW = "this node shuts down; nothing was started; send the request again"
+CARRIED = (
+    "this node shuts down; nothing was done; send the same request again: another node carries the call on, or says "
+    "what became of it"
+)
+_DRAINS = "this node drains, and no other one is live; nothing was started; send the request again"
+_LAPSED = "its node lease is not valid: the store does not answer, or it lapsed"
+_LOST = "another process runs under this node's name, so no call runs here; nothing was done; send the request again"
+_LATER = "they continue from their journals, here or, when this node's lease is gone, elsewhere"
+_PORTION = 500
+"""How many calls are released at once. More would fill the queue of the store and block the loop for running rounds."""
+_RELEASE_TIMEOUT = 5.0
+"""Seconds to wait for the release of one portion. A store that doesn't answer must not hold up a drain."""
+
+
+class Drain:
+    """Decides which requests a node takes, and how it leaves its fleet.
+
+    `begun` is true from the start of a drain, `on` once the node knows which nodes carry its calls on, `over` when the
+    first drain has waited for its calls or met its deadline, `closed` when nothing runs on this node any more."""
+
+    def __init__(self, shared: Shared, heartbeat: Heartbeat | Alone, peers: Peers) -> None:
+        self._heartbeat, self._peers = heartbeat, peers
+        self._table, self._counts = shared.table, shared.counts
+        self._observers, self._feed = shared.observers, shared.events.feed
+        self._changed = asyncio.Event()
+        self._visitors = self._releases_answered = 0
+        self.begun = self.on = self.closed = self.over = False
+        self.released = 0
+        """How many calls this drain has handed off."""
+
+    def opened(self) -> None:
+        """The node takes calls, for the first time or again."""
+        self.begun = self.on = self.closed = self.over = False
+        self._heartbeat.state = LIVE
+
+    @property
+    def shared(self) -> bool:
+        """Whether calls outlive this process in a shared store: another process may carry them on."""
+        return isinstance(self._heartbeat, Heartbeat)
+
+    def refusal(self, closed: str = "") -> fx.Refusal | None:
+        """The refusal of all requests if this node takes none; None if it takes requests. `closed` is the text of the
+        refusal after the node has closed; the default text is for a retry of a held call."""
+        if self.closed:
+            return fx.Refusal(fx.Reason.UNAVAILABLE, detail=closed or (CARRIED if self.shared else _ENDS))
+        if self._heartbeat.lost.is_set():
+            return fx.Refusal(fx.Reason.UNAVAILABLE, detail=_LOST)
+        return None
+
+    def shutdown_detail(self, slot: Slot) -> str:
+        """The text of the refusal for requests that wait for this call when the node closes."""
+        if not self.shared and not isinstance(slot.backing.records, TokenRecord):
+            return _ENDS
+        if slot.frame is None:
+            return CARRIED
+        return _MOVES if slot.call.reentrant and slot.call.round > 0 else _ENDS
+
+    def divert_start(self, call: CallId | None) -> Elsewhere | fx.Refusal | None:
+        """The reply to a new call if this node doesn't take it: another node, or a refusal. None if it takes it."""
+        if not self.on:
+            return self.refusal(_NEW)
+        heir = self.heir(call or fresh_call())
+        if heir is not None:
+            return Elsewhere(*heir)
+        return self.refusal(_NEW) or fx.Refusal(fx.Reason.UNAVAILABLE, detail=_DRAINS)
+
+    def divert_retry(self, call: CallId, closed: str = "") -> Elsewhere | fx.Refusal | None:
+        """The reply to a retry if this node doesn't take it: another node, or a refusal. None if it takes it. Retries
+        still come after the node has closed, over connections that are open."""
+        heir = self.heir(call) if self.closed else None
+        return self.refusal(closed) if heir is None else Elsewhere(*heir)
+
+    def heir(self, call: CallId) -> tuple[NodeId, str] | None:
+        """The name and the address of the node that carries a call on if this node drains. None if it does not drain,
+        or if no other node is live."""
+        return self._peers.heir(call) if self.on else None
+
+    def unready(self) -> str | None:
+        """Why this node takes no new call now; None if it takes calls."""
+        if (refusal := self.refusal()) is not None:
+            return refusal.detail
+        if self.begun:
+            return "it drains"
+        return None if lease.is_open(self._heartbeat.lease, clock.now()) else _LAPSED
+
+    def stepped(self, slot: Slot, was: Phase, event: ev.Event) -> None:
+        """A call has taken a step while the node drains."""
+        if self._may_go(slot):
+            self._feed(slot, ev.Drain())
+        elif was is Phase.RELEASING and slot.call.phase is not was:
+            self._releases_answered += not isinstance(event, ev.StoreDown)
+            self.released += isinstance(event, ev.Acked)
+        self._changed.set()
+
+    @contextlib.contextmanager
+    def visited(self) -> Iterator[None]:
+        """Wraps a request whose call is not in the table, so that a drain waits for it, too."""
+        self._visitors += 1
+        try:
+            yield
+        finally:
+            self._visitors -= 1
+            self._changed.set()
+
+    async def drain(self, patience: float, parked: bool) -> None:
+        """Hand calls off; then wait up to `patience` seconds for rounds that run and, if `parked`, for calls that only
+        this process can carry on. If a drain was begun before, wait up to `patience` seconds for that one."""
+        began = clock.now()
+        if self.begun:
+            await self._wait(lambda: self._is_still() and (self.over or not parked), began + patience)
+            return
+        self.begun = True
+        try:
+            await self._drain(began, patience, parked)
+        finally:
+            self.over = True
+            self._changed.set()
+
+    async def _drain(self, began: float, patience: float, parked: bool) -> None:
+        await self._peers.follow()
+        self.on = True
+        self._heartbeat.announce(DRAINING)
+        await self._hand_off()
+        waiting, running = self._remaining()
+        if (waiting and parked) or running:
+            self._log_info(
+                f"node drains: {self.released} calls handed off; {waiting if parked else 0} parked calls and {running} "
+                f"rounds that run have {patience:g} s"
+            )
+        over = self._is_empty if parked else self._is_still
+        if await self._wait(over, began + patience):
+            self._log_info(f"node drained: {self.released} calls handed off")
+        waiting, running = self._remaining()
+        if waiting or running:
+            self._counts["deadline"] += 1
+            # The process may end now, or go on after `/admin/drain` and answer some of these calls.
+            self._log_warning(
+                f"drain met its deadline: {waiting} parked calls that only this process can carry on are lost when it "
+                f"ends, {running} rounds that run are cut"
+            )
+
+    def _log_info(self, text: str) -> None:
+        logger.info("%s", text)
+        self._observers.happened(Kind.DRAIN, text, None)
+
+    def _log_warning(self, text: str) -> None:
+        logger.warning("%s", text)
+        self._observers.happened(Kind.DRAIN, text, None)
+
+    def _remaining(self) -> tuple[int, int]:
+        """Two counts: of parked calls on this node, and of rounds that run."""
+        waiting, running = self._table.load()
+        return waiting, running + self._visitors
+
+    def _may_go(self, slot: Slot) -> bool:
+        """Whether a call may be carried on elsewhere and can be released now: never while an effect or a write is under
+        way."""
+        return slot.call.phase is Phase.PARKED and may_be_dropped(slot.call) and self.shared
+
+    def _is_empty(self) -> bool:
+        return not len(self._table) and not self._visitors
+
+    def _is_still(self) -> bool:
+        return not self._table.load()[1] and not self._visitors
+
+    async def _hand_off(self) -> None:
+        """Release the calls that may be carried on elsewhere. If the store answers none of a portion, the frames of the
+        rest are dropped without a release: their journals are in the store, and the next owner waits until this node's
+        lease is gone."""
+        parked = filter(self._may_go, self._table)
+        while portion := tuple(itertools.islice(parked, _PORTION)):
+            answered = self._releases_answered
+            for slot in portion:
+                self._feed(slot, ev.Drain())
+            await self._wait(lambda: not any(map(_is_on_its_way, portion)), clock.now() + _RELEASE_TIMEOUT)
+            if self._releases_answered == answered:
+                rest = tuple(parked)
+                self._log_warning(
+                    f"the store does not answer: {len(portion + rest)} calls were not handed off; {_LATER}"
+                )
+                for slot in rest:
+                    self._feed(slot, ev.Evict("unreleased"))
+                return
+
+    async def _wait(self, over: Callable[[], bool], until: float) -> bool:
+        """Wait until `over` returns true; it is called after each step. False if `until` (seconds on the node's clock)
+        came first."""
+        while not over():
+            self._changed.clear()
+            if (left := until - clock.now()) <= 0:
+                return False
+            # Waiting in this task: if two drains wait, one change wakes both.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(left):
+                    await self._changed.wait()
+        return True
+
+
+def _is_on_its_way(slot: Slot) -> bool:
+    return slot.call.phase is Phase.RELEASING

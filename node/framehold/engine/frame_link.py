@@ -1,0 +1,125 @@
+"""Connects one frame to the engine: each report of the frame becomes an event of its call."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+
+from framehold_core import events as ev
+from framehold_core.call import Phase
+from framehold_core.errors import DivergenceError, LimitExceeded
+from framehold_core.ids import CallId
+from framehold_core.journal import Draft
+
+from ..frame.entropy import Entropy
+from ..frame.frame import Frame
+from ..frame.payloads import Payloads
+from .event_queue import Feed
+from .slot import Slot
+from .tasks import Tasks
+
+_ENTRY_BYTES = 128
+"""Estimated bytes of a journal entry without its value."""
+
+
+@dataclass(frozen=True, slots=True)
+class FrameServices:
+    """The parts of the engine that all frames of a node share. `max_journal` is in bytes. `rebuilt` and `ended` are
+    called when a frame is rebuilt or its handler has ended; they decide which event that is."""
+
+    feed: Feed
+    payloads: Payloads
+    tasks: Tasks
+    max_journal: int
+    rebuilt: Callable[[Slot], None]
+    ended: Callable[[Slot, Frame, object], None]
+
+
+class FrameLink:
+    """The host of one frame (`frame.ports.FrameHost`)."""
+
+    __slots__ = ("_services", "_slot")
+
+    def __init__(self, slot: Slot, services: FrameServices) -> None:
+        self._slot, self._services = slot, services
+
+    @property
+    def call_id(self) -> CallId:
+        """The id of the call."""
+        return self._slot.call.id
+
+    @property
+    def payloads(self) -> Payloads:
+        """Seals and opens values of journal entries."""
+        return self._services.payloads
+
+    @property
+    def entropy(self) -> Entropy:
+        """The source of recorded values."""
+        return self._slot.backing.entropy
+
+    @property
+    def drops(self) -> bool:
+        """Whether the frame is dropped after each round."""
+        return self._slot.backing.drops
+
+    def phase(self) -> Phase:
+        """The phase of the call."""
+        return self._slot.call.phase
+
+    def may_run(self) -> bool:
+        """Whether an effect may run now; see `Slot.may_run`."""
+        return self._slot.may_run()
+
+    def admit(self, what: str) -> None:
+        """Raise LimitExceeded if the journal is too long for one more entry. `what` names it for the error."""
+        limit = self._services.max_journal
+        if (size := self._slot.size + self._slot.unwritten) >= limit:
+            raise LimitExceeded(
+                f"{what} is one too many: this call's journal has {size} bytes, its limit is {limit} "
+                "(FRAMEHOLD_MAX_JOURNAL); nothing was asked or run; keep large results elsewhere and their names here",
+                limit="MAX_JOURNAL",
+            )
+
+    def shield(self, effect: Coroutine[object, object, None], context: contextvars.Context) -> asyncio.Task[None]:
+        """Run an effect in a task that no cancellation of a request ends."""
+        return self._services.tasks.shield(effect, context)
+
+    def noted(self, drafts: tuple[Draft, ...]) -> None:
+        """Record entries; they are sent with the next write."""
+        self._slot.unwritten += sum(len(draft.value) + _ENTRY_BYTES for draft in drafts)
+        self._services.feed(self._slot, ev.Noted(drafts))
+
+    def asked(self, asks: tuple[Draft, ...]) -> None:
+        """The handler waits for the answers to these questions."""
+        self._services.feed(self._slot, ev.Asked(asks))
+
+    def intended(self, key: str, draft: Draft) -> None:
+        """`once` is about to run the effect whose key has the digest `key`; `draft` is its intent."""
+        self._services.feed(self._slot, ev.Intended(key, draft))
+
+    def resulted(self, key: str, draft: Draft) -> None:
+        """The effect whose key has the digest `key` has run; `draft` is its result."""
+        self._services.feed(self._slot, ev.Resulted(key, draft))
+
+    def rebuilt(self) -> None:
+        """The frame stands where its journal ends."""
+        self._services.rebuilt(self._slot)
+
+    def replay_failed(self, error: Exception) -> None:
+        """The frame can't be rebuilt: `error` says why."""
+        why = str(error)
+        self._services.feed(self._slot, ev.Diverged(why) if isinstance(error, DivergenceError) else ev.Unreadable(why))
+
+    def refused(self, outcome: object) -> None:
+        """The client can't be asked: the call ends with `outcome`, and the handler is cancelled."""
+        frame = self._slot.frame
+        if frame is not None:
+            self._services.feed(self._slot, ev.Finished(outcome, "refused"))
+            self._services.tasks.cancel_frame(frame)
+
+    def ended(self, frame: Frame, outcome: object) -> None:
+        """The handler of `frame` has ended with `outcome`."""
+        self._services.ended(self._slot, frame, outcome)

@@ -1,0 +1,129 @@
+"""A background scan of the store for calls that no node runs. It counts and lists them, and takes none over.
+
+    1. one node of the fleet scans: the first by name of the live nodes; when it is gone, the next one. Each other node
+       checks whether it is its turn; a node with a higher rank checks less often
+    2. a portion of the records is read each second, without their journals, so that the scan does not block the store
+    3. at the end of a scan it is known how many calls are orphaned (their node is gone, and their client has not come
+       back yet), how many are stuck, and which calls these are, up to a limit
+
+The law: the scan only reads. A call is carried on when its client comes back: until then its frame is not needed. The
+counts are approximate: a record that moves during a scan may be counted twice, or not at all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from framehold_core.errors import StoreUnavailable
+from framehold_core.ids import Boot, NodeId
+from framehold_core.requests import RecordState
+from framehold_core.writes import MAX_ATTEMPTS
+from framehold_store.base import Store, Summary
+
+from .heartbeat import Alone, Heartbeat
+
+logger = logging.getLogger(__name__)
+
+PORTION = 200
+"""How many records are read in one step."""
+STEP, PAUSE = 1.0, 10.0
+"""Seconds between two steps of a scan, and between two scans."""
+MAX_RANK = 30
+"""A node waits one pause for each live node before it, but at most this many pauses."""
+MAX_NAMED_CALLS = 1000
+"""How many calls a scan lists; further ones are only counted."""
+
+
+class Marked(NamedTuple):
+    """What a scan found. `looked` is the number of records, `orphaned` and `stuck` are counts of calls, and `calls`
+    lists up to MAX_NAMED_CALLS of these."""
+
+    looked: int = 0
+    orphaned: int = 0
+    stuck: int = 0
+    calls: tuple[Summary, ...] = ()
+
+
+class OrphanScan:
+    """The scan of one node. `outlives` is for how many seconds a record is kept after its last token has expired: such
+    a call is not counted, since its client can't come back. `marked` is what the last scan found; empty on a node that
+    doesn't scan."""
+
+    def __init__(
+        self,
+        store: Store,
+        heartbeat: Heartbeat | Alone,
+        outlives: float = 0.0,
+        step: float = STEP,
+        pause: float = PAUSE,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._store, self._heartbeat, self._step, self._pause = store, heartbeat, step, pause
+        self._outlives, self._clock = outlives, clock
+        self.marked = Marked()
+        self.rank = 0
+        """How many live nodes stood before this one by name at the last check."""
+
+    async def run(self) -> None:
+        """Scan again and again, until cancelled."""
+        while True:
+            await asyncio.sleep(self._pause * min(max(1, self.rank), MAX_RANK))
+            try:
+                self.marked = await self.walk()
+            except StoreUnavailable as error:
+                logger.info("orphaned calls were not looked for, the store does not answer: %s", error)
+            except Exception:
+                # Without this the task would end, and orphaned calls would no longer be counted, without a log line.
+                logger.exception("a bug in looking for orphaned calls; the next walk begins as ever")
+
+    async def walk(self) -> Marked:
+        """Scan all records once and return what was found; empty if it is not this node's turn.
+
+        Raises:
+            StoreUnavailable: the store did not answer in time; the result of the last scan stays.
+        """
+        marked, cursor = Marked(), ""
+        while True:
+            boots = {node.node: node.boot for node in await self._store.nodes()}
+            me = self._heartbeat.lease.node
+            self.rank = sum(node < me for node in boots)
+            if self.rank or me not in boots:
+                return Marked()
+            swept = await self._store.scan(cursor, PORTION)
+            marked = _add_found(marked, swept.found, boots, self._clock() + self._outlives)
+            cursor = swept.cursor
+            if not cursor:
+                break
+            await asyncio.sleep(self._step)
+        if (marked.orphaned, marked.stuck) != (self.marked.orphaned, self.marked.stuck):
+            logger.info(
+                "%d calls wait for their clients to come back, since their nodes are gone; %d are stuck",
+                marked.orphaned,
+                marked.stuck,
+            )
+        return marked
+
+
+def is_stuck(item: Summary) -> bool:
+    """Whether the call's handler is not entered again, since it was entered too often (docs/protocol.md, rule 15)."""
+    return item.state is RecordState.OPEN and item.attempts >= MAX_ATTEMPTS
+
+
+def _add_found(marked: Marked, found: Iterable[Summary], boots: Mapping[NodeId, Boot], until: float) -> Marked:
+    for item in found:
+        # A call that has not asked, or whose token has expired, has no client that could come back.
+        awaited = item.round > 0 and item.expires > until
+        stuck = awaited and is_stuck(item)
+        gone = item.state is RecordState.OPEN and boots.get(NodeId(item.owner)) != item.boot
+        orphaned = awaited and gone and not stuck
+        marked = Marked(
+            marked.looked + 1,
+            marked.orphaned + orphaned,
+            marked.stuck + stuck,
+            (*marked.calls, item) if (stuck or orphaned) and len(marked.calls) < MAX_NAMED_CALLS else marked.calls,
+        )
+    return marked

@@ -1,0 +1,291 @@
+"""Performs the effects that core's `step` returns for frames and requests: enter a handler, deliver answers, let an
+effect run, cancel a frame, reply to a request, forget a call.
+
+Everything here happens within one step of the event queue. An event that an effect causes is queued there, never
+stepped at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from framehold_core import effects as fx
+from framehold_core import events as ev
+from framehold_core import journal
+from framehold_core.call import Phase
+from framehold_core.errors import JournalError, SealError
+from framehold_core.ids import NodeId, prefix
+from framehold_core.journal import Draft, Kind, Lane
+
+from .. import clock
+from ..config import Settings
+from ..frame.asks import NO_ANSWERS, Question
+from ..frame.entropy import SeededEntropy
+from ..frame.frame import Frame
+from ..frame.ports import RoundCarrier
+from ..frame.rebuild import GIVEN, Rebuild
+from . import answer_parsing as answers_of
+from . import eviction, token_claims, token_record
+from .answer_parsing import MalformedAnswer
+from .frame_link import FrameLink, FrameServices
+from .records import CallRecords
+from .replies import Answer, Elsewhere, Ended, Parked
+from .shared import Shared
+from .slot import Slot
+from .token_record import TokenRecord
+
+logger = logging.getLogger(__name__)
+
+_TAKEN_OVER = (
+    "call %s of %r: the process that ran it is gone; it is carried on here, its handler entered again with %d recorded "
+    "entries (epoch %d)"
+)
+_ALTERED = (
+    "its journal is not the one that its record names: entries are missing, altered or of another time; the call was "
+    "not continued; check who else writes this store"
+)
+_NOT_CONTINUED = "call %s of %r can't be continued here: %s; its client is told so"
+_BURST_CAUSES = (*eviction.CAUSES, "released", "unreleased")
+"""Causes that drop thousands of frames at once."""
+
+
+class NoCarrier:
+    """The carrier of a round whose requests have all left."""
+
+    variables = contextvars.Context()
+
+    def taken_over(self) -> None:
+        """Do nothing: no request waits."""
+
+    def refusal(self, question: Question) -> object | None:
+        """None: the client of the next request may be able to answer."""
+        return None
+
+
+class Performer:
+    """Performs effects on slots. Events that follow from an effect are fed to the event queue. `perform` maps the type
+    of each effect to the function that performs it."""
+
+    def __init__(self, settings: Settings, shared: Shared, records: CallRecords) -> None:
+        self._settings, self._records = settings, records
+        self._table, self._tasks, self._counts = shared.table, shared.tasks, shared.counts
+        self._observers, self._feed, self._payloads = shared.observers, shared.events.feed, records.payloads
+        self._services = FrameServices(
+            self._feed, self._payloads, self._tasks, settings.max_journal, self._rebuilt, self._ended
+        )
+        self.perform: dict[type[Any], Callable[[Slot, Any], None]] = {
+            fx.Write: records.write,
+            fx.Lookup: records.lookup,
+            fx.Run: self._run,
+            fx.Deliver: self._deliver,
+            fx.Go: self._let_effect_run,
+            fx.RaiseInDoubt: self._refuse_effect,
+            fx.Kept: self._effect_kept,
+            fx.Cancel: self._cancel,
+            fx.Respond: self._reply,
+            fx.Relay: self._relay,
+            fx.Ungated: self._ungated,
+            fx.Forget: self.forget,
+        }
+
+    # ---- frames
+
+    def _run(self, slot: Slot, effect: fx.Run) -> None:
+        """Enter the handler in a new frame. If the call is rebuilt, the frame replays the journal."""
+        handler, again = slot.handler, slot.call.phase is Phase.REBUILDING
+        slot.due = clock.now() + self._settings.max_round
+        replay, given = None, handler.given
+        if again:
+            opened = partial(self._payloads.opened, slot.call.id)
+            try:
+                if journal.chain(journal.GENESIS, slot.log) != slot.call.history or not slot.call.asks:
+                    raise JournalError(_ALTERED)
+                replay = Rebuild(effect.entries, opened, slot.code, handler.code)
+                given = replay.given()
+            except (JournalError, SealError) as error:
+                self._feed(slot, ev.Unreadable(str(error)))
+                return
+        carrier = self._carrier(slot)
+        link = FrameLink(slot, self._services)
+        frame = slot.frame = Frame(link, effect.epoch, carrier, NO_ANSWERS if again else handler.prefilled, replay)
+        handler.prefilled, handler.given = NO_ANSWERS, b""
+        self._table.frames += 1
+        if again:
+            self._counts["rebuilding"] += 1
+            frame.round = slot.call.round
+            if slot.orphaned:
+                self._report_takeover(slot, effect)
+        else:
+            self._counts["entered"] += 1
+            if given:
+                link.noted((Draft(Kind.VALUE, GIVEN, 0, Lane.SIDE, GIVEN, "json", given),))
+        running = handler.enter(frame, given)
+        frame.task = asyncio.get_running_loop().create_task(running, name="framehold-frame", context=frame.context)
+
+    def _report_takeover(self, slot: Slot, effect: fx.Run) -> None:
+        """The process that ran this call is gone: count and log the takeover, and inform the waiting requests."""
+        self._counts["takeovers"] += 1
+        details = (prefix(slot.call.id), slot.tool, len(effect.entries), effect.epoch)
+        logger.warning(_TAKEN_OVER, *details, extra=slot.log_fields)
+        for item in slot.call.undecided:
+            if (waiting := slot.arrivals.get(item.waiter)) is not None:
+                waiting.carrier.taken_over()
+
+    def _carrier(self, slot: Slot) -> RoundCarrier:
+        """The carrier of the first request that waits for this round."""
+        waiting = (slot.arrivals.get(item.waiter) for item in (*slot.call.waiting, *slot.call.undecided))
+        return next((arrival.carrier for arrival in waiting if arrival is not None), NoCarrier())
+
+    def _ended(self, slot: Slot, frame: Frame, outcome: object) -> None:
+        """The handler of `frame` has ended. The frame may have been dropped before."""
+        if slot.frame is frame and not frame.dead:
+            self._feed(slot, ev.Finished(outcome))
+        elif frame.dead and slot.handler.failed(outcome):
+            self._counts["unclean"] += 1
+            logger.warning(
+                "a handler of %r raised while it was cancelled; its call is not harmed by it",
+                slot.tool,
+                extra=slot.log_fields,
+            )
+
+    def _rebuilt(self, slot: Slot) -> None:
+        """A frame stands where its journal ends. All answers that wait for it are parsed by their questions before any
+        of them is taken (docs/protocol.md, rule 10)."""
+        frame, call = slot.frame, slot.call
+        if frame is None or frame.replay is None or call.phase is not Phase.REBUILDING:
+            return
+        self._counts["rebuilt"] += 1
+        slot.questions = tuple((ask.key, frame.replay.wires[ask.key]) for ask in call.asks)
+        slot.shown_questions = frame.replay.shown_questions
+        frame.round = call.round if call.answered is None else call.round + 1
+        for item in call.undecided:
+            arrival = slot.arrivals.get(item.waiter)
+            if arrival is None:
+                continue
+            try:
+                arrival.parsed = answers_of.parsed(slot, item.round, arrival.raw)
+            except MalformedAnswer as error:
+                slot.pop_arrival(item.waiter)
+                if not arrival.future.done():
+                    arrival.future.set_exception(error)
+                self._feed(slot, ev.Left(item.waiter))
+        self._feed(slot, ev.Rebuilt())
+
+    def _deliver(self, slot: Slot, effect: fx.Deliver) -> None:
+        frame = slot.frame
+        assert frame is not None, "answers are delivered to a frame"
+        arrival = slot.arrivals[slot.call.waiting[0].waiter]
+        frame.carrier, frame.round = arrival.carrier, slot.call.round + 1
+        slot.due = clock.now() + self._settings.max_round
+        self._counts["resumed"] += 1
+        shown, slot.shown_questions = {ask.key: ask.fp for ask in slot.shown_questions}, ()
+        leftover, frame.leftover_answers = frame.leftover_answers, ()
+        frame.deliver((*leftover, *effect.answers), arrival.parsed, shown)
+
+    def _let_effect_run(self, slot: Slot, effect: fx.Go) -> None:
+        if slot.frame is not None:
+            slot.frame.recorded.effects.intent_stored(effect.key, True)
+
+    def _refuse_effect(self, slot: Slot, effect: fx.RaiseInDoubt) -> None:
+        if slot.frame is not None:
+            slot.frame.recorded.effects.intent_stored(effect.key, False)
+
+    def _effect_kept(self, slot: Slot, effect: fx.Kept) -> None:
+        if slot.frame is not None:
+            slot.frame.recorded.effects.result_stored(effect.key)
+
+    def _cancel(self, slot: Slot, effect: fx.Cancel) -> None:
+        self._counts[effect.cause] += 1
+        self._observers.dropped(slot, effect.cause)
+        frame, slot.frame = slot.frame, None
+        slot.log, slot.size, slot.packed, slot.questions, slot.shown_questions = (), 0, None, (), ()
+        if frame is not None:
+            # A burst has one log line of its own; its single frames are logged for debugging only.
+            level = logging.DEBUG if effect.cause in _BURST_CAUSES else logging.INFO
+            if logger.isEnabledFor(level):
+                details = (prefix(slot.call.id), frame.epoch, effect.cause)
+                logger.log(level, "call %s: frame of epoch %d dropped (%s)", *details, extra=slot.log_fields)
+            self._table.frames -= 1
+            self._tasks.cancel_frame(frame)
+
+    def forget(self, slot: Slot, effect: fx.Forget) -> None:
+        """Remove the call from this node. A frame that it still has is cancelled."""
+        self._records.gate.release(slot, gone=True)
+        if self._table.remove(slot) and slot.frame is not None:
+            self._table.frames -= 1
+            self._tasks.cancel_frame(slot.frame)
+            slot.frame = None
+
+    # ---- requests
+
+    def _reply(self, slot: Slot, effect: fx.Respond) -> None:
+        answer = effect.response
+        if isinstance(answer, fx.Questions):
+            self._counts["parked"] += 1
+            refusal = self._unaskable(slot, effect.waiter)
+            reply = self._questions_reply(slot, answer) if refusal is None else Ended(refusal)
+            self.answer(slot, effect.waiter, reply)
+            if slot.frame is not None and slot.call.phase is Phase.PARKED:
+                slot.frame.carrier = None
+        elif isinstance(answer, fx.Refusal):
+            if answer.reason in (fx.Reason.DIVERGED, fx.Reason.UNREADABLE):
+                detail = answer.detail
+                logger.error(_NOT_CONTINUED, prefix(slot.call.id), slot.tool, detail, extra=slot.log_fields)
+            self.answer(slot, effect.waiter, answer)
+        else:
+            outcome = self._records.open_outcome(slot, answer) if answer.sealed else Ended(answer.value)
+            self.answer(slot, effect.waiter, outcome)
+
+    def _questions_reply(self, slot: Slot, at: fx.Questions) -> Answer:
+        """The reply with the call's questions. With strategy replay its token holds the whole call, and the frame is
+        dropped; a refusal if that token would be too large for a request."""
+        lifetime, records, state = slot.handler.lifetime or 0.0, slot.backing.records, ""
+        if isinstance(records, TokenRecord):
+            self._feed(slot, ev.Evict("passed"))
+            entropy, code = slot.backing.entropy, slot.handler.code
+            assert isinstance(entropy, SeededEntropy), "what a client may branch is drawn from a seed"
+            state = token_record.state(
+                slot.call.id, records, entropy, self._payloads.sealer, code=code, lifetime=lifetime
+            )
+            if (excess := token_claims.excess(state, self._settings.max_body)) is not None:
+                detail = f"the call ends here: what it has learned {excess} here, or use strategy hold"
+                logger.error("call %s: %s", prefix(slot.call.id), detail, extra=slot.log_fields)
+                return fx.Refusal(fx.Reason.TOO_LARGE, at.round, detail)
+        if at.lasts < slot.call.ttl - 1.0:
+            # The questions are sent again: the token still expires at the first time, since the record does (rule 17).
+            lifetime = max(1.0, at.lasts // 1)
+        return Parked(dict(slot.questions), slot.call.id, at, state, lifetime)
+
+    def _unaskable(self, slot: Slot, waiter: int) -> object | None:
+        """The outcome for one request whose client can't be asked these questions; None if it can. The call stays
+        parked, for a client that can. The request that carries the round was checked when the handler asked."""
+        frame, arrival = slot.frame, slot.arrivals.get(waiter)
+        if frame is None or arrival is None or arrival.carrier is frame.carrier:
+            return None
+        asks = (frame.pending[key] for key, _ in slot.questions if key in frame.pending)
+        refusals = (arrival.carrier.refusal(ask.question) for ask in asks)
+        return next((refusal for refusal in refusals if refusal is not None), None)
+
+    def answer(self, slot: Slot, waiter: int, answer: Answer) -> None:
+        """Give one waiting request its reply."""
+        arrival = slot.pop_arrival(waiter)
+        if arrival is not None and not arrival.future.done():
+            arrival.future.set_result(answer)
+
+    def _ungated(self, slot: Slot, effect: fx.Ungated) -> None:
+        self._counts["ungated"] += 1
+        logger.warning(
+            "call %s: its result leaves before it is written, since the store does not answer; a duplicate may see "
+            "another one until then",
+            prefix(slot.call.id),
+            extra=slot.log_fields,
+        )
+
+    def _relay(self, slot: Slot, effect: fx.Relay) -> None:
+        node = slot.heir or NodeId(effect.node)
+        self.answer(slot, effect.waiter, Elsewhere(node, self._records.addresses.get(node, "")))

@@ -1,0 +1,285 @@
+"""Writes and reads call records: effects become requests to the store, and its replies become events.
+
+Values are sealed for their place before they leave this node, and opened only here. A write that is sent again has the
+same bytes, so that the store recognizes a write that it has already applied.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Collection
+from functools import partial
+
+from framehold_core import effects as fx
+from framehold_core import events as ev
+from framehold_core import journal, writes
+from framehold_core.call import Phase
+from framehold_core.effects import Op
+from framehold_core.errors import JournalError, SealError, StoreUnavailable
+from framehold_core.ids import Boot, CallId, NodeId, prefix
+from framehold_core.lease import Lease, NodeRecord
+from framehold_core.requests import Evidence, Head, Read, Record, RecordState, Reply, Stored, Verdict
+from framehold_router.fleet.membership import Member
+
+from .. import clock
+from ..config import Settings
+from ..frame.payloads import Payloads
+from .missing_nodes import MissingNodes
+from .replies import Answer, Ended, Questions
+from .shared import Shared
+from .slot import Slot
+from .takeover_gate import TakeoverGate
+from .token_record import TokenRecord
+
+logger = logging.getLogger(__name__)
+
+
+SKEW = 60.0
+"""Seconds by which clocks may differ. A record is kept for this long, and for the longest round, after its tokens have
+expired."""
+MAX_OUTCOME_BYTES = 32 * 1024
+"""Bytes of the largest outcome that a tombstone keeps. Of a larger one it keeps only the digest."""
+_LOST = (
+    "call %s of %r is lost: the process that ran it is gone, and its handler is not marked @framehold.reentrant; it "
+    "was not entered again, and its client is told so"
+)
+_UNANSWERED = (
+    "call %s: the store did not answer a %s: its frame, if it has one, stays and is written when the store is back; "
+    "its client is told to try again (%s)"
+)
+_UNREADABLE = "call %s: it is not continued here, and its client is told so: %s"
+_TIMED_OPS = (Op.PARK, Op.FINISH)
+"""The writes that report for how long their round ran."""
+_WHOLE, _DIGEST = b"=", b"#"
+
+
+class CallRecords:
+    """Reads and writes call records for one node. The replies of the store are fed to the event queue as events.
+
+    `heir` returns the name and the address of the node that carries a call on instead of this one, or None if this node
+    does. `member` checks the address in a node's lease: nothing is sent to an address that the fleet does not
+    trust."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        shared: Shared,
+        payloads: Payloads,
+        heir: Callable[[CallId], tuple[NodeId, str] | None],
+        member: Callable[[NodeRecord], Member],
+    ) -> None:
+        self._settings, self.payloads = settings, payloads
+        self._tasks, self._observers, self._feed = shared.tasks, shared.observers, shared.events.feed
+        self._heir, self._member = heir, member
+        self.gate = TakeoverGate()
+        self._missing_nodes = MissingNodes(settings.lease_ttl)
+        self.addresses: dict[NodeId, str] = {}
+        """The addresses of the nodes, as the last lookup read them."""
+
+    def write(self, slot: Slot, write: fx.Write) -> None:
+        """Send one write of a call."""
+        terms = self._terms(slot)
+        if slot.packed is None or slot.packed[0] is not write:
+            slot.packed = (write, self._pack(slot, write))
+        if write.op is Op.PARK:
+            slot.unwritten_questions = _wire_questions(slot, write)
+        packed = slot.packed[1]
+        now = clock.now()
+        ran = _round_seconds(slot, now) if write.op in _TIMED_OPS else 0.0
+        request = writes.request(slot.call, write, packed, terms, slot.log, ran)
+        slot.backing.records.submit(request, partial(self._write_replied, slot, write, packed, now))
+
+    def _pack(self, slot: Slot, write: fx.Write) -> writes.Packed:
+        call, seal = slot.call, self.payloads.sealer.seal
+        outcome = b""
+        if write.op is Op.FINISH:
+            data = slot.handler.dump(write.outcome)
+            data = _WHOLE + data if len(data) <= MAX_OUTCOME_BYTES else _DIGEST + journal.digest(data).encode()
+            outcome = seal("outcome", data, call=call.id, n=call.position, kind="outcome", key="")
+        return writes.pack(call, write, partial(self.payloads.sealed, call.id), outcome)
+
+    def _terms(self, slot: Slot) -> writes.Terms:
+        if slot.head is None:
+            boot = slot.backing.beat.lease.boot
+            slot.head = Head(boot=boot, reentrant=slot.handler.reentrant, **slot.handler.describe())
+        tombstone_ttl = slot.call.ttl + SKEW
+        return writes.Terms(slot.head, tombstone_ttl + self._settings.max_round, tombstone_ttl)
+
+    def _write_replied(
+        self, slot: Slot, write: fx.Write, packed: writes.Packed, began: float, reply: Reply | StoreUnavailable
+    ) -> None:
+        if not isinstance(slot.backing.records, TokenRecord):
+            self._observers.store_replied(write.op.value, slot, reply, clock.now() - began)
+        if slot.call.outbox.in_flight is not write:
+            return
+        if isinstance(reply, StoreUnavailable):
+            logger.warning(_UNANSWERED, prefix(slot.call.id), write.op.value, reply, extra=slot.log_fields)
+            self._feed(slot, ev.StoreDown(slot.may_run()))
+            return
+        try:
+            event = writes.event(slot.call, write, packed, reply, slot.backing.beat.lease, clock.now())
+        except JournalError as error:
+            logger.error(_UNREADABLE, prefix(slot.call.id), error, extra=slot.log_fields)
+            event = ev.Unreadable(str(error))
+        if isinstance(event, ev.Acked):
+            slot.add_entries(packed.entries)
+            slot.packed = None
+            if write.op is Op.PARK:
+                slot.questions = slot.unwritten_questions
+                slot.shown_questions += write.asks
+        elif isinstance(event, ev.Claimed):
+            slot.load_record(event.stored.record)
+            slot.add_entries(event.stored.journal)
+        elif isinstance(event, ev.WriteRefused):
+            if event.verdict is Verdict.LOST:
+                logger.warning(_LOST, prefix(slot.call.id), slot.tool, extra=slot.log_fields)
+            else:
+                details = (prefix(slot.call.id), write.op.value, event.verdict.value)
+                logger.info("call %s: the store refused a %s: %s", *details, extra=slot.log_fields)
+        self._feed(slot, event)
+
+    def lookup(self, slot: Slot, effect: fx.Lookup) -> None:
+        """Read the record for retries that found no frame."""
+        self._tasks.spawn(self._lookup(slot))
+
+    async def _lookup(self, slot: Slot) -> None:
+        try:
+            event = await self._lookup_event(slot)
+            if slot.call.phase is Phase.LOOKING:
+                self._feed(slot, event)
+        finally:
+            self.gate.release(slot)
+
+    async def _lookup_event(self, slot: Slot) -> ev.Event:
+        """The event that a lookup of the record leads to. An error becomes an event, too."""
+        try:
+            if not isinstance(slot.backing.records, TokenRecord):
+                # A call whose token carries it needs no read and was taken over from no node.
+                await self.gate.enter(slot)
+            return await self._read_and_judge(slot)
+        except StoreUnavailable as error:
+            logger.warning(_UNANSWERED, prefix(slot.call.id), "read", error, extra=slot.log_fields)
+            return ev.StoreDown(slot.may_run())
+        except JournalError as error:
+            logger.error(_UNREADABLE, prefix(slot.call.id), error, extra=slot.log_fields)
+            return ev.Unreadable(str(error))
+        except Exception:
+            logger.exception(
+                "call %s: its record could not be read; its client is told to try again",
+                prefix(slot.call.id),
+                extra=slot.log_fields,
+            )
+            return ev.StoreDown(False)
+
+    async def _read(self, slot: Slot) -> Reply:
+        began, store_replied = clock.now(), self._observers.store_replied
+        try:
+            reply = await slot.backing.records.run(Read(slot.call.id))
+        except StoreUnavailable as error:
+            store_replied("read", slot, error, clock.now() - began)
+            raise
+        if not isinstance(slot.backing.records, TokenRecord):
+            store_replied("read", slot, reply, clock.now() - began)
+        return reply
+
+    async def _read_and_judge(self, slot: Slot) -> ev.Event:
+        backing, slot.heir = slot.backing, None
+        reply = await self._read(slot)
+        nodes = await backing.records.nodes()
+        me = backing.beat.lease
+        self.addresses = {node.node: node.address for node in nodes if self._member(node).address is not None}
+        elsewhere = frozenset(node.node for node in nodes if node.node != me.node)
+        self._check_for_healers(slot, reply.stored, {me.node, *elsewhere})
+        if reply.stored is None:
+            logger.info(
+                "call %s: no record of it that is whole: it expired, or the store lost it",
+                prefix(slot.call.id),
+                extra=slot.log_fields,
+            )
+            return ev.Found(None, (), None, elsewhere)
+        if clock.now() < backing.beat.claims_from:
+            raise StoreUnavailable("the store went back lately; nothing is claimed until its leases are told apart")
+        record = reply.stored.record
+        evidence = _evidence(record, {node.node: node.boot for node in nodes}, me)
+        if evidence is Evidence.GONE and clock.now() < backing.beat.missing_from:
+            raise StoreUnavailable("the store was away lately; its owner may only not have come back to it yet")
+        if evidence in (Evidence.RELEASED, Evidence.GONE) and (heir := self._heir(slot.call.id)) is not None:
+            slot.heir, self.addresses[heir[0]] = heir
+            return ev.Found(reply.stored, (), None, elsewhere)
+        # The process that ran the call is gone, and the frame with it. It may have had this node's name.
+        slot.orphaned = evidence is Evidence.GONE or (evidence is Evidence.OWNER and record.head.boot != me.boot)
+        if evidence is None:
+            # The live owner reads the journal itself. It may be of a newer release, so it is not decoded here.
+            return ev.Found(reply.stored, (), None, elsewhere)
+        if not isinstance(backing.records, TokenRecord):
+            await self.gate.weigh(slot, sum(map(len, reply.stored.journal)))
+        entries = journal.decode_all(reply.stored.journal)
+        return ev.Found(reply.stored, entries, evidence, elsewhere)
+
+    def _check_for_healers(self, slot: Slot, stored: Stored | None, alive: Collection[NodeId]) -> None:
+        """Check the tokens of waiting requests against the record. If a token names a round that the store has lost,
+        the node of that token may still have a live frame, which would heal the record (docs/protocol.md, rule 7).
+
+        Raises:
+            StoreUnavailable: that node may not have registered with the store again yet.
+        """
+        if slot.backing.beat.lease.until == math.inf:
+            # This process shares no store: no lease can be lost.
+            return
+        at = (0, 0) if stored is None else (stored.record.epoch, stored.record.round)
+        now = clock.now()
+        beyond = [item for item in slot.call.undecided if item.epoch > at[0] or item.round > at[1]]
+        if not all(self._missing_nodes.is_certain(item.node, alive, now) for item in beyond):
+            raise StoreUnavailable(
+                "the store went back, and the node that could mend it may not have come back to it yet"
+            )
+
+    def open_outcome(self, slot: Slot, outcome: fx.Outcome) -> Answer:
+        """The reply with the outcome that a tombstone keeps; a refusal if it is too large or can't be opened."""
+        call = slot.call
+        refusal = fx.Refusal(fx.Reason.LOST, detail="its outcome can't be opened")
+        try:
+            data = self.payloads.sealer.open(
+                "outcome", outcome.sealed, call=call.id, n=outcome.position, kind="outcome", key=""
+            )
+        except SealError as error:
+            logger.error(
+                "call %s: its outcome can't be opened, and its client is told that it is lost: %s",
+                prefix(call.id),
+                error,
+                extra=slot.log_fields,
+            )
+            return refusal
+        if data[:1] == _WHOLE:
+            return Ended(slot.handler.load(data[1:]))
+        return fx.Refusal(fx.Reason.ALREADY_ANSWERED, detail="it finished; its result was too large to be kept")
+
+
+def _round_seconds(slot: Slot, now: float) -> float:
+    """For how many seconds the round has run at `now`: since the arrival of the first request that waits for it."""
+    waiting = [slot.arrivals[item.waiter].came for item in slot.call.waiting if item.waiter in slot.arrivals]
+    return now - min(waiting, default=now)
+
+
+def _wire_questions(slot: Slot, write: fx.Write) -> Questions:
+    """The questions of a PARK write as the client gets them. New ones come from the frame, the others from the rounds
+    before. A write that is sent again has the same questions, even if its handler has given one up meanwhile or asks
+    another one under its key."""
+    pending = {} if slot.frame is None else slot.frame.pending
+    known = dict((*slot.questions, *slot.unwritten_questions))
+    for draft in write.asks:
+        ask = pending.get(draft.key)
+        if ask is not None and ask.question.fp == draft.fp:
+            known[draft.key] = ask.question.wire
+    return tuple((draft.key, known[draft.key]) for draft in write.asks)
+
+
+def _evidence(record: Record, boots: dict[NodeId, Boot], me: Lease) -> Evidence | None:
+    """Why this node may claim the call; None while its owner lives elsewhere (docs/protocol.md, rules 4 and 5)."""
+    if record.state is RecordState.RELEASED:
+        return Evidence.RELEASED
+    if record.owner == me.node:
+        return Evidence.OWNER
+    alive = boots.get(NodeId(record.owner)) == record.head.boot
+    return None if alive else Evidence.GONE

@@ -1,0 +1,325 @@
+"""The runtime of one node: requests come in as `start`, `retry` or `replay`, and wait for their reply.
+
+Between request and reply there are only events. The event queue passes them to `_step` one after the other:
+
+    1. core steps the event, and the new state of the call replaces the old one before anything else runs
+    2. the performer performs the effects in order
+    3. a reply of the store to a write that is no longer in flight is dropped: its frame was dropped meanwhile
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import os
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from framehold_core import effects as fx
+from framehold_core import events as ev
+from framehold_core.call import Call, Phase, drop_and_forget
+from framehold_core.continuation import step
+from framehold_core.ids import CallId, Waiter, prefix
+from framehold_core.lease import Lease
+from framehold_router.fleet.node_stats import Stats
+from framehold_router.fleet.trust import Trust
+from framehold_store.base import Store
+
+from .. import clock
+from ..config import Settings
+from ..frame.entropy import SystemEntropy
+from ..frame.ports import RoundCarrier
+from ..version import STARTED, VERSION
+from . import answer_parsing as answers_of
+from . import token_record
+from .drain import CARRIED, Drain
+from .eviction import Eviction
+from .heartbeat import Alone, Heartbeat
+from .orphan_scan import OrphanScan
+from .peers import Peers
+from .performer import Performer
+from .ports import HandlerEntry
+from .records import CallRecords
+from .replies import Answer
+from .shared import Shared
+from .slot import Arrival, Backing, Slot
+from .table import Table
+from .token_claims import Carried, Claims
+from .token_record import TokenRecord
+
+logger = logging.getLogger(__name__)
+
+_ARRIVED_TWICE = "this request arrived twice; its call was begun once and is not begun again"
+SWEEP = 1.0
+"""Seconds between two searches for expired frames and for rounds that ran too long."""
+_LEFT = (Phase.IDLE, Phase.LOOKING, Phase.STRANDED)
+"""The phases in which the write of a stopped call is no longer in flight."""
+# Looked up once: each step compares with them, and an attribute of an enum is slow.
+_CLAIMING, _REBUILDING, _PARKING, _PARKED = Phase.CLAIMING, Phase.REBUILDING, Phase.PARKING, Phase.PARKED
+
+
+class Parts(NamedTuple):
+    """The parts of a runtime; `app.assemble` builds them."""
+
+    settings: Settings
+    store: Store
+    heartbeat: Heartbeat | Alone
+    peers: Peers
+    shared: Shared
+    records: CallRecords
+    performer: Performer
+    eviction: Eviction
+    drain: Drain
+    orphan_scan: OrphanScan
+    after_renewal: list[Callable[[], None]]
+
+
+class Runtime:
+    """Holds the calls of one node. Belongs to one event loop."""
+
+    def __init__(self, parts: Parts) -> None:
+        self.settings, self.store = parts.settings, parts.store
+        self.heartbeat, self.peers = parts.heartbeat, parts.peers
+        shared = parts.shared
+        self.table, self.counts, self.tasks = shared.table, shared.counts, shared.tasks
+        self.observers = shared.observers
+        self.eviction, self.draining, self.orphan_scan = parts.eviction, parts.drain, parts.orphan_scan
+        self.payloads, self._gate = parts.records.payloads, parts.records.gate
+        self._performer = parts.performer
+        self.after_renewal = parts.after_renewal
+        """Functions that run after each renewal of the node lease. Slow work belongs there: the next renewal is
+        farthest away then."""
+        self.after_renewal.insert(0, self._lease_renewed)
+        self.feed = shared.events.feed
+        shared.events.attach(self._step)
+        self._waiters = itertools.count(1)
+        self._stalled: set[CallId] = set()
+        self._unleased = Alone(self.settings.node_id)
+        self._store_backing = Backing(self.store, self.heartbeat, SystemEntropy())
+        self._rehearsal_backing = self._store_backing._replace(drops=True)
+
+    @property
+    def retry_after(self) -> int:
+        """Seconds after which a client that was refused may try again: about a heartbeat."""
+        return max(1, round(self.settings.lease_ttl / 3))
+
+    async def open(self) -> None:
+        """Connect the store, take the node lease, and start the background tasks.
+
+        Raises:
+            NodeNameTaken: another live process has this node's name; nothing was started.
+        """
+        self.draining.opened()
+        await self.store.open()
+        await self.heartbeat.open()
+        self.eviction.open()
+        self.tasks.spawn(self._sweep())
+        if isinstance(self.heartbeat, Heartbeat):
+            self.tasks.spawn(self.orphan_scan.run())
+
+    async def drain(self, patience: float, parked: bool = True) -> None:
+        """Leave the fleet: take no new call and hand off the calls that other nodes may carry on. Then wait up to
+        `patience` seconds for rounds that run and, if `parked`, for calls that only this process can carry on. Call
+        `close` next."""
+        await self.draining.drain(patience, parked)
+
+    async def end(self) -> None:
+        """Drop every frame. Running effects end first. Then handlers are cancelled, and waiting requests are
+        refused."""
+        await self.drain(0.0)
+        self.draining.closed = True
+        await self.tasks.wait_for_effects()
+        for slot in self.table:
+            self._drop(slot, fx.Reason.UNAVAILABLE, self.draining.shutdown_detail(slot))
+
+    async def close(self) -> None:
+        """Drop every frame, end the background tasks, give the node lease back, and close the store."""
+        await self.end()
+        await self.tasks.close()
+        await self.peers.close()
+        await self.heartbeat.close()
+        await self.store.close()
+
+    async def start(self, handler: HandlerEntry, carrier: RoundCarrier, call_id: CallId | None = None) -> Answer:
+        """Enter a handler for a new call and wait for the reply to round 1. `call_id` is the id that a router chose for
+        the call; without one the node makes it.
+
+        Raises:
+            LimitExceeded: this node, or this principal, has as many calls as it may, or memory is short; nothing was
+                started.
+        """
+        if (answer := self.draining.divert_start(call_id)) is not None:
+            return answer
+        if call_id is not None and self.table.get(call_id) is not None:
+            return fx.Refusal(fx.Reason.UNAVAILABLE, detail=_ARRIVED_TWICE)
+        self.eviction.admit(handler.principal)
+        if handler.strategy == "replay":
+            backing = Backing(TokenRecord(), self._unleased, token_record.begun(), True)
+        else:
+            backing = self._store_backing_of(handler)
+        slot = self.table.add(self._slot(call_id or self.peers.mint(), handler, backing))
+        waiter = Waiter(next(self._waiters))
+        return await self._wait(slot, ev.Start(waiter), Arrival(carrier, _future()))
+
+    async def retry(
+        self, claims: Claims, answers: Mapping[str, Any], handler: HandlerEntry, carrier: RoundCarrier
+    ) -> Answer:
+        """Answer a request that brings a verified token; `answers` are its raw answers by key.
+
+        Raises:
+            MalformedAnswer: an answer is not of the kind that its question asks for; nothing was consumed.
+        """
+        if (answer := self.draining.divert_retry(claims.call)) is not None:
+            return answer
+        given, slot = answers_of.given(answers), self.table.get(claims.call)
+        if slot is None:
+            slot = self.table.add(self._slot(claims.call, handler, self._store_backing_of(handler)))
+        waiter, held = Waiter(next(self._waiters)), self.heartbeat.lease
+        event = ev.Retry(waiter, claims.round, claims.epoch, claims.mark, claims.node, given, held)
+        return await self._wait(slot, event, Arrival(carrier, _future(), raw=answers))
+
+    async def replay(
+        self, carried: Carried, answers: Mapping[str, Any], handler: HandlerEntry, carrier: RoundCarrier
+    ) -> Answer:
+        """Answer a request whose verified token carries the whole call (strategy replay); `answers` are its raw answers
+        by key.
+
+        Raises:
+            MalformedAnswer: an answer is not of the kind that its question asks for; nothing was consumed.
+            LimitExceeded: this node, or this principal, has as many calls as it may, or memory is short.
+            JournalError, SealError: the journal in the token can't be read here; nothing was done.
+        """
+        if (answer := self.draining.divert_retry(carried.call, CARRIED)) is not None:
+            return answer
+        self.eviction.admit(handler.principal)
+        given = answers_of.given(answers)
+        records, entropy, mark = token_record.arrived(carried, self.payloads.sealer)
+        waiter, held = Waiter(next(self._waiters)), self._unleased.lease
+        backing = Backing(records, self._unleased, entropy, True)
+        slot = self.table.add(self._slot(carried.call, handler, backing, f"{carried.call}/{waiter}"))
+        event = ev.Retry(waiter, carried.round, carried.epoch, mark, held.node, given, held)
+        return await self._wait(slot, event, Arrival(carrier, _future(), raw=answers))
+
+    def stop(self, slot: Slot, outcome: object) -> asyncio.Future[ev.Event] | None:
+        """Cancel the handler of a call, and end the call for good with `outcome`.
+
+        Returns:
+            A future of the event that decides what became of the write of `outcome`. None where nothing was done: the
+            call has no frame here, an effect or a write of it is under way, or it is being stopped already.
+        """
+        frame, before = slot.frame, slot.call
+        if frame is None or (slot.stopping is not None and not slot.stopping.done()):
+            return None
+        slot.stopping = stopping = asyncio.get_running_loop().create_future()
+        self.feed(slot, ev.Stop(outcome))
+        if slot.call is before:
+            slot.stopping = None
+            return None
+        self.tasks.cancel_frame(frame)
+        return stopping
+
+    def _store_backing_of(self, handler: HandlerEntry) -> Backing:
+        """The backing of a call whose record is in the store."""
+        return self._rehearsal_backing if self.settings.rehearse and handler.reentrant else self._store_backing
+
+    def _slot(self, call: CallId, handler: HandlerEntry, backing: Backing, place: str = "") -> Slot:
+        held, ttl = backing.beat.lease, handler.lifetime or self.settings.token_ttl
+        return Slot(Call(call, held.node, held.incarnation, handler.reentrant, ttl), handler, backing, place)
+
+    def stats(self) -> Stats:
+        """This node's load, as its lease reports it."""
+        return load_of(self.table, self.peers.trust, self.heartbeat.lease, self.heartbeat.address)
+
+    async def _wait(self, slot: Slot, event: ev.Start | ev.Retry, arrival: Arrival) -> Answer:
+        began, answer = clock.now(), None
+        try:
+            if isinstance(event, ev.Retry):
+                arrival.parsed = answers_of.parsed(slot, event.round, arrival.raw)
+            slot.add_arrival(event.waiter, arrival)
+            self.feed(slot, event)
+            answer = await arrival.future
+            return answer
+        except asyncio.CancelledError:
+            if slot.pop_arrival(event.waiter) is not None:
+                self.feed(slot, ev.Left(event.waiter))
+                slot.next_carrier()
+            raise
+        finally:
+            self.observers.answered(slot, event, answer, clock.now() - began)
+
+    def _step(self, slot: Slot, event: ev.Event) -> None:
+        was = slot.call.phase
+        try:
+            slot.call, effects = step(slot.call, event, clock.now())
+            for effect in effects:
+                self._performer.perform[type(effect)](slot, effect)
+            self.observers.stepped(slot, was, event, effects)
+            if (stopping := slot.stopping) is not None and slot.call.phase in _LEFT and not stopping.done():
+                stopping.set_result(event)
+        except Exception:
+            # A bug costs only the call that met it, never the node. Its waiting requests are refused.
+            logger.exception(
+                "call %s met a bug here: its frame is dropped", prefix(slot.call.id), extra=slot.log_fields
+            )
+            self.counts["broken"] += 1
+            self._drop(slot, fx.Reason.LOST, "this node is at fault")
+            self.draining.stepped(slot, was, event)
+            return
+        if was is _REBUILDING:
+            self._gate.release(slot)
+        if was is _CLAIMING:
+            self.eviction.claimed()
+        self.table.stepped(slot, was)
+        if slot.call.outbox.stalled:
+            self._stalled.add(slot.call.id)
+        if slot.backing.drops and slot.call.phase is _PARKED and was is _PARKING:
+            self.feed(slot, ev.Evict("rehearsed"))
+        elif self.draining.on:
+            self.draining.stepped(slot, was, event)
+
+    def _drop(self, slot: Slot, reason: fx.Reason, detail: str) -> None:
+        """Remove a call in any state and refuse its waiting requests. Later replies of the store for this call have no
+        effect: nothing is claimed and no handler is entered."""
+        for waiter in list(slot.arrivals):
+            self._performer.answer(slot, waiter, fx.Refusal(reason, slot.call.round, detail))
+        self._performer.forget(slot, fx.Forget())
+        slot.call = drop_and_forget(slot.call, "dropped").call
+
+    def _lease_renewed(self) -> None:
+        """The node lease was renewed, so the store answers: send unsent writes, and resume what waited for a valid
+        lease. In a parked call without pending intents nothing waits for one."""
+        held = self.heartbeat.lease
+        for busy in self.table:
+            call = busy.call
+            if (call.phase is not Phase.PARKED or call.intents) and busy.backing.beat is self.heartbeat:
+                self.feed(busy, ev.Renewed(held))
+        stalled, self._stalled = self._stalled, set()
+        for call_id in stalled:
+            if (slot := self.table.get(call_id)) is not None:
+                self.feed(slot, ev.StoreBack())
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(SWEEP)
+            for slot, event in self.table.due(clock.now()):
+                self.feed(slot, event)
+            self._gate.release_slow(clock.now())
+            await self.eviction.sweep()
+            if isinstance(self.heartbeat, Alone):
+                run_all(self.after_renewal)
+
+
+def run_all(actions: Iterable[Callable[[], None]]) -> None:
+    """Call each of `actions` in order."""
+    for action in actions:
+        action()
+
+
+def load_of(table: Table, trust: Trust, lease: Lease, address: str) -> Stats:
+    """The load of a node, as its lease reports it, sealed for this lease and address."""
+    return Stats(os.getpid(), *table.load(), VERSION, STARTED, trust.seal(lease.node, lease.boot, address))
+
+
+def _future() -> asyncio.Future[Answer]:
+    return asyncio.get_running_loop().create_future()

@@ -1,0 +1,23 @@
+"""The objects that the parts of one node's engine share. `app.py` builds them first."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from .event_queue import EventQueue
+from .observer import Observers
+from .table import Table
+from .tasks import Tasks
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """The shared objects of one node. `counts` has how often each thing happened, by name: `entered`, `parked`,
+    `resumed`, `rebuilt`, `fenced`, ..."""
+
+    table: Table
+    tasks: Tasks
+    counts: Counter[str]
+    observers: Observers
+    events: EventQueue

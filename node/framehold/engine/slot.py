@@ -1,0 +1,164 @@
+"""One call on this node: core's state of it, and what the engine keeps beside this state."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from framehold_core import effects as fx
+from framehold_core import events as ev
+from framehold_core import lease, writes
+from framehold_core.call import Call
+from framehold_core.ids import NodeId, prefix
+from framehold_core.journal import Draft, Entry
+from framehold_core.requests import Head, Record
+
+from .. import clock
+from ..frame.entropy import Entropy
+from ..frame.frame import Frame
+from ..frame.ports import RoundCarrier
+from .heartbeat import Alone, Heartbeat
+from .ports import CallStore, HandlerEntry
+from .replies import Answer, Questions
+
+
+class Backing(NamedTuple):
+    """Where a call is stored. `records` has its record, `beat` is the lease that its writes present, `entropy` the
+    source of its recorded values. `drops` says whether its frame is dropped after each round."""
+
+    records: CallStore
+    beat: Heartbeat | Alone
+    entropy: Entropy
+    drops: bool = False
+
+
+@dataclass(slots=True)
+class Arrival:
+    """A request that waits for its reply. `raw` are its answers as they came, by key; `parsed` are the answers that
+    their questions have parsed, by key. `came` is its time of arrival, in seconds on the node's clock."""
+
+    carrier: RoundCarrier
+    future: asyncio.Future[Answer]
+    parsed: dict[str, Any] = field(default_factory=dict)
+    raw: Mapping[str, Any] = field(default_factory=dict)
+    came: float = field(default_factory=clock.now)
+
+
+_NOBODY: dict[int, Arrival] = {}
+"""The arrivals of a slot for which no request waits. All slots share it; nothing is ever put in."""
+
+
+class Slot:
+    """One call on this node.
+
+    `due` is when its running round has run too long, in seconds on the node's clock. `began` is when the call began, in
+    seconds since 1970. `code` is the digest of the handler that wrote its record. `log` has the encoded entries of its
+    journal that the store has, `size` is how many bytes they have, and `unwritten` about how many bytes will follow.
+    `packed` is the write in flight with its encoded entries. `questions` are the questions of its present round,
+    `unwritten_questions` those of the round that is being written. `replayed` says whether its frame was rebuilt
+    here."""
+
+    __slots__ = (
+        "arrivals",
+        "backing",
+        "began",
+        "call",
+        "code",
+        "due",
+        "frame",
+        "handler",
+        "head",
+        "heir",
+        "log",
+        "orphaned",
+        "packed",
+        "place",
+        "questions",
+        "replayed",
+        "shown_questions",
+        "size",
+        "stopping",
+        "unwritten",
+        "unwritten_questions",
+    )
+
+    def __init__(self, call: Call, handler: HandlerEntry, backing: Backing, place: str = "") -> None:
+        self.call, self.handler, self.backing = call, handler, backing
+        self.place = place or call.id
+        """The key of this slot in the table."""
+        self.frame: Frame | None = None
+        self.arrivals = _NOBODY
+        self.log: tuple[bytes, ...] = ()
+        self.size = self.unwritten = 0
+        self.code = ""
+        self.packed: tuple[fx.Write, writes.Packed] | None = None
+        self.unwritten_questions: Questions = ()
+        self.questions: Questions = ()
+        self.shown_questions: tuple[Draft | Entry, ...] = ()
+        """The questions that the client was shown since answers were last delivered."""
+        self.head: Head | None = None
+        self.due = 0.0
+        self.began, self.replayed = time.time(), False
+        self.heir: NodeId | None = None
+        """The node that carries the call on, if this node drains and no node holds the call. Else None."""
+        self.orphaned = False
+        """Whether the process that ran this call before is gone."""
+        self.stopping: asyncio.Future[ev.Event] | None = None
+        """Where an operator stops the call: gets the event that ends it here. See `Runtime.stop`."""
+
+    @property
+    def tool(self) -> str:
+        """The handler's name, for logs and metrics."""
+        return self.handler.tool
+
+    @property
+    def log_fields(self) -> dict[str, Any]:
+        """The `extra` of log lines about this call: its tool, its node, and its last round and epoch that were written.
+
+        The call is named by the beginning of its id. No log line holds a token, a user, a question or an answer."""
+        call = self.call
+        at = {"round": call.round, "epoch": call.epoch, "node": call.owner}
+        return {"call": prefix(call.id), "tool": self.tool, **at}
+
+    def load_record(self, record: Record) -> None:
+        """Begin again from the record of a claimed call; `add_entries` with its journal comes next."""
+        self.log, self.size, self.code, self.replayed = (), 0, record.head.code, True
+        # A store inside this process has times of this process's clock.
+        alone = isinstance(self.backing.beat, Alone)
+        self.began = clock.wall(record.created) if alone else record.created
+
+    def add_entries(self, entries: tuple[bytes, ...]) -> None:
+        """Append journal entries that the store has now."""
+        self.log += entries
+        self.size += sum(map(len, entries))
+        self.unwritten = 0
+
+    def add_arrival(self, waiter: int, arrival: Arrival) -> None:
+        """Keep a request that waits for its reply."""
+        if not self.arrivals:
+            self.arrivals = {}
+        self.arrivals[waiter] = arrival
+
+    def pop_arrival(self, waiter: int) -> Arrival | None:
+        """Remove and return a request that no longer waits; None if it was removed before."""
+        arrival = self.arrivals.pop(waiter, None)
+        if not self.arrivals:
+            # An empty dict keeps the memory of its former items.
+            self.arrivals = _NOBODY
+        return arrival
+
+    def may_run(self) -> bool:
+        """Whether an effect may run, or a reply be sent, without asking the store: the window of the lease that this
+        frame runs under is open (docs/protocol.md, rule 6)."""
+        held = self.backing.beat.lease
+        return held.incarnation == self.call.incarnation and lease.is_open(held, clock.now())
+
+    def next_carrier(self) -> None:
+        """The request that carried the round is gone: the next request that waits for the round carries it."""
+        waiting = (self.arrivals.get(item.waiter) for item in self.call.waiting)
+        arrival = next((item for item in waiting if item is not None), None)
+        if self.frame is not None:
+            self.frame.carrier = None if arrival is None else arrival.carrier

@@ -1,0 +1,112 @@
+"""Limits how many calls a node takes over at once: many retries after a node's death must not become as many replays.
+
+    1. a retry without a frame takes a place before its record is read; if none is free, it waits in order of arrival
+    2. its journal is read; it goes on when all journals that are being replayed fit the limit of bytes together
+    3. its frame is rebuilt, or there is nothing to rebuild: its place and its bytes are free for the next call
+
+The law: a call that waits for a place holds nothing but its request; a call that waits for bytes holds its journal as
+read. A replay that hangs keeps its place for `MAX_WAIT` seconds at most while others wait: its handler may be waiting
+for one of those calls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+from framehold_core.call import Phase
+
+from .. import clock
+from .slot import Slot
+
+MAX_TAKEOVERS = 64
+"""Calls that are looked up, claimed and rebuilt at the same time."""
+MAX_JOURNAL_BYTES = 32 * 1024 * 1024
+"""Bytes of all journals that are replayed at the same time. A journal that is larger is replayed alone."""
+MAX_WAIT = 5.0
+"""Seconds for which a call that is being rebuilt keeps its place while other calls wait for one."""
+_BUSY = (Phase.LOOKING, Phase.CLAIMING, Phase.REBUILDING)
+
+
+class TakeoverGate:
+    """The places, and the calls that wait for one. `at_once` is the number of places, `weight` the limit on journals in
+    bytes."""
+
+    def __init__(self, at_once: int = MAX_TAKEOVERS, weight: int = MAX_JOURNAL_BYTES) -> None:
+        self._free, self._limit = at_once, weight
+        self._weights: dict[Slot, int] = {}
+        self._since: dict[Slot, float] = {}
+        self._queue: deque[asyncio.Future[None]] = deque()
+        self._weight_queue: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self._weight = 0
+
+    async def enter(self, slot: Slot) -> None:
+        """Wait for a place. A call that has one keeps it; its journal will be read again, so its bytes are given back
+        first: otherwise it would wait for itself in `weigh`."""
+        if slot in self._weights:
+            weight, self._weights[slot] = self._weights[slot], 0
+            self._change_weight(-weight)
+            return
+        if not self._free:
+            turn = asyncio.get_running_loop().create_future()
+            self._queue.append(turn)
+            await self._wait_turn(turn, places=1)
+        else:
+            self._free -= 1
+        self._weights[slot], self._since[slot] = 0, clock.now()
+
+    async def weigh(self, slot: Slot, size: int) -> None:
+        """Wait until `size` more bytes fit the limit."""
+        if self._weight_queue or (self._weight and self._weight + size > self._limit):
+            turn = asyncio.get_running_loop().create_future()
+            self._weight_queue.append((size, turn))
+            await self._wait_turn(turn, weight=size)
+        else:
+            self._weight += size
+        if slot in self._weights:
+            self._weights[slot] += size
+        else:
+            # The call was removed while it waited.
+            self._change_weight(-size)
+
+    async def _wait_turn(self, turn: asyncio.Future[None], places: int = 0, weight: int = 0) -> None:
+        """Wait for a turn. If the wait is cancelled after the turn was granted, its places and its weight (bytes) go to
+        the next call."""
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if not turn.cancelled():
+                self._free += places
+                self._change_weight(-weight)
+            raise
+
+    def release(self, slot: Slot, gone: bool = False) -> None:
+        """A call has taken a step, or is `gone`. Free its place and its bytes if nothing is left to rebuild."""
+        if slot not in self._weights or (slot.call.phase in _BUSY and not gone):
+            return
+        self._free += 1
+        del self._since[slot]
+        self._change_weight(-self._weights.pop(slot))
+
+    def release_slow(self, now: float) -> None:
+        """If calls wait, free the places of replays that take too long. Those replays go on without a place. `now` is
+        in seconds on the node's clock."""
+        if self._queue or self._weight_queue:
+            slow = [slot for slot, since in self._since.items() if now - since >= MAX_WAIT]
+            for slot in slow:
+                if slot.call.phase is Phase.REBUILDING:
+                    self.release(slot, gone=True)
+
+    def _change_weight(self, size: int) -> None:
+        """The bytes in use change by `size`: let in the waiting calls that fit now."""
+        self._weight += size
+        while self._weight_queue and (not self._weight or self._weight + self._weight_queue[0][0] <= self._limit):
+            size, turn = self._weight_queue.popleft()
+            if not turn.done():
+                self._weight += size
+                turn.set_result(None)
+        while self._free and self._queue:
+            turn = self._queue.popleft()
+            if not turn.done():
+                self._free -= 1
+                turn.set_result(None)
