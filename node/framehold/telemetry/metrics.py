@@ -1,14 +1,16 @@
 """Counts what happens to the calls of one node.
 
-The law: it only counts. What a call costs more for it is a few additions: no label is looked up on its way, and what
-can be read when somebody asks is read then (`exposition`). Nothing that a client sends becomes a label (`names`).
+The law: it only counts. It adds a few additions to each call: no label is looked up during a call, and values that can
+be read when metrics are requested are read then (`prometheus`). Nothing that a client sends becomes a label
+(`tool_labels`).
 
-A replay and a failover are timed from the lookup that began them; the marks go when the call is answered, or gone:
+A replay and a failover are timed from the lookup that began them. Their marks are removed when the call is answered, or
+gone:
 
     1  looked up     a retry found no frame: `asked`
-    2  claimed       the store granted the claim: `claimed`, and why it was wanted
+    2  claimed       the store granted the claim: `claimed`, and the reason of the claim
     3  rebuilt       the frame stands where its journal ends: `rebuilt`
-    4  answered      the first reply that is no refusal; a call that nobody waits for has no reply to time
+    4  answered      the first reply that is no refusal; without a waiting request there is no reply to time
 """
 
 from __future__ import annotations
@@ -21,36 +23,37 @@ from framehold_core import events as ev
 from framehold_core.call import Phase
 from framehold_core.errors import StoreUnavailable
 from framehold_core.requests import Evidence, Reply, Verdict
-from framehold_router.buckets import BYTES, FAILOVER, HOP, PARK
-from framehold_router.tallies import Tally
+from framehold_router.telemetry.bounds import BYTES, FAILOVER, HOP, PARK
+from framehold_router.telemetry.histogram import Tally
 
-from . import clock
-from .names import OTHER, Names
-from .recent import Recent
-from .slots import Answer, Elsewhere, Ended, Parked, Slot
-from .watch import Watch
+from .. import clock
+from ..engine.observer import Observer
+from ..engine.replies import Answer, Elsewhere, Ended, Parked
+from ..engine.slot import Slot
+from .tool_labels import OTHER, ToolLabels
+from .window import RecentDurations
 
 ROUND = (*HOP, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 PER_CALL = (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 50.0, 100.0)
 ENDS = ("asked", "ended", "failed", "refused", "moved", "left")
-"""What may come of a round."""
+"""The outcomes of a round."""
 OPS = ("commit", "intent", "result", "finish", "claim", "verify", "heal", "release", "read", "renew", "register")
 DUPLICATES = ("joined", "repeated", "outcome", "conflict")
 STEPS = ("claim", "replay", "resume", "total")
 REASONS = ("died", "released", "restarted", "evicted")
 _APPEND = frozenset({"commit", "intent", "result", "heal"})
-"""What is asked of the store to write entries."""
-_MARKS = 4096
-"""Calls at most whose replays are timed at once; beyond it the oldest mark goes."""
+"""The operations that write journal entries."""
+_MAX_MARKS = 4096
+"""How many calls are timed at once. Beyond that the oldest mark is dropped."""
 
-# Looked up once: a step asks for several, and an enum's member costs more than all the rest of what is asked.
+# Looked up once: a step compares with several of them, and an attribute of an enum is slow.
 _IDLE, _LOOKING, _REBUILDING, _RUNNING = Phase.IDLE, Phase.LOOKING, Phase.REBUILDING, Phase.RUNNING
 _PARKING, _PARKED, _FINISHING, _VERIFYING = Phase.PARKING, Phase.PARKED, Phase.FINISHING, Phase.VERIFYING
 _FENCED = Verdict.FENCED
 
 
 class Tool:
-    """What is told by the name of a tool or a prompt."""
+    """The counts of one tool or prompt."""
 
     __slots__ = ("diverged", "ends", "parked", "per_call", "replayed", "replays", "seconds")
 
@@ -62,7 +65,7 @@ class Tool:
 
 
 class Op:
-    """What is told by what was asked of the store."""
+    """The counts of one operation of the store."""
 
     __slots__ = ("results", "seconds")
 
@@ -72,8 +75,8 @@ class Op:
 
 
 class Mark:
-    """When a call that had no frame was looked up, claimed and rebuilt, in seconds on the node's clock; `reason` is set
-    where its process was gone, or had given it away."""
+    """When a call without a frame was looked up, claimed and rebuilt, in seconds on the node's clock. `reason` is set
+    if the process that ran the call was gone, or had handed it off."""
 
     __slots__ = ("asked", "claimed", "reason", "rebuilt")
 
@@ -83,11 +86,11 @@ class Mark:
         self.reason = ""
 
 
-class Metrics(Watch):
+class Metrics(Observer):
     """The counts of one node since its process began, and the durations of the last minute."""
 
-    def __init__(self, names: Names) -> None:
-        self.names = names
+    def __init__(self, labels: ToolLabels) -> None:
+        self.labels = labels
         self.tools: dict[str, Tool] = {OTHER: Tool()}
         self.ops = {op: Op() for op in OPS}
         self.fenced = self.rounds = 0
@@ -96,7 +99,7 @@ class Metrics(Watch):
         self.failovers = dict.fromkeys(REASONS, 0)
         self.failing = {step: Tally(FAILOVER) for step in STEPS}
         self.journals, self.appends, self.lag = Tally(BYTES), Tally(HOP), Tally(HOP)
-        self.resumes, self.writes, self.lags = Recent(), Recent(), Recent()
+        self.resumes, self.writes, self.lags = RecentDurations(), RecentDurations(), RecentDurations()
         self._marks: dict[Slot, Mark] = {}
 
     def errors(self) -> int:
@@ -104,17 +107,17 @@ class Metrics(Watch):
         return sum(op.results["error"] for op in self.ops.values())
 
     def late(self, seconds: float) -> None:
-        """The event loop was late by so much."""
+        """The event loop was late by so many seconds."""
         self.lag.observe(seconds)
         self.lags.add(seconds)
 
     def _tool(self, slot: Slot, asks: bool = False) -> Tool:
-        return self.tools.get(slot.tool) or self._named(slot.tool, asks)
+        return self.tools.get(slot.tool) or self._labelled(slot.tool, asks)
 
-    def _named(self, name: str, asks: bool = False) -> Tool:
+    def _labelled(self, name: str, asks: bool = False) -> Tool:
         tool = self.tools.get(name)
         if tool is None:
-            if not self.names.known(name, asks):
+            if not self.labels.known(name, asks):
                 return self.tools[OTHER]
             tool = self.tools[name] = Tool()
         return tool
@@ -137,15 +140,15 @@ class Metrics(Watch):
         if self._marks:
             self._replied(slot, kind is Parked or kind is Ended)
 
-    def turned_away(self, tool: str) -> None:
-        self._named(tool).ends["refused"] += 1
+    def call_refused(self, tool: str) -> None:
+        self._labelled(tool).ends["refused"] += 1
 
-    def _replied(self, slot: Slot, told: bool) -> None:
+    def _replied(self, slot: Slot, answered: bool) -> None:
         mark = self._marks.get(slot)
-        if mark is None or not (told or slot.call.phase is _IDLE or not slot.arrivals):
+        if mark is None or not (answered or slot.call.phase is _IDLE or not slot.arrivals):
             return
         del self._marks[slot]
-        if told and mark.reason and mark.rebuilt:
+        if answered and mark.reason and mark.rebuilt:
             now = clock.now()
             self.failing["resume"].observe(now - mark.rebuilt)
             self.failing["total"].observe(now - mark.asked)
@@ -155,19 +158,20 @@ class Metrics(Watch):
     def stepped(self, slot: Slot, was: Phase, event: ev.Event, effects: Sequence[fx.Effect]) -> None:
         phase = slot.call.phase
         if phase is not was:
-            self._moved(slot, was, phase, event)
+            self._phase_changed(slot, was, phase, event)
         fresh, replied = 0, False
         for effect in effects:
-            if type(effect) is fx.Reply:
-                fresh, replied = fresh + self._told(effect.answer, was, event), True
+            if type(effect) is fx.Respond:
+                fresh, replied = fresh + self._count_reply(effect.response, was, event), True
         if fresh > 1:
             self.duplicates["joined"] += fresh - 1
         if self._marks and not replied and (phase is _IDLE or (was is _REBUILDING and phase is _PARKED)):
-            # Nobody waits for it any more: there will be no reply to time.
+            # No request waits any more: there will be no reply to time.
             self._marks.pop(slot, None)
 
-    def _told(self, answer: fx.Questions | fx.Outcome | fx.Refusal, was: Phase, event: ev.Event) -> int:
-        """Count a reply to a duplicate; 1 where it is the round's own reply, which those who joined get too."""
+    def _count_reply(self, answer: fx.Questions | fx.Outcome | fx.Refusal, was: Phase, event: ev.Event) -> int:
+        """Count a reply to a duplicate request. Returns 1 for the round's own reply, which requests that joined the
+        round get, too; else 0."""
         if isinstance(answer, fx.Refusal):
             self.duplicates["conflict"] += answer.reason is fx.Reason.CONFLICT
         elif isinstance(answer, fx.Outcome):
@@ -179,12 +183,12 @@ class Metrics(Watch):
                 return 1
             self.duplicates["repeated"] += 1
         else:
-            # Of its own round, whose answers were not usable, a retry is no duplicate.
+            # A retry of the present round whose answers were not usable is no duplicate.
             self.duplicates["repeated"] += event.round < answer.round
         return 0
 
-    def _moved(self, slot: Slot, was: Phase, phase: Phase, event: ev.Event) -> None:
-        """A call is in another phase than before."""
+    def _phase_changed(self, slot: Slot, was: Phase, phase: Phase, event: ev.Event) -> None:
+        """A call has changed its phase from `was` to `phase`."""
         call, kind = slot.call, type(event)
         if phase is _PARKED and was is _PARKING:
             self.journals.observe(slot.size)
@@ -205,10 +209,10 @@ class Metrics(Watch):
             self._tool(slot).diverged += 1
 
     def _mark(self, slot: Slot) -> Mark:
-        """When the call was looked up: now, unless it was before."""
+        """The mark of a call. If it has none, it is looked up now."""
         mark = self._marks.get(slot)
         if mark is None:
-            if len(self._marks) >= _MARKS:
+            if len(self._marks) >= _MAX_MARKS:
                 del self._marks[next(iter(self._marks))]
             mark = self._marks[slot] = Mark(clock.now())
         return mark
@@ -229,7 +233,7 @@ class Metrics(Watch):
 
     # ---- the store
 
-    def asked_store(self, op: str, slot: Slot | None, reply: Reply | StoreUnavailable, seconds: float) -> None:
+    def store_replied(self, op: str, slot: Slot | None, reply: Reply | StoreUnavailable, seconds: float) -> None:
         counts = self.ops[op]
         counts.seconds.observe(seconds)
         if isinstance(reply, StoreUnavailable):
@@ -246,8 +250,8 @@ class Metrics(Watch):
             self._granted(slot)
 
     def _granted(self, slot: Slot) -> None:
-        """A claim was granted. An evicted frame's is its own node's: nothing failed, and nobody waited for it to."""
-        write = slot.call.flight
+        """A claim was granted. If this process ran the call before and had evicted its frame, no failover is timed."""
+        write = slot.call.outbox.in_flight
         reason = "died" if write is None or write.evidence is None else _WHY[write.evidence]
         if reason == "restarted" and not slot.orphaned:
             reason = "evicted"
@@ -268,5 +272,5 @@ def _end(slot: Slot, answer: Answer) -> str:
     if isinstance(answer, Parked):
         return "asked"
     if isinstance(answer, Ended):
-        return "failed" if slot.entrance.failed(answer.outcome) else "ended"
+        return "failed" if slot.handler.failed(answer.outcome) else "ended"
     return "refused"

@@ -1,4 +1,4 @@
-"""The calls that this process carried on for another one: when their retries came, and what came of them.
+"""The takeovers of this process: calls that another process ran before. When their retries came, and how they ended.
 
     1. a retry comes and no frame is here: `looked`
     2. its record is read, and its owner is gone or has released it: `found`
@@ -6,8 +6,8 @@
     4. the handler was entered again and stands where it stood: `rebuilt`
     5. the retry has its reply, or never will: `stepped`
 
-The law: it only remembers, and not more than the last KEPT. A frame that this process dropped itself and builds again
-was taken from nobody. Each change has a number, so that who was told before is told what changed since.
+The law: it only remembers, and no more than the last MAX_TAKEOVERS. A frame that this process dropped itself and
+rebuilds is no takeover. Each change has a number, so that a router can ask for the changes since the last one it got.
 """
 
 from __future__ import annotations
@@ -23,25 +23,26 @@ from framehold_core import events as ev
 from framehold_core.call import Phase
 from framehold_core.ids import prefix
 from framehold_core.requests import Evidence, Verdict
-from framehold_router.api.about_events import TakeoverView
+from framehold_router.models.events import TakeoverView
 
-from .slots import Slot
+from ..engine.slot import Slot
 
-KEPT = 500
-"""Takeovers that are remembered."""
-_LOOKING = 10_000
-"""Retries that are looked up at a time and whose time is known."""
+MAX_TAKEOVERS = 500
+"""How many takeovers are remembered."""
+_MAX_LOOKUPS = 10_000
+"""How many lookups under way have their start time remembered."""
 _UNDECIDED = (Phase.LOOKING, Phase.CLAIMING)
 
 Ending = Literal["under way", "recovered", "lost", "stuck", "diverged", "unreadable", "failed"]
 _REFUSED: dict[Verdict, Ending] = {Verdict.LOST: "lost", Verdict.STUCK: "stuck"}
-_STRAYED: dict[type[ev.Event], Ending] = {ev.Diverged: "diverged", ev.Unreadable: "unreadable", ev.Acked: "recovered"}
-"""What an event that ends a call says of its takeover: after `Acked` its outcome is written, whoever heard it."""
+_OUTCOMES: dict[type[ev.Event], Ending] = {ev.Diverged: "diverged", ev.Unreadable: "unreadable", ev.Acked: "recovered"}
+"""The outcome of a takeover by the event that ended its call. After `Acked` the call's outcome is written, even if its
+client has left."""
 
 
 @dataclass(slots=True)
 class Takeover:
-    """One of them; see `TakeoverView`."""
+    """One takeover; see `TakeoverView`. Times are in seconds since 1970."""
 
     slot: Slot
     reason: Literal["died", "released", "restarted"]
@@ -59,7 +60,7 @@ class Takeover:
     """The number of its last change."""
 
     def view(self, to_node: str) -> TakeoverView:
-        """As it is told."""
+        """The takeover as the API shows it; `to_node` is this node."""
         return TakeoverView(
             call=self.call,
             tool=self.tool,
@@ -77,29 +78,29 @@ class Takeover:
 
 
 class Takeovers:
-    """What one process remembers of them. `number` gives each change a greater number than all before have."""
+    """The takeovers of one process. `number` returns the number of the next change, greater than all before."""
 
     def __init__(self, number: Callable[[], int]) -> None:
         self._number = number
-        self._kept: deque[Takeover] = deque()
+        self._takeovers: deque[Takeover] = deque()
         self._asked: dict[Slot, float] = {}
         self._claims: dict[Slot, Takeover] = {}
         self.under_way: dict[Slot, Takeover] = {}
         """Those that have not come to an end."""
 
     def views(self, to_node: str, after: int = 0) -> tuple[TakeoverView, ...]:
-        """Those that changed after the change of this number, the newest last."""
-        return tuple(item.view(to_node) for item in self._kept if item.changed > after)
+        """The takeovers that changed after the change with the number `after`, the newest last."""
+        return tuple(item.view(to_node) for item in self._takeovers if item.changed > after)
 
     def looked(self, slot: Slot) -> None:
         """A retry came, and nothing of its call is here."""
-        if len(self._asked) >= _LOOKING:
+        if len(self._asked) >= _MAX_LOOKUPS:
             self._asked = {slot: at for slot, at in self._asked.items() if slot.call.phase in _UNDECIDED}
-        if len(self._asked) < _LOOKING:
+        if len(self._asked) < _MAX_LOOKUPS:
             self._asked[slot] = time.time()
 
     def found(self, slot: Slot, event: ev.Found, effects: Sequence[fx.Effect]) -> None:
-        """Its record was read."""
+        """The record of the call was read."""
         write = next((item for item in effects if isinstance(item, fx.Write)), None)
         if write is None or event.stored is None:
             self.undecided(slot)
@@ -109,7 +110,7 @@ class Takeovers:
             return
         reason: Literal["released", "restarted"] = "released" if released else "restarted"
         # A record that was released names no owner: its token was minted there.
-        owner = slot.call.held[0].node if released else record.owner
+        owner = slot.call.undecided[0].node if released else record.owner
         self._claims[slot] = Takeover(
             slot,
             reason if released or write.evidence is Evidence.OWNER else "died",
@@ -120,42 +121,42 @@ class Takeovers:
         )
 
     def undecided(self, slot: Slot) -> None:
-        """Whatever was begun came to nothing: the next look, if there is one, begins anew."""
+        """The lookup or claim led to nothing. The next lookup, if there is one, begins anew."""
         self._claims.pop(slot, None)
         if slot.call.phase not in _UNDECIDED:
             self._asked.pop(slot, None)
 
     def claimed(self, slot: Slot) -> Takeover | None:
-        """The call is this node's now; None where nobody else had it."""
+        """The claim was granted. Returns the takeover; None if no other process had the call."""
         takeover = self._claims.get(slot)
         self.undecided(slot)
         if takeover is not None:
             takeover.claimed, takeover.epoch = time.time(), slot.call.epoch
-            self._keep(takeover)
+            self._remember(takeover)
             self.under_way[slot] = takeover
         return takeover
 
     def refused(self, slot: Slot, verdict: Verdict) -> Takeover | None:
-        """The claim was refused; None where that ends nothing."""
+        """The claim was refused. Returns the takeover if that ends it, else None."""
         takeover = self._claims.get(slot)
         self.undecided(slot)
         if takeover is None or verdict not in _REFUSED:
             return None
         takeover.outcome = _REFUSED[verdict]
-        self._keep(takeover)
+        self._remember(takeover)
         return takeover
 
     def stepped(self, slot: Slot, event: ev.Event, effects: Sequence[fx.Effect]) -> Takeover | None:
-        """A call that is taken over took a step; the takeover, where it has come to its end."""
+        """A call that is being taken over took a step. Returns the takeover if it has ended, else None."""
         takeover = self.under_way[slot]
         if isinstance(event, ev.Rebuilt):
             takeover.replayed, takeover.changed = time.time(), self._number()
-        if any(isinstance(item, fx.Reply) and not isinstance(item.answer, fx.Refusal) for item in effects):
+        if any(isinstance(item, fx.Respond) and not isinstance(item.response, fx.Refusal) for item in effects):
             takeover.outcome, takeover.resumed = "recovered", time.time()
         elif slot.call.phase in (Phase.IDLE, Phase.LOOKING):
-            takeover.outcome = _STRAYED.get(type(event), "failed")
+            takeover.outcome = _OUTCOMES.get(type(event), "failed")
         elif isinstance(event, ev.Rebuilt) and slot.call.phase is Phase.PARKED:
-            # Whoever waited has left, or brought what is no answer: the frame stands, and comes to no end meanwhile.
+            # All requests have left, or brought malformed answers: the frame is rebuilt and waits for the next retry.
             takeover.outcome = "recovered"
         else:
             return None
@@ -163,9 +164,9 @@ class Takeovers:
         del self.under_way[slot]
         return takeover
 
-    def _keep(self, takeover: Takeover) -> None:
+    def _remember(self, takeover: Takeover) -> None:
         slot = takeover.slot
         takeover.call, takeover.tool, takeover.changed = prefix(slot.call.id), slot.tool, self._number()
-        if len(self._kept) >= KEPT:
-            self.under_way.pop(self._kept.popleft().slot, None)
-        self._kept.append(takeover)
+        if len(self._takeovers) >= MAX_TAKEOVERS:
+            self.under_way.pop(self._takeovers.popleft().slot, None)
+        self._takeovers.append(takeover)

@@ -1,14 +1,14 @@
-"""What happened on this node lately, for operators.
+"""The latest events on this node, for operators.
 
-The law: it only remembers, and not more than the last KEPT. No content and no user is in it, and of a call no more than
-the prefix of its id. Nothing floods it: of what happens by the thousand, as when a node dies, some is told call by call
-and the rest as a number.
+The law: it only remembers, and no more than the last MAX_EVENTS. It has no content and no user, and of a call only the
+prefix of its id. Nothing floods it: if thousands of events of one kind come at once, as when a node dies, the first
+ones are recorded one by one and the others as a number.
 
-Events and changes of takeovers are numbered together, from 1 on. Who was told up to a number asks for what came after:
+Events and changes of takeovers are numbered together, from 1 on, so that a router can ask for what is new to it:
 
-    1. a router asks for all, and is told `seq`, the last number
-    2. something happens, a takeover goes on: each takes the next number
-    3. it asks for what came after its `seq`, and is told these two, the takeover as it is now
+    1. a router asks for all events and gets `seq`, the last number
+    2. an event happens, and a takeover changes: each takes the next number
+    3. the router asks for what came after its `seq` and gets these two, the takeover in its present state
 """
 
 from __future__ import annotations
@@ -24,46 +24,47 @@ from framehold_core.call import Phase
 from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import prefix
 from framehold_core.requests import Reply, Verdict
-from framehold_router.api.about_events import EventView, Happened, Kind
+from framehold_router.models.events import EventView, Happened, Kind
 
-from .heartbeat import Alone, Heartbeat
-from .slots import Slot
+from ..engine.heartbeat import Alone, Heartbeat
+from ..engine.observer import Observer
+from ..engine.slot import Slot
 from .takeovers import Takeover, Takeovers
-from .watch import Watch
 
-KEPT = 500
-"""Events that are remembered."""
-SINGLY, WITHIN = 20, 1.0
-"""How many of one kind are told one by one, within so many seconds."""
+MAX_EVENTS = 500
+"""How many events are remembered."""
+MAX_SINGLE_EVENTS, BURST_SECONDS = 20, 1.0
+"""How many events of one kind are recorded one by one within so many seconds."""
 _IDLE = Phase.IDLE
 
 
 @dataclass(slots=True)
 class _Burst:
-    """Events of one kind within WITHIN seconds from `since`: how many were told, and how many not."""
+    """The events of one kind in the BURST_SECONDS after `since` (seconds since 1970): `logged` counts those that were
+    recorded one by one, `withheld` the others."""
 
     since: float = 0.0
-    told: int = 0
-    more: int = 0
+    logged: int = 0
+    withheld: int = 0
 
 
-class Chronicle(Watch):
+class EventLog(Observer):
     """The events and takeovers of one process."""
 
     def __init__(self, heartbeat: Heartbeat | Alone) -> None:
         self._heartbeat = heartbeat
-        self._events: deque[tuple[int, EventView]] = deque(maxlen=KEPT)
+        self._events: deque[tuple[int, EventView]] = deque(maxlen=MAX_EVENTS)
         self._bursts: dict[str, _Burst] = {}
         self._takeovers = Takeovers(self._number)
         self._seq = self._fenced = 0
         self._silent = self._registered = False
 
-    def told(self, after: int = 0) -> Happened:
-        """What is remembered and came after the number `after`."""
+    def since(self, after: int = 0) -> Happened:
+        """The events and takeovers whose number is greater than `after`."""
         now = time.time()
         for kind, burst in self._bursts.items():
-            if now - burst.since >= WITHIN:
-                self._close(kind, burst)
+            if now - burst.since >= BURST_SECONDS:
+                self._end_burst(kind, burst)
         held = self._heartbeat.lease
         return Happened(
             node_id=held.node,
@@ -74,40 +75,41 @@ class Chronicle(Watch):
             seq=self._seq,
         )
 
-    # ---- news
+    # ---- events of the observed calls
 
     def happened(self, kind: str, text: str, slot: Slot | None = None) -> None:
-        """One event."""
+        """Record one event, or count it if there are too many of its kind."""
         now = time.time()
         burst = self._bursts.setdefault(kind, _Burst())
-        if now - burst.since >= WITHIN:
-            self._close(kind, burst)
-            burst.since, burst.told = now, 0
-        if burst.told >= SINGLY:
-            burst.more += 1
+        if now - burst.since >= BURST_SECONDS:
+            self._end_burst(kind, burst)
+            burst.since, burst.logged = now, 0
+        if burst.logged >= MAX_SINGLE_EVENTS:
+            burst.withheld += 1
             return
-        burst.told += 1
+        burst.logged += 1
         self._add(now, kind, text, slot)
 
-    def asked_store(self, op: str, slot: Slot | None, reply: Reply | StoreUnavailable, seconds: float) -> None:
-        """Count what was refused because another owner, epoch or history stands there."""
+    def store_replied(self, op: str, slot: Slot | None, reply: Reply | StoreUnavailable, seconds: float) -> None:
+        """Count writes that the store refused because of another owner, epoch or history. Record events of the node
+        lease."""
         if slot is None:
-            self._beat(reply)
+            self._heartbeat_ended(reply)
         elif isinstance(reply, Reply) and reply.verdict is Verdict.FENCED:
             self._fenced += 1
 
     def dropped(self, slot: Slot, cause: str) -> None:
-        """A frame of which another one is known to have taken its call went."""
+        """A frame was dropped. Record it if another node had taken its call over."""
         if cause in ("fenced", "stale"):
             self.happened(Kind.FENCED, _FENCED, slot)
 
     def stepped(self, slot: Slot, was: Phase, event: ev.Event, effects: Sequence[fx.Effect]) -> None:
-        """A call took a step: of most there is nothing to tell."""
+        """A call took a step. Most steps are no event for operators."""
         if was is _IDLE:
             if isinstance(event, ev.Retry):
                 self._takeovers.looked(slot)
         elif was in _UNDECIDED:
-            self._decided(slot, event, effects)
+            self._lookup_ended(slot, event, effects)
         elif self._takeovers.under_way and slot in self._takeovers.under_way:
             if isinstance(event, ev.Diverged | ev.Unreadable):
                 self.happened(Kind.DIVERGED, _STRAYED, slot)
@@ -115,15 +117,15 @@ class Chronicle(Watch):
             if takeover is not None and takeover.outcome == "recovered":
                 self.happened(Kind.RECOVERED, _recovered(takeover), slot)
 
-    def _decided(self, slot: Slot, event: ev.Event, effects: Sequence[fx.Effect]) -> None:
-        """A look at a record, or a claim, was answered."""
+    def _lookup_ended(self, slot: Slot, event: ev.Event, effects: Sequence[fx.Effect]) -> None:
+        """The lookup of a call's record, or a claim, has ended."""
         if isinstance(event, ev.Found):
             self._takeovers.found(slot, event, effects)
         elif isinstance(event, ev.Claimed):
             takeover = self._takeovers.claimed(slot)
             if takeover is not None:
                 self.happened(Kind.TAKEOVER, _FROM[takeover.reason].format(takeover.from_node) + _ON, slot)
-        elif isinstance(event, ev.Refused):
+        elif isinstance(event, ev.WriteRefused):
             takeover = self._takeovers.refused(slot, event.verdict)
             if takeover is not None and takeover.outcome == "lost":
                 self.happened(Kind.LOST, _FROM[takeover.reason].format(takeover.from_node) + _LOST, slot)
@@ -132,8 +134,8 @@ class Chronicle(Watch):
         elif isinstance(event, ev.StoreDown | ev.Unreadable):
             self._takeovers.undecided(slot)
 
-    def _beat(self, reply: Reply | StoreUnavailable) -> None:
-        """A heartbeat was answered, or not."""
+    def _heartbeat_ended(self, reply: Reply | StoreUnavailable) -> None:
+        """A heartbeat has ended: with a reply of the store, or without one."""
         if isinstance(reply, StoreUnavailable):
             if not self._silent:
                 self._silent = True
@@ -149,13 +151,13 @@ class Chronicle(Watch):
         elif self._registered:
             self.happened(Kind.NODE_LOST, _TAKEN)
 
-    # ---- what is kept
+    # ---- the remembered events
 
-    def _close(self, kind: str, burst: _Burst) -> None:
-        """Tell how many more there were of a burst that is over."""
-        more, burst.more = burst.more, 0
-        if more:
-            self._add(burst.since, kind, f"{more} more likewise, within {WITHIN:g} s", None)
+    def _end_burst(self, kind: str, burst: _Burst) -> None:
+        """Record the number of withheld events of a burst that is over."""
+        withheld, burst.withheld = burst.withheld, 0
+        if withheld:
+            self._add(burst.since, kind, f"{withheld} more likewise, within {BURST_SECONDS:g} s", None)
 
     def _add(self, at: float, kind: str, text: str, slot: Slot | None) -> None:
         number, held = self._number(), self._heartbeat.lease

@@ -1,6 +1,6 @@
-"""What `/metrics` of a node says: what was counted (`metrics`), and how things stand when somebody asks.
+"""The metrics that `/metrics` of a node shows: the counts of `metrics`, and the present state of the node.
 
-The law: nothing is kept for it. What was counted is shown as it stands, and all else is looked up now.
+The law: nothing is stored for it. Counts are shown as they are, and everything else is read at the time of the request.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from framehold_core import lease
-from framehold_router import families
-from framehold_router.membership import LIVE
-from framehold_router.tallies import Tally
+from framehold_router.fleet.membership import LIVE
+from framehold_router.telemetry import families
+from framehold_router.telemetry.histogram import Tally
 
-from . import clock
+from .. import clock
+from ..engine.runtime import Runtime
 from .metrics import Metrics, Tool
-from .runtime import Runtime
 
 STATES = ("live", "draining", "lapsed", "lost")
 
@@ -31,11 +31,11 @@ class Exposition(Collector):
         self._registry = families.registry(self)
 
     def text(self, accept: str) -> tuple[bytes, str]:
-        """Everything, in the form that `accept` (a header's value) asks for, and the name of that form."""
+        """All metrics as bytes, in the format that the `Accept` header `accept` asks for, and their content type."""
         try:
             encode, kind = choose_encoder(accept)
         except (TypeError, ValueError):
-            # It chokes on a version that is none.
+            # The library raises these for a malformed version in the header.
             encode, kind = choose_encoder("")
         return encode(self._registry), kind
 
@@ -63,7 +63,7 @@ class Exposition(Collector):
     def _frames(self) -> Iterator[Metric]:
         runtime, metrics = self._runtime, self.metrics
         parked, running = runtime.table.load()
-        marked, model = runtime.orphans.marked, runtime.eviction.footprint
+        marked, model = runtime.orphan_scan.marked, runtime.eviction.footprint
         yield families.gauge("parked_frames", "Calls that wait for answers here.", parked)
         yield families.gauge("inflight_rounds", "Calls that run here, or wait for the store.", running)
         weight, limit = (0.0, 0) if model is None else (model.weight, model.limit)
@@ -126,24 +126,24 @@ class Exposition(Collector):
 
 
 def heartbeat_age(runtime: Runtime) -> float | None:
-    """Seconds since the node lease was last renewed; None where there is none to renew."""
+    """Seconds since the node lease was last renewed; None if there is none to renew."""
     renewed = runtime.heartbeat.renewed_at
     return None if renewed is None else max(0.0, clock.now() - renewed)
 
 
 def state(runtime: Runtime) -> str:
-    """One of STATES. A lease that is lost counts more than one that lapsed, and that more than a drain."""
+    """The node's state, one of STATES. If several apply: lost comes before lapsed, and lapsed before draining."""
     heartbeat = runtime.heartbeat
     if heartbeat.lost.is_set():
         return "lost"
     if not lease.is_open(heartbeat.lease, clock.now()):
         return "lapsed"
-    return "live" if heartbeat.state == LIVE and not runtime.leaving.begun else "draining"
+    return "live" if heartbeat.state == LIVE and not runtime.draining.begun else "draining"
 
 
-def _by_tool(name: str, said: str, tools: Mapping[str, Tool], part: Callable[[Tool], Tally]) -> Metric:
+def _by_tool(name: str, description: str, tools: Mapping[str, Tool], part: Callable[[Tool], Tally]) -> Metric:
     found = {tool: part(counts) for tool, counts in tools.items()}
-    # A line each bucket: what has counted nothing yet is left out, or a page of many tools takes the loop too long.
+    # Each bucket is a line: empty histograms are left out, or the page of many tools would block the loop too long.
     return families.histograms_by(
-        "tool", name, said, {tool: tally for tool, tally in found.items() if any(tally.counts)}
+        "tool", name, description, {tool: tally for tool, tally in found.items() if any(tally.counts)}
     )

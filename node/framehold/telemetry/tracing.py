@@ -1,12 +1,13 @@
-"""Traces: what OpenTelemetry is told of the rounds of a call, so that they can be followed over nodes and takeovers.
+"""OpenTelemetry traces of the rounds of a call, so that a call can be followed over nodes and takeovers.
 
-The law: the span of a request is made by the SDK, or by FastMCP; what stands here adds to the span that is current, and
-where none is recorded it does nothing. Nothing of a call rests on it.
+The law: the SDK or FastMCP makes the span of a request. This module adds to the current span, and does nothing if none
+is recorded. No call depends on it.
 
-- a token carries, sealed, the span that it was made in and the one in which its call began: the next round's span links
-  to both
-- a replay is a span of its own, under the round that waits for it; what the handler does again hangs under it
-- a handler's spans hang under the round that runs it now (`spans`)
+- a token carries, sealed, the span that it was made in and the span in which its call began: the span of the next round
+  links to both
+- a replay has a span of its own, a child of the round that waits for it; spans that the handler makes during the replay
+  are its children
+- other spans of a handler are children of the round that runs the handler now (`frame.span`)
 """
 
 from __future__ import annotations
@@ -28,48 +29,51 @@ from framehold_core import events as ev
 from framehold_core.call import Phase
 from framehold_core.ids import prefix
 
-from .passing import Passing
-from .slots import Answer, Elsewhere, Slot
-from .spans import RoundSpan, recorded, running
-from .watch import Watch
+from ..engine.observer import Observer
+from ..engine.replies import Answer, Elsewhere
+from ..engine.slot import Slot
+from ..engine.token_record import TokenRecord
+from ..frame.span import RoundSpan, recording_span, running
 
 logger = logging.getLogger(__name__)
 
 SPANS = "trace"
-"""The claim of a token that names spans: what seals a state passes over what it doesn't know."""
+"""The claim of a token that names spans. The codec that seals a state ignores claims that it doesn't know."""
 PREVIOUS, FIRST = "previous round", "first round"
-"""What a link leads to, as its attribute `framehold.link` says."""
-_PATIENCE = 5000
-"""Milliseconds that the collector of spans gets in the end."""
+"""Values of a link's attribute `framehold.link`: the round that the link leads to."""
+_FLUSH_TIMEOUT = 5000
+"""Milliseconds to wait for the collector of spans when the node ends."""
 REPLAY = "framehold replay"
 """The name of the span of a replay."""
 
-_SPELT = re.compile("00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
-"""A span as W3C's traceparent spells it."""
-_began: contextvars.ContextVar[tuple[SpanContext, str] | None] = contextvars.ContextVar("framehold_began", default=None)
-"""The span of this request, and the one that its call began in."""
+_TRACEPARENT = re.compile("00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
+"""A span in the format of W3C's traceparent."""
+_call_began: contextvars.ContextVar[tuple[SpanContext, str] | None] = contextvars.ContextVar(
+    "framehold_began", default=None
+)
+"""Two spans: that of this request, and that in which its call began (as a traceparent)."""
 
 
-def provided() -> bool:
-    """Whether somebody collects spans, as far as is known now. OpenTelemetry asks the environment each time while there
-    is no provider: it is let do that once."""
-    _found()
+def has_provider() -> bool:
+    """Whether a provider collects spans, as far as is known now. While there is none, OpenTelemetry reads the
+    environment at each call; here it does so only once."""
+    _make_provider()
     return trace._TRACER_PROVIDER is not None
 
 
 @cache
-def _found() -> None:
-    """Have the provider made that the environment names."""
+def _make_provider() -> None:
+    """Make the provider that the environment names, if any."""
     trace.get_tracer_provider()
 
 
 async def flush() -> None:
-    """Have what was collected handed over, spans and metrics: a process that a signal ends may not come to do it by
+    """Send the collected spans and metrics to their collector. A process that is ended by a signal may not do that by
     itself."""
     for provider in (trace.get_tracer_provider(), metrics.get_meter_provider()):
         if (hand_over := getattr(provider, "force_flush", None)) is not None:
             try:
-                await asyncio.to_thread(hand_over, _PATIENCE)
+                await asyncio.to_thread(hand_over, _FLUSH_TIMEOUT)
             except Exception:
                 logger.exception("what was traced or measured last could not be handed over; it is lost")
 
@@ -77,25 +81,25 @@ async def flush() -> None:
 # ---- from round to round
 
 
-def minted() -> dict[str, Any]:
-    """What a token tells the next round of this one's span; empty where none is recorded."""
-    span = recorded()
+def token_claims() -> dict[str, Any]:
+    """The claims for a token that name this round's span and the first round's; empty if no span is recorded."""
+    span = recording_span()
     if span is None:
         return {}
     here = span.get_span_context()
-    spelt, began = _spelt(here), _began.get()
-    # What a handler asks of a server in its own process inherits what its own request knew.
-    first = began[1] if began is not None and began[0] == here else spelt
-    return {SPANS: spelt if first == spelt else f"{spelt} {first}"}
+    this, began = _traceparent(here), _call_began.get()
+    # A request that a handler sends to a server in its own process inherits the variable: compare its span.
+    first = began[1] if began is not None and began[0] == here else this
+    return {SPANS: this if first == this else f"{this} {first}"}
 
 
-def told(claims: Mapping[str, Any]) -> None:
-    """Link this round's span to those that its token tells of."""
-    said = claims.get(SPANS)
-    if not isinstance(said, str) or (span := recorded()) is None:
+def link_rounds(claims: Mapping[str, Any]) -> None:
+    """Link this round's span to the spans that the claims of its token name."""
+    names = claims.get(SPANS)
+    if not isinstance(names, str) or (span := recording_span()) is None:
         return
-    texts, here = said.split(" "), span.get_span_context()
-    _began.set((here, texts[-1]))
+    texts, here = names.split(" "), span.get_span_context()
+    _call_began.set((here, texts[-1]))
     for text, what in zip(texts, (PREVIOUS, FIRST), strict=False):
         found = _read(text)
         # A client of an earlier revision is asked within one request: its token never leaves it.
@@ -103,12 +107,12 @@ def told(claims: Mapping[str, Any]) -> None:
             span.add_link(found, {"framehold.link": what})
 
 
-def _spelt(at: SpanContext) -> str:
+def _traceparent(at: SpanContext) -> str:
     return f"00-{at.trace_id:032x}-{at.span_id:016x}-{at.trace_flags:02x}"
 
 
 def _read(text: str) -> SpanContext | None:
-    match = _SPELT.fullmatch(text)
+    match = _TRACEPARENT.fullmatch(text)
     if match is None:
         return None
     names = int(match[1], 16), int(match[2], 16)
@@ -116,25 +120,26 @@ def _read(text: str) -> SpanContext | None:
     return found if found.is_valid else None
 
 
-# ---- what is told of a round
+# ---- spans and attributes of a round
 
 
 class _Replay(NamedTuple):
-    """A replay under way: its span, and the one that the handler sees."""
+    """A replay under way: its span, and the span object that the handler sees."""
 
     span: Span
     seen: RoundSpan | None
 
 
-class Tracing(Watch):
-    """Says on the span of each request what became of it, and makes the spans of replays. `node` is this node."""
+class Tracing(Observer):
+    """Sets attributes about the call on the span of each request, and makes the spans of replays. `node` is the name of
+    this node."""
 
     def __init__(self, node: str) -> None:
         self._node = node
         self._tracer = trace.get_tracer("framehold")
         self._replays: dict[Slot, _Replay] = {}
         self._routes: dict[int, str] = {}
-        """Requests that waited for a replay, and why there was one."""
+        """The route (`takeover` or `replay`) of each request that waited for a replay, by waiter."""
 
     def stepped(self, slot: Slot, was: Phase, event: ev.Event, effects: Sequence[fx.Effect]) -> None:
         """A replay begins, or ends."""
@@ -145,9 +150,11 @@ class Tracing(Watch):
             self._end(slot, "" if isinstance(event, ev.Rebuilt) else type(event).__name__.lower())
 
     def _begin(self, slot: Slot) -> None:
-        frame, held = slot.frame, slot.call.held
-        # What a token carries whole was nobody's.
-        said = {"framehold.from_node": held[0].node} if held and not isinstance(slot.home.records, Passing) else {}
+        frame, held = slot.frame, slot.call.undecided
+        # A call that its token carries was on no node.
+        from_node = (
+            {"framehold.from_node": held[0].node} if held and not isinstance(slot.backing.records, TokenRecord) else {}
+        )
         route = "takeover" if slot.orphaned else "replay"
         self._routes |= {item.waiter: route for item in held if item.waiter in slot.arrivals}
         if frame is None or frame.context is None or frame.carrier is None:
@@ -158,7 +165,7 @@ class Tracing(Watch):
         span = self._tracer.start_span(
             REPLAY,
             trace.set_span_in_context(round_),
-            attributes={**self._about(slot), **said, "framehold.entries": len(slot.log), "framehold.route": route},
+            attributes={**self._about(slot), **from_node, "framehold.entries": len(slot.log), "framehold.route": route},
         )
         seen = frame.context.run(running.get)
         if seen is not None:
@@ -176,10 +183,10 @@ class Tracing(Watch):
             replay.seen.replay = None
 
     def answered(self, slot: Slot, event: ev.Start | ev.Retry, answer: Answer | None, seconds: float) -> None:
-        """A request is answered, within its span."""
+        """A request has its reply: set the attributes of its span, which is the current one."""
         if slot.call.phase is not Phase.REBUILDING:
             self._end(slot, "broken")
-        route, span = self._routes.pop(event.waiter, None), recorded()
+        route, span = self._routes.pop(event.waiter, None), recording_span()
         if span is None:
             return
         number = 1 if isinstance(event, ev.Start) else event.round + 1
@@ -194,7 +201,7 @@ class Tracing(Watch):
     def _about(self, slot: Slot) -> dict[str, AttributeValue]:
         return {
             "framehold.call": prefix(slot.call.id),
-            # Half of a surrogate pair would keep a whole batch of spans from its collector.
+            # Half of a surrogate pair would make the whole batch of spans fail on its way to the collector.
             "framehold.tool": slot.tool.encode("utf-8", "replace").decode(),
             "framehold.epoch": slot.call.epoch,
             "framehold.node": self._node,

@@ -1,4 +1,4 @@
-"""How late the event loop is: a task that sleeps, and looks how much later than it asked for it wakes."""
+"""Measures how late the event loop is: a task sleeps, and measures by how much it wakes too late."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Callable
 
 PAUSE = 0.25
-"""Seconds between two looks."""
+"""Seconds between two measurements."""
 
 
 async def watch(observe: Callable[[float], None]) -> None:
-    """Tell, again and again until cancelled, by how many seconds the loop was late."""
+    """Measure again and again, until cancelled; `observe` gets the seconds by which the loop was late."""
     now = asyncio.get_running_loop().time
     while True:
         due = now() + PAUSE

@@ -1,16 +1,17 @@
-"""Whose work a stack of Python frames is.
+"""Finds out which part of a process a stack of Python frames works for.
 
-The law: the innermost frame of a package that is known decides (`store`, `HTTP server`, `MCP SDK`, ...), but what a
-handler calls is the handler's. From the innermost frame outwards:
+The law: the innermost frame of a known package decides (`store`, `HTTP server`, `MCP SDK`, ...), but everything that a
+handler calls counts for the handler. From the innermost frame outwards:
 
-1. the loop waits for its sockets: idle; so it is where nothing stands above the loop (one that is written in C)
-2. a handler's frame comes first of it and Framehold's: the handler's, whatever it has called
-3. Framehold's comes first: the work of the innermost known package. So is a question or an effect that a handler waits
-   for, all that is done inside of it, and all that no handler is part of
+1. the loop waits for its sockets: idle. Also idle if no frame is above the loop (a loop that is written in C)
+2. a handler's frame comes before any frame of Framehold: the handler, whatever it has called
+3. a frame of Framehold comes before any handler's: the innermost known package. That covers a question or an effect
+   that a handler waits for, everything done inside of one, and everything outside of handlers
 4. no known package at all: other
 
-Handlers are what is neither the standard library's, nor an installed package's, nor ours; what a server's handlers are
-from is theirs though it is installed. C code has no frame: it is its caller's work.
+Code that is not of the standard library, not of an installed package and not of Framehold is a handler's. The package
+that a server's handlers come from is a handler's, too, even if it is installed. C code has no frame: it counts for its
+caller.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ from typing import NamedTuple
 
 PARTS = ("idle", "handlers", "Framehold", "MCP SDK", "JSON and pydantic", "HTTP server", "store", "other")
 IDLE, HANDLERS, FRAMEHOLD, SDK, JSON, HTTP, STORE, OTHER = PARTS
-LONGEST = 200
-"""Characters of a function's name."""
+MAX_NAME_CHARACTERS = 200
+"""Characters of the longest function name that is shown."""
 
-_DEEPEST = 2000
+_MAX_FRAMES = 2000
 _OURS = ("framehold", "framehold_core", "framehold_router", "framehold_store")
 _EXAMPLES = "framehold.examples"
-"""Servers that come with us: their handlers are handlers."""
+"""Servers that come with Framehold: their handlers count as handlers."""
 _KNOWN = {
     **dict.fromkeys(("framehold", "framehold_core", "framehold_router"), FRAMEHOLD),
     **dict.fromkeys(("mcp", "mcp_types", "fastmcp"), SDK),
@@ -41,9 +42,9 @@ _KNOWN = {
     **dict.fromkeys(("uvicorn", "hypercorn", "h11", "httptools", "starlette", "sse_starlette", "fastapi"), HTTP),
     **dict.fromkeys(("framehold_store", "redis", "fakeredis"), STORE),
 }
-"""By top-level package."""
+"""The part that each known top-level package belongs to."""
 _WAITING = ("selectors", "asyncio.windows_events")
-_TURN = "BaseEventLoop._run_once"
+_LOOP_TURN = "BaseEventLoop._run_once"
 _INSTALLED = re.compile(r"[/\\](site|dist)-packages[/\\]")
 _STANDARD = tuple({sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")})
 
@@ -69,41 +70,42 @@ class Place(NamedTuple):
 
     @property
     def name(self) -> str:
-        """`module.function:line`, fit to print and without a path."""
+        """`module.function:line`, with printable characters only and without a path."""
         module = re.split(r"[/\\]", self.module)[-1]
         name, line = f"{module}.{self.function}", f":{self.line}"
-        return "".join(sign if sign.isprintable() else "?" for sign in name[: LONGEST - len(line)]) + line
+        return "".join(sign if sign.isprintable() else "?" for sign in name[: MAX_NAME_CHARACTERS - len(line)]) + line
 
 
-class Verdict(NamedTuple):
-    """Whose work it is, and which function did it: the innermost of a handler's or ours, if there is one."""
+class Judgement(NamedTuple):
+    """The part that a stack works for, and the function: the innermost of a handler's or of Framehold's, or the
+    innermost of all if there is neither. Empty if idle."""
 
     part: str
     where: str
 
 
-def root(callback: FrameType | None) -> FrameType | None:
-    """The frame that runs the loop, by the one that a callback of the loop has been called from."""
-    while callback is not None and callback.f_code.co_qualname in ("Handle._run", _TURN):
+def loop_frame(callback: FrameType | None) -> FrameType | None:
+    """The frame that runs the loop, found from `callback`, the frame that called a callback of the loop."""
+    while callback is not None and callback.f_code.co_qualname in ("Handle._run", _LOOP_TURN):
         callback = callback.f_back
     return callback
 
 
-def above(frame: FrameType | None, base: FrameType | None) -> list[Raw]:
-    """What stands above `base`, from `frame` outwards. Quick, since a stack holds still only for so long, and no frame
-    outlives it here: what it holds would end in another thread than its own."""
+def frames_above(frame: FrameType | None, base: FrameType | None) -> list[Raw]:
+    """The frames above `base`, from `frame` outwards, as code and globals. It must be quick, since the stack may change
+    soon. Frame objects are not kept: their local variables would be freed in another thread than their own."""
     found: list[Raw] = []
-    while frame is not None and frame is not base and len(found) < _DEEPEST:
+    while frame is not None and frame is not base and len(found) < _MAX_FRAMES:
         found.append((frame.f_code, frame.f_globals))
         frame = frame.f_back
     return found
 
 
-def judge(stack: Sequence[Place], handlers: frozenset[str] = frozenset()) -> Verdict:
-    """Whose work it is. The stack stands above the loop, the innermost frame first; `handlers` are the top-level
-    packages that handlers are from (`authors`)."""
-    if _waits(stack):
-        return Verdict(IDLE, "")
+def judge(stack: Sequence[Place], handlers: frozenset[str] = frozenset()) -> Judgement:
+    """The part and the function that a stack works for. `stack` has the frames above the loop, the innermost first.
+    `handlers` are the top-level packages that handlers come from (`authors`)."""
+    if _is_idle(stack):
+        return Judgement(IDLE, "")
     decides: tuple[str, Place] | None = None
     mark: Place | None = None
     for place in stack:
@@ -117,11 +119,11 @@ def judge(stack: Sequence[Place], handlers: frozenset[str] = frozenset()) -> Ver
         if part == HANDLERS:
             break
     part, place = decides or (OTHER, stack[0])
-    return Verdict(part, (mark or place).name)
+    return Judgement(part, (mark or place).name)
 
 
 def authors(functions: Iterable[object]) -> frozenset[str]:
-    """The top-level packages that a server's handlers are from, without those that are nobody's or known."""
+    """The top-level packages that these handlers come from, without known ones and the standard library."""
     tops = {str(getattr(_innermost(fn), "__module__", "")).partition(".")[0] for fn in functions}
     return frozenset(tops - _KNOWN.keys() - sys.stdlib_module_names)
 
@@ -132,14 +134,14 @@ def _innermost(fn: object) -> object:
     return inspect.unwrap(fn) if callable(fn) else fn
 
 
-def _waits(stack: Sequence[Place]) -> bool:
+def _is_idle(stack: Sequence[Place]) -> bool:
     waiting = sum(1 for _ in takewhile(lambda place: place.module in _WAITING, stack))
-    return not stack or (0 < waiting < len(stack) and stack[waiting].function == _TURN)
+    return not stack or (0 < waiting < len(stack) and stack[waiting].function == _LOOP_TURN)
 
 
 @functools.lru_cache(4096)
 def _owner(module: str, file: str, handlers: frozenset[str]) -> tuple[str | None, bool]:
-    """Whose frame it is, None of a library that is not known; and whether it is a handler's or ours."""
+    """The part that a frame belongs to, None for an unknown library; and whether it is a handler's or Framehold's."""
     top = module.partition(".")[0]
     if module.startswith(_EXAMPLES):
         return HANDLERS, True
@@ -150,5 +152,6 @@ def _owner(module: str, file: str, handlers: frozenset[str]) -> tuple[str | None
 
 
 def _is_library(file: str) -> bool:
-    """Whether a file is the standard library's, an installed package's, or none: code that was made at run time."""
+    """Whether a file belongs to the standard library or to an installed package, or is no file: code that was made at
+    run time."""
     return file.startswith(("<", *_STANDARD)) or _INSTALLED.search(file) is not None
