@@ -1,22 +1,21 @@
-"""A tool of an MCPServer, run straight from its frame: past the coroutines of the SDK's that only wait for one another.
+"""Runs a tool of an MCPServer directly from its frame, without the SDK's layers of coroutines between them. Each layer
+would keep itself and the request in memory while the frame is parked: 3 KB in all.
 
-The law: what a client is told and what is logged is the SDK's, word for word; a test plays both ways. Where there is
-something between that is not the SDK's (a subclass, an extension that intercepts, a patch of one of its layers) or the
-tool is not the ordinary kind (not async, with parameters from `Resolve`), the SDK's own way is taken.
+The law: results and log lines are those of the SDK, word for word. A test plays both ways. The SDK's own way is taken
+where something else stands between (a subclass, an extension that intercepts, a patched layer), and for a tool that is
+not async or has parameters from `Resolve`.
 
-Each of those layers would hold itself and the request for as long as the frame is parked: 3 KB of them.
+Private parts of the SDK that are touched here; a test names the release and checks them:
 
-Of the SDK's private parts these are touched; a test names the release and what was read off:
-
-- `MCPServer._handle_call_tool`: the way that is shortened
-- `MCPServer._tool_manager`, `_subscriptions`: the tools by name, and what a `Context` publishes on
+- `MCPServer._handle_call_tool`: the first of the layers
+- `MCPServer._tool_manager`, `_subscriptions`: the tools by name, and the bus on which a `Context` publishes
 """
 
 from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Coroutine
 from operator import is_
 from types import FunctionType, MethodType
 from typing import Any
@@ -30,10 +29,10 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolRequestParams, CallToolResult, TextContent
 from pydantic import ValidationError
 
-Handler = Callable[[Any, Any], Awaitable[Any]]
+from .wrapped_handler import Handler
 
 _log = logging.getLogger("mcp.server.mcpserver.server")
-"""The SDK's: whoever follows a tool's failures follows them there."""
+"""The SDK's logger: operators look there for the failures of tools."""
 LAYERS: tuple[tuple[type[Any], str], ...] = (
     (MCPServer, "_handle_call_tool"),
     (MCPServer, "call_tool"),
@@ -43,23 +42,36 @@ LAYERS: tuple[tuple[type[Any], str], ...] = (
     (Context, "__init__"),
     (Context, "elicit"),
 )
-"""What is passed over, from the handler down to the author's function, what that is given, and what it asks through."""
+"""The layers that are skipped, from the handler down to the author's function; then those of the `Context` that the
+function gets and asks through."""
 _NO_FIELDS: set[str] = set()
-"""One empty set for all: none has a field to set."""
+"""Shared by all contexts: a context has no field that could be set."""
 
 
-def _sdks(owner: type[Any], layer: Any) -> bool:
-    """Whether a layer is as its release has it: whoever patched it wants to be called."""
+def _is_unpatched(owner: type[Any], layer: Any) -> bool:
+    """Whether a layer is the SDK's own function. A patched layer must be called."""
     return isinstance(layer, FunctionType) and layer.__code__.co_filename == inspect.getfile(owner)
 
 
-_PRESENT = [getattr(owner, name) for owner, name in LAYERS]
-_OWN = _PRESENT if all(_sdks(owner, layer) for (owner, _), layer in zip(LAYERS, _PRESENT, strict=True)) else []
+def _present_layers() -> list[Any]:
+    return [getattr(owner, name) for owner, name in LAYERS]
+
+
+def _own_layers() -> list[Any]:
+    """The functions of the layers at import; none if one of them is patched already."""
+    layers = _present_layers()
+    unpatched = all(_is_unpatched(owner, layer) for (owner, _), layer in zip(LAYERS, layers, strict=True))
+    return layers if unpatched else []
+
+
+_OWN_LAYERS = _own_layers()
 
 
 class ToolContext(Context[Any, Any]):
-    """What a tool is given. As the SDK's, but what waits for an answer is `elicit_with_validation` alone, and pydantic,
-    which would find no field to validate in six times as long, is not asked to make it."""
+    """The context that a tool gets: the SDK's `Context`, made faster and with a smaller `elicit`.
+
+    Pydantic does not make it: there is no field to validate, and it would take six times as long. While a question
+    waits, the only coroutine of it is `elicit_with_validation`."""
 
     def __init__(
         self,
@@ -87,29 +99,33 @@ class ToolContext(Context[Any, Any]):
 
 
 def straightened(handler: Handler) -> Handler:
-    """The same handler by the shorter way, where it is an MCPServer's own for its tools."""
+    """A shorter handler if `handler` is the method by which an MCPServer serves its tools; else `handler` itself.
+
+    The handler decides this, not the server: an MCPServer with an extension has another handler, and the low-level
+    server of an MCPServer has this one even if it was attached by itself.
+    """
     if not isinstance(handler, MethodType) or handler.__func__ is not MCPServer._handle_call_tool:
         return handler
     server: Any = handler.__self__
-    whole: Handler = handler
+    sdk_way: Handler = handler
 
     def enter(ctx: Any, params: CallToolRequestParams) -> Awaitable[Any]:
         manager = server._tool_manager
         tool = manager.get_tool(params.name)
         if tool is None or not _ordinary(server, manager, tool):
-            return whole(ctx, params)
+            return sdk_way(ctx, params)
         return _run(server, tool, ctx, params)
 
     return enter
 
 
 def _untouched() -> bool:
-    # By identity: what wraps a layer may well say that it equals it.
-    present = [getattr(owner, name) for owner, name in LAYERS]
-    return bool(_OWN) and all(map(is_, present, _OWN))
+    # By identity: a wrapper of a layer may be equal to it.
+    return bool(_OWN_LAYERS) and all(map(is_, _present_layers(), _OWN_LAYERS))
 
 
 def _ordinary(server: MCPServer[Any], manager: ToolManager, tool: Tool) -> bool:
+    """Whether only the SDK's own layers stand before `tool`, and it is async and has no parameters from `Resolve`."""
     kinds = type(tool) is Tool and type(tool.fn_metadata) is FuncMetadata and type(manager) is ToolManager
     whole = kinds and type(server).call_tool is MCPServer.call_tool
     touched = "call_tool" in vars(server) or "call_tool" in vars(manager)
@@ -117,7 +133,7 @@ def _ordinary(server: MCPServer[Any], manager: ToolManager, tool: Tool) -> bool:
 
 
 async def _run(server: MCPServer[Any], tool: Tool, ctx: Any, params: CallToolRequestParams) -> Any:
-    """What `MCPServer._handle_call_tool` and the layers below it come to."""
+    """Run the tool. The result and the log lines are those of `MCPServer._handle_call_tool` and the layers below it."""
     beside = params if params.input_responses is not None or params.request_state is not None else None
     context: ToolContext | None = ToolContext(
         request_context=ctx, mcp_server=server, input_params=beside, subscriptions=server._subscriptions
@@ -128,7 +144,7 @@ async def _run(server: MCPServer[Any], tool: Tool, ctx: Any, params: CallToolReq
             arguments = {**(arguments or {}), tool.context_kwarg: context}
         try:
             running = tool.fn(**(arguments or {}))
-            # Nothing is held that the handler doesn't hold.
+            # While the handler is suspended, this coroutine keeps nothing in memory that the handler does not.
             arguments = context = beside = ctx = None
             del params
             result = await running
@@ -140,7 +156,7 @@ async def _run(server: MCPServer[Any], tool: Tool, ctx: Any, params: CallToolReq
     except MCPError:
         raise
     except Exception as failure:
-        return _told(tool.name, failure)
+        return _error_result(tool.name, failure)
 
 
 def _validated(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -155,7 +171,7 @@ def _validated(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def _failure(name: str, error: Exception) -> ToolError:
-    """What a tool raised, as the SDK tells it: a crash's own words stay here."""
+    """The SDK's error for an exception of a tool. The text of an unexpected exception is not given to the client."""
     if isinstance(error, (UnexpectedToolError, UnexpectedResourceError)):
         return UnexpectedToolError(f"Error executing tool {name}: {error}")
     if isinstance(error, (ToolError, ResourceError)):
@@ -163,11 +179,12 @@ def _failure(name: str, error: Exception) -> ToolError:
     return UnexpectedToolError(f"Error executing tool {name}")
 
 
-def _told(name: str, failure: Exception) -> CallToolResult:
+def _error_result(name: str, failure: Exception) -> CallToolResult:
+    """Log the failure of a tool as the SDK does, and return it as an error result."""
     if not isinstance(failure, ToolError) or isinstance(failure, UnexpectedToolError):
         _log.error("Tool %r raised an unexpected exception", name, exc_info=failure)
     elif isinstance(failure.__cause__, ValidationError):
-        # Field names only: what was rejected is the caller's.
+        # Names of fields only: their values belong to the caller.
         fields = sorted({".".join(str(part) for part in item["loc"]) for item in failure.__cause__.errors()})
         _log.info("Tool %r rejected arguments: %r", name, fields)
     else:

@@ -1,12 +1,14 @@
-"""What an author promises of a handler: marks on the function itself, in any order, above or below `@mcp.tool()`.
+"""Marks: the promises of an author about a handler. They are attributes of the function, in any order, above or below
+`@mcp.tool()`.
 
-A mark is found behind whatever stands before the function: wrappers made with `functools.wraps`, pydantic's
-`validate_call`, partials, bound methods, callable objects. Where one thing is said twice, the outermost counts.
+A mark is found behind the wrappers of a function: those of `functools.wraps`, pydantic's `validate_call`, partials,
+bound methods, callable objects. If one option is set twice, the outermost counts.
 """
 
 from __future__ import annotations
 
 import functools
+import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -17,21 +19,26 @@ from framehold_core import journal
 
 Fn = TypeVar("Fn", bound=Callable[..., Any])
 
-LONGEST = 86_400.0 * 7
-"""Seconds that a question may be answered in, at most: as for the setting TOKEN_TTL."""
+MAX_TTL_SECONDS = 86_400.0 * 7
+"""The longest time within which a question may be answered. The setting TOKEN_TTL has the same limit."""
 _ATTRIBUTE = "__framehold_marks__"
 PARTS = "__framehold_parts__"
-"""Where a function that was built of others names them, as a tuple: their code is its own too."""
-_DEEPEST = 64
-"""How many wrappers are looked through: a proxy may answer for ever that it wraps another one."""
+"""The attribute in which a function that is built of others names them, as a tuple. Their code counts as its code."""
+MAX_WRAPPERS = 64
+"""How many wrappers are followed: a proxy may have an endless chain of `__wrapped__`."""
 _NOTHING: Any = object()
 
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """What is promised of a handler. `strategy` None: the setting STRATEGY decides. `ttl`: for how many seconds a
-    question of it may be answered; None: the setting TOKEN_TTL. `code` names the function's own code, not that of what
-    it calls but for a ToolBuilder's steps, as this release of Python compiles it; empty where there is none."""
+    """The marks of a handler.
+
+    - `reentrant`: whether its author promises that entering it again is safe
+    - `strategy`: None means that the setting STRATEGY decides
+    - `ttl`: seconds within which its questions may be answered; None means the setting TOKEN_TTL
+    - `code`: a digest of the function's own code, as this release of Python compiles it, with the steps of a
+      ToolBuilder but without other functions that it calls; empty for a callable that is no function
+    """
 
     reentrant: bool = False
     strategy: Literal["hold", "replay"] | None = None
@@ -64,46 +71,54 @@ def reentrant(fn: Fn = _NOTHING, /) -> Fn:
     return _mark(fn, "@framehold.reentrant", reentrant=True)
 
 
-def hold(
+def options(
     fn: Any = _NOTHING, /, *, strategy: Literal["hold", "replay"] | None = None, ttl: float | None = None
 ) -> Callable[[Fn], Fn]:
-    """Decide for one handler what settings decide for all.
+    """Set for one handler what settings decide for all handlers.
 
     Args:
         strategy: "hold" keeps its frames in memory; "replay" keeps nothing and re-enters it with each answer, so it
             must be marked re-entrant too. None: FRAMEHOLD_STRATEGY.
-        ttl: seconds that each of its questions may be answered in, up to 7 days. None: FRAMEHOLD_TOKEN_TTL.
+        ttl: seconds within which each of its questions may be answered, up to 7 days. None: FRAMEHOLD_TOKEN_TTL.
 
     Raises:
         ValueError: one of them is wrong, or neither is given.
-        TypeError: what it is put on can't be marked, or the decorator was written without parentheses.
+        TypeError: the decorated object can't be marked, or the decorator was written without parentheses.
     """
-    name = "@framehold.hold"
+    name = "@framehold.options"
     if fn is not _NOTHING:
         raise TypeError(f"{name} is written with parentheses, as {name}(ttl=60); nothing was marked")
     if strategy is None and ttl is None:
         raise ValueError(f'{name}() decides nothing; give it strategy="hold", strategy="replay" or ttl=seconds')
     if strategy not in ("hold", "replay", None):
         raise ValueError(f'{name}: strategy must be "hold" or "replay", not {strategy!r}; nothing was marked')
-    said: dict[str, Any] = {"strategy": strategy} if strategy is not None else {}
+    chosen: dict[str, Any] = {"strategy": strategy} if strategy is not None else {}
     if ttl is not None:
-        said["ttl"] = _seconds(ttl, name)
-    return lambda marked: _mark(marked, name, **said)
+        chosen["ttl"] = _seconds(ttl, name)
+    return lambda marked: _mark(marked, name, **chosen)
+
+
+def hold(
+    fn: Any = _NOTHING, /, *, strategy: Literal["hold", "replay"] | None = None, ttl: float | None = None
+) -> Callable[[Fn], Fn]:
+    """The former name of `options`. The next release removes it."""
+    warnings.warn("framehold.hold is called framehold.options now", DeprecationWarning, stacklevel=2)
+    return options(fn, strategy=strategy, ttl=ttl)
 
 
 def _seconds(ttl: Any, name: str) -> float:
-    if not isinstance(ttl, int | float) or isinstance(ttl, bool) or not 0 < ttl <= LONGEST:
-        limits = f"more than 0 and at most {LONGEST:.0f} seconds (7 days)"
+    if not isinstance(ttl, int | float) or isinstance(ttl, bool) or not 0 < ttl <= MAX_TTL_SECONDS:
+        limits = f"more than 0 and at most {MAX_TTL_SECONDS:.0f} seconds (7 days)"
         raise ValueError(f"{name}: ttl must be {limits}, not {ttl!r}; nothing was marked")
     return float(ttl)
 
 
 def marks_of(fn: Any) -> Marks:
-    """All that is promised of a handler, whatever stands before its function."""
+    """The marks of a handler, whatever wrappers stand before its function."""
     try:
         known = _known.get(fn)
     except TypeError:
-        # Not hashable, or nothing that can be referred to weakly: found anew each time.
+        # An object that is not hashable, or that weak references can't refer to: it is searched each time.
         return _found(fn)
     if known is None:
         known = _known[fn] = _found(fn)
@@ -113,13 +128,13 @@ def marks_of(fn: Any) -> Marks:
 def _found(fn: Any) -> Marks:
     found, inner = _UNMARKED, fn
     parts: tuple[Any, ...] = ()
-    for inner in _chain(fn):
+    for inner in _unwrapped(fn):
         own, made = getattr(inner, _ATTRIBUTE, None), getattr(inner, PARTS, None)
         if isinstance(own, Marks):
             found = _under(found, own)
         if type(made) is tuple:
             parts = made
-    codes = [_code(inner), *(_code([*_chain(part)][-1]) for part in parts)]
+    codes = [_code(inner), *(_code([*_unwrapped(part)][-1]) for part in parts)]
     return replace(found, code=journal.digest("\n".join(codes).encode()) if parts else codes[0])
 
 
@@ -131,9 +146,9 @@ def _under(outer: Marks, inner: Marks) -> Marks:
     )
 
 
-def _chain(fn: Any) -> Iterator[Any]:
-    """A handler, what it stands for, and so on, down to the function that its author wrote."""
-    for _ in range(_DEEPEST):
+def _unwrapped(fn: Any) -> Iterator[Any]:
+    """A handler, the callable that it wraps, and so on, down to the function that its author wrote."""
+    for _ in range(MAX_WRAPPERS):
         yield fn
         fn = _behind(fn)
         if fn is None:
@@ -141,7 +156,7 @@ def _chain(fn: Any) -> Iterator[Any]:
 
 
 def _behind(fn: Any) -> Any:
-    """What a callable stands for: what it wraps, or the function that runs when it is called. None for a function."""
+    """The callable that `fn` wraps, or the `__call__` function of an object. None if `fn` is a plain function."""
     if isinstance(fn, functools.partial):
         return fn.func
     for attribute in ("__wrapped__", "raw_function", "__func__"):
@@ -152,8 +167,9 @@ def _behind(fn: Any) -> Any:
     return call if isinstance(call, FunctionType) and not isinstance(fn, FunctionType) else None
 
 
-def _mark(fn: Fn, name: str, **said: Any) -> Fn:
-    # A static or class method, also a bound one: the function is what all who reach it share.
+def _mark(fn: Fn, name: str, **values: Any) -> Fn:
+    """Set `values` in the marks of `fn`. `name` is the decorator's name in errors."""
+    # A static, class or bound method: all references to it share its function.
     target = getattr(fn, "__func__", fn)
     if isinstance(target, type) or not callable(target):
         raise TypeError(
@@ -162,13 +178,13 @@ def _mark(fn: Fn, name: str, **said: Any) -> Fn:
         )
     own = target.__dict__.get(_ATTRIBUTE, _UNMARKED) if hasattr(target, "__dict__") else _UNMARKED
     try:
-        setattr(target, _ATTRIBUTE, replace(own, **said))
+        setattr(target, _ATTRIBUTE, replace(own, **values))
     except (AttributeError, TypeError, ValueError):
         raise TypeError(
             f"{name} can't mark {_named(fn)}, which takes no attributes; nothing was marked; "
             "wrap it in a function of your own and mark that"
         ) from None
-    # Whoever wraps this function has changed with it.
+    # The marks of its wrappers have changed too.
     _known.clear()
     return fn
 
@@ -191,13 +207,13 @@ def _code(fn: Any) -> str:
 
 
 def _written(value: Any) -> bytes:
-    """A constant of a code object as bytes that are the same in every process."""
+    """A constant of a code object, or the code object itself, as bytes that are the same in every process."""
     if isinstance(value, CodeType):
         parts = [value.co_code, *map(_written, value.co_consts), repr(value.co_names).encode()]
     elif isinstance(value, tuple):
         parts = [b"tuple", *map(_written, value)]
     elif isinstance(value, frozenset):
-        # Its order changes with each process's hash seed.
+        # The order of a frozenset depends on the hash seed of the process.
         parts = [b"frozenset", *sorted(map(_written, value))]
     else:
         return f"{type(value).__name__} {value!r}".encode("utf-8", "surrogatepass")

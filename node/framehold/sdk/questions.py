@@ -1,10 +1,11 @@
-"""What may be asked of a client: each kind's wire form, the capability that it needs, and how its answers are read.
+"""The questions that a client may be asked: the wire form of each kind, the capability that it needs, and how its
+answers are read.
 
-An answer is parsed with the result type of its own ask, since the wire's union would take a roots answer for an
-elicitation. What an elicitation's content means is the handler's to validate, as on every other revision.
+An answer is parsed with the result type of its own question: by the union type of the wire, a roots answer would pass
+for an elicitation. The handler validates the content of an elicitation, as on every other revision.
 
-A saga's client may say what it met instead of an answer. That is recorded like one, as `{"error": {...}}`, and raised
-where the answer is awaited.
+The client of a saga may send an error instead of an answer. The error is recorded like an answer, as
+`{"error": {...}}`, and is raised where the handler awaits the answer.
 """
 
 from __future__ import annotations
@@ -23,30 +24,33 @@ from pydantic_core import from_json, to_json
 
 from framehold_core import journal
 
-from .asks import Question
-from .rebuild import SHOWN
+from ..frame.asks import Question
+from ..frame.rebuild import MAX_TEXT_CHARACTERS
 
 KINDS = {"elicitation/create": "elicit", "sampling/createMessage": "sample", "roots/list": "roots"}
-"""The requests that an `InputRequiredResult` may carry, by method."""
+"""The kind of question by method: all requests that an `InputRequiredResult` may carry."""
 
 
 def question(request: types.ServerRequest, result_type: type[BaseModel]) -> Question | None:
-    """The question that `request` asks; None where a client can't be asked it on this revision (a ping)."""
+    """The question that `request` asks; None if this revision can't ask it of a client (a ping)."""
     if request.method not in KINDS:
         return None
     data = to_json(request.model_dump(by_alias=True, mode="json", exclude_none=True))
-    return _shaped(data, result_type) if len(data) <= _LONG else _shape(data, result_type)
+    return _cached_question(data, result_type) if len(data) <= MAX_CACHED_BYTES else _question(data, result_type)
 
 
-_LONG = 4096
-"""Bytes beyond which a question is shaped each time: its text may be a user's, and what is kept stays."""
+MAX_CACHED_BYTES = 4096
+"""Bytes up to which a question is cached: its text may be a user's, and the cache keeps it."""
 
 
-def _shape(request: bytes, result_type: type[BaseModel]) -> Question:
-    """A question as the client gets it, and the digest of all of it, whatever the order of its fields.
+def _question(request: bytes, result_type: type[BaseModel]) -> Question:
+    """The question of a request (JSON): its wire form, and a digest that does not depend on the order of its fields.
 
-    The same few questions are asked again and again: each is shaped once, and all who ask it share it. The SDK's
-    surface drops fields that this revision doesn't know; the digest is of what was asked.
+    A server asks the same few questions again and again, so questions are cached and shared. The SDK's surface drops
+    fields that this revision doesn't know from the wire form. The digest is of the request with all its fields.
+
+    Raises:
+        MCPError: this revision does not know such a question; it was not asked.
     """
     raw = from_json(request)
     asking = {"resultType": "input_required", "inputRequests": {"q": raw}, "requestState": "s"}
@@ -57,29 +61,29 @@ def _shape(request: bytes, result_type: type[BaseModel]) -> Question:
             types.INTERNAL_ERROR, f"{raw['method']}: the question is not one that this revision knows; it was not asked"
         ) from None
     wire, digest = shaped["inputRequests"]["q"], journal.digest(journal.canonical(raw))
-    text = str(raw.get("params", {}).get("message", raw["method"]))[:SHOWN]
-    return Question(KINDS[raw["method"]], wire, digest, reader(result_type), text, heard)
+    text = str(raw.get("params", {}).get("message", raw["method"]))[:MAX_TEXT_CHARACTERS]
+    return Question(KINDS[raw["method"]], wire, digest, reader(result_type), text, value_or_raise)
 
 
-_shaped = lru_cache(maxsize=1024)(_shape)
+_cached_question = lru_cache(maxsize=1024)(_question)
 
 
 class Failure(dict[str, Any]):
-    """A raw answer that says what its client met instead: `{"error": {"code": int, "message": str, "data": ...}}`."""
+    """A raw answer in which the client reports an error: `{"error": {"code": int, "message": str, "data": ...}}`."""
 
 
-_FAILED = {"error"}
+_FAILURE_KEYS = {"error"}
 
 
 class Params(dict[str, Any]):
-    """A round's parameters. `failed` holds what its client met instead of answers, which a host would take for
-    malformed ones."""
+    """The parameters of a round. `failed` are the errors that the client reported instead of answers, by key. They are
+    kept apart, since a host would reject them as malformed answers."""
 
     failed: Mapping[str, Failure] = {}
 
 
-def parted(params: Mapping[str, Any]) -> Params:
-    """The parameters with failures beside the answers, no longer among them."""
+def without_failures(params: Mapping[str, Any]) -> Params:
+    """The parameters of a round without the failures among its answers, which are in `Params.failed` instead."""
     raw = params.get("inputResponses") or {}
     found = Params(params, inputResponses={key: item for key, item in raw.items() if not isinstance(item, Failure)})
     found.failed = {key: item for key, item in raw.items() if isinstance(item, Failure)}
@@ -87,16 +91,20 @@ def parted(params: Mapping[str, Any]) -> Params:
 
 
 def received(params: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Raw answers as a request brought them. What only looks like a failure is none: a client of `tools/call` has no
-    words for one, so nothing that it sends is raised into a handler."""
+    """The raw answers of a request, by key. An answer that only has the form of a failure becomes None: a client of
+    `tools/call` can't report failures, so nothing that it sends is raised in a handler."""
     raw = (params or {}).get("inputResponses")
     answers = raw.items() if isinstance(raw, Mapping) else ()
-    known = {key: None if isinstance(item, dict) and item.keys() == _FAILED else item for key, item in answers}
+    known = {key: None if isinstance(item, dict) and item.keys() == _FAILURE_KEYS else item for key, item in answers}
     return {**known, **getattr(params, "failed", {})}
 
 
-def heard(answer: Any) -> Any:
-    """What a question's answer was read as, or raise what its client met instead."""
+def value_or_raise(answer: Any) -> Any:
+    """The parsed answer to a question.
+
+    Raises:
+        MCPError: the client reported an error instead.
+    """
     if isinstance(answer, types.ErrorData):
         raise MCPError.from_error_data(answer)
     return answer
@@ -104,11 +112,12 @@ def heard(answer: Any) -> Any:
 
 @lru_cache(maxsize=64)
 def reader(result_type: type[BaseModel]) -> Callable[[Any], Any]:
-    """Parses a raw answer, or a failure, or says in one line why it is neither."""
+    """A function that parses a raw answer into `result_type`, or a failure into `ErrorData`. It raises ValueError with
+    a reason of one line if the raw answer is neither."""
 
     def parse(raw: Any) -> Any:
         try:
-            if isinstance(raw, dict) and raw.keys() == _FAILED:
+            if isinstance(raw, dict) and raw.keys() == _FAILURE_KEYS:
                 return types.ErrorData.model_validate(raw["error"], by_name=False)
             return result_type.model_validate(raw, by_name=False)
         except ValidationError as error:
@@ -120,7 +129,7 @@ def reader(result_type: type[BaseModel]) -> Callable[[Any], Any]:
 
 
 def missing(asked: Question, has: types.ClientCapabilities | None) -> MCPError | None:
-    """The protocol's error for a client that never said it can answer `asked`; None if it did.
+    """The protocol's error for a client that did not declare that it can answer `asked`; None if it did.
 
     A bare `elicitation: {}` counts as form support, as it did before there were modes.
     """

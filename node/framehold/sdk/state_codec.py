@@ -1,4 +1,5 @@
-"""Tokens that show which call they name: a prefix before what the SDK's own codec sealed. Its crypto stays."""
+"""Tokens whose call id is visible: a prefix before the text that the SDK's own codec sealed. The codec's cryptography
+is not changed."""
 
 from __future__ import annotations
 
@@ -11,38 +12,45 @@ from pydantic_core import from_json
 from framehold_core import token
 from framehold_core.ids import CallId
 
-from . import tokens, tracing
+from ..engine import token_claims
+from ..telemetry import tracing
 
 
 class PrefixCodec:
-    """A codec that shows routers which call a token names. The prefix is authenticated by the sealed state behind
-    it."""
+    """A request-state codec that puts a prefix with the call id before each token, so that routers can read it. The
+    sealed state repeats the call id: `unseal` compares both."""
 
     def __init__(self, inner: RequestStateCodec) -> None:
         self.inner = inner
 
     def seal(self, payload: bytes) -> str:
-        """Seal, and prefix with the call id where the state names a call. A handler's own life of its questions takes
-        the place of the policy's, and the next round learns of the span that this one is traced in."""
+        """Seal `payload` (JSON claims), and put the call id before it if the state names a call.
+
+        The claims are changed in two ways: a lifetime that the handler set for its questions replaces that of the
+        policy, and the span of this round is added, so that the next round is traced with it.
+
+        Raises:
+            InvalidRequestState: the state begins like one of Framehold's, and its claims can't be read.
+        """
         envelope = _envelope(payload)
         state: str = envelope["s"]
-        call, lifetime = tokens.named(state), tokens.lifetime(state)
-        if call is None and state.startswith(tokens.OURS):
+        call, lifetime = token_claims.named(state), token_claims.lifetime(state)
+        if call is None and state.startswith(token_claims.OURS):
             raise InvalidRequestState("claims")
-        own = tracing.minted()
+        own = tracing.token_claims()
         if lifetime is not None:
             own["exp"] = envelope["iat"] + lifetime
         if own:
-            # Written as the SDK writes it: ASCII, which carries any text.
+            # ASCII, as the SDK writes it: so escapes carry any text.
             payload = json.dumps({**envelope, **own}, separators=(",", ":")).encode()
         sealed = self.inner.seal(payload)
         return token.stateless(sealed) if call is None else token.hold(call, sealed)
 
     def unseal(self, wire: str) -> bytes:
-        """Open a token whose visible call is the sealed one.
+        """Open a token. Its visible call id must be the sealed one.
 
         Raises:
-            InvalidRequestState: it is malformed, forged, or names another call than it seals.
+            InvalidRequestState: the token is malformed or forged, or its visible call id is not the sealed one.
         """
         routed = token.parse(wire)
         if routed is None:
@@ -51,16 +59,16 @@ class PrefixCodec:
         envelope = _envelope(payload)
         if _call_in(envelope) != routed.call:
             raise InvalidRequestState("prefix")
-        tracing.told(envelope)
+        tracing.link_rounds(envelope)
         return payload
 
 
 def _envelope(payload: bytes) -> dict[str, Any]:
-    """The claims that are sealed round a state, which is their text `s`."""
+    """The claims of a token as a mapping; the state is their text `s`. Raises InvalidRequestState."""
     try:
         envelope = from_json(payload)
     except ValueError:
-        # A lone surrogate in a name: only the standard library reads its escape.
+        # A name has a lone surrogate: only the standard library reads its escape.
         try:
             envelope = json.loads(payload)
         except ValueError:
@@ -71,11 +79,11 @@ def _envelope(payload: bytes) -> dict[str, Any]:
 
 
 def _call_in(envelope: dict[str, Any]) -> CallId | None:
-    """The call that sealed claims name, if their state is one of ours."""
+    """The call id in sealed claims; None if the state is not one of Framehold's. Raises InvalidRequestState."""
     state: str = envelope["s"]
-    if not state.startswith(tokens.OURS):
+    if not state.startswith(token_claims.OURS):
         return None
-    claims = tokens.read(state)
+    claims = token_claims.read(state)
     if claims is None:
         raise InvalidRequestState("claims")
     return claims.call

@@ -1,8 +1,8 @@
-"""The session and the request context that a handler sees: they stay while the rounds under them change.
+"""The session and the request context of a handler: they stay the same while rounds come and go.
 
-A handler keeps what it was given in round 1. So both read through to the request that carries the present round: its
-id, its headers, its progress token, its log level, its response stream. Between rounds there is no such request; what
-a handler sends then is dropped, as the protocol wants (a notification belongs to a request)."""
+A handler keeps the session and the context of round 1. So both read through to the request that carries the present
+round: its id, its headers, its progress token, its log level, its response stream. Between rounds there is no such
+request. A notification that a handler sends then is dropped: by the protocol a notification belongs to a request."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.message import ServerMessageMetadata
 from pydantic import BaseModel
 
+from ..frame.frame import Frame
 from . import questions
-from .frames import Frame
 
 logger = logging.getLogger(__name__)
 
 META = "_meta"
-"""The parameter by which a client says what it says in each round."""
+"""The parameter with the metadata of one request: a client sends it anew in each round."""
 ResultT = TypeVar("ResultT", bound=BaseModel)
 Ctx = ServerRequestContext[Any, Any]
 
 
-class _Between:
-    """The channel of a frame: there is none but through the present round's own session."""
+class _NoChannel:
+    """The outbound channel of a frame's session. It sends nothing: only the session of the present round can send."""
 
     can_send_request = True
 
@@ -46,18 +46,18 @@ class _Between:
         logger.debug("dropped progress: no request is open to carry it")
 
 
-BETWEEN: Any = _Between()
-_NONE: frozenset[types.LoggingLevel] = frozenset()
-"""One for all: an empty set of its own has 216 bytes."""
+_NO_CHANNEL: Any = _NoChannel()
+_NO_LEVELS: frozenset[types.LoggingLevel] = frozenset()
+"""Shared by all sessions: an empty set of its own would take 216 bytes."""
 
 
 class FrameSession(ServerSession):
     """A session whose requests suspend the frame, and whose notifications go out on the present round's response."""
 
     def __init__(self, frame: Frame, connection: Connection, key: str | None = None) -> None:
-        super().__init__(BETWEEN, connection)
-        # It is asked nothing: what may be logged is for the present round's session to say.
-        self._allowed_log_levels = _NONE
+        super().__init__(_NO_CHANNEL, connection)
+        # Not used: the session of the present round decides which log levels are sent.
+        self._allowed_log_levels = _NO_LEVELS
         self.frame, self._own, self._key = frame, connection, key
 
     def keyed(self, key: str) -> FrameSession:
@@ -66,13 +66,13 @@ class FrameSession(ServerSession):
         return FrameSession(self.frame, self._own, key)
 
     def live(self) -> Ctx | None:
-        """The context of the request that carries the present round, None between rounds."""
+        """The context of the request that carries the present round; None between rounds."""
         carrier = self.frame.carrier
         return None if carrier is None else getattr(carrier, "ctx", None)
 
-    def _says(self) -> Ctx | None:
-        """The same, for what the handler says; None also while it says again what it said before its frame was
-        rebuilt."""
+    def _live_for_output(self) -> Ctx | None:
+        """The context on which the handler's notifications are sent; None between rounds, and while the frame is being
+        rebuilt: the client got those notifications before."""
         return None if self.frame.silent else self.live()
 
     def send_request(
@@ -83,12 +83,12 @@ class FrameSession(ServerSession):
         metadata: ServerMessageMetadata | None = None,
         progress_callback: ProgressFnT | None = None,
     ) -> Coroutine[Any, Any, ResultT]:
-        """Ask the client, suspending until it has answered. What is awaited is the frame's own: a coroutine here would
-        hold the request, and itself, for as long as the frame is parked.
+        """Ask the client, and suspend until it has answered. Returns the frame's own awaitable: a coroutine of this
+        method would keep itself and the request in memory while the frame is parked.
 
         Raises:
-            MCPError: `request` can't be asked on this revision, `request_read_timeout_seconds` went by, or a saga's
-            client failed to answer: then with its code and message.
+            MCPError: `request` can't be asked on this revision, `request_read_timeout_seconds` went by, or the client
+            of a saga reported an error: then with its code and message.
             DuplicateAsk: the same question is pending already and has no key.
             asyncio.CancelledError: the frame was torn down.
         """
@@ -106,7 +106,8 @@ class FrameSession(ServerSession):
         requested_schema: types.ElicitRequestedSchema,
         related_request_id: types.RequestId | None = None,
     ) -> Coroutine[Any, Any, types.ElicitResult]:
-        """As the SDK's own, but without a coroutine of its own, which would hold the form."""
+        """Ask the user to fill in a form, as the SDK's method does. It is no coroutine, which would keep the form in
+        memory while the frame is parked."""
         form = types.ElicitRequestFormParams(message=message, requested_schema=requested_schema)
         return self.send_request(types.ElicitRequest(params=form), types.ElicitResult)
 
@@ -117,18 +118,20 @@ class FrameSession(ServerSession):
 
     @property
     def client_params(self) -> types.InitializeRequestParams | None:
-        """As the present round's client says."""
+        """The client's parameters in the present round; between rounds those of the round that entered the handler."""
         live = self.live()
         return super().client_params if live is None else live.session.client_params
 
     @property
     def client_capabilities(self) -> types.ClientCapabilities | None:
-        """As the present round's client says."""
+        """The client's capabilities in the present round; between rounds those of the round that entered the
+        handler."""
         live = self.live()
         return super().client_capabilities if live is None else live.session.client_capabilities
 
     def check_client_capability(self, capability: types.ClientCapabilities) -> bool:
-        """As the present round's client says."""
+        """Whether the client declared `capability` in the present round; between rounds, in the round that entered the
+        handler."""
         live = self.live()
         if live is None:
             return super().check_client_capability(capability)
@@ -137,8 +140,9 @@ class FrameSession(ServerSession):
     async def send_notification(
         self, notification: types.ServerNotification, related_request_id: types.RequestId | None = None
     ) -> None:
-        """Send on the present round's response, where the caller relates it to the request."""
-        if (live := self._says()) is not None:
+        """Send a notification through the session of the present round: on its response if `related_request_id` is
+        given."""
+        if (live := self._live_for_output()) is not None:
             related = None if related_request_id is None else live.request_id
             await live.session.send_notification(notification, related)
 
@@ -149,13 +153,13 @@ class FrameSession(ServerSession):
         logger: str | None = None,
         related_request_id: types.RequestId | None = None,
     ) -> None:
-        """Send on the present round's response, at the level that its request asked for."""
-        if (live := self._says()) is not None:
+        """Send a log message on the present round's response, if its request asked for this level."""
+        if (live := self._live_for_output()) is not None:
             await live.session.send_log_message(level, data, logger, live.request_id)
 
     async def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
-        """Report against the present round's progress token."""
-        if (live := self._says()) is not None:
+        """Report progress under the progress token of the present round."""
+        if (live := self._live_for_output()) is not None:
             await live.session.report_progress(progress, total, message)
 
     async def send_progress_notification(
@@ -166,14 +170,14 @@ class FrameSession(ServerSession):
         message: str | None = None,
         related_request_id: str | None = None,
     ) -> None:
-        """Send on the present round's response, under the token that the caller names."""
-        if (live := self._says()) is not None:
+        """Report progress on the present round's response, under the given token."""
+        if (live := self._live_for_output()) is not None:
             await live.session.send_progress_notification(progress_token, progress, total, message, related_request_id)
 
 
 async def _in_time(waiting: Awaitable[ResultT], method: str, seconds: float) -> ResultT:
     try:
-        # In this task, not in one of its own: the ask belongs to whoever asks.
+        # Not in a new task: a question belongs to the task that asks it.
         async with asyncio.timeout(seconds):
             return await waiting
     except TimeoutError:
@@ -181,14 +185,15 @@ async def _in_time(waiting: Awaitable[ResultT], method: str, seconds: float) -> 
 
 
 def _through(name: str) -> Any:
-    """A property that reads the present round's context and ignores being set: it survives `dataclasses.replace`."""
+    """A property that reads from the present round's context. Setting it does nothing, so that `dataclasses.replace`
+    works."""
 
     def get(self: FrameContext) -> Any:
         live = self.session.live()
         return None if live is None else getattr(live, name)
 
     def ignore(self: FrameContext, value: Any) -> None:
-        """What the present round says can't be overruled."""
+        """Do nothing: the value is always that of the present round."""
 
     return property(get, ignore)
 

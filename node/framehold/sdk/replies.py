@@ -1,4 +1,4 @@
-"""What the client is told: a runtime's answer as the SDK wants it returned or raised."""
+"""Replies to clients: the engine's answers as results that the SDK returns, or errors that it raises."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from framehold_core.effects import Reason, Refusal
-from framehold_router.internal import NOT_HELD
+from framehold_router.fleet.trust import NOT_HELD
 
-_LINGER, _SILENCE = 10.0, 1.0
-"""Seconds for which the rest of a body that was refused may still come, in all and until the next piece."""
+_DISCARD_TIMEOUT = 10.0
+"""Seconds in all for which the rest of a refused body is received and thrown away."""
+_DISCARD_SILENCE = 1.0
+"""Seconds of silence after which the rest of a refused body is no longer received."""
 
 
 class Asking(dict[str, Any]):
-    """A result that asks, shaped for the wire already."""
+    """A result that asks. It has its wire form already."""
 
 
 class Unavailable(MCPError):
@@ -32,7 +34,8 @@ class Unavailable(MCPError):
 
 
 class Misdirected(Unavailable):
-    """Another node holds the call. Where requests can be passed on, this one is; elsewhere it is told so."""
+    """Another node holds the call. Framehold's HTTP entry forwards the request to `address`; on another transport the
+    client gets this error."""
 
     def __init__(self, address: str, retry_after: int) -> None:
         again = "send the same request again, a saga's in the session that it began in"
@@ -47,7 +50,7 @@ def out_of_reach(lease_ttl: float) -> Unavailable:
 
 
 def broke_off() -> MCPError:
-    """The reply to a new call that was passed on, and may have been run there."""
+    """The reply to a new call that was forwarded, where nobody knows whether the other node ran it."""
     text = (
         "the node that this call was passed on to broke off before it answered; whether it was run is not known; start "
         "it again if that is safe"
@@ -56,43 +59,45 @@ def broke_off() -> MCPError:
 
 
 async def too_large(limit: int, receive: Receive, send: Send) -> None:
-    """Refuse a body beyond `limit` bytes. The rest of it is thrown away as it comes, for a while: most clients read
-    nothing before they have sent all, and a connection that is closed with bytes unread takes the reply with it."""
+    """Refuse a body of more than `limit` bytes, with status 413. The rest of the body is received and thrown away for a
+    while: most clients read nothing before they have sent everything, and closing a connection with unread bytes would
+    lose the reply."""
     text = f"Request body too large: the limit is {limit} bytes (FRAMEHOLD_MAX_BODY); nothing was started".encode()
     length = str(len(text)).encode()
     headers = [(b"content-type", b"text/plain"), (b"content-length", length), (b"connection", b"close")]
     await send({"type": "http.response.start", "status": 413, "headers": headers})
     await send({"type": "http.response.body", "body": text, "more_body": True})
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(_LINGER):
-            while (await asyncio.wait_for(receive(), _SILENCE)).get("more_body", False):
+        async with asyncio.timeout(_DISCARD_TIMEOUT):
+            while (await asyncio.wait_for(receive(), _DISCARD_SILENCE)).get("more_body", False):
                 pass
     await send({"type": "http.response.body", "body": b""})
 
 
 async def not_held(scope: Scope, receive: Receive, send: Send) -> None:
-    """Tell the node that relayed a request that its call is not here (PROTOCOL rule 19)."""
+    """Reply to a node that relayed a request: this node does not hold its call (docs/protocol.md, rule 19)."""
     headers = {NOT_HELD.decode(): "1"}
     await Response("this node does not hold the call", 421, headers)(scope, receive, send)
 
 
 def invalid_state() -> MCPError:
-    """The SDK's own words for a request state that it can't use."""
+    """The error for a request state that can't be used, in the words of the SDK."""
     return MCPError(types.INVALID_PARAMS, "Invalid or expired requestState", {"reason": "invalid_request_state"})
 
 
 def unreadable() -> MCPError:
-    """The reply to a verified state of which a part can't be read here: the log says which."""
+    """The error for a request state that was verified, but has a part that can't be read here. The log names the
+    part."""
     return MCPError(types.INTERNAL_ERROR, _ABOUT[Reason.UNREADABLE], {"reason": Reason.UNREADABLE.value})
 
 
 def unmarked(method: str, params: Mapping[str, Any]) -> MCPError:
-    """The reply to a call of a handler that would be replayed and is not marked for it."""
+    """The error for a call under strategy replay whose handler is not marked re-entrant."""
     name = params.get("name") or params.get("uri") or method
     return MCPError(
         types.INTERNAL_ERROR,
         f"{name}: calls are replayed here, and this handler is not marked as safe to be entered again; nothing was "
-        "started; its author marks it @framehold.reentrant, or @framehold.hold(strategy='hold')",
+        "started; its author marks it @framehold.reentrant, or @framehold.options(strategy='hold')",
     )
 
 
@@ -143,6 +148,7 @@ _ABOUT = {
 
 
 def _ended(answer: Refusal, max_round: float) -> str:
+    """The text for the client of a call that has ended."""
     if answer.reason is Reason.OVERRAN:
         return (
             f"The round ran longer than {max_round:g} s (FRAMEHOLD_MAX_ROUND) and was cancelled. "
@@ -156,3 +162,14 @@ def _ended(answer: Refusal, max_round: float) -> str:
         f"This call was lost. Its handler was entered once, stopped at an unknown point after question {answer.round}, "
         "and may still be running; it was not entered again. Start a new call if that is safe."
     )
+
+
+def raisable(error: BaseException) -> BaseException:
+    """The exception to raise to the SDK for an error that ended a handler. An error that is no `Exception` becomes an
+    internal error: the SDK would take a `CancelledError` for the end of the client's session."""
+    if not isinstance(error, Exception):
+        return MCPError(
+            types.INTERNAL_ERROR,
+            "the handler broke off from within; start the call again if that is safe",
+        )
+    return error

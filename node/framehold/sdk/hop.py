@@ -1,0 +1,78 @@
+"""The internal headers of the fleet: those of a request, and those that its response gets.
+
+A client's own `framehold-*` headers have no effect: without the fleet's secret they are dropped. No handler ever sees
+an internal header, and so no handler sees the secret.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import Any
+
+from starlette.types import Message, Scope, Send
+
+from framehold_core.ids import CallId, is_call_id
+from framehold_router.fleet.trust import CALL_ID, NODE, PREFIX, ROUTE, VIA, Header, Trust, without_internal
+
+_KEY = "framehold"
+
+
+class Hop:
+    """The last step of one request on its way to this node.
+
+    - `call`: the id that a router gave its call, or None
+    - `inside`: whether a part of this fleet sent it in its own name, not for a client
+    - `relayed`: whether a node sent it, so that it is not relayed again (docs/protocol.md, rule 19)
+    - `node`, `route`: the node that serves it, and the way by which it got there
+    - `with_headers`: whether the response gets headers with `node` and `route`
+    """
+
+    __slots__ = ("call", "inside", "node", "relayed", "route", "with_headers")
+
+    def __init__(self, node: str, trusted: dict[bytes, bytes] | None, with_headers: bool) -> None:
+        """`trusted` are the internal headers of the request, without the secret; None if the secret is missing."""
+        # A part of the fleet that forwards a client's request sends further headers beside the secret. Such a request
+        # is not from inside: a client must not reach /admin through it.
+        self.inside = trusted == {}
+        trusted = trusted or {}
+        call = trusted[CALL_ID].decode("latin-1") if CALL_ID in trusted else ""
+        self.call = CallId(call) if call and is_call_id(call) else None
+        self.relayed = trusted.get(VIA) == b"node"
+        self.with_headers = with_headers or VIA in trusted
+        self.node = node.encode()
+        self.route = b"any"
+
+    def adding_headers(self, send: Send) -> Send:
+        """A `send` that adds the headers of `headers()` to the response, if `with_headers`; else `send` itself."""
+        if not self.with_headers:
+            return send
+
+        def extended(message: Message) -> Awaitable[None]:
+            if message["type"] == "http.response.start":
+                message = {**message, "headers": [*message.get("headers", ()), *self.headers()]}
+            return send(message)
+
+        return extended
+
+    def headers(self) -> list[Header]:
+        """The internal headers of the response: the node that served the request, and the request's route."""
+        return [(NODE, self.node), (ROUTE, self.route)]
+
+
+def received(scope: Scope, trust: Trust, node: str, with_headers: bool) -> Hop:
+    """Remove the internal headers from a request, and keep them as the request's `Hop`. `node` is this node's id."""
+    # httptools keeps white space round a header's value; h11 and the protocol don't.
+    headers = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
+    trusted: dict[bytes, bytes] | None = None
+    # No name contains a line feed, so one search over the joined names is enough.
+    if PREFIX in b"\n".join([name for name, _ in headers]):
+        trusted, headers = trust.believed(headers), without_internal(headers)
+    scope["headers"] = headers
+    hop = scope[_KEY] = Hop(node, trusted, with_headers)
+    return hop
+
+
+def of(request: Any) -> Hop | None:
+    """The hop of a request object of the SDK; None on a transport without HTTP."""
+    hop = getattr(request, "scope", {}).get(_KEY)
+    return hop if isinstance(hop, Hop) else None

@@ -1,0 +1,44 @@
+"""Runs a request through the server's middlewares, and turns the result into a mapping."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any
+
+import mcp_types as types
+from mcp.server.request_state import RequestStateBoundary
+from mcp.shared.exceptions import MCPError
+
+from .session import Ctx
+
+Call = Callable[[Ctx], Awaitable[Any]]
+
+
+def is_ours(middleware: Any) -> bool:
+    """Whether a middleware never edits a result in place: the SDK's boundary, or a middleware that `attach` added."""
+    return isinstance(middleware, RequestStateBoundary) or getattr(middleware, "framehold", False)
+
+
+def chained(middlewares: Sequence[Any], call: Call) -> Call:
+    """A function that runs a request through `middlewares`, the first of them outermost, and then through `call`."""
+    for middleware in reversed(middlewares):
+        call = partial(_through, middleware, call)
+    return call
+
+
+def _through(middleware: Any, call: Call, ctx: Ctx) -> Any:
+    return middleware(ctx, call)
+
+
+def dumped(result: Any) -> dict[str, Any]:
+    """The result of a chain as a mapping. It is a model or an error where a middleware replied by itself.
+
+    Raises:
+        MCPError: the result is an error.
+    """
+    if isinstance(result, dict):
+        return result
+    if isinstance(result, types.ErrorData):
+        raise MCPError.from_error_data(result)
+    return dict(result.model_dump(by_alias=True, mode="json", exclude_none=True)) if result is not None else {}

@@ -1,0 +1,146 @@
+"""The seam stands in the place of a handler of the SDK: it begins a call, or carries a call on, and waits for the reply
+to the round.
+
+The SDK has validated the parameters, and has verified and opened the request state. It serializes the result as usual.
+Each request waits here, while the handler runs in its frame.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import mcp_types as types
+from mcp.shared.exceptions import MCPError
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import BaseModel
+
+from framehold_core import journal
+from framehold_core.errors import JournalError, LimitExceeded, SealError, ValueUnreadable
+from framehold_core.journal import Kind
+
+from ..engine import token_claims
+from ..engine.answer_parsing import MalformedAnswer
+from ..engine.replies import Answer, Elsewhere, Ended, Parked
+from ..engine.runtime import Runtime
+from ..frame.rehearsal import rehearsal_observer
+from . import hop as hops
+from . import replies
+from .invocation import Invocation, Outcome, Round
+from .session import Ctx
+from .tool_shortcut import straightened
+from .wrapped_handler import Connect, Handler, HandlerLookup, WrappedHandler
+
+logger = logging.getLogger(__name__)
+
+
+class Seam:
+    """A handler whose awaits on the client suspend it. Called by the SDK like the handler that it wraps."""
+
+    def __init__(
+        self,
+        handler: Handler,
+        method: str,
+        params_type: type[BaseModel],
+        runtime: Runtime,
+        connect: Connect,
+        lookup: HandlerLookup,
+        earlier: Handler,
+    ) -> None:
+        self.handler, self.method, self.runtime = handler, method, runtime
+        self.wrapped = WrappedHandler(straightened(handler), method, params_type, runtime, connect, lookup)
+        """The handler, and what its calls need."""
+        self._earlier = earlier
+        """Serves clients of earlier revisions, without a frame."""
+
+    async def __call__(self, ctx: Ctx, params: Any) -> Any:
+        if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+            return await self._earlier(ctx, params)
+        state = (ctx.params or {}).get("requestState")
+        if isinstance(state, str) and state.startswith((token_claims.OURS, token_claims.REPLAY)):
+            return self._wire_reply(await self._retry(ctx, params, state))
+        if isinstance(state, str):
+            self._check(state)
+        return self._wire_reply(await self._start(ctx, params))
+
+    def _check(self, state: str) -> None:
+        """Raise MCPError if an author's state, or the entries recorded in it, were not made by this fleet."""
+        kept = token_claims.marked(state)
+        if kept is None:
+            raise replies.invalid_state()
+        try:
+            for item in journal.decode_all(kept.entries):
+                if item.kind is Kind.RESULT:
+                    self.runtime.payloads.packed(kept.call, item)
+                else:
+                    self.runtime.payloads.opened(kept.call, item)
+        except (JournalError, SealError, ValueUnreadable) as error:
+            raise _unreadable("a state", error) from None
+
+    async def _start(self, ctx: Ctx, params: Any) -> Answer:
+        invocation = Invocation(self.wrapped, ctx, params).take()
+        if invocation.strategy == "replay" and not invocation.reentrant:
+            raise replies.unmarked(self.method, ctx.params or {})
+        try:
+            hop = hops.of(ctx.request)
+            call = None if hop is None else hop.call
+            return await self.runtime.start(invocation, Round(ctx), call)
+        except LimitExceeded as error:
+            self.runtime.observers.call_refused(invocation.tool)
+            raise replies.Unavailable(str(error), self.runtime.retry_after) from None
+
+    async def _retry(self, ctx: Ctx, params: Any, state: str) -> Answer:
+        invocation = Invocation(self.wrapped, ctx, params)
+        answers = invocation.prefilled
+        try:
+            if state.startswith(token_claims.REPLAY):
+                carried = token_claims.carried(state)
+                if carried is None:
+                    raise replies.invalid_state()
+                if not invocation.reentrant:
+                    raise replies.unmarked(self.method, ctx.params or {})
+                return await self.runtime.replay(carried, answers, invocation, Round(ctx))
+            claims = token_claims.read(state)
+            if claims is None:
+                raise replies.invalid_state()
+            return await self.runtime.retry(claims, answers, invocation, Round(ctx))
+        except MalformedAnswer as error:
+            raise MCPError(types.INVALID_PARAMS, str(error)) from None
+        except LimitExceeded as error:
+            self.runtime.observers.call_refused(invocation.tool)
+            raise replies.Unavailable(str(error), self.runtime.retry_after) from None
+        except (JournalError, SealError) as error:
+            raise _unreadable("a token", error) from None
+
+    def _wire_reply(self, answer: Answer) -> Any:
+        """The engine's answer as the SDK returns it to the client.
+
+        Raises:
+            MCPError: the client gets an error.
+        """
+        runtime = self.runtime
+        if isinstance(answer, Parked):
+            held = runtime.heartbeat.lease
+            state = answer.state or token_claims.mint(answer, held.node, held.boot)
+            return replies.Asking(resultType="input_required", inputRequests=answer.questions, requestState=state)
+        if isinstance(answer, Ended):
+            outcome = answer.outcome
+            assert isinstance(outcome, Outcome)
+            if outcome.error is None:
+                return outcome.result
+            try:
+                raise replies.raisable(outcome.error)
+            finally:
+                # The traceback of the error refers to this Python frame, and `outcome` to the error: a reference cycle.
+                del outcome, answer
+        if isinstance(answer, Elsewhere):
+            raise replies.Misdirected(answer.address, self.runtime.retry_after)
+        if (observer := rehearsal_observer.get()) is not None:
+            observer.refused(answer)
+        return replies.refusal(answer, self.method, self.runtime.retry_after, runtime.settings.max_round)
+
+
+def _unreadable(what: str, error: Exception) -> MCPError:
+    """The error for a client whose token or state (`what`) holds a part that can't be read here. Logs the reason."""
+    logger.error("what %s carries can't be read; the handler was not entered: %s", what, error)
+    return replies.unreadable()

@@ -1,0 +1,45 @@
+"""One handler of the SDK's server whose calls run in frames, and what those calls need."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from mcp.server.connection import Connection
+from pydantic import BaseModel
+
+from ..engine.runtime import Runtime
+from .marks import Marks
+from .session import Ctx
+
+Handler = Callable[[Any, Any], Awaitable[Any]]
+"""A request handler as the SDK calls it, with the request's context and its validated parameters."""
+Connect = Callable[[Ctx], Connection]
+"""Gives the connection that a frame begins under, from the context of the request that enters it."""
+
+
+class HandlerLookup(Protocol):
+    """Finds the author's function that serves a request. `params` are the request's raw parameters."""
+
+    def marks(self, method: str, params: Mapping[str, Any]) -> Marks:
+        """The marks of the function; `Marks()` if there is no such function."""
+        ...
+
+    def asks(self, method: str, params: Mapping[str, Any]) -> bool:
+        """Whether the function may ask its client."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class WrappedHandler:
+    """A handler, and what its calls need. A `Seam` makes one, and gives it to each of its calls."""
+
+    enter: Handler
+    """The handler, as a frame runs it."""
+    method: str
+    params_type: type[BaseModel]
+    """The model of the parameters of `method`."""
+    runtime: Runtime
+    connect: Connect
+    lookup: HandlerLookup
