@@ -1,9 +1,9 @@
-"""The tokens of sagas: what a resume doesn't say again, sealed, behind the prefix that routers read.
+"""The tokens of sagas: the parameters of a call, sealed, behind the prefix that routers read.
 
-    h1.<call>.saga.<sealed>    a call that is held
-    s1.saga.<sealed>           any other
+    h1.<call>.saga.<sealed>    a call under strategy hold
+    s1.saga.<sealed>           any other call
 
-Expiry, user and audience are those of the request state inside.
+The request state inside has the expiry, the user and the audience.
 """
 
 from __future__ import annotations
@@ -18,13 +18,18 @@ from framehold_store.seal import Sealer
 VERSION = 1
 
 _MARK = "saga."
-_MOST = 64
-"""Characters of a token among which its mark is."""
+_MARK_WITHIN = 64
+"""The mark of a saga's token is within this many characters from the token's beginning."""
 
 
 class Saga(NamedTuple):
-    """What a token seals: the call's parameters, and by key how many answers each question was given. `chosen` is
-    what its `_meta` tells FastMCP of the tool, its version."""
+    """The content of a token.
+
+    - `name`, `arguments`: the tool, and its arguments
+    - `chosen`: the version of the tool that the client chose in `_meta` for FastMCP, or None
+    - `given`: how many answers each question has got, by key
+    - `state`: the request state of the call; None in round 1
+    """
 
     name: str
     arguments: dict[str, Any]
@@ -34,17 +39,17 @@ class Saga(NamedTuple):
 
 
 def is_one(wire: str) -> bool:
-    """Whether a token says that it is a saga's; each request's state is asked."""
-    return _MARK in wire[:_MOST] and _sealed(wire) is not None
+    """Whether a token is marked as a saga's. It is fast, since each request's state is checked."""
+    return _MARK in wire[:_MARK_WITHIN] and _sealed(wire) is not None
 
 
 def written(saga: Saga) -> str:
-    """What is sealed, as text."""
+    """The content of a token as text, before it is sealed."""
     return json.dumps([VERSION, *saga], separators=(",", ":"))
 
 
 def sealed(saga: Saga, sealer: Sealer) -> str:
-    """The token of a saga, which names the call that its state names."""
+    """The token of a saga. Its prefix has the call id of the state inside."""
     routed = token.parse(saga.state or "")
     call = None if routed is None else routed.call
     blob = sealer.seal("saga", written(saga).encode(), call=call or "", n=0, kind="saga", key="")
@@ -53,10 +58,10 @@ def sealed(saga: Saga, sealer: Sealer) -> str:
 
 
 def opened(wire: str, sealer: Sealer) -> Saga | None:
-    """What a saga's token seals, None where a release wrote it that this one doesn't know.
+    """The content of a saga's token; None if it has a format that this release doesn't know.
 
     Raises:
-        SealError, ValueError: it was not made by this fleet, or not for the call that it names.
+        SealError, ValueError: the token was not made by this fleet, or not for the call in its prefix.
     """
     routed, within = token.parse(wire), _sealed(wire)
     call = "" if routed is None else routed.call or ""
@@ -66,7 +71,7 @@ def opened(wire: str, sealer: Sealer) -> Saga | None:
 
 
 def _sealed(wire: str) -> str | None:
-    """The sealed part of a saga's token; None for what is none."""
+    """The sealed part of a saga's token; None if `wire` is not such a token."""
     routed = token.parse(wire)
     return None if routed is None or not routed.sealed.startswith(_MARK) else routed.sealed[len(_MARK) :]
 
@@ -76,7 +81,7 @@ def _encoded(blob: bytes) -> str:
 
 
 def _decoded(text: str) -> bytes:
-    """The bytes of a text that is spelled as `_encoded` spells it. Raises ValueError."""
+    """The bytes that `text` encodes. Raises ValueError if `_encoded` would write them otherwise."""
     blob = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
     if _encoded(blob) != text:
         raise ValueError("another spelling")

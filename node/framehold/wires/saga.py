@@ -1,18 +1,18 @@
-"""Sagas: the same calls on another wire, for clients that take a call's questions as steps.
+"""Sagas: calls of tools on another wire, for clients that take the questions of a call as steps.
 
     tools/callSaga    name, arguments               ->  a result, or state "suspended", sagaToken and steps
-    tools/resumeSaga  sagaToken, completedSteps     ->  the same
+    tools/resumeSaga  sagaToken, completedSteps     ->  a result, or state "suspended", sagaToken and steps
 
-The law: behind this file a saga is a `tools/call` of 2026-07-28. It is translated on its way in, before any other
-middleware, and what comes of it on its way out. So one tool answers both wires, whoever guards the one guards the
-other, and the revision that a saga came on does not matter.
+The law: behind this file a saga is a `tools/call` of 2026-07-28. A request is translated before any other middleware
+sees it, and its result is translated after all of them. So one tool serves both wires, every middleware guards both
+wires, and the revision on which a saga came does not matter.
 
-    token   what a resume doesn't say again is sealed in it (`saga_tokens`)
-    step    <key>#<n>: the question's key, and its how-manieth answer is wanted
+    token   seals the parameters of the call, which a resume doesn't repeat (`saga_token`)
+    step    has the id <key>#<n>: the key of a question, and the number of the answer that is wanted under this key
 
-Each resume brings all steps that were completed so far. What was answered in earlier rounds has another number than
-what is asked now, so it is passed over: the journal is the truth. A step that failed at its client is raised into the
-handler that awaits it; a handler that parks by hand awaits nothing, and its call ends there.
+Each resume brings all steps that were completed so far. The steps of earlier rounds have other numbers than the steps
+that are asked now, so they are ignored: the journal is the truth. If a step failed at its client, the error is raised
+in the handler that awaits the answer. A handler that parks by hand awaits nothing, so its call ends there.
 """
 
 from __future__ import annotations
@@ -34,12 +34,13 @@ from framehold_core import token
 from framehold_core.errors import SealError
 from framehold_store.seal import Sealer
 
-from . import saga_tokens, tokens
-from .kernel import chained, dumped
-from .questions import Failure, parted
-from .replies import invalid_state
-from .saga_tokens import Saga
-from .session import Ctx
+from ..engine import token_claims
+from ..sdk.middleware_chain import chained, dumped
+from ..sdk.questions import Failure, without_failures
+from ..sdk.replies import invalid_state
+from ..sdk.session import Ctx
+from . import saga_token
+from .saga_token import Saga
 
 logger = logging.getLogger(__name__)
 
@@ -52,17 +53,18 @@ CAN = types.ClientCapabilities(
     ),
     sampling=types.SamplingCapability(tools=types.SamplingToolsCapability()),
 )
-"""What a saga's client can be asked: it declares nothing, and there is a step for this."""
+"""The capabilities of a saga's client: the kinds of question that there is a step for. Such a client declares none."""
 
-_CHOSEN = "fastmcp"
+_VERSION_META = "fastmcp"
+"""The key of `_meta` under which a client of FastMCP names the version of a tool."""
 _STEPS = {"elicitation/create": "elicitation", "sampling/createMessage": "sampling"}
 
 SessionOf = Callable[[Ctx, types.ClientCapabilities], ServerSession]
 
 
 class Sagas:
-    """The outermost middleware of a server. `limit` is how many bytes a request may have; `session_of` gives a
-    request's session as one whose client has these capabilities."""
+    """The outermost middleware of a server. `limit` is the largest size of a request in bytes. `session_of` gives a
+    session for a request, as if the client had declared the given capabilities."""
 
     framehold = True
 
@@ -70,10 +72,14 @@ class Sagas:
         self._server, self._sealer, self._limit, self._session_of = server, sealer, limit, session_of
 
     def __call__(self, ctx: Ctx, call_next: Any) -> Any:
-        """Serve a saga's request, and pass on any other."""
+        """Serve a request of a saga, and pass any other request on.
+
+        Raises:
+            MCPError: the token of a saga was sent as a `requestState`.
+        """
         if ctx.method not in METHODS or ctx.request_id is None:
             state = None if ctx.params is None else ctx.params.get("requestState")
-            if isinstance(state, str) and saga_tokens.is_one(state):
+            if isinstance(state, str) and saga_token.is_one(state):
                 raise _invalid("this requestState is the token of a saga; send it as sagaToken of tools/resumeSaga")
             return call_next(ctx)
         return self._call(ctx) if ctx.method == CALL else self._resume(ctx)
@@ -86,9 +92,9 @@ class Sagas:
         if not isinstance(arguments, dict | None):
             raise _malformed("arguments", "an object")
         meta = params.get("_meta")
-        chosen = meta.get(_CHOSEN) if isinstance(meta, dict) else None
-        saga = Saga(name, arguments or {}, chosen, {}, None)
-        if (excess := tokens.excess(saga_tokens.written(saga), self._limit)) is not None:
+        version = meta.get(_VERSION_META) if isinstance(meta, dict) else None
+        saga = Saga(name, arguments or {}, version, {}, None)
+        if (excess := token_claims.excess(saga_token.written(saga), self._limit)) is not None:
             raise _refused(f"arguments: they are part of a saga's token, and these {excess}")
         return await self._run(ctx, saga, None)
 
@@ -103,14 +109,14 @@ class Sagas:
         try:
             return await self._run(ctx, saga._replace(given=given), answers)
         except MCPError as error:
-            # What the state within it was refused for, the token is.
+            # The state inside the token was refused, so the token is invalid.
             raise _invalid() if error.error == invalid_state().error else error from None
 
     async def _run(self, ctx: Ctx, saga: Saga, answers: dict[str, Any] | None) -> dict[str, Any]:
-        """One round of the call, past all other middleware; the reply as it goes on the saga's wire."""
+        """Run one round of the call through the other middlewares. Returns the reply as it goes on the saga's wire."""
         meta = (ctx.params or {}).get("_meta")
         if saga.chosen is not None:
-            meta = {**(meta or {}), _CHOSEN: saga.chosen}
+            meta = {**(meta or {}), _VERSION_META: saga.chosen}
         beside = {"inputResponses": answers, "requestState": saga.state, "_meta": meta}
         params = {name: value for name, value in beside.items() if value is not None}
         inner = replace(
@@ -121,23 +127,23 @@ class Sagas:
             session=self._session_of(ctx, CAN),
         )
         chain = self._server.middleware
-        told = dumped(await chained(chain[chain.index(self) + 1 :], self._enter)(inner))
-        if methods.is_input_required(told):
-            told = self._suspended(saga, told)
+        reply = dumped(await chained(chain[chain.index(self) + 1 :], self._enter)(inner))
+        if methods.is_input_required(reply):
+            reply = self._suspended(saga, reply)
         if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
-            return {name: value for name, value in told.items() if name != "resultType"}
+            return {name: value for name, value in reply.items() if name != "resultType"}
         stamp = {types.SERVER_INFO_META_KEY: self._server.server_info_stamp}
-        return {**told, "_meta": {**stamp, **(told.get("_meta") or {})}}
+        return {**reply, "_meta": {**stamp, **(reply.get("_meta") or {})}}
 
     async def _enter(self, ctx: Ctx) -> dict[str, Any]:
-        """What the SDK does at the end of the chain, for a call whose answers may be failures."""
+        """The end of the chain: enter the handler, as the SDK does, for a call whose answers may be failures."""
         entry = self._server.get_request_handler(ctx.method)
         if entry is None:
             raise MCPError(types.METHOD_NOT_FOUND, "Method not found", ctx.method)
         params = dict(ctx.params or {})
-        if str(params.get("requestState", "")).startswith((tokens.OURS, tokens.REPLAY)):
-            # Each answer is read by its own ask.
-            ctx = replace(ctx, params=parted(params))
+        if str(params.get("requestState", "")).startswith((token_claims.OURS, token_claims.REPLAY)):
+            # Each answer is parsed by its own question, so they need no validation here.
+            ctx = replace(ctx, params=without_failures(params))
             params.pop("inputResponses", None)
         for key, raw in params.get("inputResponses", {}).items():
             if isinstance(raw, Failure):
@@ -153,26 +159,30 @@ class Sagas:
             raise MCPError(types.INTERNAL_ERROR, "Handler returned an invalid result") from None
 
     def _suspended(self, saga: Saga, asking: dict[str, Any]) -> dict[str, Any]:
-        """A reply that asks, as steps."""
+        """The reply of a saga whose call asks: its questions as steps."""
         asked = asking.get("inputRequests") or {}
         steps = [_step(key, saga.given.get(key, 0) + 1, request) for key, request in asked.items()]
         parked = saga._replace(state=asking.get("requestState"))
-        if (excess := tokens.excess(saga_tokens.written(parked), self._limit)) is not None:
+        if (excess := token_claims.excess(saga_token.written(parked), self._limit)) is not None:
             raise MCPError(types.INTERNAL_ERROR, f"the saga's state {excess}")
-        wire = saga_tokens.sealed(parked, self._sealer)
-        told = {"resultType": "complete", "state": "suspended", TOKEN: wire, "steps": steps}
-        return {**told, "_meta": asking["_meta"]} if "_meta" in asking else told
+        wire = saga_token.sealed(parked, self._sealer)
+        reply = {"resultType": "complete", "state": "suspended", TOKEN: wire, "steps": steps}
+        return {**reply, "_meta": asking["_meta"]} if "_meta" in asking else reply
 
 
 def _opened(wire: Any, sealer: Sealer) -> Saga:
-    """What a token seals. Raises MCPError: it is none of this fleet's, or of the other wire."""
+    """The content of a saga's token.
+
+    Raises:
+        MCPError: the token was not made by this fleet, or belongs to `tools/call`.
+    """
     if not isinstance(wire, str):
         raise _malformed(TOKEN, "a text, as it was received")
-    if not saga_tokens.is_one(wire):
+    if not saga_token.is_one(wire):
         other = "this sagaToken is no saga's; a requestState is sent back with the method that it came from"
         raise _invalid(other if token.parse(wire) is not None else "")
     try:
-        saga = saga_tokens.opened(wire, sealer)
+        saga = saga_token.opened(wire, sealer)
     except (SealError, ValueError):
         logger.warning("a sagaToken was refused: it is forged, or its key is not among FRAMEHOLD_KEYS")
         raise _invalid() from None
@@ -182,10 +192,10 @@ def _opened(wire: Any, sealer: Sealer) -> Saga:
 
 
 def _step(key: str, number: int, request: dict[str, Any]) -> dict[str, Any]:
-    """A question as a step.
+    """A question as a step. `number` tells which answer under this key is wanted, counted from 1.
 
     Raises:
-        MCPError: a handler that parks by hand asks what there is no step for.
+        MCPError: there is no step for this kind of question, which a handler that parks by hand has asked.
     """
     kind = _STEPS.get(request["method"])
     if kind is None:
@@ -195,7 +205,11 @@ def _step(key: str, number: int, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _completed(steps: Any) -> dict[str, Any]:
-    """Raw answers by step. Raises MCPError: `steps` is malformed; nothing was consumed."""
+    """The raw answers by the id of their step.
+
+    Raises:
+        MCPError: `steps` is malformed; nothing was consumed.
+    """
     if not isinstance(steps, list):
         raise _malformed("completedSteps", "a list of all steps that were completed so far")
     found: dict[str, Any] = {}
@@ -215,10 +229,10 @@ def _completed(steps: Any) -> dict[str, Any]:
 
 
 def _failure(place: str, error: Any) -> Failure:
-    said = error if isinstance(error, dict) else {}
-    if type(said.get("code")) is not int or not isinstance(said.get("message"), str):
+    fields = error if isinstance(error, dict) else {}
+    if type(fields.get("code")) is not int or not isinstance(fields.get("message"), str):
         raise _malformed(f"{place}.error", "an object with a whole number as code and a text as message")
-    return Failure(error={name: said[name] for name in ("code", "message", "data") if name in said})
+    return Failure(error={name: fields[name] for name in ("code", "message", "data") if name in fields})
 
 
 def _invalid(why: str = "") -> MCPError:

@@ -1,16 +1,16 @@
 """Handlers that return their questions, served to clients of revisions before 2026-07-28.
 
-Such a client never calls again with answers. It is asked over its live session instead, while its request stays open,
-and the handler is entered again with what it said, as a client of the present revision would have it:
+Such a client never calls again with answers. It is asked over its live session instead, while its request stays open.
+Then the handler is entered again with the answers, as it would be by a retry of 2026-07-28:
 
 1. the handler returns an `InputRequiredResult`; its state is sealed as for the wire
-2. each question in it is sent as a request of its own, on the stream of the call; all of them at once
-3. the sealed state goes through the same verification as any client's: expiry, arguments, user
-4. the handler is entered again with this round's answers alone, and that state
-5. so on, until it returns a result, or `max_rounds` are over
+2. each of its questions is sent as a request, on the stream of the call; all questions are sent at once
+3. the sealed state is verified like that of any client: expiry, arguments, user
+4. the handler is entered again with this round's answers only, and with that state
+5. this repeats until the handler returns a result, or `max_rounds` are over
 
-Answers have the shape that their revision wants; what is in them is the handler's to check. A failure is the call's
-result where the call is a tool's (`isError`), as those clients show it, and an error elsewhere.
+Answers have the form of the client's revision; the handler has to check their content. A failure becomes an error
+result (`isError`) if the call is one of a tool, since those clients show it; otherwise it becomes an error.
 """
 
 from __future__ import annotations
@@ -29,10 +29,12 @@ from mcp.shared.message import ServerMessageMetadata
 from mcp_types.methods import is_input_required
 from pydantic import BaseModel, ValidationError
 
-from . import questions, replies, tokens
-from .config import Settings
-from .invocation import BESIDE, Handler, state_of, with_state
-from .session import Ctx
+from ..config import Settings
+from ..engine import token_claims
+from ..sdk import questions, replies
+from ..sdk.invocation import BESIDE, state_of, with_state
+from ..sdk.session import Ctx
+from ..sdk.wrapped_handler import Handler
 
 logger = logging.getLogger(__name__)
 
@@ -41,14 +43,14 @@ _PAUSE = 0.25
 
 
 class _Failed(Exception):
-    """The call can't be carried on; `error` says why."""
+    """The call can't be carried on; `error` has the reason."""
 
     def __init__(self, error: MCPError) -> None:
         self.error = error
 
 
 class Shim:
-    """A handler as clients of earlier revisions can call it. `boundary` seals and verifies its states."""
+    """Serves a handler to clients of earlier revisions. `boundary` seals and verifies its states."""
 
     def __init__(
         self,
@@ -63,7 +65,7 @@ class Shim:
 
     async def __call__(self, ctx: Ctx, params: Any) -> Any:
         if isinstance((ctx.params or {}).get("requestState"), str):
-            # Nothing that was handed out on this wire: there the state never leaves this process.
+            # No client of this wire ever got a state: on this wire it never leaves the process.
             raise replies.invalid_state()
         result = await self._handler(ctx, params)
         if not is_input_required(result):
@@ -78,55 +80,55 @@ class Shim:
             return types.CallToolResult(content=[text], is_error=True)
 
     async def _carry_on(self, ctx: Ctx, result: Any) -> Any:
-        """Ask and enter again until there is a result that doesn't ask."""
+        """Ask the client and enter the handler again, until its result doesn't ask."""
         base = {name: value for name, value in (ctx.params or {}).items() if name not in BESIDE}
 
         async def first(_: Ctx) -> Any:
             return _tagged(result)
 
-        told = await self._boundary(replace(ctx, params=base), first)
+        reply = await self._boundary(replace(ctx, params=base), first)
         for _ in range(self._settings.max_rounds):
-            asked = _read(told)
+            asked = _read(reply)
             if asked is None:
-                return told
+                return reply
             answers = await self._answers(ctx, asked.input_requests or {})
             given = {"inputResponses": answers or None, "requestState": asked.request_state}
             beside = {name: value for name, value in given.items() if value is not None}
-            told = await self._boundary(replace(ctx, params={**base, **beside}), self._enter)
-        if not is_input_required(told):
-            return told
+            reply = await self._boundary(replace(ctx, params={**base, **beside}), self._enter)
+        if not is_input_required(reply):
+            return reply
         limit = f"{self._settings.max_rounds} rounds (FRAMEHOLD_MAX_ROUNDS)"
         raise _failed(f"the handler still asks after {limit}; it was not entered again; what it had done is done")
 
     async def _enter(self, ctx: Ctx) -> Any:
-        """One more round of the handler, its state opened."""
+        """Enter the handler for one more round. The boundary has opened its state."""
         raw = dict(ctx.params or {})
         if isinstance(state := raw.get("requestState"), str):
-            raw["requestState"] = state.removeprefix(tokens.AUTHORS)
+            raw["requestState"] = state.removeprefix(token_claims.AUTHORS)
         return _tagged(
             await self._handler(replace(ctx, params=raw), self._params_type.model_validate(raw, by_name=False))
         )
 
     async def _answers(self, ctx: Ctx, asked: dict[str, types.InputRequest]) -> dict[str, Any]:
-        """What the client says to each question. None is asked unless all can be."""
+        """Ask the client, and return its raw answers by key. No question is sent unless all of them can be sent."""
         if not asked:
             await asyncio.sleep(_PAUSE)
             return {}
-        legs = [leg(request) for request in asked.values()]
-        for request, expected in legs:
+        requests = [legacy_request(request) for request in asked.values()]
+        for request, expected in requests:
             self._check(ctx, request, expected)
-        asking = [asyncio.ensure_future(self._ask(ctx, *leg)) for leg in legs]
+        asking = [asyncio.ensure_future(self._ask(ctx, *item)) for item in requests]
         try:
             return dict(zip(asked, await asyncio.gather(*asking), strict=True))
         finally:
-            # The first that fails ends the call. The others are withdrawn before its response ends their stream.
+            # The first failure ends the call. The other questions are cancelled before the response ends their stream.
             for task in asking:
                 task.cancel()
             await asyncio.wait(asking)
 
     def _check(self, ctx: Ctx, request: types.ServerRequest, expected: type[BaseModel]) -> None:
-        """Raise where this client can't be asked."""
-        # First of all: where nothing can be sent, a stateless request says nothing of its client either.
+        """Raise `_Failed` if this client can't be asked."""
+        # This check is the first: a connection that can't send has no capabilities of its client either.
         if not ctx.session.can_send_request:
             raise _failed(
                 f"{request.method} can't be sent: this connection has no stream from server to client, so the client "
@@ -139,7 +141,8 @@ class Shim:
             raise _Failed(refused)
 
     async def _ask(self, ctx: Ctx, request: types.ServerRequest, expected: type[BaseModel]) -> dict[str, Any]:
-        """One question as a request on the stream of the call; progress puts its limit off."""
+        """Send one question as a request on the stream of the call, and return the raw answer. Progress that the client
+        reports restarts the time limit."""
         limit, loop = self._settings.round_timeout, asyncio.get_running_loop()
         related = ServerMessageMetadata(related_request_id=ctx.request_id)
         try:
@@ -171,7 +174,7 @@ def for_older(
     boundary: RequestStateBoundary,
     settings: Settings,
 ) -> Handler:
-    """What clients of earlier revisions call in place of `handler`."""
+    """The handler that clients of earlier revisions call instead of `handler`."""
     if settings.legacy_shim:
         return Shim(handler, method, params_type, boundary, settings)
 
@@ -185,7 +188,7 @@ def for_older(
 
 
 def _unshimmed(ctx: Ctx, method: str) -> MCPError:
-    """The reply where a handler returned its questions to a client that knows no such result."""
+    """The error for a client that does not know results with questions. Logs the case."""
     logger.warning(
         "a handler returned its questions to a %s of an older client, and legacy_shim is off: nothing was asked, its "
         "client is told so; turn legacy_shim on, or branch on framehold.era(ctx)",
@@ -204,10 +207,10 @@ def _failed(why: str) -> _Failed:
 
 
 def _read(result: Any) -> types.InputRequiredResult | None:
-    """What a handler asks; None where it doesn't.
+    """The result of a handler as a model if it asks; None if it does not.
 
     Raises:
-        MCPError: it asks in a way that no revision knows.
+        MCPError: the result asks, but is malformed.
     """
     if not is_input_required(result):
         return None
@@ -223,13 +226,13 @@ def _read(result: Any) -> types.InputRequiredResult | None:
 
 
 def _tagged(result: Any) -> Any:
-    """A result with its state marked as its author's, so that it can't pass for one of ours."""
+    """A result whose state is tagged as the author's, so that it can't pass for one of Framehold's."""
     state = state_of(result) if is_input_required(result) else None
-    return with_state(result, tokens.AUTHORS + state) if isinstance(state, str) else result
+    return with_state(result, token_claims.AUTHORS + state) if isinstance(state, str) else result
 
 
-def leg(request: types.InputRequest) -> tuple[Any, type[BaseModel]]:
-    """A question as a request of an earlier revision, and what its answer is."""
+def legacy_request(request: types.InputRequest) -> tuple[Any, type[BaseModel]]:
+    """A question as a request of an earlier revision, and the type of its answer."""
     if isinstance(request, types.ListRootsRequest):
         return request, types.ListRootsResult
     if isinstance(request, types.CreateMessageRequest):
@@ -237,7 +240,7 @@ def leg(request: types.InputRequest) -> tuple[Any, type[BaseModel]]:
         return request, types.CreateMessageResultWithTools if tools else types.CreateMessageResult
     params = request.params
     if isinstance(params, types.ElicitRequestURLParams) and params.elicitation_id is None:
-        # Their revision wants one; the present one has none.
+        # Earlier revisions require an elicitation id; 2026-07-28 has none.
         named = params.model_copy(update={"elicitation_id": str(uuid4())})
         request = request.model_copy(update={"params": named})
     return request, types.ElicitResult

@@ -1,0 +1,108 @@
+"""A call on a revision before 2026-07-28. Its handler runs within one request, without a frame, and each question is a
+request to the client.
+
+`LegacySession` has the rules of a frame's session as far as that wire allows: an effect may not ask. A question is sent
+on the stream of the request that is being served. A bare `list_roots()` or `create_message()` names no request. Without
+a name the SDK would send it on the standalone stream, which few clients open, and nobody would answer. Where the
+response can't carry a question, the standalone stream is the only way.
+
+Private parts of the SDK that are touched here: `ServerSession._request_outbound` and `_connection`, the two ways from
+one request to its client. A test names the release.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import mcp_types as types
+from mcp.server.session import ServerSession
+from mcp.shared.dispatcher import ProgressFnT
+from mcp.shared.message import ServerMessageMetadata
+from pydantic import BaseModel
+
+from framehold_core.errors import LimitExceeded
+
+from ..engine.runtime import Runtime
+from ..frame.effect_call import refuse_inside_effect
+from ..frame.unrecorded import Unrecorded
+from ..sdk import replies
+from ..sdk.present_call import Present, current
+from ..sdk.questions import KINDS
+from ..sdk.session import Ctx
+from ..sdk.wrapped_handler import Handler
+
+ResultT = TypeVar("ResultT", bound=BaseModel)
+
+
+class LegacySession(ServerSession):
+    """The session that the handler of one request gets."""
+
+    def __init__(self, ctx: Ctx) -> None:
+        super().__init__(ctx.session._request_outbound, ctx.session._connection, request_meta=ctx.meta)
+        self._request = ctx.request_id
+
+    async def send_request(
+        self,
+        request: types.ServerRequest,
+        result_type: type[ResultT],
+        request_read_timeout_seconds: float | None = None,
+        metadata: ServerMessageMetadata | None = None,
+        progress_callback: ProgressFnT | None = None,
+    ) -> ResultT:
+        """Ask the client, on the stream of the request that is being served.
+
+        Raises:
+            AskError: an effect under `once` asks.
+            MCPError: the client replied with an error, or `request_read_timeout_seconds` went by.
+        """
+        if (kind := KINDS.get(request.method)) is not None:
+            refuse_inside_effect(kind)
+        if self.can_send_request and (metadata is None or metadata.related_request_id is None):
+            metadata = ServerMessageMetadata(related_request_id=self._request)
+        return await super().send_request(
+            request, result_type, request_read_timeout_seconds, metadata, progress_callback
+        )
+
+
+class LegacyCalls:
+    """Runs `handler` for clients of earlier revisions. The seam calls it with the context and the parameters."""
+
+    def __init__(self, handler: Handler, runtime: Runtime) -> None:
+        self._handler, self._runtime = handler, runtime
+
+    async def __call__(self, ctx: Ctx, params: Any) -> Any:
+        """Run the handler to its end within this request.
+
+        Raises:
+            Unavailable: this node runs as many such calls as it may hold frames; nothing was started.
+        """
+        ctx = replace(ctx, session=LegacySession(ctx))
+        current.set(Present(ctx.session, ctx.request_id, None, Unrecorded(self._runtime.payloads.values)))
+        try:
+            # A drain waits for this call. Over HTTP `session_affinity` counts it, while its client listens.
+            waited = contextlib.nullcontext() if ctx.request is not None else self._runtime.draining.visited()
+            with waited, self._counted():
+                return await self._handler(ctx, params)
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            # Nobody cancelled this task: the SDK would take the error for the end of the session with all its calls.
+            raise replies.raisable(error) from None
+
+    @contextlib.contextmanager
+    def _counted(self) -> Iterator[None]:
+        """Count a call while it runs. As many calls may run as there may be frames."""
+        eviction = self._runtime.eviction
+        try:
+            eviction.admit_earlier()
+        except LimitExceeded as error:
+            raise replies.Unavailable(str(error), self._runtime.retry_after) from None
+        try:
+            yield
+        finally:
+            eviction.earlier -= 1
