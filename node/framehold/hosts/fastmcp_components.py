@@ -1,23 +1,23 @@
-"""What a FastMCP server serves: which function of its author's stands behind a name.
+"""The components of a FastMCP server, and the author's function behind each.
 
-The law: a component is looked up as FastMCP looks it up, with the present round's user, versions and visibility, down
-through mounted servers; what it doesn't find has no marks. What has no function of its author's here (a proxy, an
-OpenAPI operation) has none either.
+The law: a component is looked up as FastMCP looks it up, with the present round's user, versions and visibility, and
+through mounted servers. A component that is not found has no marks. A component without a function of an author (a
+proxy, an OpenAPI operation) has no marks either.
 
-Where nothing may be awaited - what is served, for messages and rehearsals; a tool's schema, for the check of headers -
-the providers themselves are walked: local and mounted ones, and their namespaces.
+Some look-ups may not await: the names of components for messages and rehearsals, and the schema of a tool for the check
+of headers. They walk the providers instead: local and mounted ones, and their namespaces.
 
-Private parts of FastMCP that are touched, beside those that `fastmcp` names:
+Private parts of FastMCP that are touched, besides those that `fastmcp` names:
 
 - `LocalProvider._components`, `_WrappedProvider._inner`, `Namespace._transform_name` and `_transform_uri`: the walk
-- `FastMCPProviderTool._server`, `_original_name`, `_original_uri`: what a mounted component stands for
-- the wrapper that `without_injected_parameters` makes: the author's function is in its closure, and nowhere else
+- `FastMCPProviderTool._server`, `_original_name`, `_original_uri`: the component behind a mounted one
+- the wrapper that `without_injected_parameters` makes: only its closure has the author's function
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from types import CodeType
 from typing import Any, NamedTuple
 
@@ -38,58 +38,19 @@ from fastmcp.server.transforms.namespace import Namespace
 from fastmcp.server.transforms.visibility import Visibility
 from fastmcp.tools.base import Tool
 from fastmcp.tools.tool_transform import TransformedTool
-from fastmcp.utilities.async_utils import is_coroutine_function
 from fastmcp.utilities.components import FastMCPComponent
 from fastmcp.utilities.versions import VersionSpec, version_sort_key
 
 from framehold_core.errors import ConfigError
 
-from .marks import marks_of
+from ..sdk.marks import marks_of
 
 Spaces = tuple[Namespace, ...]
 """The namespaces that a component is mounted under, innermost first."""
 
 
-class Components:
-    """The functions behind a FastMCP server's tools, prompts and resources (`handlers._Source`)."""
-
-    def __init__(self, server: FastMCP[Any]) -> None:
-        self._server = server
-
-    def function(self, method: str, params: Mapping[str, Any]) -> Any:
-        """The function behind a request, as far as the walk finds it: for rehearsals. A node asks `found`."""
-        if method == "resources/read":
-            served = [item for item in self._served() if _serves(item, str(params.get("uri")))]
-        else:
-            kind = Tool if method == "tools/call" else Prompt
-            served = [item for item in self._served() if isinstance(item, kind) and item.name == params.get("name")]
-        return author_of(max(served, key=version_sort_key)) if served else None
-
-    def _served(self) -> Iterator[FastMCPComponent]:
-        """All components, with the names that they are served by."""
-        for component, spaces in _registered(self._server):
-            field = next((one for one in ("uri_template", "uri") if hasattr(component, one)), "name")
-            yield component.model_copy(update={field: _named(component, spaces)})
-
-    def may_ask(self, fn: Any) -> bool:
-        """Others than async ones have no await that could suspend."""
-        return is_coroutine_function(fn)
-
-    def asking(self) -> Iterator[tuple[str, Any]]:
-        """The functions that may ask, by the names of what they make."""
-        for component in self._served():
-            fn = author_of(component)
-            if fn is not None and is_coroutine_function(fn):
-                yield _called(component), fn
-
-    def names(self) -> Iterator[str]:
-        """Those of all tools and prompts that the walk finds."""
-        found = _registered(self._server)
-        return (_named(item, spaces) for item, spaces in found if isinstance(item, Tool | Prompt))
-
-
-class Passed(NamedTuple):
-    """A mounted server on the way to a component, and what it is asked for."""
+class MountedServer(NamedTuple):
+    """A mounted server on the way to a component, and the component's name and version there."""
 
     server: FastMCP[Any]
     name: str
@@ -97,45 +58,45 @@ class Passed(NamedTuple):
 
 
 async def found(
-    server: Any, method: str, name: str, version: VersionSpec | None, passed: list[Passed]
+    server: Any, method: str, name: str, version: VersionSpec | None, on_the_way: list[MountedServer]
 ) -> FastMCPComponent | None:
-    """The component that FastMCP would run for `name`, on the server that it is registered on. `passed` gets the
-    mounted servers on the way."""
+    """The component that FastMCP would run for `name`, on the server where it is registered; None if there is none. The
+    mounted servers on the way are added to `on_the_way`."""
     if method == "resources/read":
-        return await _resource(server, name, version, passed)
+        return await _resource(server, name, version, on_the_way)
     component = _behind(await (server.get_tool if method == "tools/call" else server.get_prompt)(name, version))
     known: FastMCPComponent | None = component
     while isinstance(component, TransformedTool):
         component = component.parent_tool
     if isinstance(component, mounted.FastMCPProviderTool | mounted.FastMCPProviderPrompt):
-        passed.append(Passed(component._server, str(component._original_name), _exactly(component)))
-        inner = await found(component._server, method, str(component._original_name), _exactly(component), passed)
+        on_the_way.append(MountedServer(component._server, str(component._original_name), _exactly(component)))
+        inner = await found(component._server, method, str(component._original_name), _exactly(component), on_the_way)
         return inner if known is component or inner is None else known
     return known
 
 
 async def _resource(
-    server: Any, uri: str, version: VersionSpec | None, passed: list[Passed]
+    server: Any, uri: str, version: VersionSpec | None, on_the_way: list[MountedServer]
 ) -> FastMCPComponent | None:
     component = await server.get_resource(uri, version) or await server.get_resource_template(uri, version)
     inner: Any = component
     if isinstance(component, mounted.FastMCPProviderResourceTemplate):
         inner = await component.create_resource(uri, component.matches(uri) or {})
     if isinstance(inner, mounted.FastMCPProviderResource):
-        passed.append(Passed(inner._server, str(inner._original_uri), _exactly(component)))
-        return await _resource(*passed[-1], passed)
+        on_the_way.append(MountedServer(inner._server, str(inner._original_uri), _exactly(component)))
+        return await _resource(*on_the_way[-1], on_the_way)
     known: FastMCPComponent | None = component
     return known
 
 
-async def authorized(context: MiddlewareContext[Any], field: str, passed: list[Passed]) -> None:
-    """Ask those who guard mounted servers again: in a frame they are asked when it is entered, and a user's rights may
-    be others since. `field` of the parameters names the component.
+async def authorized(context: MiddlewareContext[Any], field: str, on_the_way: list[MountedServer]) -> None:
+    """Call the guards of mounted servers again. In a frame they were called when it was entered, and the user's rights
+    may have changed since. `field` of the parameters names the component.
 
     Raises:
-        AuthorizationError: one of them says no.
+        AuthorizationError: a guard refused.
     """
-    for server, name, version in passed:
+    for server, name, version in on_the_way:
         guards = [item for item in server.middleware if isinstance(item, AuthMiddleware)]
         if not guards:
             continue
@@ -147,25 +108,26 @@ async def authorized(context: MiddlewareContext[Any], field: str, passed: list[P
 
 
 async def _nothing(context: MiddlewareContext[Any]) -> None:
-    """What stands behind a guard that is only asked."""
+    """The next step behind a guard that is called for its decision only."""
 
 
 def _exactly(component: FastMCPComponent) -> VersionSpec | None:
+    """The version of a component as a specification; None if it has none."""
     return VersionSpec(eq=component.version) if component.version else None
 
 
 def _behind(component: FastMCPComponent | None) -> FastMCPComponent | None:
-    """What a tool stands for that only shows another one otherwise."""
+    """The tool behind tools that only present it otherwise, without a function of their own."""
     while isinstance(component, TransformedTool) and component.fn is component.forwarding_fn:
         component = component.parent_tool
     return component
 
 
 def author_of(component: FastMCPComponent | None) -> Any:
-    """The function that its author wrote for it, None where there is none.
+    """The author's function for a component; None if there is none.
 
-    A function that stands before another tool is entered again with that one: of the two it is one that isn't
-    re-entrant, if any.
+    A function that transforms another tool is entered again together with that tool. If one of the two functions is not
+    re-entrant, the result is that one.
     """
     component = _behind(component)
     fn = _written(getattr(component, "fn", None))
@@ -176,14 +138,14 @@ def author_of(component: FastMCPComponent | None) -> Any:
 
 
 def _written(fn: Any) -> Any:
-    # What pydantic's validation wraps, and what FastMCP's injection of dependencies does.
+    # Below the wrappers of pydantic's validation and of FastMCP's injection of dependencies.
     while (inner := getattr(fn, "raw_function", None) or _injected(fn)) is not None:
         fn = inner
     return fn
 
 
 def _wrapper() -> CodeType:
-    """The code of the function that injects dependencies into another one."""
+    """The code of the wrapper that injects dependencies into a function. Raises ConfigError."""
     maker: Any = getattr(without_injected_parameters, "__wrapped__", without_injected_parameters)
     for constant in maker.__code__.co_consts:
         if isinstance(constant, CodeType) and constant.co_name == "wrapper" and "fn" in constant.co_freevars:
@@ -206,13 +168,13 @@ def _injected(fn: Any) -> Any:
 # ---- the walk
 
 
-def _registered(provider: Provider, outer: Spaces = ()) -> Iterator[tuple[FastMCPComponent, Spaces]]:
-    """Each component that is registered here or on a mounted server."""
+def registered(provider: Provider, outer: Spaces = ()) -> Iterator[tuple[FastMCPComponent, Spaces]]:
+    """Each component that is registered on this provider or on a mounted server, with its namespaces."""
     spaces = (*(item for item in provider.transforms if isinstance(item, Namespace)), *outer)
     if isinstance(provider, LocalProvider):
         yield from ((component, spaces) for component in provider._components.values())
     for inner in _inside(provider):
-        yield from _registered(inner, spaces)
+        yield from registered(inner, spaces)
 
 
 def _inside(provider: Provider) -> list[Provider]:
@@ -224,33 +186,35 @@ def _inside(provider: Provider) -> list[Provider]:
 
 
 def understood(provider: Provider) -> bool:
-    """Whether the walk finds all that is served, under the names that it is served by."""
+    """Whether the walk finds all components of a provider, under the names that clients use."""
     plain = all(isinstance(item, Namespace | Visibility) for item in provider.transforms)
     inner = _inside(provider)
     return plain and (bool(inner) or isinstance(provider, LocalProvider)) and all(map(understood, inner))
 
 
 def schema_of(server: FastMCP[Any], name: str) -> dict[str, Any] | None:
-    """The input schema of the tool that is called `name`, of its highest version; None where there is none."""
-    tools = [item for item, spaces in _registered(server) if isinstance(item, Tool) and _named(item, spaces) == name]
+    """The input schema of the highest version of the tool `name`; None if there is no such tool."""
+    tools = [item for item, spaces in registered(server) if isinstance(item, Tool) and named(item, spaces) == name]
     return max(tools, key=version_sort_key).parameters if tools else None
 
 
-def _serves(component: FastMCPComponent, uri: str) -> bool:
+def serves(component: FastMCPComponent, uri: str) -> bool:
+    """Whether a component is a resource or a template that serves `uri`."""
     if isinstance(component, ResourceTemplate):
         return component.matches(uri) is not None
     return isinstance(component, Resource) and str(component.uri) == uri
 
 
-def _named(component: FastMCPComponent, spaces: Spaces) -> str:
-    """What a component is called by clients: its name, or its address."""
+def named(component: FastMCPComponent, spaces: Spaces) -> str:
+    """The name of a component for clients: its name, or the address of a resource."""
     uri = getattr(component, "uri_template", None) or getattr(component, "uri", None)
     if uri is None:
         return functools.reduce(lambda name, space: space._transform_name(name), spaces, component.name)
     return functools.reduce(lambda known, space: space._transform_uri(known), spaces, str(uri))
 
 
-def _called(component: FastMCPComponent) -> str:
+def called(component: FastMCPComponent) -> str:
+    """The name of a component in messages, as in `tool "book"`."""
     if isinstance(component, Tool | Prompt):
         return f'{"tool" if isinstance(component, Tool) else "prompt"} "{component.name}"'
-    return f'resource "{_named(component, ())}"'
+    return f'resource "{named(component, ())}"'

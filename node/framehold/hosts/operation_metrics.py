@@ -1,8 +1,8 @@
-"""The metric `mcp.server.operation.duration`, by OpenTelemetry's own means: how long each request took, as MCP's
-conventions have it (https://opentelemetry.io/docs/specs/semconv/gen-ai/mcp/).
+"""The metric `mcp.server.operation.duration`: how long each request took. It is sent through OpenTelemetry, by the
+conventions for MCP (https://opentelemetry.io/docs/specs/semconv/gen-ai/mcp/).
 
-The law: bounded, whatever clients send: a method that nobody serves, and a tool that is not known, is `other`. A
-request that is passed on is the other node's. The middleware is there only where somebody collects metrics.
+The law: labels are bounded, whatever clients send. An unserved method and an unknown tool have the label `other`. A
+request that is forwarded is measured by the other node. The middleware is added only if a meter provider is set.
 """
 
 from __future__ import annotations
@@ -17,30 +17,30 @@ from opentelemetry import metrics
 from opentelemetry.util.types import AttributeValue
 from pydantic import ValidationError
 
-from . import clock
-from .names import OTHER, Names
-from .replies import Misdirected
-from .session import Ctx
+from .. import clock
+from ..sdk.replies import Misdirected
+from ..sdk.session import Ctx
+from ..telemetry.tool_labels import OTHER, ToolLabels
 
 NAME = "mcp.server.operation.duration"
 _BUCKETS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
-"""As the conventions want them."""
-_ALWAYS = {"initialize", "notifications/initialized", "notifications/cancelled", "ping"}
-"""What the SDK answers without a handler."""
+"""The bounds that the conventions prescribe, in seconds."""
+_WITHOUT_HANDLER = {"initialize", "notifications/initialized", "notifications/cancelled", "ping"}
+"""Methods that the SDK serves without a handler."""
 _TOOL_ERROR = "tool_error"
 
 
 def provided() -> bool:
-    """Whether somebody collects metrics: what stands in until then is of the API's own package."""
+    """Whether a meter provider is set. Until then the provider is a class of the API's own package."""
     return not type(metrics.get_meter_provider()).__module__.startswith("opentelemetry.metrics.")
 
 
-class Operations:
-    """A middleware that measures what is behind it. `names` are the tools that it tells apart."""
+class OperationMetrics:
+    """A middleware that measures the request behind it. `names` are the tools that may be labels."""
 
     framehold = True
 
-    def __init__(self, server: Server[Any], names: Names) -> None:
+    def __init__(self, server: Server[Any], names: ToolLabels) -> None:
         self._server, self._names = server, names
         meter = metrics.get_meter("framehold")
         self._durations = meter.create_histogram(
@@ -66,7 +66,7 @@ class Operations:
         self._durations.record(clock.now() - began, self._attributes(ctx, error, asks))
 
     def _attributes(self, ctx: Ctx, error: str, asks: bool) -> dict[str, AttributeValue]:
-        told: dict[str, AttributeValue] = {
+        attributes: dict[str, AttributeValue] = {
             "mcp.method.name": ctx.method if self._serves(ctx.method) else OTHER,
             "mcp.protocol.version": ctx.protocol_version,
             "network.transport": "pipe" if ctx.request is None else "tcp",
@@ -74,23 +74,23 @@ class Operations:
         if ctx.method == "tools/call":
             name = (ctx.params or {}).get("name")
             known = isinstance(name, str) and self._names.known(name, asks)
-            told |= {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": str(name) if known else OTHER}
-        return {**told, "error.type": error} if error else told
+            attributes |= {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": str(name) if known else OTHER}
+        return {**attributes, "error.type": error} if error else attributes
 
     def _serves(self, method: str) -> bool:
         found = self._server.get_request_handler(method) or self._server.get_notification_handler(method)
-        return found is not None or method in _ALWAYS
+        return found is not None or method in _WITHOUT_HANDLER
 
 
 def _failed(ctx: Ctx, result: Any) -> bool:
-    """Whether a tool's result says that it failed, as a model or as a mapping."""
+    """Whether the result of a tool (a model or a mapping) is an error result."""
     if ctx.method != "tools/call":
         return False
     return result.get("isError") is True if isinstance(result, dict) else getattr(result, "is_error", False) is True
 
 
 def _error(error: BaseException) -> str:
-    """What kind of error it is: a code that its client is told, or a class."""
+    """The type of an error: the code that the client gets, or the name of the exception's class."""
     if isinstance(error, MCPError):
         return str(error.error.code)
     if isinstance(error, ValidationError):

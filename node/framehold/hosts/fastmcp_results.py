@@ -1,8 +1,8 @@
-"""What a FastMCP component comes to, as it is kept and as FastMCP's middleware sees it.
+"""The two forms of a FastMCP component's result: the form that is kept, and the form that FastMCP's middleware gets.
 
-In its frame a result becomes the protocol's own, which a tombstone can hold and a client be sent as it is. On the way
-out, through the middleware of whichever round it goes to, it is FastMCP's again; so is what a tool raised, wherever the
-exception itself is still there, and otherwise the error result that its client was told.
+In its frame a result becomes a result of the protocol, which a tombstone can hold and a client can be sent. On its way
+out, through the middleware of the round that gets it, it becomes a result of FastMCP again. An exception of a tool is
+raised again there, if it still exists in memory; otherwise the middleware gets the error result of the client.
 """
 
 from __future__ import annotations
@@ -24,28 +24,29 @@ from pydantic import PrivateAttr
 
 
 class Raised(types.CallToolResult):
-    """The error result of a tool, and what it raised."""
+    """The error result of a tool, and the exception that the tool raised."""
 
     _error: FastMCPError = PrivateAttr()
 
     def __init__(self, error: FastMCPError, name: str) -> None:
-        # In FastMCP's words.
+        # The text is FastMCP's.
         unknown = isinstance(error, DisabledError | NotFoundError)
         text = f"Unknown tool: {name!r}" if unknown else str(error)
         super().__init__(content=[types.TextContent(type="text", text=text)], is_error=True)
         self._error = _untraced(error)
 
     def again(self) -> NoReturn:
-        """Raise it."""
+        """Raise the exception again."""
         try:
             raise self._error
         finally:
-            # A traceback holds its frames: one that holds its own error is a cycle.
+            # The traceback refers to this Python frame, and `self` to the error: a reference cycle.
             del self
 
 
 def _untraced(error: FastMCPError) -> FastMCPError:
-    """The same without tracebacks: they hold what the handler held, for as long as the outcome is kept."""
+    """`error` without tracebacks, also in its causes: they would keep the handler's objects in memory as long as the
+    outcome."""
     found: BaseException | None = error
     while found is not None:
         found.__traceback__ = None
@@ -54,8 +55,8 @@ def _untraced(error: FastMCPError) -> FastMCPError:
 
 
 class Kind(NamedTuple):
-    """A method that may ask: `keep` makes the protocol's result of a running component, `give` FastMCP's of that.
-    `field` of the parameters names the component."""
+    """A method that may ask. `keep` awaits a component and makes a result of the protocol; `give` turns that into a
+    result of FastMCP. `field` of the parameters names the component."""
 
     field: str
     keep: Callable[[Awaitable[Any], str], Awaitable[Any]]
@@ -79,54 +80,53 @@ async def _kept_tool(running: Awaitable[Any], name: str) -> Any:
     return types.CallToolResult(content=content, structured_content=structured)
 
 
-def _given_tool(told: Any) -> Any:
-    if isinstance(told, Raised):
+def _given_tool(result: Any) -> Any:
+    if isinstance(result, Raised):
         try:
-            told.again()
+            result.again()
         finally:
-            del told
-    if is_input_required(told):
-        return InputRequiredToolResult(_asked(told))
-    if isinstance(told, dict) and "content" in told:
-        told = types.CallToolResult.model_validate(told, by_name=False)
-    return _editable(told) if isinstance(told, types.CallToolResult) else told
+            del result
+    if is_input_required(result):
+        return InputRequiredToolResult(_asked(result))
+    if isinstance(result, dict) and "content" in result:
+        result = types.CallToolResult.model_validate(result, by_name=False)
+    return _editable(result) if isinstance(result, types.CallToolResult) else result
 
 
-def _editable(told: types.CallToolResult) -> ToolResult:
-    """A tool's result for one request's middleware to edit. Others are told the same, so it is a copy; FastMCP has a
-    form that tells what it was made of, whatever is edited: that is for what no other form can tell."""
-    own = told.model_copy(deep=True)
+def _editable(result: types.CallToolResult) -> ToolResult:
+    """A copy of a tool's result, which the middleware of one request may edit: other requests get the same result. The
+    form of `from_mcp_result` ignores edits, so it is used only for a result that the plain form can't represent."""
+    own = result.model_copy(deep=True)
     given = ToolResult(own.content, own.structured_content, own.meta, bool(own.is_error))
-    kept = (given.content, given.structured_content) == (told.content, told.structured_content)
+    kept = (given.content, given.structured_content) == (result.content, result.structured_content)
     return given if kept and not own.model_extra else ToolResult.from_mcp_result(own)
 
 
 async def _kept_prompt(running: Awaitable[Any], name: str) -> Any:
-    result = await _told(running)
+    result = await _with_protocol_errors(running)
     return result.input_required if isinstance(result, InputRequiredPromptResult) else result.to_mcp_prompt_result()
 
 
-def _given_prompt(told: Any) -> PromptResult:
-    if is_input_required(told):
-        return InputRequiredPromptResult(_asked(told))
-    wire = (
-        told if isinstance(told, types.GetPromptResult) else types.GetPromptResult.model_validate(told, by_name=False)
-    )
+def _given_prompt(result: Any) -> PromptResult:
+    if is_input_required(result):
+        return InputRequiredPromptResult(_asked(result))
+    known = isinstance(result, types.GetPromptResult)
+    wire = result if known else types.GetPromptResult.model_validate(result, by_name=False)
     own = wire.model_copy(deep=True)
     messages = [Message(item.content, item.role) for item in own.messages]
     return PromptResult(messages, own.description, own.meta)
 
 
 async def _kept_resource(running: Awaitable[Any], uri: str) -> Any:
-    result = await _told(running)
+    result = await _with_protocol_errors(running)
     return result.input_required if isinstance(result, InputRequiredResourceResult) else result.to_mcp_result(uri)
 
 
-def _given_resource(told: Any) -> ResourceResult:
-    if is_input_required(told):
-        return InputRequiredResourceResult(_asked(told))
-    known = isinstance(told, types.ReadResourceResult)
-    wire = told if known else types.ReadResourceResult.model_validate(told, by_name=False)
+def _given_resource(result: Any) -> ResourceResult:
+    if is_input_required(result):
+        return InputRequiredResourceResult(_asked(result))
+    known = isinstance(result, types.ReadResourceResult)
+    wire = result if known else types.ReadResourceResult.model_validate(result, by_name=False)
     own = wire.model_copy(deep=True)
     contents = [ResourceContent(_content(item), item.mime_type, item.meta) for item in own.contents]
     return ResourceResult(contents, own.meta)
@@ -136,22 +136,23 @@ def _content(item: types.TextResourceContents | types.BlobResourceContents) -> s
     return item.text if isinstance(item, types.TextResourceContents) else base64.b64decode(item.blob)
 
 
-async def _told(running: Awaitable[Any]) -> Any:
-    """What a prompt or a resource raises is an error of the protocol's; what it was goes with it."""
+async def _with_protocol_errors(running: Awaitable[Any]) -> Any:
+    """Await a prompt or a resource. Raises MCPError for an exception of it, with that exception as cause."""
     try:
         return await running
     except FastMCPError as error:
         raise to_mcp_error(error) from _untraced(error)
 
 
-def _asked(told: Any) -> types.InputRequiredResult:
-    if isinstance(told, types.InputRequiredResult):
-        return told
-    return types.InputRequiredResult.model_validate(told, by_name=False)
+def _asked(result: Any) -> types.InputRequiredResult:
+    """An `input_required` result, which is a model or a mapping, as a model."""
+    if isinstance(result, types.InputRequiredResult):
+        return result
+    return types.InputRequiredResult.model_validate(result, by_name=False)
 
 
-def raised(error: MCPError) -> BaseException:
-    """What an error of the protocol's stands for in FastMCP's chain."""
+def fastmcp_error(error: MCPError) -> BaseException:
+    """The exception of a component that an error of the protocol was made from; else `error` itself."""
     return error.__cause__ if isinstance(error.__cause__, FastMCPError) else error
 
 

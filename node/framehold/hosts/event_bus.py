@@ -1,8 +1,8 @@
-"""Server events reach the listeners of every node: `subscriptions/listen` streams are where their clients are, changes
-are published wherever a tool runs.
+"""Server events reach the listeners of every node: a `subscriptions/listen` stream is open on one node, and a tool may
+publish a change on another.
 
-The SDK's bus in memory stays what it is; what is published on it is told to the other nodes as well, sealed. Delivery
-is the SDK's: fire and forget. While the store is down an event reaches this node's listeners alone.
+An event that is published on the SDK's in-memory bus is sent to the other nodes too, sealed. Delivery is not
+guaranteed, as on the SDK's bus. While the store is down an event reaches only the listeners of this node.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from framehold_core.errors import SealError, StoreUnavailable
 from framehold_store.base import Store
 from framehold_store.seal import Sealer
 
-from .tasks import Tasks
+from ..engine.tasks import Tasks
 
 logger = logging.getLogger(__name__)
 
@@ -36,40 +36,41 @@ _LISTS: dict[str, ServerEvent] = {
 
 
 def end_streams(server: Server[Any]) -> None:
-    """End every `subscriptions/listen` stream of this process in good order: each says what it still holds, and then
-    that it is over, so that its client listens anew, elsewhere."""
+    """End every `subscriptions/listen` stream of this process. Each stream sends the events that it still has, and then
+    its end, so that its client listens again on another node."""
     entry = server.get_request_handler("subscriptions/listen")
     if entry is not None and isinstance(entry.handler, ListenHandler):
         entry.handler.close()
 
 
 class FleetBus:
-    """Joins the bus of one server to those of the other nodes. `boot` names this process: what it told itself, it
-    heard already."""
+    """Joins the bus of one server to those of the other nodes. `boot` names this process: its own events come back from
+    the store, and are dropped."""
 
     def __init__(self, bus: InMemorySubscriptionBus, store: Store, sealer: Sealer, boot: str, tasks: Tasks) -> None:
         self._local, self._store, self._sealer, self._boot, self._tasks = bus.publish, store, sealer, boot, tasks
-        # Whoever holds the bus publishes on all of them.
+        # Code that has a reference to the bus publishes through this method from now on.
         bus.publish = self.publish  # type: ignore[method-assign]
 
     def open(self) -> None:
-        """Hear what other nodes publish, until the store is closed."""
-        self._store.listen(self._hear)
+        """Receive the events of other nodes, until the store is closed."""
+        self._store.subscribe(self._receive)
 
     async def publish(self, event: ServerEvent) -> None:
-        """Deliver here, and tell the others."""
+        """Deliver an event to the listeners of this node, and send it to the other nodes."""
         await self._local(event)
         uri = event.uri if isinstance(event, ResourceUpdated) else ""
-        told = json.dumps([self._boot, type(event).__name__, uri]).encode()
+        message = json.dumps([self._boot, type(event).__name__, uri]).encode()
         try:
-            await self._store.tell(self._sealer.seal("event", told, call="", n=0, kind="event", key=""))
+            await self._store.publish(self._sealer.seal("event", message, call="", n=0, kind="event", key=""))
         except StoreUnavailable as error:
             logger.warning("an event reached this node's listeners alone, those of others miss it: %s", error)
 
-    def _hear(self, message: bytes) -> None:
+    def _receive(self, message: bytes) -> None:
+        """Deliver an event of another node to the listeners of this one."""
         try:
-            told = self._sealer.open("event", message, call="", n=0, kind="event", key="")
-            boot, kind, uri = json.loads(told)
+            opened = self._sealer.open("event", message, call="", n=0, kind="event", key="")
+            boot, kind, uri = json.loads(opened)
             event = ResourceUpdated(uri) if kind == ResourceUpdated.__name__ else _LISTS[kind]
         except (SealError, ValueError, TypeError, KeyError):
             logger.warning("an event of another node can't be read and was dropped: its key or its release is another")

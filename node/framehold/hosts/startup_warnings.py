@@ -1,19 +1,19 @@
-"""What whoever starts a node should know at once, because nothing fails by it."""
+"""Warnings at the start of a node, about settings that work but are probably not meant."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .config import Settings
+from ..config import Settings
 from .handlers import Handlers
 
 _SHOWN = 10
-"""How many handlers are named."""
+"""How many handlers a warning names."""
 
 
 def notices(settings: Settings, handlers: Handlers, address: str, over_http: bool) -> Iterator[str]:
-    """Lines for the log at the start. `address` is where others reach this process, `over_http` whether an app
-    of ours serves it."""
+    """The log lines. `address` is the URL at which others reach this process, or empty; `over_http`: whether
+    Framehold's ASGI app serves it."""
     asking, _, replayed = handlers.count(settings.strategy)
     if settings.rehearse:
         left = handlers.unmarked()
@@ -32,7 +32,7 @@ def notices(settings: Settings, handlers: Handlers, address: str, over_http: boo
 
 
 def _unaddressed(settings: Settings, over_http: bool) -> Iterator[str]:
-    """What it means that others know of this process, and can't reach it."""
+    """The warning about a process that other nodes know of and can't reach."""
     if over_http:
         yield (
             "FRAMEHOLD_ADVERTISE_URL is not set, and the store is shared: a round that reaches another process than "

@@ -1,0 +1,173 @@
+"""Attaches Framehold to a server. Here Framehold uses private parts of the MCP SDK. They were read off mcp 2.3.0; a
+test names that release.
+
+The private parts, and why they are touched (a missing part gives a clear error):
+
+- `RequestStateBoundary._security`: its codec is wrapped, so that tokens have a routing prefix; the cryptography stays
+- `_streamable_http_modern._mcp_param_rejection`: the header check, which Framehold's HTTP entry calls too
+- `elicitation.render_elicitation_schema`: cached per model; rendering a schema for each question is a third of a round
+- `OpenTelemetryMiddleware`: skipped while no tracer provider is set
+
+Other modules touch further private parts, each named in the docstring of its module: docs/sdk-seams.md lists them all.
+"""
+
+from __future__ import annotations
+
+import logging
+import weakref
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import mcp.server._streamable_http_modern as modern
+from mcp.server import elicitation
+from mcp.server._otel import OpenTelemetryMiddleware
+from mcp.server.lowlevel.server import Server
+from mcp.server.request_state import (
+    AESGCMRequestStateCodec,
+    RequestStateBoundary,
+    RequestStateCodec,
+    RequestStateSecurity,
+)
+from pydantic import BaseModel
+
+from framehold_core.errors import ConfigError
+
+from ..app import build
+from ..config import Settings, load, with_arguments
+from ..sdk.replies import Misdirected
+from ..sdk.session import Ctx
+from ..sdk.state_codec import PrefixCodec
+from ..telemetry import tracing
+from ..wires.saga import Sagas
+from . import operation_metrics
+from .attached import Attached
+from .connections import session_of
+from .handlers import Handlers
+from .host_choice import host_of
+from .seam_builder import SeamBuilder
+
+logger = logging.getLogger(__name__)
+
+TESTED = "2.3.0"
+"""The SDK release that this file was read off."""
+
+ParamRejection = Callable[..., Awaitable[Any]]
+param_rejection: ParamRejection = modern._mcp_param_rejection
+
+_attached: weakref.WeakKeyDictionary[Server[Any], Attached] = weakref.WeakKeyDictionary()
+
+
+def attach(
+    server: Any,
+    settings: Settings | None = None,
+    *,
+    legacy_shim: bool | None = None,
+    max_rounds: int | None = None,
+    round_timeout: float | None = None,
+) -> Attached:
+    """Make `await ctx.elicit(...)` suspend in every tool, prompt and resource of `server`, on every transport.
+
+    Handlers that are registered on a low-level server later are not covered: attach after them, or attach again. Attach
+    an MCPServer itself, not its low-level server: that has one function for all tools, and so one mark for all of them.
+
+    Args:
+        server: an MCPServer, a low-level Server or a FastMCP server.
+        settings: settings to use instead of the `FRAMEHOLD_*` environment.
+        legacy_shim: whether a handler that returns its questions also serves clients of earlier revisions, over their
+            live session. None: FRAMEHOLD_LEGACY_SHIM (true).
+        max_rounds: how often such a handler is entered again within one request of such a client. None:
+            FRAMEHOLD_MAX_ROUNDS (8).
+        round_timeout: seconds within which such a client must answer. None: FRAMEHOLD_ROUND_TIMEOUT (600).
+
+    Raises:
+        TypeError: `server` is none of these.
+        ConfigError: a setting is wrong or missing, or the server is attached already, with other settings.
+    """
+    host = host_of(server)
+    inner = host.lowlevel
+    attached = _attached.get(inner)
+    named = {"legacy_shim": legacy_shim, "max_rounds": max_rounds, "round_timeout": round_timeout}
+    in_code = {name: value for name, value in named.items() if value is not None}
+    if attached is None:
+        settings = with_arguments(settings or load(), **in_code)
+        boundary, security = _secure(inner, settings)
+        attached = Attached(inner, Handlers(host), build(settings, security.ttl), settings, boundary)
+        attached.set_in_code = in_code
+        elicitation.render_elicitation_schema = _rendered
+        sagas = Sagas(inner, attached.runtime.payloads.sealer, settings.max_body, session_of)
+        measured = [operation_metrics.OperationMetrics(inner, attached.names)] if operation_metrics.provided() else []
+        inner.middleware[:] = [sagas, *measured, *(_only_traced(item) for item in inner.middleware)]
+        if tracing.has_provider():
+            attached.runtime.observers.add(tracing.Tracing(settings.node_id))
+        _attached[inner] = attached
+    elif with_arguments(settings or attached.settings, **{**attached.set_in_code, **in_code}) != attached.settings:
+        raise ConfigError("this server is attached already, with other settings; nothing was changed; make another one")
+    attached.handlers.learn(host)
+    host.wrap(SeamBuilder(attached.runtime, attached.settings, attached.boundary, attached.security, attached.handlers))
+    return attached
+
+
+def _secure(server: Server[Any], settings: Settings) -> tuple[RequestStateBoundary, RequestStateSecurity]:
+    """The boundary that seals this server's request states, and its policy, whose codec is wrapped to write the routing
+    prefix. A server without a boundary gets one. Raises ConfigError."""
+    boundary = next((item for item in server.middleware if isinstance(item, RequestStateBoundary)), None)
+    if boundary is None:
+        fresh = RequestStateSecurity(keys=settings.secrets()) if settings.keys else RequestStateSecurity.ephemeral()
+        boundary = RequestStateBoundary(fresh, default_audience=server.name)
+        server.middleware.append(boundary)
+    security: RequestStateSecurity | None = getattr(boundary, "_security", None)
+    if not isinstance(security, RequestStateSecurity):
+        raise ConfigError(f"this release of mcp keeps its request-state policy elsewhere; use mcp {TESTED}")
+    inner: RequestStateCodec = security.codec
+    if settings.keys and isinstance(inner, AESGCMRequestStateCodec):
+        inner = AESGCMRequestStateCodec(settings.secrets())
+    # Several servers may share a policy: then its codec is wrapped already.
+    security.codec = inner if isinstance(inner, PrefixCodec) else PrefixCodec(inner)
+    if "token_ttl" in settings.model_fields_set:
+        security.ttl = settings.token_ttl
+    return boundary, security
+
+
+_render = elicitation.render_elicitation_schema
+_schemas: weakref.WeakKeyDictionary[type[BaseModel], dict[str, Any]] = weakref.WeakKeyDictionary()
+
+
+def _rendered(schema: type[BaseModel]) -> dict[str, Any]:
+    """The schema of a model as the SDK renders it. Each model is rendered once."""
+    known = _schemas.get(schema)
+    if known is None:
+        known = _schemas[schema] = _render(schema)
+    return known
+
+
+def _only_traced(middleware: Any) -> Any:
+    """The SDK's tracing middleware makes a span for each message, even if nobody collects spans. Returns a middleware
+    that skips it then; any other middleware is returned itself."""
+    if not isinstance(middleware, OpenTelemetryMiddleware):
+        return middleware
+
+    def unless_nobody_traces(ctx: Ctx, call_next: Any) -> Any:
+        return traced(ctx, call_next) if tracing.has_provider() else call_next(ctx)
+
+    async def traced(ctx: Ctx, call_next: Any) -> Any:
+        elsewhere: Misdirected | None = None
+
+        async def within(inner: Ctx) -> Any:
+            nonlocal elsewhere
+            try:
+                return await call_next(inner)
+            except Misdirected as error:
+                elsewhere = error
+                return {}
+
+        result = await middleware(ctx, within)
+        try:
+            if elsewhere is not None:
+                # The request is forwarded: that is not an error of this span.
+                raise elsewhere
+            return result
+        finally:
+            elsewhere = None
+
+    unless_nobody_traces.__dict__["framehold"] = True
+    return unless_nobody_traces

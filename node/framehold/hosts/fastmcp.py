@@ -1,0 +1,217 @@
+"""FastMCP 4 servers: the seam stands innermost in FastMCP's own middleware chain, where the component would run.
+
+So each round passes through all middleware of the author. That middleware gets a round that asks in FastMCP's form
+(`InputRequiredToolResult`), authorization is decided anew in each round, and no middleware waits. The component, its
+dependencies, and a mounted server with its own middleware run in a frame. The guards of a mounted server
+(`AuthMiddleware`) are called in each round too. A call stays with the component version that it asked for. A call that
+a middleware makes by itself is no round of a client, and can't ask.
+
+FastMCP keeps the present request in context variables. In a frame these variables hold objects that read through to the
+present round; rounds don't set the variables. A dependency that is passed as a value (`CurrentHeaders()`) has the value
+of the round that entered the handler: call `get_http_headers()` for the present round's. `ctx.set_state` lasts as long
+as the frame.
+
+Not supported: `ctx.sample` and `ctx.list_roots`, which FastMCP 4 no longer has (`ctx.session.create_message` and
+`ctx.session.list_roots` suspend); questions from background tasks, which FastMCP refuses; questions from tools that are
+called by the hashed names of apps. The `timeout` of a tool runs while its user thinks, as on earlier revisions.
+
+Private parts of FastMCP that are touched, besides those that `fastmcp_host` names (a missing part gives a clear error;
+a test names the release):
+
+- `Context._is_modern_protocol`: makes `Context.elicit` refuse; a copy of the context gets one that returns False
+- `fastmcp_request_ctx`, its `_srctx`, and `_current_context`: the present request
+"""
+
+from __future__ import annotations
+
+import contextvars
+import copy
+import functools
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, NamedTuple
+
+from fastmcp import FastMCP
+from fastmcp.server import context as contexts
+from fastmcp.server.context import Context
+from fastmcp.server.dependencies import FastMCPRequestContext, extract_version_spec, fastmcp_request_ctx
+from fastmcp.utilities.async_utils import is_coroutine_function
+from fastmcp.utilities.versions import VersionSpec
+from mcp.server.request_state import compact_json
+from mcp.shared.exceptions import MCPError
+
+from framehold_core.errors import ConfigError
+
+from ..frame import context as variables
+from ..sdk.marks import Marks, marks_of
+from ..sdk.replies import Unavailable
+from ..sdk.session import Ctx, FrameSession
+from .fastmcp_components import MountedServer, author_of, authorized, found
+from .fastmcp_results import KINDS, Kind, fastmcp_error
+from .seam_builder import SeamBuilder
+
+TESTED = "4.1.2"
+"""The release of fastmcp for which this file, `fastmcp_host`, `fastmcp_components` and `fastmcp_results` were
+written."""
+
+_serves: contextvars.ContextVar[FastMCPRequestContext | None] = contextvars.ContextVar(
+    f"{variables.OWN_PREFIX}serves", default=None
+)
+"""The request whose chain runs. A call that the author's middleware makes meanwhile is not a round of this request."""
+
+Next = Callable[[Any], Awaitable[Any]]
+Chain = Callable[[Any, Next], Awaitable[Any]]
+
+
+class Rounds:
+    """Runs the middleware chain of a server. For a round of a client, the seam stands at the end of the chain."""
+
+    def __init__(self, server: FastMCP[Any], chain: Chain, seams: SeamBuilder) -> None:
+        self._server, self._chain, self._seams = server, chain, seams
+
+    async def __call__(self, context: Any, call_next: Next) -> Any:
+        present, kind = fastmcp_request_ctx.get(), KINDS.get(context.method)
+        within_another = isinstance(present, Bound) or _serves.get() is present
+        if kind is None or present is None or within_another or _suspends(present):
+            # A listing, a call from the author's own code, or one that a call's middleware or handler makes.
+            return await self._chain(context, call_next)
+        unavailable: Unavailable | None = None
+
+        async def within(inner: Any) -> Any:
+            nonlocal unavailable
+            unavailable = None
+            try:
+                return await self._round(present._srctx, kind, inner, call_next)
+            except Unavailable as error:
+                unavailable = error
+                raise
+
+        serves = _serves.set(present)
+        try:
+            result = await self._chain(context, within)
+        except Exception:
+            if unavailable is None:
+                raise
+        finally:
+            _serves.reset(serves)
+        if unavailable is not None:
+            # Even if an author's middleware caught it: another node replies to this request, or this one later.
+            raise unavailable
+        return result
+
+    async def _round(self, ctx: Ctx, kind: Kind, context: Any, call_next: Next) -> Any:
+        name = str(getattr(context.message, kind.field))
+        version = extract_version_spec(_meta(ctx))
+        spec = VersionSpec(eq=version) if version else None
+        on_the_way: list[MountedServer] = []
+        component = await found(self._server, context.method, name, spec, on_the_way)
+        if component is None:
+            # FastMCP reports the missing component itself, also to a user who may no longer use it.
+            return await call_next(context)
+        if (ctx.params or {}).get("requestState") is not None:
+            await authorized(context, kind.field, on_the_way)
+
+        async def entered(inner: Ctx, _: Any) -> Any:
+            bound = fastmcp_request_ctx.set(Bound(inner))
+            try:
+                return await kind.keep(call_next(context), name)
+            finally:
+                fastmcp_request_ctx.reset(bound)
+
+        fn = author_of(component)
+        lookup = ComponentLookup(marks_of(fn) if fn is not None else Marks(), is_coroutine_function(fn))
+        seam = self._seams.seam(entered, context.method, type(context.message), lookup)
+        try:
+            return kind.give(await seam(ctx, context.message))
+        except MCPError as error:
+            original = fastmcp_error(error)
+        try:
+            # Raised in the `except` block it would have the MCPError as its context, which refers back to it: a cycle.
+            # A Python frame that refers to its own error is a cycle too.
+            raise original
+        finally:
+            del original
+
+
+class Bindings:
+    """Binds a request state to its user, and to the version of the component that the client asked for, if any."""
+
+    def __init__(self, user_of: Callable[[Ctx], str | None] | None) -> None:
+        self._user_of = user_of
+
+    def __call__(self, ctx: Ctx) -> str | None:
+        user = None if self._user_of is None else self._user_of(ctx)
+        version = extract_version_spec(_meta(ctx))
+        return user if version is None else compact_json([user, version])
+
+
+class ComponentLookup(NamedTuple):
+    """The marks of one component's function: the `HandlerLookup` of a seam that serves this component only."""
+
+    promised: Marks
+    may_ask: bool
+
+    def marks(self, method: str, params: Mapping[str, Any]) -> Marks:
+        """The marks of the function."""
+        return self.promised
+
+    def asks(self, method: str, params: Mapping[str, Any]) -> bool:
+        """Whether the function may ask."""
+        return self.may_ask
+
+
+def _read(read: Callable[[Any], Any]) -> Any:
+    return property(read)
+
+
+class Bound(FastMCPRequestContext):
+    """The present request, as FastMCP keeps it, for a handler that outlives its requests."""
+
+    def __init__(self, ctx: Ctx) -> None:
+        self._srctx = ctx
+
+    session = _read(lambda self: self._srctx.session)
+    request_id = _read(lambda self: None if self._srctx.request_id is None else str(self._srctx.request_id))
+    meta = _read(lambda self: _meta(self._srctx))
+    request = _read(lambda self: self._srctx.request)
+    protocol_version = _read(lambda self: self._srctx.protocol_version)
+    close_sse_stream = _read(lambda self: self._srctx.close_sse_stream)
+    lifespan_context = _read(lambda self: self._srctx.lifespan_context)
+
+
+def _meta(ctx: Ctx) -> dict[str, Any] | None:
+    """A copy of the present round's raw `_meta`; None if it has none."""
+    live = ctx.session.live() if isinstance(ctx.session, FrameSession) else None
+    meta = ((ctx if live is None else live).params or {}).get("_meta")
+    return dict(meta) if isinstance(meta, Mapping) else None
+
+
+def _suspends(present: FastMCPRequestContext) -> bool:
+    """Whether the handler of this request runs in a frame."""
+    return isinstance(present.session, FrameSession)
+
+
+_elicit = Context.elicit
+
+
+@functools.wraps(_elicit)
+async def _suspending(self: Context, *args: Any, **kwargs: Any) -> Any:
+    present = self.request_context
+    if present is not None and _suspends(present):
+        self = copy.copy(self)
+        self.__dict__["_is_modern_protocol"] = lambda: False
+    return await _elicit(self, *args, **kwargs)
+
+
+def let_contexts_ask() -> None:
+    """Make `Context.elicit` reach the session if that is a frame's. For any other session it stays unchanged. Raises
+    ConfigError."""
+    current = getattr(contexts, "_current_context", None)
+    if current is None or not callable(getattr(Context, "_is_modern_protocol", None)):
+        raise moved("its refusal to elicit")
+    variables.keep(fastmcp_request_ctx, current)
+    Context.elicit = _suspending  # type: ignore[method-assign]
+
+
+def moved(what: str) -> ConfigError:
+    """The error for a private part of fastmcp that is not where it was. `what` names the part."""
+    return ConfigError(f"this release of fastmcp keeps {what} elsewhere; nothing was attached; use fastmcp 4.1")

@@ -1,0 +1,140 @@
+"""A FastMCP server: a function for each tool, prompt and resource, as far as the walk of its providers finds them.
+
+This file is imported only for an author who has such a server: fastmcp is optional.
+
+Private parts of FastMCP that are touched here (a missing part gives a clear error; a test names the release):
+
+- `FastMCP._mcp_server`: the SDK's server, which holds the boundary and the lifespan
+- `FastMCP._dispatch_component_middleware`: runs the middleware chain; it is replaced on the served server only
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import fastmcp
+from fastmcp import FastMCP
+from fastmcp.prompts.base import Prompt
+from fastmcp.tools.base import Tool
+from fastmcp.utilities.async_utils import is_coroutine_function
+from fastmcp.utilities.components import FastMCPComponent
+from fastmcp.utilities.versions import version_sort_key
+from mcp.server.lowlevel.server import Server
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.applications import Starlette
+
+from framehold_core.errors import ConfigError
+
+from ..config import Settings
+from .fastmcp import Bindings, Rounds, let_contexts_ask, moved
+from .fastmcp_components import author_of, called, named, registered, schema_of, serves, understood
+from .sdk_app import local_only
+from .seam_builder import SeamBuilder
+
+
+class FastMCPHost:
+    """A FastMCP server as a `Host`. When a host is made, FastMCP's contexts become able to ask.
+
+    Raises:
+        ConfigError: this release of fastmcp is not supported.
+    """
+
+    knows_each_function = True
+
+    def __init__(self, server: FastMCP[Any]) -> None:
+        inner = getattr(server, "_mcp_server", None)
+        if not isinstance(inner, Server):
+            raise moved("the SDK's server")
+        let_contexts_ask()
+        self._server = server
+        self.lowlevel: Server[Any] = inner
+
+    def function(self, method: str, params: Mapping[str, Any]) -> Any:
+        """The function behind a request, as far as the walk finds it. It is used for rehearsals; a node uses
+        `fastmcp_components.found`."""
+        if method == "resources/read":
+            served = [item for item in self._served() if serves(item, str(params.get("uri")))]
+        else:
+            kind = Tool if method == "tools/call" else Prompt
+            served = [item for item in self._served() if isinstance(item, kind) and item.name == params.get("name")]
+        return author_of(max(served, key=version_sort_key)) if served else None
+
+    def _served(self) -> Iterator[FastMCPComponent]:
+        """All components, with the names that clients use."""
+        for component, spaces in registered(self._server):
+            field = next((one for one in ("uri_template", "uri") if hasattr(component, one)), "name")
+            yield component.model_copy(update={field: named(component, spaces)})
+
+    def may_ask(self, fn: Any) -> bool:
+        """Whether `fn` is async by FastMCP's rule: a function that is not async has no await that could suspend."""
+        return is_coroutine_function(fn)
+
+    def asking(self) -> Iterator[tuple[str, Any]]:
+        """The async functions, each with the name of its tool, prompt or resource."""
+        for component in self._served():
+            fn = author_of(component)
+            if fn is not None and is_coroutine_function(fn):
+                yield called(component), fn
+
+    def names(self) -> Iterator[str]:
+        """The names of all tools and prompts that the walk finds."""
+        found = registered(self._server)
+        return (named(item, spaces) for item, spaces in found if isinstance(item, Tool | Prompt))
+
+    async def listed(self, kind: str) -> None:
+        """None: the list depends on the user who requests it."""
+
+    def http_app(self, settings: Settings, path: str) -> tuple[Starlette, TransportSecuritySettings]:
+        """FastMCP's own app, and the origins that Framehold's entry accepts.
+
+        FastMCP checks hosts and origins itself, and its check stands before Framehold's entry too. If no setting names
+        hosts or origins, FastMCP protects servers on loopback addresses, and local pages may read the responses.
+        """
+        hosts, origins = list(settings.allowed_hosts), list(settings.allowed_origins)
+        guard: dict[str, Any] = {}
+        if "http_host_origin_protection" not in fastmcp.settings.model_fields_set:
+            guard = {"host_origin_protection": "auto"}
+        if hosts or origins:
+            guard = {"host_origin_protection": True, "allowed_hosts": hosts, "allowed_origins": origins}
+        unchecked = TransportSecuritySettings(
+            enable_dns_rebinding_protection=False, allowed_origins=origins or local_only().allowed_origins
+        )
+        return self._server.http_app(path=path, **guard), unchecked
+
+    def wrap(self, seams: SeamBuilder) -> None:
+        """Put the seam into the server's middleware chain, once.
+
+        Raises:
+            ConfigError: this release of fastmcp is not supported, or other processes could not open the server's
+                tokens.
+        """
+        server = self._server
+        chain = getattr(server, "_dispatch_component_middleware", None)
+        if isinstance(chain, Rounds):
+            return
+        if not callable(chain):
+            raise moved("its middleware chain")
+        if seams.settings.keys and re.fullmatch(rf"{type(server).__name__}-[0-9a-f]{{4}}", server.name):
+            raise ConfigError(
+                f"this FastMCP server has no name, so each process makes one up ({server.name}), and no other could "
+                'open its tokens, in spite of FRAMEHOLD_KEYS; nothing was started; write FastMCP("name")'
+            )
+        server._dispatch_component_middleware = Rounds(server, chain, seams)  # type: ignore[method-assign]
+        if not isinstance(seams.security.bind_principal, Bindings):
+            seams.security.bind_principal = Bindings(seams.security.bind_principal)
+        if self.lowlevel.get_tool_input_schema is None and understood(server):
+            # Without this function the SDK lists all tools before each call with arguments, to check headers against
+            # the tool's schema.
+            self.lowlevel.get_tool_input_schema = functools.partial(_schema, server, self.lowlevel)
+
+
+def _schema(server: FastMCP[Any], inner: Server[Any], name: str) -> dict[str, Any] | None:
+    """The input schema of a tool. If the server has a provider that the walk can't read, this look-up removes itself,
+    and the SDK lists all tools again."""
+    if understood(server):
+        return schema_of(server, name)
+    inner.get_tool_input_schema = None
+    return None

@@ -1,0 +1,67 @@
+"""The interface to an author's server, whatever kind of server it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol
+
+from mcp.server.lowlevel.server import Server
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.applications import Starlette
+
+from ..config import Settings
+from .seam_builder import SeamBuilder
+
+
+class Host(Protocol):
+    """A server of one of three kinds: `MCPServerHost`, `LowLevelHost` or `FastMCPHost`. `host_choice.host_of` decides
+    which.
+
+    A look-up never enters, creates or refuses anything, and caches nothing: handlers may be registered and removed at
+    any time. It returns None for an unknown handler; the SDK refuses the request later.
+    """
+
+    @property
+    def lowlevel(self) -> Server[Any]:
+        """The SDK's low-level server, which receives the requests."""
+        ...
+
+    @property
+    def knows_each_function(self) -> bool:
+        """Whether this host knows a function for each tool, prompt and resource. False: it knows one function for each
+        method."""
+        ...
+
+    def function(self, method: str, params: Mapping[str, Any]) -> Any:
+        """The author's function that serves a request; None if there is none. `params` are the raw parameters."""
+        ...
+
+    def may_ask(self, fn: Any) -> bool:
+        """Whether `fn`, a function of this server, may ask its client."""
+        ...
+
+    def asking(self) -> Iterator[tuple[str, Any]]:
+        """The functions that may ask, each with its name in messages, as in `tool "book"`."""
+        ...
+
+    def names(self) -> Iterator[str] | None:
+        """The names of all tools and prompts; None if only the author's function knows them."""
+        ...
+
+    async def listed(self, kind: str) -> list[str] | None:
+        """The names that the server lists of a kind: "tool", "prompt" or "resource". For resources they are addresses
+        and templates of addresses. None if the host can't know them."""
+        ...
+
+    def http_app(self, settings: Settings, path: str) -> tuple[Starlette, TransportSecuritySettings]:
+        """The server's own ASGI app, with its endpoint at `path`, and the hosts and origins that Framehold's entry has
+        to check."""
+        ...
+
+    def wrap(self, seams: SeamBuilder) -> None:
+        """Put a seam before each handler that may ask, unless one stands there.
+
+        Raises:
+            ConfigError: the server can't be served with these settings, or its library has an unsupported release.
+        """
+        ...

@@ -1,0 +1,55 @@
+"""A low-level `Server` of the SDK: one function for all tools, one for all prompts, one for all resources."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from mcp.server.lowlevel.server import Server
+from mcp.server.transport_security import TransportSecuritySettings
+from mcp_types.methods import INPUT_REQUIRED_METHODS
+from starlette.applications import Starlette
+
+from ..config import Settings
+from ..sdk.seam import Seam
+from .sdk_app import sdk_app
+from .seam_builder import SeamBuilder
+
+
+class LowLevelHost:
+    """A low-level server as a `Host`."""
+
+    knows_each_function = False
+
+    def __init__(self, server: Server[Any]) -> None:
+        self.lowlevel = server
+
+    def function(self, method: str, params: Mapping[str, Any]) -> Any:
+        """The function that serves all requests of a method that may ask; None if none is registered."""
+        entry = self.lowlevel.get_request_handler(method) if method in INPUT_REQUIRED_METHODS else None
+        if entry is None:
+            return None
+        return entry.handler.handler if isinstance(entry.handler, Seam) else entry.handler
+
+    def may_ask(self, fn: Any) -> bool:
+        """True: the SDK takes async handlers only."""
+        return True
+
+    def asking(self) -> Iterator[tuple[str, Any]]:
+        """The registered functions, by method."""
+        found = ((method, self.function(method, {})) for method in sorted(INPUT_REQUIRED_METHODS))
+        yield from ((f'handler of "{method}"', fn) for method, fn in found if fn is not None)
+
+    def names(self) -> None:
+        """None: one function serves all tools or all prompts, and only it knows their names."""
+
+    async def listed(self, kind: str) -> None:
+        """None: only the author's function can list."""
+
+    def http_app(self, settings: Settings, path: str) -> tuple[Starlette, TransportSecuritySettings]:
+        """See `Host.http_app`."""
+        return sdk_app(self.lowlevel, settings, path)
+
+    def wrap(self, seams: SeamBuilder) -> None:
+        """See `Host.wrap`."""
+        seams.wrap_handlers(self.lowlevel)

@@ -1,0 +1,130 @@
+"""An `MCPServer` of the SDK: a function for each tool, prompt and resource.
+
+Private parts of the SDK that are touched here (a missing part gives a clear error; a test names them):
+
+- `MCPServer._lowlevel_server`: the server whose handlers are wrapped
+- `MCPServer._tool_manager`, `_prompt_manager`, `_resource_manager`: they keep the functions
+- `ResourceManager._resources`: the resources by address; the public method makes a list of all of them
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from mcp.server.lowlevel.server import Server
+from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver.prompts import PromptManager
+from mcp.server.mcpserver.resources import Resource, ResourceManager
+from mcp.server.mcpserver.tools import ToolManager
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.applications import Starlette
+
+from framehold_core.errors import ConfigError
+
+from ..config import Settings
+from ..frame.async_functions import is_async
+from .sdk_app import sdk_app
+from .seam_builder import SeamBuilder
+
+
+class MCPServerHost:
+    """An MCPServer as a `Host`. Its low-level server serves the requests.
+
+    Raises:
+        ConfigError: this release of mcp keeps its functions elsewhere.
+    """
+
+    knows_each_function = True
+
+    def __init__(self, server: MCPServer[Any]) -> None:
+        self._server = server
+        self.lowlevel: Server[Any] = server._lowlevel_server
+        tools, prompts = getattr(server, "_tool_manager", None), getattr(server, "_prompt_manager", None)
+        resources = getattr(server, "_resource_manager", None)
+        if not isinstance(tools, ToolManager) or not isinstance(prompts, PromptManager):
+            raise _moved("tools and prompts")
+        addresses = getattr(resources, "_resources", None)
+        if not isinstance(resources, ResourceManager) or not isinstance(addresses, dict):
+            raise _moved("resources")
+        self._tools, self._prompts, self._resources = tools, prompts, resources
+        self._addresses: dict[str, Resource] = addresses
+
+    def function(self, method: str, params: Mapping[str, Any]) -> Any:
+        """The function that the SDK would enter for a request: by name, or by the address of a resource."""
+        if method == "resources/read":
+            return self._resource_function(params.get("uri"))
+        name = params.get("name")
+        if not isinstance(name, str):
+            return None
+        found = self._tools.get_tool(name) if method == "tools/call" else self._prompts.get_prompt(name)
+        return None if found is None else found.fn
+
+    def _resource_function(self, uri: Any) -> Any:
+        if not isinstance(uri, str):
+            return None
+        concrete = self._addresses.get(uri)
+        if concrete is not None:
+            return _read_function(concrete)
+        for template in self._resources.list_templates():
+            try:
+                matches = template.matches(uri) is not None
+            except Exception:
+                # A template refuses the address: the SDK does not try the next template either.
+                return None
+            if matches:
+                return template.fn
+        return None
+
+    def may_ask(self, fn: Any) -> bool:
+        """Whether `fn` is async: a function that is not async has no await that could suspend."""
+        return is_async(fn)
+
+    def asking(self) -> Iterator[tuple[str, Any]]:
+        """The async functions, each with the name of its tool, prompt or resource."""
+        return ((name, fn) for name, fn in self._named_functions() if is_async(fn))
+
+    def names(self) -> Iterator[str]:
+        """The names of all tools, then of all prompts."""
+        yield from (tool.name for tool in self._tools.list_tools())
+        yield from (prompt.name for prompt in self._prompts.list_prompts())
+
+    def _named_functions(self) -> Iterator[tuple[str, Any]]:
+        yield from ((f'tool "{tool.name}"', tool.fn) for tool in self._tools.list_tools())
+        yield from ((f'prompt "{prompt.name}"', prompt.fn) for prompt in self._prompts.list_prompts())
+        yield from ((f'resource "{uri}"', _read_function(resource)) for uri, resource in self._addresses.items())
+        templates = self._resources.list_templates()
+        yield from ((f'resource "{template.uri_template}"', template.fn) for template in templates)
+
+    async def listed(self, kind: str) -> list[str]:
+        """The names that a client gets in the list of a kind: "tool", "prompt" or "resource"."""
+        server = self._server
+        if kind == "tool":
+            return [tool.name for tool in await server.list_tools()]
+        if kind == "prompt":
+            return [prompt.name for prompt in await server.list_prompts()]
+        templates = [template.uri_template for template in await server.list_resource_templates()]
+        return [str(resource.uri) for resource in await server.list_resources()] + templates
+
+    def http_app(self, settings: Settings, path: str) -> tuple[Starlette, TransportSecuritySettings]:
+        """See `Host.http_app`."""
+        return sdk_app(self._server, settings, path)
+
+    def wrap(self, seams: SeamBuilder) -> None:
+        """See `Host.wrap`."""
+        seams.wrap_handlers(self.lowlevel)
+
+
+def _read_function(resource: Resource) -> Any:
+    """The function that makes a resource's content: a function of the author, or a method of the author's class. None
+    for the SDK's own classes, which never ask."""
+    fn = getattr(resource, "fn", None)
+    if fn is not None:
+        return fn
+    return None if type(resource).__module__.startswith("mcp.") else resource.read
+
+
+def _moved(what: str) -> ConfigError:
+    return ConfigError(
+        f"this release of mcp keeps its {what} elsewhere; nothing was attached; framehold doctor names one that fits"
+    )

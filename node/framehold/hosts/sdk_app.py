@@ -1,0 +1,37 @@
+"""The ASGI app that the SDK makes for a server, and the hosts and origins that the app accepts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mcp.server.lowlevel.server import Server
+from mcp.server.mcpserver import MCPServer
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.applications import Starlette
+
+from ..config import Settings
+
+
+def sdk_app(
+    server: MCPServer[Any] | Server[Any], settings: Settings, path: str
+) -> tuple[Starlette, TransportSecuritySettings]:
+    """The SDK's app of `server`, with its endpoint at `path`, and the hosts and origins that it accepts."""
+    security = None
+    if settings.allowed_hosts or settings.allowed_origins:
+        security = TransportSecuritySettings(
+            enable_dns_rebinding_protection=True,
+            allowed_hosts=list(settings.allowed_hosts),
+            allowed_origins=list(settings.allowed_origins),
+        )
+    app = server.streamable_http_app(
+        streamable_http_path=path, max_request_body_size=settings.max_body, transport_security=security
+    )
+    return app, security or local_only()
+
+
+def local_only() -> TransportSecuritySettings:
+    """The SDK's default if no host and no origin is set: only local names are accepted, against DNS rebinding."""
+    hosts = ["127.0.0.1:*", "localhost:*", "[::1]:*"]
+    return TransportSecuritySettings(
+        enable_dns_rebinding_protection=True, allowed_hosts=hosts, allowed_origins=[f"http://{host}" for host in hosts]
+    )
