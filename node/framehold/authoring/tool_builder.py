@@ -1,12 +1,13 @@
-"""A tool out of named steps and an end: the steps ask, the end acts, exactly once.
+"""Builds a tool from named steps and an end: the steps ask, and the end acts, exactly once.
 
-The law: nothing of what has an effect can be reached before all questions are answered, because only the end has one.
-A step is a function of the tool's arguments and of what earlier steps gave, by their names. It returns its data, or an
-`InputRequiredResult`; then its questions are asked, all in one round, and it is called again with the answers.
+The law: no effect happens before all questions are answered, because only the end has an effect. The parameters of a
+step are arguments of the tool and the data of earlier steps, by name. A step returns its data or an
+`InputRequiredResult`. In the latter case its questions are asked, all in one round, and the step is called again with
+the answers.
 
-Nothing new runs underneath: what is built is an ordinary async tool, re-entrant because its one effect is under
-`once`. So under hold the end runs once also where a request comes twice or a node dies, and under replay nothing is
-held anywhere. To clients of earlier revisions its questions are requests over the live session.
+The built tool is an ordinary async tool. It is re-entrant because its only effect is under `once`. So under strategy
+hold the end runs once, even if a request comes twice or a node dies; under strategy replay no node holds anything.
+Clients of earlier revisions get the questions as requests over their live session.
 """
 
 from __future__ import annotations
@@ -19,21 +20,21 @@ from typing import Any, Literal, TypeVar, overload
 
 import mcp_types as types
 
-from . import authoring
-from .authored import Function, context_parameter, signature
-from .marks import PARTS, hold, reentrant
-from .steps import Step, through
+from ..sdk.marks import PARTS, options, reentrant
+from ..sdk.present_call import present
+from .signatures import Function, context_parameter, signature
+from .tool_steps import Step, through
 
 Fn = TypeVar("Fn", bound=Function)
 Built = Callable[..., Coroutine[Any, Any, Any]]
 
 _ALIKE = 0.8
-"""How alike two names are, by difflib, of which one is taken for a slip: `unit` and `units` are 0.89."""
+"""From this similarity on (by difflib) one of two names is taken for a misspelling: `unit` and `units` have 0.89."""
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
 class ToolBuilder:
-    """A tool in the making.
+    """Collects the steps and the end of a tool, and builds the tool.
 
         weather = framehold.ToolBuilder("weather")
 
@@ -45,9 +46,9 @@ class ToolBuilder:
 
         mcp.add_tool(weather.build())
 
-    Steps run in the order in which they are defined. One is run again with each answer, so it is to be pure; it may
-    also await `ctx.elicit`. `framehold.accepted_content(ctx, key, Model)` and `input_response(ctx, key)` read what came
-    for the step's own questions in its last round.
+    Steps run in the order in which they are defined. A step runs again with each answer, so it must be pure; it may
+    also await `ctx.elicit`. `framehold.accepted_content(ctx, key, Model)` and `input_response(ctx, key)` read the
+    answers to the step's own questions of its last round.
     """
 
     def __init__(self, name: str) -> None:
@@ -58,11 +59,12 @@ class ToolBuilder:
         self._end: Step | None = None
 
     def step(self, fn: Fn) -> Fn:
-        """Add a step, named like its function. Its data goes to whichever later function has a parameter of that name.
+        """Add a step with the name of its function. Each later function that has a parameter of this name gets the
+        step's data.
 
         Raises:
-            TypeError: it is no function, or has a parameter that can't be given by name.
-            ValueError: there is a step of that name.
+            TypeError: `fn` is no function, or has a parameter that can't be given by name.
+            ValueError: there is a step of this name.
         """
         step = self._read(fn)
         if any(step.name == known.name for known in self._steps):
@@ -77,21 +79,23 @@ class ToolBuilder:
     @overload
     def end(self, /, *, idempotent: bool) -> Callable[[Fn], Fn]: ...
     def end(self, fn: Any = None, /, *, idempotent: bool = False) -> Any:
-        """Say what the tool does once all steps have their data: under `once`, so it may not ask. What it returns is
-        the tool's result.
+        """Set the end: the function that runs when all steps have returned their data. It runs under `once`, so it may
+        not ask. Its return value is the tool's result.
 
         Args:
-            idempotent: as for `framehold.once`: running it a second time is safe where nobody knows whether it ran.
+            idempotent: whether a second run is safe where nobody knows whether the first one took place, as for
+                `framehold.once`.
 
         Raises:
-            TypeError: as for `step`, or it says that it returns an `InputRequiredResult`.
-            ValueError: the tool has an end.
+            TypeError: `fn` is no function, has a parameter that can't be given by name, or is annotated to return an
+                `InputRequiredResult`.
+            ValueError: the tool has an end already.
         """
         if fn is None:
-            return lambda given: self._ends(given, idempotent)
-        return self._ends(fn, idempotent)
+            return lambda given: self._set_end(given, idempotent)
+        return self._set_end(fn, idempotent)
 
-    def _ends(self, fn: Fn, idempotent: bool) -> Fn:
+    def _set_end(self, fn: Fn, idempotent: bool) -> Fn:
         end = replace(self._read(fn), idempotent=idempotent)
         if self._end is not None:
             raise ValueError(
@@ -106,38 +110,39 @@ class ToolBuilder:
         return fn
 
     def build(self, *, strategy: Literal["hold", "replay"] | None = None, ttl: float | None = None) -> Built:
-        """The tool, to be registered like any other: `mcp.add_tool(weather.build())`. Its arguments are the parameters
-        that no step provides; its text and what it returns are the end's.
+        """Build the tool. It is registered like any other: `mcp.add_tool(weather.build())`. Its arguments are the
+        parameters that no step provides; its description and its return type are those of the end.
 
         Args:
-            strategy, ttl: as for `framehold.hold`.
+            strategy, ttl: as for `framehold.options`.
 
         Raises:
-            ValueError: it has no end, a step is named like an argument, two functions want an argument otherwise, or
-                what a step gives is taken by nobody, and an argument has almost its name.
+            ValueError: there is no end; a step has the name of an argument; two functions declare an argument with
+                different types or defaults; or no function takes the data of a step, and an argument has a similar
+                name.
         """
         if self._end is None:
             raise ValueError(f"the tool {self.name!r} has no end; nothing was built; add one with @{self.name}.end")
         steps, end, name = tuple(self._steps), self._end, self.name
         context = _context_of((*steps, end))
-        outside = self._outside((*steps, end), context)
-        self._all_spelt_right((*steps, end))
+        parameters = self._tool_parameters((*steps, end), context)
+        self._refuse_misspelled((*steps, end))
 
         async def tool(**arguments: Any) -> Any:
-            call = authoring.present(f"the tool {name!r}")
+            call = present(f"the tool {name!r}")
             ctx = None if context is None else arguments.pop(context.name, None)
             return await through(call, steps, end, arguments, ctx)
 
         tool.__name__ = tool.__qualname__ = name
         tool.__doc__, tool.__module__ = end.fn.__doc__, end.fn.__module__
         returned = end.signature.return_annotation
-        made = inspect.Signature(list(outside.values()), return_annotation=returned)
-        tool.__annotations__ = {item: parameter.annotation for item, parameter in outside.items()}
+        made = inspect.Signature(list(parameters.values()), return_annotation=returned)
+        tool.__annotations__ = {item: parameter.annotation for item, parameter in parameters.items()}
         if returned is not inspect.Signature.empty:
             tool.__annotations__["return"] = returned
         tool.__dict__.update({"__signature__": made, "__wrapped__": end.fn, PARTS: tuple(step.fn for step in steps)})
         if strategy is not None or ttl is not None:
-            hold(strategy=strategy, ttl=ttl)(tool)
+            options(strategy=strategy, ttl=ttl)(tool)
         return reentrant(tool)
 
     def _read(self, fn: Function) -> Step:
@@ -157,8 +162,11 @@ class ToolBuilder:
     def _named(self, step: Step) -> str:
         return f"the step {step.name!r} of the tool {self.name!r}"
 
-    def _outside(self, order: tuple[Step, ...], context: inspect.Parameter | None) -> dict[str, inspect.Parameter]:
-        """What the tool takes: what no earlier step provides, and one context, all by name."""
+    def _tool_parameters(
+        self, order: tuple[Step, ...], context: inspect.Parameter | None
+    ) -> dict[str, inspect.Parameter]:
+        """The parameters of the tool, by name: those that no earlier step provides, and the context. Raises
+        ValueError."""
         steps, known, found = {step.name for step in order[:-1]}, set[str](), dict[str, inspect.Parameter]()
         for step in order:
             for name, parameter in step.takes().items():
@@ -171,7 +179,7 @@ class ToolBuilder:
                         "built; an argument of the tool and a step can't have one name"
                     )
                 wanted = parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-                # By their text: two fields that were written alike (pydantic's `Field`) are not equal.
+                # Compared as texts: two equal-looking fields (pydantic's `Field`) are not equal.
                 if str(found.setdefault(name, wanted)) != str(wanted):
                     raise ValueError(
                         f"{self._named(step)} takes {found[name]} as {wanted}; nothing was built; an argument has one "
@@ -187,9 +195,10 @@ class ToolBuilder:
             found[context.name] = context
         return found
 
-    def _all_spelt_right(self, order: tuple[Step, ...]) -> None:
-        """Refuse what would lose an answer: an argument with almost the name of a step whose data nobody takes. One
-        that is taken up to that step is the author's meaning."""
+    def _refuse_misspelled(self, order: tuple[Step, ...]) -> None:
+        """Raise ValueError where a misspelled parameter would lose an answer: no function takes the data of a step, and
+        a later function has an argument with almost the step's name. An argument that the step itself or an earlier
+        one takes is meant."""
         names = {step.name for step in order}
         for place, step in enumerate(order[:-1]):
             earlier = {name for other in order[: place + 1] for name in other.takes()}
@@ -206,7 +215,7 @@ class ToolBuilder:
 
 
 def _context_of(order: tuple[Step, ...]) -> inspect.Parameter | None:
-    """The context that the tool takes: that of the first step which has one, by name."""
+    """The tool's parameter for the context: that of the first step which has one; None if no step has one."""
     for step in order:
         if step.context is not None:
             return step.signature.parameters[step.context].replace(kind=inspect.Parameter.KEYWORD_ONLY)
@@ -214,9 +223,10 @@ def _context_of(order: tuple[Step, ...]) -> inspect.Parameter | None:
 
 
 def _may_ask(annotation: Any) -> bool:
+    """Whether a function with this return annotation may return an `InputRequiredResult`."""
     return any(kind is types.InputRequiredResult for kind in (annotation, *getattr(annotation, "__args__", ())))
 
 
 def _gives_nothing(annotation: Any) -> bool:
-    """Whether a step says that it has no data: None, which it may ask before it returns."""
+    """Whether a step with this return annotation returns no data: None, or an `InputRequiredResult` before that."""
     return set(getattr(annotation, "__args__", (annotation,))) <= {None, type(None), types.InputRequiredResult}

@@ -1,7 +1,7 @@
-"""A round's answers, read for the author of a handler that returns its questions.
+"""Readers of a round's answers, for handlers that return their questions.
 
-What a client sends is not to be trusted: its kind may be another than was asked for, and what a form holds is the
-handler's to check. So one reader validates, and the other tells what came.
+An answer of a client can't be trusted: it may be of another kind than the question, and the handler has to check the
+content of a form. So one reader validates an answer, and the other returns it as it came, with its kind.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from mcp_types import (
 )
 from pydantic import BaseModel, ValidationError
 
-from . import contexts
-from .contexts import Answers
-from .witness import misused
+from ..frame.rehearsal import misused
+from . import handler_context
+from .handler_context import Answers
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 Field = str | int | float | bool | list[str] | None
-"""What a field of a form may hold."""
+"""The value of a field in a form."""
 
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """No answer came under the key: it was not asked yet, or the client left it out."""
+    """There is no answer under the key: the question was not asked yet, or the client left its answer out."""
 
     kind: Literal["missing"] = "missing"
 
 
 @dataclass(frozen=True, slots=True)
 class Elicited:
-    """What the user did with a form or a page. `content` is as it came: not validated, None unless it was accepted."""
+    """The user's answer to a form or a page. `content` is not validated; it is None unless `action` is "accept"."""
 
     action: Literal["accept", "decline", "cancel"]
     content: dict[str, Field] | None
@@ -48,38 +48,38 @@ class Elicited:
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """What the client's model said."""
+    """The text or other content that the client's model made."""
 
     result: CreateMessageResult | CreateMessageResultWithTools
     kind: Literal["sampling"] = "sampling"
 
 
 @dataclass(frozen=True, slots=True)
-class Rooted:
+class Roots:
     """The client's folders."""
 
     roots: list[Root]
     kind: Literal["roots"] = "roots"
 
 
-View = Missing | Elicited | Sampled | Rooted
+View = Missing | Elicited | Sampled | Roots
 
 
 def accepted_content(source: object, key: str, model: type[ModelT]) -> ModelT | None:
-    """What the user filled in, validated: `accepted_content(ctx, "units", Units)`.
+    """The validated content of a form: `accepted_content(ctx, "units", Units)`.
 
     Args:
         source: the handler's context (of an MCPServer, a low-level server, FastMCP), or the mapping of responses.
-        key: the one that the question was asked under.
+        key: the key of the question.
         model: a pydantic model of primitive fields.
 
     Returns:
-        None if there is no answer under `key`, it was declined or cancelled, it is of another kind or has no content,
-        or its content does not match. `input_response` tells these apart.
+        The content as a `model`. None if there is no answer under `key`, or the answer was declined or cancelled, is of
+        another kind, has no content, or has content that does not match `model`. `input_response` tells these apart.
 
     Raises:
         NotInCall: `source` is a context outside a request.
-        TypeError: `source` is neither, or `model` is no model.
+        TypeError: `source` is none of these, or `model` is no pydantic model.
     """
     given: object = model
     if not isinstance(given, type) or not issubclass(given, BaseModel):
@@ -99,15 +99,24 @@ def accepted_content(source: object, key: str, model: type[ModelT]) -> ModelT | 
 
 
 def input_response(source: object, key: str) -> View:
-    """What came under `key`, by its `kind`: "missing", "elicit" (`action`, `content`), "sampling" (`result`) or "roots"
-    (`roots`). Arguments and errors as for `accepted_content`."""
+    """The answer under `key`. Its `kind` is "missing", "elicit" (with `action`, `content`), "sampling" (with `result`)
+    or "roots" (with `roots`).
+
+    Args:
+        source: the handler's context (of an MCPServer, a low-level server, FastMCP), or the mapping of responses.
+        key: the key of the question.
+
+    Raises:
+        NotInCall: `source` is a context outside a request.
+        TypeError: `source` is none of these, or has a response that is not one of the SDK's results.
+    """
     answer = _answers(source).get(key)
     if answer is None:
         return Missing()
     if isinstance(answer, ElicitResult):
         return Elicited(answer.action, answer.content if answer.action == "accept" else None)
     if isinstance(answer, ListRootsResult):
-        return Rooted(answer.roots)
+        return Roots(answer.roots)
     if isinstance(answer, CreateMessageResult | CreateMessageResultWithTools):
         return Sampled(answer)
     raise TypeError(
@@ -126,7 +135,8 @@ _given: ContextVar[_Given | None] = ContextVar("framehold_answers", default=None
 
 @contextmanager
 def answering(ctx: object, answers: Answers) -> Iterator[None]:
-    """While it lasts, these are the answers of `ctx`: a step of a ToolBuilder reads its own, not its request's."""
+    """Inside this context manager the readers take the answers of `ctx` from `answers`: a step of a ToolBuilder reads
+    its own answers, not those of its request."""
     token = _given.set(_Given(ctx, answers))
     try:
         yield
@@ -138,4 +148,4 @@ def _answers(source: object) -> Answers:
     given = _given.get()
     if given is not None and given.ctx is source:
         return given.answers
-    return contexts.answers(source, "a reader of responses")
+    return handler_context.answers(source, "a reader of responses")

@@ -1,7 +1,7 @@
 """Which revision of the protocol a request speaks, for handlers that are written in both styles.
 
-"modern" is 2026-07-28, where a question is returned; "legacy" is what came before, where it is a request over the live
-session. A handler that awaits its questions need not know: Framehold serves it on both.
+"modern" is 2026-07-28, where a handler returns its questions. "legacy" is any earlier revision, where a question is a
+request over the live session. A handler that awaits its questions need not know the era: Framehold serves it on both.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ from typing import Any, Literal, TypeVar, cast
 
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from . import authoring, contexts
-from .authored import Function, context_parameter, is_async, run, signature
+from ..frame.async_functions import is_async
+from ..sdk.present_call import present
+from . import handler_context
+from .signatures import Function, context_parameter, run, signature
 
 Era = Literal["legacy", "modern"]
 Fn = TypeVar("Fn", bound=Function)
@@ -23,31 +25,31 @@ def era(ctx: object) -> Era:
     """The era of the present request's protocol version.
 
     Args:
-        ctx: what the handler was given: an MCPServer's `Context`, a low-level server's context, or FastMCP's.
+        ctx: the handler's context: an MCPServer's `Context`, a low-level server's context, or FastMCP's.
 
     Raises:
-        NotInCall: `ctx` is of no request.
-        TypeError: it is no context.
+        NotInCall: `ctx` belongs to no request.
+        TypeError: `ctx` is no context.
     """
-    return "modern" if contexts.version(ctx, "framehold.era") in MODERN_PROTOCOL_VERSIONS else "legacy"
+    return "modern" if handler_context.version(ctx, "framehold.era") in MODERN_PROTOCOL_VERSIONS else "legacy"
 
 
 def by_era(*, legacy: Function, modern: Fn) -> Fn:
-    """One handler out of two: `legacy` runs where a client speaks an earlier revision, `modern` on 2026-07-28.
+    """One handler out of two: `legacy` runs for clients of earlier revisions, `modern` runs on 2026-07-28.
 
-    The result looks like `modern`: its name, its text, its parameters, what it returns, and its marks. Register it as
-    you would register that.
+    The result has the name, the docstring, the parameters, the return type and the marks of `modern`. Register it as
+    you would register `modern`.
 
     Args:
-        legacy, modern: two functions, async or not, with the same parameters: names, kinds, and the same one for the
-            context, if there is one.
+        legacy, modern: two functions, async or not, whose parameters have the same names and kinds. If one takes the
+            context, the other takes it in the same parameter.
 
     Raises:
-        TypeError: their parameters differ, one is no function, or `modern` has no name: a partial, an object.
+        TypeError: their parameters differ, one of them is no function, or `modern` has no name (a partial, an object).
     """
     known, other = signature(modern, "by_era: modern"), signature(legacy, "by_era: legacy")
     if not hasattr(modern, "__name__"):
-        # The SDK would take it for a function without a context, which is then the client's to give.
+        # The SDK would treat the context as an argument that the client has to send.
         raise TypeError(
             f"by_era: modern must have a name, as a function that is made with def has, not {type(modern).__name__}; "
             "nothing was registered; call it from such a function"
@@ -63,7 +65,7 @@ def by_era(*, legacy: Function, modern: Fn) -> Fn:
         ctx = None if context is None else known.bind_partial(*args, **kwargs).arguments.get(context)
         if ctx is not None:
             return modern if era(ctx) == "modern" else legacy
-        return legacy if authoring.present("a handler of by_era without a context").frame is None else modern
+        return legacy if present("a handler of by_era without a context").frame is None else modern
 
     @functools.wraps(modern)
     async def handler(*args: Any, **kwargs: Any) -> Any:
@@ -73,18 +75,18 @@ def by_era(*, legacy: Function, modern: Fn) -> Fn:
     def plain(*args: Any, **kwargs: Any) -> Any:
         return chosen(args, kwargs)(*args, **kwargs)
 
-    # What can't ask stays what it is: the SDK runs it in a thread.
+    # If neither function is async, the handler is not either: the SDK runs it in a thread.
     return cast(Fn, handler if is_async(modern) or is_async(legacy) else plain)
 
 
 def _differing(modern: inspect.Signature, legacy: inspect.Signature) -> list[str]:
-    """What one of them has otherwise than the other, in words."""
+    """Texts about the parameters in which the two signatures differ; empty if they don't differ."""
     kinds = [{name: item.kind for name, item in found.parameters.items()} for found in (modern, legacy)]
     names = dict.fromkeys([*modern.parameters, *legacy.parameters])
     found = [_difference(name, *(kind.get(name) for kind in kinds)) for name in names]
-    contexts_ = context_parameter(modern), context_parameter(legacy)
-    if contexts_[0] != contexts_[1]:
-        found.append(f"the context is {contexts_[1]!r} of legacy and {contexts_[0]!r} of modern")
+    modern_context, legacy_context = context_parameter(modern), context_parameter(legacy)
+    if modern_context != legacy_context:
+        found.append(f"the context is {legacy_context!r} of legacy and {modern_context!r} of modern")
     return [item for item in found if item]
 
 

@@ -1,8 +1,8 @@
-"""The functions that a `ToolBuilder` is made of, and one run through them: each step until it has its data, then the
-end, under `once`.
+"""The functions of a `ToolBuilder`, and one run of them: first each step until it returns data, then the end, under
+`once`.
 
-A run is entered again from its top after a death, or with each answer under strategy replay: the steps run again and
-are given the recorded answers, the end is not run again.
+A run starts again from its top when its node has died, and with each answer under strategy replay. Then the steps run
+again and get the recorded answers; the end is not run again.
 """
 
 from __future__ import annotations
@@ -22,25 +22,26 @@ from mcp.shared.message import ServerMessageMetadata
 
 from framehold_core.errors import AskError, EffectFailed, InDoubt, ResultNotKept
 
-from . import authoring
-from .authored import Function, is_async, run
-from .authoring import Present
-from .contexts import Answers
-from .legacy import leg
-from .responses import answering
-from .session import FrameSession
-from .witness import misused
+from ..frame.async_functions import is_async
+from ..frame.rehearsal import misused
+from ..sdk.present_call import Present
+from ..sdk.session import FrameSession
+from ..wires.legacy_shim import legacy_request
+from . import functions
+from .handler_context import Answers
+from .readers import answering
+from .signatures import Function, run
 
 logger = logging.getLogger(__name__)
 
-_TOLD = "ToolError"
-"""The kind under which an end's own `ToolError` is recorded."""
+_TOOL_ERROR = "ToolError"
+"""The kind under which a `ToolError` of the end is recorded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A function of an author's. `context` is its parameter for the request's context; `idempotent` says of an end that
-    a second run is safe."""
+    """A function of an author: a step or the end. `context` is the name of its parameter for the request's context, or
+    None. `idempotent`: a second run of the end is safe."""
 
     name: str
     fn: Function
@@ -49,31 +50,32 @@ class Step:
     idempotent: bool = False
 
     def takes(self) -> dict[str, inspect.Parameter]:
-        """Its parameters, less the context."""
+        """The parameters of the function, without the context."""
         return {name: item for name, item in self.signature.parameters.items() if name != self.context}
 
     def given(self, known: Mapping[str, Any]) -> dict[str, Any]:
-        """What it is called with, less the context; what isn't known has a default."""
+        """The arguments of the function, without the context. A parameter that is not in `known` has a default."""
         return {name: known[name] for name in self.takes() if name in known}
 
-    def seeing(self, ctx: object) -> dict[str, object]:
-        """The context, if it takes one."""
+    def context_argument(self, ctx: object) -> dict[str, object]:
+        """The context as an argument, if the function takes one; else empty."""
         return {} if self.context is None else {self.context: ctx}
 
 
 async def through(call: Present, steps: tuple[Step, ...], end: Step, arguments: dict[str, Any], ctx: object) -> Any:
-    """One run of the tool from its top: again after a death, with what is recorded.
+    """Run the tool once from its top. A run after a death gets the recorded answers and results.
 
     Raises:
-        ToolError: the end raised one; nobody knows whether it ran; or what it gave can't be kept. No function of the
-            author's is there to catch the latter two, and the SDK tells a client of nothing else.
+        ToolError: the end raised it, nobody knows whether the end ran, or the result of the end can't be kept. The
+            last two are a `ToolError` since the SDK gives a client no other error text, and no function of the author
+            could catch them.
     """
     known = dict(arguments)
     for step in steps:
         known[step.name] = await _data(call, step, known, ctx)
     final = functools.partial(_final(end, ctx), **end.given(known))
     try:
-        return await authoring.once(end.name, final, idempotent=end.idempotent)
+        return await functions.once(end.name, final, idempotent=end.idempotent)
     except InDoubt as doubt:
         raise ToolError(
             f"{end.name} was begun and its result is not known: it may have run, or may yet run; it was not run "
@@ -86,17 +88,17 @@ async def through(call: Present, steps: tuple[Step, ...], end: Step, arguments: 
             "would show before you start the call again"
         ) from lost
     except EffectFailed as failed:
-        if failed.kind == _TOLD:
+        if failed.kind == _TOOL_ERROR:
             raise ToolError(str(failed)) from None
         raise
 
 
 async def _data(call: Present, step: Step, known: Mapping[str, Any], ctx: object) -> Any:
-    """What a step gives, after as many rounds as it wants."""
+    """Run a step, and ask its questions in as many rounds as it needs. Returns its data."""
     answers: Answers = {}
     while True:
         with answering(ctx, answers):
-            found = await run(step.fn, (), {**step.given(known), **step.seeing(ctx)})
+            found = await run(step.fn, (), {**step.given(known), **step.context_argument(ctx)})
         if not isinstance(found, types.InputRequiredResult):
             return found
         if found.request_state is not None:
@@ -110,7 +112,7 @@ async def _data(call: Present, step: Step, known: Mapping[str, Any], ctx: object
 
 
 async def _asked(call: Present, requests: Mapping[str, types.InputRequest]) -> Answers:
-    """The answers to a step's questions, each under its own key, all in one round."""
+    """Ask the questions of a step, all in one round. Returns the answers by key."""
     if len(requests) == 1:
         return {key: await _answer(call, key, request) for key, request in requests.items()}
     try:
@@ -122,18 +124,18 @@ async def _asked(call: Present, requests: Mapping[str, types.InputRequest]) -> A
 
 
 async def _answer(call: Present, key: str, request: types.InputRequest) -> Any:
-    """The answer to one question, as its own result type."""
-    earlier, expected = leg(request)
+    """Ask one question. Returns its answer, parsed as the question's own result type."""
+    earlier, expected = legacy_request(request)
     if isinstance(call.session, FrameSession):
         return await call.session.keyed(key).send_request(request, expected)
-    # Named, so that it is refused at once where the call's own stream can't carry it.
+    # With the request's id it is refused at once if the stream of the call can't carry it.
     related = ServerMessageMetadata(related_request_id=call.request_id)
     return await call.session.send_request(earlier, expected, metadata=related)
 
 
 def _final(end: Step, ctx: object) -> Function:
-    """The end as an effect: it sees the context, and may not ask. A `ToolError` of it is recorded by its text alone,
-    which is all that a client hears of it, so that it is the same where pickles are off."""
+    """The end as an effect. It gets the context, and may not ask. A `ToolError` of the end is recorded by its text: a
+    client gets nothing else of it, and a text can be recorded even if pickles are switched off."""
 
     @contextlib.contextmanager
     def recorded() -> Iterator[None]:
@@ -142,9 +144,9 @@ def _final(end: Step, ctx: object) -> Function:
         except UnexpectedToolError:
             raise
         except ToolError as error:
-            raise EffectFailed(str(error), kind=_TOLD) from error
+            raise EffectFailed(str(error), kind=_TOOL_ERROR) from error
 
-    def told(found: Any) -> Any:
+    def checked(found: Any) -> Any:
         if isinstance(found, types.InputRequiredResult):
             raise misused(
                 AskError(
@@ -157,11 +159,11 @@ def _final(end: Step, ctx: object) -> Function:
     @functools.wraps(end.fn)
     async def final(**values: Any) -> Any:
         with recorded():
-            return told(await end.fn(**values, **end.seeing(ctx)))
+            return checked(await end.fn(**values, **end.context_argument(ctx)))
 
     @functools.wraps(end.fn)
     def plain(**values: Any) -> Any:
         with recorded():
-            return told(end.fn(**values, **end.seeing(ctx)))
+            return checked(end.fn(**values, **end.context_argument(ctx)))
 
     return final if is_async(end.fn) else plain
