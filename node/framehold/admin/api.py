@@ -1,8 +1,7 @@
-"""What a node tells operators over HTTP, and what it does for them: `/admin/` leases, events, profile, drain, cancel,
-evict.
+"""The admin API of a node: the paths leases, events, profile, drain, cancel and evict below `/admin/`.
 
-The law: whoever may not is told nothing, not even what is there. Each answer is JSON of `framehold_router.api`, and one
-that is no success is an `ErrorView` that says what was not done.
+The law: a request without access learns nothing, not even which calls there are. Each response is the JSON of a model
+in `framehold_router.models`. A response that is no success is an `ErrorView`, which says what was not done.
 """
 
 from __future__ import annotations
@@ -18,43 +17,44 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from framehold_core.ids import CallId, is_call_id
-from framehold_router.api.about_calls import LeaseQuery
-from framehold_router.api.about_events import EventsQuery
-from framehold_router.api.about_nodes import DoneView, ErrorView
-from framehold_router.api.fields import printable
+from framehold_router.models.calls import LeaseQuery
+from framehold_router.models.events import EventsQuery
+from framehold_router.models.fields import printable
+from framehold_router.models.nodes import DoneView, ErrorView
 
-from . import access, listing
+from ..hosts.attached import Attached
+from ..sdk.hop import Hop
+from ..telemetry.event_log import EventLog
+from . import access, lease_list
 from .actions import Actions, Done
-from .attached import Attached
-from .chronicle import Chronicle
-from .hop import Hop
 from .profile import Profile
 
-_LONGEST = 4096
-"""Bytes of a body: it holds one id."""
+MAX_BODY_BYTES = 4096
+"""The largest body of a request: it has one call id."""
 
 
-class _Named(BaseModel):
-    """The body of what is done to one call."""
+class _CallRequest(BaseModel):
+    """The body of a request that acts on one call."""
 
     model_config = ConfigDict(extra="forbid")
 
     call_id: str = Field(max_length=64)
 
 
-class _Wrong(Exception):
-    """What is wrong with a request; nothing was done."""
+class _BadRequest(Exception):
+    """A request is wrong; nothing was done. The text says what is wrong."""
 
 
 class Admin:
-    """These endpoints of one node."""
+    """Serves the admin API of one node."""
 
     def __init__(self, attached: Attached) -> None:
         self._runtime = runtime = attached.runtime
-        self._chronicle, self._actions = Chronicle(runtime.heartbeat), Actions(runtime)
+        self._event_log = EventLog(runtime.heartbeat)
+        self._actions = Actions(runtime)
         self.profile = Profile(attached)
-        runtime.watches.add(self._chronicle)
-        # One pass at a time: each takes its millisecond of every turn of the loop.
+        runtime.observers.add(self._event_log)
+        # One list or profile at a time: each takes about a millisecond of every turn of the loop.
         self._lists = asyncio.Lock()
         self.endpoints: dict[str, tuple[str, Callable[[Request], Awaitable[Response]]]] = {
             "/admin/leases": ("GET", self._leases),
@@ -64,10 +64,10 @@ class Admin:
             "/admin/cancel": ("POST", self._cancel),
             "/admin/evict": ("POST", self._evict),
         }
-        """By path: the one method that it takes, and who answers."""
+        """By path: the HTTP method of the endpoint, and the function that serves it."""
 
     async def __call__(self, hop: Hop, path: str, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request for one of the `endpoints`."""
+        """Serve a request for one of the `endpoints`."""
         method, endpoint = self.endpoints[path]
         settings = self._runtime.settings
         if not access.allowed(hop, scope, settings):
@@ -78,8 +78,8 @@ class Admin:
         else:
             try:
                 response = await endpoint(Request(scope, receive))
-            except _Wrong as wrong:
-                response = _json(ErrorView(error=str(wrong)), 400)
+            except _BadRequest as error:
+                response = _json(ErrorView(error=str(error)), 400)
             except ClientDisconnect:
                 return
         await response(scope, receive, send)
@@ -88,18 +88,18 @@ class Admin:
         try:
             query = LeaseQuery.model_validate(dict(request.query_params))
             async with self._lists:
-                return _json(await listing.leases(self._runtime, query))
+                return _json(await lease_list.leases(self._runtime, query))
         except ValidationError as error:
-            raise _Wrong(_said(error, "parameter")) from None
+            raise _BadRequest(_validation_text(error, "parameter")) from None
         except ValueError as error:
-            raise _Wrong(str(error)) from None
+            raise _BadRequest(str(error)) from None
 
     async def _events(self, request: Request) -> Response:
         try:
             query = EventsQuery.model_validate(dict(request.query_params))
         except ValidationError as error:
-            raise _Wrong(_said(error, "parameter")) from None
-        return _json(self._chronicle.told(query.after))
+            raise _BadRequest(_validation_text(error, "parameter")) from None
+        return _json(self._event_log.since(query.after))
 
     async def _profile(self, request: Request) -> Response:
         async with self._lists:
@@ -107,36 +107,36 @@ class Admin:
 
     async def _drain(self, request: Request) -> Response:
         runtime = self._runtime
-        if runtime.leaving.begun:
+        if runtime.draining.begun:
             return _json(DoneView(done="this node drains already; nothing more was done"), 202)
         patience = runtime.settings.drain_timeout
         runtime.tasks.spawn(runtime.drain(patience))
-        told = (
+        text = (
             "this node drains: it takes no new call, hands off what others may carry on, and keeps the rest for "
             f"{patience:g} s; its process goes on until whoever runs it ends it"
         )
-        return _json(DoneView(done=told), 202)
+        return _json(DoneView(done=text), 202)
 
     async def _cancel(self, request: Request) -> Response:
-        return _told(await self._actions.cancel(await _call(request)))
+        return _action_reply(await self._actions.cancel(await _call(request)))
 
     async def _evict(self, request: Request) -> Response:
-        return _told(self._actions.evict(await _call(request)))
+        return _action_reply(self._actions.evict(await _call(request)))
 
 
 async def _call(request: Request) -> CallId:
-    """The call that a body names."""
+    """The call that the body of a request names. Raises `_BadRequest`."""
     body = b""
     async for piece in request.stream():
         body += piece
-        if len(body) > _LONGEST:
-            raise _Wrong(f"the body is longer than {_LONGEST} bytes; nothing was done")
+        if len(body) > MAX_BODY_BYTES:
+            raise _BadRequest(f"the body is longer than {MAX_BODY_BYTES} bytes; nothing was done")
     try:
-        named = _Named.model_validate(_parsed(body))
+        named = _CallRequest.model_validate(_parsed(body))
     except ValidationError as error:
-        raise _Wrong(_said(error, "field")) from None
+        raise _BadRequest(_validation_text(error, "field")) from None
     if not is_call_id(named.call_id):
-        raise _Wrong("call_id is wrong: a call's id has 22 to 36 letters, digits or hyphens; nothing was done")
+        raise _BadRequest("call_id is wrong: a call's id has 22 to 36 letters, digits or hyphens; nothing was done")
     return CallId(named.call_id)
 
 
@@ -144,17 +144,17 @@ def _parsed(body: bytes) -> Any:
     try:
         return json.loads(body)
     except (ValueError, RecursionError):
-        raise _Wrong('the body is not JSON; nothing was done; send {"call_id": "..."}') from None
+        raise _BadRequest('the body is not JSON; nothing was done; send {"call_id": "..."}') from None
 
 
-def _said(error: ValidationError, what: str) -> str:
-    """What is wrong with which parameter or field, without its value."""
+def _validation_text(error: ValidationError, what: str) -> str:
+    """A text that names the first wrong parameter or field (`what`) and its fault, without its value."""
     first = error.errors(include_input=False, include_url=False)[0]
     name = printable(".".join(map(str, first["loc"]))) or "the body"
     return f"{what} {name} is wrong: {first['msg']}; nothing was told or done"
 
 
-def _told(done: Done) -> Response:
+def _action_reply(done: Done) -> Response:
     view = DoneView(done=done.text) if done.status < 400 else ErrorView(error=done.text)
     return _json(view, done.status)
 

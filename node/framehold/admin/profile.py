@@ -1,8 +1,9 @@
-"""Where this node's memory and its loop's time go, for whoever asks.
+"""The profile of a node: what takes its memory, and what takes the time of its event loop.
 
-The law: what can't be measured is estimated, and said to be. A process's memory is what it took before its first call,
-what its frames weigh, and the rest; a frame weighs what was learned (`memory`). Without a limit nothing is learned:
-then the frames share all that was added. Nothing is kept for it but by the sampler, which runs only for who asks.
+The law: a value that can't be measured is estimated, and marked as estimated. The memory of a process has three parts:
+the memory before its first call, that of its frames, and the rest. The weight of one frame is the estimate of
+`engine.memory`. Without a memory limit there is no estimate: then all memory that was added is counted as the frames'.
+Only the sampler keeps data for the profile, and it runs only while somebody reads the profile.
 """
 
 from __future__ import annotations
@@ -12,33 +13,33 @@ import itertools
 from collections import Counter
 
 from framehold_core.call import Phase
-from framehold_router.api import about_profile as about
-from framehold_router.api.fields import printable
+from framehold_router.models import profile as about
+from framehold_router.models.fields import printable
 
-from . import memory
-from .attached import Attached
-from .listing import PORTION
-from .names import OTHER
-from .sampler import Sampler
-from .stacks import IDLE, authors
+from ..engine import memory
+from ..hosts.attached import Attached
+from ..telemetry.sampler import Sampler
+from ..telemetry.stacks import IDLE, authors
+from ..telemetry.tool_labels import OTHER
+from .lease_list import PORTION
 
 TOOLS, HOT = 50, 10
-"""How many tools, and how many functions, are told by name."""
+"""How many tools, and how many functions, are listed by name."""
 _PARKED = Phase.PARKED
 
 
 class Profile:
-    """What one node tells of where its memory and time go."""
+    """Makes the profile of one node."""
 
     def __init__(self, attached: Attached) -> None:
         self._attached, self._runtime = attached, attached.runtime
         self.sampler = Sampler(lambda: authors(attached.handlers.asking()))
-        self._keeper: asyncio.Task[None] | None = None
+        self._closer: asyncio.Task[None] | None = None
 
     async def view(self) -> about.Profile:
-        """As it stands now. Frames are gone over in portions: others want the loop."""
-        if self._keeper is None or self._keeper.done():
-            self._keeper = self._runtime.tasks.spawn(self._keep())
+        """The present profile. Frames are counted in portions, so that other tasks run in between."""
+        if self._closer is None or self._closer.done():
+            self._closer = self._runtime.tasks.spawn(self._close_sampler())
         loop = self._loop()
         parked, running = await self._frames()
         held = _memory(self._runtime.eviction.start, self._runtime.eviction.footprint, self._runtime.table.frames)
@@ -50,8 +51,8 @@ class Profile:
             sessions=self._attached.sessions(),
         )
 
-    async def _keep(self) -> None:
-        """End the sampler when the node does, which cancels this."""
+    async def _close_sampler(self) -> None:
+        """Close the sampler when the node closes, which cancels this task."""
         try:
             await asyncio.get_running_loop().create_future()
         finally:
@@ -72,7 +73,7 @@ class Profile:
         )
 
     async def _frames(self) -> tuple[Counter[str], Counter[str]]:
-        """How many frames are parked, and how many run, by tool."""
+        """The number of parked frames, and of running frames, by tool."""
         parked, running = Counter[str](), Counter[str]()
         slots = iter(self._runtime.table)
         while portion := tuple(itertools.islice(slots, PORTION)):
@@ -84,7 +85,7 @@ class Profile:
 
 
 def _memory(start: int | None, footprint: memory.Footprint | None, frames: int) -> about.MemoryView | None:
-    """What the process holds, part by part."""
+    """The memory of the process, part by part. None where it can't be measured."""
     resident = memory.resident()
     if resident is None or start is None:
         return None
@@ -108,7 +109,7 @@ def _memory(start: int | None, footprint: memory.Footprint | None, frames: int) 
 
 
 def _tools(parked: Counter[str], running: Counter[str], held: about.MemoryView | None) -> tuple[about.ToolView, ...]:
-    """Frames by tool, most first; what is beyond TOOLS as one."""
+    """The frames of each tool, the largest number first. The tools after the first `TOOLS` are one entry."""
     frames = parked + running
     part = next((part for part in (held.parts if held else ()) if part.count), None)
     each = part.bytes / part.count if part is not None and part.count else None
@@ -118,7 +119,7 @@ def _tools(parked: Counter[str], running: Counter[str], held: about.MemoryView |
         return about.ToolView(tool=name, frames=count, bytes=weight, parked=waiting, running=count - waiting)
 
     ranked = sorted(frames.items(), key=lambda item: (-item[1], item[0]))
-    told = [view(printable(name), count, parked[name]) for name, count in ranked[:TOOLS]]
+    views = [view(printable(name), count, parked[name]) for name, count in ranked[:TOOLS]]
     if rest := ranked[TOOLS:]:
-        told.append(view(OTHER, sum(count for _, count in rest), sum(parked[name] for name, _ in rest)))
-    return tuple(told)
+        views.append(view(OTHER, sum(count for _, count in rest), sum(parked[name] for name, _ in rest)))
+    return tuple(views)

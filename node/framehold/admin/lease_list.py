@@ -1,10 +1,10 @@
-"""Which calls a node has, for operators: filtered, in order, a page at a time.
+"""The list of a node's calls, for operators: filtered, sorted, and one page at a time.
 
-The law: the loop is nobody's alone. A pass goes over all calls in portions, and others run between two of them; of what
-it finds it keeps no more than a page. Only what the page shows is looked at in detail.
+The law: a list does not block the event loop. It reads the calls in portions, and other tasks run between two portions.
+It keeps no more than one page of calls, and reads details only of the calls on the page.
 
-A call is here once. While a page is gathered calls come, go and change: one that went meanwhile is left out, and of one
-that changed the page tells what is so at its end. A call whose id was passed by the last page does not come again.
+Each call is listed once. While a page is gathered, calls come, go and change. A call that ended meanwhile is left out,
+and a call that changed is shown as it is at the end. A call whose id was on an earlier page does not come again.
 """
 
 from __future__ import annotations
@@ -19,28 +19,31 @@ from typing import Any
 
 from framehold_core.call import Phase
 from framehold_router.api import paging
-from framehold_router.api.about_calls import LeaseQuery, LeasesView, LeaseView, Sort, State
-from framehold_router.api.fields import printable
+from framehold_router.models.calls import LeaseQuery, LeasesView, LeaseView
+from framehold_router.models.choices import Sort, State
+from framehold_router.models.fields import printable
 from framehold_store.base import Summary
 
-from . import clock
-from .ledger import SKEW
-from .orphans import is_stuck
-from .runtime import Runtime
-from .slots import Slot
+from .. import clock
+from ..engine.orphan_scan import is_stuck
+from ..engine.records import SKEW
+from ..engine.runtime import Runtime
+from ..engine.slot import Slot
 
 PORTION = 2000
-"""Calls that are looked at in one turn of the loop: about a millisecond."""
+"""How many calls are read in one turn of the loop: about a millisecond."""
 _PARKED = Phase.PARKED
-_HERE, _MARKED = (State.PARKED, State.RUNNING), (State.ORPHANED, State.STUCK)
+_ON_NODE = (State.PARKED, State.RUNNING)
+_FROM_SCAN = (State.ORPHANED, State.STUCK)
 
 Found = tuple[Any, str, Slot | Summary]
-"""A call by its place in the order: the value, and its id. Last what it is: here, or as a walk read its record."""
+"""A call with its sort key: the value that is sorted by, and its id. The call is a `Slot` if it is on this node, or a
+`Summary` of its record if the orphan scan found it."""
 Test = Callable[[Slot], bool]
 
 
 async def leases(runtime: Runtime, query: LeaseQuery) -> LeasesView:
-    """A page of the calls that are here, and of those that this node found without a node, or stuck.
+    """A page of the calls on this node, and of the orphaned and stuck calls that this node's orphan scan found.
 
     Raises:
         ValueError: `after` is not the `next` of a page in this order.
@@ -55,24 +58,24 @@ async def leases(runtime: Runtime, query: LeaseQuery) -> LeasesView:
             return LeasesView(items=page, total=total)
         if len(page) == query.limit:
             return LeasesView(items=page, total=total, next=paging.encode(query.sort, page[-1]))
-        # Some went while they were gathered: those that come after fill their places.
+        # Some calls ended while they were gathered: the following ones fill their places.
         after = found[wanted - 1][:2]
 
 
 async def _first(runtime: Runtime, query: LeaseQuery, after: paging.Key | None, count: int) -> tuple[int, list[Found]]:
-    """How many calls the filters let through, and the first `count` of those after `after`."""
+    """How many calls pass the filters, and the first `count` of those whose sort key comes after `after`."""
     best: Callable[[int, Iterable[Found]], list[Found]]
     best = heapq.nlargest if query.descending else heapq.nsmallest
     value, picked = _values(query.sort), list[Found]()
-    # Both as they are now: what one has, the other has not.
-    marked, slots = _marked(runtime, query), iter(runtime.table)
-    total = len(marked)
-    picked = best(count, (item for item in marked if _follows(item, after, query.descending)))
+    # Both are read at this moment, so that no call is in both.
+    scanned, slots = _scanned(runtime, query), iter(runtime.table)
+    total = len(scanned)
+    picked = best(count, (item for item in scanned if _follows(item, after, query.descending)))
     for portion in _portions(runtime, query, slots):
         total += len(portion)
         low, high = _bounds(query, after, picked[-1] if len(picked) == count else None)
         fresh = [(of, slot.call.id, slot) for slot in portion if low <= (of := value(slot)) <= high]
-        # No two have the same id, so what they are is never compared.
+        # No two calls have the same id, so the third parts of the tuples are never compared.
         picked = best(
             count, itertools.chain(picked, (item for item in fresh if _follows(item, after, query.descending)))
         )
@@ -81,7 +84,8 @@ async def _first(runtime: Runtime, query: LeaseQuery, after: paging.Key | None, 
 
 
 def _bounds(query: LeaseQuery, after: paging.Key | None, last: Found | None) -> tuple[Any, Any]:
-    """Between which values a call must be to find a place: of most, one look says that it won't."""
+    """The least and the greatest sort value of a call that may be on the page. A comparison with them excludes most
+    calls."""
     least: tuple[Any, Any] = ("", "~") if query.sort is Sort.CALL else (-math.inf, math.inf)
     first, end = (None if after is None else after[0]), (None if last is None else last[0])
     low, high = (end, first) if query.descending else (first, end)
@@ -89,12 +93,13 @@ def _bounds(query: LeaseQuery, after: paging.Key | None, last: Found | None) -> 
 
 
 def _follows(item: Found, after: paging.Key | None, descending: bool) -> bool:
+    """Whether the sort key of a call comes after `after`."""
     return after is None or (item[:2] < after if descending else item[:2] > after)
 
 
 def _portions(runtime: Runtime, query: LeaseQuery, slots: Iterator[Slot]) -> Iterator[list[Slot]]:
-    """The calls that are here and that the filters let through."""
-    if query.state in _MARKED or query.node not in (None, runtime.heartbeat.lease.node):
+    """The calls on this node that pass the filters, in portions."""
+    if query.state in _FROM_SCAN or query.node not in (None, runtime.heartbeat.lease.node):
         return
     tests, met = tuple(_tests(query)), set[str]()
     while portion := tuple(itertools.islice(slots, PORTION)):
@@ -105,14 +110,14 @@ def _portions(runtime: Runtime, query: LeaseQuery, slots: Iterator[Slot]) -> Ite
 
 
 def _is_first(call: str, met: set[str]) -> bool:
-    """Of a call that is in its token any number of requests may run at a time."""
+    """Whether `call` was not met before. Under strategy replay several requests of one call may run at a time."""
     known = call in met
     met.add(call)
     return not known
 
 
 def _tests(query: LeaseQuery) -> Iterator[Test]:
-    """What the filters ask of a call that is here."""
+    """The filters, as tests of a call on this node."""
     if query.state is not None:
         parked = query.state is State.PARKED
         yield lambda slot: (slot.call.phase is _PARKED) is parked
@@ -128,7 +133,7 @@ def _tests(query: LeaseQuery) -> Iterator[Test]:
 
 
 def _of_tool(tool: str) -> Test:
-    # There are few tools and many calls.
+    # Results are kept by tool name: there are few tools and many calls.
     known: dict[str, bool] = {}
 
     def test(slot: Slot) -> bool:
@@ -141,7 +146,8 @@ def _of_tool(tool: str) -> Test:
 
 
 def _values(sort: Sort) -> Callable[[Slot], Any]:
-    """What calls that are here are ordered by: as `paging.key` has it of their views."""
+    """The function that gives the sort value of a call on this node: the same value as `paging.key` gives for its
+    view."""
     if sort is Sort.BEGAN:
         return attrgetter("began")
     if sort is Sort.EXPIRES:
@@ -152,25 +158,25 @@ def _values(sort: Sort) -> Callable[[Slot], Any]:
 
 
 def _is_asked(slot: Slot) -> bool:
-    """Whether a token of it is out."""
+    """Whether the call has asked, so that a client has a token of it."""
     return slot.call.round > 0
 
 
 def _view(runtime: Runtime, of: Slot | Summary) -> LeaseView:
-    return _marked_view(runtime, of) if isinstance(of, Summary) else _slot_view(runtime, of)
+    return _scanned_view(runtime, of) if isinstance(of, Summary) else _slot_view(runtime, of)
 
 
 def _slot_view(runtime: Runtime, slot: Slot) -> LeaseView:
     call, head = slot.call, slot.head
-    answered = bool(call.past) or call.answered is not None
+    answered = bool(call.answered_before) or call.answered is not None
     return LeaseView(
         call_id=call.id,
         tool=slot.tool,
-        method=slot.entrance.describe()["method"] if head is None else head.method,
+        method=slot.handler.describe()["method"] if head is None else head.method,
         node_id=runtime.heartbeat.lease.node,
         state=State.PARKED if call.phase is _PARKED else State.RUNNING,
         phase=call.phase.value,
-        strategy=slot.entrance.strategy,
+        strategy=slot.handler.strategy,
         reentrant=call.reentrant,
         epoch=call.epoch,
         round=call.round,
@@ -178,27 +184,29 @@ def _slot_view(runtime: Runtime, slot: Slot) -> LeaseView:
         began=slot.began,
         resumed=clock.wall(slot.due - runtime.settings.max_round) if answered else None,
         expires=clock.wall(call.expires) if _is_asked(slot) else None,
-        entries=call.n,
+        entries=call.position,
         journal_bytes=slot.size,
     )
 
 
-# ---- calls whose node is gone, and those that are stuck
+# ---- orphaned calls, whose node is gone, and stuck calls
 
 
-def _marked(runtime: Runtime, query: LeaseQuery) -> list[Found]:
-    """What the last walk of this node found, if it is the one that looks, and the filters let through."""
-    if query.state in _HERE:
+def _scanned(runtime: Runtime, query: LeaseQuery) -> list[Found]:
+    """The calls that the last orphan scan of this node found, and that pass the filters. One node of a fleet scans; on
+    the others the list is empty."""
+    if query.state in _ON_NODE:
         return []
     views = (
-        (_marked_view(runtime, item), item)
-        for item in runtime.orphans.marked.calls
+        (_scanned_view(runtime, item), item)
+        for item in runtime.orphan_scan.marked.calls
         if (slot := runtime.table.get(item.call)) is None or slot.frame is None
     )
-    return [(*paging.key(query.sort, view), item) for view, item in views if _lets(query, view)]
+    return [(*paging.key(query.sort, view), item) for view, item in views if _passes(query, view)]
 
 
-def _lets(query: LeaseQuery, view: LeaseView) -> bool:
+def _passes(query: LeaseQuery, view: LeaseView) -> bool:
+    """Whether a call that the orphan scan found passes the filters."""
     return (
         query.state in (None, view.state)
         and query.replayed in (None, view.replayed)
@@ -209,7 +217,7 @@ def _lets(query: LeaseQuery, view: LeaseView) -> bool:
     )
 
 
-def _marked_view(runtime: Runtime, item: Summary) -> LeaseView:
+def _scanned_view(runtime: Runtime, item: Summary) -> LeaseView:
     stuck = is_stuck(item)
     return LeaseView(
         call_id=item.call,
@@ -223,6 +231,6 @@ def _marked_view(runtime: Runtime, item: Summary) -> LeaseView:
         round=item.round,
         replayed=item.epoch > 1,
         began=item.created,
-        # A record outlives the last token of its call by this much (rule 17).
+        # A record outlives the last token of its call by this much (docs/protocol.md, rule 17).
         expires=max(0.0, item.expires - SKEW - runtime.settings.max_round),
     )

@@ -1,4 +1,4 @@
-"""What a node says of itself over HTTP: to whoever starts and stops it, to its routers, and to what counts."""
+"""The probes of a node: HTTP endpoints for orchestrators, routers and Prometheus."""
 
 from __future__ import annotations
 
@@ -7,32 +7,33 @@ from collections.abc import Callable
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
-from framehold_router.api.about_nodes import ErrorView, Said
+from framehold_router.models.nodes import ErrorView, NodeStatus
 
-from . import access, memory
-from . import hop as hops
-from .attached import Attached
-from .exposition import heartbeat_age
+from ..engine import memory
+from ..hosts.attached import Attached
+from ..sdk import hop as hops
+from ..telemetry.prometheus import heartbeat_age
+from . import access
 
 _UNCOUNTED = "nothing is counted here: FRAMEHOLD_METRICS is false; start this node without it, or with true\n"
 
 
 def healthz(attached: Attached, request: Request) -> Response:
-    """Whether the event loop runs: it answers."""
+    """Status 200: the event loop runs."""
     return PlainTextResponse("ok\n")
 
 
 def readyz(attached: Attached, request: Request) -> Response:
-    """Whether this node takes new calls. One that doesn't says so with 503, or with 404 to whoever asks for it by
-    `?unready=404`: HAProxy knows by it a node that lives, and may end what it has begun."""
-    why = attached.runtime.leaving.unready()
+    """Status 200 if this node takes new calls, else 503. With `?unready=404` the latter is 404: by this status HAProxy
+    knows a node that lives, and may serve the requests of its calls to their end."""
+    why = attached.runtime.draining.unready()
     if why is None:
         return PlainTextResponse("ready\n")
     return PlainTextResponse(f"not ready: {why}\n", 404 if request.query_params.get("unready") == "404" else 503)
 
 
 def metrics(attached: Attached, request: Request) -> Response:
-    """What was counted, for Prometheus. Whoever reaches the node may read it: it tells of no call and no user."""
+    """The metrics, for Prometheus. They need no access token: they name no call and no user."""
     if attached.exposition is None:
         return PlainTextResponse(_UNCOUNTED, 404)
     text, kind = attached.exposition.text(request.headers.get("accept", ""))
@@ -40,21 +41,21 @@ def metrics(attached: Attached, request: Request) -> Response:
 
 
 def admin_node(attached: Attached, request: Request) -> Response:
-    """The node as it stands now, for routers of its fleet and for operators."""
+    """The present state of the node, for routers of its fleet and for operators."""
     hop, settings = hops.of(request), attached.runtime.settings
     if hop is None or not access.allowed(hop, request.scope, settings):
-        told = ErrorView(error=access.refusal(settings))
-        return JSONResponse(told.model_dump(), 403)
-    return Response(said(attached).model_dump_json(), media_type="application/json")
+        error = ErrorView(error=access.refusal(settings))
+        return JSONResponse(error.model_dump(), 403)
+    return Response(node_state(attached).model_dump_json(), media_type="application/json")
 
 
-def said(attached: Attached) -> Said:
-    """The node as it stands now. What is only counted is None where nothing is."""
+def node_state(attached: Attached) -> NodeStatus:
+    """The present state of the node. Values that come from metrics are None if metrics are off."""
     runtime, metrics, model = attached.runtime, attached.metrics, attached.runtime.eviction.footprint
-    held, stats, marked = runtime.heartbeat.lease, runtime.stats(), runtime.orphans.marked
-    return Said(
+    held, stats, marked = runtime.heartbeat.lease, runtime.stats(), runtime.orphan_scan.marked
+    return NodeStatus(
         node_id=held.node,
-        incarnation=held.inc,
+        incarnation=held.incarnation,
         boot=held.boot,
         state=runtime.heartbeat.state,
         pid=stats.pid,
@@ -73,7 +74,7 @@ def said(attached: Attached) -> Said:
         rss=memory.resident(),
         memory_limit=None if model is None else model.limit,
         errors=runtime.counts["broken"] + (metrics.errors() if metrics else 0),
-        handed_off=runtime.leaving.released if runtime.leaving.begun else None,
+        handed_off=runtime.draining.released if runtime.draining.begun else None,
         tools=tuple(attached.names),
     )
 

@@ -1,0 +1,4 @@
+"""The HTTP API of a node for operators: lists of calls, cancel, evict, drain, probes and the profile.
+
+May import: `hosts`, `sdk`, `telemetry`, `engine` and what they may import.
+"""
