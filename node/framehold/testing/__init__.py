@@ -5,24 +5,24 @@
 
     # test_order.py
     def test_order(rehearse):
-        told = rehearse(mcp, "order", {"item": "tea"}, answers=[{"sure": True}])
-        assert told.questions == ["Order tea?"] and told.effects == ["audit", "charge"]
+        rehearsal = rehearse(mcp, "order", {"item": "tea"}, answers=[{"sure": True}])
+        assert rehearsal.questions == ["Order tea?"] and rehearsal.effects == ["audit", "charge"]
 
-A handler that asks, runs or returns something else when it is entered again is told by name, before a dying node tells
-it. What can't be seen from here:
+The rehearsal of a handler fails if the handler asks, runs or returns something else when it is entered again. So the
+fault shows in a test, and not when a node dies. A rehearsal can't find:
 
 - an effect outside `once` that leaves no trace in questions and results
-- the order of a set of texts: it differs from one process to the next, and all ways are played in this one. Say what
-  you expect (`told.questions == [...]`), and a test that passes only sometimes tells it
-- code that holds up the loop or a thread: `timeout` can't cut it off
+- the order of a set of texts: it differs from process to process, and all ways are played in one process. Assert what
+  you expect (`rehearsal.questions == [...]`): then the test fails in some runs
+- code that blocks the loop or a thread: `timeout` can't interrupt it
 
-Effects of `once` really run, once in all: while the call is held. In the other ways `once` gives a copy of what the
-same effect gave or raised then, and its function is not called; so `assert charges == ["tea"]` holds. What an effect
-left in a variable of the handler is not there then, as on another node. Effects outside `once` run in each entry: let
-the outside world be a fake, and `reset` what else should be as it was.
+Effects of `once` really run, but only once: while the call is held. In the other ways `once` gives a copy of the result
+or the exception of that run, and the effect's function is not called; so `assert charges == ["tea"]` holds. A variable
+of the handler that an effect has set is not set in the other ways, as on another node. Effects outside `once` run in
+each entry: use a fake for the outside world, and put back any other state with `reset`.
 
-A handler that does what it may not (a key for two effects, a question inside an effect, `once` without `await`) fails
-its rehearsal with the error that it was told, although a client would only hear that a tool failed.
+Some handlers misuse Framehold: they use a key for two effects, ask inside an effect, or call `once` without `await`.
+Their rehearsal fails with the error that the handler got, although a client would only get that the tool failed.
 
 PYTEST_DONT_REWRITE: a conftest may import this before it names it as a plugin.
 """
@@ -39,17 +39,18 @@ from typing import Any, Literal
 
 from pydantic_core import to_json, to_jsonable_python
 
-from ..marks import Marks
-from .double import Original, There
-from .effects import Effects
-from .outside import at_once, bared
+from ..hosts.host_choice import host_of
+from ..sdk.marks import Marks
+from .client_script import Answer, Answers, Asked, RehearsalFailed, Script, together
+from .recorded_effects import Effects
 from .rehearsal import Act, Run, Way, compare
-from .script import Answer, Answers, Asked, RehearsalFailed, Script, together
-from .told import Told, told_of
+from .report import Rehearsal, rehearsal_of
+from .server_double import HandlerSearch, Original
+from .sync import at_once, without_own_frames
 
-__all__ = ["Answer", "Asked", "RehearsalFailed", "Rehearse", "Told", "rehearsed", "together"]
+__all__ = ["Answer", "Asked", "Rehearsal", "RehearsalFailed", "Rehearse", "rehearsed", "together"]
 
-RehearsalFailed.__module__ = Told.__module__ = __name__
+RehearsalFailed.__module__ = Rehearsal.__module__ = __name__
 
 _METHODS = {"tool": ("tools/call", "name"), "prompt": ("prompts/get", "name"), "resource": ("resources/read", "uri")}
 
@@ -68,42 +69,46 @@ async def rehearsed(
     now: datetime | None = None,
     seed: int = 0,
     timeout: float = 10.0,
-) -> Told:
-    """Play one call held, then in other ways, and compare what it asks, runs and returns.
+) -> Rehearsal:
+    """Play one call held, then in other ways, and compare its questions, effects and results.
 
-    Each way is played on a double of `server`, in this process and on this loop; the server itself is not changed, nor
-    need it be attached. Its lifespan is entered for each node: once held, once replayed, and once a round rebuilt.
-    `framehold.now()` stands still; `uuid4`, `random` and `idempotency_key` are the same in all ways, and in each run of
-    the test.
+    Each way is played on a double of `server`, in this process and on this loop. The server itself is not changed, and
+    need not be attached. Its lifespan is entered for each node: one node for hold, one for replay, and one for each
+    round of rebuild. `framehold.now()` stands still; `uuid4`, `random` and `idempotency_key` are the same in all ways,
+    and in each run of the test.
 
     Args:
         server: an MCPServer, a low-level Server or a FastMCP server.
-        name: of the tool or prompt; of a resource its address.
-        arguments: of the tool or prompt.
+        name: the name of the tool or the prompt, or the address of the resource.
+        arguments: the arguments of the tool or the prompt.
         answers: one for each question, in order: a dict or model (the content of a form; {} accepts a URL), "decline",
-            "cancel", a text (for sampling), one of the SDK's results (for roots, or anything), or a function that is
-            given the question (`Asked`) and returns one of these. `together(...)` answers a round by keys. Instead of
-            a sequence, one function for all.
-        kind: what is called.
-        ways: which are played beside hold. "replay": each answer enters the handler anew from its token; "rebuild": a
-            new node claims the call after each round, and the one before it is closed. None: both, but for a handler
-            that is marked `@framehold.hold(strategy="hold")` no replay. Every call is held first.
-        assume_reentrant: rehearse a handler that is not marked, to see whether it may be.
-        allow_misuse: leave it to the handler what becomes of KeyReused, AskError, DuplicateAsk, NotInCall, a TypeError
-            of `once`, and a `once` that is never awaited. Else they fail the rehearsal, also where they are caught.
-        reset: called, and awaited if need be, before each way: puts back what the handler changes outside of `once`.
-            What effects of `once` change needs none: they run while the call is held, and never again.
-        now: what `framehold.now()` says; None for the time at which the rehearsal begins.
-        seed: another one gives other random values.
+            "cancel", a text (for sampling), one of the SDK's results (for roots, or any question), or a function that
+            gets the question (`Asked`) and returns one of these. `together(...)` answers a round by keys. Instead of a
+            sequence, one function for all questions.
+        kind: the kind of handler that is called.
+        ways: the ways to play besides hold. "replay": each answer enters the handler again, from the journal in the
+            token; "rebuild": after each round the node is closed, and a new node claims the call. None: both, but only
+            "rebuild" for a handler that is marked `@framehold.options(strategy="hold")`. Every call is held first.
+        assume_reentrant: rehearse a handler that is not marked, to find out whether it may be marked.
+        allow_misuse: let the handler deal with KeyReused, AskError, DuplicateAsk, NotInCall, a TypeError of `once`, and
+            a `once` that is never awaited. Else they fail the rehearsal, even if the handler catches them.
+        reset: called before each way, and awaited if it returns an awaitable. It puts back the state that the handler
+            changes outside of `once`. Effects of `once` need no reset: they run while the call is held, and never
+            again.
+        now: the time that `framehold.now()` returns; None for the time at which the rehearsal begins.
+        seed: the seed of the random values.
         timeout: seconds that each way may take.
 
+    Returns:
+        The questions, the effects and the result of the call, which are the same in all ways.
+
     Raises:
-        RehearsalFailed (an AssertionError): the ways differ, or the call diverges (recorded, asked, likely cause); an
-            effect runs in one way only, twice, or with other arguments; the call misuses framehold; answers are too
-            few or too many; it takes too long.
-        ValueError: the handler is not there (the text has the names that are), or not marked re-entrant; nothing was
-            run.
-        TypeError: `server` is neither.
+        RehearsalFailed (an AssertionError): the ways differ, or the call diverges (the text has the recorded question,
+            the one that was asked, and the likely cause); an effect runs in one way only, twice, or with other
+            arguments; the call misuses framehold; there are too few or too many answers; a way takes too long.
+        ValueError: there is no such handler (the text lists those that there are), or it is not marked re-entrant;
+            nothing was run.
+        TypeError: `server` is no server of these kinds.
     """
     __tracebackhide__ = True
     try:
@@ -119,11 +124,11 @@ async def rehearsed(
         act = Act(Original(server, secrets.token_hex(32)), method, params, drawn, instant, timeout, allow_misuse)
         return await _compared(act, others, Script(answers), reset)
     except Exception as error:
-        raise bared(error)  # noqa: B904 - it is the same error
+        raise without_own_frames(error)  # noqa: B904 - it is the same error
 
 
 async def _marks(server: Any, kind: str, name: str, params: dict[str, Any], assume_reentrant: bool) -> Marks:
-    handlers, (method, _) = There(server), _METHODS[kind]
+    handlers, (method, _) = HandlerSearch(host_of(server)), _METHODS[kind]
     if (missing := await handlers.missing(method, kind, name)) is not None:
         raise ValueError(missing)
     marks = handlers.marks(method, params)
@@ -138,19 +143,19 @@ _UNMARKED = (
 )
 
 
-async def _compared(act: Act, others: tuple[Way, ...], script: Script, reset: Callable[[], Any] | None) -> Told:
+async def _compared(act: Act, others: tuple[Way, ...], script: Script, reset: Callable[[], Any] | None) -> Rehearsal:
     known = Effects()
     held = await _played(act, "hold", script, known, reset)
-    told = told_of(held, act.method, ("hold", *others))
+    rehearsal = rehearsal_of(held, act.method, ("hold", *others))
     if left := script.left():
-        raised = "" if told.raised is None else f", and the handler raised {told.raised!r}"
+        raised = "" if rehearsal.raised is None else f", and the handler raised {rehearsal.raised!r}"
         raise RehearsalFailed(
-            f"too many answers: {len(left)} of {len(told.asked) + len(left)} were not asked for, {left[0]!r} first; "
-            f"asked were {told.questions}; the call came to {told.text!r}{raised}"
+            f"too many answers: {len(left)} of {len(rehearsal.asked) + len(left)} were not asked for, "
+            f"{left[0]!r} first; asked were {rehearsal.questions}; the call came to {rehearsal.text!r}{raised}"
         )
     for way in others:
         compare(held, await _played(act, way, script, known, reset), script)
-    return told
+    return rehearsal
 
 
 async def _played(act: Act, way: Way, script: Script, known: Effects, reset: Callable[[], Any] | None) -> Run:
@@ -162,8 +167,8 @@ async def _played(act: Act, way: Way, script: Script, known: Effects, reset: Cal
     return run
 
 
-Rehearse = Callable[..., Told]
-"""The type of the fixture `rehearse`: parameters and errors are those of `rehearsed`."""
+Rehearse = Callable[..., Rehearsal]
+"""The type of the fixture `rehearse`. Its parameters and errors are those of `rehearsed`."""
 
 try:
     import pytest
@@ -174,6 +179,6 @@ else:
 
     @pytest.fixture
     def rehearse() -> Rehearse:
-        """`rehearsed`, for a test that is not async: `told = rehearse(server, "tool", answers=[...])`. In an async test
-        it holds up the test's loop meanwhile; `await framehold.testing.rehearsed(...)` runs on it."""
+        """`rehearsed` for a test that is not async: `rehearsal = rehearse(server, "tool", answers=[...])`. In an async
+        test it blocks the loop of the test; `await framehold.testing.rehearsed(...)` runs on that loop."""
         return at_once(rehearsed)

@@ -1,7 +1,9 @@
-"""Mistakes that no client is told of: what a handler is told and may hide, what it raised, and what it never awaited.
+"""Finds mistakes of a handler that no client is told about: errors that the handler caught, exceptions that the SDK
+hides from the client, and coroutines of `once` that were never awaited.
 
-Python itself says that a coroutine was never awaited, in a function of `warnings`. While a call is played that
-function is ours: it looks whether the coroutine is one of `once`, and goes on as always.
+Python reports a coroutine that was never awaited by calling a function of the module `warnings`. While a call is
+played, that function is replaced: the replacement looks whether the coroutine is one of `once`, and then calls the
+original.
 """
 
 from __future__ import annotations
@@ -16,28 +18,28 @@ from mcp.server.mcpserver.exceptions import UnexpectedResourceError, UnexpectedT
 
 from framehold_core.errors import AskError, KeyReused
 
-from ..authoring import once
-from ..invocation import Handler
-from ..session import FrameSession
-from ..witness import Witness, misused, witness
+from ..authoring.functions import once
+from ..frame.rehearsal import RehearsalObserver, misused, rehearsal_observer
+from ..sdk.session import FrameSession
+from ..sdk.wrapped_handler import Handler
 
 MISUSE = (KeyReused, AskError)
-"""What tells a handler that it did what it may not. A TypeError of `once` does, too."""
+"""The errors that a handler gets when it misuses Framehold. A TypeError of `once` is another."""
 
 
-class Broken(Witness, Protocol):
-    """What is needed of a run."""
+class RaiseObserver(RehearsalObserver, Protocol):
+    """A rehearsal observer that also gets the exceptions of the handler."""
 
     def broke(self, error: BaseException) -> None:
-        """The handler raised this."""
+        """The handler raised `error`."""
 
 
-class Watched(FrameSession):
-    """A session whose questions may be refused in sight of the witness."""
+class ObservedSession(FrameSession):
+    """A session that reports refused questions to the rehearsal observer."""
 
     def keyed(self, key: str) -> FrameSession:
         """See `FrameSession.keyed`."""
-        return _seen(super().keyed(key))
+        return _observed(super().keyed(key))
 
     async def send_request(self, *args: Any, **kwargs: Any) -> Any:
         """See `FrameSession.send_request`."""
@@ -48,42 +50,42 @@ class Watched(FrameSession):
             raise
 
 
-def watched(handler: Handler) -> Handler:
-    """The handler, entered with such a session."""
+def observed(handler: Handler) -> Handler:
+    """`handler`, entered with an `ObservedSession`."""
 
     async def entered(ctx: Any, params: Any) -> Any:
         if isinstance(ctx.session, FrameSession):
-            _seen(ctx.session)
+            _observed(ctx.session)
         return await handler(ctx, params)
 
     return entered
 
 
-def _seen(session: FrameSession) -> FrameSession:
-    """The same session, made one of these: `framehold.ask` has it, too."""
-    session.__class__ = Watched
+def _observed(session: FrameSession) -> FrameSession:
+    """Make `session` an `ObservedSession`. It stays the same object, since `framehold.ask` uses it, too."""
+    session.__class__ = ObservedSession
     return session
 
 
 class _Listener(logging.Handler):
-    """Hears of the exceptions that the SDK keeps from clients: it logs them."""
+    """Reports exceptions that the SDK logs, and hides from clients, to `run`."""
 
-    def __init__(self, run: Broken) -> None:
+    def __init__(self, run: RaiseObserver) -> None:
         super().__init__(logging.ERROR)
         self._run = run
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Take an exception of this call."""
+        """Report the exception of a log record, if it belongs to this call."""
         error = record.exc_info[1] if record.exc_info else None
         while isinstance(error, (UnexpectedToolError, UnexpectedResourceError)) and error.__cause__ is not None:
             error = error.__cause__
-        if error is not None and witness.get() is self._run:
+        if error is not None and rehearsal_observer.get() is self._run:
             self._run.broke(error)
 
 
 @contextmanager
-def overheard(run: Broken) -> Iterator[None]:
-    """Tell the run what its handler raises."""
+def logged_exceptions(run: RaiseObserver) -> Iterator[None]:
+    """Report the exceptions that the SDK logs meanwhile to `run`."""
     logger, listener = logging.getLogger("mcp"), _Listener(run)
     logger.addHandler(listener)
     try:
@@ -96,15 +98,16 @@ _HOOK = "_warn_unawaited_coroutine"
 
 
 class _Unawaited:
-    """What Python calls with a coroutine that was never awaited, while calls are played. Plays may overlap."""
+    """Replaces the function that Python calls with each coroutine that was never awaited, while calls are played. Plays
+    may overlap."""
 
     def __init__(self) -> None:
         self._plays = 0
         self._python: Callable[[Any], Any] = lambda coroutine: None
 
     @contextmanager
-    def told(self) -> Iterator[None]:
-        """Tell the witness of each `once` that is never awaited."""
+    def reported(self) -> Iterator[None]:
+        """Report each `once` that is never awaited meanwhile to the rehearsal observer."""
         if self._plays == 0 and (found := getattr(warnings, _HOOK, None)) is not None:
             self._python = found
             setattr(warnings, _HOOK, self)
@@ -124,4 +127,4 @@ class _Unawaited:
         self._python(coroutine)
 
 
-unawaited = _Unawaited().told
+unawaited = _Unawaited().reported

@@ -1,11 +1,12 @@
 """A call that is played several times, each time on nodes of its own.
 
     hold      one node: the frame waits in memory
-    replay    one node: each answer enters the handler anew, from the journal in the token
-    rebuild   a node for each round over one store: the one before is closed, the next claims the call and rebuilds it
+    replay    one node: each answer enters the handler again, from the journal in the token
+    rebuild   one node for each round, over one store: the previous node is closed, the next claims the call and
+              rebuilds its frame
 
-Effects of `once` run while it is held; the other ways are given what they came to.
-The values of a call come from one seed in all of them, and its time stands still: what differs is the handler's doing.
+Effects of `once` run while the call is held; in the other ways they get the result of that run. The random values of a
+call come from the same seed in all ways, and its time stands still. So the handler causes every difference.
 """
 
 from __future__ import annotations
@@ -28,21 +29,22 @@ from framehold_core.replay import DEPENDS
 from framehold_store.memory import MemoryStore
 
 from .. import clock
-from ..calling import inside
-from ..witness import witness
-from .double import Original, Reply, opened
-from .effects import Effects
-from .mistakes import MISUSE, overheard, unawaited
-from .script import Asked, RehearsalFailed, Script, difference, differing, read
+from ..frame.effect_call import running_effect
+from ..frame.rehearsal import rehearsal_observer
+from .client_script import Asked, RehearsalFailed, Script, difference, differing, read
+from .mistakes import MISUSE, logged_exceptions, unawaited
+from .recorded_effects import Effects
+from .server_double import Original, Reply, opened
 
 Way = Literal["hold", "replay", "rebuild"]
 
 PAUSE = 0.05
-"""Seconds until a client that was asked nothing sends its next request, as the SDK's own has it."""
+"""Seconds until a client that was asked nothing sends its next request. The SDK's own client waits as long."""
 
 
 class Steady:
-    """Time that stands still (seconds since the epoch), and randomness from a seed (up to 64 bytes)."""
+    """A source of time and random values: the time stands still at `instant` (seconds since the epoch), and the values
+    come from `seed` (up to 64 bytes)."""
 
     def __init__(self, seed: bytes, instant: float) -> None:
         self._seed, self._instant = seed, instant
@@ -50,18 +52,18 @@ class Steady:
         self._calls = itertools.count(1)
 
     def now(self) -> float:
-        """The instant."""
+        """The time, in seconds since the epoch. It is always the same."""
         return self._instant
 
     def draw(self, key: str) -> bytes:
-        """16 bytes: the same for the same key, or for the same effect where nothing is recorded. Drawn again they are
-        others, so that a value which got lost shows."""
-        what = f"value {key}" if key else f"effect {inside.get()}"
+        """16 bytes for `key`; for an empty key, bytes for the effect that runs. Each further draw for the same key or
+        effect gives other bytes, so that a value which was lost, and is drawn again, shows as a difference."""
+        what = f"value {key}" if key else f"effect {running_effect.get()}"
         self._drawn[what] += 1
         return self._bytes(f"{self._drawn[what]} {what}")
 
     def call(self) -> CallId:
-        """The id of the next call: a handler that parks by hand begins one each round."""
+        """The id of the next call. A handler that parks by hand begins a new call in each round."""
         return CallId(self._bytes(f"call {next(self._calls)}").hex())
 
     def _bytes(self, what: str) -> bytes:
@@ -70,11 +72,18 @@ class Steady:
 
 @dataclass
 class Run:
-    """A call as it was played in one way, and its witness. `reply` is what the last request got; `raised` what the
-    handler raised last, if the SDK keeps it from the client; `failure` what is wrong with this run by itself."""
+    """A call that was played in one way, and the rehearsal observer of that.
+
+    - `way`, `entropy`, `known`, `allow_misuse`: its way, its time and random values, the effects of the held call, and
+      whether misuse of Framehold is allowed
+    - `asked`, `effects`: its questions, and the keys of its effects, in order
+    - `reply`: the reply to its last request
+    - `raised`: the last exception of the handler, if the SDK hides it from the client
+    - `failure`: the first fault that was found in this run alone, without a comparison
+    """
 
     way: Way
-    chance: Steady
+    entropy: Steady
     known: Effects
     allow_misuse: bool = False
     asked: list[Asked] = field(default_factory=list)
@@ -84,11 +93,11 @@ class Run:
     failure: Exception | None = None
 
     def ran(self, key: str) -> None:
-        """An effect begins."""
+        """Count an effect that begins."""
         self.effects.append(key)
 
     async def effect(self, key: str, call: partial[Any], run: Callable[[], Awaitable[Any]]) -> Any:
-        """An effect begins: it runs while the call is held, else it is given what it came to then."""
+        """Run an effect while the call is held; in the other ways return the result of that run, or raise its error."""
         self.ran(key)
         if self.way == "hold":
             return await self.known.run(key, call, run)
@@ -99,33 +108,39 @@ class Run:
             raise
 
     def misused(self, error: Exception) -> None:
-        """The handler did what it may not."""
+        """The handler misused Framehold, and got `error`."""
         if not self.allow_misuse:
             self.fails(f"the call misuses framehold: {error} (under {self.way})")
 
     def broke(self, error: BaseException) -> None:
-        """The handler raised this."""
+        """The handler raised `error`."""
         self.raised = error
         if isinstance(error, MISUSE):
             self.misused(error)
 
     def refused(self, refusal: Refusal) -> None:
-        """The call has no answer here."""
+        """The call ended with a refusal of the node, not with a result of its handler."""
         what = "the call diverges" if refusal.reason is Reason.DIVERGED else f"the call ends ({refusal.reason.value})"
         self.fails(f"{what} under {self.way}, after {self.last()}: {refusal.detail or 'its handler is not continued'}")
 
     def fails(self, why: str) -> None:
-        """The first reason is kept."""
+        """Fail the run. The first reason is kept."""
         self.failure = self.failure or RehearsalFailed(why)
 
     def last(self) -> str:
-        """The last question in words."""
+        """A text that names the last question."""
         return f"question {len(self.asked)}, {self.asked[-1]}" if self.asked else "no question"
 
 
 class Act(NamedTuple):
-    """What is played: a request's method and parameters (JSON), seed and instant as for `Steady`, how many seconds each
-    way may take, and whether the handler may do what it may not."""
+    """A call to play.
+
+    - `original`: the server to double, and its key
+    - `method`, `params`: those of the call's first request; the parameters are JSON
+    - `seed`, `instant`: as for `Steady`
+    - `timeout`: seconds that each way may take
+    - `allow_misuse`: whether the handler may misuse Framehold
+    """
 
     original: Original
     method: str
@@ -136,9 +151,10 @@ class Act(NamedTuple):
     allow_misuse: bool
 
     async def play(self, way: Way, script: Script, known: Effects) -> Run:
-        """The call from its first request to its end, or to what went wrong. `known` are its effects."""
+        """Play the call from its first request to its end, or to the first fault. `known` are the effects of the held
+        call."""
         run = Run(way, Steady(self.seed, self.instant), known, self.allow_misuse)
-        before, limit = witness.set(run), asyncio.timeout(self.timeout)
+        before, limit = rehearsal_observer.set(run), asyncio.timeout(self.timeout)
         try:
             with unawaited():
                 async with limit:
@@ -148,7 +164,7 @@ class Act(NamedTuple):
                 raise
             run.fails(f"the call did not end in {self.timeout:g} s under {way}; it was cancelled after {run.last()}")
         finally:
-            witness.reset(before)
+            rehearsal_observer.reset(before)
         for effect, count in Counter(run.effects).items():
             if count > 1:
                 run.fails(f"the effect {effect!r} of once ran {count} times under {way}")
@@ -162,9 +178,9 @@ class Act(NamedTuple):
             for round_ in itertools.count(1):
                 if send is None or run.way == "rebuild":
                     await stack.aclose()
-                    node = opened(self.original, self.method, strategy, f"{run.way}-{round_}", store, run.chance.call)
+                    node = opened(self.original, self.method, strategy, f"{run.way}-{round_}", store, run.entropy.call)
                     send = await stack.enter_async_context(node)
-                with overheard(run):
+                with logged_exceptions(run):
                     run.reply = reply = await send(params)
                 if run.failure is not None or isinstance(reply, types.ErrorData):
                     return
@@ -174,7 +190,7 @@ class Act(NamedTuple):
                 try:
                     given = answers(asked, run.asked)
                 except Exception as error:
-                    # Raised from here it would pass through the author's lifespan, which may make another of it.
+                    # Not raised here: the author's lifespan is on the way, and may turn it into another error.
                     run.failure = error
                     return
                 run.asked += asked
@@ -185,10 +201,10 @@ class Act(NamedTuple):
 
 
 def compare(held: Run, other: Run, script: Script) -> None:
-    """Find the first thing in which a run differs from the one that was held.
+    """Compare a run with the held one.
 
     Raises:
-        RehearsalFailed: it differs.
+        RehearsalFailed: they differ. The text has the first difference.
     """
     found = next((why for check in _CHECKS if (why := check(held, other, script)) is not None), None)
     if found is not None:

@@ -1,4 +1,5 @@
-"""Effects of a rehearsed call: they run while it is held; the other ways are given what they came to then."""
+"""The effects of a rehearsed call. They run while the call is held; in the other ways they get the result of that
+run."""
 
 from __future__ import annotations
 
@@ -11,64 +12,66 @@ from typing import Any
 
 from framehold_core.replay import DEPENDS
 
-from .. import fingerprints
-from ..onces import doubt
-from .script import RehearsalFailed
+from ..frame import fingerprints
+from ..frame.once import in_doubt
+from .client_script import RehearsalFailed
 
 _words = reprlib.Repr()
 _words.maxstring = _words.maxother = 200
 
 
 @dataclass(slots=True)
-class _Came:
-    """An effect as it ran: its function's name, the fingerprint that a journal would keep, its arguments in words, and
-    what it gave or raised. What breaks off from within, or never ends, has no outcome."""
+class _EffectRun:
+    """An effect that ran: the name of its function, the fingerprint that a journal would keep, a text of its arguments,
+    and its return value or its error. The error is `InDoubt` for an effect that did not end, or that cancelled
+    itself."""
 
     name: str
     fp: str
-    words: str
+    arguments: str
     value: Any
     error: Exception | None
 
 
 class Effects:
-    """The effects of a held call, by key and turn."""
+    """The effects of a held call, by key, in the order in which they ran."""
 
     def __init__(self) -> None:
-        self._came: dict[str, list[_Came]] = {}
+        self._runs: dict[str, list[_EffectRun]] = {}
 
     async def run(self, key: str, call: partial[Any], run: Callable[[], Awaitable[Any]]) -> Any:
-        """Run one, and keep what it gives or raises as it is now."""
-        came = _Came(*_described(call), None, doubt(key))
-        self._came.setdefault(key, []).append(came)
+        """Run an effect, and keep a copy of its return value, or its error."""
+        effect = _EffectRun(*_described(call), None, in_doubt(key))
+        self._runs.setdefault(key, []).append(effect)
         try:
             value = await run()
         except Exception as error:
-            came.error = error
+            effect.error = error
             raise
-        came.value, came.error = _copied(value), None
+        effect.value, effect.error = _copied(value), None
         return value
 
     def again(self, key: str, turn: int, call: partial[Any]) -> Any:
-        """What the effect came to, without running it: given or raised, for `once` to store it as it always does.
+        """The return value of the effect while the call was held, without running it; or raise its error. `once` stores
+        either as usual. `turn` counts the runs of effects under this key, from 1.
 
         Raises:
-            RehearsalFailed: it is another effect than that which ran, or none did.
+            RehearsalFailed: no effect ran under this key while the call was held, or another one did.
         """
-        turns = self._came.get(key, [])
+        turns = self._runs.get(key, [])
         if not turns:
             raise RehearsalFailed(f"the effect {key!r} of once did not run when the call was held; likely {DEPENDS}")
         if turn > len(turns):
             raise RehearsalFailed(f"the effect {key!r} of once runs {turn} times, and did {len(turns)} times when held")
-        was, (name, fp, words) = turns[turn - 1], _described(call)
+        was, (name, fp, arguments) = turns[turn - 1], _described(call)
         if name != was.name:
             raise RehearsalFailed(
                 f"the effect {key!r} of once is {name}, and was {was.name} when the call was held; likely {DEPENDS}"
             )
         if fp != was.fp:
             raise RehearsalFailed(
-                f"the effect {key!r} of once is called with {words}, and was with {was.words} when the call was held; "
-                f"likely {DEPENDS}"
+                f"the effect {key!r} of once is called with {arguments}, and was with {was.arguments} when the "
+                f"call was held; likely {DEPENDS}"
             )
         if was.error is not None:
             raise was.error.with_traceback(None)
@@ -76,7 +79,8 @@ class Effects:
 
 
 def _copied(value: Any) -> Any:
-    """A copy: who else holds the value may change it. What can't be copied can't be kept by `once` either."""
+    """A copy of `value`, which the handler may change. A value that can't be copied is returned itself: `once` can't
+    keep it either."""
     try:
         return copy.deepcopy(value)
     except Exception:
@@ -84,6 +88,7 @@ def _copied(value: Any) -> Any:
 
 
 def _described(call: partial[Any]) -> tuple[str, str, str]:
+    """The name, the fingerprint and the arguments (as a text) of an effect."""
     words = [_words.repr(value) for value in call.args]
     words += [f"{name}={_words.repr(value)}" for name, value in call.keywords.items()]
     return fingerprints.name_of(call), fingerprints.of(call, (), {}), f"({', '.join(words)})"

@@ -1,4 +1,5 @@
-"""How a test that is not async gets its rehearsal, and how errors reach it: without the way that they came."""
+"""Runs a rehearsal for a test that is not async, and removes the rehearsal's own frames from the tracebacks of
+errors."""
 
 from __future__ import annotations
 
@@ -12,33 +13,34 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ParamSpec, TypeVar
 
-from .script import RehearsalFailed
+from .client_script import RehearsalFailed
 
 P = ParamSpec("P")
-ToldT = TypeVar("ToldT")
+ResultT = TypeVar("ResultT")
 
 _FOLDERS = (os.path.dirname(__file__), os.path.dirname(asyncio.__file__), os.path.dirname(concurrent.futures.__file__))
-_WAY = (*(os.path.join(folder, "") for folder in _FOLDERS), contextlib.__file__)
+_HIDDEN = (*(os.path.join(folder, "") for folder in _FOLDERS), contextlib.__file__)
 
 
-def bared(error: Exception) -> Exception:
-    """The same error, as if it were raised where the rehearsal was called, or where the author's own code raised it."""
+def without_own_frames(error: Exception) -> Exception:
+    """`error`, whose traceback begins where the rehearsal was called, or where the author's own code raised it."""
     trace = error.__traceback__
-    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_WAY):
+    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_HIDDEN):
         trace = trace.tb_next
     if isinstance(error, RehearsalFailed):
         error.__cause__, error.__suppress_context__ = None, True
     return error.with_traceback(trace)
 
 
-def at_once(fn: Callable[P, Coroutine[Any, Any, ToldT]]) -> Callable[P, ToldT]:
-    """`fn` for tests that are not async, and for those that are: on a loop of its own, in a thread where one runs."""
+def at_once(fn: Callable[P, Coroutine[Any, Any, ResultT]]) -> Callable[P, ResultT]:
+    """`fn` as a function that blocks until the result is there. It runs on a loop of its own; if a loop runs already,
+    in another thread."""
 
     @functools.wraps(fn)
-    def run(*args: P.args, **kwargs: P.kwargs) -> ToldT:
+    def run(*args: P.args, **kwargs: P.kwargs) -> ResultT:
         __tracebackhide__ = True
 
-        def whole() -> ToldT:
+        def whole() -> ResultT:
             with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
                 return runner.run(fn(*args, **kwargs))
 
@@ -48,7 +50,7 @@ def at_once(fn: Callable[P, Coroutine[Any, Any, ToldT]]) -> Callable[P, ToldT]:
             with ThreadPoolExecutor(1, "rehearsal") as threads:
                 return threads.submit(contextvars.copy_context().run, whole).result()
         except Exception as error:
-            raise bared(error)  # noqa: B904 - it is the same error
+            raise without_own_frames(error)  # noqa: B904 - it is the same error
 
     return run
 

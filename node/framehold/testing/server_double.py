@@ -1,8 +1,8 @@
-"""A double of an author's server, for a rehearsal: a node in this process that has the same handlers, lifespan and
-middleware, and a client to it. The author's own server is read and never changed, whether it is attached or not.
+"""A double of an author's server, for a rehearsal: a node in this process with the same handlers, lifespan and
+middleware, and a client to it. The author's own server is only read, whether it is attached or not.
 
-Other than its original, a double takes every handler for re-entrant, and seals its tokens with the rehearsal's key in
-the place of the author's policy."""
+A double differs from its original in two ways: it treats every handler as re-entrant, and it seals its tokens with the
+key of the rehearsal, not by the author's policy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from typing import Any, Literal, NamedTuple
 import anyio
 import mcp_types as types
 from mcp.server.lowlevel.server import Server
-from mcp.server.mcpserver import MCPServer
 from mcp.server.request_state import AESGCMRequestStateCodec, RequestStateBoundary, RequestStateSecurity
 from mcp.server.runner import modern_error_data, modern_on_request
 from mcp.shared.dispatcher import CallOptions
@@ -25,27 +24,30 @@ from mcp_types.methods import INPUT_REQUIRED_METHODS, SPEC_CLIENT_METHODS
 from mcp_types.version import LATEST_MODERN_VERSION
 
 from framehold_core.ids import CallId
-from framehold_router.internal import Trust
+from framehold_router.fleet.trust import Trust
 from framehold_store.base import Store
 
 from ..app import build
-from ..attach import lowlevel
-from ..attached import Attached, connection_of
 from ..config import Settings
-from ..handlers import Behind, Handlers
-from ..marks import Marks
-from ..peers import Peers
-from ..prefix import PrefixCodec
-from ..runtime import Runtime
-from ..seam import Seam
-from .mistakes import watched
-from .script import listed
+from ..engine.peers import Peers
+from ..engine.runtime import Runtime
+from ..hosts.attached import Attached
+from ..hosts.connections import connection_of
+from ..hosts.handlers import Handlers
+from ..hosts.host import Host
+from ..hosts.host_choice import host_of
+from ..sdk.marks import Marks
+from ..sdk.seam import Seam
+from ..sdk.state_codec import PrefixCodec
+from ..wires.legacy_session import LegacyCalls
+from .client_script import listed
+from .mistakes import observed
 
 Strategy = Literal["hold", "replay"]
 Reply = dict[str, Any] | types.ErrorData
 """A result as JSON, or an error."""
 Send = Callable[[dict[str, Any]], Awaitable[Reply]]
-"""Sends one request's parameters."""
+"""Sends a request with the given parameters, and returns the reply."""
 
 _CLIENT = {
     types.PROTOCOL_VERSION_META_KEY: LATEST_MODERN_VERSION,
@@ -59,47 +61,32 @@ _CLIENT = {
 
 
 class Original(NamedTuple):
-    """What is doubled: the author's server, and the secret (32 bytes or more) that all its doubles have."""
+    """The author's server, and the key (32 bytes or more) with which all its doubles seal their tokens."""
 
     server: Any
     key: str
 
 
-class There(Handlers):
-    """The author's handlers, to look one up."""
-
-    def __init__(self, server: Any) -> None:
-        self._server = server if isinstance(server, MCPServer) else lowlevel(server)
-        super().__init__(self._server)
+class HandlerSearch(Handlers):
+    """The author's handlers, to find one by name."""
 
     async def missing(self, method: str, kind: str, name: str) -> str | None:
-        """That there is no such handler, in words; None if there is."""
+        """An error text if there is no handler of this name; None if there is one."""
         params = {"name": name, "uri": name}
         if self.asks(method, params) or self.marks(method, params).code:
             return None
-        names: list[str] | None = None
-        if isinstance(self._server, MCPServer):
-            names = await _names(self._server, kind)
-            if name in names:
-                return None
+        names = await self.host.listed(kind)
+        if names is not None and name in names:
+            return None
         there = f"the server has no handler of {method}" if names is None else f"there are {listed(names)}"
         return f"there is no {kind} {name!r} here; nothing was run; {there}"
 
 
-async def _names(server: MCPServer[Any], kind: str) -> list[str]:
-    if kind == "tool":
-        return [tool.name for tool in await server.list_tools()]
-    if kind == "prompt":
-        return [prompt.name for prompt in await server.list_prompts()]
-    templates = [template.uri_template for template in await server.list_resource_templates()]
-    return [str(resource.uri) for resource in await server.list_resources()] + templates
+class AllReentrant(Handlers):
+    """The marks of the author's handlers, as if each were re-entrant and had the given strategy."""
 
-
-class Willing(Handlers):
-    """The marks of the author's handlers, as if each were re-entrant and of one strategy."""
-
-    def __init__(self, server: Any, strategy: Strategy) -> None:
-        super().__init__(server)
+    def __init__(self, host: Host, strategy: Strategy) -> None:
+        super().__init__(host)
         self._strategy = strategy
 
     def marks(self, method: str, params: Mapping[str, Any]) -> Marks:
@@ -107,8 +94,8 @@ class Willing(Handlers):
         return replace(super().marks(method, params), reentrant=True, strategy=self._strategy)
 
 
-class Alike(Peers):
-    """The peers of a node that has none. Its call ids are those of all rehearsals of this call."""
+class NoPeers(Peers):
+    """The peers of a node that has none. `mint` makes its call ids, which are the same in all ways."""
 
     def __init__(self, node: str, mint: Callable[[], CallId]) -> None:
         super().__init__(node, Trust(()), None)
@@ -119,8 +106,8 @@ class Alike(Peers):
         return self._next()
 
 
-class Letter:
-    """One request, as the SDK's kernel takes it (`DispatchContext`). Notifications and progress go nowhere."""
+class DoubleRequest:
+    """One request, as the SDK's kernel takes it (`DispatchContext`). Notifications and progress are dropped."""
 
     transport = TransportContext(kind="rehearsal", can_send_request=False)
     can_send_request = False
@@ -137,29 +124,30 @@ class Letter:
         raise NoBackChannelError(method)
 
     async def notify(self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None) -> None:
-        """Nobody listens."""
+        """Drop it: the client of a rehearsal does not listen."""
 
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
-        """Nobody listens."""
+        """Drop it: the client of a rehearsal does not listen."""
 
 
 @asynccontextmanager
 async def opened(
     original: Original, method: str, strategy: Strategy, node: str, store: Store, mint: Callable[[], CallId]
 ) -> AsyncIterator[Send]:
-    """A double that serves `method` as node `node` over `store`, whose call ids are minted by `mint`. It is closed as a
-    node that stops is: its frames are dropped, effects that run come to their end."""
+    """A double of `original` while it is open: node `node` over `store`, which serves `method`. `mint` makes the ids of
+    its calls. It closes like a node that stops: its frames are dropped, and it waits for effects that run."""
     settings = Settings(
         node_id=node, store_url=None, namespace="rehearsal", keys=(original.key,), strategy="hold", rehearse=False
     )
     runtime = build(settings, settings.token_ttl, store)
-    runtime.peers = Alike(node, mint)
-    inner = lowlevel(original.server)
-    # The lifespan of a server that is attached opens the runtime of its own.
+    runtime.peers = NoPeers(node, mint)
+    host = host_of(original.server)
+    inner = host.lowlevel
+    # The lifespan of an attached server would open that server's own runtime.
     attached = getattr(inner.lifespan, "__self__", None)
     lifespan = attached.lifespan if isinstance(attached, Attached) else inner.lifespan
     server = _copied(inner, settings)
-    _wrap(server, runtime, Willing(original.server, strategy))
+    _wrap(server, runtime, AllReentrant(host, strategy))
     async with lifespan(server) as state:
         await runtime.open()
         try:
@@ -187,17 +175,19 @@ def _wrap(server: Server[Any], runtime: Runtime, handlers: Handlers) -> None:
     for method in sorted(INPUT_REQUIRED_METHODS):
         entry = server.get_request_handler(method)
         if entry is not None:
-            seam = Seam(watched(entry.handler), method, runtime, connection_of, Behind(handlers, entry.params_type))
-            server.add_request_handler(method, entry.params_type, seam)
+            handler, params_type = observed(entry.handler), entry.params_type
+            earlier = LegacyCalls(handler, runtime)
+            seam = Seam(handler, method, params_type, runtime, connection_of, handlers, earlier)
+            server.add_request_handler(method, params_type, seam)
 
 
 def _sender(server: Server[Any], state: Any, method: str) -> Send:
-    """Sends as a client would that can answer every kind of question."""
+    """A function that sends requests like a client that can answer every kind of question."""
     serve, ids = modern_on_request(server, state), itertools.count(1)
 
     async def send(params: dict[str, Any]) -> Reply:
         try:
-            return await serve(Letter(next(ids)), method, {**params, "_meta": _CLIENT})
+            return await serve(DoubleRequest(next(ids)), method, {**params, "_meta": _CLIENT})
         except Exception as error:
             return modern_error_data(error)
 

@@ -1,4 +1,4 @@
-"""What a test hears of a call that was rehearsed."""
+"""The result of a rehearsal."""
 
 from __future__ import annotations
 
@@ -10,17 +10,20 @@ import mcp_types as types
 from mcp_types.methods import parse_server_result
 from mcp_types.version import LATEST_MODERN_VERSION
 
+from .client_script import Asked
 from .rehearsal import Run, Way
-from .script import Asked
 
 
 @dataclass(frozen=True)
-class Told:
-    """What a call came to, the same in all `ways` that it was played.
+class Rehearsal:
+    """The result of a rehearsed call, which is the same in all `ways` in which it was played.
 
-    Either `result` or `error` is there. `asked` are its questions in order, `effects` the keys of the effects of `once`
-    that really ran, in the order in which they began while the call was held. `raised` is what the handler raised then
-    where the client only hears that it failed, as in "Error executing tool x": as the SDK logs it, else None.
+    - `result`, `error`: the reply to the call's last request; one of them is None
+    - `asked`: its questions, in order
+    - `effects`: the keys of the effects of `once` that ran, in the order in which they began while the call was held
+    - `ways`: the ways in which the call was played
+    - `raised`: the exception of the handler while the call was held, as the SDK logs it, where the client only gets
+      that the handler failed ("Error executing tool x"); else None
     """
 
     result: types.CallToolResult | types.GetPromptResult | types.ReadResourceResult | None
@@ -32,7 +35,7 @@ class Told:
 
     @property
     def text(self) -> str:
-        """The texts of the result, one below the other; of an error its message."""
+        """The texts of the result, joined by line breaks; the message if there is an error."""
         found: Sequence[Any]
         if isinstance(self.result, types.CallToolResult):
             found = self.result.content
@@ -46,18 +49,18 @@ class Told:
 
     @property
     def questions(self) -> list[str]:
-        """What the user read, question by question."""
+        """The message of each question, in order."""
         return [item.message for item in self.asked]
 
     @property
     def rounds(self) -> list[list[str]]:
-        """The same, round by round. A round of a handler that parks by hand may ask nothing."""
+        """The messages of the questions of each round. A round of a handler that parks by hand may ask nothing."""
         last = max((item.round for item in self.asked), default=0)
         return [[item.message for item in self.asked if item.round == n] for n in range(1, last + 1)]
 
 
-def told_of(run: Run, method: str, ways: tuple[Way, ...]) -> Told:
-    """What the call came to in this run."""
+def rehearsal_of(run: Run, method: str, ways: tuple[Way, ...]) -> Rehearsal:
+    """The result of a call, from its run. `method` is the method of its requests."""
     result: Any = None
     error: types.ErrorData | None = None
     if isinstance(run.reply, types.ErrorData):
@@ -65,4 +68,4 @@ def told_of(run: Run, method: str, ways: tuple[Way, ...]) -> Told:
     else:
         result = parse_server_result(method, LATEST_MODERN_VERSION, run.reply)
     failed = error is not None or getattr(result, "is_error", False)
-    return Told(result, error, tuple(run.asked), list(run.effects), ways, run.raised if failed else None)
+    return Rehearsal(result, error, tuple(run.asked), list(run.effects), ways, run.raised if failed else None)

@@ -1,8 +1,8 @@
-"""The client of a rehearsed call: what it is asked, and what it answers.
+"""The client of a rehearsed call: the questions that it gets, and its answers.
 
-The first time a call is played, answers are taken from its script in the order of the questions. Later each question
-gets the answer that it got then, wherever it stands: branches of a gather may ask in another order. A question that
-wasn't asked the first time is a difference.
+When a call is played for the first time, each question takes the next answer of the script. Later each question gets
+the answer that it got the first time, in whatever order the questions come: branches of a gather may ask in another
+order. A question that wasn't asked the first time is a difference.
 """
 
 from __future__ import annotations
@@ -18,20 +18,25 @@ from pydantic_core import to_jsonable_python
 
 from framehold_core.replay import DEPENDS
 
-from ..questions import KINDS
+from ..sdk.questions import KINDS
 
-_RAW = (types.ElicitResult, types.CreateMessageResult, types.CreateMessageResultWithTools, types.ListRootsResult)
+_SDK_RESULTS = (
+    types.ElicitResult,
+    types.CreateMessageResult,
+    types.CreateMessageResultWithTools,
+    types.ListRootsResult,
+)
 _MODEL = "rehearsal"
-"""What a sampled text says that it was made by."""
+"""The name of the model in a sampled text."""
 
 
 class RehearsalFailed(AssertionError):
-    """A call differs when it is replayed, or its script doesn't fit."""
+    """The ways of playing a call differ, or its answers don't fit its questions."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A question as the client got it: its key, its kind ("elicit", "sample" or "roots"), its parameters as JSON, and
+    """A question as the client gets it: its key, its kind ("elicit", "sample" or "roots"), its parameters as JSON, and
     the round (1, 2, ...) that asked it."""
 
     key: str
@@ -41,7 +46,7 @@ class Asked:
 
     @property
     def message(self) -> str:
-        """What the user reads; the texts of a sampling request; "" for roots."""
+        """The message to the user; for a sampling request its texts; for roots ""."""
         if self.kind != "sample":
             return str(self.params.get("message", ""))
         blocks = (message.get("content") for message in self.params.get("messages", ()))
@@ -53,12 +58,12 @@ class Asked:
 
 
 Answer = str | Mapping[str, Any] | BaseModel | Callable[[Asked], Any]
-"""What answers one question; see `testing.rehearsed`."""
+"""The answer to one question; see `testing.rehearsed`."""
 
 
 class together:
     """Answers to all the questions of one round, by key: `together(left={"seat": 1}, right="decline")`, or
-    `together({"a key": ...})`. It stands in the script in the place of as many answers."""
+    `together({"a key": ...})`. In the list of answers it takes the place of these answers."""
 
     def __init__(self, answers: Mapping[str, Answer] | None = None, /, **more: Answer) -> None:
         self.answers: dict[str, Answer] = {**(answers or {}), **more}
@@ -71,7 +76,7 @@ Answers = Sequence[Answer | together] | Callable[[Asked], Any]
 
 
 class Script:
-    """The answers of one call, and which question got which when it was played first."""
+    """The answers of one call, and the answer that each question got when the call was first played."""
 
     def __init__(self, answers: Answers) -> None:
         self._always = answers if callable(answers) else None
@@ -80,10 +85,11 @@ class Script:
         self._known: dict[tuple[str, int], tuple[Asked, Any]] = {}
 
     def first(self, asked: Sequence[Asked], before: Sequence[Asked]) -> dict[str, Any]:
-        """Answers to a round's questions, the first time. `before` are those of earlier rounds.
+        """The answers to the questions of a round, by key, when the call is first played. `before` are the questions
+        of earlier rounds.
 
         Raises:
-            RehearsalFailed: an answer is missing, or can't be one.
+            RehearsalFailed: an answer is missing, or does not fit its question.
         """
         times = Counter(item.key for item in before)
         found: dict[str, Any] = {}
@@ -93,10 +99,11 @@ class Script:
         return found
 
     def again(self, way: str, asked: Sequence[Asked], before: Sequence[Asked]) -> dict[str, Any]:
-        """The same, in another way.
+        """The answers to the questions of a round, by key, when the call is played again in `way`. `before` are the
+        questions of earlier rounds.
 
         Raises:
-            RehearsalFailed: a question differs from what was asked the first time.
+            RehearsalFailed: a question differs from the one that was asked the first time.
         """
         times = Counter(item.key for item in before)
         found: dict[str, Any] = {}
@@ -110,12 +117,12 @@ class Script:
         return found
 
     def unasked(self, asked: Sequence[Asked]) -> Asked | None:
-        """A question of the first time that `asked` lacks."""
+        """A question that was asked the first time, and is missing in `asked`; None if there is none."""
         times: Counter[str] = Counter(item.key for item in asked)
         return next((was for (key, n), (was, _) in self._known.items() if n >= times[key]), None)
 
     def left(self) -> list[Any]:
-        """The answers that nothing asked for."""
+        """The answers that no question has taken."""
         return self._given[self._taken :]
 
     def _next(self, asked: Sequence[Asked], before: Sequence[Asked]) -> Iterator[Any]:
@@ -154,14 +161,14 @@ class Script:
 
 
 def wire(item: Asked, answer: Any) -> Any:
-    """One answer as a client sends it.
+    """One answer in the form in which a client sends it.
 
     Raises:
-        RehearsalFailed: it can't answer this question.
+        RehearsalFailed: the answer does not fit the question.
     """
     if callable(answer):
         answer = answer(item)
-    if isinstance(answer, _RAW):
+    if isinstance(answer, _SDK_RESULTS):
         return answer.model_dump(by_alias=True, mode="json", exclude_none=True)
     if item.kind == "sample" and isinstance(answer, str):
         return {"role": "assistant", "content": {"type": "text", "text": answer}, "model": _MODEL}
@@ -185,7 +192,7 @@ _WANTED = {
 
 
 def read(requests: Mapping[str, Any], round_: int) -> tuple[Asked, ...]:
-    """The questions of a result that asks; JSON."""
+    """The questions of a result that asks. `requests` are its `inputRequests`, as JSON."""
     return tuple(
         Asked(key, KINDS.get(asked["method"], asked["method"]), asked.get("params") or {}, round_)
         for key, asked in requests.items()
@@ -193,7 +200,8 @@ def read(requests: Mapping[str, Any], round_: int) -> tuple[Asked, ...]:
 
 
 def difference(was: Any, now: Any, path: str) -> tuple[str, Any, Any] | None:
-    """Where two JSON values differ first, and both values there; None where they are equal."""
+    """The first place where two JSON values differ (a path after `path`), and both values there; None if they are
+    equal."""
     if isinstance(was, Mapping) and isinstance(now, Mapping):
         parts = [(f"{path}.{key}", was.get(key), now.get(key)) for key in {**was, **now}]
     elif isinstance(was, list) and isinstance(now, list) and len(was) == len(now):
@@ -205,12 +213,12 @@ def difference(was: Any, now: Any, path: str) -> tuple[str, Any, Any] | None:
 
 
 def differing(what: str, was: Any, now: Any) -> str:
-    """A difference in words, with its likely cause."""
+    """A text about a difference, with its likely cause."""
     return f"{what} is {now!r}, and was {was!r} when the call was held; likely {DEPENDS}"
 
 
 def listed(keys: Any) -> str:
-    """Keys in words."""
+    """Keys as a text, for messages."""
     return ", ".join(map(repr, keys)) or "nothing"
 
 
@@ -219,7 +227,7 @@ def _other(place: int, item: Asked, was: Asked | None) -> str:
         return f"question {place}, {item}, was not asked when the call was held; likely {DEPENDS}"
     parts = ({"kind": asked.kind, "key": asked.key, **asked.params} for asked in (was, item))
     before, after = parts
-    # A key that the question's text makes says no more than the text.
+    # A key that is made from the text of its question adds nothing to that text.
     found = difference({**before, "key": ""}, {**after, "key": ""}, f"question {place}")
     return differing(*(found or (f"the key of question {place}", was.key, item.key)))
 
