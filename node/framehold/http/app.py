@@ -1,7 +1,7 @@
-"""A server as an ASGI app: our entry in front, the SDK's own app behind it, one lifespan round both.
+"""A server as an ASGI app: Framehold's entry in front, the SDK's own app behind it, and one lifespan round both.
 
-Authentication guards our entry as it guards the SDK's: the endpoint's own wrapper is copied round it, and so are the
-app's middlewares. Without any there is nothing in between."""
+Authentication guards Framehold's entry as it guards the SDK's endpoint: the wrapper of the endpoint is copied round the
+entry, and so are the app's middlewares. Where there are none, a request goes straight to the entry."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import contextlib
 import copy
 import logging
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 from mcp.server.auth.middleware.bearer_auth import RequireAuthMiddleware
@@ -22,35 +22,38 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from framehold_core.errors import ConfigError
 
-from .admin import Admin
-from .attach import attach
-from .attached import Attached
-from .collector import tune
-from .config import Settings
-from .cors import Browsers
+from ..admin.api import Admin
+from ..admin.probes import PROBES
+from ..config import Settings
+from ..engine.gc_tuning import tune
+from ..hosts.attach import attach
+from ..hosts.attached import Attached
+from ..hosts.host_choice import host_of
+from ..sdk.hop import received
+from .cors import Cors
 from .entry import Entry
-from .handlers import fastmcp_of
-from .hop import received
-from .probes import PROBES
-from .sticky import Sticky
-from .strangers import Strangers
+from .node_relay import NodeRelay
+from .refusal_log import RefusalLog
+from .session_affinity import SessionAffinity
 
 logger = logging.getLogger(__name__)
 PATH = "/mcp"
-_SESSIONS = ("mcp.server.streamable_http_manager", "mcp.server.streamable_http")
-"""Loggers of the SDK that tell ids of sessions whole, at INFO: whoever reads one may speak in its session."""
+_SESSION_LOGGERS = ("mcp.server.streamable_http_manager", "mcp.server.streamable_http")
+"""Loggers of the SDK that write whole session ids at level INFO. Anybody who reads such an id may use the session."""
 
 
 class Application:
-    """What `framehold.asgi` returns. Mounted in an app that doesn't run its `lifespan`, it starts itself with its first
-    request, and ends when the loop does."""
+    """The ASGI app that `framehold.asgi` returns. If it is mounted in an app that doesn't run its `lifespan`, it starts
+    itself with its first request, and ends with the event loop."""
 
     def __init__(self, attached: Attached, app: Starlette, security: TransportSecuritySettings, server: Any) -> None:
         self.attached, self._app = attached, app
         self.server = server
-        """What its author gave."""
-        served = Sticky(_guarded(attached, app, security), attached.runtime)
-        self._fast = Strangers(Browsers(served, security.allowed_origins))
+        """The server as its author gave it to `asgi`."""
+        self._relay = NodeRelay(attached.runtime.peers)
+        guarded = _guarded(attached, self._relay, app, security)
+        served = SessionAffinity(guarded, attached.runtime, self._relay.forward)
+        self._fast = RefusalLog(Cors(served, security.allowed_origins))
         own = {route.path for route in app.routes if isinstance(route, Route)}
         self._probes = {path: probe for path, probe in PROBES.items() if path not in own}
         self._admin = Admin(attached)
@@ -58,7 +61,7 @@ class Application:
         self._ready: asyncio.Future[None] | None = None
         self._keeper: asyncio.Task[None] | None = None
         self.failure: Exception | None = None
-        """Why the lifespan could not start."""
+        """The error that kept the lifespan from starting, if any."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -69,7 +72,7 @@ class Application:
             self._keeper = asyncio.get_running_loop().create_task(self._keep(self._ready), name="framehold-keeper")
         if not self._ready.done():
             await asyncio.shield(self._ready)
-        # A start that failed is told to every request: none is served by what never started.
+        # If the start failed, every request raises that error: a server that never started serves none.
         self._ready.result()
         if scope["type"] != "http":
             await self._app(scope, receive, send)
@@ -78,37 +81,42 @@ class Application:
         hop = received(scope, runtime.peers.trust, runtime.settings.node_id, runtime.settings.route_headers)
         path = str(scope["path"]).removeprefix(scope.get("root_path", ""))
         if path == PATH:
-            # As the app itself would: its middleware may look there.
+            # Starlette sets this too: the app's middleware may read it.
             scope["app"] = self._app
-            await self._fast(scope, receive, hop.telling(send))
+            await self._fast(scope, receive, hop.adding_headers(send))
         elif (probe := self._probes.get(path)) is not None:
             await probe(self.attached, Request(scope, receive))(scope, receive, send)
         elif path in self._administers:
             await self._admin(hop, path, scope, receive, send)
         else:
-            await self._app(scope, receive, hop.telling(send))
+            await self._app(scope, receive, hop.adding_headers(send))
 
     @asynccontextmanager
     async def lifespan(self, parent: object = None) -> AsyncIterator[None]:
-        """What the app that this one is mounted in runs, so that it starts and ends with it:
-        `Starlette(lifespan=mounted.lifespan)`, likewise FastAPI; or `async with mounted.lifespan():` in a lifespan of
-        its own. `parent` is not looked at."""
+        """The lifespan of this app. An app that mounts this one runs it, so that both start and end together:
+        `Starlette(lifespan=mounted.lifespan)`, `FastAPI(lifespan=mounted.lifespan)`, or
+        `async with mounted.lifespan():` in a lifespan of its own. `parent` is ignored."""
         async with self._starting():
             self._ready = asyncio.get_running_loop().create_future()
             self._ready.set_result(None)
             yield
 
-    def _starting(self) -> AbstractAsyncContextManager[object]:
-        """The SDK's app while it runs; what its start says is said of a server over HTTP."""
+    @asynccontextmanager
+    async def _starting(self) -> AsyncIterator[None]:
+        """Run the lifespan of the SDK's app. The warnings at its start are those for a server over HTTP."""
         self.attached.over_http = True
         if self.attached.settings.log_level != "debug":
-            for name in _SESSIONS:
-                if (sessions := logging.getLogger(name)).level == logging.NOTSET:
-                    sessions.setLevel(logging.WARNING)
-        return self._app.router.lifespan_context(self._app)
+            for name in _SESSION_LOGGERS:
+                if (session_logger := logging.getLogger(name)).level == logging.NOTSET:
+                    session_logger.setLevel(logging.WARNING)
+        try:
+            async with self._app.router.lifespan_context(self._app):
+                yield
+        finally:
+            await self._relay.close()
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
-        """The ASGI lifespan: a start that failed is reported in one line, not as a traceback."""
+        """Serve the ASGI lifespan protocol. A start that failed is reported in one line, not as a traceback."""
         await receive()
         async with AsyncExitStack() as stack:
             try:
@@ -117,15 +125,15 @@ class Application:
                 self.failure = error
                 await send({"type": "lifespan.startup.failed", "message": str(error)})
                 return
-            # A server that runs our lifespan runs us as its app: the process is ours to tune.
+            # A server that runs this lifespan runs this app as its only one: so the process may be tuned for it.
             tune(self.attached.runtime)
             await send({"type": "lifespan.startup.complete"})
             await receive()
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _keep(self, ready: asyncio.Future[None]) -> None:
-        """Hold the lifespan open for a parent that runs none: in one task, since what is entered there must leave
-        there."""
+        """Hold the lifespan open for a parent that runs none. One task enters and leaves it: a cancel scope must be
+        left in the task that entered it."""
         if self.attached.settings.store_url is not None:
             logger.warning(
                 "the app that this one is mounted in doesn't run its lifespan: when the process ends no call is handed "
@@ -135,7 +143,7 @@ class Application:
         try:
             async with self._starting():
                 ready.set_result(None)
-                # The loop's end cancels this task, which is no error of anybody's.
+                # The end of the loop cancels this task: that is not an error.
                 with contextlib.suppress(asyncio.CancelledError):
                     await asyncio.get_running_loop().create_future()
         except Exception as error:
@@ -159,7 +167,7 @@ def asgi(
 
     Args:
         server: an MCPServer, a low-level mcp Server with its handlers registered, or a FastMCP server.
-        settings: what to use instead of the `FRAMEHOLD_*` environment.
+        settings: settings to use instead of the `FRAMEHOLD_*` environment.
         legacy_shim, max_rounds, round_timeout: as for `attach`.
 
     Raises:
@@ -167,44 +175,19 @@ def asgi(
         ConfigError: a setting is wrong or missing; the message names it.
     """
     attached = attach(server, settings, legacy_shim=legacy_shim, max_rounds=max_rounds, round_timeout=round_timeout)
-    return Application(attached, *_app(server, attached.settings), server)
+    return Application(attached, *host_of(server).http_app(attached.settings, PATH), server)
 
 
-def _app(server: Any, chosen: Settings) -> tuple[Starlette, TransportSecuritySettings]:
-    """The server's own app, and what our entry checks of hosts and origins."""
-    if (outer := fastmcp_of(server)) is not None:
-        from . import fastmcp
-
-        return fastmcp.http_app(outer, chosen, PATH, _local())
-    security = None
-    if chosen.allowed_hosts or chosen.allowed_origins:
-        security = TransportSecuritySettings(
-            enable_dns_rebinding_protection=True,
-            allowed_hosts=list(chosen.allowed_hosts),
-            allowed_origins=list(chosen.allowed_origins),
-        )
-    app = server.streamable_http_app(
-        streamable_http_path=PATH, max_request_body_size=chosen.max_body, transport_security=security
-    )
-    return app, security or _local()
-
-
-def _local() -> TransportSecuritySettings:
-    """The SDK's own default: a server that nobody told otherwise answers to local names only (DNS rebinding)."""
-    hosts = ["127.0.0.1:*", "localhost:*", "[::1]:*"]
-    return TransportSecuritySettings(
-        enable_dns_rebinding_protection=True, allowed_hosts=hosts, allowed_origins=[f"http://{host}" for host in hosts]
-    )
-
-
-def _guarded(attached: Attached, app: Starlette, security: TransportSecuritySettings | None) -> ASGIApp:
-    """Our entry behind whatever stands before the SDK's endpoint."""
+def _guarded(
+    attached: Attached, relay: NodeRelay, app: Starlette, security: TransportSecuritySettings | None
+) -> ASGIApp:
+    """Framehold's entry, behind the same guard and middlewares as the SDK's endpoint."""
     route = next((item for item in app.routes if isinstance(item, Route) and item.path == PATH), None)
     if route is None:
         raise ConfigError(f"the server's app has no route {PATH}; this release of mcp builds it otherwise")
     guard = route.endpoint if isinstance(route.endpoint, RequireAuthMiddleware) else None
-    # What is not ordinary goes to the endpoint itself: it has passed all that stands before it already.
-    entry: ASGIApp = Entry(attached, route.app if guard is None else guard.app, security)
+    # A request that is not ordinary goes to the endpoint itself: it has passed guard and middlewares already.
+    entry: ASGIApp = Entry(attached, relay, route.app if guard is None else guard.app, security)
     if guard is not None:
         entry, inner = copy.copy(guard), entry
         entry.app = inner

@@ -1,7 +1,7 @@
-"""Which requests of 2026-07-28 are ordinary: JSON-RPC, with routing headers that say what the body says.
+"""Which requests of 2026-07-28 are ordinary: JSON-RPC requests whose routing headers agree with their bodies.
 
-A request whose headers repeat its body word for word is seen to agree at a glance. Any other is asked of the SDK's own
-ladder, which knows of encoded names."""
+Headers that repeat the body word for word agree: that check is fast. For other headers the SDK's own check decides,
+which also knows encoded names."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ from pydantic_core import from_json
 _VERSION, _METHOD, _NAME = (name.encode() for name in (MCP_PROTOCOL_VERSION_HEADER, MCP_METHOD_HEADER, MCP_NAME_HEADER))
 _ROUTING = {_VERSION, _METHOD, _NAME}
 _ENCODED = b"=?"
-"""How a header begins whose value had to be encoded, as far as is looked here."""
+"""The beginning of a header whose value is encoded. Such a header is left to the SDK's check."""
 
 
 class Ordinary(NamedTuple):
-    """A request that our entry serves: its envelope, its parameters. Their `_meta` holds its client."""
+    """A request that Framehold's entry serves: id, method and parameters. The parameters have a `_meta` that names the
+    client."""
 
     id: RequestId
     method: str
@@ -35,14 +36,14 @@ class Ordinary(NamedTuple):
 
     @property
     def route(self) -> InboundModernRoute:
-        """The same, as the SDK's ladder tells it."""
+        """The request's route, as the SDK's own check of inbound requests returns it."""
         meta = self.params["_meta"]
         version, capabilities = meta[PROTOCOL_VERSION_META_KEY], meta[CLIENT_CAPABILITIES_META_KEY]
         return InboundModernRoute(version, meta.get(CLIENT_INFO_META_KEY), capabilities)
 
 
 def ordinary(headers: Sequence[tuple[bytes, bytes]], data: bytes) -> Ordinary | None:
-    """The request with these headers and this body as an ordinary one; None for whatever is not."""
+    """The ordinary request that has these headers and this body (`data`); None if the request is not ordinary."""
     try:
         decoded = from_json(data)
         request_id, method, params = decoded["id"], decoded["method"], decoded["params"]
@@ -52,27 +53,27 @@ def ordinary(headers: Sequence[tuple[bytes, bytes]], data: bytes) -> Ordinary | 
     except (ValueError, RecursionError, KeyError, TypeError):
         return None
     routing = [item for item in headers if item[0] in _ROUTING]
-    said = dict(routing)
-    # Of a header that is there twice, readers would see different ones.
-    if len(said) == len(routing) and (_repeats(said, method, params) or _agrees(said, decoded)):
+    values = dict(routing)
+    # Of a header that is there twice, different readers would take different copies.
+    if len(values) == len(routing) and (_repeats(values, method, params) or _agrees(values, decoded)):
         return Ordinary(request_id, method, params)
     return None
 
 
-def _repeats(said: Mapping[bytes, bytes], method: str, params: dict[str, Any]) -> bool:
-    """Whether headers repeat the body word for word."""
+def _repeats(headers: Mapping[bytes, bytes], method: str, params: dict[str, Any]) -> bool:
+    """Whether the routing headers repeat the body word for word."""
     meta, key = params.get("_meta"), NAME_BEARING_METHODS.get(method)
     if type(meta) is not dict or CLIENT_CAPABILITIES_META_KEY not in meta:
         return False
-    version, name = meta.get(PROTOCOL_VERSION_META_KEY), said.get(_NAME, _ENCODED)
-    if version not in MODERN_PROTOCOL_VERSIONS or said.get(_VERSION) != version.encode():
+    version, name = meta.get(PROTOCOL_VERSION_META_KEY), headers.get(_NAME, _ENCODED)
+    if version not in MODERN_PROTOCOL_VERSIONS or headers.get(_VERSION) != version.encode():
         return False
-    if said.get(_METHOD) != method.encode():
+    if headers.get(_METHOD) != method.encode():
         return False
     return key is None or (not name.startswith(_ENCODED) and name.decode("latin-1") == params.get(key))
 
 
-def _agrees(said: Mapping[bytes, bytes], decoded: dict[str, Any]) -> bool:
-    """Whether they agree as the SDK sees it."""
-    headers = {name.decode("ascii"): value.decode("latin-1") for name, value in said.items()}
-    return isinstance(classify_inbound_request(decoded, headers=headers), InboundModernRoute)
+def _agrees(headers: Mapping[bytes, bytes], decoded: dict[str, Any]) -> bool:
+    """Whether the SDK's check finds that the routing headers agree with the decoded body."""
+    texts = {name.decode("ascii"): value.decode("latin-1") for name, value in headers.items()}
+    return isinstance(classify_inbound_request(decoded, headers=texts), InboundModernRoute)

@@ -1,4 +1,4 @@
-"""A request's body, read up to a limit, and played again for whoever else reads it."""
+"""The body of a request: it is read up to a limit, and can be read again by the next ASGI app."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from starlette.types import Message, Receive
 
 
 class TooLarge(Exception):
-    """A body beyond FRAMEHOLD_MAX_BODY."""
+    """A body is larger than FRAMEHOLD_MAX_BODY."""
 
 
 class Body:
-    """Reads a request's body up to `limit` bytes, and plays it again."""
+    """Reads the body of a request up to `limit` bytes, and replays its messages."""
 
     def __init__(self, receive: Receive, limit: int) -> None:
         self._receive, self._limit = receive, limit
         self._read: list[Message] = []
 
     async def whole(self) -> bytes | None:
-        """The body, None if its client left before its end.
+        """The whole body; None if the client left before its end.
 
         Raises:
-            TooLarge: it is beyond the limit, and was read no further.
+            TooLarge: the body is larger than the limit, and was read no further.
         """
         size = 0
         while True:
@@ -38,18 +38,18 @@ class Body:
         return b"".join([item.get("body", b"") for item in self._read])
 
     async def replay(self) -> Message:
-        """The body's messages again, then what comes after them."""
+        """A `receive` for the next app: it gives the messages of the body again, then those that follow."""
         return self._read.pop(0) if self._read else await self._receive()
 
 
 async def gone(receive: Receive) -> None:
-    """Returns when the client has left."""
+    """Return when the client has left."""
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
 async def left(receive: Receive, within: float) -> bool:
-    """Whether the client leaves within so many seconds."""
+    """Wait up to `within` seconds. Returns whether the client left meanwhile."""
     try:
         await asyncio.wait_for(gone(receive), within)
     except TimeoutError:

@@ -1,12 +1,13 @@
-"""What a browser is told before it lets a page talk to this server: by Starlette's CORSMiddleware, for the origins that
-the SDK's own check of `Origin` lets pass, and for no others.
+"""CORS headers, by which a browser lets a page call this server. Starlette's CORSMiddleware sends them, for exactly the
+origins that the SDK's own check of `Origin` accepts.
 
-A page of an origin that is not allowed gets what it always got: the refusal, without a header of this kind. A preflight
-carries no credentials, so it is answered before anybody is authenticated. A request without `Origin` is no browser's,
-or of a page of this very server that only reads: it goes past all this.
+A page of another origin gets the refusal of that check, without CORS headers. A preflight request carries no
+credentials, so the reply to it comes before authentication. A request without `Origin` does not come from a browser, or
+comes from a page of this same server that only reads: it skips this middleware.
 
-Headers that a page may send are named back to it one by one as it asks for them: those that mirror a tool's parameters
-(`Mcp-Param-*`) are known by no list, and to a browser `*` doesn't mean `Authorization`.
+The reply to a preflight names each header that the page asks to send. A fixed list would not do: the headers that
+mirror a tool's parameters (`Mcp-Param-*`) are not known in advance, and to a browser `*` doesn't include
+`Authorization`.
 """
 
 from __future__ import annotations
@@ -17,15 +18,16 @@ from collections.abc import Awaitable, Sequence
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from framehold_router.internal import NODE, ROUTE
+from framehold_router.fleet.trust import NODE, ROUTE
 
 METHODS = ("GET", "POST", "DELETE")
 EXPOSED = ("mcp-session-id", "www-authenticate", "retry-after", NODE.decode(), ROUTE.decode())
-"""Response headers that a page may read, beside those that it always may."""
+"""Response headers that a page may read, besides those that it may always read."""
 
 
-class Browsers:
-    """`app`, for browsers too. `origins` are as the SDK takes them: exact, or any port where they end in `:*`."""
+class Cors:
+    """Serves `app` to browsers too. Each of `origins` is written as the SDK takes it: an exact origin, or one that ends
+    in `:*` and stands for any port."""
 
     def __init__(self, app: ASGIApp, origins: Sequence[str]) -> None:
         self._app = app
@@ -44,9 +46,9 @@ class Browsers:
         return self._cors.is_allowed_origin(origin.decode("latin-1"))
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        """Serve a request, by way of the middleware where it is a browser's."""
+        """Serve a request. It goes through CORSMiddleware if its origin is allowed."""
         for name, value in scope["headers"]:
-            # The first, as the SDK and Starlette have it.
+            # The SDK and Starlette read the first one, too.
             if name == b"origin":
                 app = self._cors if self.allows(value) else self._app
                 break

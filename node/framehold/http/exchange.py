@@ -1,12 +1,12 @@
-"""One HTTP request of 2026-07-28 and its response: JSON where nothing is said meanwhile, an event stream where
-something is.
+"""One HTTP request of 2026-07-28 and its response: JSON if the handler sends nothing before its result, else an event
+stream.
 
-    1. the handler notifies, or 15 s of silence go by: status 200 and `text/event-stream` are committed, and from then
-       on the stream is kept alive by pings
-    2. else the reply is plain JSON, with the status that the protocol's table gives its error
+    1. the handler sends a notification, or 15 s of silence go by: status 200 and `text/event-stream` are sent, and
+       from then on pings keep the stream alive
+    2. otherwise the response is plain JSON, with the status that the protocol's table gives its error
     3. the client disconnects: the request is cancelled (closing the response stream is the protocol's cancellation)
 
-Fast rounds pay for neither: the disconnect watch starts after 50 ms.
+Fast rounds pay neither for pings nor for the disconnect watch, which starts after 50 ms.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ class Exchange:
 
     @property
     def transport(self) -> TransportContext:
-        """What the SDK's own `Context` reads; made only for who asks."""
+        """The transport, for the SDK's own `Context`. It is made only when it is read."""
         return TransportContext(kind="streamable-http", can_send_request=False, headers=self.request.headers)
 
     @property
     def message_metadata(self) -> ServerMessageMetadata:
-        """The request as the SDK's runner looks for it; likewise."""
+        """The HTTP request, for the SDK's runner. It is made only when it is read."""
         return ServerMessageMetadata(request_context=self.request)
 
     @property
@@ -80,7 +80,7 @@ class Exchange:
         message: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
         if params is not None:
             message["params"] = dict(params)
-        await self._event(_event(message))
+        await self._send_event(_event(message))
 
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         """Report progress, if the request asked for it."""
@@ -94,17 +94,18 @@ class Exchange:
         await self.notify("notifications/progress", params)
 
     def watch(self, main: asyncio.Task[Any], receive: Receive) -> None:
-        """Cancel `main` when the client disconnects, and keep a silent stream alive. Ends with `close`."""
+        """Cancel `main` when the client disconnects, and send pings while the stream is silent. `close` ends this."""
         if not self._closed:
-            self._watch = asyncio.get_running_loop().create_task(self._tend(main, receive), name="framehold-watch")
+            watch = self._watch_client(main, receive)
+            self._watch = asyncio.get_running_loop().create_task(watch, name="framehold-watch")
 
-    async def _tend(self, main: asyncio.Task[Any], receive: Receive) -> None:
+    async def _watch_client(self, main: asyncio.Task[Any], receive: Receive) -> None:
         receiving = asyncio.ensure_future(receive())
         try:
             while True:
                 done, _ = await asyncio.wait([receiving], timeout=PING)
                 if not done:
-                    await self._event(b": ping\r\n\r\n")
+                    await self._send_event(b": ping\r\n\r\n")
                 elif receiving.result()["type"] == "http.disconnect":
                     self.gone = True
                     main.cancel()
@@ -114,7 +115,8 @@ class Exchange:
         finally:
             receiving.cancel()
 
-    async def _event(self, event: bytes) -> None:
+    async def _send_event(self, event: bytes) -> None:
+        """Send an event; the first one also sends status and headers."""
         if self._lock is None:
             self._lock = asyncio.Lock()
         async with self._lock:
@@ -127,20 +129,20 @@ class Exchange:
 
     @property
     def streaming(self) -> bool:
-        """Whether status and headers have left, and only events may follow."""
+        """Whether status and headers of an event stream were sent. Then only events may follow."""
         return self._streaming
 
     def onward(self) -> Send:
-        """Where another node's response to this request goes: to the client as it comes, or as the rest of a stream
-        that was begun here."""
-        return Rest(self._send, self.request_id) if self._streaming else self._send
+        """The `send` for another node's response to this request: the client gets it as it comes, or as the rest of
+        an event stream that began here."""
+        return StreamRest(self._send, self.request_id) if self._streaming else self._send
 
     def open(self) -> None:
-        """A pass of the kernel begins: what it says goes out."""
+        """Begin a pass through the kernel: from now on its notifications are sent."""
         self._closed = False
 
     def close(self) -> None:
-        """Nothing more is said; the watch ends."""
+        """Send nothing more, and end the watch."""
         self._closed = True
         if self._watch is not None:
             self._watch.cancel()
@@ -172,36 +174,37 @@ class Exchange:
         await self._send({"type": "http.response.body", "body": body})
 
 
-class Rest:
-    """A response of another node behind the head of ours: its events are passed on, its JSON becomes one, and for
-    anything else stands an error."""
+class StreamRest:
+    """A `send` that appends another node's response to an event stream which began here. Events are passed on, a JSON
+    body becomes one event, and any other response becomes an event with an error."""
 
     def __init__(self, send: Send, request_id: RequestId) -> None:
         self._send, self._request_id = send, request_id
-        self._kind, self._status = b"", 0
-        self._whole: list[bytes] = []
+        self._content_type, self._status = b"", 0
+        self._body: list[bytes] = []
 
     async def __call__(self, message: Message) -> None:
-        """One ASGI message of that response."""
+        """Take one ASGI message of the other node's response."""
         if message["type"] == "http.response.start":
             self._status = message["status"]
-            self._kind = dict(message["headers"]).get(b"content-type", b"").partition(b";")[0].strip().lower()
+            self._content_type = dict(message["headers"]).get(b"content-type", b"").partition(b";")[0].strip().lower()
             return
         body, more = message.get("body", b""), message.get("more_body", False)
-        if self._kind != b"text/event-stream":
-            self._whole.append(body)
+        if self._content_type != b"text/event-stream":
+            self._body.append(body)
             if more:
                 return
             body = _event(self._message())
         await self._send({"type": "http.response.body", "body": body, "more_body": more})
 
     def _message(self) -> dict[str, Any]:
+        """The JSON-RPC message of the other node's response; an error where the response has none."""
         try:
-            told: Any = json.loads(b"".join(self._whole)) if self._kind == b"application/json" else None
+            found: Any = json.loads(b"".join(self._body)) if self._content_type == b"application/json" else None
         except ValueError:
-            told = None
-        if isinstance(told, dict):
-            return told
+            found = None
+        if isinstance(found, dict):
+            return found
         text = f"the node that holds this call answered with status {self._status} and no message; retry, or ask it"
         return {"jsonrpc": "2.0", "id": self._request_id, "error": {"code": INTERNAL_ERROR, "message": text}}
 

@@ -1,0 +1,273 @@
+"""The HTTP entry for the five methods that may ask on 2026-07-28: three of the protocol and two of sagas. It goes past
+Starlette and past the SDK's task group for each request.
+
+The entry serves ordinary requests only. Any other request goes to the SDK's own app, with its body replayed: another
+method, another era, a header that is missing, that is there twice or that contradicts the body, malformed JSON. So
+every rejection is the SDK's own. The entry itself checks only what tells an ordinary request from others."""
+
+from __future__ import annotations
+
+import asyncio
+from enum import Enum
+from typing import Any
+
+from mcp.server.connection import Connection
+from mcp.server.runner import aclose_shielded, modern_error_data
+from mcp.server.streamable_http import check_accept_headers
+from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
+from mcp.shared.inbound import find_invalid_x_mcp_header, x_mcp_header_map
+from mcp.shared.jsonrpc_dispatcher import progress_token_from_params
+from mcp_types import JSONRPCRequest
+from mcp_types.methods import INPUT_REQUIRED_METHODS
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from starlette.requests import Request
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from framehold_core import token
+
+from ..hosts.attach import param_rejection
+from ..hosts.attached import Attached
+from ..sdk.hop import Hop
+from ..sdk.replies import Misdirected, Unavailable, broke_off, not_held, out_of_reach, too_large
+from ..wires import saga
+from .body import Body, TooLarge, left
+from .classify import Ordinary, ordinary
+from .client_identities import ClientIdentities
+from .connection import Identity
+from .exchange import WATCH_AFTER, Exchange
+from .forward import ForwardResult
+from .kernel import Kernel
+from .node_relay import NodeRelay
+from .outages import OwnerSearch, WaitResult
+from .pacing import Pacing
+
+_METHODS = {method.encode() for method in INPUT_REQUIRED_METHODS | saga.METHODS}
+_VERSIONS = {version.encode() for version in MODERN_PROTOCOL_VERSIONS}
+_CHECKED_HEADERS = {b"host", b"origin", b"content-type", b"accept"}
+MAX_CACHED = 1024
+"""How many sets of headers, and how many tool schemas, are kept with the result of their check."""
+MAX_HEADER_BYTES = 4096
+"""Bytes up to which a set of headers is kept: clients choose their headers, and the set stays."""
+_BEGINS = b"start"
+"""The route of a request that begins a call."""
+MAX_LENGTH_DIGITS = 20
+"""A content length of more digits is too large. It is not converted: Python converts some thousands of digits only."""
+
+
+class _Next(Enum):
+    """What the entry does after it tried to forward a request to the node that holds the call."""
+
+    FINISH = "nothing more: the client has its response, or left"
+    REPORT_BROKEN = "reply that nobody knows whether the call was run"
+    READ_AGAIN = "after a pause, read the call's record again: another node may own the call by now"
+    AWAIT_OWNER = "wait until the owner is back or its lease has run out, then read the record again"
+
+
+_NEXT_STEP = {
+    # The result of forwarding, and whether the request begins a call.
+    (ForwardResult.ANSWERED, True): _Next.FINISH,
+    (ForwardResult.ANSWERED, False): _Next.FINISH,
+    (ForwardResult.NOT_HELD, True): _Next.READ_AGAIN,
+    (ForwardResult.NOT_HELD, False): _Next.READ_AGAIN,
+    (ForwardResult.UNREACHED, True): _Next.AWAIT_OWNER,
+    (ForwardResult.UNREACHED, False): _Next.AWAIT_OWNER,
+    # A new call has no token: nothing would distinguish a second sending from a second call (docs/protocol.md, rule 9).
+    (ForwardResult.BROKEN, True): _Next.REPORT_BROKEN,
+    (ForwardResult.BROKEN, False): _Next.READ_AGAIN,
+}
+"""What follows when another node holds the call. A request that a node relayed is never forwarded (docs/protocol.md,
+rule 19), so it is not in the table: `Entry._refuse_relayed` replies to it. READ_AGAIN and AWAIT_OWNER follow only while
+the request may try again (`OwnerSearch`); after that the reply is that the owner is out of reach."""
+
+
+class Entry:
+    """Serves ordinary rounds itself, and gives every other request to `rest`, the SDK's endpoint."""
+
+    def __init__(
+        self, attached: Attached, relay: NodeRelay, rest: ASGIApp, security: TransportSecuritySettings | None
+    ) -> None:
+        self._attached, self._relay, self._rest = attached, relay, rest
+        self._security = TransportSecurityMiddleware(security)
+        self._limit = attached.settings.max_body
+        self._identities = ClientIdentities()
+        self._accepted: set[tuple[tuple[bytes, bytes], ...]] = set()
+        self._unmirrored: dict[str, Any] = {}
+        """The last input schema of each tool that mirrors no parameter in a header."""
+        self._turns = Pacing()
+        self._kernels = {
+            version: Kernel(attached.server, version, self._identities) for version in MODERN_PROTOCOL_VERSIONS
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = dict(scope["headers"])
+        declared = headers.get(b"content-length", b"0")
+        if declared.isdigit() and (len(declared) > MAX_LENGTH_DIGITS or int(declared) > self._limit):
+            await too_large(self._limit, receive, send)
+            return
+        if (
+            scope["method"] != "POST"
+            or headers.get(b"mcp-protocol-version") not in _VERSIONS
+            or headers.get(b"mcp-method") not in _METHODS
+        ):
+            await self._rest(scope, receive, send)
+            return
+        body = Body(receive, self._limit)
+        request = Request(scope, body.replay)
+        try:
+            acceptable = await self._acceptable(request)
+            data = await body.whole()
+        except TooLarge:
+            await too_large(self._limit, receive, send)
+            return
+        if data is None:
+            return
+        found = ordinary(scope["headers"], data) if acceptable else None
+        if found is None or not (self._mirrors_nothing(found) or await self._mirrors_correctly(request, found)):
+            await self._rest(scope, body.replay, send)
+        else:
+            await self._serve(request, found, data, receive, send)
+
+    async def _acceptable(self, request: Request) -> bool:
+        """Whether the SDK accepts the headers host, origin, content-type and accept. The SDK checks each set of them
+        once. It reads the first copy of a header that is there twice, so the set holds every copy, in order."""
+        checked = tuple([item for item in request.scope["headers"] if item[0] in _CHECKED_HEADERS])
+        if checked in self._accepted:
+            return True
+        refused = await self._security.validate_request(request, is_post=True) is not None
+        if refused or not all(check_accept_headers(request)):
+            return False
+        if len(self._accepted) >= MAX_CACHED:
+            self._accepted.clear()
+        if sum(len(value) for _, value in checked) <= MAX_HEADER_BYTES:
+            self._accepted.add(checked)
+        return True
+
+    def _mirrors_nothing(self, found: Ordinary) -> bool:
+        """Whether the request's tool is known to mirror no parameter in a header: then there is no header to check.
+        The promise: the server gives the same schema object as when it was checked."""
+        server = self._attached.server
+        if found.method != "tools/call" or server.get_tool_input_schema is None:
+            return found.method != "tools/call"
+        name = str(found.params.get("name"))
+        schema = server.get_tool_input_schema(name)
+        if schema is None or self._unmirrored.get(name) is schema:
+            return schema is not None
+        unmirrored = find_invalid_x_mcp_header(schema) is None and not x_mcp_header_map(schema)
+        if unmirrored and len(self._unmirrored) < MAX_CACHED:
+            self._unmirrored[name] = schema
+        return False
+
+    async def _mirrors_correctly(self, request: Request, found: Ordinary) -> bool:
+        """Whether the SDK finds that each header equals the parameter that it mirrors."""
+        attached = self._attached
+        message = JSONRPCRequest(jsonrpc="2.0", id=found.id, method=found.method, params=found.params)
+        rejected = await param_rejection(attached.server, request, message, found.route, attached.lifespan_state)
+        return rejected is None
+
+    async def _serve(self, request: Request, found: Ordinary, data: bytes, receive: Receive, send: Send) -> None:
+        """Serve a round here, or forward it to the node that holds its call."""
+        hop: Hop = request.scope["framehold"]
+        hop.route = _route(found.method, found.params)
+        # These are read now, as they came: a middleware may edit the parameters.
+        client, progress = self._identities.connection(found.params["_meta"]), _progress(found.params)
+        exchange, search = Exchange(request, found.id, progress, send), OwnerSearch(self._attached.settings.lease_ttl)
+        await self._turns.mine()
+        while (elsewhere := await self._round(exchange, found, client, receive)) is not None:
+            if hop.relayed:
+                await self._refuse_relayed(exchange, request, receive, send)
+                return
+            # The table has no slot for this request. A node that drains waits for the request all the same.
+            with self._attached.runtime.draining.visited():
+                if await self._forward(exchange, elsewhere.address, (request.scope, data), receive, search):
+                    return
+            await self._turns.mine()
+
+    async def _refuse_relayed(self, exchange: Exchange, request: Request, receive: Receive, send: Send) -> None:
+        """Reply to a node that relayed a request of a call which is not held here (docs/protocol.md, rule 19)."""
+        if exchange.streaming:
+            # The response has begun: only an error can follow.
+            await self._reply_out_of_reach(exchange)
+        else:
+            await not_held(request.scope, receive, send)
+
+    async def _forward(
+        self, exchange: Exchange, address: str, request: tuple[Scope, bytes], receive: Receive, search: OwnerSearch
+    ) -> bool:
+        """Forward a round to the node at `address`, and do what `_NEXT_STEP` says about the result.
+
+        While a node is out of reach the round waits, and makes no new pass through the kernel: an author's middleware
+        would take each pass for a request of its own.
+
+        Returns:
+            True: the round is finished. False: the record has to be read again.
+        """
+        relay, hop = self._relay, request[0]["framehold"]
+        if relay.outages.is_watched(address):
+            # Other requests wait for this node already: their watch tries to connect.
+            result = ForwardResult.UNREACHED
+        else:
+            result = await relay.forward.forward(address, request, receive, exchange.onward())
+        match _NEXT_STEP[result, hop.route == _BEGINS]:
+            case _Next.FINISH:
+                return True
+            case _Next.REPORT_BROKEN:
+                await exchange.error(broke_off().error)
+                return True
+            case _Next.READ_AGAIN:
+                if search.may_go_on():
+                    return await left(receive, search.pause)
+            case _Next.AWAIT_OWNER:
+                waited = await relay.outages.wait(address, receive, search.deadline)
+                if waited is WaitResult.LEFT:
+                    return True
+                if waited is WaitResult.OVER and search.may_go_on():
+                    return False
+        await self._reply_out_of_reach(exchange)
+        return True
+
+    async def _reply_out_of_reach(self, exchange: Exchange) -> None:
+        reply = out_of_reach(self._attached.settings.lease_ttl)
+        await exchange.error(reply.error, reply.retry_after)
+
+    async def _round(
+        self, exchange: Exchange, found: Ordinary, client: Connection, receive: Receive
+    ) -> Misdirected | None:
+        """Run the round through the kernel once, and write the reply. Returns the `Misdirected` that names the other
+        node where another node holds the call; nothing was replied then."""
+        attached = self._attached
+        exchange.open()
+        connection = Identity(client)
+        main = asyncio.current_task()
+        assert main is not None, "a request runs in a task"
+        watch = asyncio.get_running_loop().call_later(WATCH_AFTER, exchange.watch, main, receive)
+        try:
+            kernel = self._kernels[connection.protocol_version]
+            result = await kernel.round(exchange, connection, attached.lifespan_state, found.method, found.params)
+        except asyncio.CancelledError:
+            if not exchange.gone:
+                raise
+            main.uncancel()
+        except Misdirected as elsewhere:
+            return elsewhere
+        except Unavailable as error:
+            await exchange.error(error.error, error.retry_after)
+        except Exception as error:
+            await exchange.error(modern_error_data(error))
+        else:
+            await exchange.result(result)
+        finally:
+            watch.cancel()
+            exchange.close()
+            if connection.used:
+                await aclose_shielded(connection)
+        return None
+
+
+def _progress(params: dict[str, Any]) -> str | int | None:
+    return progress_token_from_params(params) if "progressToken" in params["_meta"] else None
+
+
+def _route(method: str, params: dict[str, Any]) -> bytes:
+    """The route of a request: `start` where it begins a call, `ring` where its token led to this node."""
+    state = params.get(saga.TOKEN if method == saga.RESUME else "requestState")
+    return b"ring" if isinstance(state, str) and state.startswith(token.HOLD) else _BEGINS
