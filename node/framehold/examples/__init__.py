@@ -1,1 +1,1 @@
-"""Servers to try things with. `framehold up` serves the booking one when it is given no other."""
+"""Example servers. `framehold up` serves the booking example if the user names no other server."""

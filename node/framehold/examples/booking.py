@@ -1,11 +1,11 @@
 """A restaurant that takes bookings: an ordinary MCP server whose tool asks three questions, as plain awaits.
 
-One line knows of Framehold: `@framehold.reentrant` promises that the tool may be entered again, so that another node
-can carry a call on when its own dies. It may, since it only asks and answers; what it would do to the world (send a
-letter, charge a card) would have to go through `framehold.once`. Without that line such a call is lost, and says so.
+Only one line is about Framehold: `@framehold.reentrant` promises that the tool may be entered again. So another node
+can continue a call when its node dies. The promise holds because the tool only asks and answers. An effect on the world
+(sending a letter, charging a card) would have to go through `framehold.once`. Without this line a call whose node dies
+is lost, and its client gets an error that says so.
 
-`framehold up` serves this server on a fleet when it is given no other; copy it as a start of your own:
-`framehold up my_server.py`.
+`framehold up` serves this server if you name no other one. Copy it to start your own: `framehold up my_server.py`.
 """
 
 from __future__ import annotations
