@@ -1,4 +1,4 @@
-"""The command line. A mistake of its user ends in one clear line and exit code 2, never in a traceback."""
+"""The command line. A user's mistake ends with one clear line and exit code 2, never with a traceback."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ import typer
 
 from framehold_core.errors import FrameholdError
 
-from . import plugins, visible
+from . import plugins
 from .commands import app
+from .show import visible
 
-_MISUSED = typer.BadParameter.__base__
-"""The parser's own error of the one who typed; some releases of typer bring their own parser and don't export it."""
+_USAGE_ERROR = typer.BadParameter.__base__
+"""The parser's error for a wrong command line. Some releases of typer have their own parser and don't export the
+class."""
 
 
 _NAME = "framehold"
@@ -24,8 +26,9 @@ _NAME = "framehold"
 def main() -> None:
     """Run `framehold`."""
     if os.getpid() == 1:
-        # In a container. Linux spares its first process a signal that it has no handler for, and a server may take a
-        # while to import: a process that is told to end then would be waited for until it is killed. It holds nothing.
+        # In a container. Linux doesn't deliver a signal to process 1 if the process has no handler for it. Without this
+        # one a SIGTERM during the import of a server would have no effect until the container is killed. The process
+        # holds no call yet, so it can end at once.
         signal.signal(signal.SIGTERM, lambda *_: os._exit(128 + signal.SIGTERM))
     plugins.add(app)
     try:
@@ -35,18 +38,18 @@ def main() -> None:
     except (KeyboardInterrupt, typer.Abort):
         status = 130
     except Exception as error:
-        if _MISUSED is None or not isinstance(error, _MISUSED):
+        if _USAGE_ERROR is None or not isinstance(error, _USAGE_ERROR):
             raise
-        said = str(getattr(error, "format_message", error.__str__)()).replace(": Value error, ", ": ")
-        if said:
+        message = str(getattr(error, "format_message", error.__str__)()).replace(": Value error, ", ": ")
+        if message:
             command = getattr(getattr(error, "ctx", None), "command_path", _NAME)
-            _refuse(f"{said.rstrip('.')}; nothing was started; see: {command} --help")
-        # Without a command the help was shown.
+            _refuse(f"{message.rstrip('.')}; nothing was started; see: {command} --help")
+        # Without a command the parser has printed the help, and the error has no message.
         status = 2
     sys.exit(status)
 
 
 def _refuse(why: str) -> NoReturn:
-    """One line, whatever another's error was made of."""
+    """Print an error as one line, and exit with 2. Line ends and control characters in it are replaced."""
     print("framehold:", visible.line(" ".join(why.split())), file=sys.stderr)
     sys.exit(2)

@@ -1,9 +1,8 @@
-"""The commands, as Typer sees them. What a command needs is imported when it runs: most of it takes a while."""
+"""The Typer commands. The modules that a command needs are imported when it runs, because most are slow to import."""
 
 from __future__ import annotations
 
 import json
-import secrets
 from collections.abc import Callable
 from contextlib import nullcontext
 from enum import StrEnum
@@ -14,8 +13,8 @@ import typer
 
 from framehold_core.errors import ConfigError
 
-from .. import config
-from . import operating, program
+from .operate import operating
+from .serve import program
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 keys = typer.Typer(no_args_is_help=True, help="Keys that seal tokens and stored values.")
@@ -26,20 +25,22 @@ _NO_KEYS = (
 
 
 class Output(StrEnum):
-    """How a table is printed."""
+    """The output formats of `framehold doctor`."""
 
     TABLE = "table"
     JSON = "json"
 
 
 def _between(least: int, most: int) -> Callable[[typer.Context, typer.CallbackParam, int], int]:
-    """A check of a number; the parser's own words for it differ from release to release, and are for programmers."""
+    """A check that an option's number is from `least` to `most`.
+
+    Typer's own check is not used: its messages differ between releases, and are written for programmers."""
 
     def checked(context: typer.Context, param: typer.CallbackParam, value: int) -> int:
         if least <= value <= most:
             return value
-        told = f"{param.opts[0]} must be {least} to {most}, not {value}; nothing was started"
-        raise ConfigError(f"{told}; see: {context.command_path} --help")
+        problem = f"{param.opts[0]} must be {least} to {most}, not {value}; nothing was started"
+        raise ConfigError(f"{problem}; see: {context.command_path} --help")
 
     return checked
 
@@ -85,7 +86,7 @@ def up(
     log_level: LogLevel = None,
 ) -> None:
     """Start a whole fleet on this machine: a router, nodes that serve TARGET, and a store. Ctrl-C ends it."""
-    from .up import EXAMPLE, Plan, run
+    from .local.up import EXAMPLE, Plan, run
 
     raise typer.Exit(run(Plan(target or EXAMPLE, nodes, port, store, log_level, open_browser, reload)))
 
@@ -108,9 +109,9 @@ def call(
     """Call TOOL and answer its questions at this terminal. Enter takes a default; Ctrl-D cancels.
 
     Without a terminal each line of standard input is an answer; a question that finds none ends the call."""
-    from .api import Api
-    from .call import run
-    from .credentials import Credentials
+    from .call.call import run
+    from .client.api import Api
+    from .client.credentials import Credentials
 
     credentials = Credentials.of(header or [], token)
     with Api(url, admin_token) if prove else nullcontext() as api:
@@ -125,7 +126,7 @@ def doctor(
     token: operating.Token = None,
 ) -> None:
     """Check this machine, the settings, the store and the fleet, and say what to do."""
-    from .doctor import run
+    from .diagnose.doctor import run
 
     raise typer.Exit(run(output is Output.JSON, url or f"http://127.0.0.1:{port}", token))
 
@@ -143,8 +144,9 @@ def node(
     log_level: LogLevel = None,
 ) -> None:
     """Serve TARGET on one node, at http://HOST:PORT/mcp. Needs FRAMEHOLD_KEYS."""
-    from . import node as node_command
-    from . import target as targets
+    from .. import config
+    from .serve import node as node_command
+    from .serve import target as targets
 
     settings = config.load(store_url=store, node_id=node_id, log_level=log_level)
     if not settings.keys:
@@ -163,7 +165,7 @@ def router(
     from framehold_router.config import RouterSettings
     from framehold_router.config import load as load_settings
 
-    from .router import run
+    from .serve.router import run
 
     run(load_settings(RouterSettings, store_url=store, log_level=log_level), host, port)
 
@@ -177,7 +179,7 @@ def stdio(
     """Serve TARGET to one client, over standard input and output. The client starts it, and ends it by leaving.
 
     Whatever is printed or logged goes to standard error."""
-    from . import stdio as stdio_command
+    from .serve import stdio as stdio_command
 
     raise typer.Exit(stdio_command.run(target, stdio_command.settings(store, log_level)))
 
@@ -189,6 +191,8 @@ app.add_typer(keys, name="keys")
 def keys_new() -> None:
     """Print a fresh key: 32 random bytes as hex. Put new keys first in FRAMEHOLD_KEYS, drop old ones a token's life
     later."""
+    import secrets
+
     print(secrets.token_hex(32))
 
 
@@ -196,7 +200,9 @@ def keys_new() -> None:
 def keys_secret() -> None:
     """Print the fleet's secret, which a load balancer of your own needs to name calls: derived from the first of
     FRAMEHOLD_KEYS."""
-    from framehold_router.internal import Trust
+    from framehold_router.fleet.trust import Trust
+
+    from .. import config
 
     settings = config.load()
     if not settings.keys:
@@ -207,7 +213,8 @@ def keys_secret() -> None:
 @app.command(hidden=True)
 def check(target: Target) -> None:
     """Import TARGET, and say whether it can be served. For `up`."""
-    from .check import here
+    from .. import config
+    from .local.check import here
 
     here(target, config.load())
 
@@ -215,6 +222,6 @@ def check(target: Target) -> None:
 @app.command("embedded-store", hidden=True)
 def embedded_store(port: Port) -> None:
     """Serve the stand-in for Redis until a signal. For `up`."""
-    from .local_store import serve_embedded
+    from .local.local_store import serve_embedded
 
     serve_embedded(port)

@@ -1,0 +1,149 @@
+"""An HTTP client that retries requests where a retry does no harm.
+
+The law:
+
+- A request that a server may have received is sent again only if it has a `requestState`: a server runs that round
+  once, however often it arrives.
+- Any other request is sent again only if no connection was made for it, and if the server answered an earlier request.
+  A server that never answered is more likely a wrong address than one that is away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import httpx2
+
+PATIENCE = 15.0
+"""Seconds from the first failure of a request until its last retry."""
+_AWAY = (502, 503, 504)
+_UNSENT = (httpx2.ConnectError, httpx2.ConnectTimeout)
+_FIRST_PAUSE, _MAX_PAUSE = 0.2, 2.0
+"""Seconds: the pause before the first retry, which doubles, and the longest pause."""
+now = time.monotonic
+_WAITS = "the call waits on its node until its token expires"
+
+
+class PatientClient(httpx2.AsyncClient):
+    """Calls `notice` with one line when it begins to retry a request. `options` are those of `httpx2.AsyncClient`.
+
+    It overrides `send` and keeps the transport, because proxies that the environment names come with the default
+    transport.
+    """
+
+    def __init__(self, notice: Callable[[str], None], patience: float = PATIENCE, **options: Any) -> None:
+        super().__init__(**options)
+        self._notice = notice
+        self._patience = patience
+        self.trouble = ""
+        """Why a request failed for good, and what happened to the call, for the user; empty before a failure."""
+        self._has_answered = False
+        """Whether the server answered any request."""
+        self.parked = False
+        """Whether a call has asked a question."""
+        self.rounds = 0
+        """How many `tools/call` requests were begun."""
+        self.last: Mapping[str, Any] | None = None
+        """The parameters of the last `tools/call` if it had a `requestState`, else None."""
+        self.status = 0
+        """The HTTP status of the last response to a POST; 0 before the first."""
+
+    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        """Send a request, with retries.
+
+        Raises:
+            httpx2.TransportError: there was no response. `trouble` says what happened to the request.
+        """
+        method, params = _method_and_params(request)
+        state = bool(params.get("requestState"))
+        if method == "tools/call":
+            self.rounds += 1
+            self.last = params if state else None
+        self.parked = self.parked or state
+        pause, end, unsent = _FIRST_PAUSE, 0.0, True
+        while True:
+            found = await self._try_once(request, state, options)
+            if isinstance(found, httpx2.Response) and (not state or found.status_code not in _AWAY):
+                return found
+            unsent = unsent and isinstance(found, _UNSENT)
+            if not end:
+                # After a request has failed for good no later one is retried.
+                again = state or (unsent and self._has_answered)
+                end = now() + (self._patience if again and not self.trouble else 0)
+            left = end - now()
+            wait = max(min(pause, left), _retry_after(found))
+            if left <= 0 or wait > left:
+                self.trouble = self.trouble or _outcome(found, unsent, state)
+                if isinstance(found, httpx2.Response):
+                    return found
+                raise found
+            if pause == _FIRST_PAUSE:
+                self._notice(f"the server can't be reached; trying again for {self._patience:g} s ...")
+            await asyncio.sleep(wait)
+            pause = min(pause * 2, _MAX_PAUSE)
+
+    async def _try_once(
+        self, request: httpx2.Request, state: bool, options: dict[str, Any]
+    ) -> httpx2.Response | httpx2.TransportError:
+        """Send a request once. The response to a retry of a round is read to its end, so that a break counts as a
+        failure."""
+        try:
+            response = await super().send(request, **options)
+            if state:
+                try:
+                    await response.aread()
+                finally:
+                    await response.aclose()
+        except httpx2.TransportError as error:
+            return error
+        self._has_answered = True
+        if request.method == "POST":
+            self.status = response.status_code
+        return response
+
+
+def plainly(error: BaseException) -> str:
+    """The error of a request in words for a user who doesn't know the HTTP client."""
+    if isinstance(error, _UNSENT):
+        return "the server can't be reached"
+    if isinstance(error, httpx2.TimeoutException):
+        return "the server didn't answer in time"
+    if isinstance(error, httpx2.TransportError):
+        return "the connection broke before the answer was there"
+    return str(error) or type(error).__name__
+
+
+def _method_and_params(request: httpx2.Request) -> tuple[str, Mapping[str, Any]]:
+    """The method and the parameters of a request's JSON-RPC message; empty if its body has none."""
+    try:
+        message = json.loads(request.content)
+        params = message.get("params")
+    except (ValueError, AttributeError, httpx2.RequestNotRead):
+        return "", {}
+    return str(message.get("method")), params if isinstance(params, dict) else {}
+
+
+def _retry_after(found: httpx2.Response | httpx2.TransportError) -> float:
+    """The seconds of a Retry-After header; 0 if there is none, or if it is a date."""
+    header = found.headers.get("retry-after", "") if isinstance(found, httpx2.Response) else ""
+    return float(header) if header.isascii() and header.isdigit() else 0.0
+
+
+def _outcome(found: httpx2.Response | httpx2.TransportError, unsent: bool, state: bool) -> str:
+    if isinstance(found, httpx2.Response):
+        return f"{_server_reason(found)}; if it didn't run, {_WAITS}"
+    if unsent:
+        return f"{plainly(found)}; nothing was sent" + (f"; {_WAITS}" if state else "")
+    return f"{plainly(found)}; whether it ran is not known" + (f"; if it didn't, {_WAITS}" if state else "")
+
+
+def _server_reason(response: httpx2.Response) -> str:
+    """The error message in a server's response; without one, the HTTP status in words."""
+    try:
+        return str(response.json()["error"]["message"]).rstrip(".")
+    except (ValueError, LookupError, TypeError):
+        return f"the server answers {response.status_code}"

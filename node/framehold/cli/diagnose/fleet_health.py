@@ -1,0 +1,81 @@
+"""The checks of `framehold doctor` on the fleet: its nodes, their calls, and who may read the router's API.
+
+The verdicts are pure functions of the router's replies. `check` reads these from the router.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from framehold_core.errors import ConfigError
+from framehold_router.api import attention
+from framehold_router.api.survey import UNREACHABLE
+from framehold_router.fleet.membership import STRANGE
+from framehold_router.models.nodes import NodesView, NodeView, OverviewView
+
+from ..checks.findings import Finding, fail, ok, warn
+from ..client.api import Api, Refused
+from ..show import figures
+
+Access = Literal["open", "token"]
+"""Who may read a router's API: everybody, or only callers with the admin token."""
+
+
+def check(url: str, token: str | None, access: Access) -> list[Finding]:
+    """All findings on the fleet of the router at `url`."""
+    with Api(url, token) as api:
+        try:
+            overview = api.get("overview", OverviewView).view
+            nodes = api.get("nodes", NodesView).view.nodes
+        except Refused as refused:
+            if refused.status == 401:
+                says = "the router refuses this one" if api.has_token else "the router wants one, and none was given"
+                return [fail("admin token", says, "give --token or FRAMEHOLD_ADMIN_TOKEN; checks of its nodes need it")]
+            return [fail("fleet", str(refused), "look at the router's log")]
+        except ConfigError as error:
+            return [fail("fleet", str(error), "see docs/operating.md; checks of its nodes need its API")]
+    return [admin(access), answering(nodes), *versions(overview.version, nodes), *_calls(overview)]
+
+
+def admin(access: Access) -> Finding:
+    """Whether the router needs an admin token. A token that it refuses is a finding of `check`."""
+    if access == "token":
+        return ok("admin token", "the router wants it, and takes the one that was given")
+    says = "the router has none: whoever reaches it may read its API, and nobody may drain, cancel or evict"
+    return warn("admin token", says, "export FRAMEHOLD_ADMIN_TOKEN=$(framehold keys new) for routers and nodes")
+
+
+def answering(nodes: Sequence[NodeView]) -> Finding:
+    """Whether each node answers the router, and has the router's keys."""
+    wrong = attention.of_nodes(nodes)
+    if any(one.state in (UNREACHABLE, STRANGE) for one in nodes):
+        return fail("fleet", "; ".join(wrong), "see each node's log; the router must reach its advertised address")
+    if wrong:
+        return warn("fleet", "; ".join(wrong), "look at the store")
+    if not nodes:
+        return fail("fleet", "the router knows no node", "start one with the router's store and keys")
+    return ok("fleet", f"{figures.many(len(nodes), 'node')} known, and each answers the router")
+
+
+def versions(router: str, nodes: Sequence[NodeView]) -> list[Finding]:
+    """Whether all processes run one release. Nodes that don't report their release are left out."""
+    by_version: dict[str, list[str]] = {router: ["the router"]} if router else {}
+    for one in nodes:
+        if one.version:
+            by_version.setdefault(one.version, []).append(one.node_id)
+    summary = "; ".join(f"{version}: {', '.join(names)}" for version, names in sorted(by_version.items()))
+    if len(by_version) > 1:
+        return [warn("versions", summary, "fine during a roll-out; then bring all to the newest")]
+    return [ok("versions", summary)] if by_version else []
+
+
+def _calls(overview: OverviewView) -> list[Finding]:
+    silent = attention.silent(overview.events)
+    found = [warn("fleet store", silent[0], "see the checks of the store")] if silent else []
+    if overview.stuck:
+        says = f"{figures.many(overview.stuck, 'call is', 'calls are')} stuck: {attention.STUCK}"
+        return [*found, fail("calls", says, "framehold leases --state stuck; mend the tool that kills its nodes")]
+    if overview.orphaned:
+        return [*found, ok("calls", f"{overview.orphaned:,} are orphaned: {attention.ORPHANED}; none is stuck")]
+    return [*found, ok("calls", "none is stuck")]

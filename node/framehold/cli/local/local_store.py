@@ -1,0 +1,127 @@
+"""The store of a local fleet: the store that the user gave, else a private redis-server, else a stand-in in Python.
+
+The private redis-server listens only on a unix socket, in a folder that only this user may enter.
+"""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from framehold_core.errors import ConfigError
+from framehold_store import StoreConfig
+
+from ..checks import readiness
+from ..checks.store_health import PACKED_VALUE_BYTES
+from ..checks.store_trouble import trouble
+from . import ports
+from .children import Spec
+
+_MAX_SOCKET_PATH = 100
+"""Characters that the path of a unix socket may have, a few below the limit of the system."""
+EMBEDDED = "embedded"
+
+
+@dataclass(frozen=True)
+class LocalStore:
+    """The store of a local fleet.
+
+    `specs`: the processes that the store needs, if any. `sentence`: what the store is, and how long its contents are
+    kept, for the table. `folder`: a folder to remove at the end."""
+
+    url: str
+    sentence: str
+    specs: Sequence[Spec] = ()
+    folder: Path | None = None
+
+    def remove(self) -> None:
+        """Remove the store's folder. Call it after the store's processes have ended."""
+        if self.folder is not None:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+
+async def choose(config: StoreConfig, lasting_keys: bool) -> LocalStore:
+    """Choose the store for a fleet; don't start its processes. `lasting_keys`: the fleet's keys outlive this run.
+
+    Raises:
+        ConfigError: the store that the user gave does not answer.
+    """
+    if config.scheme in ("memory", EMBEDDED):
+        program = shutil.which("redis-server") if config.scheme == "memory" else None
+        return _private(program) if program else _embedded(asked=config.scheme == EMBEDDED)
+    await _check(config)
+    kept = (
+        "stays when you stop" if lasting_keys else "stays, but this run's keys don't: set FRAMEHOLD_KEYS to go on later"
+    )
+    return LocalStore(config.url or "", f"{config.target} (yours; what is in it {kept})")
+
+
+async def _check(config: StoreConfig) -> None:
+    """Raise ConfigError if the store does not answer, before anything starts."""
+    from redis.exceptions import RedisError
+
+    from framehold_store.connections import open_client
+
+    try:
+        client = open_client(replace(config, op_timeout=2.0))
+        try:
+            await client.ping()
+        finally:
+            await client.aclose()
+    except (RedisError, OSError, ValueError, TypeError) as error:
+        raise ConfigError(
+            f"the store {config.target} {trouble(error, config).says}; nothing was started; start it, "
+            "correct --store (FRAMEHOLD_STORE_URL), or leave it out for a private one"
+        ) from None
+
+
+def _private(program: str) -> LocalStore:
+    folder = Path(tempfile.mkdtemp(prefix="framehold-"))
+    place = folder / "redis.sock"
+    if len(str(place)) > _MAX_SOCKET_PATH:
+        folder.rmdir()
+        folder = Path(tempfile.mkdtemp(prefix="framehold-", dir="/tmp"))
+        place = folder / "redis.sock"
+    quiet = ("--save", "", "--appendonly", "no", "--loglevel", "warning", "--maxmemory-policy", "noeviction")
+    # The name of the option before Redis 7.0; later releases know it too.
+    packed = ("--hash-max-ziplist-value", str(PACKED_VALUE_BYTES))
+    command = (program, "--port", "0", "--unixsocket", str(place), "--dir", str(folder), *quiet, *packed)
+    spec = Spec("store", command, ready=partial(readiness.store_answers, str(place), 0), loss=_LOSS, shows_output=False)
+    return LocalStore(f"unix://{place}", "redis (private; gone when you stop)", (spec,), folder)
+
+
+def _embedded(asked: bool) -> LocalStore:
+    port = ports.free()
+    command = (sys.executable, "-P", "-m", "framehold", "embedded-store", "--port", str(port))
+    spec = Spec("store", command, ready=partial(readiness.store_answers, "", port), loss=_LOSS, shows_output=False)
+    why = "" if asked else "there is no redis-server on PATH; "
+    return LocalStore(
+        f"redis://127.0.0.1:{port}", f"embedded ({why}a slow stand-in in Python; gone when you stop)", (spec,)
+    )
+
+
+_LOSS = "all that it held is gone"
+
+
+def serve_embedded(port: int) -> None:
+    """Serve the stand-in for Redis on `port` until SIGINT or SIGTERM.
+
+    Raises:
+        ConfigError: the port can't be used."""
+    from framehold_store.embedded import serve
+
+    # The signals are blocked before threads start, so that no thread takes a signal away from `sigwait` below.
+    ends = {signal.SIGINT, signal.SIGTERM}
+    signal.pthread_sigmask(signal.SIG_BLOCK, ends)
+    try:
+        server = serve(ports.HOST, port)
+    except OSError as error:
+        raise ConfigError(f"port {port} can't be had ({error.strerror or error}); nothing was started") from None
+    signal.sigwait(ends)
+    server.stop()

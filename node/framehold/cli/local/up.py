@@ -1,0 +1,253 @@
+"""`framehold up`: a router, nodes and a store on this machine, from one command to one Ctrl-C.
+
+1. check: TARGET can be imported, the router's port is free, a given store answers. Otherwise one error line is printed,
+   and nothing is started
+2. start the store, then the nodes and the router, and wait until all are ready
+3. print the table and a call to paste
+4. keep the processes alive until a signal
+5. end the nodes and the router, then the store; no process is left
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import secrets
+import signal
+import sys
+import webbrowser
+from collections.abc import Awaitable, Coroutine
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ... import config
+from ..checks import environment as environments
+from ..checks import readiness
+from ..client import kept_token
+from ..show.voice import Voice
+from . import check, local_store, ports, reload
+from .children import Spec
+from .keeper import StartFailed
+from .local_store import LocalStore
+from .supervisor import Pace, Supervisor
+from .welcome import Welcome
+
+EXAMPLE = "framehold.examples.booking"
+_BANNER = re.compile(r"framehold (node|router)\b.* serves ")
+_QUIET = "warning"
+ADMIN_TOKEN = "FRAMEHOLD_ADMIN_TOKEN"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The arguments of `framehold up`."""
+
+    target: str = EXAMPLE
+    nodes: int = 3
+    port: int = 8080
+    store: str | None = None
+    log_level: str | None = None
+    open_browser: bool = False
+    reload: bool = False
+
+
+@dataclass
+class Signals:
+    """The signals that were received: the first Ctrl-C (or SIGTERM) ends the fleet, the second kills it."""
+
+    once: asyncio.Event = field(default_factory=asyncio.Event)
+    twice: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def listen(self) -> None:
+        """Handle signals from now on, in the running event loop."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            # nohup makes the process ignore SIGHUP, and it stays ignored.
+            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
+                loop.add_signal_handler(number, self.record)
+
+    def record(self) -> None:
+        """Record one more signal."""
+        (self.twice if self.once.is_set() else self.once).set()
+
+
+def run(plan: Plan) -> int:
+    """Run the fleet until a signal ends it; return the exit code.
+
+    Raises:
+        ConfigError: a check failed before anything was started.
+    """
+    return asyncio.run(_run(plan, Voice()))
+
+
+async def _run(plan: Plan, voice: Voice) -> int:
+    signals = Signals()
+    signals.listen()
+    settings = config.load(store_url=plan.store, log_level=plan.log_level)
+    port = ports.take(plan.port)
+    voice.say("\n".join([*environments.lines(), _starting(plan, settings)]))
+    environment = _environment(settings)
+    found = await _until_set(signals.once, check.in_child(plan.target, environment))
+    if found is None:
+        return 0
+    store = await local_store.choose(settings.store(), lasting_keys=bool(settings.keys))
+    kept: Path | None = None
+    try:
+        environment["FRAMEHOLD_STORE_URL"] = store.url
+        if ADMIN_TOKEN in environment:
+            kept = kept_token.keep(port, environment[ADMIN_TOKEN])
+        return await Fleet(plan, found, store, port, environment, voice).live(signals)
+    finally:
+        kept_token.drop(kept)
+        store.remove()
+
+
+def _starting(plan: Plan, settings: config.Settings) -> str:
+    """The first line of output. It is printed at once, because importing TARGET may take seconds."""
+    nodes = "1 node" if plan.nodes == 1 else f"{plan.nodes} nodes"
+    own = settings.store().scheme in ("memory", local_store.EMBEDDED)
+    what = f"{nodes}, a router and a store" if own else f"{nodes} and a router"
+    # Each node logs which handlers are rehearsed.
+    rehearsal = "; a rehearsal (FRAMEHOLD_REHEARSE): each answer replays its call" if settings.rehearse else ""
+    return f"starting {what}{rehearsal} ..."
+
+
+def _environment(settings: config.Settings) -> dict[str, str]:
+    """The variables that all processes of the fleet get. Secrets that the environment already has are not replaced."""
+    usual = {"FRAMEHOLD_KEYS": secrets.token_hex(32)} if not settings.keys else {}
+    level = {} if "log_level" in settings.model_fields_set else {"FRAMEHOLD_LOG_LEVEL": _QUIET}
+    token = {ADMIN_TOKEN: secrets.token_hex(16)} if settings.admin_token is None else {}
+    return {
+        "FRAMEHOLD_ROUTE_HEADERS": "true",
+        "PYTHONUNBUFFERED": "1",
+        **token,
+        **usual,
+        **level,
+    }
+
+
+class Fleet:
+    """The processes of one run of `framehold up`, and the output about them."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        found: check.Checked,
+        store: LocalStore,
+        port: int,
+        environment: dict[str, str],
+        voice: Voice,
+        pace: Pace | None = None,
+    ) -> None:
+        self.plan = plan
+        self.found = found
+        self.store = store
+        self.voice = voice
+        self.url = f"http://{ports.HOST}:{port}"
+        self.nodes = {f"node-{number}": place for number, place in enumerate(ports.beside(port, plan.nodes), start=1)}
+        self._environment = environment
+        specs = [self._node(name, place) for name, place in self.nodes.items()]
+        groups = [list(store.specs), [*specs, self._router(port)]]
+        self.supervisor = Supervisor([group for group in groups if group], voice, pace, _is_banner)
+
+    async def live(self, signals: Signals) -> int:
+        """Start the fleet, serve until a signal, end the fleet. Return the exit code."""
+        failed: StartFailed | None = None
+        # The watch begins before the nodes import TARGET: a later change is not in the code that they run.
+        changes = reload.watch(self.found.file.parent) if self.plan.reload else None
+        try:
+            await _until_set(signals.once, self._start())
+            if not signals.once.is_set():
+                await _until_set(signals.once, self._serve(changes))
+        except StartFailed as error:
+            failed = error
+        finally:
+            hurry = asyncio.create_task(_kill_on_second_signal(signals, self.supervisor))
+            await self.supervisor.stop()
+            hurry.cancel()
+        if failed is not None:
+            print(*(f"  {line}" for line in failed.lines), sep="\n", end="\n" * bool(failed.lines), file=sys.stderr)
+            print(f"framehold: {failed}; everything was stopped again", file=sys.stderr)
+            return 1
+        self.voice.say("stopped")
+        return 0
+
+    async def _start(self) -> None:
+        await self.supervisor.start()
+        pids = {name: self._pid(name) for name in self.nodes}
+        served = "the booking example" if self.plan.target == EXAMPLE else self.plan.target
+        token = self._environment.get(ADMIN_TOKEN, "")
+        welcome = Welcome(self.url, served, self.nodes, pids, self.store.sentence, self.found.fate, token)
+        self.voice.say(await welcome.text(self.voice.colour))
+        if self.plan.open_browser:
+            await asyncio.to_thread(webbrowser.open, f"{self.url}/dashboard")
+
+    async def _serve(self, changes: reload.Changes | None) -> None:
+        """Keep the fleet running until this is cancelled; restart the nodes at `changes`."""
+        if changes is None:
+            await asyncio.get_running_loop().create_future()
+            return
+        await reload.follow(changes, self.supervisor, list(self.nodes), self._check_again, self.voice)
+
+    async def _check_again(self) -> str:
+        """Check TARGET's present code. Return what happens to open calls when the nodes are restarted.
+
+        Raises:
+            ConfigError: the code can't be served."""
+        before, self.found = self.found, await check.in_child(self.plan.target, self._environment)
+        for name in self.nodes:
+            keeper = self.supervisor.keeper(name)
+            keeper.spec = replace(keeper.spec, loss=self.found.fate.death())
+        return before.fate.reload(self.found.fate)
+
+    def _pid(self, name: str) -> int:
+        child = self.supervisor.keeper(name).child
+        return child.pid if child else 0
+
+    def _node(self, name: str, port: int) -> Spec:
+        address = f"http://{ports.HOST}:{port}"
+        own = {"FRAMEHOLD_NODE_ID": name, "FRAMEHOLD_ADVERTISE_URL": address}
+        command = ("node", "--host", ports.HOST, "--port", str(port), "--", self.plan.target)
+        return self._spec(name, command, own, address, self.found.fate.death())
+
+    def _router(self, port: int) -> Spec:
+        return self._spec("router", ("router", "--host", ports.HOST, "--port", str(port)), {}, self.url, "")
+
+    def _spec(self, name: str, command: tuple[str, ...], own: dict[str, str], address: str, loss: str) -> Spec:
+        return Spec(
+            name,
+            (sys.executable, "-P", "-m", "framehold", *command),
+            {**self._environment, **own},
+            ready=partial(readiness.is_ready, f"{address}/readyz"),
+            loss=loss,
+            # As at a Ctrl-C, a node doesn't wait for answers to its parked calls: the whole fleet ends.
+            stop_signal=signal.SIGINT,
+        )
+
+
+def _is_banner(line: str) -> bool:
+    """Whether a process's line repeats what `up` printed: its address is in the table, and warnings about the
+    environment are above the table."""
+    return _BANNER.match(line) is not None or environments.is_line(line)
+
+
+async def _until_set(event: asyncio.Event, doing: Coroutine[Any, Any, Any] | Awaitable[Any]) -> Any:
+    """Return the result of `doing`. As soon as `event` is set, cancel `doing` and return None."""
+    task = asyncio.ensure_future(doing)
+    waiting = asyncio.ensure_future(event.wait())
+    try:
+        await asyncio.wait((task, waiting), return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            return task.result()
+        return None
+    finally:
+        waiting.cancel()
+        task.cancel()
+        await asyncio.wait((task,))
+
+
+async def _kill_on_second_signal(signals: Signals, supervisor: Supervisor) -> None:
+    await signals.twice.wait()
+    supervisor.kill()

@@ -1,0 +1,59 @@
+"""`framehold cancel CALL` and `framehold evict CALL`: an operator's actions on one call.
+
+The law: in a terminal nothing is done before the user has confirmed it. A script needs no confirmation.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Literal
+
+import typer
+
+from framehold_core import ids
+
+from ..client.api import Api, Refused
+from ..show import visible
+from .lease import named
+
+_ASKED = {
+    "cancel": "cancel call {call} for good? Its handler is cancelled, and its client is told that an operator did it",
+    "evict": "evict the frame of call {call}? Its next round replays it from its journal",
+}
+
+
+def act(api: Api, action: Literal["cancel", "evict"], text: str, sure: bool) -> int:
+    """Perform `action` on the call that `text` names. `sure`: ask for no confirmation.
+
+    Returns the exit code: 0, or 1 if the user says no or the router refuses the action.
+
+    Raises:
+        ConfigError: `text` names no call, or more than one; or the admin token is missing or wrong.
+    """
+    call = named(api, text)
+    if not sure and sys.stdin.isatty() and not typer.confirm(_ASKED[action].format(call=ids.prefix(call)), err=True):
+        print("nothing was done", file=sys.stderr)
+        return 1
+    code = perform(api, "leases", call, action)
+    if code == 0 and call != text:
+        # No list shows the call until a node holds it again.
+        print(f"it is found by its whole id: framehold lease {call}", flush=True)
+    return code
+
+
+def perform(api: Api, *path: str) -> int:
+    """Perform the action at this path of the API, and print the router's reply.
+
+    Returns the exit code: 0, or 1 if the router refuses the action.
+
+    Raises:
+        Refused: the admin token is missing or wrong."""
+    try:
+        done = api.act(*path).done
+    except Refused as refused:
+        if refused.status in (401, 403):
+            raise
+        print("framehold:", visible.line(str(refused)), file=sys.stderr)
+        return 1
+    print(visible.line(done), flush=True)
+    return 0

@@ -1,0 +1,106 @@
+"""`framehold leases`: the calls that nodes hold, and those that wait for a node, page by page."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from framehold_core import ids
+from framehold_router.api import attention
+from framehold_router.models.calls import LeasesView, LeaseView
+from framehold_router.models.choices import State
+
+from ..client.api import Answer, Api
+from ..show import figures
+from ..show.sheet import Grid, Sheet, lines
+
+_MAX_PAGE = 1000
+"""The most calls that the router puts on a page."""
+_FILTERS = ("state", "expiring", "replayed", "tool", "node", "call")
+_HEADS = (
+    *("CALL", "TOOL", "NODE", "STATE", "ROUND", "EPOCH", "AGE", "RESUMED", "EXPIRES", "JOURNAL", "RE-ENTRANT"),
+    "REPLAYED",
+)
+
+
+def leases(api: Api, query: dict[str, Any], every: bool = False) -> Sheet:
+    """A sheet of one page of calls, or of all pages if `every` is set. `query` has the fields of `LeaseQuery`.
+
+    Raises:
+        Refused: a filter is invalid; the message names it.
+    """
+    if every:
+        query = {**query, "limit": _MAX_PAGE}
+    answer = api.get("leases", LeasesView, **query)
+    pages = [answer]
+    while every and answer.view.next is not None:
+        answer = api.get("leases", LeasesView, **{**query, "after": answer.view.next})
+        pages.append(answer)
+    items, now = [item for page in pages for item in page.view.items], time.time()
+    grid = Grid(_HEADS, [_row(item, now) for item in items], "" if items else _none(api, query))
+    last = answer.view.model_copy(update={"items": items})
+    notes = lines(_notes(pages, len(items)))
+    return Sheet([grid, *([notes] if notes else [])], _whole(pages), last)
+
+
+def _none(api: Api, query: dict[str, Any]) -> str:
+    """The text for an empty list. It names the filters, because a wrong filter looks like a fleet without calls."""
+    filters = [f"{name} {query[name]}" for name in _FILTERS if query.get(name) is not None]
+    if not filters:
+        return "No call is open."
+    others = api.get("leases", LeasesView, limit=1).view.total
+    return f"No call passes the filter ({', '.join(filters)}); without it there are {others:,}."
+
+
+def _row(item: LeaseView, now: float) -> list[str]:
+    return [
+        ids.prefix(item.call_id),
+        item.tool,
+        figures.cell(item.node_id),
+        item.state,
+        str(item.round),
+        str(item.epoch),
+        figures.since(item.began, now),
+        figures.since(item.resumed, now),
+        figures.left(item.expires, now),
+        figures.size(item.journal_bytes),
+        _yes(item.reentrant),
+        _yes(item.replayed),
+    ]
+
+
+def _yes(holds: bool) -> str:
+    return "yes" if holds else "no"
+
+
+def _notes(pages: list[Answer[LeasesView]], shown: int) -> list[str]:
+    last = pages[-1].view
+    notes = []
+    if last.next is not None:
+        notes.append(f"{shown:,} of {last.total:,}; --all lists the others too, -o json has where the next page begins")
+    if missing := _missing(pages):
+        notes.append(f"not among these are calls on {', '.join(missing)}: no answer came from there")
+    return notes
+
+
+def _missing(pages: list[Answer[LeasesView]]) -> list[str]:
+    return list(dict.fromkeys(name for page in pages for name in page.view.missing))
+
+
+def _whole(pages: list[Answer[LeasesView]]) -> dict[str, Any]:
+    """The JSON of all pages as one page, in the shape of the router's reply."""
+    items = [item for page in pages for item in page.raw["items"]]
+    return {**pages[-1].raw, "items": items, "missing": _missing(pages)}
+
+
+def consequence(item: LeaseView) -> str:
+    """What will happen to a call, in a few words."""
+    if item.state is State.STUCK:
+        return attention.STUCK
+    if item.state is State.ORPHANED:
+        return (
+            "its client's next retry replays it on another node"
+            if item.reentrant
+            else "not re-entrant: its client's next retry is told that it is lost"
+        )
+    return "it goes on when its client answers" if item.state is State.PARKED else "its round is under way"

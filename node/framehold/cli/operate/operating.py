@@ -1,0 +1,152 @@
+"""The Typer commands for operators. They talk only to the router of a running fleet.
+
+The modules that a command needs are imported when it runs, because most of them are slow to import.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from framehold_router.models.choices import Sort, State
+
+from ..show.output import Output
+
+if TYPE_CHECKING:
+    from ..client.api import Api
+    from ..show.sheet import Sheet
+
+ROUTER = "http://127.0.0.1:8080"
+_PANEL = "Operate a running fleet"
+
+Url = Annotated[str, typer.Option("--url", help="The router's address.")]
+Token = Annotated[
+    str | None,
+    typer.Option(
+        "--token",
+        envvar="FRAMEHOLD_ADMIN_TOKEN",
+        help="The admin token; that of a framehold up on this machine is found without.",
+    ),
+]
+Printed = Annotated[Output, typer.Option("--output", "-o", help="How to print it.")]
+Watch = Annotated[bool, typer.Option("--watch", "-w", help="Show it every 2 seconds until Ctrl-C.")]
+Call = Annotated[str, typer.Argument(help="Its id, or as much of it as no other call begins with.")]
+Sure = Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")]
+
+
+def _show(draw: Callable[[Api], Sheet], url: str, token: str | None, output: Output, watch: bool) -> None:
+    from ..client.api import Api
+    from ..show.sheet import present
+
+    with Api(url, token) as api:
+        raise typer.Exit(present(lambda: draw(api), output, watch))
+
+
+def status(output: Printed = Output.TABLE, watch: Watch = False, url: Url = ROUTER, token: Token = None) -> None:
+    """Tell whether anything is stuck, where, why, and what will happen to it.
+
+    Exits with 1 where something needs an operator: a node that does not answer or has other keys, no live node, a stuck
+    call, a silent store. With 2 where no router answers. Else with 0."""
+    from .status import status
+
+    _show(status, url, token, output, watch)
+
+
+def nodes(output: Printed = Output.TABLE, watch: Watch = False, url: Url = ROUTER, token: Token = None) -> None:
+    """List the nodes that a router knows."""
+    from .views import nodes
+
+    _show(nodes, url, token, output, watch)
+
+
+def ring(output: Printed = Output.TABLE, watch: Watch = False, url: Url = ROUTER, token: Token = None) -> None:
+    """Show each node's share of new calls."""
+    from .views import ring
+
+    _show(ring, url, token, output, watch)
+
+
+def leases(
+    state: Annotated[State | None, typer.Option(help="Only calls in it; else all but those that ended.")] = None,
+    expiring: Annotated[float | None, typer.Option(help="Only those that expire within so many seconds.")] = None,
+    replayed: Annotated[bool | None, typer.Option(help="Only those whose frames were rebuilt, or were not.")] = None,
+    tool: Annotated[str | None, typer.Option(help="Only calls of this tool.")] = None,
+    node: Annotated[str | None, typer.Option(help="Only calls on this node.")] = None,
+    call: Annotated[str | None, typer.Option(help="Only calls whose ids begin so.")] = None,
+    sort: Annotated[Sort, typer.Option(help="The least first.")] = Sort.CALL,
+    descending: Annotated[bool, typer.Option("--desc", help="The greatest first.")] = False,
+    limit: Annotated[int, typer.Option(help="How many, 1 to 1000.")] = 100,
+    every: Annotated[bool, typer.Option("--all", help="All pages.")] = False,
+    output: Printed = Output.TABLE,
+    watch: Watch = False,
+    url: Url = ROUTER,
+    token: Token = None,
+) -> None:
+    """List the calls that nodes hold, and those that wait for a node. Of several filters each must hold."""
+    from .leases import leases
+
+    query: dict[str, Any] = {
+        "state": state,
+        "expiring": expiring,
+        "replayed": replayed,
+        "tool": tool,
+        "node": node,
+        "call": call,
+        "sort": sort,
+        "descending": descending or None,
+        "limit": limit,
+    }
+    _show(lambda api: leases(api, query, every), url, token, output, watch)
+
+
+def lease(
+    call: Call, output: Printed = Output.TABLE, watch: Watch = False, url: Url = ROUTER, token: Token = None
+) -> None:
+    """Show one CALL: its rounds across nodes, its journal without values, and what will become of it."""
+    from .lease import lease
+
+    _show(lambda api: lease(api, call), url, token, output, watch)
+
+
+def cancel(call: Call, yes: Sure = False, url: Url = ROUTER, token: Token = None) -> None:
+    """End CALL for good: its handler is cancelled, its client is told. Needs the admin token."""
+    _act("cancel", call, yes, url, token)
+
+
+def evict(call: Call, yes: Sure = False, url: Url = ROUTER, token: Token = None) -> None:
+    """Drop the frame of CALL to free memory: its next round replays it. Needs the admin token."""
+    _act("evict", call, yes, url, token)
+
+
+def _act(action: Literal["cancel", "evict"], call: str, sure: bool, url: str, token: str | None) -> None:
+    from ..client.api import Api
+    from .actions import act
+
+    with Api(url, token) as api:
+        raise typer.Exit(act(api, action, call, sure))
+
+
+def drain(
+    node: Annotated[str, typer.Argument(help="The node's name.")],
+    timeout: Annotated[float, typer.Option(help="Seconds to follow it.", min=0)] = 60.0,
+    wait: Annotated[bool, typer.Option(help="Follow it until it holds nothing.")] = True,
+    url: Url = ROUTER,
+    token: Token = None,
+) -> None:
+    """Let NODE take no new calls, and hand off those that it has. Needs the admin token.
+
+    Its process goes on until it is stopped. Exits with 1 where the node still holds something after the timeout; it
+    drains on."""
+    from ..client.api import Api
+    from .draining import drain
+
+    with Api(url, token) as api:
+        raise typer.Exit(drain(api, node, timeout, wait))
+
+
+def add(app: typer.Typer) -> None:
+    """Add the commands to `app`."""
+    for command in (status, nodes, leases, lease, ring, drain, cancel, evict):
+        app.command(rich_help_panel=_PANEL)(command)

@@ -1,0 +1,1 @@
+"""The commands that serve: `node`, `router` and `stdio`, and how they find their target."""

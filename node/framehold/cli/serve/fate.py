@@ -1,0 +1,118 @@
+"""Describes in words what happens to the calls of a node that dies.
+
+The law: the words are true.
+
+- A call that waits in an await: if its handler is re-entrant, another node continues the call when the dead node's
+  lease has run out. Otherwise the call is lost.
+- A call of strategy replay, or one whose handler returned its questions, is held by no node, and goes on.
+
+If the handlers of a server differ, or none is known, the words name each case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from mcp.server.mcpserver.exceptions import InvalidSignature
+from mcp.server.mcpserver.resolve import find_resolved_parameters, returns_input_required
+
+from ...sdk.marks import marks_of
+
+_MARK = "@framehold.reentrant"
+_RETURNED = "Where a tool returned its question, the call goes on at any node: none holds anything of it."
+
+
+@dataclass(frozen=True)
+class Fate:
+    """Counts of TARGET's handlers.
+
+    `asking`: handlers that may ask in an await. `reentrant` and `replayed`: how many of these are re-entrant, and how
+    many have strategy replay. `returning`: handlers that return their questions. `lease`: the lease's TTL in
+    seconds."""
+
+    asking: int
+    reentrant: int
+    replayed: int
+    lease: float
+    returning: int = 0
+
+    @property
+    def all_replayed(self) -> bool:
+        return self.asking > 0 and self.replayed == self.asking
+
+    @property
+    def all_go_on(self) -> bool:
+        return self.asking > 0 and self.reentrant == self.asking
+
+    @property
+    def all_lost(self) -> bool:
+        return self.asking > 0 and self.reentrant == 0
+
+    @property
+    def all_returned(self) -> bool:
+        return self.returning > 0 and self.asking == 0
+
+    def death(self) -> str:
+        """The fate of one node's calls, for the line that reports its death."""
+        if self.all_returned:
+            return "calls whose questions were returned go on at any node"
+        if self.all_replayed:
+            return "calls are replayed from their tokens"
+        if self.all_go_on:
+            return f"calls parked on it go on once its lease ({self.lease:g} s) has run out"
+        lost = "calls parked on it in an await are lost"
+        return lost if self.all_lost else f"{lost}, but those of re-entrant handlers"
+
+    def reload(self, after: Fate) -> str:
+        """The fate of all open calls when nodes with new code replace these nodes. `after`: the fate with the new
+        code."""
+        if self.all_returned and after.all_returned:
+            return "open calls go on with the new code"
+        if self.all_go_on and after.all_go_on:
+            return "open calls are replayed, and fail where the new code asks otherwise"
+        lost = "calls parked on them in an await are lost"
+        none = self.all_lost or after.all_lost
+        return lost if none else f"{lost}, but those that were and are re-entrant and ask the same"
+
+    def hint(self, nodes: int) -> str:
+        """What to expect when one of `nodes` (a number) is killed and the question is answered afterwards."""
+        others = "Calls on other nodes don't notice, and the killed one comes back by itself." if nodes > 1 else ""
+        returned = _RETURNED if self.returning or not self.asking else ""
+        awaited = "" if self.all_returned else self._awaited(nodes)
+        return "\n".join(filter(None, (returned, awaited, others)))
+
+    def _awaited(self, nodes: int) -> str:
+        run_out = f"once the dead one's lease ({self.lease:g} s) has run out"
+        where = "on another node, or on the one that takes its place" if nodes > 1 else "when the node is back"
+        if self.all_replayed:
+            fate = "goes on from its token: no node holds anything of it."
+        elif self.all_go_on:
+            fate = f"goes on {run_out}: {_MARK} allows\nto enter the tool again, {where}, with the answers given."
+        elif self.all_lost:
+            fate = f"is lost and tells you so: no tool is run twice behind your back that isn't marked\n{_MARK}."
+        else:
+            return (
+                f"If the tool awaits its answer and is marked {_MARK}, the call goes on\n{run_out}.\n"
+                "If it isn't marked, the call is lost and tells you so: no tool is run twice behind your back."
+            )
+        certain = not self.returning and not self.all_lost
+        return f"The call {fate}" if certain else f"If the tool awaits its answer, the call {fate}"
+
+
+def fate_of(functions: Iterable[Callable[..., Any]], strategy: Literal["hold", "replay"], lease: float) -> Fate:
+    """The fate of calls of these handlers. `strategy` is the setting FRAMEHOLD_STRATEGY; `lease` is the TTL in
+    seconds."""
+    every = list(functions)
+    found = [marks_of(fn) for fn in every if not _returns(fn)]
+    replayed = sum((marks.strategy or strategy) == "replay" for marks in found)
+    return Fate(len(found), sum(marks.reentrant for marks in found), replayed, lease, len(every) - len(found))
+
+
+def _returns(fn: Callable[..., Any]) -> bool:
+    """Whether the handler returns its questions as results, or the SDK asks them before it enters the handler."""
+    try:
+        return returns_input_required(fn) or bool(find_resolved_parameters(fn))
+    except (InvalidSignature, TypeError, ValueError):
+        return False

@@ -1,0 +1,44 @@
+"""`framehold router`: one router in one process, on uvloop."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+
+from framehold_router.app import ready, running
+from framehold_router.config import RouterSettings
+
+from ...engine.gc_tuning import freeze
+from .limits import raise_files
+from .log import announce, log
+from .node import event_loop, listen, url_of
+
+PATIENCE = 4.0
+"""Seconds for which idle connections stay open after SIGTERM, for one more request each. Most clients close them in
+that time. Together with the drain of running requests it stays below the Helm chart's grace period."""
+
+
+def run(settings: RouterSettings, host: str, port: int) -> None:
+    """Serve until a signal. SIGTERM lets running requests and idle connections end; SIGINT (Ctrl-C) doesn't wait for
+    idle connections.
+
+    Raises:
+        ConfigError: the settings don't suffice for a router, or the port can't be used.
+    """
+    log(settings, router=socket.gethostname())
+    ready(settings)
+    raise_files()
+    listening = listen(host, port)
+    announce(settings, f"framehold router serves {url_of(host, listening)}/mcp, store: {settings.store().target}")
+    with asyncio.Runner(loop_factory=event_loop()) as runner:
+        runner.run(_serve(settings, listening))
+
+
+async def _serve(settings: RouterSettings, listening: socket.socket) -> None:
+    loop, orders = asyncio.get_running_loop(), asyncio.Queue[float]()
+    for name, patience in ((signal.SIGTERM, PATIENCE), (signal.SIGINT, 0.0)):
+        loop.add_signal_handler(name, orders.put_nowait, patience)
+    async with running(settings, listening) as front:
+        freeze()
+        await front.leave(await orders.get())

@@ -1,0 +1,147 @@
+"""Imports the server that TARGET names, as `module:name`, `file.py` or `file.py:name`."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+import sysconfig
+import traceback
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from starlette.applications import Starlette
+
+from framehold_core.errors import ConfigError, FrameholdError
+
+from ...hosts.host_choice import is_server
+from ...http.app import Application
+
+_USUAL_NAMES = ("mcp", "server", "app")
+_SDK1_HINT = (
+    "; that is of mcp 1; now: from mcp.server import MCPServer; from mcp.server.mcpserver import Context (see "
+    "docs/migrating.md)"
+)
+
+
+def load(target: str) -> Any:
+    """Import the server that TARGET names. If TARGET names an app of `framehold.asgi`, return the server of the app.
+
+    Without a name it is the module's only server, or the one called mcp, server or app.
+
+    Raises:
+        ConfigError: there is no such file, module or name, its import fails, or it is no MCP server.
+    """
+    place, _, name = target.partition(":")
+    module = _from_file(Path(place)) if place.endswith(".py") or "/" in place else _from_name(place)
+    return _named(module, name, target) if name else _only(module, target)
+
+
+def _from_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise ConfigError(f"TARGET {path} is not a file; nothing was started; name one as file.py or module:name")
+    # The file can import its neighbours, as with `python file.py`.
+    sys.path.insert(0, str(path.resolve().parent))
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise ConfigError(f"TARGET {path} is not a Python file; nothing was started")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    loader = spec.loader
+    _run(lambda: loader.exec_module(module), str(path))
+    return module
+
+
+def _from_name(name: str) -> ModuleType:
+    sys.path.insert(0, str(Path.cwd()))
+    found: list[ModuleType] = []
+    _run(lambda: found.append(importlib.import_module(name)), name)
+    return found[0]
+
+
+def _run(importing: Any, target: str) -> None:
+    try:
+        importing()
+    except ModuleNotFoundError as error:
+        where = f"there is no module {error.name!r}{_user_line(error)}{_sdk1_hint(error)}"
+        raise ConfigError(f"TARGET {target}: {where}; nothing was started") from error
+    except FrameholdError:
+        raise
+    except (Exception, SystemExit) as error:
+        where = f"{type(error).__name__}: {error}{_user_line(error)}{_sdk1_hint(error)}"
+        raise ConfigError(f"TARGET {target} can't be imported: {where}; nothing was started") from error
+
+
+def _sdk1_hint(error: BaseException) -> str:
+    """A hint for the error of an import that only the first major release of the SDK has; else empty."""
+    if not isinstance(error, ImportError):
+        return ""
+    gone = str(error.name).startswith("mcp.server.fastmcp") or "'FastMCP' from 'mcp.server'" in str(error)
+    return _SDK1_HINT if gone else ""
+
+
+def _user_line(error: BaseException) -> str:
+    """The innermost line of the user's own code in the traceback, as ` (file:line)`; else empty.
+
+    Lines of installed packages and of the interpreter don't count."""
+    # The message of a SyntaxError has the place.
+    if isinstance(error, SyntaxError):
+        return ""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if not frame.filename.startswith("<") and not _is_foreign(Path(frame.filename))]
+    if not own:
+        return ""
+    file = Path(own[-1].filename)
+    shown = file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file
+    return f" ({shown}:{own[-1].lineno})"
+
+
+def _is_foreign(file: Path) -> bool:
+    installed = any(file.is_relative_to(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib"))
+    return installed or "site-packages" in file.parts or file.is_relative_to(Path(__file__).parents[1])
+
+
+def _named(module: ModuleType, name: str, target: str) -> Any:
+    if not hasattr(module, name):
+        known = ", ".join(sorted(_servers(module))) or "none"
+        raise ConfigError(f"TARGET {target}: no {name!r} there (servers found: {known}); nothing was started")
+    value = getattr(module, name)
+    if isinstance(value, Starlette):
+        raise _host_app_error(value, module, name, target)
+    return _unwrapped(value)
+
+
+def _only(module: ModuleType, target: str) -> Any:
+    servers = _servers(module)
+    usual = [servers[name] for name in _USUAL_NAMES if name in servers]
+    if usual or len(servers) == 1:
+        return _unwrapped(usual[0] if usual else next(iter(servers.values())))
+    hosts = {name: value for name, value in vars(module).items() if isinstance(value, Starlette)}
+    if hosts and not servers:
+        name, value = next(iter(hosts.items()))
+        raise _host_app_error(value, module, name, target)
+    known = ", ".join(sorted(servers)) or "none"
+    raise ConfigError(f"TARGET {target}: name the server, as {target}:name (found: {known}); nothing was started")
+
+
+def _servers(module: ModuleType) -> dict[str, Any]:
+    return {name: value for name, value in vars(module).items() if _is_server(value)}
+
+
+def _is_server(value: Any) -> bool:
+    return isinstance(value, Application) or is_server(value)
+
+
+def _unwrapped(value: Any) -> Any:
+    """The server of an app that `framehold.asgi` made; any other value as it is. The server remembers the app's
+    settings."""
+    return value.server if isinstance(value, Application) else value
+
+
+def _host_app_error(value: Starlette, module: ModuleType, name: str, target: str) -> ConfigError:
+    kind = type(value).__name__
+    return ConfigError(
+        f"TARGET {target}: {name} is a {kind} app, which may host a server and is none; nothing was started; run it as "
+        f"uvicorn {module.__name__}:{name} with the FRAMEHOLD_ settings in the environment (docs/hosting.md)"
+    )

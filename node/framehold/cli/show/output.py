@@ -1,0 +1,13 @@
+"""The output formats of commands."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Output(StrEnum):
+    """A table for people, or data for programs."""
+
+    TABLE = "table"
+    JSON = "json"
+    CSV = "csv"
