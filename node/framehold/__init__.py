@@ -1,49 +1,59 @@
 """Framehold: `await ctx.elicit(...)` as a genuine suspension, for MCP servers on protocol revision 2026-07-28.
 
 app = framehold.asgi(mcp)      # an ASGI app; `uvicorn server:app`, or `framehold node server.py`
+
+Each public name is imported when it is first used, so that `import framehold` costs next to nothing.
 """
 
 from __future__ import annotations
 
-from framehold_core.errors import (
-    AskError,
-    ConfigError,
-    DivergenceError,
-    DuplicateAsk,
-    EffectFailed,
-    FrameholdError,
-    InDoubt,
-    KeyReused,
-    LimitExceeded,
-    NotInCall,
-    OnceError,
-    ResultNotKept,
-    StoreUnavailable,
-)
+import importlib
+from typing import TYPE_CHECKING, Any
 
-from .attach import attach
-from .authoring import ask, idempotency_key, now, once, random, uuid4
-from .builder import ToolBuilder
-from .era import by_era, era
-from .marks import hold, reentrant
-from .responses import accepted_content, input_response
-from .serving import asgi
+if TYPE_CHECKING:
+    from framehold_core.errors import (
+        AskError,
+        ConfigError,
+        DuplicateAsk,
+        EffectFailed,
+        FrameholdError,
+        InDoubt,
+        KeyReused,
+        LimitExceeded,
+        NotInCall,
+        OnceError,
+        ResultNotKept,
+    )
+
+    from .authoring.era import by_era, era
+    from .authoring.functions import ask, idempotency_key, now, once, random, uuid4
+    from .authoring.readers import Elicited, Missing, Roots, Sampled, accepted_content, input_response
+    from .authoring.tool_builder import ToolBuilder
+    from .config import Settings
+    from .hosts.attach import attach
+    from .http.app import asgi
+    from .sdk.marks import hold, options, reentrant
+    from .version import VERSION as __version__
 
 __all__ = [
     "AskError",
     "ConfigError",
-    "DivergenceError",
     "DuplicateAsk",
     "EffectFailed",
+    "Elicited",
     "FrameholdError",
     "InDoubt",
     "KeyReused",
     "LimitExceeded",
+    "Missing",
     "NotInCall",
     "OnceError",
     "ResultNotKept",
-    "StoreUnavailable",
+    "Roots",
+    "Sampled",
+    "Settings",
     "ToolBuilder",
+    "__version__",
     "accepted_content",
     "asgi",
     "ask",
@@ -55,7 +65,37 @@ __all__ = [
     "input_response",
     "now",
     "once",
+    "options",
     "random",
     "reentrant",
     "uuid4",
 ]
+
+_MODULES = {
+    "authoring.era": ("by_era", "era"),
+    "authoring.functions": ("ask", "idempotency_key", "now", "once", "random", "uuid4"),
+    "authoring.readers": ("Elicited", "Missing", "Roots", "Sampled", "accepted_content", "input_response"),
+    "authoring.tool_builder": ("ToolBuilder",),
+    "config": ("Settings",),
+    "hosts.attach": ("attach",),
+    "http.app": ("asgi",),
+    "sdk.marks": ("hold", "options", "reentrant"),
+}
+"""Where each public name is defined. The rest are errors, and the version."""
+_HOMES = {name: f"framehold.{module}" for module, names in _MODULES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name (PEP 562)."""
+    if name not in __all__:
+        raise AttributeError(f"module 'framehold' has no attribute {name!r}")
+    if name == "__version__":
+        value: Any = importlib.import_module("framehold.version").VERSION
+    else:
+        value = getattr(importlib.import_module(_HOMES.get(name, "framehold_core.errors")), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

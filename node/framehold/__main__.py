@@ -1,4 +1,4 @@
-"""`python -m framehold` is `framehold`."""
+"""Runs the command line: `python -m framehold` does what `framehold` does."""
 
 from framehold.cli import main
 

@@ -1,54 +1,107 @@
-"""Where a node is put together: from settings to a runtime, and from a server to an ASGI app."""
+"""Builds the engine of a node from the settings: the runtime and the parts that it and others share.
+
+`hosts/attach.py` attaches the engine to a server, and `http/app.py` puts an ASGI app in front of both.
+"""
 
 from __future__ import annotations
 
 import os
+from collections import Counter
+from collections.abc import Callable
 
 from framehold_core.errors import ConfigError
-from framehold_router.internal import Trust
+from framehold_router.fleet.trust import Trust
 from framehold_store import open_store
 from framehold_store.base import Store
 from framehold_store.seal import Sealer
+from framehold_store.values import Values
 
 from . import clock
 from .config import Settings
-from .exposition import Exposition
-from .heartbeat import Alone, Heartbeat
-from .metrics import Metrics
-from .names import Names
-from .peers import Peers
-from .runtime import Runtime
+from .engine.drain import Drain
+from .engine.event_queue import EventQueue
+from .engine.eviction import Eviction
+from .engine.heartbeat import Alone, Heartbeat, Hooks
+from .engine.observer import Observers
+from .engine.orphan_scan import OrphanScan
+from .engine.peers import Peers
+from .engine.performer import Performer
+from .engine.records import SKEW, CallRecords
+from .engine.runtime import Parts, Runtime, load_of, run_all
+from .engine.shared import Shared
+from .engine.table import Table
+from .engine.tasks import Tasks
+from .frame.payloads import Payloads
+from .telemetry.metrics import Metrics
+from .telemetry.prometheus import Exposition
+from .telemetry.tool_labels import ToolLabels
 
 
 def build(settings: Settings, token_ttl: float, store: Store | None = None) -> Runtime:
-    """A runtime, not yet opened. `store` is what it shares with others of this process, which must have its keys.
+    """Build a runtime. It is not yet opened.
+
+    Args:
+        settings: the node's settings.
+        token_ttl: seconds for which a token is valid, from the server's request-state policy.
+        store: a store that several runtimes of this process share, made with the same keys; None to open the store that
+            the settings name.
 
     Raises:
-        ConfigError: a store that others share needs keys that others have.
+        ConfigError: the settings name a shared store but no keys. Nothing was started.
     """
     if settings.store_url is not None and not settings.keys:
         raise ConfigError(
             "FRAMEHOLD_KEYS is missing: a store outlives this process, so its values need keys that do; nothing was "
             "started; make one with: framehold keys new"
         )
+    chosen = settings.model_copy(update={"token_ttl": token_ttl})
     if store is None:
         store = open_store(settings.store(), clock.now)
+    return assemble(chosen, store, settings.store_url is not None)
+
+
+def assemble(settings: Settings, store: Store, is_shared: bool) -> Runtime:
+    """Build a runtime over `store`. `is_shared` says whether other nodes use that store: then this node needs a
+    lease."""
+    counts: Counter[str] = Counter()
+    shared = Shared(Table(settings), Tasks(counts), counts, Observers(), EventQueue())
+    peers = Peers(settings.node_id, Trust(settings.secrets()), store if is_shared else None)
+    after_renewal: list[Callable[[], None]] = []
+    hooks = Hooks(
+        load=lambda lease, address: load_of(shared.table, peers.trust, lease, address).dump(),
+        on_beat=shared.observers.beat,
+        on_renewed=lambda: run_all(after_renewal),
+    )
+    heartbeat: Heartbeat | Alone = Alone(settings.node_id)
+    if is_shared:
+        heartbeat = Heartbeat(store, settings.node_id, settings.advertise_url, settings.lease_ttl, hooks)
+    drain = Drain(shared, heartbeat, peers)
     sealer = Sealer(settings.secrets() or (os.urandom(32),), settings.namespace)
-    heartbeat: Heartbeat | Alone
-    if settings.store_url is None:
-        heartbeat = Alone(settings.node_id)
-    else:
-        heartbeat = Heartbeat(store, settings.node_id, settings.advertise_url, settings.lease_ttl)
-    peers = Peers(settings.node_id, Trust(settings.secrets()), None if settings.store_url is None else store)
-    runtime = Runtime(store, heartbeat, sealer, settings.model_copy(update={"token_ttl": token_ttl}), peers)
-    heartbeat.watches = runtime.watches
-    return runtime
+    payloads = Payloads(sealer, Values(pickle=settings.pickle, limit=settings.max_value))
+    records = CallRecords(settings, shared, payloads, drain.heir, peers.member)
+    performer, eviction = Performer(settings, shared, records), Eviction(settings, shared)
+    orphan_scan = OrphanScan(store, heartbeat, SKEW + settings.max_round)
+    return Runtime(
+        Parts(
+            settings=settings,
+            store=store,
+            heartbeat=heartbeat,
+            peers=peers,
+            shared=shared,
+            records=records,
+            performer=performer,
+            eviction=eviction,
+            drain=drain,
+            orphan_scan=orphan_scan,
+            after_renewal=after_renewal,
+        )
+    )
 
 
-def counted(runtime: Runtime, names: Names) -> Exposition | None:
-    """What tells the runtime's metrics, by these names; None where nothing is to be counted."""
+def counted(runtime: Runtime, labels: ToolLabels) -> Exposition | None:
+    """Add metrics to a runtime, with tools named by `labels`; None if the settings switch metrics off."""
     if not runtime.settings.metrics:
         return None
-    metrics = Metrics(names)
-    runtime.watches.add(metrics)
+    metrics = Metrics(labels)
+    runtime.observers.add(metrics)
     return Exposition(runtime, metrics)

@@ -1,6 +1,7 @@
-"""Settings of a node: `FRAMEHOLD_*` environment variables beside those that all of a fleet has in common.
+"""Settings of a node: `FRAMEHOLD_*` environment variables. The settings that nodes and routers have in common are in
+`framehold_router.config`.
 
-Each limit has a default, and the error of whoever meets it names the setting.
+Each limit has a default. The error for a reached limit names its setting.
 """
 
 from __future__ import annotations
@@ -17,8 +18,7 @@ from framehold_router.config import load as load_settings
 
 
 class Settings(FleetSettings):
-    """Everything that a node can be told. Field `x` is read from `FRAMEHOLD_X`; times are in seconds, sizes in
-    bytes."""
+    """All settings of a node. Field `x` is read from `FRAMEHOLD_X`. Times are in seconds, sizes in bytes."""
 
     node_id: str = Field(default_factory=lambda: _hostname())  # noqa: PLW0108 - defined below
     advertise_url: str = ""
@@ -26,35 +26,40 @@ class Settings(FleetSettings):
     token_ttl: float = Field(600.0, gt=0, le=86_400 * 7)
     max_round: float = Field(300.0, gt=0)
     drain_timeout: float = Field(30.0, ge=0)
-    """After SIGTERM: how long rounds may run on, and calls be answered that only this process can carry on."""
+    """After SIGTERM: for how long running rounds may go on, and calls that only this process can carry on may be
+    answered."""
     drain_at_least: float = Field(0.0, ge=0, le=10)
-    """After SIGTERM: how long it goes on with nothing left to do, for load balancers that must hear of it first."""
+    """After SIGTERM: for how long the node goes on at least, even with nothing left to do, so that load balancers
+    notice the drain first."""
     max_parked: int = Field(20_000, gt=0)
-    """Frames on this node. Beyond it, frames of re-entrant handlers that were parked the longest are evicted for new
-    calls; where there is none, new calls are refused."""
+    """How many frames this node may hold. Beyond that, frames of re-entrant handlers that were parked the longest are
+    evicted for new calls; if there is none, new calls are refused."""
     max_parked_per_principal: int = Field(1_000, gt=0)
-    """The same for one authenticated user, whose new calls are refused beyond it."""
+    """How many calls one authenticated user may have on this node. Further calls of that user are refused."""
     memory_limit: ByteSize | None = Field(None, gt=0)
-    """Bytes (512Mi and 2GiB are understood) that this process may have resident; by default its cgroup's limit. From
-    90 % on, frames of re-entrant handlers that were parked the longest are evicted until 80 % are reached; where there
-    is none, and beyond the limit, new calls are refused."""
+    """Bytes (512Mi and 2GiB are understood) that this process may have resident; by default the limit of its cgroup.
+    From 90 % on, frames of re-entrant handlers that were parked the longest are evicted until 80 % are reached. If
+    there is no such frame, or beyond the limit, new calls are refused."""
     strategy: Literal["hold", "replay"] = "hold"
-    """Where a call waits: in a frame in memory, or in its token, from which any node re-enters the handler."""
+    """Where a call waits. `hold`: in a frame in memory. `replay`: in its token, from which any node re-enters the
+    handler."""
     rehearse: bool = False
-    """Drop each frame of a re-entrant handler when it asks, so that each answer replays it: a test of its promise."""
+    """Drop each frame of a re-entrant handler when it asks, so that each answer replays the handler. This tests the
+    author's promise that the handler is re-entrant."""
     pickle: bool = True
-    """Whether what `once` returns may be pickled where JSON can't hold it."""
+    """Whether a result of `once` may be pickled if JSON can't hold it."""
     max_value: int = Field(1024 * 1024, gt=0)
-    """One value of a journal: an answer, or what `once` returned."""
+    """The largest value in a journal: an answer, or a result of `once`."""
     max_journal: int = Field(4 * 1024 * 1024, gt=0)
-    """All of a call's journal."""
+    """The largest journal of one call."""
     legacy_shim: bool = True
-    """Whether a handler that returns its questions serves clients of earlier revisions too, over their live
+    """Whether a handler that returns its questions also serves clients of earlier revisions, over their live
     session."""
     max_rounds: int = Field(8, gt=0)
-    """How often such a handler is entered again within one request of such a client."""
+    """How often a handler that returns its questions is entered again within one request of a client of an earlier
+    revision."""
     round_timeout: float = Field(600.0, gt=0)
-    """How long such a client may take for each answer, or stay silent about its progress."""
+    """For how long a client of an earlier revision may take for each answer, or report no progress."""
     allowed_hosts: Listed = ()
     allowed_origins: Listed = ()
 
@@ -81,8 +86,8 @@ class Settings(FleetSettings):
 
 
 def load(**overrides: Any) -> Settings:
-    """A node's settings from the environment; `overrides` that are not None count more, here and for whatever reads it
-    later.
+    """A node's settings from the environment. `overrides` that are not None replace them, here and for code that reads
+    the environment later.
 
     Raises:
         ConfigError: a setting is malformed; the message names it by its environment variable.
@@ -90,22 +95,22 @@ def load(**overrides: Any) -> Settings:
     return load_settings(Settings, **overrides)
 
 
-def decided(settings: Settings, **said: Any) -> Settings:
-    """`settings` but for what an author says in code.
+def with_arguments(settings: Settings, **arguments: Any) -> Settings:
+    """`settings` with the arguments that an author gives in code in place of their fields.
 
     Raises:
-        ConfigError: that is malformed; the message names the argument.
+        ConfigError: an argument is malformed; the message names it.
     """
-    if not said:
+    if not arguments:
         return settings
     try:
-        return Settings(**{**settings.model_dump(exclude_unset=True), **said})
+        return Settings(**{**settings.model_dump(exclude_unset=True), **arguments})
     except ValidationError as error:
-        raise wrong(error, said) from None
+        raise wrong(error, arguments) from None
 
 
 def _hostname() -> str:
-    """The machine's name, as far as it may name a node."""
+    """The machine's name, with the characters that may be in a node's name."""
     name = "".join(
         char if char.isascii() and (char.isalnum() or char in "-_") else "-" for char in socket.gethostname()
     )

@@ -1,4 +1,4 @@
-"""What this process is: its release, and when it began."""
+"""The release of this process, and the time when it began."""
 
 from __future__ import annotations
 
