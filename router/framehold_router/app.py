@@ -1,10 +1,10 @@
-"""Where a router is put together, and run.
+"""Builds a router from its parts, and runs it.
 
-1. the store is opened, and the membership read once
-2. the pages are served on a Unix socket in a folder of this process's own
-3. the public port is served: requests for nodes go to nodes, others to the pages
-4. at the end: streams end; no new connections; what runs may end within `drain` seconds; then pages, membership and
-   store close
+1. the store is opened, and the membership is read once
+2. the pages are served on a Unix socket in a temporary folder of this process
+3. the public port is served: requests for nodes go to nodes, other requests to the pages
+4. at the end: event streams end; no connection is accepted any more; requests under way may end within DRAIN seconds;
+   then the pages, the membership and the store are closed
 """
 
 from __future__ import annotations
@@ -12,38 +12,41 @@ from __future__ import annotations
 import socket
 import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
-from framehold_core.errors import ConfigError
-from framehold_store import open_store
+from aiohttp import web
 
-from . import envelope
-from .api.ask import Asker
-from .api.chronicles import Chronicles
+from framehold_core.errors import ConfigError
+from framehold_store import Store, open_store
+
+from .api.event_logs import EventLogs
+from .api.node_client import NodeClient
 from .api.sources import Sources
+from .api.survey import Survey
 from .config import RouterSettings
-from .departures import Departures
-from .front import Front, serve
-from .internal import Trust
-from .membership import Membership
-from .metrics import counting, page
+from .fleet.departures import Departures
+from .fleet.membership import Fleet, Membership
+from .fleet.trust import Trust
+from .http.server import Front, serve
+from .http.upstream import Upstream
+from .metrics import Metrics, counting, page
 from .pages import end_streams, pages, serve_pages
-from .placement import Placer
-from .relay import Relay
-from .survey import Survey
-from .upstream import Upstream
+from .routing import request_facts
+from .routing.counted_relay import CountedRelay
+from .routing.placement import Placer
+from .routing.relay import Relay
 
 DRAIN = 10.0
-"""Seconds for which requests may go on when a router ends."""
+"""Seconds for which requests under way may go on when a router ends."""
 
 
 def ready(settings: RouterSettings) -> RouterSettings:
-    """`settings`, if a router can be built of them.
+    """Return `settings` if a router can be built from them.
 
     Raises:
-        ConfigError: there are no keys, or no store that nodes could share.
+        ConfigError: there are no keys, or there is no store that processes can share.
     """
     if not settings.keys:
         raise ConfigError(
@@ -60,46 +63,89 @@ def ready(settings: RouterSettings) -> RouterSettings:
 
 @asynccontextmanager
 async def running(settings: RouterSettings, listening: socket.socket) -> AsyncIterator[Front]:
-    """A router on `listening`, for as long as the context is open.
+    """Run a router on the bound socket `listening` for as long as the context is open.
 
     Raises:
-        ConfigError: it can't be built of these settings.
+        ConfigError: it can't be built from these settings.
     """
     trust = Trust(ready(settings).secrets())
+    async with AsyncExitStack() as stack:
+        departures = Departures()
+        store, membership = await _open_membership(stack, settings, trust, departures)
+
+        def fleet() -> Fleet:
+            return membership.fleet
+
+        upstream = Upstream(settings)
+        stack.push_async_callback(upstream.close)
+        node_client, survey, event_logs = _node_readers(stack, trust, fleet)
+        placer = Placer(fleet, time.monotonic)
+        metrics: Metrics | None = None
+        if settings.metrics:
+            metrics = await stack.enter_async_context(counting(membership, departures, survey.nodes))
+        sources = Sources(
+            fleet=fleet,
+            store=store,
+            node_client=node_client,
+            survey=survey,
+            event_logs=event_logs,
+            departures=departures,
+            place=placer.where,
+            retries=metrics.meter if metrics is not None else None,
+            change=lambda: membership.change,
+            report=settings.tradeoff_report,
+        )
+        shown = pages(sources, settings.admin_token, page(metrics))
+        pages_socket = await _serve_on_socket(stack, shown)
+        relay = _relay(metrics, placer, upstream, trust, settings, pages_socket)
+        front = await serve(relay, settings, listening)
+        front.refused = relay.refused
+        try:
+            yield front
+        finally:
+            end_streams(shown)
+            await front.close(DRAIN)
+
+
+async def _open_membership(
+    stack: AsyncExitStack, settings: RouterSettings, trust: Trust, departures: Departures
+) -> tuple[Store, Membership]:
+    """Open the store, and follow its membership; `stack` closes both."""
     store = open_store(settings.store(), time.monotonic)
+    stack.push_async_callback(store.close)
     await store.open()
-    membership, departures = Membership(store, trust), Departures()
+    membership = Membership(store, trust)
+    stack.push_async_callback(membership.close)
     membership.on_looked = departures.look
     await membership.open()
-    upstream, asker = Upstream(settings), Asker(trust)
-    survey, chronicles = Survey(lambda: membership.fleet, asker), Chronicles(lambda: membership.fleet, asker)
-    placer = Placer(lambda: membership.fleet, time.monotonic)
-    try:
-        async with AsyncExitStack() as stack:
-            metrics = None
-            if settings.metrics:
-                metrics = await stack.enter_async_context(counting(membership, departures, survey.nodes))
-            sources = Sources(
-                *(lambda: membership.fleet, store, asker, survey, chronicles, departures),
-                place=placer.where,
-                retries=metrics.meter if metrics is not None else None,
-                change=lambda: membership.change,
-                report=settings.tradeoff_report,
-            )
-            shown = pages(sources, settings.admin_token, page(metrics))
-            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="framehold-router-"))
-            inside = str(Path(folder) / "pages")
-            await stack.enter_async_context(serve_pages(shown, inside))
-            to_node = metrics.to_node if metrics is not None else None
-            relay = Relay(placer, envelope.read, upstream, trust, settings, inside, to_node)
-            front = await serve(relay, settings, listening)
-            if metrics is not None:
-                relay.refused = front.refused = metrics.meter.refused
-            try:
-                yield front
-            finally:
-                end_streams(shown)
-                await front.close(DRAIN)
-    finally:
-        for opened in (survey, chronicles, asker, upstream, membership, store):
-            await opened.close()
+    return store, membership
+
+
+def _node_readers(
+    stack: AsyncExitStack, trust: Trust, fleet: Callable[[], Fleet]
+) -> tuple[NodeClient, Survey, EventLogs]:
+    """The parts that read from nodes by HTTP; `stack` closes them."""
+    node_client = NodeClient(trust)
+    stack.push_async_callback(node_client.close)
+    event_logs = EventLogs(fleet, node_client)
+    stack.push_async_callback(event_logs.close)
+    survey = Survey(fleet, node_client)
+    stack.push_async_callback(survey.close)
+    return node_client, survey, event_logs
+
+
+async def _serve_on_socket(stack: AsyncExitStack, shown: web.Application) -> str:
+    """Serve the pages on a Unix socket in a temporary folder, and return its path; `stack` ends both."""
+    folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="framehold-router-"))
+    path = str(Path(folder) / "pages")
+    await stack.enter_async_context(serve_pages(shown, path))
+    return path
+
+
+def _relay(
+    metrics: Metrics | None, placer: Placer, upstream: Upstream, trust: Trust, settings: RouterSettings, pages: str
+) -> Relay:
+    """The handler of requests; it counts them if there are metrics. `pages` is the socket of the router's pages."""
+    if metrics is None:
+        return Relay(placer, request_facts.read, upstream, trust, settings, pages)
+    return CountedRelay(metrics.meter, placer, request_facts.read, upstream, trust, settings, pages)

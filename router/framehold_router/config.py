@@ -1,6 +1,6 @@
 """Settings: `FRAMEHOLD_*` environment variables that routers and nodes share, and those of a router.
 
-Each limit has a default, and the error of whoever meets it names the setting.
+Each limit has a default, and the error of a request that exceeds it names the setting.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Listed = Annotated[tuple[str, ...], NoDecode]
 
 
 class FleetSettings(BaseSettings):
-    """What routers and nodes of one fleet have in common. Field `x` is read from `FRAMEHOLD_X`; times are in seconds,
+    """The settings that routers and nodes of a fleet share. Field `x` is read from `FRAMEHOLD_X`; times are in seconds,
     sizes in bytes."""
 
     model_config = SettingsConfigDict(env_prefix="FRAMEHOLD_", extra="ignore", frozen=True)
@@ -39,9 +39,9 @@ class FleetSettings(BaseSettings):
     log_format: Literal["text", "json"] = "text"
     """A line for people, or a JSON object for machines."""
     metrics: bool = True
-    """Whether what happens is counted, and served at `/metrics`."""
+    """Whether metrics are counted, and served at `/metrics`."""
     admin_token: SecretStr | None = None
-    """Who shows it may drain, cancel and evict; where it is set, the API tells nobody else anything."""
+    """The token for the actions drain, cancel and evict. If it is set, reads of the API need it too."""
 
     @field_validator("keys", mode="before")
     @classmethod
@@ -83,23 +83,23 @@ class FleetSettings(BaseSettings):
         return tuple(key.encode() for key in self.keys)
 
     def store(self) -> StoreConfig:
-        """The store's part."""
+        """The settings of the store."""
         return StoreConfig(url=self.store_url, namespace=self.namespace)
 
 
 class RouterSettings(FleetSettings):
-    """Everything that a router can be told."""
+    """The settings of a router."""
 
     connect_timeout: float = Field(1.0, gt=0, le=60)
-    """Until a node that doesn't accept a connection is passed over."""
+    """Seconds after which connecting to a node fails, and the next node is tried."""
     upstream_timeout: float = Field(30.0, gt=0)
-    """How long a node may stay silent in the middle of a request: it pings every 15 s."""
+    """Seconds for which a node may send nothing during a request. A node sends a ping every 15 s."""
     client_timeout: float = Field(30.0, gt=0)
-    """How long a client may take to send a whole request, or to read what it was sent."""
+    """Seconds that a client may take to send a complete request, or to read a response."""
     keep_alive: float = Field(75.0, gt=0)
-    """How long a client's idle connection stays open."""
+    """Seconds for which an idle connection of a client stays open."""
     max_buffered: int = Field(256 * 1024 * 1024, gt=0)
-    """Bytes of bodies that are on their way from all clients at once."""
+    """Bytes of incomplete bodies from all clients together."""
     max_connections: int = Field(10_000, gt=0)
     """Connections of clients at once."""
     tradeoff_report: str = ""
@@ -110,28 +110,34 @@ Chosen = TypeVar("Chosen", bound=BaseSettings)
 
 
 def load(kind: type[Chosen], **overrides: Any) -> Chosen:
-    """Read the environment; `overrides` that are not None count more, here and for whatever reads it later.
+    """Read settings from the environment. `overrides` that are not None replace the variables, also in `os.environ`, so
+    that later readers see them too.
 
     Raises:
         ConfigError: a setting is malformed; the message names it by its environment variable.
     """
-    # A server's module may read the settings itself, when it is imported: it must see the same.
+    # The module of a server may read the settings itself when it is imported: it must see the same values.
     os.environ.update(
         {f"FRAMEHOLD_{name.upper()}": str(value) for name, value in overrides.items() if value is not None}
     )
     return read(kind)
 
 
-def read(kind: type[Chosen], **said: Any) -> Chosen:
-    """Read the environment; what is `said` counts more, here alone. Raises as `load`."""
+def read(kind: type[Chosen], **overrides: Any) -> Chosen:
+    """Read settings from the environment. `overrides` replace the variables, for this call only.
+
+    Raises:
+        ConfigError: a setting is malformed; the message names it by its environment variable.
+    """
     try:
-        return kind(**said)
+        return kind(**overrides)
     except ValidationError as error:
         raise wrong(error) from None
 
 
 def wrong(error: ValidationError, arguments: Container[str] = ()) -> ConfigError:
-    """What to say of a malformed setting: its environment variable, or the argument that it was given as."""
+    """The error for a malformed setting. It names the environment variable, or the argument if the setting was given as
+    one of `arguments`."""
     first = error.errors(include_input=False, include_url=False)[0]
     field = str(first["loc"][0])
     name = field if field in arguments else f"FRAMEHOLD_{field.upper()}"

@@ -1,7 +1,8 @@
 """The metrics of a router, as Prometheus reads them.
 
-The law: what happens is counted where it happens (`meter`), what is so is looked up when somebody asks. No label holds
-a call, a token or a user. The names of nodes are those that the fleet's own leases have, of tools those that nodes say.
+The law: events are counted when they happen (in `Meter`); states are read when `/metrics` is requested. No label holds
+a call, a token or a user. Labels hold only names of nodes from the leases of the fleet, and names of tools that its
+nodes report.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from prometheus_client.registry import Collector
 
 from framehold_core.ids import NodeId, is_node_id
 
-from . import families
-from .advertised import Says, follow
-from .counted import counted
-from .departures import Departures
-from .membership import DRAINING, LIVE, STRANGE, Membership
-from .meter import LABELS, Meter
+from .fleet.departures import Departures
+from .fleet.membership import DRAINING, LIVE, STRANGE, Membership
+from .models.nodes import NodeStatus
+from .telemetry import families
+from .telemetry.counters import LABELS, Meter
+from .telemetry.tool_labels import follow
 
 OFF = "metrics are off (FRAMEHOLD_METRICS=false): nothing is counted here\n"
 _TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -35,16 +36,15 @@ class Metrics(Collector):
 
     def __init__(self, meter: Meter, membership: Membership, departures: Departures) -> None:
         self.meter = meter
-        self.to_node = counted(meter)
-        """What a relay makes of a request to a node, so that it is counted."""
         self._membership, self._departures = membership, departures
         self._registry = families.registry(self)
 
     def text(self) -> bytes:
-        """All of them now."""
+        """All metrics with their present values, in Prometheus' text format."""
         return generate_latest(self._registry)
 
     def collect(self) -> Iterator[Metric]:
+        """All metrics of the router, for the registry."""
         yield from self._requests()
         yield from self._ring()
         yield from self._nodes()
@@ -95,7 +95,7 @@ class Metrics(Collector):
 
 
 def page(metrics: Metrics | None) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
-    """What answers `/metrics`; None where nothing is counted."""
+    """The handler of `/metrics`. Without `metrics` it answers 404 and names the setting."""
 
     async def answer(_: web.Request) -> web.StreamResponse:
         if metrics is None:
@@ -107,12 +107,13 @@ def page(metrics: Metrics | None) -> Callable[[web.Request], Awaitable[web.Strea
 
 @asynccontextmanager
 async def counting(
-    membership: Membership, departures: Departures, ask: Callable[[], Awaitable[Iterable[Says]]]
+    membership: Membership, departures: Departures, nodes: Callable[[], Awaitable[Iterable[NodeStatus]]]
 ) -> AsyncIterator[Metrics]:
-    """The metrics of a router for as long as the context is open; `ask` asks all nodes what they say of themselves."""
+    """The metrics of a router. They are kept up to date for as long as the context is open. `nodes` asks all nodes for
+    their status."""
     metrics = Metrics(Meter(), membership, departures)
     departures.on_detected = metrics.meter.detected.observe
-    task = asyncio.create_task(follow(membership, ask, metrics.meter.tell_apart), name="framehold names of tools")
+    task = asyncio.create_task(follow(membership, nodes, metrics.meter.set_tools), name="framehold names of tools")
     try:
         yield metrics
     finally:
@@ -121,5 +122,6 @@ async def counting(
 
 
 def _printable(nodes: Mapping[NodeId, float]) -> dict[str, float]:
-    """Those whose names a node may have, in order: a store believes anybody where a fleet has no keys."""
+    """The values of nodes with valid names, in order of the names. In a fleet without keys anybody can write a lease
+    with any name."""
     return {node: nodes[node] for node in sorted(nodes) if is_node_id(node)}

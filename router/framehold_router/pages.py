@@ -1,8 +1,8 @@
-"""What a router answers by itself: probes, the API under `/api/v1/`, and the dashboard.
+"""The pages of a router: probes, metrics, the API under `/api/v1/`, and the dashboard.
 
-The law: every request passes one check (`api.access`), and what is not listed as open or read is closed. The front
-holds the public port and passes on what is not for the nodes, over a Unix socket; errors of the API are JSON, all
-others a sentence.
+The law: every request passes one access check (`api.access`), and a page that is not listed there needs the admin
+token. The server of the public port relays requests for pages over a Unix socket. Errors of the API are JSON, other
+errors are one line of text.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from contextlib import asynccontextmanager
 from aiohttp import web
 from pydantic import SecretStr
 
-from .api.about_nodes import ErrorView
 from .api.access import Access
 from .api.routes import need_of
 from .api.serve import Api, in_json
 from .api.sources import Sources
 from .dashboard import Dashboard, assets
-from .reader import MAX_HEAD, MAX_LINE
+from .http.request_reader import MAX_HEAD, MAX_LINE
+from .models.nodes import ErrorView
 
 _log = logging.getLogger(__name__)
 
 _API = "/api/"
-_LONGEST = 9 * 1024 * 1024
-"""Bytes of a body: a token to look up may have 8 MB. The front takes no more than FRAMEHOLD_MAX_BODY."""
+_MAX_BODY_BYTES = 9 * 1024 * 1024
+"""Bytes of a body at most: a token to look up may have 8 MB. The public port takes no more than FRAMEHOLD_MAX_BODY."""
 _SHUTDOWN = 2.0
 """Seconds for which a request under way may go on when the pages close."""
 _HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
@@ -36,9 +36,10 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def pages(sources: Sources, token: SecretStr | None = None, metrics: Handler | None = None) -> web.Application:
-    """The pages of one router, for those who show `token` where there is one; `metrics` answers `/metrics`.
+    """The application of the pages of one router. `token` is the admin token, None if there is none; `metrics` answers
+    `/metrics`.
 
-    End its streams (`end_streams`) before waiting for requests under way.
+    Call `end_streams` before waiting for requests under way.
     """
     app = _Pages(sources, token).app()
     if metrics is not None:
@@ -50,19 +51,19 @@ def pages(sources: Sources, token: SecretStr | None = None, metrics: Handler | N
 async def serve_pages(app: web.Application, path: str) -> AsyncIterator[None]:
     """Serve `app` on a Unix socket for as long as the context is open.
 
-    A socket that was left at `path` is replaced. Whoever may connect is served: put it in a folder of your own.
+    A socket that is left at `path` is replaced. Every process that can connect is served: use a private folder.
 
     Raises:
-        OSError: nothing can be bound there.
+        OSError: the socket can't be bound at `path`.
     """
     runner = web.AppRunner(
         app,
         access_log=None,
         shutdown_timeout=_SHUTDOWN,
-        # Whatever the front lets through is read here: what the server itself refuses is logged with how it begins.
+        # Above the limits of the public port: aiohttp would log the first bytes of a request that it refuses.
         max_line_size=2 * MAX_LINE,
         max_field_size=2 * MAX_HEAD,
-        # Not even for those who may ask nothing: a megabyte of a body can hold the loop for a second.
+        # Decompressing a body of a megabyte can block the loop for a second, even before the access check.
         auto_decompress=False,
     )
     await runner.setup()
@@ -81,7 +82,7 @@ _API_OF = web.AppKey("framehold_api", Api)
 
 
 def end_streams(app: web.Application) -> None:
-    """Those who read what changes would never leave by themselves."""
+    """End the event streams of the pages; their readers never leave by themselves."""
     app[_API_OF].stream.close()
 
 
@@ -90,13 +91,13 @@ class _Pages:
         self._sources, self._access = sources, Access(token.get_secret_value() if token is not None else None)
 
     def app(self) -> web.Application:
-        app = web.Application(middlewares=[_plain, self._checked], client_max_size=_LONGEST)
+        app = web.Application(middlewares=[_plain, self._checked], client_max_size=_MAX_BODY_BYTES)
         app[_API_OF] = Api(self._sources, self._access)
         app.router.add_get("/healthz", self._healthz)
         app.router.add_get("/readyz", self._readyz)
         Dashboard(assets()).mount(app)
         app[_API_OF].mount(app)
-        app.on_response_prepare.append(_told_to_browsers)
+        app.on_response_prepare.append(_add_headers)
         app.on_shutdown.append(self._end)
         return app
 
@@ -105,7 +106,7 @@ class _Pages:
 
     @web.middleware
     async def _checked(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """The one door. What no route has is no secret: it is not there."""
+        """The access check of every request. A path without a route needs none: it gets a 404."""
         resource = request.match_info.route.resource
         if resource is None:
             return await handler(request)
@@ -118,7 +119,7 @@ class _Pages:
         return response
 
     async def _healthz(self, _: web.Request) -> web.Response:
-        """An answer at all is what the probe is for: the event loop runs."""
+        """Always answer 200: the probe tests that the event loop runs."""
         return web.Response(text="ok\n")
 
     async def _readyz(self, _: web.Request) -> web.Response:
@@ -131,11 +132,11 @@ class _Pages:
 
 @web.middleware
 async def _plain(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Errors in the form of where they happened."""
+    """Write errors as JSON for the API and as text for other pages."""
     try:
         response = await handler(request)
     except web.HTTPRequestEntityTooLarge:
-        response = _error(request, 413, f"the body is beyond {_LONGEST} bytes: nothing was told")
+        response = _error(request, 413, f"the body is beyond {_MAX_BODY_BYTES} bytes: nothing was told")
     except web.HTTPException as error:
         response = _error(request, error.status, f"{request.method} {request.path} is not served here")
         if "Allow" in error.headers:
@@ -148,7 +149,7 @@ async def _plain(request: web.Request, handler: Handler) -> web.StreamResponse:
     return response
 
 
-async def _told_to_browsers(_: web.Request, response: web.StreamResponse) -> None:
+async def _add_headers(_: web.Request, response: web.StreamResponse) -> None:
     for name, value in _HEADERS.items():
         response.headers.setdefault(name, value)
 

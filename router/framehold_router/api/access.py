@@ -1,11 +1,12 @@
-"""Who may see and do what: one check, which every request for a page passes.
+"""Access control: one check, which every request for a page passes.
 
-The law: what is not said to be open is closed. Reads are open where no admin token is set; where one is, they need it,
-as Bearer or as the password of Basic, which a browser asks its user for. Actions always need it, and as Bearer alone:
-nothing that a browser adds by itself, for another site's page, lets it act. Tokens are compared in constant time.
+The law: a page that is not marked as open is closed. Without an admin token reads are open. With one, reads need it, as
+Bearer or as the password of Basic, which a browser asks its user for. Actions always need it, and as Bearer only: a
+browser may add a Basic password by itself to a request that another site's page makes. Tokens are compared in constant
+time.
 
-A browser asks its user for a password wherever Basic is offered. A script that asks for itself says so by the header
-`X-Requested-With`, whatever it holds, and is offered Bearer alone.
+A browser asks its user for a password whenever Basic is offered. A script of the dashboard sends the header
+`X-Requested-With` with any value; it is offered Bearer only.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import NamedTuple
 
-from .about_nodes import AccessView
+from ..models.nodes import AccessView
 
 
 class Need(Enum):
-    """What a page asks of those who want it."""
+    """What a request must show to get a page: nothing, the token if one is set, or always the token."""
 
     OPEN = "open"
     READ = "read"
@@ -28,7 +29,7 @@ class Need(Enum):
 
 
 class Refusal(NamedTuple):
-    """Why somebody is turned away, and how to ask instead."""
+    """Why a request is refused: the status, the text, and the values of WWW-Authenticate."""
 
     status: int
     text: str
@@ -41,13 +42,13 @@ _BASIC = 'Basic realm="framehold"'
 
 
 class Access:
-    """The check of one router; `token` is its admin token, if it has one."""
+    """The access control of one router; `token` is its admin token, None if none is set."""
 
     def __init__(self, token: str | None) -> None:
         self._token = token.encode() if token else None
 
     def refusal(self, need: Need, headers: Mapping[str, str]) -> Refusal | None:
-        """Why a request with these headers is not answered; None where it is."""
+        """Why a request with these headers is refused; None if it is allowed."""
         if need is Need.OPEN or (need is Need.READ and self._token is None):
             return None
         if self._token is None:
@@ -64,25 +65,25 @@ class Access:
         )
         return Refusal(401, text, (_BEARER,))
 
-    def told(self, headers: Mapping[str, str]) -> AccessView:
-        """What whoever shows these headers may do."""
+    def view(self, headers: Mapping[str, str]) -> AccessView:
+        """What a request with these headers may do."""
         return AccessView(token_set=self._token is not None, token_right=self._right(Need.ACTION, headers))
 
     def _right(self, need: Need, headers: Mapping[str, str]) -> bool:
         """Whether these headers show the admin token as `need` takes it."""
-        scheme, _, said = headers.get("Authorization", "").partition(" ")
-        shown = _shown(scheme.lower(), said.strip(), need)
+        scheme, _, credentials = headers.get("Authorization", "").partition(" ")
+        shown = _shown(scheme.lower(), credentials.strip(), need)
         return shown is not None and self._token is not None and hmac.compare_digest(shown, self._token)
 
 
-def _shown(scheme: str, said: str, need: Need) -> bytes | None:
-    """The token that a request shows."""
+def _shown(scheme: str, credentials: str, need: Need) -> bytes | None:
+    """The token in the credentials of a request; None if there is none, or their scheme does not do for `need`."""
     if scheme == "bearer":
-        return said.encode("utf-8", "surrogateescape")
+        return credentials.encode("utf-8", "surrogateescape")
     if scheme != "basic" or need is Need.ACTION:
         return None
     try:
-        _, colon, password = b64decode(said, validate=True).partition(b":")
+        _, colon, password = b64decode(credentials, validate=True).partition(b":")
     except ValueError:
         return None
     return password if colon else None

@@ -1,7 +1,7 @@
-"""Has nodes do what an operator wants: drain, cancel, evict.
+"""Sends the actions of an operator to nodes: drain, cancel, evict.
 
-The law: an action on a call is done by the node that holds it, and by no other. It is sent to each node once at most;
-where an answer is missing nobody knows whether it was done, and the refusal says so.
+The law: an action on a call is done only by the node that holds the call. It is sent to each node once at most. If an
+answer is missing, whether the action was done is unknown, and the error says so.
 """
 
 from __future__ import annotations
@@ -14,18 +14,19 @@ from typing import NamedTuple
 
 from framehold_core.ids import NodeId, prefix
 
-from ..membership import Member
-from .about_nodes import DoneView, ErrorView
-from .ask import Outcome, Unanswered
+from ..fleet.membership import Member
+from ..models.fields import printable
+from ..models.nodes import DoneView, ErrorView
 from .call import named, owner_of, read
-from .fields import printable
+from .node_client import Outcome, Unanswered
 from .sources import Asked, Refused, Sources
 
 _log = logging.getLogger(__name__)
 
 
-class _Said(NamedTuple):
-    """What one node made of an action; `unknown` where that can't be known."""
+class _NodeReply(NamedTuple):
+    """The answer of one node to an action; None if there is none. `unknown`: whether it may have been done all the
+    same."""
 
     member: Member
     outcome: Outcome | None = None
@@ -38,9 +39,9 @@ async def drain(sources: Sources, asked: Asked) -> DoneView:
     member = sources.fleet().members.get(NodeId(name))
     if member is None:
         raise Refused(404, "no node of this name has a lease: nothing was done; see `nodes` for those that have")
-    said = await _act(sources, member, "drain", {})
-    _log.info("an operator had node %.80r drained: %s", name, _status(said))
-    return _result((said,), "drain")
+    reply = await _act(sources, member, "drain", {})
+    _log.info("an operator had node %.80r drained: %s", name, _status(reply))
+    return _result((reply,), "drain")
 
 
 async def cancel(sources: Sources, asked: Asked) -> DoneView:
@@ -58,50 +59,50 @@ async def _on_call(sources: Sources, asked: Asked, what: str) -> DoneView:
     try:
         owner = owner_of(sources, await read(sources, call))
     except Refused:
-        # Without the store nobody knows the owner. The nodes know what they hold.
+        # The store can't name the owner. All nodes are asked, because each knows which calls it holds.
         owner = None
     body = {"call_id": str(call)}
-    said: list[_Said] = []
+    replies: list[_NodeReply] = []
     if owner is not None:
-        said.append(await _act(sources, owner, what, body))
-    if all(_knows_nothing(item) for item in said):
+        replies.append(await _act(sources, owner, what, body))
+    if all(_knows_nothing(item) for item in replies):
         others = [member for member in sources.fleet().members.values() if member is not owner and member.address]
-        said += await asyncio.gather(*(_act(sources, member, what, body) for member in others))
-    _log.info("an operator wanted to %s call %s: %s", what, prefix(call), ", ".join(map(_status, said)) or "no node")
-    return _result(said, what)
+        replies += await asyncio.gather(*(_act(sources, member, what, body) for member in others))
+    _log.info("an operator wanted to %s call %s: %s", what, prefix(call), ", ".join(map(_status, replies)) or "no node")
+    return _result(replies, what)
 
 
-async def _act(sources: Sources, member: Member, what: str, body: dict[str, str]) -> _Said:
+async def _act(sources: Sources, member: Member, what: str, body: dict[str, str]) -> _NodeReply:
     try:
-        return _Said(member, await sources.asker.act(member, f"/admin/{what}", body))
+        return _NodeReply(member, await sources.node_client.act(member, f"/admin/{what}", body))
     except Unanswered as error:
-        return _Said(member, unknown=error.sent)
+        return _NodeReply(member, unknown=error.sent)
 
 
-def _knows_nothing(said: _Said) -> bool:
-    """Whether another node may have the call: this one doesn't hold it."""
-    return said.outcome is not None and said.outcome.status == 404
+def _knows_nothing(reply: _NodeReply) -> bool:
+    """Whether the node answered that it doesn't hold the call, so that another node may."""
+    return reply.outcome is not None and reply.outcome.status == 404
 
 
-def _status(said: _Said) -> str:
-    return "no answer" if said.outcome is None else str(said.outcome.status)
+def _status(reply: _NodeReply) -> str:
+    return "no answer" if reply.outcome is None else str(reply.outcome.status)
 
 
-def _result(said: list[_Said] | tuple[_Said, ...], what: str) -> DoneView:
-    for item in said:
-        if item.outcome is not None and isinstance(item.outcome.said, DoneView):
-            return item.outcome.said
-    for item in said:
+def _result(replies: list[_NodeReply] | tuple[_NodeReply, ...], what: str) -> DoneView:
+    for item in replies:
+        if item.outcome is not None and isinstance(item.outcome.body, DoneView):
+            return item.outcome.body
+    for item in replies:
         if item.outcome is not None and item.outcome.status == 409:
             raise Refused(409, _text(item.outcome))
-    if unknown := _names(item for item in said if item.unknown):
+    if unknown := _names(item for item in replies if item.unknown):
         raise Refused(
             502, f"{unknown} did not answer: nobody knows whether the {what} was done; look at it, then try again"
         )
-    if unreached := _names(item for item in said if item.outcome is None):
+    if unreached := _names(item for item in replies if item.outcome is None):
         text = f"{unreached} could not be reached: the {what} was not done; try again when it is, or it is gone"
         raise Refused(502, text)
-    for item in said:
+    for item in replies:
         if item.outcome is not None and item.outcome.status != 404:
             raise Refused(
                 502, f"{_names((item,))} refused ({item.outcome.status}) and did no {what}: {_text(item.outcome)}"
@@ -111,9 +112,9 @@ def _result(said: list[_Said] | tuple[_Said, ...], what: str) -> DoneView:
     )
 
 
-def _names(said: Iterable[_Said]) -> str:
-    return ", ".join(str(printable(item.member.node)) for item in islice(said, 5))
+def _names(replies: Iterable[_NodeReply]) -> str:
+    return ", ".join(str(printable(item.member.node)) for item in islice(replies, 5))
 
 
 def _text(outcome: Outcome) -> str:
-    return outcome.said.error if isinstance(outcome.said, ErrorView) else outcome.said.done
+    return outcome.body.error if isinstance(outcome.body, ErrorView) else outcome.body.done

@@ -1,17 +1,17 @@
-"""What of a fleet needs an operator, each in a sentence: what is wrong, what follows from it, what to do.
+"""The problems of a fleet that need an operator, one sentence each: what is wrong, what follows from it, what to do.
 
-The law: what heals by itself is not here. A call whose node is gone waits for its client, and a node that drains is
-meant to.
+The law: a state that ends without an operator is not listed. A call whose node is gone waits for its client, and a node
+that drains was ordered to.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..membership import DRAINING, LIVE, STRANGE
-from ..survey import UNREACHABLE
-from .about_events import EventView, Kind
-from .about_nodes import NodeView, OverviewView
+from ..fleet.membership import DRAINING, LIVE, STRANGE
+from ..models.events import EventView, Kind
+from ..models.nodes import NodeView, OverviewView
+from .survey import UNREACHABLE
 from .wording import many, span
 
 _SILENT = 15.0
@@ -26,7 +26,7 @@ _WHY = {
 
 
 def of(overview: OverviewView, nodes: Sequence[NodeView]) -> list[str]:
-    """All of it; empty where nobody is needed."""
+    """All problems of the fleet; empty if there are none."""
     found = of_nodes(nodes)
     if not any(one.state == LIVE for one in nodes):
         found.insert(0, "no node is live: new calls are refused; start one: framehold node TARGET")
@@ -44,7 +44,7 @@ ORPHANED = (
 
 
 def of_nodes(nodes: Sequence[NodeView]) -> list[str]:
-    """What is wrong with nodes, one by one."""
+    """The problems of single nodes."""
     return [text for one in nodes if (text := _node(one))]
 
 
@@ -53,22 +53,22 @@ def _node(one: NodeView) -> str:
         age = one.heartbeat_age
         if age is None or age < _SILENT:
             return ""
-        told = f"has not renewed its node lease for {span(age)}; what is told of the fleet may be as old"
-        return f"{one.node_id} {told}: look whether the store is reached"
+        problem = f"has not renewed its node lease for {span(age)}; what is told of the fleet may be as old"
+        return f"{one.node_id} {problem}: look whether the store is reached"
     why = _WHY.get(one.state, "says that it is {state}: look at its log")
     return f"{one.node_id} {why.format(address=one.address or 'no address', state=one.state)}"
 
 
-_SAY_OF_THE_STORE = (Kind.STORE_SILENT, Kind.STORE_BACK, Kind.NODE_LOST, Kind.NODE_LEFT)
-"""Who is gone says nothing of it any more."""
+_STORE_EVENTS = (Kind.STORE_SILENT, Kind.STORE_BACK, Kind.NODE_LOST, Kind.NODE_LEFT)
+"""The last of these events of a node says whether it misses the store; a node that is gone does not."""
 
 
 def silent(events: Sequence[EventView]) -> list[str]:
-    """Who said last that the store is silent, and is there; `events` with the newest first."""
+    """One sentence that names the nodes which miss the store now, or nothing. `events` has the newest first."""
     last: dict[str, EventView] = {}
     for event in events:
-        if event.kind in _SAY_OF_THE_STORE:
+        if event.kind in _STORE_EVENTS:
             last.setdefault(event.node_id, event)
     gone = sorted(name or "the router" for name, event in last.items() if event.kind == Kind.STORE_SILENT)
-    told = "the store does not answer, rounds wait for it, and what is told of the fleet may be old: look at the store"
-    return [f"{', '.join(gone)}: {told}"] if gone else []
+    text = "the store does not answer, rounds wait for it, and what is told of the fleet may be old: look at the store"
+    return [f"{', '.join(gone)}: {text}"] if gone else []

@@ -1,7 +1,7 @@
-"""Shows one call: its record, which is read once, and what its owner says of its frame.
+"""Shows one call: its record, which is read once, and the state of its frame, which its owner reports.
 
-The law: nothing is opened. Keys and sizes of a journal are told, never its values; and what will become of a call is
-said from the same rules by which nodes decide (PROTOCOL rules 5, 12, 15 and 16).
+The law: no sealed value is opened. Of a journal, keys and sizes are shown, never values. The sentence on what will
+happen to the call follows the rules by which nodes decide (docs/protocol.md, rules 5, 12, 15 and 16).
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from framehold_core.ids import CallId, NodeId, is_call_id
 from framehold_core.requests import Read, Record, RecordState, Stored
 from framehold_core.writes import MAX_ATTEMPTS
 
-from ..membership import Member
+from ..fleet.membership import Member
+from ..models.calls import CallView, EntryView, LeaseView, Trail
+from ..models.choices import State
 from . import leases
-from .about_calls import CallView, EntryView, LeaseView, State, Trail
-from .ask import Unanswered
+from .node_client import Unanswered
 from .sources import Asked, Refused, Sources
 
 
@@ -33,20 +34,20 @@ async def answer(sources: Sources, asked: Asked) -> CallView:
     owner = sources.fleet().members.get(NodeId(record.owner))
     lives = owner is not None and owner.boot == record.head.boot
     live: LeaseView | None = None
-    said = True
+    answered = True
     if owner is not None and record.state is RecordState.OPEN:
         try:
             live = await leases.one(sources, owner, call)
         except Unanswered:
-            said = False
-    return _view(call, stored).model_copy(update={"live": live, "fate": _fate(record, live, lives, said)})
+            answered = False
+    return _view(call, stored).model_copy(update={"live": live, "fate": _fate(record, live, lives, answered)})
 
 
 def named(asked: Asked) -> CallId:
-    """The call that a path names.
+    """The id of the call in the path of a request.
 
     Raises:
-        Refused: it can't be one.
+        Refused: it is no call id.
     """
     text = asked.path["call_id"]
     if not is_call_id(text):
@@ -55,10 +56,10 @@ def named(asked: Asked) -> CallId:
 
 
 async def read(sources: Sources, call: CallId) -> Stored | None:
-    """A call's record and journal; None where there is none.
+    """The record and the journal of a call; None if there is no record.
 
     Raises:
-        Refused: the store did not answer.
+        Refused: the store did not answer, or the record can't be read.
     """
     try:
         return (await sources.store.run(Read(call))).stored
@@ -68,11 +69,11 @@ async def read(sources: Sources, call: CallId) -> Stored | None:
 
 
 async def _held_anywhere(sources: Sources, call: CallId) -> LeaseView | None:
-    """A call without a record may be in its first round."""
+    """The call as any node lists it; None if none does. A call without a record may be in its first round."""
     members = sources.fleet().members.values()
-    asked = (leases.one(sources, member, call) for member in members)
-    said = await asyncio.gather(*asked, return_exceptions=True)
-    return next((item for item in said if isinstance(item, LeaseView)), None)
+    requests = (leases.one(sources, member, call) for member in members)
+    found = await asyncio.gather(*requests, return_exceptions=True)
+    return next((item for item in found if isinstance(item, LeaseView)), None)
 
 
 def _unrecorded(live: LeaseView | None, call: CallId) -> CallView:
@@ -127,7 +128,9 @@ def _entries(raw: Sequence[bytes]) -> tuple[EntryView, ...]:
     return tuple(found)
 
 
-def _fate(record: Record, live: LeaseView | None, lives: bool, said: bool) -> str:
+def _fate(record: Record, live: LeaseView | None, lives: bool, answered: bool) -> str:
+    """What will happen to a call, in sentences. `live` is the call as its owner lists it. `lives`: the process that
+    owns it has its lease. `answered`: the owner said whether it holds the frame."""
     until = datetime.fromtimestamp(min(record.expires, 2**33), UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     if record.state is RecordState.DONE:
         return f"It has ended; its outcome, or the digest of a large one, is kept until {until} for late duplicates."
@@ -138,7 +141,7 @@ def _fate(record: Record, live: LeaseView | None, lives: bool, said: bool) -> st
         return f"Its node holds its frame; it continues when its client answers.{mortal}"
     if live is not None:
         return "Its node runs a round of it."
-    if lives and not said:
+    if lives and not answered:
         return "Its node has its lease and did not say whether it holds the frame: look again, and look at the node."
     if record.attempts >= MAX_ATTEMPTS:
         return (
@@ -149,7 +152,7 @@ def _fate(record: Record, live: LeaseView | None, lives: bool, said: bool) -> st
         return f"Its frame is gone, and it had asked nothing: nobody has a token to come back with. It goes at {until}."
     if not record.head.reentrant:
         return "Not re-entrant, and its frame is gone: its next retry is told that it is lost."
-    # How long its token is valid the record doesn't say: less long than it stands (rule 17).
+    # The record doesn't say how long the token is valid, only that the record itself is kept longer (rule 17).
     without = f"as long as its token is valid; without one it goes at {until}."
     if record.state is RecordState.RELEASED:
         return f"It was handed off: its client's next retry replays it on another node, {without}"
@@ -159,5 +162,5 @@ def _fate(record: Record, live: LeaseView | None, lives: bool, said: bool) -> st
 
 
 def owner_of(sources: Sources, stored: Stored | None) -> Member | None:
-    """The node that a record names, if it has a lease."""
+    """The node that a record names as its owner; None if it has no lease, or there is no record."""
     return None if stored is None else sources.fleet().members.get(NodeId(stored.record.owner))

@@ -1,8 +1,8 @@
-"""Tells a node's death as one story: last heartbeat -> detected -> claimed -> replayed -> resumed.
+"""Builds the timeline of each failover: last heartbeat -> detected -> claimed -> replayed -> resumed.
 
-The law: the reason, and the times after `detected`, are of one call, the first that came furthest, so that they follow
-one another; and a duration that would be negative, since clocks of several machines are compared, is left out.
-As long as no node tells anything new, what was made of it stands.
+The law: the reason and the times after `detected` are those of one call, so that they are in order: of the calls that
+came furthest, the first that did. A negative duration is left out; it may occur because the clocks of several machines
+are compared. While nothing new has happened, the last view is used again.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 
-from ..departures import Departure
-from .about_events import FailoversView, FailoverView, TakeoverView
-from .chronicles import Gathered
+from ..fleet.departures import Departure
+from ..models.events import FailoversView, FailoverView, TakeoverView
+from .event_logs import Gathered
 from .sources import Asked, Sources
 
-SHOWN = 100
-"""How many calls of one failover are told."""
+MAX_CALLS_SHOWN = 100
+"""Calls of one failover that are listed at most."""
 _COUNTED = ("recovered", "lost", "stuck", "under way")
 
 
 class Failovers:
-    """All that are known. One for each router."""
+    """The failovers that a router knows of."""
 
     def __init__(self) -> None:
         self._of = -1, -1
@@ -31,29 +31,30 @@ class Failovers:
 
     async def answer(self, sources: Sources, asked: Asked) -> FailoversView:
         """`GET failovers`."""
-        return self.view(sources, await sources.chronicles.gathered())
+        return self.view(sources, await sources.event_logs.gathered())
 
     def view(self, sources: Sources, gathered: Gathered) -> FailoversView:
-        """What the nodes have told, with what this router saw."""
+        """All failovers, the newest first: the takeovers in the logs of the nodes, with the departures that this router
+        saw."""
         of = gathered.changes, sources.departures.changes
         if of != self._of:
             found = sorted(((_began(item), item) for item in _all(sources, gathered)), key=_first, reverse=True)
-            fenced = sum(said.fenced for said in gathered.here)
+            fenced = sum(log.fenced for log in gathered.here)
             self._view = FailoversView(failovers=[item for _, item in found], fenced=fenced)
             self._of, self._began = of, [at for at, _ in found]
         return self._view
 
     def since(self, sources: Sources, gathered: Gathered, at: float) -> int:
-        """How many began after `at`, in seconds since 1970."""
+        """The number of failovers that began after `at`, in seconds since 1970."""
         self.view(sources, gathered)
         return sum(began > at for began in self._began)
 
 
 def _all(sources: Sources, gathered: Gathered) -> Iterable[FailoverView]:
     groups: dict[tuple[str, str], list[TakeoverView]] = defaultdict(list)
-    for said in (*gathered.here, *gathered.gone):
-        for takeover in said.takeovers:
-            # Only its frame went: its node lives, and is the one that carries it on.
+    for log in (*gathered.here, *gathered.gone):
+        for takeover in log.takeovers:
+            # No failover: only the frame was dropped, and its own node continues the call.
             if takeover.reason != "evicted":
                 groups[takeover.from_node, takeover.from_boot].append(takeover)
     for gone in sources.departures.all():
@@ -68,7 +69,7 @@ def _first(item: tuple[float, FailoverView]) -> float:
 
 
 def _began(failover: FailoverView) -> float:
-    """When it was first noticed, in seconds since 1970."""
+    """When a failover was first noticed, in seconds since 1970."""
     return min(
         (
             at
@@ -98,12 +99,13 @@ def _failover(node: str, boot: str, calls: list[TakeoverView], gone: Departure |
         stuck=counts["stuck"],
         under_way=counts["under way"],
         failed=sum(count for outcome, count in counts.items() if outcome not in _COUNTED),
-        calls=calls[:SHOWN],
+        calls=calls[:MAX_CALLS_SHOWN],
     )
 
 
 def _progress(call: TakeoverView) -> tuple[float, float, float, float]:
-    """The first that was resumed; where none was, the first that was replayed, then claimed, then asked for."""
+    """Sort key of a call, the least first: the time when it was resumed; then those when it was replayed, claimed and
+    asked for."""
     return _or_never(call.resumed), _or_never(call.replayed), _or_never(call.claimed), call.asked
 
 
@@ -115,7 +117,7 @@ def _durations(first: TakeoverView | None, gone: Departure | None) -> dict[str, 
     heartbeat, detected = (gone.last_heartbeat, gone.detected) if gone else (None, None)
     spans: dict[str, tuple[float | None, float | None]] = {"detect": (heartbeat, detected)}
     if first is not None:
-        # Nodes look for themselves: where this router saw it later, or not, the claim is counted from its retry.
+        # A node may claim a call before this router detects the death: then `claim` is counted from the retry.
         saw_first = detected is not None and (first.claimed is None or detected <= first.claimed)
         spans |= {
             "claim": (detected if saw_first else first.asked, first.claimed),

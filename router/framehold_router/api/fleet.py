@@ -1,4 +1,4 @@
-"""The nodes of a fleet, and each one's part of the ring."""
+"""The nodes of a fleet, and the part of the ring that each node has."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from itertools import islice
 
 from framehold_core.ids import NodeId
 
-from ..ring import Ring
-from .about_nodes import ArcView, DepartedView, NodesView, RingNodeView, RingQuery, RingView
+from ..fleet.ring import Ring
+from ..models.nodes import ArcView, DepartedView, NodesView, RingNodeView, RingQuery, RingView
 from .sources import Asked, Sources
 
 HOUR = 3600.0
-DEPARTED = 100
-"""Of how many nodes that departed is told."""
-ARCS = 4096
-"""So many arcs are told at most: more than that nobody can see."""
+MAX_DEPARTED = 100
+"""Departed nodes that are listed at most."""
+MAX_ARCS = 4096
+"""Arcs that are listed at most. With more of them the list is empty: nobody could see so many."""
 
 
 async def nodes(sources: Sources, asked: Asked) -> NodesView:
@@ -35,12 +35,12 @@ def _departed(sources: Sources) -> list[DepartedView]:
             detected=item.detected,
             calls=item.parked,
         )
-        for item in gone[:DEPARTED]
+        for item in gone[:MAX_DEPARTED]
     ]
 
 
 async def ring(sources: Sources, asked: Asked) -> RingView:
-    """`GET ring`. Nodes that are not on it have no part of it."""
+    """`GET ring`. Nodes that are not on the ring are listed with a share of 0."""
     fleet, change, query = sources.fleet(), sources.change(), asked.query
     shares, points = fleet.ring.shares(), fleet.ring.points_of()
     return RingView(
@@ -63,5 +63,5 @@ async def ring(sources: Sources, asked: Asked) -> RingView:
 
 def _arcs(ring: Ring, names: list[NodeId]) -> list[ArcView]:
     index = {name: number for number, name in enumerate(names)}
-    arcs = [ArcView(start=start, node=index[node]) for start, node in islice(ring.arcs(), ARCS + 1)]
-    return arcs if len(arcs) <= ARCS else []
+    arcs = [ArcView(start=start, node=index[node]) for start, node in islice(ring.arcs(), MAX_ARCS + 1)]
+    return arcs if len(arcs) <= MAX_ARCS else []

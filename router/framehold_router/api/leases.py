@@ -1,10 +1,11 @@
-"""Lists calls: each node lists its own, and the pages are merged into one.
+"""Lists calls: each node lists its own calls, and the router merges their pages into one.
 
-The law: no scan. A node walks the table that it has in memory, and the node that looks for orphans has marked them. All
-nodes are handed one cursor, and each gives its first items after it, so the first items of all are among them.
+The law: no request scans the store. A node lists the table in its memory; the one node that looks for orphaned calls
+also lists those that it found. All nodes get the same cursor, and each returns its first items after it. So the first
+items of the whole fleet are among them.
 
-A call may be listed twice: it moved between two answers, or is marked as orphaned and runs again. The listing of the
-highest epoch counts, of equal ones the one that is no mark.
+A call may be listed twice: it moved between two answers, or it is listed as orphaned and runs again. The item with the
+highest epoch counts; of two with the same epoch, the item of the node that holds the call.
 """
 
 from __future__ import annotations
@@ -17,15 +18,16 @@ from pydantic import BaseModel
 
 from framehold_core.ids import NodeId
 
-from ..membership import Fleet, Member
+from ..fleet.membership import Fleet, Member
+from ..models.calls import LeaseQuery, LeasesView, LeaseView
+from ..models.choices import State
 from . import paging
-from .about_calls import LeaseQuery, LeasesView, LeaseView, State
-from .ask import LONGEST, Unanswered
+from .node_client import MAX_ANSWER_BYTES, Unanswered
 from .sources import Asked, Refused, Sources
 
 PATH = "/admin/leases"
-ITEM = 2048
-"""Bytes that one call may take in an answer; it takes about 500."""
+MAX_BYTES_PER_CALL = 2048
+"""Bytes that one call may take in an answer. It usually takes about 500."""
 _HELD = (State.PARKED, State.RUNNING)
 
 
@@ -39,34 +41,34 @@ async def answer(sources: Sources, asked: Asked) -> LeasesView:
         except ValueError as error:
             raise Refused(400, str(error)) from None
     members, missing = _asked(sources.fleet(), query)
-    said = await asyncio.gather(*(_page(sources, member, query) for member in members))
-    missing += [member.node for member, page in zip(members, said, strict=True) if page is None]
-    # Of two leases that lead to one node each has the same page.
-    merged = merge(list({id(page): page for page in said if page is not None}.values()), query)
+    pages = await asyncio.gather(*(_page(sources, member, query) for member in members))
+    missing += [member.node for member, page in zip(members, pages, strict=True) if page is None]
+    # Two leases with one address give the same page object, which counts once.
+    merged = merge(list({id(page): page for page in pages if page is not None}.values()), query)
     return LeasesView(items=merged.items, total=merged.total, next=merged.next, missing=tuple(missing))
 
 
 async def one(sources: Sources, member: Member, call: str) -> LeaseView | None:
-    """What `member` says of a call, by its whole id; None where it doesn't hold it.
+    """The call `call` (its full id) as `member` lists it; None if that node doesn't hold it.
 
     Raises:
-        Unanswered: it does not say.
+        Unanswered: the node gave no answer that can be read.
     """
-    said = await sources.asker.ask(member, PATH, LeasesView, parameters(LeaseQuery(call=call, limit=1)))
-    return next((item for item in said.items if item.call_id == call and item.state in _HELD), None)
+    page = await sources.node_client.ask(member, PATH, LeasesView, parameters(LeaseQuery(call=call, limit=1)))
+    return next((item for item in page.items if item.call_id == call and item.state in _HELD), None)
 
 
 def parameters(query: BaseModel) -> Mapping[str, str]:
-    """A query as the text of a URL wants it."""
-    said = query.model_dump(mode="json", exclude_defaults=True)
-    return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in said.items()}
+    """The parameters of a query as texts for a URL, without those that have their default."""
+    given = query.model_dump(mode="json", exclude_defaults=True)
+    return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in given.items()}
 
 
 def merge(pages: list[LeasesView], query: LeaseQuery) -> LeasesView:
-    """One page of several, all of which answer `query`."""
+    """Merge pages of several nodes, which all answer `query`, into one."""
     best = _best(item for page in pages for item in page.items)
     last = [paging.key(query.sort, page.items[-1]) for page in pages if page.next is not None and page.items]
-    # Beyond the end of a page that has a next one there may be items that are not here.
+    # After the end of a page that is not the last of its node, items may be missing.
     horizon = (max if query.descending else min)(last) if last else None
     items: list[LeaseView] = []
     seen, more = None, bool(last)
@@ -89,7 +91,7 @@ def merge(pages: list[LeasesView], query: LeaseQuery) -> LeasesView:
 
 
 def _next(pages: list[LeasesView], query: LeaseQuery, seen: LeaseView | None) -> str:
-    """The cursor behind `seen`; where all that could be shown stands elsewhere too, behind the first page's end."""
+    """The cursor after the item `seen`. If no item could be shown, the cursor after the page that ends first."""
     if seen is None:
         ends = [page.items[-1] for page in pages if page.next is not None and page.items]
         choose = max if query.descending else min
@@ -107,13 +109,13 @@ def _best(items: Iterable[LeaseView]) -> dict[str, LeaseView]:
 
 
 def _asked(fleet: Fleet, query: LeaseQuery) -> tuple[list[Member], list[str]]:
-    """Who may know of the wanted calls, and who can't be asked."""
+    """The nodes that may know of the wanted calls, and the names of nodes that can't be asked."""
     if query.node is None:
         return list(fleet.members.values()), []
     named = fleet.members.get(NodeId(query.node))
     found = [named] if named is not None else []
     if query.state not in _HELD and fleet.members:
-        # Calls that a former life of it left behind are marked by the first node by name.
+        # Orphaned calls of the named node are listed by the node that looks for them: the first by name.
         first = fleet.members[min(fleet.members)]
         found += [first] if first is not named else []
     return found, [] if found else [query.node]
@@ -121,6 +123,8 @@ def _asked(fleet: Fleet, query: LeaseQuery) -> tuple[list[Member], list[str]]:
 
 async def _page(sources: Sources, member: Member, query: LeaseQuery) -> LeasesView | None:
     try:
-        return await sources.asker.ask(member, PATH, LeasesView, parameters(query), LONGEST + ITEM * query.limit)
+        return await sources.node_client.ask(
+            member, PATH, LeasesView, parameters(query), MAX_ANSWER_BYTES + MAX_BYTES_PER_CALL * query.limit
+        )
     except Unanswered:
         return None

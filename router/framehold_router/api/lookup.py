@@ -1,15 +1,15 @@
-"""Says where a token goes, by its routing prefix alone: no token is opened, kept or logged."""
+"""Shows where the router sends a token. It reads only the routing prefix: no token is opened, stored or logged."""
 
 from __future__ import annotations
 
 from framehold_core import token
 from framehold_core.ids import CallId
 
-from .. import sessions
-from ..envelope import Facts, Kind
+from ..fleet import session_ids
+from ..models.calls import LookupQuery, LookupView
+from ..routing.request_facts import Facts, Kind
 from . import leases
-from .about_calls import LookupQuery, LookupView
-from .ask import Unanswered
+from .node_client import Unanswered
 from .sources import Asked, Sources
 
 
@@ -17,7 +17,7 @@ async def answer(sources: Sources, asked: Asked) -> LookupView:
     """`POST lookup`."""
     assert isinstance(asked.body, LookupQuery)
     text = asked.body.token
-    session = sessions.parse(text)
+    session = session_ids.parse(text)
     if session is not None:
         member = sources.fleet().members.get(session.node)
         if member is None:

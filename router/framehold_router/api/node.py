@@ -1,4 +1,4 @@
-"""Shows one node: how it is, and where its memory and its loop's time go, as it says itself."""
+"""Shows one node: its status, and its own profile of its memory and of the time of its event loop."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import asyncio
 
 from framehold_core.ids import NodeId
 
-from ..membership import Member
-from .about_profile import NodeDetailView, Profile, Spent
-from .ask import Unanswered
-from .fields import printable
+from ..fleet.membership import Member
+from ..models.fields import printable
+from ..models.profile import NodeDetailView, Profile, Spent
+from .node_client import Unanswered
 from .sources import Asked, Refused, Sources
 
 PATH = "/admin/profile"
-LONGEST = 128 * 1024
-"""Bytes of a profile: some sixty names, the longest."""
+MAX_PROFILE_BYTES = 128 * 1024
+"""Bytes of a profile at most: it has about sixty names."""
 
 
 async def answer(sources: Sources, asked: Asked) -> NodeDetailView:
@@ -31,21 +31,21 @@ async def answer(sources: Sources, asked: Asked) -> NodeDetailView:
 
 
 async def _profile(sources: Sources, member: Member) -> Profile | None:
-    """What a node says of itself; None where it is of a release that doesn't know the question.
+    """The profile of a node; None if the node is of a release that has none.
 
     Raises:
-        Refused: it did not answer.
+        Refused: the node gave no answer that can be read.
     """
     try:
-        said = await sources.asker.ask(member, PATH, Profile, longest=LONGEST)
+        profile = await sources.node_client.ask(member, PATH, Profile, max_bytes=MAX_PROFILE_BYTES)
     except Unanswered as error:
         if error.status == 404:
             return None
         answered = "did not answer" if error.status is None else f"did not say where its time goes ({error.status})"
         raise _silent(member, answered) from None
-    if said.node_id != member.node:
+    if profile.node_id != member.node:
         raise _silent(member, "has another node at its address")
-    return said
+    return profile
 
 
 def _silent(member: Member, why: str) -> Refused:

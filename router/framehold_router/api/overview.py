@@ -1,7 +1,7 @@
-"""The fleet at a glance: sums of what the nodes say, and rates of the last minute.
+"""The fleet at a glance: sums over the figures of the nodes, and rates of the last minute.
 
-The law: a rate is a difference of counts that were seen. A node counts from its own start, so of one that was not seen
-before only what came after counts; and where nothing was seen twice there is no rate.
+The law: a rate is the difference of two counts that this router has read. A node counts from its own start, so its
+first count adds nothing. Without two reads there is no rate.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterable
 from statistics import median
 from typing import NamedTuple
 
+from ..models.nodes import NodeView, OverviewView
+from ..telemetry.counters import Meter
 from . import attention
-from .about_nodes import NodeView, OverviewView
+from .events import Events
 from .failovers import Failovers
-from .happened import Events
-from .sources import VERSION, Asked, Retries, Sources
+from .sources import VERSION, Asked, Sources
 
 MINUTE = 60.0
 EVENTS = 20
@@ -24,7 +25,7 @@ HOUR = 3600.0
 
 
 class _Seen(NamedTuple):
-    """What had been counted at an instant: rounds since this router began to look, and retries."""
+    """The counts at one instant: rounds that were answered since this router read the first figures, and retries."""
 
     at: float
     rounds: int
@@ -33,21 +34,22 @@ class _Seen(NamedTuple):
 
 
 class Rates:
-    """What was counted in the last minute. Tell it of each survey. `clock` gives seconds that never go back."""
+    """Rates of the last minute, from surveys of the nodes and from the meter of this router. `clock` gives seconds that
+    never go back."""
 
-    def __init__(self, clock: Callable[[], float], retries: Retries | None) -> None:
+    def __init__(self, clock: Callable[[], float], retries: Meter | None) -> None:
         self._clock, self._retries = clock, retries
         self._seen: deque[_Seen] = deque()
         self._last: dict[tuple[str, str], int] = {}
 
     def note(self, nodes: Iterable[NodeView]) -> None:
-        """A survey's result."""
+        """Take in the result of a survey."""
         rounds = self._seen[-1].rounds if self._seen else 0
         for node in nodes:
             if node.rounds is not None:
                 life = node.node_id, node.boot
                 rounds += max(0, node.rounds - self._last.get(life, node.rounds))
-                # Taken out and put in again: what was not heard of for longest stands first.
+                # Removed and added again, so that the life that has been silent for the longest time is first.
                 self._last.pop(life, None)
                 self._last[life] = node.rounds
         while len(self._last) > 1000:
@@ -59,14 +61,14 @@ class Rates:
             self._seen.popleft()
 
     def rounds_per_second(self) -> float | None:
-        """Rounds that the nodes answered, each second."""
+        """Rounds per second that the nodes answered; None without two surveys."""
         if len(self._seen) < 2:
             return None
         first, last = self._seen[0], self._seen[-1]
         return (last.rounds - first.rounds) / (last.at - first.at) if last.at > first.at else None
 
     def affinity(self) -> float | None:
-        """The part of retries that the node which was sent to served."""
+        """The part of retries, from 0 to 1, that were served by the node that the router chose; None without any."""
         if len(self._seen) < 2:
             return None
         first, last = self._seen[0], self._seen[-1]
@@ -75,16 +77,16 @@ class Rates:
 
 
 class Overview:
-    """Sums up. One for each router."""
+    """Builds the overview of one router."""
 
     def __init__(self, rates: Rates, failovers: Failovers, events: Events) -> None:
         self._rates, self._failovers, self._events = rates, failovers, events
 
     async def answer(self, sources: Sources, asked: Asked) -> OverviewView:
         """`GET overview`."""
-        nodes, gathered = await asyncio.gather(sources.survey.nodes(), sources.chronicles.gathered())
+        nodes, gathered = await asyncio.gather(sources.survey.nodes(), sources.event_logs.gathered())
         now = sources.clock()
-        told = OverviewView(
+        overview = OverviewView(
             at=now,
             version=VERSION,
             nodes=dict(Counter(node.state for node in nodes)),
@@ -100,7 +102,7 @@ class Overview:
             store_seconds=_middle(node.store_seconds for node in nodes),
             events=self._events.latest(sources, gathered)[:EVENTS],
         )
-        return told.model_copy(update={"attention": attention.of(told, nodes)})
+        return overview.model_copy(update={"attention": attention.of(overview, nodes)})
 
 
 def _sum(counts: Iterable[int | None]) -> int:

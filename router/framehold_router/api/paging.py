@@ -1,8 +1,8 @@
-"""Where a page of calls ends: the cursor that a router hands to all nodes alike.
+"""The cursor of a page of calls: the router sends one cursor to all nodes.
 
-The law: order is total and needs no memory. Calls are ordered by one of their values, and where that is equal by their
-ids, so a cursor is the pair of the last call of a page: what comes after it may be asked of anybody. A value that is
-missing counts as 0. A cursor is a client's text: whatever is no pair of the wanted kind is refused.
+The law: the order is total, and no server keeps state between two pages. Calls are ordered by one of their values, and
+calls with equal values by their ids. A cursor is the pair (value, id) of the last call of a page, so any node can list
+the calls after it. A missing value counts as 0. A cursor comes from a client, so it is validated.
 """
 
 from __future__ import annotations
@@ -11,14 +11,15 @@ import json
 import math
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 
-from .about_calls import LeaseView, Sort
+from ..models.calls import LeaseView
+from ..models.choices import Sort
 
 Key = tuple[float | str, str]
 """The value that calls are sorted by, and the call's id."""
 
 
 def key(sort: Sort, item: LeaseView) -> Key:
-    """What `item` is ordered by."""
+    """The key by which `item` is ordered."""
     if sort is Sort.CALL:
         return item.call_id, item.call_id
     value: float | int | None = getattr(item, sort.value)
@@ -32,10 +33,10 @@ def encode(sort: Sort, item: LeaseView) -> str:
 
 
 def decode(text: str, sort: Sort | None = None) -> Key:
-    """The key of the last item of the page before.
+    """The key in a cursor: that of the last item of the page before.
 
     Raises:
-        ValueError: it is no cursor, or not one of calls sorted by `sort`.
+        ValueError: `text` is no cursor, or a cursor of another order than `sort`.
     """
     try:
         pair = json.loads(urlsafe_b64decode(text + "=" * (-len(text) % 4)))
@@ -50,7 +51,7 @@ def decode(text: str, sort: Sort | None = None) -> Key:
         raise _wrong()
     if isinstance(value, str):
         return value, call
-    # Beyond it a whole number is none that a float could be compared with.
+    # A larger integer has no exact float to compare with.
     if abs(value) > 2**53 or math.isnan(value):
         raise _wrong()
     return float(value), call

@@ -1,7 +1,7 @@
-"""Every path of the API on one screen: what it wants, what it answers, and what it takes to be let in.
+"""Every path of the API in one table: its parameters, its response, and the access that it needs.
 
-The law: this table is the only list. The server's routes, the check at the door and the OpenAPI document are made from
-it, so none of them can lack what another has.
+The law: this table is the only list. The routes of the server, the access check and the OpenAPI document are made from
+it, so they can't differ.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
-from .about_calls import CallView, LeaseQuery, LeasesView, LookupQuery, LookupView
-from .about_events import EventsView, FailoversView
-from .about_nodes import AccessView, DoneView, NodesView, OverviewView, RingQuery, RingView
-from .about_profile import NodeDetailView
-from .about_tradeoff import TradeoffView
+from ..models.calls import CallView, LeaseQuery, LeasesView, LookupQuery, LookupView
+from ..models.events import EventsView, FailoversView
+from ..models.nodes import AccessView, DoneView, NodesView, OverviewView, RingQuery, RingView
+from ..models.profile import NodeDetailView
+from ..models.tradeoff import TradeoffView
 from .access import Need
 from .sources import Asked, Sources
 
@@ -25,14 +25,14 @@ Answer = Callable[[Sources, Asked], Awaitable[BaseModel]]
 
 
 class NoQuery(BaseModel):
-    """A page that takes no parameters: one that is given is a mistake."""
+    """The query of a page without parameters: any parameter is an error."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 class Route(NamedTuple):
-    """One path. `answers` names what answers it; `listed` whether there is CSV; `view` is None for what is not one
-    JSON document of a model."""
+    """One path. `answers`: the name of its handler, and of its operation in OpenAPI. `listed`: whether CSV is
+    available. `view`: the model of the response; None if the response is not one JSON document of a model."""
 
     method: str
     path: str
@@ -73,11 +73,13 @@ ROUTES = (
 )  # fmt: skip
 
 OPEN_PAGES = ("/healthz", "/readyz", "/metrics", "/dashboard", "/dashboard/{page}", "/dashboard/assets/{path}")
-"""The dashboard's files hold no data: what it shows it reads from these routes, in the name of who looks."""
+"""Pages that need no token. The files of the dashboard hold no data: the browser reads the data from the API, with the
+credentials of its user."""
 
 
 def need_of(method: str, path: str) -> Need:
-    """What a path of the server, as its route spells it, asks for: of one that nobody listed, the most."""
+    """The access that a request needs. `path` is the pattern of the route. A route that is not listed here needs the
+    admin token."""
     if path in OPEN_PAGES:
         return Need.OPEN
     wanted = "GET" if method == "HEAD" else method

@@ -1,7 +1,7 @@
-"""Serves the API: from a request to what the table says of its path, and from the answer to JSON or CSV.
+"""Serves the API: parses a request as its row in the table of routes says, and writes the answer as JSON or CSV.
 
-The law: what doesn't fit its model is refused by the name of what is wrong, and a value that was sent is not repeated:
-it may be a token.
+The law: a request that doesn't fit its model is refused. The error names the field and does not repeat its value, which
+may be a token.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from urllib.parse import quote
 from aiohttp import web
 from pydantic import BaseModel, ValidationError
 
-from . import actions, call, failovers, fleet, happened, leases, lookup, node, tradeoff
-from .about_calls import LeasesView
-from .about_events import EventView
-from .about_nodes import AccessView, ErrorView, NodesView, OverviewView
+from ..models.calls import LeasesView
+from ..models.events import EventView
+from ..models.fields import printable
+from ..models.nodes import AccessView, ErrorView, NodesView, OverviewView
+from . import actions, call, failovers, fleet, leases, lookup, node, tradeoff
+from . import events as happened
 from .access import Access
-from .fields import printable
 from .openapi import document
 from .overview import Overview, Rates
 from .routes import BASE, ROUTES, Answer, Route
@@ -33,12 +34,13 @@ Model = TypeVar("Model", bound=BaseModel)
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 _HEADER = 4000
-"""Characters of a header: clients read 8 kB at most."""
+"""Characters of a header at most: many clients read no more than 8 kB."""
 _FULL = "too many readers, or this router ends: nothing is told; try again, or ask for overview, nodes and events"
 
 
 class Api:
-    """The API of one router. `stream` is closed by whoever ends it, before it waits for requests to end."""
+    """The API of one router. Close `stream` before waiting for requests under way: its responses never end by
+    themselves."""
 
     def __init__(self, sources: Sources, access: Access) -> None:
         self._sources, self._access = sources, access
@@ -48,7 +50,7 @@ class Api:
         self._overview = Overview(rates, failures, events)
         self.stream = Stream(self._look)
         self._answers: dict[str, Answer] = {
-            "access": self._told_access,
+            "access": self._access_view,
             "overview": self._overview.answer,
             "nodes": fleet.nodes,
             "node": node.answer,
@@ -87,9 +89,9 @@ class Api:
 
         return handle
 
-    async def _told_access(self, sources: Sources, asked: Asked) -> AccessView:
+    async def _access_view(self, sources: Sources, asked: Asked) -> AccessView:
         """`GET access`."""
-        return self._access.told(asked.headers)
+        return self._access.view(asked.headers)
 
     async def _look(self) -> tuple[OverviewView, NodesView, list[EventView]]:
         asked = Asked({})
@@ -109,12 +111,13 @@ class Api:
 
 
 def in_json(view: BaseModel, status: int = 200) -> web.Response:
-    """`view` as the answer."""
+    """A response with `view` as JSON."""
     return web.Response(status=status, text=view.model_dump_json(), content_type="application/json")
 
 
 def shown(request: web.Request, view: BaseModel, form: str, route: Route) -> web.Response:
-    """`view` as it was asked for. CSV has no place for what a page says beside its items: headers say it."""
+    """A response with `view` in the wanted form, `csv` or `json`. CSV has rows only, so the cursor of the next page and
+    the missing nodes are sent in headers."""
     if form != "csv":
         return in_json(view, route.status)
     response = web.Response(text=table(view), content_type="text/csv", charset="utf-8")
@@ -129,7 +132,11 @@ def shown(request: web.Request, view: BaseModel, form: str, route: Route) -> web
 
 
 def _query(request: web.Request, route: Route) -> tuple[str, BaseModel]:
-    """In which form the answer is wanted, and the query. Raises Refused."""
+    """The wanted form of the answer (`json` or `csv`), and the parsed query.
+
+    Raises:
+        Refused: a parameter is wrong.
+    """
     given = dict(request.query)
     if len(given) < len(request.query):
         raise Refused(400, "a parameter is given twice: nothing was told; give each once")
@@ -143,7 +150,11 @@ def _query(request: web.Request, route: Route) -> tuple[str, BaseModel]:
 
 
 def _read(kind: type[Model], body: bytes) -> Model:
-    """Raises Refused."""
+    """The body, parsed as `kind`.
+
+    Raises:
+        Refused: it doesn't fit.
+    """
     return _fit(kind.model_validate_json, body)
 
 

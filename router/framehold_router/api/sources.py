@@ -1,4 +1,4 @@
-"""What the answers of the API are made of, and what a request for one brings along."""
+"""The sources of the API's answers, the parsed request, and the refusal."""
 
 from __future__ import annotations
 
@@ -7,57 +7,48 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import metadata
 from types import MappingProxyType
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from pydantic import BaseModel
 
 from framehold_store.base import Store
 
-from ..departures import Departures
-from ..envelope import Facts
-from ..membership import Fleet
-from ..placement import Placement
-from ..ring import Change
-from ..survey import Survey
-from .about_nodes import ErrorView
-from .ask import Asker
-from .chronicles import Chronicles
+from ..fleet.departures import Departures
+from ..fleet.membership import Fleet
+from ..fleet.ring import Change
+from ..models.nodes import ErrorView
+from ..routing.placement import Placement
+from ..routing.request_facts import Facts
+from ..telemetry.counters import Meter
+from .event_logs import EventLogs
+from .node_client import NodeClient
+from .survey import Survey
 
 VERSION = metadata.version("framehold")
 
 
-class Retries(Protocol):
-    """Of the retries since this router began: those that the node which was sent to served, and the others."""
-
-    @property
-    def hits(self) -> int: ...
-
-    @property
-    def misses(self) -> int: ...
-
-
 @dataclass(frozen=True)
 class Sources:
-    """Where a router's API takes its answers from. `place` says where a request would be sent now, and changes nothing;
-    `retries` is None where nothing is counted, `change` is the ring's last one; `report` is the path of the measured
-    trade-off, empty where there is none; `clock` gives seconds since 1970."""
+    """The parts of a router that its API reads. `place` gives the placement that a request would get now, and changes
+    nothing. `retries` is the meter that counts retries, None without metrics. `change` gives the last change of the
+    ring. `report` is the path of the trade-off report, empty if there is none. `clock` gives seconds since 1970."""
 
     fleet: Callable[[], Fleet]
     store: Store
-    asker: Asker
+    node_client: NodeClient
     survey: Survey
-    chronicles: Chronicles
+    event_logs: EventLogs
     departures: Departures = field(default_factory=Departures)
     place: Callable[[Facts], Placement | None] = lambda facts: None
-    retries: Retries | None = None
+    retries: Meter | None = None
     change: Callable[[], Change | None] = lambda: None
     report: str = ""
     clock: Callable[[], float] = time.time
 
 
 class Asked(NamedTuple):
-    """A request that was found fit: the parts of its path, its query and its body, as their models read them, and its
-    headers."""
+    """A valid request for a page of the API: the variables of its path, its query and body as parsed by their models,
+    and its headers."""
 
     path: Mapping[str, str]
     query: BaseModel | None = None
@@ -66,7 +57,8 @@ class Asked(NamedTuple):
 
 
 class Refused(Exception):
-    """There is no answer but this one: what happened, what was not done, what to do."""
+    """The request is answered with an error: an HTTP status, and a text that says what happened, what was not done and
+    what to do."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)

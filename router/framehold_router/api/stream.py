@@ -1,12 +1,13 @@
-"""Tells readers what changes, as server-sent events: `overview`, `nodes`, and each new `event`.
+"""Sends changes of the fleet to readers as server-sent events: `overview`, `nodes`, and each new `event`.
 
-The law: the fleet is looked at once a second for all readers, and not at all without one. Nobody waits for a reader:
-what one has not read yet is kept up to QUEUED messages, then its connection is broken, and it may come again.
+The law: the state of the fleet is read once a second for all readers together, and not at all while there are none.
+Nobody waits for a slow reader: up to MAX_QUEUED_MESSAGES messages wait for it, then its connection is broken, and it
+may connect again.
 
-    1. the first reader comes: the looks begin, and its messages with the first of them
-    2. another comes: it is told at once what the last look found, then what changes, like all
-    3. a look fails by a bug: it is logged, and the next one comes as ever
-    4. the last reader leaves: the looks end, and what they found is forgotten
+    1. the first reader connects: the router begins to read the state every second, and sends the first result
+    2. another reader connects: it gets the last result at once, and then each change, as all readers do
+    3. a read fails by a bug: the failure is logged, and the next read follows as usual
+    4. the last reader leaves: the reads end, and their results are forgotten
 """
 
 from __future__ import annotations
@@ -18,48 +19,48 @@ from collections.abc import Awaitable, Callable, Iterable
 from aiohttp import web
 from pydantic import BaseModel
 
-from .about_events import EventView
-from .about_nodes import NodesView, OverviewView
+from ..models.events import EventView
+from ..models.nodes import NodesView, OverviewView
 
 _log = logging.getLogger(__name__)
 
-READERS = 100
-QUEUED = 64
-EVERY = 1.0
-"""Seconds between two looks."""
-QUIET = 5.0
-"""Seconds without a word after which a reader is told that the connection lives."""
+MAX_READERS = 100
+MAX_QUEUED_MESSAGES = 64
+LOOK_PAUSE = 1.0
+"""Seconds between two reads of the state."""
+KEEP_ALIVE_PAUSE = 5.0
+"""Seconds without a message after which a reader gets a comment that keeps its connection open."""
 _BEGIN = b"retry: 2000\n\n"
 _ALIVE = b": nothing has changed\n\n"
 
 Look = Callable[[], Awaitable[tuple[OverviewView, NodesView, list[EventView]]]]
-"""The fleet now, and its latest events, in any order."""
+"""Reads the state of the fleet: overview, nodes, and the latest events in any order."""
 
 
 class Full(Exception):
-    """There are READERS readers already, or the router ends."""
+    """A reader is refused: there are MAX_READERS readers already, or the router ends."""
 
 
 class _Reader:
-    """One connection. `messages` holds what it was not sent yet; None ends it."""
+    """The connection of one reader. `messages` holds the messages that were not sent yet; None ends the connection."""
 
     def __init__(self, request: web.Request) -> None:
         self._request = request
-        self.messages: asyncio.Queue[bytes | None] = asyncio.Queue(QUEUED)
+        self.messages: asyncio.Queue[bytes | None] = asyncio.Queue(MAX_QUEUED_MESSAGES)
 
     @property
     def gone(self) -> bool:
-        """Whether it has left: nothing tells, but where something is sent."""
+        """Whether the client has left."""
         return self._request.transport is None or self._request.transport.is_closing()
 
-    def tell(self, message: bytes) -> None:
+    def send(self, message: bytes) -> None:
         try:
             self.messages.put_nowait(message)
         except asyncio.QueueFull:
             self.end()
 
     def end(self) -> None:
-        """Break the connection: whoever writes to it learns of it now."""
+        """Break the connection at once, and drop its messages."""
         if self._request.transport is not None:
             self._request.transport.abort()
         while not self.messages.empty():
@@ -68,25 +69,25 @@ class _Reader:
 
 
 class Stream:
-    """All readers of one router, and the looks for them. Belongs to one event loop; `close` it."""
+    """All readers of one router. `look` reads the state of the fleet. Belongs to one event loop; `close` it."""
 
-    def __init__(self, look: Look, every: float = EVERY, quiet: float = QUIET) -> None:
-        self._look, self._every, self._quiet = look, every, quiet
+    def __init__(self, look: Look, look_pause: float = LOOK_PAUSE, keep_alive_pause: float = KEEP_ALIVE_PAUSE) -> None:
+        self._look, self._look_pause, self._keep_alive_pause = look, look_pause, keep_alive_pause
         self._readers: set[_Reader] = set()
         self._task: asyncio.Task[None] | None = None
-        self._told: dict[str, tuple[str, bytes]] = {}
+        self._last_messages: dict[str, tuple[str, bytes]] = {}
         self._known: set[tuple[str, str]] | None = None
         self._closed = False
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
-        """Answer one reader, for as long as it reads.
+        """Answer one reader, until it leaves.
 
         Raises:
-            Full: it isn't served.
+            Full: there are too many readers, or the router ends.
         """
-        if len(self._readers) >= READERS:
-            self._let_go()
-        if self._closed or len(self._readers) >= READERS:
+        if len(self._readers) >= MAX_READERS:
+            self._end_gone_readers()
+        if self._closed or len(self._readers) >= MAX_READERS:
             raise Full
         response = web.StreamResponse(headers={"X-Accel-Buffering": "no"})
         response.content_type, response.charset = "text/event-stream", "utf-8"
@@ -94,8 +95,8 @@ class Stream:
         self._readers.add(reader)
         if self._task is None:
             self._task = asyncio.create_task(self._run(), name="framehold stream")
-        for _, last in self._told.values():
-            reader.tell(last)
+        for _, last in self._last_messages.values():
+            reader.send(last)
         try:
             await response.prepare(request)
             await response.write(_BEGIN)
@@ -110,14 +111,14 @@ class Stream:
         return response
 
     def close(self) -> None:
-        """End all readers, and serve none any more."""
+        """End the connections of all readers, and accept no reader any more."""
         self._closed = True
         self._stop()
         for reader in self._readers:
             reader.end()
 
-    def _let_go(self) -> None:
-        """End those who have left: they take nobody's place."""
+    def _end_gone_readers(self) -> None:
+        """Remove the readers that have left, so that others can connect."""
         for reader in tuple(self._readers):
             if reader.gone:
                 self._readers.discard(reader)
@@ -125,14 +126,14 @@ class Stream:
 
     async def _next(self, reader: _Reader) -> bytes | None:
         try:
-            return await asyncio.wait_for(reader.messages.get(), self._quiet)
+            return await asyncio.wait_for(reader.messages.get(), self._keep_alive_pause)
         except TimeoutError:
             return _ALIVE
 
     def _stop(self) -> None:
         if self._task is not None:
             self._task.cancel()
-        self._task, self._told, self._known = None, {}, None
+        self._task, self._last_messages, self._known = None, {}, None
 
     async def _run(self) -> None:
         while True:
@@ -143,35 +144,35 @@ class Stream:
                 self._show_new(events)
             except Exception:
                 _log.exception("a bug in looking at the fleet: readers were told nothing; the next look comes as ever")
-            await asyncio.sleep(self._every)
+            await asyncio.sleep(self._look_pause)
 
     def _show(self, name: str, view: BaseModel, compared: str) -> None:
-        before, _ = self._told.get(name, ("", b""))
-        # Whoever comes is told the last look, and by its `at` what time it is: not that of the last change.
+        before, _ = self._last_messages.get(name, ("", b""))
+        # Kept even if nothing changed: a new reader must get the time `at` of the last read, not of the last change.
         message = _message(name, view)
-        self._told[name] = compared, message
+        self._last_messages[name] = compared, message
         if compared != before:
-            self._tell(message)
+            self._send_to_all(message)
 
     def _show_new(self, events: Iterable[EventView]) -> None:
-        """Those of the first look are known: the overview has them."""
+        """Send the events that no earlier read had. The first read sends none: the overview has its events."""
         found = sorted(events, key=lambda event: (event.at, event.node_id, event.id))
         if self._known is not None:
             for event in found:
                 if (event.node_id, event.id) not in self._known:
-                    self._tell(_message("event", event))
-        # A node that did not answer this time must not have all of its events told again.
+                    self._send_to_all(_message("event", event))
+        # Earlier events stay known: a node that did not answer this time must not have its events sent again.
         kept = {(event.node_id, event.id) for event in found}
-        self._known = kept | (self._known or set()) if len(kept) + len(self._known or ()) < _REMEMBERED else kept
+        self._known = kept | (self._known or set()) if len(kept) + len(self._known or ()) < _MAX_KNOWN_EVENTS else kept
 
-    def _tell(self, message: bytes) -> None:
+    def _send_to_all(self, message: bytes) -> None:
         for reader in tuple(self._readers):
-            reader.tell(message)
+            reader.send(message)
 
 
-_REMEMBERED = 100_000
+_MAX_KNOWN_EVENTS = 100_000
 
 
 def _message(name: str, view: BaseModel) -> bytes:
-    # JSON has no line break of its own: whatever a text holds, a message is one line.
+    # JSON escapes line breaks, so the data is always one line.
     return f"event: {name}\ndata: {view.model_dump_json()}\n\n".encode()

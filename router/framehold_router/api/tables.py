@@ -1,7 +1,7 @@
-"""Lists as CSV: a header row, and one row an item.
+"""Writes lists as CSV: a header row, and one row for each item.
 
-The law: a spreadsheet that opens it computes nothing. A text that begins with what a spreadsheet takes for a formula
-gets an apostrophe before it. Quoting is the csv module's.
+The law: a spreadsheet that opens the file must not run formulas. A text that begins with a sign of a formula gets an
+apostrophe in front. The csv module does the quoting.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from .about_calls import LeasesView, LeaseView
-from .about_events import EventsView, EventView, FailoversView, FailoverView
-from .about_nodes import NodesView, NodeView, RingNodeView, RingView
-from .about_tradeoff import TradeoffView
+from ..models.calls import LeasesView, LeaseView
+from ..models.events import EventsView, EventView, FailoversView, FailoverView
+from ..models.nodes import NodesView, NodeView, RingNodeView, RingView
+from ..models.tradeoff import TradeoffView
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _METRIC = ("option", "condition", "metric", "value", "unit", "missing")
@@ -24,7 +24,7 @@ _PHASES = ("detect", "claim", "replay", "resume", "total")
 
 
 def table(view: BaseModel) -> str | None:
-    """A list as CSV; None for what is no list."""
+    """`view` as CSV; None if it is no list."""
     if isinstance(view, FailoversView):
         return _csv(_failover_columns(), map(_failover, view.failovers))
     if isinstance(view, TradeoffView):
@@ -42,7 +42,7 @@ def table(view: BaseModel) -> str | None:
 
 
 def _failover_columns() -> tuple[str, ...]:
-    """Durations each in a column, calls as their number."""
+    """The columns of a failover: one for each duration, and the number of calls instead of the calls."""
     plain = (name for name in FailoverView.model_fields if name not in ("durations", "calls"))
     return (*plain, *(f"{phase}_seconds" for phase in _PHASES), "calls")
 

@@ -1,9 +1,9 @@
-"""Shows the trade-off as it was measured: the report that FRAMEHOLD_TRADEOFF_REPORT names.
+"""Shows the measured trade-off: the report that FRAMEHOLD_TRADEOFF_REPORT names.
 
-The law: nothing is measured or judged here. The report passes through models of its own, not as the bytes of its file:
-so the document of the API says what comes, a list is also CSV, and whoever names the wrong file is told, instead of
-having it published. What the models don't name is left out. The file is looked at for each answer, in a thread, by one
-at a time; it is read again only when it is another one, by its inode, its size or when it was changed.
+The law: nothing is measured or judged here. The report is parsed by models and not sent as the bytes of its file. So
+the OpenAPI document describes it, it is available as CSV, and a wrong file gives an error instead of being published.
+Fields that the models don't have are left out. The file is checked for each answer, in a thread, for one request at a
+time. It is read again only if its inode, size or time of change is another.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from typing import NamedTuple
 
 from pydantic import ValidationError
 
-from .about_tradeoff import TradeoffView
-from .fields import printable
+from ..models.fields import printable
+from ..models.tradeoff import TradeoffView
 from .sources import Asked, Refused, Sources
 
-LONGEST = 512 * 1024
-"""Bytes of a report; one of seven options under five conditions has some 70,000. What is longer would hold the loop for
-tens of milliseconds, whichever thread reads it."""
+MAX_REPORT_BYTES = 512 * 1024
+"""Bytes of a report at most. A report of seven options under five conditions has about 70,000. Parsing a longer one
+would block the event loop for tens of milliseconds, even in a thread."""
 _MAKE = "run `framehold bench tradeoff --out DIR`, and start this router with FRAMEHOLD_TRADEOFF_REPORT=DIR/report.json"
 _AGAIN = "nothing was told; name a report.json of `framehold bench tradeoff`"
 
 
 class _Read(NamedTuple):
-    """What a file was, and what was made of it: a view, or why there is none."""
+    """A file that was read: its stamp, and its view or the reason why it has none."""
 
     stamp: tuple[int, ...]
     view: TradeoffView | None
@@ -36,11 +36,11 @@ class _Read(NamedTuple):
 
 
 class Measurements:
-    """The report of one router."""
+    """The trade-off report of one router, as it was last read."""
 
     def __init__(self) -> None:
         self._last = _Read((), None)
-        # A disk that hangs holds one thread, and not all that this process has.
+        # If the disk hangs, only one thread waits for it, not all threads of this process.
         self._turn = asyncio.Lock()
 
     async def answer(self, sources: Sources, asked: Asked) -> TradeoffView:
@@ -72,20 +72,24 @@ class Measurements:
 
 
 def _stamp(path: Path) -> tuple[int, ...]:
-    """What another file, or another content, would have otherwise. Raises OSError, also for what is no plain file."""
+    """Numbers that differ if the file or its content is another: device, inode, size, time of change.
+
+    Raises:
+        OSError: the file can't be looked at, or is no plain file.
+    """
     found = os.stat(path)
     if not stat.S_ISREG(found.st_mode):
-        # A pipe would be waited for, and a device has no end.
+        # Reading a pipe would block, and a device may have no end.
         raise OSError(0, "it is no plain file")
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _read(path: Path, stamp: tuple[int, ...]) -> _Read:
     with path.open("rb") as file:
-        body = file.read(LONGEST + 1)
-    if len(body) > LONGEST:
+        body = file.read(MAX_REPORT_BYTES + 1)
+    if len(body) > MAX_REPORT_BYTES:
         return _Read(
-            stamp, None, f"the report that FRAMEHOLD_TRADEOFF_REPORT names is beyond {LONGEST} bytes: {_AGAIN}"
+            stamp, None, f"the report that FRAMEHOLD_TRADEOFF_REPORT names is beyond {MAX_REPORT_BYTES} bytes: {_AGAIN}"
         )
     try:
         return _Read(stamp, TradeoffView.model_validate_json(body))

@@ -1,4 +1,4 @@
-"""Spans and counts as sentences have them."""
+"""Durations and counts as texts for people."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ _UNITS = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
 
 
 def span(seconds: float | None) -> str:
-    """The two largest units of a while: `3m 12s`."""
+    """A duration in its two largest units: `3m 12s`; `-` for None."""
     if seconds is None:
         return UNKNOWN
     parts: list[str] = []
@@ -22,5 +22,5 @@ def span(seconds: float | None) -> str:
 
 
 def many(count: int, one: str, more: str = "") -> str:
-    """`1 call`, `2 calls`."""
+    """A count with its noun: `1 call`, `2 calls`. `more` is the plural if it is not `one` with an s."""
     return f"{count:,} {one if count == 1 else more or one + 's'}"

@@ -1,9 +1,9 @@
-"""The fleet in a browser: the files of `assets/`, and how they are served under `/dashboard`.
+"""The dashboard: serves the files of `assets/` under `/dashboard`.
 
-The law: what is served was read once, before the first request, and is found by its name alone: no path of a request is
-joined to one of this machine. Whatever is no file of `assets/` is a page's address, and gets the one shell that draws
-all pages; it holds no data, so anybody may have it. The shell's policy runs and loads what comes from this router, and
-nothing else: of what stands in the shell itself only the import map, by its digest.
+The law: all files are read once, before the first request, and are looked up by name. No path of a request is joined to
+a path of this machine. Every other path under `/dashboard` is the address of a page, and gets the shell, the one HTML
+file that draws all pages. The shell holds no data, so it needs no token. Its Content-Security-Policy allows only what
+this router serves; of the inline scripts it allows only the import map, by its digest.
 """
 
 from __future__ import annotations
@@ -34,26 +34,26 @@ _INLINE = re.compile(rb'<script type="importmap">(.*?)</script>', re.DOTALL)
 
 
 class File(NamedTuple):
-    """One file as it is sent."""
+    """A file as it is sent. `kind` is its content type."""
 
     body: bytes
     packed: bytes
-    """The same by gzip."""
+    """The body, compressed by gzip."""
     kind: str
     tag: str
-    """Of the body's digest."""
+    """The digest of the body, for the ETag."""
 
 
 def file_of(name: str, body: bytes) -> File:
-    """The file of this name."""
-    # No time in it: all routers of one release send the same.
+    """The file `name` with this body."""
+    # Without a time in it, so that all routers of one release send the same bytes.
     packed = gzip.compress(body, mtime=0)
     return File(body, packed, _KINDS[name.rpartition(".")[2]], sha256(body).hexdigest())
 
 
 @cache
 def assets() -> dict[str, File]:
-    """All files by their names below `assets/`, the shell among them."""
+    """All files, the shell included, by their paths below `assets/`."""
     return {name: file_of(name, path.read_bytes()) for name, path in _walk(ASSETS, "")}
 
 
@@ -86,7 +86,7 @@ def policy(shell: bytes) -> str:
 
 
 class Dashboard:
-    """Answers what is under `/dashboard`, from files such as `assets()`."""
+    """Answers requests under `/dashboard` with the files `found`, which `assets()` gives."""
 
     def __init__(self, found: dict[str, File]) -> None:
         self._files = {name: file for name, file in found.items() if name != _SHELL}
@@ -94,7 +94,7 @@ class Dashboard:
         self._policy = policy(self._shell.body)
 
     def mount(self, app: web.Application) -> None:
-        """Add its routes. The access to each is in the table of `api.routes`."""
+        """Add the routes of the dashboard to `app`. The table in `api.routes` has their access."""
         app.router.add_get("/dashboard", self._page)
         app.router.add_get("/dashboard/assets/{path:.*}", self._asset)
         app.router.add_get("/dashboard/{page:.*}", self._page)
@@ -112,7 +112,8 @@ class Dashboard:
 
 
 def _sent(request: web.Request, file: File) -> web.Response:
-    # Weak, since the same names both forms; a browser asks each time, and after an upgrade gets the new ones at once.
+    # A weak ETag, because one tag stands for both the plain and the gzip form. With no-cache a browser asks each time,
+    # so that it gets the new files at once after an upgrade.
     headers = {"ETag": f'W/"{file.tag}"', "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
     if any(etag.value in (file.tag, "*") for etag in request.if_none_match or ()):
         return web.Response(status=304, headers=headers)
@@ -124,8 +125,8 @@ def _sent(request: web.Request, file: File) -> web.Response:
 
 def _takes_gzip(accepted: str) -> bool:
     """Whether an `Accept-Encoding` names gzip, and not to refuse it (RFC 9110, section 12.5.3)."""
-    for said in accepted.split(","):
-        coding, _, weight = said.partition(";")
+    for item in accepted.split(","):
+        coding, _, weight = item.partition(";")
         if coding.strip().lower() in ("gzip", "x-gzip"):
             return not re.fullmatch(r"\s*q\s*=\s*0(\.0*)?\s*", weight, re.IGNORECASE)
     return False

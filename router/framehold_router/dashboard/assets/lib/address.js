@@ -1,8 +1,8 @@
 /**
- * The state of the view, in the URL: which page, and its filters, order and place.
+ * The state of the view in the URL: the page, and its filters, order and position.
  *
- * The law: whatever is worth a link is here, and a secret never is. A change of page is a step that Back undoes; a
- * change of what a page shows replaces the step where it comes with each keystroke.
+ * The law: everything that a link should keep is in the URL; a secret never is. A change of page adds a step to the
+ * history, which Back undoes. A change that comes with each keystroke replaces the last step.
  */
 import { html } from "./html.js";
 import { search } from "./search.js";

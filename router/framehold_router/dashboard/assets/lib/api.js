@@ -1,8 +1,8 @@
 /**
- * Asks this router: reads, actions, and what it wants to see first.
+ * Requests to this router: reads, actions, and the access that it requires.
  *
- * The law: the admin token is in this tab's memory and session storage, and goes nowhere but into the header of requests
- * to this router. An action is sent once: of one that was not answered nobody knows whether it was done.
+ * The law: the admin token is in this tab's memory and session storage, and is sent only in the header of requests to this
+ * router. An action is sent once: if it is not answered, whether it was done is unknown.
  */
 import { useCallback, useEffect, useRef, useState } from "./html.js";
 import { limit } from "./limit.js";
@@ -11,13 +11,13 @@ import { shared } from "./signal.js";
 
 /** Where the API is. */
 export const BASE = "/api/v1/";
-const KEPT = "framehold-admin-token";
-/** Milliseconds after which a router that has taken a request, and says nothing, is as good as gone. */
+const STORAGE_KEY = "framehold-admin-token";
+/** Milliseconds after which a request without an answer fails. */
 const LIMITS = { GET: 10_000, POST: 30_000 };
 /** A token that a router can have, and a header can carry. */
 const TOKEN = /^[!-~]+$/;
 
-/** Why there is no answer. `status` is 0 where the router did not answer at all; the message is fit to be shown. */
+/** The error of a request. `status` is 0 if the router did not answer; the message can be shown to the user. */
 export class Trouble extends Error {
   constructor(status, text) {
     super(text);
@@ -29,16 +29,16 @@ const access = shared({ token: remembered(), tokenSet: null, locked: false, aske
 
 /** A token may come in the fragment of a link that `framehold up` prints; no server sees it, and it doesn't stay. */
 function remembered() {
-  // A plus is one here, and no blank.
+  // In a fragment a plus is a plus, not a blank.
   const given = new URLSearchParams(location.hash.slice(1).replaceAll("+", "%2B")).get("token");
   if (given !== null) history.replaceState(null, "", location.pathname + location.search);
-  if (given === null || !TOKEN.test(given)) return kept()?.getItem(KEPT) ?? null;
-  kept()?.setItem(KEPT, given);
+  if (given === null || !TOKEN.test(given)) return storage()?.getItem(STORAGE_KEY) ?? null;
+  storage()?.setItem(STORAGE_KEY, given);
   return given;
 }
 
-/** Where this tab keeps it; a browser may be told to keep nothing. */
-function kept() {
+/** The storage of this tab for the token; null if the browser allows none. */
+function storage() {
   try {
     return sessionStorage;
   } catch {
@@ -49,8 +49,8 @@ function kept() {
 /** Headers of a request to this router; `given` is a token to try. */
 export function headers(given = access.get().token) {
   // With the second header the browser's own prompt for a password stays away: the page asks by itself.
-  const said = { Accept: "application/json", "X-Requested-With": "framehold" };
-  return given ? { ...said, Authorization: `Bearer ${given}` } : said;
+  const sent = { Accept: "application/json", "X-Requested-With": "framehold" };
+  return given ? { ...sent, Authorization: `Bearer ${given}` } : sent;
 }
 
 /** Reads need a token that is not here. */
@@ -59,7 +59,7 @@ export const lock = () => access.set({ ...access.get(), locked: true });
 async function ask(method, path, { params = {}, body, signal, token } = {}) {
   const more = body === undefined ? {} : { "Content-Type": "application/json" };
   const end = limit(LIMITS[method], signal);
-  let response, said;
+  let response, answer;
   try {
     response = await fetch(BASE + path + search(params), {
       method,
@@ -67,16 +67,16 @@ async function ask(method, path, { params = {}, body, signal, token } = {}) {
       headers: { ...headers(token), ...more },
       body: body === undefined ? undefined : JSON.stringify(body),
     });
-    said = parsed(await response.text());
+    answer = parsed(await response.text());
   } catch (error) {
     if (signal?.aborted) throw error;
     throw new Trouble(0, "This router doesn't answer: it may be down, or out of reach.");
   } finally {
     end.stop();
   }
-  if (response.ok && said !== null) return said;
+  if (response.ok && answer !== null) return answer;
   if (response.status === 401 && method === "GET") lock();
-  throw new Trouble(response.status, said?.error ?? `The router answered ${response.status}, and said nothing more.`);
+  throw new Trouble(response.status, answer?.error ?? `The router answered ${response.status}, and said nothing more.`);
 }
 
 function parsed(text) {
@@ -87,19 +87,19 @@ function parsed(text) {
   }
 }
 
-/** What the router says to `GET /api/v1/{path}`. Raises Trouble. */
+/** The answer to `GET /api/v1/{path}`. Throws Trouble. */
 export const read = (path, params, signal) => ask("GET", path, { params, signal });
 
-/** Have something done; what was done, in a sentence. Raises Trouble. */
+/** Send an action; returns what was done, in a sentence. Throws Trouble. */
 export const act = async (path) => (await ask("POST", path)).done;
 
-/** Where a token goes. It is in the body: a URL is logged. Raises Trouble. */
+/** Look up where a token goes. It is sent in the body, because URLs are logged. Throws Trouble. */
 export const lookup = (token) => ask("POST", "lookup", { body: { token } });
 
 /** A part of a path, however odd. */
 export const part = encodeURIComponent;
 
-/** Learn what this router wants; whether it lets this page read. One that doesn't answer is asked all the same. */
+/** Ask what access this router requires; returns whether this page may read. Without an answer it tries to read. */
 export async function learn(signal) {
   const found = await ask("GET", "access", { signal }).catch(() => null);
   if (signal.aborted) return false;
@@ -109,17 +109,17 @@ export async function learn(signal) {
   return !access.get().locked;
 }
 
-/** Show this token from now on. Raises Trouble where it isn't the one. */
+/** Use this token from now on. Throws Trouble if it is wrong. */
 export async function signIn(token) {
   const right = TOKEN.test(token) && (await ask("GET", "access", { token })).token_right;
   if (!right) throw new Trouble(401, "That is not this router's admin token.");
-  kept()?.setItem(KEPT, token);
+  storage()?.setItem(STORAGE_KEY, token);
   access.set({ token, tokenSet: true, locked: false, asked: true });
 }
 
 /** Forget the token. */
 export function signOut() {
-  kept()?.removeItem(KEPT);
+  storage()?.removeItem(STORAGE_KEY);
   access.set({ ...access.get(), token: null, locked: access.get().tokenSet === true });
 }
 
@@ -133,10 +133,10 @@ export function useAccess() {
 }
 
 /**
- * What the router says to a read, and again with other parameters, and every so many ms while the page can be seen.
- * The last answer stays until the next is here, also when an asking fails (`error`). `at` is when it came, in ms; `of`
- * says which it answers, and `stale` that they are others than those that are asked for now. One asking is under way at a
- * time: a new one takes the place of the one before, whose answer would be older.
+ * Reads a path of the API: at once, again when the parameters change, and every so many ms while the page is visible.
+ * The last answer stays until the next one comes, also if a request fails (`error`). `at` is the time of the answer in ms;
+ * `of` are its parameters, and `stale` says that they differ from the present ones. One request is under way at a time: a
+ * new request cancels the one before.
  */
 export function useRead(path, params = {}, { every = null } = {}) {
   const [state, setState] = useState({ data: null, error: null, failed: null, at: null, of: null });
@@ -164,7 +164,7 @@ export function useRead(path, params = {}, { every = null } = {}) {
   return { data, at, of: answered, error, stale: data !== null && answered !== of, again };
 }
 
-/** Asks when told to `look`, and then every so many ms, until told to `rest`. */
+/** Polls: `look` sends a request now and then every so many ms; `rest` stops. */
 function repeated(ask, every, { told, failed }) {
   let [under, timer] = [null, null];
   const look = async () => {

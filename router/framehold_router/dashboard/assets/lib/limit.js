@@ -1,10 +1,10 @@
 /**
- * An end that comes when time is up, or with another end, whichever is first.
+ * An abort signal that fires after a time limit, or when another signal fires, whichever is first.
  *
- * The law: when it has come nothing of it is left, neither a timer nor a listener on the other end.
+ * The law: after it has fired, no timer and no listener on the other signal is left.
  */
 
-/** `signal` tells of it; `stop()` has it come now, `again(ms)` at another time. */
+/** `signal` is the abort signal; `stop()` fires it now, `again(ms)` sets a new time limit. */
 export function limit(ms, outer) {
   const own = new AbortController();
   let timer = null;
@@ -23,7 +23,7 @@ export function limit(ms, outer) {
   return { signal: own.signal, stop, again };
 }
 
-/** Until time is up, or that end has come. */
+/** Wait until the time is up, or the signal fires. */
 export const wait = (ms, outer) =>
   new Promise((done) => {
     const { signal } = limit(ms, outer);

@@ -1,13 +1,13 @@
 /**
- * The one connection over which the fleet is followed, by server-sent events, and by polling where they don't come.
+ * The one connection that follows the fleet: by server-sent events, or by polling if they don't come.
  *
- *   1. connecting: the stream is asked for, and its first message is waited for
- *   2. live: messages come; silence beyond SILENT ends the connection
- *   3. it ends, or none came: it is asked for once more, and then polling: overview, nodes and events each POLL ms,
- *      while the stream is tried again each RETRY ms
- *   4. lost: polling fails too; what is shown stays, and is marked as old; polling goes on
- *   5. paused: the page is hidden; all of it stops, and 1 when it is seen again
- *   6. locked: the router wants its admin token first
+ *   1. connecting: the page requests the stream, and waits for its first message
+ *   2. live: messages come; if none comes for SILENT ms, the connection is ended
+ *   3. the stream ends, or no message came: it is requested once more; after that polling: overview, nodes and events
+ *      are read every POLL ms, and the stream is requested again every RETRY ms
+ *   4. lost: polling fails too; the last data stay and are marked as old; polling continues
+ *   5. paused: the page is hidden, and all requests stop; when it is visible again, step 1 follows
+ *   6. locked: the router needs its admin token first
  */
 import { BASE, headers, learn, lock, read, useAccess } from "./api.js";
 import { useEffect, useState } from "./html.js";
@@ -33,10 +33,10 @@ function say(state) {
   if (link.get().state !== state) link.set({ state, since: Date.now() });
 }
 
-/** Seconds since 1970 on the router's clock, by its last word. */
+/** Seconds since 1970 on the router's clock, computed from its last message. */
 export const now = () => Date.now() / 1000 + ahead;
 
-/** A router of another release may say less: what it doesn't say is not known. */
+/** A router of another release may send fewer fields: missing ones are unknown. */
 function took(name, data) {
   const last = fleet.get();
   if (name === "overview") {
@@ -66,7 +66,7 @@ function sample() {
   history.set([...history.get(), ...gap, { at: now(), parked, inFlight, rounds, p50, p99 }].slice(-KEPT));
 }
 
-/** Read the stream until it ends. True where at least one message came. */
+/** Read the stream until it ends. Returns whether at least one message came. */
 async function follow(signal) {
   const end = limit(FIRST, signal);
   let heard = false;
@@ -83,7 +83,7 @@ async function follow(signal) {
       if (heard) end.again(SILENT);
     }
   } catch {
-    // It broke, or was given up: both are its end.
+    // The stream broke or was given up; both end it.
   } finally {
     end.stop();
   }
@@ -106,7 +106,7 @@ async function poll(signal) {
 async function keep(signal) {
   if (!(await learn(signal))) return;
   while (!signal.aborted) {
-    // A stream that worked is asked for once more before it is given up on: a router may just have been replaced.
+    // A stream that worked is requested once more before polling: the router may just have been replaced.
     while (!signal.aborted && (await follow(signal))) {
       if (!signal.aborted) say("connecting");
       await wait(500, signal);
@@ -135,7 +135,7 @@ function end() {
   run = null;
 }
 
-/** Follow the fleet for as long as the component is there. One component of the page does. */
+/** Follow the fleet for as long as the component is mounted. Exactly one component of the page uses it. */
 export function useFollowing() {
   const { locked, signedIn } = useAccess();
   useEffect(() => {
@@ -152,7 +152,7 @@ export function useFollowing() {
   }, [locked, signedIn]);
 }
 
-/** The fleet as last told, the connection, and the last ten minutes of the overview. */
+/** The last data of the fleet, the state of the connection, and the last ten minutes of the overview. */
 export function useLive() {
   return { ...fleet.use(), link: link.use() };
 }

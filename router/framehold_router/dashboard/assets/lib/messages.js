@@ -1,13 +1,14 @@
 /**
- * Server-sent events, as they come in the body of an answer.
+ * Parses server-sent events from the body of a response.
  *
- * The law: a message is told when it is whole, wherever its pieces were cut and whichever way its lines end. What has no
- * name or no JSON object is left out. What came together is told together, so that a page is drawn once for it.
+ * The law: a message is delivered when it is complete, wherever its pieces were cut and however its lines end. A message
+ * without a name or without a JSON object is left out. Messages of one piece are delivered together, so that the page is
+ * drawn once for them.
  */
 const BREAK = /\r\n\r\n|\n\n|\r\r/;
 const LINE = /\r\n|\n|\r/;
 
-/** Messages as `{name, data}`, a list for each piece that comes, until the body ends. Throws where it breaks. */
+/** Messages as `{name, data}`, a list for each piece that comes, until the body ends. Throws if it breaks off. */
 export async function* messages(body) {
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();
   let text = "";

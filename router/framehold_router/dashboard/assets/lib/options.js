@@ -1,8 +1,8 @@
 /**
- * What the report of the trade-off says of each option: the parts of a metric as one value, and whom an option harms.
+ * The figures of each option in the trade-off report: the parts of a metric as one value, and the harm of an option.
  *
- * The law: a value counts only if all its parts were measured, and an option is cleared only where it was looked at. What
- * has no value is `{ missing }`, with the reason; whatever the report measured is shown, also what has no name here.
+ * The law: a value counts only if all its parts were measured; "no harm" is shown only if harm was measured. A missing
+ * value is `{ missing }` with the reason. Every metric of the report is shown, also one without a label here.
  */
 import { measured } from "./words.js";
 

@@ -1,7 +1,7 @@
 /**
- * Rows in the order that the URL names, for tables that are here as a whole.
+ * Sorts rows in the order that the URL names, for tables whose rows are all loaded.
  *
- * The law: what is not known comes last, whichever way; equal rows stay as they came.
+ * The law: unknown values come last in both directions; equal rows keep their order.
  */
 import { setQuery, useAddress } from "./address.js";
 

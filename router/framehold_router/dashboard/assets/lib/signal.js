@@ -1,11 +1,11 @@
 /**
- * A value that several parts of the page share, and that tells them when it is another one.
+ * A value that several parts of the page share; it notifies them when it changes.
  *
- * The law: values are replaced, never changed; whoever listens is told once for each.
+ * The law: a value is replaced, never modified; each listener is called once for each new value.
  */
 import { useEffect, useState } from "./html.js";
 
-/** A shared value: `get()`, `set(value)`, and `use()` for components, which are drawn again with each new one. */
+/** A shared value: `get()`, `set(value)`, and `use()` for components, which are drawn again for each new value. */
 export function shared(first) {
   let value = first;
   const listeners = new Set();

@@ -1,7 +1,7 @@
-/** Spans and marks of a call's trail, in a sentence each, and the steps of a record by what they say. */
+/** Texts for the trail of a call: a sentence for each span and mark, and for each step of its record. */
 import { clock, seconds } from "./words.js";
 
-/** From when to when, and for how long. */
+/** The start, end and duration of a span. */
 const when = ({ from, to }) => `${seconds(to - from)}, from ${clock(from)} to ${clock(to)}`;
 
 const ROUNDS = {
@@ -30,7 +30,7 @@ const TOLD = {
 /** A span or mark of `story` in a sentence. */
 export const told = (item) => TOLD[item.what](item);
 
-/** Marks by name, with their shape and tone: what the legend of a timeline says. */
+/** The legend of a timeline: marks by name, with their shape and tone. */
 export const MARKS = {
   asked: { label: "asked", tone: "idle" },
   answered: { label: "answered", tone: "idle" },
@@ -45,7 +45,7 @@ export const MARKS = {
   lost: { label: "lost", tone: "bad" },
 };
 
-/** What a step of a record says, where `before` is the one before it. */
+/** The sentence for a step of a record; `before` is the step before it. */
 export function stepped({ step, node_id }, before) {
   if (step === "claimed") return before && before.node_id === node_id ? "Entered again, from its journal" : `Taken over${before ? ` from ${before.node_id}` : ""}, and replayed`;
   return STEPS[step] ?? step;

@@ -1,5 +1,5 @@
 /**
- * Light or dark, before anything is drawn: what the system says, unless this browser was told otherwise.
+ * Sets the light or dark scheme before anything is drawn: the system's, unless the user has chosen one in this browser.
  * A plain script, so that no page flashes in the other scheme.
  */
 (() => {
@@ -7,6 +7,6 @@
     const wanted = localStorage.getItem("framehold-theme");
     if (wanted === "light" || wanted === "dark") document.documentElement.dataset.theme = wanted;
   } catch {
-    // A browser that keeps nothing follows the system.
+    // Without storage the scheme follows the system.
   }
 })();

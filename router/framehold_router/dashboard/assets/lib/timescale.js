@@ -1,16 +1,16 @@
 /**
- * Time as places on a line that keeps both a round of a millisecond and a wait of an hour in sight.
+ * A time axis on which both a round of a millisecond and a wait of an hour can be seen.
  *
- * The law: it never runs backwards, and within a round and within a wait it is even. Rounds share one scale, by which none
- * is narrower than can be pointed at. Of a wait that would take more room than its share the middle is cut out: a break,
- * which says how long it is.
+ * The law: it never runs backwards, and it is linear within a round and within a wait. All rounds have one scale, on which
+ * each is wide enough to point at. If a wait would take more room than its share, its middle is cut out and drawn as a
+ * break with its duration.
  */
 
 const ROUND = { least: 9, most: 150 };
 const WAIT = { least: 12, most: 130, room: 46 };
 
 /**
- * `rounds` are spans `{from, to}` in which something runs, `instants` whatever else needs a place; both in seconds.
+ * `rounds` are spans `{from, to}` in which something runs, `instants` other times that need a place; both in seconds.
  * Answers `{width, x(at), breaks: [{x, width, seconds}]}` with a width of at least `wanted`.
  */
 export function timescale(rounds, instants, wanted) {
@@ -38,7 +38,7 @@ const broken = ({ seconds, runs }, width, most) => !runs && width >= most && sec
 
 const sum = (widths) => widths.reduce((all, width) => all + width, 0);
 
-/** The largest scale, in pixels a second and up to `most`, by which all fits. */
+/** The largest scale, in pixels a second and up to `most`, on which everything fits. */
 function fitting(each, wanted, most) {
   let [low, high] = [1e-9, most];
   if (sum(each(high)) <= wanted) return high;
@@ -50,7 +50,7 @@ function fitting(each, wanted, most) {
   return low;
 }
 
-/** What room is left goes to the waits that are cut, and where none is, to all in their proportion. */
+/** The room that is left goes to the waits that are cut; if none is cut, to all in proportion. */
 function filled(segments, widths, wanted, most) {
   const left = wanted - sum(widths);
   if (left <= 0 || widths.length === 0) return widths;

@@ -1,9 +1,9 @@
 /**
- * The trail of a call as what was where from when to when: spans on lanes, one for each node, and marks between them.
+ * The trail of a call as a timeline: spans on lanes, one lane for each node, and marks between them.
  *
- * The law: nothing is made up. A round began `ran` seconds before the step that ended it. Between rounds a call is parked
- * where it asked last; that no node held its frame is said only where something tells: a handoff, an eviction, the last
- * heartbeat of a node that was lost, or the node itself now.
+ * The law: nothing is guessed. A round began `ran` seconds before the step that ended it. Between rounds a call is parked
+ * on the node that asked last. A span says that no node held the frame only if there is evidence: a handoff, an eviction,
+ * the last heartbeat of a lost node, or the present answer of the node.
  *
  * Spans are `{what: "round" | "parked" | "unheld", node, from, to, number, epoch, how}`, `how` what ended a round; marks
  * are `{what, node, at, from, epoch}`, `from` the node that a takeover came from. `number` is of the round; the first is

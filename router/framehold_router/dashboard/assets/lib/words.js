@@ -1,10 +1,10 @@
-/** How numbers, times and names are written, the same everywhere. Nothing known is an en dash, never a zero. */
+/** Formats numbers, times and names for the whole dashboard. An unknown value is an en dash, never a zero. */
 
 export const NONE = "–";
 
 const WHOLE = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const known = (value) => typeof value === "number" && Number.isFinite(value);
-/** Three figures that count: 0.824, 8.24, 82.4, 824. */
+/** Three significant digits: 0.824, 8.24, 82.4, 824. */
 const figures = (value) => value.toFixed(value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2);
 
 /** A count: 12,345. */
@@ -15,7 +15,7 @@ export const rate = (value) => (known(value) ? (value >= 100 ? WHOLE.format(valu
 
 const SHORT = new Intl.NumberFormat("en", { minimumSignificantDigits: 3, maximumSignificantDigits: 3 });
 
-/** What was measured: a whole number, or three figures that count: 0.0123, 1.91, 34.2, 1,202, 1.00e+15. */
+/** A measured value: a whole number, or three significant digits: 0.0123, 1.91, 34.2, 1,202, 1.00e+15. */
 export function measured(value) {
   if (!known(value)) return NONE;
   if (Math.abs(value) >= 1e15) return value.toExponential(2);
@@ -56,7 +56,7 @@ function long(whole) {
 export function percent(value, digits = 1) {
   if (!known(value)) return NONE;
   const shown = (value * 100).toFixed(digits);
-  // What is nearly all is not all.
+  // Nearly all must not be shown as 100 %.
   return `${value < 1 && Number(shown) === 100 ? (100 - 10 ** -digits).toFixed(digits) : shown} %`;
 }
 
@@ -78,8 +78,8 @@ export const ago = (at, now) => (known(at) ? (now - at < 1 ? "now" : `${span(now
 export const prefix = (call) => call.slice(0, 8);
 
 /**
- * What states are called, what they mean, and in which tone they are shown: good, idle (waits, as it should), busy (at
- * work), warn (mends itself, or is meant), bad (needs somebody).
+ * The labels, meanings and tones of states. Tones: good, idle (waits, as it should), busy (at work), warn (heals by
+ * itself, or is intended), bad (needs an operator).
  */
 export const STATES = {
   live: { tone: "good", means: "It renews its node lease and takes new calls." },
@@ -107,7 +107,7 @@ export const STATES = {
   "not known": { tone: "warn", means: "It did no harm where it was looked at, and was not looked at everywhere." },
 };
 
-/** What kinds of events are called, and their tone. */
+/** The labels and tones of the kinds of events. */
 export const KINDS = {
   node_joined: { label: "joined", tone: "good" },
   node_draining: { label: "draining", tone: "warn" },

@@ -1,0 +1,66 @@
+"""Asks all nodes for their status at once, because the figures in a lease are as old as its last heartbeat.
+
+The law: readers at the same moment share one survey (`shared_look`). For a node that does not answer, the figures of
+its lease are used.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from ..fleet.membership import STRANGE, Fleet, Member
+from ..models.nodes import NodeStatus, NodeView
+from .node_client import NodeClient, Unanswered
+from .shared_look import Shared
+
+UNREACHABLE = "unreachable"
+
+_PATH = "/admin/node"
+
+
+class Survey:
+    """The status of all nodes of a fleet. `noted` is called with each result. Belongs to one event loop; `close` it."""
+
+    def __init__(self, fleet: Callable[[], Fleet], node_client: NodeClient) -> None:
+        self._fleet, self._node_client = fleet, node_client
+        self._shared = Shared(fleet, self._ask_all, "framehold survey")
+        self.noted: Callable[[list[NodeView]], None] = lambda nodes: None
+
+    async def nodes(self) -> list[NodeView]:
+        """All nodes in order of their names."""
+        return await self._shared.result()
+
+    async def close(self) -> None:
+        """Stop asking."""
+        await self._shared.close()
+
+    async def _ask_all(self) -> list[NodeView]:
+        fleet = self._fleet()
+        members = sorted(fleet.members.values(), key=lambda member: member.node)
+        shares = fleet.ring.shares()
+        nodes = await asyncio.gather(*(self._ask(member, shares.get(member.node, 0.0)) for member in members))
+        self.noted(nodes)
+        return nodes
+
+    async def _ask(self, member: Member, share: float) -> NodeView:
+        try:
+            status = await self._node_client.ask(member, _PATH, NodeStatus)
+        except Unanswered:
+            return _from_lease(member, share)
+        if status.node_id != member.node:
+            # Another node has this address now: the lease is of a node that has gone.
+            return _from_lease(member, share)
+        return NodeView(**status.model_dump(), address=member.url, started=member.stats.started, share=share)
+
+
+def _from_lease(member: Member, share: float) -> NodeView:
+    return NodeView(
+        node_id=member.node,
+        incarnation=member.inc,
+        boot=member.boot,
+        state=STRANGE if member.state == STRANGE else UNREACHABLE,
+        address=member.url,
+        share=share,
+        **member.stats._asdict(),
+    )

@@ -1,0 +1,240 @@
+"""The members of the fleet: an immutable view of the node leases, which follows the store.
+
+The law: a view is complete, and never older than the view before it. While the store is down the last view stays: a
+node that is gone costs a failed connection attempt, but an empty view would refuse every request. For `BACK` seconds
+after the store is back, members without a lease stay in the view too: nobody could renew leases meanwhile, and the
+nodes register again one by one. Readers take the last view without waiting; a reader that needs a newer one calls
+`refresh`.
+
+The store sends a notice of each change, but none when a lease runs out. Reading N leases in each of N processes at each
+poll would cost too much. So a process that needs only the members reads the leases that a notice names. At each poll it
+counts the nodes, and reads all leases if their number is not that of the view. Every so many polls it reads all leases
+in any case.
+
+    1. A calls `refresh`; its read begins
+    2. B calls `refresh`: A's read may have begun too early for B, so B waits for the next read
+    3. C calls `refresh`; it shares B's read, which has not begun
+    4. A's read ends, and one read for B and C begins
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+from framehold_core.errors import StoreUnavailable
+from framehold_core.ids import Boot, Incarnation, NodeId
+from framehold_core.lease import NodeRecord
+from framehold_store.base import Store
+
+from .address import Address, address_of
+from .node_stats import Stats, read
+from .ring import Change, Ring
+from .trust import Trust
+
+_log = logging.getLogger(__name__)
+
+LIVE = "live"
+DRAINING = "draining"
+STRANGE = "other keys"
+"""The state of a node that has none of this fleet's keys, or whose lease somebody else wrote. It can't open the tokens
+of this fleet, and must not get one."""
+
+BACK = 5.0
+"""Seconds after the return of the store for which a node without a lease stays in the view: so long nodes need to
+register again."""
+
+
+class Member(NamedTuple):
+    """One node, as its lease describes it. `address` is None if nothing may be sent to it."""
+
+    node: NodeId
+    inc: Incarnation
+    boot: Boot
+    state: str
+    url: str
+    address: Address | None
+    stats: Stats
+
+    @classmethod
+    def of(cls, lease: NodeRecord, trust: Trust) -> Member:
+        """The member that a lease describes. A lease whose seal was not made with a key of `trust` gives a member
+        without an address: a node gets tokens, answers and the secret of the fleet, so nothing is sent to an unknown
+        one."""
+        address, state, stats = address_of(lease.address), lease.state, read(lease.stats)
+        if not trust.sealed(stats.seal or "", lease.node, lease.boot, lease.address):
+            address, state = None, STRANGE
+        return cls(lease.node, lease.inc, lease.boot, state, lease.address, address, stats)
+
+
+class Fleet(NamedTuple):
+    """All members by name, and the ring of those that take new calls."""
+
+    members: Mapping[NodeId, Member]
+    ring: Ring
+
+    @classmethod
+    def of(cls, members: Iterable[Member], before: Ring | None = None) -> Fleet:
+        """The view of these members. The ring `before` is used again if it has the same nodes; otherwise the new ring
+        is made from it, because a ring from nothing takes half a millisecond per node."""
+        by_name = {member.node: member for member in sorted(members, key=lambda member: member.node)}
+        names = frozenset(
+            name for name, member in by_name.items() if member.state == LIVE and member.address is not None
+        )
+        ring = before if before is not None and before.nodes == names else Ring(names, before=before)
+        return cls(MappingProxyType(by_name), ring)
+
+
+class Membership:
+    """Follows the node leases of a store; the caller opens and closes the store. Without keys in `trust` every node
+    belongs to the fleet. Every `every`th poll reads all leases, the other polls count them. If `every` is 1, a notice
+    of a change makes it read all leases too. Belongs to one event loop."""
+
+    def __init__(self, store: Store, trust: Trust, every: int = 1) -> None:
+        self._trust = trust
+        self._every, self._polls = every, 0
+        self.fleet = Fleet.of(())
+        """The newest view."""
+        self.on_looked: Callable[[Mapping[NodeId, Member], Iterable[NodeRecord]], None] = lambda members, leases: None
+        """Called after each read that the store answered, with the members and the leases that were read."""
+        self.change: Change | None = None
+        """The last change of the ring; None until the first ring has changed."""
+        self.changes = 0
+        """How often the ring has changed."""
+        self._store = store
+        self._task: asyncio.Task[None] | None = None
+        self._reading = asyncio.Lock()
+        self._begun = self._ended = 0
+        self._changed = asyncio.Event()
+        self._found = self._down = False
+        self._back = -math.inf
+        self._unusable: dict[NodeId, str] = {}
+
+    @property
+    def stale(self) -> bool:
+        """Whether the store did not answer the last read: the view may be old."""
+        return self._down
+
+    async def open(self) -> None:
+        """Read the leases once, if the store answers, and follow them from then on."""
+        await self.refresh()
+        self._task = asyncio.create_task(self._follow(), name="framehold membership")
+
+    async def close(self) -> None:
+        """Stop to follow the leases; the last view stays. Idempotent."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.wait((task,))
+
+    async def refresh(self) -> Fleet:
+        """Return a view whose read began after this call; the last view if the store doesn't answer."""
+        wanted = self._begun + 1
+        async with self._reading:
+            if self._ended < wanted:
+                self._begun += 1
+                serial = self._begun
+                await self._read()
+                self._ended = serial
+        return self.fleet
+
+    async def wait(self, predicate: Callable[[Fleet], bool]) -> Fleet:
+        """Wait for a view for which `predicate` is true, and return it; at once if the present view is one."""
+        while not predicate(self.fleet):
+            await self._changed.wait()
+        return self.fleet
+
+    async def _follow(self) -> None:
+        async for changed in self._store.changes():
+            try:
+                named = self._sufficient(changed)
+                if named:
+                    async with self._reading:
+                        await self._read(named)
+                elif changed or await self._differs():
+                    await self.refresh()
+            except Exception:
+                # Without this the task would end, and the view would grow old without a word in the log.
+                _log.exception("a bug in reading the node leases; the last view stays, the next change is read as ever")
+
+    def _sufficient(self, changed: Collection[NodeId | None]) -> set[NodeId]:
+        """The nodes whose leases it suffices to read after this notice; empty if all leases must be read."""
+        settled = not self._down and asyncio.get_running_loop().time() >= self._back + BACK
+        named = {node for node in changed if node is not None}
+        return named if self._every > 1 and settled and len(named) == len(changed) else set()
+
+    async def _differs(self) -> bool:
+        """Whether all leases must be read at this poll, although no notice came."""
+        self._polls += 1
+        if self._down or self._polls % self._every == 0:
+            return True
+        try:
+            return await self._store.count_nodes() != len(self.fleet.members)
+        except StoreUnavailable:
+            # The read that follows fails too, and logs it.
+            return True
+
+    async def _read(self, named: Collection[NodeId] | None = None) -> None:
+        """Read all leases, or those of the nodes `named`, and make the view from them."""
+        try:
+            leases = await self._store.nodes(named)
+        except StoreUnavailable as error:
+            if not self._down:
+                _log.warning("the node leases can't be read, requests are placed by the last view: %s", error)
+            self._down = True
+            return
+        if self._down:
+            _log.info("the store is back: the node leases are read again")
+            self._back = asyncio.get_running_loop().time()
+        self._down = False
+        members = {lease.node: Member.of(lease, self._trust) for lease in leases}
+        if named is not None:
+            others = {node: member for node, member in self.fleet.members.items() if node not in named}
+            members = {**others, **members}
+        elif asyncio.get_running_loop().time() < self._back + BACK:
+            members = {**self.fleet.members, **members}
+        self._report(members.values())
+        self._show(Fleet.of(members.values(), self.fleet.ring))
+        self._found = True
+        self.on_looked(self.fleet.members, leases)
+
+    def _report(self, members: Iterable[Member]) -> None:
+        """Log one line for each node that nothing is sent to; the next line follows only after the reason has
+        changed."""
+        unusable = {member.node: _why(member) for member in members if member.address is None}
+        for node, why in unusable.items():
+            if self._unusable.get(node) != why:
+                _log.warning("nothing is sent to node %.80r: %s", node, why, extra={"node": node})
+        self._unusable = unusable
+
+    def _show(self, fleet: Fleet) -> None:
+        before, self.fleet = self.fleet, fleet
+        if fleet.ring is not before.ring:
+            if self._found:
+                self.change, self.changes = Change(before.ring, fleet.ring, time.time()), self.changes + 1
+            came, went = fleet.ring.nodes - before.ring.nodes, before.ring.nodes - fleet.ring.nodes
+            _log.info(
+                "%d nodes on the ring; joined: %.300s; left: %.300s",
+                len(fleet.ring.nodes),
+                ", ".join(sorted(came)) or "none",
+                ", ".join(sorted(went)) or "none",
+            )
+        if fleet.members != before.members:
+            self._changed.set()
+            self._changed = asyncio.Event()
+
+
+def _why(member: Member) -> str:
+    if member.state == STRANGE:
+        return (
+            "its lease doesn't show that it has one of this fleet's keys; give it the same FRAMEHOLD_KEYS, or a "
+            "FRAMEHOLD_NAMESPACE of its own; if there is no such node, look who else writes to this store"
+        )
+    if not member.url:
+        return "it has no address (FRAMEHOLD_ADVERTISE_URL): only what reaches it itself is served there"
+    return f"it says that it is reached at {member.url[:200]!r}; its FRAMEHOLD_ADVERTISE_URL must be http://host:port"

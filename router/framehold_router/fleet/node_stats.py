@@ -1,0 +1,64 @@
+"""The figures in the field `stats` of a node lease: the node writes them with each heartbeat, routers read them.
+
+The law: they inform, and no decision about a call needs them. A field that can't be read is None. Unknown fields are
+ignored, so that nodes of a newer release may write more of them.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple
+
+_MAX_NUMBER = 2**53
+"""A larger number is ignored: other readers of JSON would round it."""
+_MAX_TEXT_CHARACTERS = 64
+
+
+class Stats(NamedTuple):
+    """The figures of one node at a heartbeat. `started` is in seconds since 1970; `parked` and `in_flight` are numbers
+    of calls; `seal` shows that the node has one of the fleet's keys (`Trust.seal`)."""
+
+    pid: int | None = None
+    parked: int | None = None
+    in_flight: int | None = None
+    version: str | None = None
+    started: float | None = None
+    seal: str | None = None
+
+    def dump(self) -> str:
+        """The figures as JSON, as a lease carries them."""
+        fields = {name: value for name, value in self._asdict().items() if value is not None}
+        return json.dumps(fields, separators=(",", ":"))
+
+
+def read(text: str) -> Stats:
+    """The figures from the JSON of a lease. Never raises."""
+    try:
+        fields: Any = json.loads(text)
+    except (ValueError, RecursionError):
+        return Stats()
+    if not isinstance(fields, dict):
+        return Stats()
+    started = _number(fields.get("started"))
+    return Stats(
+        pid=_count(fields.get("pid")),
+        parked=_count(fields.get("parked")),
+        in_flight=_count(fields.get("in_flight")),
+        version=_text(fields.get("version")),
+        started=float(started) if started is not None else None,
+        seal=_text(fields.get("seal")),
+    )
+
+
+def _text(value: Any) -> str | None:
+    return value[:_MAX_TEXT_CHARACTERS] if isinstance(value, str) else None
+
+
+def _count(value: Any) -> int | None:
+    number = _number(value)
+    return int(number) if number is not None and number == int(number) else None
+
+
+def _number(value: Any) -> int | float | None:
+    """A number from 0 on. JSON's `true` is an int to Python alone; NaN fails the comparison."""
+    return value if type(value) in (int, float) and 0 <= value <= _MAX_NUMBER else None

@@ -1,0 +1,97 @@
+"""The internal headers between routers and nodes of a fleet, and the proof that a sender has the keys of the fleet.
+
+Names of internal headers begin with `framehold-`. On a request they are believed only together with the secret of the
+fleet, and dropped otherwise; a router drops those of a client. On a response they name the node that served; the client
+gets them only if FRAMEHOLD_ROUTE_HEADERS is on.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+from collections.abc import Iterable, Sequence
+
+from framehold_store.seal import derive
+
+PREFIX = b"framehold-"
+SECRET = b"framehold-secret"
+"""On requests: the secret of the fleet. Without it no other internal header is believed."""
+CALL_ID = b"framehold-call-id"
+"""On a request without a token: the id for the call that the request may start."""
+VIA = b"framehold-via"
+"""On requests: `router` or `node`, whichever relayed the request. A request from a node is never relayed again
+(docs/protocol.md, rule 19)."""
+NODE = b"framehold-node"
+"""On responses: the node that served."""
+ROUTE = b"framehold-route"
+"""On responses: how the request found its node: start, ring, lease, takeover or any."""
+NOT_HELD = b"framehold-not-held"
+"""On responses to a node that relays: this node doesn't hold the call, so the relaying node reads the store again."""
+
+Header = tuple[bytes, bytes]
+
+
+class Trust:
+    """The secrets of the fleet, derived from its keys. The secret of the first key is sent; the secret of any key is
+    believed, so that keys can be rotated."""
+
+    def __init__(self, keys: Sequence[bytes]) -> None:
+        self._secrets = tuple(derive(key, "framehold fleet secret 1", 32).hex().encode() for key in keys)
+        self._lease_keys = tuple(derive(key, "framehold node lease 1", 32) for key in keys)
+
+    @property
+    def header(self) -> Header:
+        """The header with the secret, which is sent with internal headers.
+
+        Raises:
+            IndexError: there is no key.
+        """
+        return SECRET, self._secrets[0]
+
+    def seal(self, node: str, boot: str, address: str) -> str:
+        """The seal of a lease: it proves that a process with a key of the fleet says that this boot of the node is
+        reached at `address`. Empty without keys."""
+        return _seal(self._lease_keys[0], node, boot, address) if self._lease_keys else ""
+
+    def sealed(self, seal: str, node: str, boot: str, address: str) -> bool:
+        """Whether `seal` was made for this node, boot and address with one of the fleet's keys. Always true without
+        keys."""
+        wanted = (_seal(key, node, boot, address) for key in self._lease_keys)
+        shown = seal.encode("utf-8", "replace")
+        return not self._lease_keys or any(hmac.compare_digest(shown, one.encode()) for one in wanted)
+
+    def believed(self, headers: Iterable[Header]) -> dict[bytes, bytes] | None:
+        """The internal headers among `headers` (names in lower case), without the secret; None if the secret is missing
+        or wrong."""
+        found = {name: value for name, value in headers if name.startswith(PREFIX)}
+        shown = found.pop(SECRET, b"")
+        return found if any(hmac.compare_digest(shown, secret) for secret in self._secrets) else None
+
+
+def _seal(key: bytes, *parts: str) -> str:
+    return hmac.new(key, json.dumps(parts).encode(), "sha256").hexdigest()[:32]
+
+
+def without_internal(headers: Iterable[Header]) -> list[Header]:
+    """`headers` without the internal ones."""
+    return [item for item in headers if not item[0].startswith(PREFIX)]
+
+
+_HOP_BY_HOP = frozenset(
+    b"connection keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer transfer-encoding "
+    b"upgrade expect content-length".split()
+)
+_END_TO_END = frozenset(
+    b"host authorization content-type accept origin mcp-session-id mcp-protocol-version mcp-method mcp-name forwarded "
+    b"x-forwarded-for x-forwarded-host x-forwarded-port x-forwarded-proto x-real-ip".split()
+)
+
+
+def end_to_end(headers: Iterable[Header]) -> list[Header]:
+    """`headers` without the hop-by-hop ones (RFC 9110, 7.6.1) and without the length, which the sender of the relayed
+    message sets again. Headers that `Connection` names are dropped too, except those that a client must not be able to
+    take away from the server behind the router."""
+    kept = list(headers)
+    named = {part.strip().lower() for name, value in kept if name == b"connection" for part in value.split(b",")}
+    dropped = _HOP_BY_HOP | (named - _END_TO_END)
+    return [item for item in kept if item[0] not in dropped]

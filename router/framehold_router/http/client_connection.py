@@ -1,0 +1,268 @@
+"""A client's connection to the router, in callbacks of the event loop.
+
+The law: the requests of a connection are answered one at a time and in order; no byte of one request gets into another;
+and every resource that a client can hold is limited: the length of a line, a head and a body, the bytes that wait while
+a request is answered, and the time to send a request or to read a response.
+
+    1  a request is complete: it is handed over, and the bytes after it wait unparsed
+    2  more bytes come while the request is answered: they wait too; beyond 64 KiB reading stops. Until reading stops, a
+       client that leaves is noticed at once, because only a read shows the end of a connection
+    3  the response ends: the waiting bytes are parsed on the next turn of the loop, not inside the call that ended it
+    4  the client leaves before the response has ended: the listener gets one call of `gone`, and later writes are
+       dropped
+    5  a request is refused: the response is sent, the sending side is shut, and further bytes are discarded for two
+       seconds. Closing a connection with unread bytes would reset it, and the client could not read the response
+
+No connection has a timer: the server checks the time limits of all connections from time to time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+from collections.abc import Callable
+from typing import Protocol, cast
+
+from ..config import RouterSettings
+from .message import Request
+from .request_reader import Reader, Refused
+from .response import Response, plain
+
+MAX_WAITING_BYTES = 64 * 1024
+"""Bytes that may wait while a request is answered, before reading stops."""
+DISCARD_SECONDS = 2.0
+"""Seconds for which the bytes of a client whose request was refused are discarded."""
+_MAX_REFUSED_CONNECTIONS = 256
+"""Connections beyond the limit that get a 503; further ones are closed without a response."""
+_RESET = struct.pack("ii", 1, 0)
+
+
+class ConnectionServer(Protocol):
+    """The server that connections belong to: a `server.Front`. It is a Protocol because that module imports this one.
+    `buffered` counts the bytes of incomplete bodies on all connections. `refused` is called with the status of each
+    request that is refused before it is handed over."""
+
+    loop: asyncio.AbstractEventLoop
+    settings: RouterSettings
+    draining: bool
+    buffered: int
+    connections: set[Connection]
+    refused: Callable[[int], None]
+
+    def answer(self, request: Request, response: Response) -> None: ...
+
+    def discard(self, connection: Connection) -> None: ...
+
+
+class Connection(asyncio.Protocol):
+    """The connection of one client."""
+
+    __slots__ = (
+        "_body_bytes", "_client_paused", "_clock", "_ending", "_front", "_limit", "_peer", "_reader", "_reading_paused",
+        "_receiving", "_response", "_rest", "_since", "_transport", "_unread",
+    )  # fmt: skip
+
+    _transport: asyncio.Transport
+
+    def __init__(self, front: ConnectionServer) -> None:
+        self._front = front
+        self._clock = front.loop.time
+        self._reader = Reader(front.settings.max_body)
+        self._response: Response | None = None
+        self._peer = ""
+        self._rest = b""
+        self._reading_paused = False  # reading has stopped
+        self._client_paused = False  # the client reads too slowly
+        self._ending = False  # input is discarded; the connection closes when the output is sent
+        self._unread = 0
+        self._since = 0.0  # when the present state began: idle, receiving, choked or deaf
+        self._limit = front.settings.keep_alive  # how long it may last
+        self._receiving = False
+        self._body_bytes = 0
+
+    # Called by the event loop.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._since = self._clock()
+        peer = transport.get_extra_info("peername")
+        self._peer = peer[0] if isinstance(peer, tuple) else ""
+        over = len(self._front.connections) - self._front.settings.max_connections
+        self._front.connections.add(self)
+        if over >= _MAX_REFUSED_CONNECTIONS:
+            self._transport.abort()
+        elif over >= 0:
+            self._refuse(503, "Too many connections (FRAMEHOLD_MAX_CONNECTIONS); nothing was read. Try again later")
+
+    def data_received(self, data: bytes) -> None:
+        if self._response is None and not self._rest and not self._client_paused and not self._ending:
+            self._read(data)
+        elif not self._ending:
+            self._rest += data
+            if len(self._rest) > MAX_WAITING_BYTES and not self._reading_paused:
+                self._reading_paused = True
+                self._transport.pause_reading()
+
+    def eof_received(self) -> None:
+        # A client that shuts its sending side counts as gone: one that waits for a response keeps it open.
+        self._left()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._front.discard(self)
+        self._count_body(0)
+        self._ending = True
+        self._reader.drop()
+        self._left()
+
+    def pause_writing(self) -> None:
+        self._client_paused = True
+        self._unread = self._transport.get_write_buffer_size()
+        if not self._ending:
+            self._begin_state(self._front.settings.client_timeout)
+        if self._response is not None and self._response.listener is not None:
+            self._response.listener.pause()
+
+    def resume_writing(self) -> None:
+        self._client_paused = False
+        if self._response is None:
+            self._go_on()
+        elif self._response.listener is not None:
+            self._response.listener.resume()
+
+    # Called by the response.
+
+    @property
+    def closing(self) -> bool:
+        return self._front.draining
+
+    def send(self, data: bytes) -> None:
+        self._transport.write(data)
+
+    def ended(self, keep_alive: bool) -> None:
+        self._response = None
+        if not keep_alive or self._front.draining:
+            self._close()
+        else:
+            self._go_on()
+
+    def broken(self) -> None:
+        self._response = None
+        # A reset: after an ordinary close, a body that ends with its connection would look complete.
+        self._transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+        self._ending = True
+        self._transport.abort()
+
+    # Called by the server.
+
+    def sweep(self, now: float) -> None:
+        """Close the connection if its present state has lasted too long. `now` is in seconds on the loop's clock."""
+        if self._client_paused:
+            unread = self._transport.get_write_buffer_size()
+            if unread < self._unread:
+                self._unread, self._since = unread, now
+            elif now - self._since > self._front.settings.client_timeout:
+                self._transport.abort()
+        elif self._response is not None or self._rest or now - self._since <= self._limit:
+            pass
+        elif self._receiving:
+            timeout = f"{self._front.settings.client_timeout:g} s (FRAMEHOLD_CLIENT_TIMEOUT)"
+            self._refuse(408, f"The request was not complete within {timeout}; nothing was started")
+        else:
+            self._transport.abort()
+
+    def drain(self) -> None:
+        """Close the connection if it is idle; otherwise it closes after the request that is under way."""
+        if self._response is None and not self._receiving and not self._rest and not self._ending:
+            self._close()
+
+    def abort(self) -> None:
+        self._transport.abort()
+
+    # Private.
+
+    def _read(self, data: bytes) -> None:
+        reader = self._reader
+        try:
+            used = reader.feed(data)
+        except Refused as refused:
+            self._refuse(refused.status, refused.text)
+            return
+        if reader.held != self._body_bytes and self._count_body(reader.held):
+            limit = f"{self._front.settings.max_buffered} bytes (FRAMEHOLD_MAX_BUFFERED)"
+            self._refuse(503, f"Too much is being received at once: the limit is {limit}; nothing was started")
+            return
+        if not reader.whole:
+            if not self._receiving:
+                self._receiving = True
+                self._begin_state(self._front.settings.client_timeout)
+            if reader.expects and reader.version:
+                reader.expects = False
+                self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            return
+        self._receiving = False
+        if used < len(data):
+            self._rest = data[used:]
+        version, keep_alive = reader.version, reader.keep_alive
+        request = reader.take(self._peer)
+        response = self._response = Response(self, request.method, version, keep_alive)
+        self._front.answer(request, response)
+
+    def _count_body(self, size: int) -> bool:
+        """Record that `size` bytes of an incomplete body are held for this client. Returns whether all clients together
+        are over the limit."""
+        front = self._front
+        front.buffered += size - self._body_bytes
+        self._body_bytes = size
+        return front.buffered > front.settings.max_buffered
+
+    def _go_on(self) -> None:
+        """Parse the bytes that waited, or wait for more."""
+        if self._rest:
+            self._front.loop.call_soon(self._next)
+        elif not self._ending:
+            self._begin_state(self._front.settings.keep_alive)
+
+    def _next(self) -> None:
+        if self._ending or self._client_paused or self._response is not None or not self._rest:
+            return
+        rest, self._rest = self._rest, b""
+        self._resume_reading()
+        self._read(rest)
+
+    def _resume_reading(self) -> None:
+        if self._reading_paused:
+            self._reading_paused = False
+            self._transport.resume_reading()
+
+    def _begin_state(self, limit: float) -> None:
+        self._since, self._limit = self._clock(), limit
+
+    def _left(self) -> None:
+        response, self._response = self._response, None
+        if response is not None:
+            response.lost()
+
+    def _close(self) -> None:
+        """Close the connection after all written bytes have been sent."""
+        if self._rest:
+            self._shut_down()
+        else:
+            self._ending = True
+            self._begin_state(self._front.settings.client_timeout)
+            self._transport.close()
+
+    def _refuse(self, status: int, text: str) -> None:
+        self._front.refused(status)
+        self._transport.write(plain(status, text))
+        self._shut_down()
+
+    def _shut_down(self) -> None:
+        """Shut the sending side after all written bytes have been sent, and discard the bytes that still come."""
+        self._ending = True
+        self._rest = b""
+        self._receiving = False
+        self._count_body(0)
+        self._begin_state(min(DISCARD_SECONDS, self._front.settings.client_timeout))
+        self._transport.write_eof()
+        self._resume_reading()

@@ -1,0 +1,60 @@
+"""One HTTP request as a router handles it, and the interfaces between the client's side and the handler.
+
+    client -> Front -> handle(request, reply)         reply.begin, write, end, abort -> client
+                       reply.listener <- gone, pause, resume
+
+All calls happen on one event loop, as plain callbacks: a request needs no task and no future.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+from ..fleet.trust import Header
+
+
+class Request(NamedTuple):
+    """A complete request. Names of headers are in lower case, values are unchanged; `peer` is the IP address of the
+    client, empty on a Unix socket."""
+
+    method: bytes
+    target: bytes
+    headers: list[Header]
+    body: bytes
+    peer: str
+
+
+class Listener(Protocol):
+    """Receives events of the client while a response is written."""
+
+    def gone(self) -> None:
+        """Called when the client has left: at most once, and never after the end of the response."""
+
+    def pause(self) -> None:
+        """Called when the client reads too slowly: write nothing until `resume`."""
+
+    def resume(self) -> None:
+        """Called after `pause`, when the client has read enough."""
+
+
+class Reply(Protocol):
+    """Writes one response. After the end of the response, and after the client has left, its methods do nothing."""
+
+    listener: Listener | None
+
+    def begin(self, status: int, headers: Sequence[Header]) -> None:
+        """Hold status and headers (names in lower case, no hop-by-hop ones) until the first `write` or `end`."""
+
+    def write(self, data: bytes) -> None:
+        """Send a piece of the body now. An empty piece sends the head alone."""
+
+    def end(self, data: bytes = b"") -> None:
+        """Send the last piece. If a content-length was announced, all pieces together must have that length."""
+
+    def abort(self) -> None:
+        """Break the connection, so that the client sees that the response is not whole."""
+
+
+Handle = Callable[[Request, Reply], None]
+"""Handles a request: writes its response to the reply, now or later."""

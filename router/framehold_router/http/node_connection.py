@@ -1,0 +1,270 @@
+"""One connection to a node, and the interface that delivers a response.
+
+The law: a response is delivered to the conversation that sent the request and to no other; it is delivered whole, or
+reported as broken. A connection is used again only if the response was complete, the node keeps the connection open,
+and no byte followed the response.
+
+    1  the head and the pieces of the body are delivered as they come, one call for each read
+    2  the response is complete: the connection becomes idle before the conversation gets `done`, because the
+       conversation may send the next request at once
+    3  bytes come on an idle connection, or it ends: it is dropped. Such bytes would be read as the start of the next
+       response
+"""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+from typing import Protocol, cast
+
+from httptools import HttpParserError, HttpResponseParser
+
+from ..fleet.trust import Header
+
+MAX_HEAD = 64 * 1024
+"""The longest head of a response in bytes, including interim responses."""
+IDLE = 30.0
+"""Seconds for which an idle connection is kept. Nodes must keep it longer."""
+
+_CODED = b"transfer-encoding"
+_SIZED = frozenset((_CODED, b"content-length"))
+
+
+class Failure(enum.Enum):
+    """Why there is no response, or no complete one."""
+
+    NOT_SENT = "no byte was sent"
+    BROKEN = "the connection broke, or was answered with something else than HTTP, after bytes were sent"
+    SILENT = "nothing came for too long"
+    ABANDONED = "nothing came, and whoever waits would rather ask elsewhere"
+
+
+class Conversation(Protocol):
+    """Receives one response: `began` once, `data` any number of times, then `done`; or `failed` at any point. No method
+    is called inside `Upstream.send`."""
+
+    def began(self, status: int, headers: list[Header]) -> None:
+        """Called with the head; names are in lower case. `data` or `done` follows at once."""
+
+    def data(self, piece: bytes) -> None:
+        """Called with a piece of the body; empty if only the head has come so far."""
+
+    def done(self, piece: bytes) -> None:
+        """Called with the last piece of the body."""
+
+    def failed(self, why: Failure) -> None:
+        """Called if there is no response, or no complete one. It is the last call."""
+
+    def abandons(self) -> bool:
+        """Called from time to time while there is no response. Returns whether to stop waiting for it."""
+
+
+class Link(Protocol):
+    """A conversation's handle of its connection. It is valid until `done` or `failed`: then another conversation may
+    use the connection."""
+
+    def abort(self) -> None:
+        """Close the connection; the conversation gets no further call."""
+
+    def pause(self) -> None:
+        """Stop reading until `resume`."""
+
+    def resume(self) -> None:
+        """Continue reading."""
+
+
+class ConnectionPool(Protocol):
+    """The pool that connections belong to: an `upstream.Upstream`. It is a Protocol because that module imports this
+    one. `timeout`: seconds for which a node may send nothing. `closed`: no idle connection is kept any more."""
+
+    loop: asyncio.AbstractEventLoop
+    connections: set[Connection]
+    timeout: float
+    closed: bool
+
+
+class Connection(asyncio.Protocol):
+    """One connection to a node."""
+
+    __slots__ = (
+        "_clock", "_complete", "_conversation", "_fed", "_head_delivered", "_headers", "_idle", "_keep",
+        "_last_activity", "_mute", "_parser", "_paused", "_pieces", "_status", "_transport", "_upstream",
+    )  # fmt: skip
+
+    _transport: asyncio.Transport
+
+    def __init__(self, upstream: ConnectionPool, idle: list[Connection]) -> None:
+        self._upstream = upstream
+        self._clock = upstream.loop.time
+        self._idle = idle
+        self._parser = HttpResponseParser(self)
+        self._conversation: Conversation | None = None
+        self._mute = False
+        self._paused = False
+        self._last_activity = 0.0
+        self._reset()
+
+    def _reset(self) -> None:
+        self._status = 0
+        self._headers: list[Header] = []
+        self._pieces: list[bytes] = []
+        self._head_delivered = False
+        self._complete = False
+        self._keep = False
+        self._fed = 0
+
+    def take(self, data: bytes, conversation: Conversation, mute: bool) -> bool:
+        """Send the request `data`; its response goes to `conversation`. Returns False if the connection is lost: then
+        nothing was sent. `mute`: the response has no body, whatever its head says."""
+        if self._transport.is_closing():
+            return False
+        self._conversation = conversation
+        self._mute = mute
+        self._last_activity = self._clock()
+        self._transport.write(data)
+        return True
+
+    # Link.
+
+    def abort(self) -> None:
+        if self._conversation is not None:
+            self._conversation = None
+            self._transport.abort()
+
+    def pause(self) -> None:
+        if self._conversation is not None and not self._paused:
+            self._paused = True
+            self._transport.pause_reading()
+
+    def resume(self) -> None:
+        if self._paused:
+            self._paused = False
+            self._last_activity = self._clock()
+            if not self._transport.is_closing():
+                self._transport.resume_reading()
+
+    # Called by the event loop.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._last_activity = self._clock()
+        self._upstream.connections.add(self)
+
+    def data_received(self, data: bytes) -> None:
+        if self._conversation is None:
+            self._transport.abort()
+            return
+        self._last_activity = self._clock()
+        sound = True
+        try:
+            self._parser.feed_data(data)
+        except HttpParserError:
+            sound = False
+        if self._complete:
+            self._finish(self._keep and sound)
+        elif not sound:
+            self._fail(Failure.BROKEN)
+        elif self._status:
+            self._deliver()
+        else:
+            self._fed += len(data)
+            if self._fed > MAX_HEAD:
+                self._fail(Failure.BROKEN)
+
+    def eof_received(self) -> None:
+        if self._conversation is None:
+            return
+        if self._status and not any(name in _SIZED for name, _ in self._headers):
+            self._finish(False)
+        else:
+            self._fail(Failure.BROKEN)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._upstream.connections.discard(self)
+        if self in self._idle:
+            self._idle.remove(self)
+        del self._parser  # it holds this connection in turn
+        self._fail(Failure.BROKEN)
+
+    def sweep(self, now: float) -> None:
+        """Close the connection if the node is silent or the connection idle for too long. `now` is in seconds on the
+        loop's clock."""
+        if self._conversation is None:
+            if now - self._last_activity > IDLE:
+                self._transport.abort()
+        elif not self._paused and now - self._last_activity > self._upstream.timeout:
+            self._fail(Failure.SILENT)
+        elif not self._head_delivered and self._conversation.abandons():
+            self._fail(Failure.ABANDONED)
+
+    def close(self) -> None:
+        """Close the connection; a response under way fails as BROKEN."""
+        self._fail(Failure.BROKEN)
+        self._transport.abort()
+
+    # Called by the parser.
+
+    def on_message_begin(self) -> None:
+        if self._complete:
+            raise ValueError("a second response")
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._status:
+            return  # a trailer
+        name = name.lower()
+        if name == _CODED and value.strip().lower() != b"chunked":
+            raise ValueError("a transfer coding that wasn't asked for")
+        self._headers.append((name, value))
+
+    def on_headers_complete(self) -> None:
+        status = self._parser.get_status_code()
+        if status < 100 or status == 101 or status > 999:
+            raise ValueError("no final status")
+        if status < 200:
+            self._headers = []
+            return
+        self._status = status
+        if self._mute:
+            # The parser would wait for the body that the head announces.
+            self._complete = True
+
+    def on_body(self, piece: bytes) -> None:
+        if not self._mute:
+            self._pieces.append(piece)
+
+    def on_message_complete(self) -> None:
+        if self._status:
+            self._complete = True
+            self._keep = self._parser.should_keep_alive() and not self._mute
+
+    # Private.
+
+    def _deliver(self) -> None:
+        conversation = self._conversation
+        pieces, self._pieces = self._pieces, []
+        if conversation is not None and not self._head_delivered:
+            self._head_delivered = True
+            conversation.began(self._status, self._headers)
+        if self._conversation is not None:
+            self._conversation.data(b"".join(pieces))
+
+    def _finish(self, reusable: bool) -> None:
+        conversation, told = self._conversation, self._head_delivered
+        status, headers, pieces = self._status, self._headers, self._pieces
+        self._conversation = None
+        if reusable and not self._upstream.closed:
+            self._reset()
+            self.resume()
+            self._idle.append(self)
+        else:
+            self._transport.abort()
+        if conversation is not None:
+            if not told:
+                conversation.began(status, headers)
+            conversation.done(pieces[0] if len(pieces) == 1 else b"".join(pieces))
+
+    def _fail(self, why: Failure) -> None:
+        conversation, self._conversation = self._conversation, None
+        if conversation is not None:
+            self._transport.abort()
+            conversation.failed(why)

@@ -1,0 +1,245 @@
+"""Parses the bytes of a client into complete requests of bounded size, one at a time.
+
+The law: the router and a node never disagree on where a request ends. A request that a strict parser (llhttp, every
+leniency off) rejects is refused. A request is refused also if other parsers could read it differently: a transfer
+coding other than `chunked`, or any transfer coding on HTTP/1.0; no Host header, or two; a target with a fragment, or
+with an authority that differs from Host.
+
+The parser does not report where in its input a request ended. So it is fed pieces that can't contain the end of one
+request and the start of the next:
+
+    1  a head and a chunked body end with an empty line: a piece ends at the next empty line at the latest, even if the
+       first bytes of that line came in an earlier read
+    2  in a body of declared length, a piece has no more bytes than are missing of the body
+    3  if the parser sees the start of a second request all the same, the first is refused (400)
+"""
+
+from __future__ import annotations
+
+from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
+
+from ..fleet.trust import Header
+from .message import Request
+
+MAX_LINE = 8 * 1024
+"""The longest target of a request, in bytes."""
+MAX_HEAD = 32 * 1024
+"""The longest head, and the most bytes between two pieces of a chunked body."""
+MAX_HEADERS = 100
+
+_EMPTY_LINE = b"\r\n\r\n"
+_SPECIAL = frozenset((b"host", b"content-length", b"transfer-encoding", b"expect"))
+
+
+class Refused(Exception):
+    """A request is refused, with an HTTP `status` and a `text`. Its connection closes after the response, because the
+    bytes that follow can't be trusted."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+        self.text = text
+
+
+class Reader:
+    """Parses requests. Call `feed` until `whole` is true, then `take` the request. `keep_alive`, `expects` and
+    `version` belong to that request. A request always has exactly one Host header."""
+
+    __slots__ = (
+        "_body", "_chunked", "_declared", "_due", "_fed", "_headers", "_host", "_max_body", "_method", "_parser",
+        "_refusal", "_tail", "_upgrading", "_url", "expects", "keep_alive", "version", "whole",
+    )  # fmt: skip
+
+    def __init__(self, max_body: int) -> None:
+        self._max_body = max_body
+        self._parser = HttpRequestParser(self)
+        self._refusal: Refused | None = None
+        self._method = b""
+        self._reset()
+
+    def _reset(self) -> None:
+        self.whole = False
+        self.keep_alive = False
+        self.expects = False
+        """The client waits for `100 Continue` before it sends the body."""
+        self.version = ""
+        self._url = b""
+        self._headers: list[Header] = []
+        self._host: bytes | None = None
+        self._body: bytes | bytearray = b""
+        self._declared = 0
+        self._due = 0  # bytes of the body of declared length that are still missing, once its head is complete
+        self._chunked = False
+        self._fed = 0  # bytes since the request began, or since the last piece of its body
+        self._tail = b""  # the last bytes of a piece that ended elsewhere than at an empty line
+        self._upgrading = False
+
+    def feed(self, data: bytes) -> int:
+        """Read up to the end of a request; returns how many bytes of `data` that took.
+
+        Raises:
+            Refused: the request is malformed, or beyond a limit.
+        """
+        start, size = 0, len(data)
+        while start < size and not self.whole:
+            end = min(size, start + self._due) if self._due else self._cut(data, start, size)
+            piece = data if end - start == size else data[start:end]
+            if self._due:
+                self._due -= end - start
+            else:
+                self._fed += end - start
+            try:
+                self._parser.feed_data(piece)
+            except HttpParserUpgrade:
+                self._ignore_upgrade()
+            except HttpParserError as error:
+                raise (self._refusal or Refused(400, f"Malformed request ({error}); it was not read")) from None
+            if self._fed > MAX_HEAD and not self.whole:
+                raise Refused(431, f"More than {MAX_HEAD} bytes of head or framing; the request was not read")
+            start = end
+        return start
+
+    @property
+    def held(self) -> int:
+        """Bytes of the body of an incomplete request; 0 if the request is complete."""
+        return 0 if self.whole else len(self._body)
+
+    def take(self, peer: str) -> Request:
+        """Return the complete request, and get ready for the next one."""
+        request = Request(self._method, self._url, self._headers, bytes(self._body), peer)
+        self._reset()
+        return request
+
+    def drop(self) -> None:
+        """Delete the parser: it refers back to this reader, and the cycle would keep both in memory."""
+        del self._parser
+
+    def _cut(self, data: bytes, start: int, size: int) -> int:
+        """The end of the piece that begins at `start`: after the next empty line, or the end of the data."""
+        tail = self._tail
+        if tail:
+            at = (tail + data[start : start + 3]).find(_EMPTY_LINE)
+            if at >= 0:
+                self._tail = b""
+                return start + at + 4 - len(tail)
+        at = data.find(_EMPTY_LINE, start)
+        if at >= 0:
+            self._tail = b""
+            return at + 4
+        self._tail = (tail + data[max(start, size - 3) :])[-3:]
+        return size
+
+    def _refuse(self, status: int, text: str) -> None:
+        self._refusal = Refused(status, text)
+        raise self._refusal
+
+    def _ignore_upgrade(self) -> None:
+        """Go on after the parser has stopped at a request to switch protocols. The router never switches, so the body
+        belongs to the request: a new parser reads it as the body of a request with the same framing."""
+        if self._method == b"CONNECT":
+            raise Refused(501, "This is no forward proxy: CONNECT was not served")
+        self.whole, self._upgrading = False, True
+        self._parser = HttpRequestParser(self)
+        framing = b"transfer-encoding: chunked" if self._chunked else b"content-length: %d" % self._declared
+        self._parser.feed_data(b"POST / HTTP/1.1\r\n" + framing + b"\r\n\r\n")
+
+    # Called by the parser. An exception here ends its feed_data with an HttpParserError.
+
+    def on_message_begin(self) -> None:
+        if self.whole:
+            self._refuse(400, "A second request began within the first; neither was read")
+
+    def on_url(self, url: bytes) -> None:
+        if self._upgrading:
+            return
+        self._url += url
+        if len(self._url) > MAX_LINE:
+            self._refuse(414, f"The target of the request is longer than {MAX_LINE} bytes; it was not read")
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self.version:
+            return  # a trailer, or the second reading of an upgrade
+        name = name.lower()
+        if name in _SPECIAL:
+            self._special(name, value)
+        self._headers.append((name, value))
+
+    def _special(self, name: bytes, value: bytes) -> None:
+        if name == b"host":
+            if self._host is not None:
+                self._refuse(400, "Two Host headers; the request was not read")
+            self._host = value
+        elif name == b"content-length":
+            self._declared = int(value)
+            if self._declared > self._max_body:
+                self._too_large()
+        elif name == b"transfer-encoding":
+            # The header is not relayed, so the node would take the bytes of another coding for the body.
+            if self._chunked or value.strip().lower() != b"chunked":
+                self._refuse(400, "A transfer coding other than chunked; the request was not read")
+            self._chunked = True
+        elif value.strip().lower() == b"100-continue":
+            self.expects = True
+        else:
+            self._refuse(417, "An expectation other than 100-continue; the request was not read")
+
+    def on_headers_complete(self) -> None:
+        if self._upgrading:
+            return
+        parser = self._parser
+        self.version = parser.get_http_version()
+        self._method = parser.get_method()
+        if len(self._headers) > MAX_HEADERS or self._fed > MAX_HEAD:
+            limits = f"{MAX_HEADERS} headers or {MAX_HEAD} bytes"
+            self._refuse(431, f"The head of the request has more than {limits}; it was not read")
+        if self.version != "1.1":
+            if self._host is None:
+                # The request is relayed as HTTP/1.1, which requires Host.
+                self._headers.append((b"host", b""))
+            if self.version != "1.0":
+                self._refuse(400, f"HTTP/{self.version} is not spoken here; the request was not read")
+            if self._chunked:
+                self._refuse(400, "HTTP/1.0 has no transfer codings; the request was not read")
+            self.expects = False
+        elif self._host is None:
+            self._refuse(400, "No Host header; the request was not read")
+        if self._url[:1] != b"/" or b"#" in self._url:
+            self._origin_form()
+        self._due = self._declared
+        self._fed = 0
+
+    def _origin_form(self) -> None:
+        """Replace an absolute target by its path. Its authority must equal the Host header: HTTP gives precedence to
+        the authority, and the node would see only Host."""
+        scheme, found, rest = self._url.partition(b"://")
+        slash = min((at for at in (rest.find(b"/"), rest.find(b"?")) if at >= 0), default=len(rest))
+        authority, path = rest[:slash], rest[slash:]
+        if b"#" in self._url:
+            self._refuse(400, "The target of the request has a fragment; it was not read")
+        if self._method in (b"OPTIONS", b"CONNECT") and not found:
+            return  # "*" or an authority
+        if scheme.lower() not in (b"http", b"https") or authority.lower() != (self._host or b"").strip().lower():
+            self._refuse(400, "The target of the request is neither a path nor a URL of the Host; it was not read")
+        self._url = path if path[:1] == b"/" else b"/" + path
+
+    def on_body(self, piece: bytes) -> None:
+        self._fed = 0
+        if not self._body:
+            self._body = piece
+        else:
+            # Not a list of pieces: for a body in chunks of one byte it would cost 50 bytes for each byte.
+            if isinstance(self._body, bytes):
+                self._body = bytearray(self._body)
+            self._body += piece
+        if len(self._body) > self._max_body:
+            self._too_large()
+
+    def _too_large(self) -> None:
+        limit = f"the limit is {self._max_body} bytes (FRAMEHOLD_MAX_BODY)"
+        self._refuse(413, f"Request body too large: {limit}; nothing was started")
+
+    def on_message_complete(self) -> None:
+        self.whole = True
+        if not self._upgrading:
+            # Asked here, because the parser forgets it as soon as this method returns.
+            self.keep_alive = self._parser.should_keep_alive()

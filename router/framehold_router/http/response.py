@@ -1,0 +1,132 @@
+"""The response to one request, framed for the HTTP version of the client.
+
+The law: a client can tell a whole response from a broken one. A body has the announced content-length, or is chunked,
+or (for HTTP/1.0) ends with the connection. A body that breaks off gets neither its full length nor its last chunk, and
+its connection is reset. Head and body are sent in one write if both are there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from http import HTTPStatus
+from typing import Protocol
+
+from ..fleet.trust import Header
+from .message import Listener
+
+_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus}
+_LENGTH = b"content-length"
+
+
+def plain(status: int, text: str) -> bytes:
+    """The bytes of a whole response with one line of text, after which the connection closes."""
+    body = text.encode() + b"\n"
+    retry = b"retry-after: 1\r\n" if status == 503 else b""
+    head = b"%bcontent-type: text/plain; charset=utf-8\r\ncontent-length: %d\r\n%bconnection: close\r\n\r\n"
+    return head % (_LINES[status], len(body), retry) + body
+
+
+class ResponseSink(Protocol):
+    """Where a response sends its bytes: a `client_connection.Connection`. It is a Protocol because that module imports
+    this one."""
+
+    def send(self, data: bytes) -> None: ...
+
+    def ended(self, keep_alive: bool) -> None:
+        """Called when the response is complete. Without `keep_alive` the connection must close."""
+
+    def broken(self) -> None:
+        """Called when the response will never be complete: the connection is reset."""
+
+    @property
+    def closing(self) -> bool:
+        """Whether the connection closes after this response, even if the client wants to keep it."""
+
+
+class Response:
+    """A `Reply` that writes to a connection."""
+
+    __slots__ = ("_chunked", "_head", "_keep_alive", "_mute", "_sink", "_version", "listener")
+
+    def __init__(self, out: ResponseSink, method: bytes, version: str, keep_alive: bool) -> None:
+        self.listener: Listener | None = None
+        self._sink: ResponseSink | None = out
+        self._version = version
+        self._keep_alive = keep_alive
+        self._mute = method == b"HEAD"
+        self._chunked = False
+        self._head = b""
+
+    def begin(self, status: int, headers: Sequence[Header]) -> None:
+        """Prepare the head; the first `write` or `end` sends it."""
+        if self._sink is None:
+            return
+        parts = [_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status]
+        sized = False
+        for name, value in headers:
+            if name == _LENGTH:
+                sized = True
+                if status == 204:
+                    continue
+            parts += (name, b": ", value, b"\r\n")
+        if status == 204 or status == 304:
+            self._mute = True
+        elif not sized and not self._mute:
+            if self._version == "1.1":
+                self._chunked = True
+                parts.append(b"transfer-encoding: chunked\r\n")
+            else:
+                self._keep_alive = False
+        if not self._keep_alive or self._sink.closing:
+            self._keep_alive = False
+            parts.append(b"connection: close\r\n")
+        elif self._version != "1.1":
+            parts.append(b"connection: keep-alive\r\n")
+        parts.append(b"\r\n")
+        self._head = b"".join(parts)
+
+    def write(self, data: bytes) -> None:
+        """Send a piece of the body now; an empty one sends the head alone."""
+        out = self._sink
+        if out is None:
+            return
+        if self._mute:
+            data = b""
+        elif self._chunked and data:
+            data = b"%x\r\n%b\r\n" % (len(data), data)
+        if self._head:
+            data = self._head + data
+            self._head = b""
+        if data:
+            out.send(data)
+
+    def end(self, data: bytes = b"") -> None:
+        """Send the last piece, and let the connection continue with the next request."""
+        out = self._sink
+        if out is None:
+            return
+        if self._mute:
+            data = b""
+        elif self._chunked:
+            data = b"%x\r\n%b\r\n0\r\n\r\n" % (len(data), data) if data else b"0\r\n\r\n"
+        if self._head:
+            data = self._head + data
+        # Before the send: events of the client during it no longer concern this response.
+        self.listener = self._sink = None
+        if data:
+            out.send(data)
+        out.ended(self._keep_alive)
+
+    def abort(self) -> None:
+        """Break the connection."""
+        out = self._sink
+        self.listener = self._sink = None
+        if out is not None:
+            out.broken()
+
+    def lost(self) -> None:
+        """Called when the client is gone: report it to the listener, once."""
+        listener = self.listener
+        self.listener = self._sink = None
+        if listener is not None:
+            listener.gone()

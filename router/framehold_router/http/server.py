@@ -1,0 +1,119 @@
+"""The HTTP/1.1 server that clients connect to.
+
+The law: the number of connections is limited, and so is the time of each of their states. One timer checks all
+connections: every second, or every quarter of the shortest limit if that is less. A timer for each request would cost
+more.
+
+At the end of a server no connection is accepted any more, idle connections close, each request under way is answered
+with `Connection: close`, and what is left at the deadline is broken off. If an idle connection is closed at once, a
+request may be on its way to it and fails; a request without a token can't be repeated safely. So `leave` may be called
+before: it answers one more request on each connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+from collections.abc import Callable
+
+from ..config import RouterSettings
+from .client_connection import Connection
+from .message import Handle, Request
+from .response import Response
+
+_log = logging.getLogger(__name__)
+
+BACKLOG = 65_535
+"""Connections that may wait to be accepted; the kernel limits it to net.core.somaxconn."""
+
+
+class Front:
+    """A running server; `serve` starts one. `handle` answers its requests."""
+
+    def __init__(self, handle: Handle, settings: RouterSettings) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.settings = settings
+        self.draining = False
+        self.buffered = 0
+        """Bytes of incomplete bodies on all connections."""
+        self.connections: set[Connection] = set()
+        self.refused: Callable[[int], None] = lambda status: None
+        """Called with the status of each request that is refused before it is handed over."""
+        self._handle = handle
+        self._server: asyncio.Server | None = None
+        self._empty = asyncio.Event()
+        self._pause = min(1.0, settings.client_timeout / 4, settings.keep_alive / 4)
+        self._timer = self.loop.call_later(self._pause, self._sweep)
+
+    async def listen(self, listening: socket.socket) -> None:
+        """Accept connections on a bound TCP or Unix socket."""
+        if listening.family == socket.AF_UNIX:
+            self._server = await self.loop.create_unix_server(self._accept, sock=listening, backlog=BACKLOG)
+        else:
+            self._server = await self.loop.create_server(self._accept, sock=listening, backlog=BACKLOG)
+
+    def answer(self, request: Request, response: Response) -> None:
+        """Give a complete request to the handler."""
+        try:
+            self._handle(request, response)
+        except Exception:
+            _log.exception("a request broke the router; its connection is closed, other requests go on")
+            response.abort()
+
+    def discard(self, connection: Connection) -> None:
+        """Forget a connection that is closed."""
+        self.connections.discard(connection)
+        if not self.connections:
+            self._empty.set()
+
+    async def leave(self, patience: float) -> None:
+        """Stop accepting connections; each connection closes after its next response. Returns when no connection is
+        left, or after `patience` seconds."""
+        self._stop()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(patience):
+                await self._none_left()
+
+    async def close(self, deadline: float) -> None:
+        """Stop accepting connections, wait up to `deadline` seconds for requests under way, and break off the rest."""
+        self._stop()
+        for connection in tuple(self.connections):
+            connection.drain()
+        try:
+            async with asyncio.timeout(deadline):
+                await self._none_left()
+        except TimeoutError:
+            if self.connections:
+                _log.warning("%d connections outlasted the drain; they are broken off", len(self.connections))
+            for connection in tuple(self.connections):
+                connection.abort()
+            await self._none_left()
+        self._timer.cancel()
+
+    def _stop(self) -> None:
+        self.draining = True
+        if self._server is not None:
+            self._server.close()
+
+    async def _none_left(self) -> None:
+        while self.connections:
+            self._empty.clear()
+            await self._empty.wait()
+
+    def _accept(self) -> Connection:
+        return Connection(self)
+
+    def _sweep(self) -> None:
+        self._timer = self.loop.call_later(self._pause, self._sweep)
+        now = self.loop.time()
+        for connection in tuple(self.connections):
+            connection.sweep(now)
+
+
+async def serve(handle: Handle, settings: RouterSettings, listening: socket.socket) -> Front:
+    """Start a server on the bound socket `listening`, whose requests `handle` answers. `Front.close` ends it."""
+    front = Front(handle, settings)
+    await front.listen(listening)
+    return front

@@ -1,0 +1,143 @@
+"""The models of calls. Their JSON is a contract.
+
+The law: they hold no question, no answer, no token and no user. Of a record they hold only fields that are stored
+unsealed.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from .choices import Sort, State
+from .fields import MAX_TEXT_CHARACTERS, Count, Lenient, Seconds, Text
+
+
+class LeaseView(Lenient):
+    """One call. Times are in seconds since 1970."""
+
+    call_id: Text
+    tool: Text
+    method: Text = ""
+    node_id: Text
+    """The node that owns the call."""
+    state: State
+    phase: Text = ""
+    """The phase of the call on its node, in words."""
+    strategy: Text = "hold"
+    reentrant: bool
+    epoch: Count
+    round: Count
+    replayed: bool = False
+    """Whether the frame was rebuilt from the journal at least once."""
+    began: Seconds | None = None
+    resumed: Seconds | None = None
+    """When the last answers of the client came."""
+    expires: Seconds | None = None
+    """When the token of the call expires."""
+    entries: Count | None = None
+    journal_bytes: Count | None = None
+
+
+class LeaseQuery(BaseModel):
+    """Filters and order of a list of calls. A call is listed if every filter matches."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    state: State | None = None
+    expiring: Annotated[float, Field(gt=0, le=86_400 * 7)] | None = None
+    """Only calls whose tokens expire within this number of seconds."""
+    replayed: bool | None = None
+    tool: str | None = Field(None, max_length=MAX_TEXT_CHARACTERS)
+    node: str | None = Field(None, max_length=63)
+    call: str | None = Field(None, max_length=64)
+    """Only calls whose ids begin with this text."""
+    sort: Sort = Sort.CALL
+    descending: bool = False
+    limit: int = Field(100, ge=1, le=1000)
+    after: str | None = Field(None, max_length=400)
+    """The `next` of the page before this one."""
+
+
+class LeasesView(Lenient):
+    """A page of calls. `total` counts all calls that match the filters; `next` is null on the last page."""
+
+    items: list[LeaseView]
+    total: Count
+    next: str | None = None
+    missing: tuple[Text, ...] = ()
+    """Nodes that did not answer; their calls are not listed."""
+
+
+class Trail(Lenient):
+    """A step of a call, from its record. `at` is in seconds since 1970 on the store's clock; `ran` is the number of
+    seconds that the round had run by then."""
+
+    step: Text
+    round: Count
+    epoch: Count
+    node_id: Text
+    at: Seconds
+    ran: Seconds = 0.0
+
+
+class EntryView(Lenient):
+    """An entry of a journal, without its value; `bytes` is the size of the value."""
+
+    n: Count
+    kind: Text
+    key: Text
+    round: Count
+    lane: Text
+    bytes: Count
+
+
+class CallView(Lenient):
+    """One call, from its record in the store and from its node."""
+
+    call_id: Text
+    record: Text
+    """State of the record: open, released, done or lost; `none` if there is no record yet."""
+    cause: Text = ""
+    tool: Text
+    method: Text
+    strategy: Text = "hold"
+    reentrant: bool
+    node_id: Text
+    epoch: Count
+    round: Count
+    attempts: Count
+    """How many owners in a row have died while they ran the present round."""
+    created: Seconds | None = None
+    expires: Seconds | None = None
+    journal: tuple[EntryView, ...] = ()
+    trail: tuple[Trail, ...] = ()
+    live: LeaseView | None = None
+    """The call as its node lists it; null if no node holds its frame."""
+    fate: Text = ""
+    """What will happen to the call, in a sentence."""
+
+
+class LookupQuery(BaseModel):
+    """The body of a `lookup`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    token: str = Field(min_length=1, max_length=8 * 1024 * 1024)
+    """A `requestState`, or a session id. Only the routing prefix is read."""
+
+
+class LookupView(BaseModel):
+    """Where the router sends a token. `kind`: `hold`, `replay`, `session` or `other`."""
+
+    kind: Text
+    call_id: Text = ""
+    ring_node: Text = ""
+    """The node that the ring gives for the call."""
+    position: float | None = None
+    """The place of the call on the ring, from 0 to 1; null if the token names no call."""
+    node_id: Text = ""
+    """The node to which this router would send the token now; empty if any node will do."""
+    reason: Text = ""
+    live: LeaseView | None = None

@@ -1,0 +1,32 @@
+"""The types of the API's fields.
+
+The law: every text is made printable. A node lease may hold any text that JSON can write, even a lone surrogate, and
+one odd lease must not break a page.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+MAX_TEXT_CHARACTERS = 200
+"""Characters of a text that are kept at most."""
+
+
+def printable(value: Any) -> Any:
+    """A text with `?` for each character that UTF-8 can't encode, cut to MAX_TEXT_CHARACTERS. Other values are returned
+    as they are."""
+    return value.encode("utf-8", "replace").decode()[:MAX_TEXT_CHARACTERS] if isinstance(value, str) else value
+
+
+Text = Annotated[str, BeforeValidator(printable)]
+Count = Annotated[int, Field(ge=0, le=2**53, strict=True)]
+Seconds = Annotated[float, Field(ge=0, le=2**53, allow_inf_nan=False)]
+"""Seconds: a duration, or a time since 1970, as the description of the model says."""
+
+
+class Lenient(BaseModel):
+    """The answer of another process. Unknown fields, which a newer release may send, are ignored."""
+
+    model_config = ConfigDict(frozen=True)

@@ -1,0 +1,170 @@
+"""The models of nodes and of the whole fleet. Their JSON is a contract."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from .events import EventView
+from .fields import Count, Lenient, Seconds, Text
+
+
+class NodeStatus(Lenient):
+    """The status of a node: its answer to `GET /admin/node`. Unknown fields are ignored."""
+
+    node_id: Text
+    incarnation: Text
+    boot: Text
+    state: Text
+    pid: Count | None = None
+    parked: Count | None = None
+    in_flight: Count | None = None
+    version: Text | None = None
+    frames: Count | None = None
+    """Calls whose frames are in memory."""
+    orphaned: Count | None = None
+    """Calls whose node is gone and that no node has taken over yet, found by the last scan. Only one node scans."""
+    stuck: Count | None = None
+    """Calls whose handlers killed their nodes too often, found by the last scan."""
+    rounds: Count | None = None
+    """Rounds that were answered since the start of the process."""
+    resume_p50: Seconds | None = None
+    """Seconds from a retry to its answer: the median of the last minute."""
+    resume_p99: Seconds | None = None
+    store_seconds: Seconds | None = None
+    """Seconds that the store took for a write: the median of the last minute."""
+    loop_lag_p99: Seconds | None = None
+    """Seconds by which the event loop was late, in the last minute."""
+    heartbeat_age: Seconds | None = None
+    """Seconds since the node lease was last renewed; null if there is no lease to renew."""
+    rss: Count | None = None
+    """Resident memory in bytes."""
+    memory_limit: Count | None = None
+    errors: Count | None = None
+    """Calls that ended by a fault of the node, and requests that the store did not answer, since the start of the
+    process."""
+    handed_off: Count | None = None
+    """Calls that were handed off since the node began to drain; null if it does not drain."""
+    tools: tuple[Text, ...] = ()
+    """Names of its tools, which metrics use as labels."""
+
+
+class NodeView(NodeStatus):
+    """One node. If it does not answer, `state` is `unreachable`, and the counts are those of its last heartbeat."""
+
+    address: Text
+    started: float | None = None
+    """Seconds since 1970."""
+    share: float = 0.0
+    """Its part of the ring, from 0 to 1."""
+
+
+class DepartedView(BaseModel):
+    """One life of a node that this router saw end. Times are in seconds since 1970."""
+
+    node_id: Text
+    boot: Text
+    how: Literal["lost", "left"]
+    """`lost`: its lease ran out; `left`: it gave its lease back, or drained."""
+    last_heartbeat: Seconds
+    detected: Seconds
+    """When its lease was found gone."""
+    calls: Count | None = None
+    """Calls that were parked on the node, as its last lease says; null if that lease has no number."""
+
+
+class NodesView(BaseModel):
+    """All nodes in order of their names. `departed`: the nodes that departed in the last hour and have no lease now,
+    the newest first, at most 100."""
+
+    nodes: list[NodeView]
+    departed: list[DepartedView] = []
+
+
+class RingNodeView(BaseModel):
+    """One node's part of the ring; a node that takes no new calls has none."""
+
+    node_id: Text
+    state: Text
+    ideal_share: float
+    share: float
+    points: int
+
+
+class RingQuery(BaseModel):
+    """The query of the ring."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    arcs: bool = False
+    """Whether the arcs of the ring are listed."""
+
+
+class ArcView(BaseModel):
+    """A part of the ring that one node owns, from `start` up to the start of the next arc."""
+
+    start: float
+    """The place on the ring, from 0 to 1."""
+    node: int
+    """The index of its node in `nodes`, from 0 on."""
+
+
+class RingView(BaseModel):
+    """The ring; its nodes are in order of their names, and `points` is the number of points of all nodes."""
+
+    nodes: list[RingNodeView]
+    points: int
+    arcs: list[ArcView] = []
+    """The arcs in order, the first from 0; empty if they were not asked for, or if there are more than 4096."""
+    moved: float = 0.0
+    """The part of all calls that the last change of the ring gave another node, from 0 to 1."""
+    changed: float | None = None
+    """When the ring last changed, in seconds since 1970."""
+
+
+class OverviewView(BaseModel):
+    """The fleet at a glance. Rates and quantiles are of the last minute; null if there are no figures."""
+
+    at: float
+    version: Text
+    nodes: dict[Text, int]
+    """The number of nodes in each state."""
+    parked: int
+    in_flight: int
+    orphaned: int
+    stuck: int
+    rounds_per_second: float | None = None
+    resume_p50: float | None = None
+    """The median of the nodes' medians."""
+    resume_p99: float | None = None
+    """The highest value of any node."""
+    affinity: float | None = None
+    """The part of retries that this router sent to the node which held the call, from 0 to 1."""
+    failovers_last_hour: int
+    store_seconds: float | None = None
+    events: list[EventView]
+    """The last 20 events."""
+    attention: list[str] = []
+    """Problems that need an operator, one sentence each; empty if there are none."""
+
+
+class AccessView(BaseModel):
+    """The access that a request has."""
+
+    token_set: bool
+    """Whether this router has an admin token. Without one, reads are open to everybody and actions to nobody."""
+    token_right: bool
+    """Whether the request shows the admin token, as Bearer."""
+
+
+class DoneView(BaseModel):
+    """The result of an action, in a sentence."""
+
+    done: Text
+
+
+class ErrorView(BaseModel):
+    """An error: what happened, what was not done, and what to do."""
+
+    error: str

@@ -1,0 +1,109 @@
+"""The models of a node's profile: the use of its memory, and of the time of its event loop. Their JSON is a contract.
+
+The law: they hold no call, no user and no path of a file. A function is named by its module and the line where it
+begins.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from .fields import Count, Lenient, Seconds, Text
+from .nodes import NodeView
+
+Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+
+
+class MemoryPart(Lenient):
+    """One part of the memory of a process."""
+
+    name: Text
+    """`at start`, `frames` or `other`."""
+    bytes: Count
+    count: Count | None = None
+    """The number of frames in the part `frames`."""
+    estimated: bool = False
+    """Whether the bytes are estimated from the size of one frame."""
+
+
+class MemoryView(Lenient):
+    """A process's memory, in bytes."""
+
+    resident: Count
+    limit: Count | None = None
+    start: Count
+    """The memory that the process took before its first call."""
+    high: Count | None = None
+    """The limit above which frames are dropped."""
+    parts: tuple[MemoryPart, ...] = ()
+    """The parts add up to `resident`."""
+
+
+class ToolView(Lenient):
+    """The frames of one tool. The tool `other` stands for all tools that are not listed by name."""
+
+    tool: Text
+    frames: Count
+    bytes: Count | None = None
+    """The estimated size of the frames, if known: every frame counts as much as any other."""
+    parked: Count
+    running: Count
+
+
+class LoopPart(Lenient):
+    """A part of the loop's time."""
+
+    name: Text
+    """`idle`, `handlers`, `Framehold`, `MCP SDK`, `JSON and pydantic`, `HTTP server`, `store` or `other`."""
+    share: Share
+
+
+class HotView(Lenient):
+    """A function and its share of the busy time."""
+
+    where: Text
+    """`module.function:line`."""
+    share: Share
+
+
+class LoopView(Lenient):
+    """What the event loop was busy with while it was sampled. It is sampled only while profiles are requested, so the
+    first answer has no samples and no parts: ask again after a second. The lag is that of the last minute, null without
+    metrics."""
+
+    seconds: Seconds
+    """The time that the samples cover: the last minute at most."""
+    samples: Count
+    busy: Share
+    lag_p50: Seconds | None = None
+    lag_p99: Seconds | None = None
+    lag_max: Seconds | None = None
+    parts: tuple[LoopPart, ...] = ()
+    """The shares add up to 1."""
+    hot: tuple[HotView, ...] = ()
+
+
+class Spent(Lenient):
+    """The use of memory and time of a process."""
+
+    memory: MemoryView | None = None
+    """Null if the system gives no figures."""
+    tools: tuple[ToolView, ...] = ()
+    """The tools with the most frames first, the rest as `other`."""
+    loop: LoopView | None = None
+    sessions: Count | None = None
+    """Sessions of clients of earlier protocol revisions; null if unknown."""
+
+
+class Profile(Spent):
+    """A node's answer to `GET /admin/profile`."""
+
+    node_id: Text
+
+
+class NodeDetailView(Spent):
+    """One node and its profile. A node of an older release has only `node`."""
+
+    node: NodeView

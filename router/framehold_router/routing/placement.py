@@ -1,0 +1,264 @@
+"""The decision which node serves a request, with its reason.
+
+The law: every placement is correct, because a node relays a request for a call that another node holds; a good
+placement is fast. A client can forge the facts of its request; they choose only among the addresses of the fleet. A
+choice costs a few draws and look-ups, however many calls there are.
+
+- START: call ids are drawn until the ring maps one to a node that is not overloaded (bounded load). The id alone then
+  leads every router to that node, and no list of exceptions is needed.
+- RETRY: the node that a response named, if that is not the node of the ring; then the node of the ring; then the next
+  nodes on the ring.
+- SESSION: the node that has the session, and no other while that node has a lease. Another node would answer "no such
+  session", and the client would drop its session.
+- ANY: the less busy one of two nodes, drawn at random.
+
+A node that could not be reached is passed over for a while if there is another choice: an address that swallows packets
+must not cost each request a connection time-out. After that time one request tries the node; the other requests pass
+it over until that attempt has ended.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import random
+from collections.abc import Callable, Collection, Iterable, Iterator
+from enum import StrEnum
+from typing import NamedTuple
+
+from framehold_core.ids import CallId, NodeId
+
+from ..fleet.address import Address
+from ..fleet.membership import Fleet
+from .learned_owners import Owners
+from .request_facts import Facts, Kind
+
+DRAWS = 64
+"""Call ids that are drawn at most to find one whose node is not overloaded."""
+PASSED_OVER = 2.0
+"""Seconds for which a node is passed over after a connection to it failed."""
+BOUND = 1.25
+"""The load that a node may have, as a multiple of the mean load. A lower bound takes more draws; a higher one allows
+more of the unevenness of the ring."""
+
+
+class Reason(StrEnum):
+    """Why a request goes to its node."""
+
+    START = "start"
+    RING = "ring"
+    LEASE = "lease"
+    """A response has named the node that holds the call."""
+    NEXT = "next"
+    """Not the first choice, which was tried already or is passed over."""
+    SESSION = "session"
+    ANY = "any"
+
+
+_BY_RING = (Reason.RING, Reason.START)
+
+
+class Placement(NamedTuple):
+    """Where a request goes. `call`: the id that was minted for a new call, and is sent to the node. `token_call`: the
+    call that the token of the request names, or the tokens of the new call will name."""
+
+    node: NodeId
+    address: Address
+    call: CallId | None = None
+    token_call: CallId | None = None
+    reason: Reason = Reason.ANY
+
+
+def fresh_call() -> CallId:
+    """An id for a new call: 128 random bits."""
+    return CallId(os.urandom(16).hex())
+
+
+class Placer:
+    """Places the requests of one router. It keeps counts of requests in flight and of failed connections. `fleet` gives
+    the newest view, `clock` gives seconds that never go back, `mint` makes call ids, and `below(n)` draws an integer
+    from 0 to n - 1."""
+
+    def __init__(
+        self,
+        fleet: Callable[[], Fleet],
+        clock: Callable[[], float],
+        mint: Callable[[], CallId] = fresh_call,
+        below: Callable[[int], int] = random.randrange,
+    ) -> None:
+        self._fleet, self._clock, self._mint, self._below = fleet, clock, mint, below
+        self._owners = Owners()
+        self._in_flight: dict[NodeId, int] = {}
+        self._passed: dict[NodeId, float] = {}
+        self._view = fleet()
+        self._names: tuple[NodeId, ...] = ()
+        self._total = 0
+        self._look(self._view)
+
+    def place(self, facts: Facts, tried: Collection[NodeId] = ()) -> Placement | None:
+        """The placement of a request which the nodes in `tried` did not take; None if no node is left."""
+        placement = self.where(facts, tried)
+        if placement is not None and placement.node in self._passed:
+            # This request tries the node; others pass it over until it answers, or for PASSED_OVER seconds more.
+            self._passed[placement.node] = self._clock() + PASSED_OVER
+        return placement
+
+    def where(self, facts: Facts, tried: Collection[NodeId] = ()) -> Placement | None:
+        """The placement that `place` would return. Changes nothing."""
+        fleet = self._fleet()
+        if fleet is not self._view:
+            self._look(fleet)
+        if facts.kind is Kind.START:
+            placement = self._start(tried)
+        elif facts.call is not None:
+            placement = self._retry(facts.call, tried)
+        elif facts.node is not None and self._reachable(facts.node):
+            placement = self._put(facts.node, Reason.SESSION) if facts.node not in tried else None
+        else:
+            placement = self._any(tried)
+        return placement
+
+    def began(self, node: NodeId) -> None:
+        """Count a request to `node` as in flight."""
+        self._in_flight[node] = self._in_flight.get(node, 0) + 1
+        self._total += node in self._view.ring.nodes
+
+    def ended(self, node: NodeId) -> None:
+        """Count a request to `node` as ended, however it ended. Called once for each `began`."""
+        self._in_flight[node] -= 1
+        self._total -= node in self._view.ring.nodes
+        if not self._in_flight[node]:
+            del self._in_flight[node]
+
+    def unreachable(self, node: NodeId) -> None:
+        """Record that a connection to `node` failed: it is passed over for PASSED_OVER seconds."""
+        self._passed[node] = self._clock() + PASSED_OVER
+
+    def stands(self, placement: Placement) -> bool:
+        """Whether to keep waiting for the chosen node: it still has a lease at the same address, or no other node has
+        an address. Giving up a round cancels it, which is useless without another node to send it to."""
+        members = self._fleet().members
+        member = members.get(placement.node)
+        if member is not None and member.address == placement.address:
+            return True
+        return all(other.address in (None, placement.address) for other in members.values())
+
+    def learned(self, placement: Placement, served_by: str) -> None:
+        """Take in a response, which named the node that served. The node is remembered for the call if the ring maps
+        the call to another node."""
+        self._passed.pop(placement.node, None)
+        call = placement.token_call
+        if call is None or (served_by == placement.node and placement.reason in _BY_RING):
+            # The ring gave this node and nothing else is remembered, so the owner need not be computed again.
+            return
+        if served_by == self._view.ring.owner(call):
+            self._owners.forget(call)
+        elif (member := self._view.members.get(NodeId(served_by))) is not None:
+            self._owners.learn(call, member.node)
+
+    def _look(self, fleet: Fleet) -> None:
+        """Take in a new view: names and total load are computed once, not for each request. A failed connection
+        concerns one process of a node: its next process is not passed over."""
+        before, self._view = self._view.members, fleet
+        self._names = tuple(sorted(fleet.ring.nodes))
+        self._total = sum(self._load(node) for node in self._names)
+        self._passed = {
+            node: until
+            for node, until in self._passed.items()
+            if node in fleet.members and node in before and fleet.members[node].boot == before[node].boot
+        }
+
+    def _start(self, tried: Collection[NodeId]) -> Placement | None:
+        allowed = self._allowed(tried)
+        if not allowed:
+            return None
+        among, total = self._view.ring.nodes, self._total
+        if allowed is not self._names:
+            # Nodes that can't be chosen take no share of the load: the mean is over those that can.
+            among, total = frozenset(allowed), sum(self._load(node) for node in allowed)
+        bound = math.ceil(BOUND * (total + 1) / len(allowed))
+        best: tuple[int, NodeId, CallId] | None = None
+        call = self._mint()
+        for _ in range(DRAWS):
+            node = self._view.ring.owner(call)
+            if node is not None and node in among:
+                load = self._load(node)
+                if load < bound:
+                    return self._put(node, Reason.START, call, minted=True)
+                if best is None or load < best[0]:
+                    best = load, node, call
+            call = self._mint()
+        if best is None:
+            # Few of very many nodes are left, and no draw hit one. The response will name the node of the call.
+            node = min((self._load(node), node) for node in allowed)[1]
+            return self._put(node, Reason.NEXT, call, minted=True)
+        return self._put(best[1], Reason.START, best[2], minted=True)
+
+    def _retry(self, call: CallId, tried: Collection[NodeId]) -> Placement | None:
+        learned = self._owners.get(call)
+        if learned is None and not tried and not self._passed:
+            owner = self._view.ring.owner(call)
+            if owner is not None:
+                return self._put(owner, Reason.RING, call)
+        node = self._first(self._homes(call, learned), tried)
+        if node is None:
+            return None
+        return self._put(node, Reason.LEASE if node == learned else Reason.NEXT, call)
+
+    def _homes(self, call: CallId, learned: NodeId | None) -> Iterator[NodeId]:
+        """The nodes that may hold a call, the likeliest first. Draining nodes are among them."""
+        if learned is not None:
+            yield learned
+        yield from self._view.ring.order(call)
+        yield from self._view.members
+
+    def _first(self, nodes: Iterable[NodeId], tried: Collection[NodeId]) -> NodeId | None:
+        """The first of `nodes` that can be sent to and is not passed over; if there is none, the first that is passed
+        over."""
+        last: NodeId | None = None
+        for node in nodes:
+            if node in tried or not self._reachable(node):
+                continue
+            if not self._is_passed_over(node):
+                return node
+            last = last or node
+        return last
+
+    def _any(self, tried: Collection[NodeId]) -> Placement | None:
+        allowed = self._allowed(tried)
+        if not allowed:
+            # Draining nodes take no new call, but they do list tools.
+            node = self._first(self._view.members, tried)
+            return self._put(node, Reason.ANY) if node is not None else None
+        count = len(allowed)
+        first = self._below(count)
+        second = (first + 1 + self._below(count - 1)) % count if count > 1 else first
+        return self._put(min((allowed[first], allowed[second]), key=self._business), Reason.ANY)
+
+    def _allowed(self, tried: Collection[NodeId]) -> tuple[NodeId, ...]:
+        """The nodes on the ring that were not tried, without those that are passed over if that leaves any."""
+        if not tried and not self._passed:
+            return self._names
+        left = tuple(node for node in self._names if node not in tried)
+        return tuple(node for node in left if not self._is_passed_over(node)) or left
+
+    def _is_passed_over(self, node: NodeId) -> bool:
+        return node in self._passed and self._clock() < self._passed[node]
+
+    def _reachable(self, node: NodeId) -> bool:
+        member = self._view.members.get(node)
+        return member is not None and member.address is not None
+
+    def _load(self, node: NodeId) -> int:
+        """Calls that a node holds: parked ones as of its last heartbeat, and what is in flight from here."""
+        return (self._view.members[node].stats.parked or 0) + self._in_flight.get(node, 0)
+
+    def _business(self, node: NodeId) -> tuple[int, int]:
+        """The load of a node for a short request: requests in flight first; parked calls break ties, because they take
+        memory but no time."""
+        return self._in_flight.get(node, 0), self._view.members[node].stats.parked or 0
+
+    def _put(self, node: NodeId, reason: Reason, call: CallId | None = None, *, minted: bool = False) -> Placement:
+        address = self._view.members[node].address
+        assert address is not None, "only nodes with an address are chosen from"
+        return Placement(node, address, call if minted else None, call, reason)

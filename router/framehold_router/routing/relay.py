@@ -1,0 +1,279 @@
+"""How the router handles each request: it relays it to the node that placement chose, relays it to the router's own
+pages, or refuses it.
+
+The law: a request that may have reached a node is sent to no other node (docs/protocol.md, rule 9). The exception is a
+request whose token names its round: however often it is sent, it takes effect once. A request that came from a node or
+router of this fleet is never relayed again (rule 19). A request is relayed byte for byte, without the headers of one
+connection and the headers that only the fleet may send.
+
+    1  there is no connection to the node: no byte was sent, and the request goes to the next node; if no node is left,
+       the client gets 503
+    2  the connection to the node breaks before the response, or the lease of the node is gone: a round of a call that
+       has a token is sent to the next node, which continues the call
+    3  the connection breaks for any other request, or no response comes in time: the client gets 502 or 504, which say
+       that nobody knows whether the request was run
+    4  the connection breaks within the response: the connection of the client is broken too, because its response is
+       not whole
+    5  the client leaves: the connection to the node is closed at once, which is how the node learns of it
+    6  the client reads slowly: the connection to the node is not read either, so that at most one read is buffered
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from framehold_core.ids import NodeId
+
+from ..config import RouterSettings
+from ..fleet.address import Address
+from ..fleet.trust import CALL_ID, VIA, Header, Trust
+from ..http.headers import MCP, first_segment, passed_back, rebuilt, refuse
+from ..http.message import Reply, Request
+from ..http.node_connection import Failure, Link
+from ..http.upstream import Upstream
+from .placement import Placement, Placer
+from .request_facts import Facts, Kind
+
+_log = logging.getLogger(__name__)
+
+_PAGES = frozenset((b"dashboard", b"metrics", b"healthz", b"readyz"))
+
+
+class Relay:
+    """A router's handler of requests. `placer` chooses nodes; `read` finds the facts that placement needs; `pages` is
+    the address of the server of the router's own pages."""
+
+    def __init__(
+        self,
+        placer: Placer,
+        read: Callable[[Request], Facts],
+        upstream: Upstream,
+        trust: Trust,
+        settings: RouterSettings,
+        pages: Address,
+    ) -> None:
+        self.placer = placer
+        self.read = read
+        self.upstream = upstream
+        self.settings = settings
+        self.pages = pages
+        self._trust = trust
+        self.refused: Callable[[int], None] = lambda status: None
+        """Called with the status of each request that is refused before it is sent anywhere."""
+        self._to_node: type[ToNode] = ToNode
+        self.badge = b"%b: %b\r\n%b: router\r\n" % (*trust.header, VIA)
+        """The header lines that show a node that a request comes from a router of its fleet."""
+
+    def __call__(self, request: Request, reply: Reply) -> None:
+        """Answer `request` on `reply`, now or later."""
+        head, internal = rebuilt(request)
+        if internal and self._trust.believed(internal) is not None:
+            message = (
+                "This request has been through a router or node of this fleet already: it was not relayed again. "
+                "Check that no node's FRAMEHOLD_ADVERTISE_URL names a router or a load balancer"
+            )
+            _log.error("a request came back: it was not relayed again. Does a FRAMEHOLD_ADVERTISE_URL name a router?")
+            self.refused(508)
+            refuse(request, reply, 508, message)
+            return
+        segment = MCP if request.target == MCP else first_segment(request.target)
+        if segment == b"admin":
+            self.refused(404)
+            refuse(request, reply, 404, "Not served here: a node's own address serves /admin")
+        elif segment in _PAGES:
+            ToPages(self, request, reply, head).start()
+        else:
+            self._to_node(self, request, reply, head).start()
+
+
+class Exchange:
+    """One request that is relayed, and its response. It is the listener of the client's side and the conversation of
+    the node's side."""
+
+    __slots__ = ("head", "link", "relay", "reply", "request", "status")
+
+    def __init__(self, relay: Relay, request: Request, reply: Reply, head: bytes) -> None:
+        self.relay = relay
+        self.request = request
+        self.reply = reply
+        self.head = head
+        self.link: Link | None = None
+        self.status = 0
+        """The status of the response; 0 until the response has begun."""
+        reply.listener = self
+
+    def send(self, address: Address, more_headers: bytes) -> None:
+        """Send the request to `address`: its head, `more_headers`, and its body."""
+        request = self.request
+        data = b"%b%b\r\n%b" % (self.head, more_headers, request.body)
+        self.link = self.relay.upstream.send(address, data, self, mute=request.method == b"HEAD")
+
+    # The client's side.
+
+    def gone(self) -> None:
+        link, self.link = self.link, None
+        if link is not None:
+            link.abort()
+            self.over()
+
+    def pause(self) -> None:
+        if self.link is not None:
+            self.link.pause()
+
+    def resume(self) -> None:
+        if self.link is not None:
+            self.link.resume()
+
+    # The node's side.
+
+    def began(self, status: int, headers: list[Header]) -> None:
+        self.status = status
+        kept, served_by = passed_back(headers, self.relay.settings.route_headers)
+        self.served(served_by)
+        self.reply.begin(status, kept)
+
+    def data(self, piece: bytes) -> None:
+        self.reply.write(piece)
+
+    def done(self, piece: bytes) -> None:
+        self.link = None
+        self.over()
+        self.reply.end(piece)
+
+    def failed(self, why: Failure) -> None:
+        self.link = None
+        self.over()
+        if self.status:
+            _log.warning("a response broke off (%s): the client's connection is closed too", why.value)
+            self.reply.abort()
+        elif why is Failure.NOT_SENT:
+            self.unreached()
+        else:
+            self.unanswered(why)
+
+    def abandons(self) -> bool:
+        return False
+
+    def refuse(self, status: int, message: str) -> None:
+        """Answer the request with an error of the router itself."""
+        refuse(self.request, self.reply, status, message)
+
+    # What differs by where the request goes.
+
+    def start(self) -> None:
+        """Send the request."""
+
+    def over(self) -> None:
+        """Called once when the request is no longer in flight."""
+
+    def served(self, node: str | None) -> None:
+        """Called when the response has begun. `node` is the node that the response names, None if it names none."""
+
+    def unreached(self) -> None:
+        """Called when there was no connection: no byte was sent."""
+
+    def unanswered(self, why: Failure) -> None:
+        """Called when bytes were sent and no response came."""
+
+
+class ToPages(Exchange):
+    """A request to the router's own pages. It needs no placement, and carries no header of the fleet."""
+
+    __slots__ = ()
+
+    def start(self) -> None:
+        self.send(self.relay.pages, b"")
+
+    def unreached(self) -> None:
+        self.refuse(503, "The router's own pages are not served at present; try again")
+
+    def unanswered(self, why: Failure) -> None:
+        self.refuse(502, f"The router's own pages did not answer: {why.value}")
+
+
+class ToNode(Exchange):
+    """A request to a node: to the node that the placer chooses, and to the next one if that can't be reached."""
+
+    __slots__ = ("absent", "facts", "placement", "sent", "tried")
+
+    def start(self) -> None:
+        self.facts = self.relay.read(self.request)
+        self.tried: tuple[NodeId, ...] = ()
+        self.sent: Failure | None = None
+        self.place()
+
+    def place(self) -> None:
+        """Send the request to a node that was not tried yet; refuse it if none is left."""
+        relay = self.relay
+        placement = self.chosen()
+        if placement is None and self.sent is not None:
+            self.unknown(self.sent)
+            return
+        if placement is None:
+            which = f"none of {len(self.tried)} nodes accepted a connection" if self.tried else "no node is live"
+            _log.warning("%s: the request was answered with 503, and nothing was started", which)
+            message = (
+                f"No node could be reached ({which}): the request was not delivered and nothing was started. Retry"
+            )
+            self.refuse(503, message)
+            return
+        self.placement = placement
+        self.absent = 0
+        relay.placer.began(placement.node)
+        minted = b"" if placement.call is None else b"%b: %b\r\n" % (CALL_ID, placement.call.encode())
+        self.send(placement.address, relay.badge + minted)
+
+    def chosen(self) -> Placement | None:
+        """The placement of the request on a node that was not tried yet; None if none is left."""
+        return self.relay.placer.place(self.facts, self.tried)
+
+    def served(self, node: str | None) -> None:
+        if node is not None:
+            self.relay.placer.learned(self.placement, node)
+
+    def over(self) -> None:
+        self.relay.placer.ended(self.placement.node)
+
+    def unreached(self) -> None:
+        node = self.placement.node
+        text = "node %s accepts no connection: nothing was sent, the next node is tried"
+        _log.warning(text, node, extra={"node": node})
+        self.relay.placer.unreachable(node)
+        self.tried += (node,)
+        self.place()
+
+    def abandons(self) -> bool:
+        """Whether to wait for the node no longer, because two checks in a row found its lease gone and another node can
+        continue the call."""
+        self.absent = 0 if self.relay.placer.stands(self.placement) else self.absent + 1
+        return self.absent > 1 and self.facts.kind is Kind.RETRY
+
+    def unanswered(self, why: Failure) -> None:
+        if self.facts.kind is not Kind.RETRY or why is Failure.SILENT or self.sent is not None:
+            # If a second node breaks off too, the round may have killed both: no third node is risked.
+            self.unknown(why)
+            return
+        node = self.placement.node
+        text = "node %s did not answer (%s): the round is sent to the next node, as it was"
+        _log.warning(text, node, why.value, extra={"node": node})
+        self.sent = why
+        self.tried += (node,)
+        self.place()
+
+    def unknown(self, why: Failure) -> None:
+        """Answer that nobody knows whether the request was run."""
+        text, node = "node %s did not answer (%s): the client is told that nobody knows what ran", self.placement.node
+        _log.warning(text, node, why.value, extra={"node": node})
+        if why is Failure.SILENT:
+            status, what = (
+                504,
+                f"sent nothing for {self.relay.settings.upstream_timeout:g} s (FRAMEHOLD_UPSTREAM_TIMEOUT)",
+            )
+        else:
+            status, what = 502, "was lost, closed its connection, or broke HTTP, before it answered"
+        message = (
+            f"The node that had this request {what}: it was not sent to another, and whether it was run is not known. "
+            "A retry with the same requestState is answered as once; without one, it starts anew"
+        )
+        self.refuse(status, message)

@@ -1,0 +1,85 @@
+"""The facts of a request that placement uses: from two headers, and two fields of its body.
+
+The law: these are hints. Nothing here is authenticated, and nothing here refuses a request. A request that can't be
+read may go to any node, and that node says what is wrong with it. Reading never raises. It takes time in proportion to
+the size of the body, which is limited.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+import msgspec
+
+from framehold_core import token
+from framehold_core.ids import CallId, NodeId
+
+from ..fleet import session_ids
+from ..http.message import Request
+
+REVISION = b"2026-07-28"
+"""The protocol revision on which a request may start a call that asks."""
+_RESUME = "tools/resumeSaga"
+METHODS = frozenset(("tools/call", "prompts/get", "resources/read", "tools/callSaga", _RESUME))
+"""The methods that start or continue a call; a saga is served as a call."""
+
+
+class Kind(StrEnum):
+    """The kind of a request, as placement distinguishes them."""
+
+    START = "start"
+    """May start a call: it gets a fresh call id, and the node that the ring maps it to."""
+    RETRY = "retry"
+    """A further round of the call that its token names."""
+    SESSION = "session"
+    """Belongs to a session of the 2025 era, which lives on one node."""
+    ANY = "any"
+    """Any node can serve it."""
+
+
+class Facts(NamedTuple):
+    """The routing facts of a request. `call` is set for RETRY, `node` for SESSION."""
+
+    kind: Kind
+    call: CallId | None = None
+    node: NodeId | None = None
+
+
+class _Params(msgspec.Struct, gc=False):
+    requestState: str | None = None
+    sagaToken: str | None = None
+
+
+class _Body(msgspec.Struct, gc=False):
+    method: str = ""
+    params: _Params | None = None
+
+
+_decode = msgspec.json.Decoder(_Body).decode
+_ANY = Facts(Kind.ANY)
+_START = Facts(Kind.START)
+
+
+def read(request: Request) -> Facts:
+    """The routing facts of a request; never raises."""
+    headers = dict(request.headers)
+    named = headers.get(b"mcp-session-id")
+    if named is not None:
+        session = session_ids.parse(named.decode("latin-1").strip())
+        if session is not None:
+            return Facts(Kind.SESSION, node=session.node)
+    if request.method != b"POST":
+        return _ANY
+    try:
+        body = _decode(request.body)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return _ANY
+    if body.method not in METHODS:
+        return _ANY
+    params = body.params
+    state = None if params is None else params.sagaToken if body.method == _RESUME else params.requestState
+    call = token.named(state) if state else None
+    if call is not None:
+        return Facts(Kind.RETRY, call)
+    return _START if headers.get(b"mcp-protocol-version", b"").strip() == REVISION else _ANY
