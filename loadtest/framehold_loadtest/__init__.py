@@ -1,1 +1,1 @@
-"""Load on real processes: the benchmark of `make bench`."""
+"""Load scenarios with faults, benchmarks and comparisons for Framehold, all on real processes."""

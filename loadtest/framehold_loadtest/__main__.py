@@ -1,4 +1,4 @@
-"""`python -m framehold_loadtest load SCENARIO`: the commands of this room without `framehold` before them."""
+"""`python -m framehold_loadtest load SCENARIO`: the commands that this distribution adds to `framehold`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""`framehold load`, a scenario by one command, and `framehold bench`. Registered by the entry-point group
-`framehold.commands`.
+"""The commands `framehold load` and `framehold bench`, registered by the entry-point group `framehold.commands`.
 
-What it needs is imported when it runs: locust patches the process that it is imported into, and takes a while.
+A command imports what it needs when it runs: locust patches the process that imports it, and takes long to import.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import typer
 from framehold_loadtest.tradeoff.command import tradeoff
 
 if TYPE_CHECKING:
-    from framehold_loadtest.run import Order
+    from framehold_loadtest.scenario.run import Order
 
 _EXTRA = ("locust", "matplotlib")
 _NAMES = "steady, kill, rolling, scale, duplicates, thundering, store, soak"
@@ -59,13 +58,13 @@ def load(
 
     Exits with 1 where a rule is broken, with 2 where it could not be run."""
     _check(scenario)
-    from framehold_loadtest.local.fleet import Plan
-    from framehold_loadtest.run import Order
-    from framehold_loadtest.swarm import Crowd
+    from framehold_loadtest.local.fleet import FleetPlan
+    from framehold_loadtest.scenario.run import Order
+    from framehold_loadtest.scenario.swarm import Crowd
 
     folder = out or Path(_PLACE) / time.strftime(f"{scenario}-%Y%m%d-%H%M%S")
     crowd = Crowd(scenario, users, seconds, think, wave, workers, ui_port if ui else 0)
-    plan = Plan(nodes=nodes, routers=routers, lease_ttl=lease_ttl)
+    plan = FleetPlan(nodes=nodes, routers=routers, lease_ttl=lease_ttl)
     command = shlex.join(["framehold", *sys.argv[1:]])
     _play(Order(crowd, folder.resolve(), plan, url=url, ledger=ledger, command=command))
 
@@ -74,7 +73,7 @@ def _check(scenario: str) -> None:
     missing = [name for name in _EXTRA if importlib.util.find_spec(name) is None]
     if missing:
         _refuse(f"{' and '.join(missing)} missing; nothing was started; pip install 'framehold[load]'")
-    from framehold_loadtest.scenarios import SCENARIOS
+    from framehold_loadtest.scenario.scenarios import SCENARIOS
 
     if scenario not in SCENARIOS:
         _refuse(f"there is no scenario {scenario}; nothing was started; there are: {', '.join(SCENARIOS)}")
@@ -82,10 +81,10 @@ def _check(scenario: str) -> None:
 
 def _play(order: Order) -> NoReturn:
     """Run it, tell what came of it, and leave."""
-    from framehold_loadtest.bench.children import NotAvailable
-    from framehold_loadtest.record import lines
-    from framehold_loadtest.report import page
-    from framehold_loadtest.run import run
+    from framehold_loadtest.local.process import NotAvailable
+    from framehold_loadtest.report import html_page
+    from framehold_loadtest.scenario.record import lines
+    from framehold_loadtest.scenario.run import run
 
     try:
         found = run(order, _tell)
@@ -97,7 +96,7 @@ def _play(order: Order) -> NoReturn:
             file=sys.stderr,
         )
         raise typer.Exit(130) from None
-    for line in [*lines(order.scenario.name, found), f"report: {page.write(found, order.folder)}"]:
+    for line in [*lines(order.scenario.name, found), f"report: {html_page.write(found, order.folder)}"]:
         _tell(line)
     raise typer.Exit(0 if found.passed else 1)
 

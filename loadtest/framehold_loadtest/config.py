@@ -1,4 +1,4 @@
-"""What the room reads of the environment, and what its children get of it."""
+"""The environment of this process, and the environment that it gives to its child processes."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import os
 
 
 def inherited() -> dict[str, str]:
-    """The environment of a child, without any setting of Framehold: each run says its own."""
+    """The environment of a child, without any setting of Framehold: each run has its own."""
     return {name: value for name, value in os.environ.items() if not name.startswith("FRAMEHOLD_")}
 
 
-def told(name: str) -> str:
-    """What whoever started this process told it.
+def variable(name: str) -> str:
+    """An environment variable that the parent process has set.
 
     Raises:
-        KeyError: it was not told.
+        KeyError: it is not set.
     """
     return os.environ[name]
 
 
-def tell(name: str, value: str) -> None:
-    """Set what only this process can know, before a setting is read."""
+def set_variable(name: str, value: str) -> None:
+    """Set a variable that only this process can know, before settings are read."""
     os.environ[name] = value

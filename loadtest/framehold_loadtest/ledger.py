@@ -1,10 +1,10 @@
-"""The ledger of effects: what was really done, whatever clients were told.
+"""The ledger of effects: a file with one line for each effect that ran, whatever the reply to the client was.
 
-Law: a line is `call effect key`, written by the effect itself with one O_APPEND, so that it is whole or not there, and
-it outlives whoever is killed. Correctness is compared with it after the run, and never taken from an HTTP status.
+Law: a line is `call effect key`. The effect writes it with one O_APPEND, so the line is whole or not there, and it
+outlives a process that is killed. Correctness is judged by the ledger after the run, never by an HTTP status.
 
-A key is an idempotency key: whoever is told the same one twice does it once, as any payment service. An effect that no
-`once` guards has none (`-`), and each of its lines counts.
+The key is an idempotency key: a service that gets the same key twice does the effect once, as payment services do. An
+effect without `once` has no key (`-`), and each of its lines counts.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ def read(path: Path) -> list[str]:
 
 def compare(lines: Iterable[str], calls: Iterable[Call]) -> Effects:
     """What the ledger says against what the calls should have done."""
-    told = [said for line in lines if (said := line.split(" "))[1] != ENTERED]
-    keyed = {(call, effect, key) for call, effect, key in told if key != UNGUARDED}
+    entries = [words for line in lines if (words := line.split(" "))[1] != ENTERED]
+    keyed = {(call, effect, key) for call, effect, key in entries if key != UNGUARDED}
     done = Counter(f"{call} {effect}" for call, effect, _ in keyed)
-    done.update(f"{call} {effect}" for call, effect, key in told if key == UNGUARDED)
+    done.update(f"{call} {effect}" for call, effect, key in entries if key == UNGUARDED)
     wanted = [f"{call.call} {effect}" for call in calls if call.outcome == ENDED for effect in EFFECTS]
     return Effects(
         wanted=len(wanted),
@@ -67,5 +67,5 @@ def compare(lines: Iterable[str], calls: Iterable[Call]) -> Effects:
 def reentries(lines: Iterable[str], calls: Iterable[Call]) -> int:
     """How often handlers, or steps of them, were entered for these calls beyond the first time."""
     known = {call.call for call in calls}
-    entries = [line for line in lines if (said := line.split(" "))[1] == ENTERED and said[0] in known]
+    entries = [line for line in lines if (words := line.split(" "))[1] == ENTERED and words[0] in known]
     return len(entries) - len(set(entries))

@@ -1,7 +1,7 @@
-"""What users noted of their calls: one JSON line for each round, each pair of duplicates and each call.
+"""The notes of users on their calls: one JSON line for each round, each pair of duplicates and each call.
 
-Law: a note says what a client saw, and nothing else. Times are seconds since the epoch, so that notes of several
-machines can be laid side by side.
+Law: a note holds only what a client saw. Times are seconds since the epoch, so that the notes of several machines can
+be compared.
 """
 
 from __future__ import annotations

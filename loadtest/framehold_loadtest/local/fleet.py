@@ -1,7 +1,7 @@
-"""A fleet under load: nodes `n1`, `n2`, ..., routers `r1`, ..., and one store; anything can be done to any of them.
+"""A fleet under load: nodes `n1`, `n2`, ..., routers `r1`, ..., and one store, with faults for each of them.
 
-Law: what is done returns when it shows. A node that was added is on every router's ring, one that was removed is on
-none, a store that was restarted answers.
+Law: a method returns when its effect shows. An added node is on every router's ring, a removed node is on none, and a
+restarted store answers.
 """
 
 from __future__ import annotations
@@ -15,11 +15,16 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from framehold_loadtest.bench.children import NotAvailable, free_ports, haproxy_server, pick_cores
-from framehold_loadtest.bench.proxies import told_port
 from framehold_loadtest.local import probe
-from framehold_loadtest.local import store as stores
-from framehold_loadtest.local.process import Process, python, within
+from framehold_loadtest.local.listeners import (
+    await_redis,
+    durable_redis,
+    framehold_port,
+    free_ports,
+    haproxy_server,
+    pick_cores,
+)
+from framehold_loadtest.local.process import NotAvailable, Process, python, within
 
 ROUTER, ROUND_ROBIN = "router", "round-robin"
 _SERVED = Path(__file__).parents[1] / "served" / "booking.py"
@@ -41,7 +46,7 @@ backend nodes
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class FleetPlan:
     """What a fleet is made of. `guarded` and `reentrant` are false only to break something on purpose; `slow` is how
     many seconds the booking server's last round takes; `target` is another server's file."""
 
@@ -59,7 +64,7 @@ class Plan:
 class Fleet:
     """All processes by name, in `folder` with their logs and the ledger."""
 
-    def __init__(self, folder: Path, plan: Plan) -> None:
+    def __init__(self, folder: Path, plan: FleetPlan) -> None:
         self.plan, self._folder = plan, folder
         self.ledger = folder / "ledger"
         self.nodes: dict[str, Process] = {}
@@ -68,7 +73,7 @@ class Fleet:
         """Where each node and router listens at present."""
         self.url = ""
         self._number = 0
-        self.store, self.store_port = stores.redis(folder)
+        self.store, self.store_port = durable_redis(folder)
         self._settings = {
             "FRAMEHOLD_KEYS": secrets.token_hex(32),
             "FRAMEHOLD_STORE_URL": f"redis://127.0.0.1:{self.store_port}",
@@ -90,7 +95,7 @@ class Fleet:
         """
         stack.callback(self.stop)
         self.store.start()
-        stores.await_pong(self.store, self.store_port)
+        await_redis(self.store, self.store_port)
         names = [self._begin_node() for _ in range(self.plan.nodes)]
         routers = [self._begin_router() for _ in range(self.plan.routers)] if self.plan.front == ROUTER else []
         for name in (*names, *routers):
@@ -133,7 +138,7 @@ class Fleet:
         """Start what was killed or has ended, under its own name, and wait until it shows."""
         self.process(name).start()
         if name == "store":
-            stores.await_pong(self.store, self.store_port)
+            await_redis(self.store, self.store_port)
             return
         self._listens(name)
         if name in self.nodes:
@@ -196,7 +201,7 @@ class Fleet:
         return self._folder / f"{name}.log"
 
     def _listens(self, name: str) -> None:
-        self.ports[name] = told_port(self.process(name).announced())
+        self.ports[name] = framehold_port(self.process(name).announced())
 
     def _await_ready(self, *names: str) -> None:
         for port in (self.ports[name] for name in names):

@@ -1,4 +1,4 @@
-"""Short questions to processes of a fleet over HTTP, asked from outside any event loop."""
+"""Short HTTP questions to the processes of a fleet, asked outside of any event loop."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ _LINE = re.compile(r"^(framehold_[a-z_]+)(\{.*?\})? ([-+0-9.eEinfNa]+)$", re.MUL
 _BOUND = re.compile(r'le="([^"]+)"')
 
 
-class Told(NamedTuple):
-    """What `/metrics` says that a sample keeps: calls that wait, and the cumulative buckets of loop lag."""
+class NodeMetrics(NamedTuple):
+    """The part of `/metrics` that a sample keeps: parked calls, and the cumulative buckets of loop lag."""
 
     parked: int
     lag: dict[float, float]
@@ -49,7 +49,7 @@ def failovers(port: int) -> float:
     return sum(float(value) for name, _, value in found if name == "framehold_failovers_total")
 
 
-def metrics(text: str) -> Told:
+def metrics(text: str) -> NodeMetrics:
     """Read the text of `/metrics`."""
     parked, lag = 0, {}
     for name, labels, value in _LINE.findall(text):
@@ -59,4 +59,4 @@ def metrics(text: str) -> Told:
             bound = _BOUND.search(labels or "")
             if bound:
                 lag[float(bound[1].replace("+Inf", "inf"))] = float(value)
-    return Told(parked, lag)
+    return NodeMetrics(parked, lag)

@@ -1,7 +1,7 @@
-"""A child process that can be killed, paused and begun again under the same name.
+"""The one launcher of child processes: a child can be killed, paused and started again under the same name.
 
-Law: no child outlives its parent: `stop` ends it by its process id, and the kernel kills it if the parent's starting
-thread ends first. So every child is started from the thread that lives longest. What it says goes to its log.
+Law: no child outlives its parent. `stop` ends it by its process id, and the kernel kills it if the thread that started
+it ends first. So every child is started from the thread that lives longest. Its error stream goes to its log.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from framehold_loadtest.bench.children import NotAvailable
 from framehold_loadtest.config import inherited
 
 _PR_SET_PDEATHSIG = 1
@@ -25,35 +24,50 @@ _START_SECONDS = 60.0
 _STOP_SECONDS = 40.0
 
 
+class NotAvailable(Exception):
+    """Something could not be started or measured; the message is the reason."""
+
+
 class Process:
-    """One child, or the next of its name. `settings` are added to the environment, of which no `FRAMEHOLD_*` is
-    inherited. One that does not `announce` itself says everything to its log."""
+    """One child process, or its successor of the same name.
+
+    `settings` are added to the environment, of which no `FRAMEHOLD_*` is inherited. With a `core` the child runs on
+    that core only. With `piped` its output can be read by `announced` or `output`, else it goes to the log.
+    """
 
     def __init__(
-        self, name: str, argv: Sequence[str], log: Path, settings: Mapping[str, str], announces: bool = True
+        self,
+        name: str,
+        argv: Sequence[str],
+        log: Path,
+        settings: Mapping[str, str],
+        piped: bool = True,
+        core: int | None = None,
     ) -> None:
-        self.name, self._argv, self._log, self._settings = name, list(argv), log, dict(settings)
-        self._announces = announces
+        self.name, self._argv, self.log, self._settings = name, list(argv), log, dict(settings)
+        self._piped, self._core = piped, core
         self._child: subprocess.Popen[bytes] | None = None
 
     @property
     def pid(self) -> int:
-        """Its process id; 0 where it does not run."""
+        """Its process id; 0 while it does not run."""
         return self._child.pid if self._child is not None and self._child.poll() is None else 0
 
     def start(self) -> None:
-        """Start it, and don't wait until it serves."""
+        """Start it without waiting until it serves."""
         libc = ctypes.CDLL(None)
 
         def before_exec() -> None:
             libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+            if self._core is not None:
+                os.sched_setaffinity(0, {self._core})
 
-        with self._log.open("ab") as log:
+        with self.log.open("ab") as log:
             self._child = subprocess.Popen(
                 self._argv,
                 env=inherited() | self._settings,
                 stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE if self._announces else log,
+                stdout=subprocess.PIPE if self._piped else log,
                 stderr=log,
                 preexec_fn=before_exec,  # noqa: PLW1509 - it calls nothing that another thread may hold a lock of
             )
@@ -62,7 +76,7 @@ class Process:
         """The first line that it prints.
 
         Raises:
-            NotAvailable: it ended, or stayed silent.
+            NotAvailable: it ended, or printed nothing in time.
         """
         assert self._child is not None and self._child.stdout is not None
         ready, _, _ = select.select([self._child.stdout], [], [], _START_SECONDS)
@@ -71,10 +85,24 @@ class Process:
             raise NotAvailable(f"{self.name} did not start{self.last_words()}")
         return line
 
+    def output(self, seconds: float) -> bytes:
+        """All that it prints until it ends.
+
+        Raises:
+            NotAvailable: it failed, or did not end in time.
+        """
+        assert self._child is not None
+        try:
+            printed, _ = self._child.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            raise NotAvailable(f"{self.name} did not end in {seconds:.0f} s") from None
+        if code := self._child.returncode:
+            raise NotAvailable(last_line(self.log) or f"{self.name} ended with code {code}")
+        return printed
+
     def last_words(self) -> str:
-        """The last line of its log, as the end of a sentence; empty if there is none."""
-        lines = self._log.read_text(errors="replace").strip().splitlines()
-        return f"; it said: {lines[-1]}" if lines else ""
+        """The last line of its log as the end of a sentence; empty if there is none."""
+        return last_words(self.log)
 
     def signal(self, number: signal.Signals) -> None:
         """Send it a signal, if it runs."""
@@ -82,41 +110,41 @@ class Process:
             os.kill(self.pid, number)
 
     def pause(self) -> None:
-        """It stands still, and its connections stay open."""
+        """Stop it with SIGSTOP; its connections stay open."""
         self.signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """It goes on."""
+        """Continue it with SIGCONT."""
         self.signal(signal.SIGCONT)
 
     def kill(self) -> None:
-        """End it at once: nothing of it runs any more."""
+        """End it at once, and wait for its end."""
         self.signal(signal.SIGKILL)
-        self._buried()
+        self._buried(_STOP_SECONDS)
 
-    def stop(self) -> None:
-        """Ask it to end, wait, and kill it if that takes too long. Idempotent."""
+    def stop(self, seconds: float = _STOP_SECONDS) -> None:
+        """Ask it to end, wait, and kill it if that takes longer than `seconds`. Idempotent."""
         self.signal(signal.SIGTERM)
         self.resume()
-        self._buried()
+        self._buried(seconds)
 
     def ended(self) -> int | None:
-        """Its exit code; None while it runs, or where it was never started."""
+        """Its exit code; None while it runs, or if it was never started."""
         return None if self._child is None else self._child.poll()
 
     def wait(self, seconds: float) -> int | None:
-        """Wait for its end; None where it still runs."""
+        """Wait for its end; its exit code, None if it still runs."""
         assert self._child is not None
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._child.wait(seconds)
         return self._child.poll()
 
-    def _buried(self) -> None:
+    def _buried(self, seconds: float) -> None:
         child, self._child = self._child, None
         if child is None:
             return
         try:
-            child.wait(_STOP_SECONDS)
+            child.wait(seconds)
         except subprocess.TimeoutExpired:
             child.kill()
             child.wait()
@@ -130,5 +158,17 @@ def python(module: str, *words: str) -> list[str]:
 
 
 def within(seconds: float) -> float:
-    """A deadline."""
+    """The deadline that is so many seconds away, on the monotonic clock."""
     return time.monotonic() + seconds
+
+
+def last_line(log: Path) -> str:
+    """The last line of a log that is not blank; empty if there is none."""
+    lines = log.read_text(errors="replace").strip().splitlines()
+    return lines[-1] if lines else ""
+
+
+def last_words(log: Path) -> str:
+    """The last line of a log as the end of a sentence; empty if there is none."""
+    line = last_line(log)
+    return f"; it said: {line}" if line else ""

@@ -14,14 +14,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from framehold_loadtest import page as marks
-from framehold_loadtest.bench import machine, relays, report
-from framehold_loadtest.bench.children import Cores, NotAvailable, pick_cores
-from framehold_loadtest.peers import compare, npm, page, servers
-from framehold_loadtest.peers.report import table
+from framehold_loadtest import marked_page as marks
+from framehold_loadtest.bench.sections import relays
+from framehold_loadtest.bench.tables.table import head
+from framehold_loadtest.local import machine
+from framehold_loadtest.local.listeners import Cores, pick_cores
+from framehold_loadtest.local.process import NotAvailable
+from framehold_loadtest.peers import compare, npm, servers, tables
 
-FULL = compare.Plan(turns=5, lead=3.0, warm=0.5, seconds=5.0)
-QUICK = compare.Plan(turns=3, lead=2.0, warm=0.3, seconds=1.5)
+FULL = compare.PeersPlan(turns=5, lead=3.0, warm=0.5, seconds=5.0)
+QUICK = compare.PeersPlan(turns=3, lead=2.0, warm=0.3, seconds=1.5)
 RELAYS = "relays"
 _RELAY_TURNS = {False: (50, 3000), True: (15, 2000)}  # by --quick: turns, and requests in each
 _DISTRIBUTIONS = ("fastmcp", "restate-sdk")
@@ -35,11 +37,11 @@ def main() -> int:
         if options.json:
             options.json.write_text(json.dumps(measured, indent=2) + "\n")
         if options.page:
-            marks.fill(options.page, page.PROGRAM, page.parts(measured))
+            marks.fill(options.page, tables.PROGRAM, tables.parts(measured))
     except (NotAvailable, OSError, ValueError) as error:
         print(f"peers: {error}", file=sys.stderr)
         return 2
-    sections = [measured[name] for name in page.SECTIONS if name in measured]
+    sections = [measured[name] for name in tables.SECTIONS if name in measured]
     return int(
         any(part["not_available"] or any(row.get("errors") for row in part.get("rows", [])) for part in sections)
     )
@@ -55,17 +57,17 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
         raise NotAvailable("needs Linux, for /proc and for pinning processes to cores")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     cores = pick_cores()
-    facts = {"command": page.PROGRAM + (" --quick" if options.quick else ""), **_facts(cores)}
-    print(report.head(facts), flush=True)
+    facts = {"command": tables.PROGRAM + (" --quick" if options.quick else ""), **_facts(cores)}
+    print(head(facts), flush=True)
     measured: dict[str, Any] = {"quick": options.quick, "machine": facts}
     all_peers = servers.peers(options.packages)
     chosen = {name: peer for name, peer in all_peers.items() if name in (options.only or all_peers)}
     if chosen:
         measured["calls"] = compare.measure(QUICK if options.quick else FULL, chosen, cores)
-        print(table(measured["calls"]).text(), flush=True)
+        print(tables.table(measured["calls"]).text(), flush=True)
     if not options.only or RELAYS in options.only:
         measured[RELAYS] = _relays(options.quick, cores)
-        print("\n".join(found.text() for found in page.relays(measured[RELAYS])), flush=True)
+        print(tables.relays(measured[RELAYS]).text(), flush=True)
     return measured
 
 
@@ -95,7 +97,7 @@ def _versions() -> str:
 
 def _parse() -> argparse.Namespace:
     names = [*servers.peers(npm.HOME), RELAYS]
-    parser = argparse.ArgumentParser(prog=page.PROGRAM, description="Framehold beside its peers.")
+    parser = argparse.ArgumentParser(prog=tables.PROGRAM, description="Framehold beside its peers.")
     parser.add_argument("--quick", action="store_true", help="shorter windows and fewer of them, about two minutes")
     parser.add_argument("--only", choices=names, action="append", help="this peer (repeatable); ratios need sdk too")
     parser.add_argument(

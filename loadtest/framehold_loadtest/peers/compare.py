@@ -1,7 +1,7 @@
 """Two-round calls of all peers in one run: started at once, driven in turn, each beside the SDK of the same turn.
 
 Law: a figure is a ratio between two windows that follow each other on the same core. A peer that fails in one turn is
-told as not available, with its reason, and keeps none of its figures. Those that wait for their turn take a few per
+shown as not available, with its reason, and keeps none of its figures. Those that wait for their turn take a few per
 cent of the core, mostly Restate's server, from all alike.
 """
 
@@ -13,15 +13,16 @@ from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any
 
-from framehold_loadtest.bench import calls
-from framehold_loadtest.bench.calls import CONNECTIONS, Target
-from framehold_loadtest.bench.children import Cores, NotAvailable
-from framehold_loadtest.bench.loadgen import Measured
+from framehold_loadtest.bench.generators.calls import Measured
+from framehold_loadtest.bench.lab import servers
+from framehold_loadtest.bench.lab.servers import CONNECTIONS, Target, Window
+from framehold_loadtest.local.listeners import Cores
+from framehold_loadtest.local.process import NotAvailable
 from framehold_loadtest.peers.servers import BASELINE, Peer
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class PeersPlan:
     """How often each is driven, in how long windows; seconds. `lead` runs before all, for what compiles while it runs,
     and `warm` before each window."""
 
@@ -32,7 +33,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class PeerFigures:
     """The medians of one peer over its turns. CPU in seconds per call, ratios to the SDK of the same turn.
 
     `rates` are of calls per second, `costs` of CPU per call with its store's. `busy` is the share of the core that the
@@ -54,16 +55,16 @@ class Row:
     errors: dict[str, int]
 
 
-def measure(plan: Plan, peers: Mapping[str, Peer], cores: Cores) -> dict[str, Any]:
+def measure(plan: PeersPlan, peers: Mapping[str, Peer], cores: Cores) -> dict[str, Any]:
     """Drive all peers; returns their rows, raw runs, and what was not available."""
     missing: dict[str, str] = {}
     runs: dict[str, list[Measured]] = {name: [] for name in peers}
     with contextlib.ExitStack() as stack:
         targets = _start(stack, peers, cores, missing)
-        lead = calls.Plan(repetitions=1, warm=0.0, seconds=plan.lead)
+        lead = Window(warm=0.0, seconds=plan.lead)
         _turn(lead, peers, targets, cores, missing)
         for _ in range(plan.turns):
-            each = calls.Plan(repetitions=1, warm=plan.warm, seconds=plan.seconds)
+            each = Window(plan.warm, plan.seconds)
             for name, run in _turn(each, peers, targets, cores, missing).items():
                 runs[name].append(run)
     return {
@@ -76,7 +77,7 @@ def measure(plan: Plan, peers: Mapping[str, Peer], cores: Cores) -> dict[str, An
     }
 
 
-def rows(runs: Mapping[str, list[Measured]]) -> list[Row]:
+def rows(runs: Mapping[str, list[Measured]]) -> list[PeerFigures]:
     """What the runs of each peer come to: as many of each, in the same order."""
     base = runs.get(BASELINE, [])
     return [_row(name, found, base) for name, found in runs.items() if found]
@@ -103,22 +104,22 @@ def _start(
 
 
 def _turn(
-    plan: calls.Plan, peers: Mapping[str, Peer], targets: Mapping[str, Target], cores: Cores, missing: dict[str, str]
+    window: Window, peers: Mapping[str, Peer], targets: Mapping[str, Target], cores: Cores, missing: dict[str, str]
 ) -> dict[str, Measured]:
     done = {}
     for name, target in targets.items():
         if name not in missing:
             try:
-                done[name] = calls.load(target, plan, cores, peers[name].call)
+                done[name] = servers.load(target, window, cores, peers[name].call)
             except NotAvailable as reason:
                 missing[name] = str(reason)
     return done
 
 
-def _row(name: str, runs: list[Measured], base: list[Measured]) -> Row:
+def _row(name: str, runs: list[Measured], base: list[Measured]) -> PeerFigures:
     pairs = [] if name == BASELINE else list(zip(runs, base, strict=bool(base)))
     kinds = {kind for run in runs for kind in run.errors}
-    return Row(
+    return PeerFigures(
         peer=name,
         rates=[_rate(run) / _rate(other) for run, other in pairs],
         costs=[_cost(run) / _cost(other) for run, other in pairs],

@@ -13,7 +13,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from framehold_loadtest.bench.children import NotAvailable
+from framehold_loadtest.local.process import NotAvailable
 
 PINS = Path(__file__).with_name("npm")
 HOME = Path.home() / ".cache" / "framehold" / "peers"

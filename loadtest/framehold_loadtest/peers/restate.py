@@ -17,10 +17,12 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from framehold_loadtest.bench import wire
-from framehold_loadtest.bench.calls import Target
-from framehold_loadtest.bench.children import Listener, NotAvailable, accepting, announced, free_ports
-from framehold_loadtest.bench.tools import QUESTION, expected_text
+from framehold_loadtest.bench.generators import weather
+from framehold_loadtest.bench.lab.servers import Target
+from framehold_loadtest.bench.subjects.weather import QUESTION, expected_text
+from framehold_loadtest.client.connection import CallError, Connection, Response
+from framehold_loadtest.local.listeners import Listener, accepting, announced, free_ports
+from framehold_loadtest.local.process import NotAvailable
 from framehold_loadtest.peers.tools import RESTATE_SERVICE
 
 _JOIN_SECONDS = 20.0
@@ -47,35 +49,35 @@ def restate(core: int, binary: Path) -> Iterator[Target]:
         silent = "restate-server does not accept connections"
         server = stack.enter_context(accepting(argv, core, settings, ingress, silent))
         _introduce(admin, handler.port, server)
-        yield Target(Listener(handler.pid, ingress, server.errors), server)
+        yield Target(Listener(handler.pid, ingress, server.log), server)
 
 
-async def asked(channel: wire.Channel, port: int, call: wire.Call) -> tuple[float, float]:
-    """A call whose first round returns the handler's question; loadgen's `Complete`."""
+async def asked(channel: Connection, port: int, call: weather.Call) -> tuple[float, float]:
+    """A call whose first round returns the handler's question; generators.calls' `Complete`."""
     key = f"{_RUN}-{call.number}"
     reply, first = await _timed(channel, _post(port, key, "begin", call.location))
     if reply.status != 200 or json.loads(reply.body) != QUESTION:
-        raise wire.CallError(f"round 1: HTTP {reply.status}: {reply.body[:120]!r}")
+        raise CallError(f"round 1: HTTP {reply.status}: {reply.body[:120]!r}")
     return first, await _answer(channel, port, key, call)
 
 
-async def known(channel: wire.Channel, port: int, call: wire.Call) -> tuple[float, float]:
+async def known(channel: Connection, port: int, call: weather.Call) -> tuple[float, float]:
     """A call of a client that knows the question: its first round is over once Restate has accepted the call."""
     key = f"{_RUN}-{call.number}"
     reply, first = await _timed(channel, _post(port, key, "run/send", call.location))
     if reply.status != 202:
-        raise wire.CallError(f"round 1: HTTP {reply.status}: {reply.body[:120]!r}")
+        raise CallError(f"round 1: HTTP {reply.status}: {reply.body[:120]!r}")
     return first, await _answer(channel, port, key, call)
 
 
-async def _answer(channel: wire.Channel, port: int, key: str, call: wire.Call) -> float:
+async def _answer(channel: Connection, port: int, key: str, call: weather.Call) -> float:
     reply, seconds = await _timed(channel, _post(port, key, "answer", call.units))
     if reply.status != 200 or json.loads(reply.body) != expected_text(call.location, call.units):
-        raise wire.CallError(f"round 2: HTTP {reply.status}: {reply.body[:120]!r}")
+        raise CallError(f"round 2: HTTP {reply.status}: {reply.body[:120]!r}")
     return seconds
 
 
-async def _timed(channel: wire.Channel, request: bytes) -> tuple[wire.Reply, float]:
+async def _timed(channel: Connection, request: bytes) -> tuple[Response, float]:
     began = time.perf_counter()
     return await channel.request(request), time.perf_counter() - began
 

@@ -1,4 +1,4 @@
-"""One peer in Python, in a process of its own: `python -m framehold_loadtest.peers.serve PEER`; see `bench.serve`."""
+"""One peer in Python, in a process of its own: `python -m framehold_loadtest.peers.serve PEER`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import socket
 import sys
 
-from framehold_loadtest.bench.serve import serve
+from framehold_loadtest.bench.subjects.serve import serve
 from framehold_loadtest.peers.tools import fastmcp_app, resolve_app, restate_app
 
 APPS = {"resolve": resolve_app, "fastmcp": fastmcp_app, "restate": restate_app}

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from framehold_loadtest.bench.calls import Target, settings
-from framehold_loadtest.bench.children import announced, announcing, redis_server, serving
+from framehold_loadtest.bench.lab.servers import Target, serving, settings
+from framehold_loadtest.local.listeners import announced, announcing, redis_server
 from framehold_loadtest.peers import npm
 from framehold_loadtest.peers.restate import restate
 
@@ -24,7 +24,7 @@ Start = Callable[[int], AbstractContextManager[Target]]
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """What is compared: what starts it, what it is, and loadgen's `--call` where it does not speak MCP."""
+    """What is compared: what starts it, what it is, and generators.calls' `--call` where it does not speak MCP."""
 
     start: Start
     what: str
@@ -58,13 +58,20 @@ def peers(folder: Path) -> dict[str, Peer]:
         BASELINE: Peer(_sdk, "the Python SDK, a handler that returns its question and is entered again"),
         "resolve": Peer(_python("resolve"), "the Python SDK, a parameter under Resolve"),
         "fastmcp": Peer(_python("fastmcp"), "FastMCP, a handler that returns its question and is entered again"),
-        "typescript": Peer(typescript, "the TypeScript SDK under Node, likewise, its state signed"),
+        "typescript": Peer(
+            typescript,
+            "the TypeScript SDK under Node, a handler that returns its question and is entered again, its state signed",
+        ),
         "restate, known": Peer(
             durable, "Restate, a promise that round 2 resolves; round 1 is only accepted", ways + "known"
         ),
-        "restate, asked": Peer(durable, "Restate, likewise; round 1 returns the handler's question", ways + "asked"),
+        "restate, asked": Peer(
+            durable, "Restate, a promise that round 2 resolves; round 1 returns the handler's question", ways + "asked"
+        ),
         "framehold memory": Peer(_framehold_memory, "Framehold, a handler that awaits its question; no store"),
-        "framehold redis": Peer(_framehold_redis, "Framehold, likewise, with leases and journal in Redis"),
+        "framehold redis": Peer(
+            _framehold_redis, "Framehold, a handler that awaits its question; leases and journal in Redis"
+        ),
     }
 
 

@@ -11,7 +11,7 @@ from mcp.server import MCPServer
 from mcp.server.mcpserver import Elicit, Resolve
 from mcp_types import ElicitRequest, ElicitRequestFormParams, ElicitResult, InputRequiredResult
 
-from framehold_loadtest.bench.tools import QUESTION, SERVER_NAME, TOOL_NAME, Units, expected_text
+from framehold_loadtest.bench.subjects.weather import QUESTION, SERVER_NAME, TOOL_NAME, Units, expected_text
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from framehold_loadtest.report import data, page
+from framehold_loadtest.report import data, html_page
 
 
 def main() -> None:
@@ -13,7 +13,7 @@ def main() -> None:
     parser.add_argument("json", type=Path, help="the report.json of a scenario or of the trade-off")
     parser.add_argument("--out", type=Path, help="the folder to write to; without it, the one that holds the file")
     asked = parser.parse_args()
-    print(page.write(data.read(asked.json), asked.out or asked.json.parent))
+    print(html_page.write(data.read(asked.json), asked.out or asked.json.parent))
 
 
 if __name__ == "__main__":

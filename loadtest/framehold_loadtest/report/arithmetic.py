@@ -12,7 +12,7 @@ from itertools import pairwise
 from statistics import fmean, median
 
 from framehold_loadtest.report.data import Fault, Sampled
-from framehold_loadtest.series import slope
+from framehold_loadtest.stats import slope
 
 LEVEL = 0.8
 """The share of the rate before the faults under which the rate counts as dipped."""

@@ -32,7 +32,7 @@ class Picture:
 
 
 @dataclass(frozen=True, slots=True)
-class _Plan(Generic[_R]):
+class _Drawing(Generic[_R]):
     """A figure to be drawn: `lacks` gives the reason why there is nothing to draw, or an empty string. `respects` are
     what it shows of a trade-off, under the first condition only or `everywhere`."""
 
@@ -52,35 +52,35 @@ def _recovery_lacks(scenario: Scenario) -> str:
     return "" if any(one.seconds for one in found) else "no fault has one; the table of faults says why"
 
 
-_SCENARIO: tuple[_Plan[Scenario], ...] = (
-    _Plan("load", "Throughput and latency", "Washes are faults while they last, numbered as in the table of faults.",
+_SCENARIO: tuple[_Drawing[Scenario], ...] = (
+    _Drawing("load", "Throughput and latency", "Washes are faults while they last, numbered as in the table of faults.",
           scenario_plots.load, lambda run: "" if run.series.t else "the run was not sampled"),
-    _Plan("resumes", "Resume latency before, during and after the faults",
+    _Drawing("resumes", "Resume latency before, during and after the faults",
           "The share of resumes that took at most so long.",
           scenario_plots.resumes, lambda run: "" if any(_resumes(run)) else "no call was resumed"),
-    _Plan("recovery", "Time to recover", "Until the rate stays at 80% or more of its median before the first fault.",
+    _Drawing("recovery", "Time to recover", "Until the rate stays at 80% or more of its median before the first fault.",
           scenario_plots.recovery, _recovery_lacks),
-    _Plan("affinity", "Affinity", "The share of later rounds that reached the node which held the frame.",
+    _Drawing("affinity", "Affinity", "The share of later rounds that reached the node which held the frame.",
           scenario_plots.affinity, lambda run: "" if any(_known(run.series.affinity)) else "affinity was not sampled"),
-    _Plan("parked", "Parked frames per node", "A gap is a second in which the node gave no answer.",
+    _Drawing("parked", "Parked frames per node", "A gap is a second in which the node gave no answer.",
           scenario_plots.parked, lambda run: "" if run.series.parked else "parked frames were not sampled"),
-    _Plan("memory", "Memory per process, MiB", "Resident memory. A gap is a second in which the process was gone.",
+    _Drawing("memory", "Memory per process, MiB", "Resident memory. A gap is a second in which the process was gone.",
           scenario_plots.memory, lambda run: "" if run.series.rss else "memory was not sampled"),
-    _Plan("effects", "Effects", "The ledger of effects against the calls that wanted them.", scenario_plots.effects),
+    _Drawing("effects", "Effects", "The ledger of effects against the calls that wanted them.", scenario_plots.effects),
 )  # fmt: skip
 
-_TRADEOFF: tuple[_Plan[Tradeoff], ...] = (
-    _Plan("latency", "Latency per round", "Undisturbed, by option.",
+_TRADEOFF: tuple[_Drawing[Tradeoff], ...] = (
+    _Drawing("latency", "Latency per round", "Undisturbed, by option.",
           tradeoff_plots.latency, respects=("p50_ms", "p99_ms")),
-    _Plan("sizes", "Token and bytes on the wire by round",
+    _Drawing("sizes", "Token and bytes on the wire by round",
           "Undisturbed, by option. A token that grows is state that travels.",
           tradeoff_plots.sizes, respects=("token_bytes", "wire_bytes")),
-    _Plan("cpu", "CPU per call", "Undisturbed, by where it is spent.", tradeoff_plots.cpu, respects=("cpu_us",)),
-    _Plan("memory", "Memory per parked call", "Undisturbed. What the fleet holds while a user thinks.",
+    _Drawing("cpu", "CPU per call", "Undisturbed, by where it is spent.", tradeoff_plots.cpu, respects=("cpu_us",)),
+    _Drawing("memory", "Memory per parked call", "Undisturbed. What the fleet holds while a user thinks.",
           tradeoff_plots.memory, respects=("bytes_per_parked_call",)),
-    _Plan("throughput", "Calls per second by condition", "The same load on every option.",
+    _Drawing("throughput", "Calls per second by condition", "The same load on every option.",
           tradeoff_plots.throughput, respects=("calls_per_second",), everywhere=True),
-    _Plan("faults", "What each condition costs",
+    _Drawing("faults", "What each condition costs",
           "Calls lost, effects that happened twice, handlers entered again, and time to recover.",
           tradeoff_plots.faults),
 )  # fmt: skip
@@ -98,7 +98,7 @@ def titles() -> list[tuple[str, str, str]]:
     return [(plan.name, plan.title, plan.caption) for plan in _TRADEOFF]
 
 
-def _picture(report: _R, plan: _Plan[_R], lack: str, absent: Sequence[str] = ()) -> Picture:
+def _picture(report: _R, plan: _Drawing[_R], lack: str, absent: Sequence[str] = ()) -> Picture:
     if lack:
         return Picture(plan.name, plan.title, plan.caption, {}, (lack,))
     looks = {}
@@ -108,7 +108,7 @@ def _picture(report: _R, plan: _Plan[_R], lack: str, absent: Sequence[str] = ())
     return Picture(plan.name, plan.title, plan.caption, looks, tuple(absent))
 
 
-def _absences(tradeoff: Tradeoff, plan: _Plan[Tradeoff]) -> Iterator[str]:
+def _absences(tradeoff: Tradeoff, plan: _Drawing[Tradeoff]) -> Iterator[str]:
     """Who is not in a figure, and why."""
     for respect, condition in _shown(tradeoff, plan):
         for option in tradeoff.options:
@@ -117,12 +117,12 @@ def _absences(tradeoff: Tradeoff, plan: _Plan[Tradeoff]) -> Iterator[str]:
                 yield f"{option}, {respect.label}, {condition}: {seen.missing}"
 
 
-def _shown(tradeoff: Tradeoff, plan: _Plan[Tradeoff]) -> list[tuple[Respect, str]]:
+def _shown(tradeoff: Tradeoff, plan: _Drawing[Tradeoff]) -> list[tuple[Respect, str]]:
     conditions = tradeoff.conditions if plan.everywhere else tradeoff.conditions[:1]
     return [(BY_NAME[name], condition) for name in plan.respects for condition in conditions]
 
 
-def _nobody(tradeoff: Tradeoff, plan: _Plan[Tradeoff]) -> str:
+def _nobody(tradeoff: Tradeoff, plan: _Drawing[Tradeoff]) -> str:
     absent = list(_absences(tradeoff, plan))
     if plan.respects and len(absent) == len(_shown(tradeoff, plan)) * len(tradeoff.options):
         return "no option was measured"

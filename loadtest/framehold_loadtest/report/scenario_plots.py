@@ -15,7 +15,7 @@ from framehold_loadtest.report.arithmetic import bands, cumulative, recoveries
 from framehold_loadtest.report.data import Fault, Sampled, Scenario
 from framehold_loadtest.report.theme import DASHES, HATCHES, MARKERS, Look, Theme, sheet
 from framehold_loadtest.report.words import seconds
-from framehold_loadtest.series import percentile
+from framehold_loadtest.stats import percentile
 
 _MIB = 2**20
 _MARKS_A_LINE = 8
@@ -56,10 +56,10 @@ def resumes(scenario: Scenario, theme: Theme) -> Figure:
     for place, (phase, took) in enumerate(phases.items()):
         if took:
             when = phase if scenario.faults else "all"
-            told = f"{when}: {len(took):,} resumes, p99 {seconds(percentile(took, 0.99))}"
+            words = f"{when}: {len(took):,} resumes, p99 {seconds(percentile(took, 0.99))}"
             at, share = cumulative([one * 1e3 for one in took])
             axes.step(
-                at, share, where="post", color=theme.colour((0, 3, 4)[place]), linestyle=DASHES[place], label=told
+                at, share, where="post", color=theme.colour((0, 3, 4)[place]), linestyle=DASHES[place], label=words
             )
     axes.set(xscale="log", xlabel="milliseconds from the answer to the reply, logarithmic", ylim=(0, 1.02))
     axes.xaxis.set_major_formatter(LogFormatter())
@@ -77,8 +77,8 @@ def recovery(scenario: Scenario, theme: Theme) -> Figure:
     lengths = [one.seconds or 0.0 for one in found]
     axes.barh(names, lengths, color=theme.colour(3), height=0.62)
     for place, one in enumerate(found):
-        told = one.why if one.seconds is None or not one.seconds else seconds(one.seconds)
-        axes.annotate(told, (lengths[place], place), (5, 0), textcoords="offset points", va="center", fontsize=8)
+        words = one.why if one.seconds is None or not one.seconds else seconds(one.seconds)
+        axes.annotate(words, (lengths[place], place), (5, 0), textcoords="offset points", va="center", fontsize=8)
     axes.set(xlabel="seconds from the fault's beginning", xlim=(0, max([*lengths, 1.0]) * 1.25))
     axes.invert_yaxis()
     axes.grid(visible=False, axis="y")
@@ -142,9 +142,9 @@ def _mark_faults(panels: Sequence[Axes], faults: Sequence[Fault], theme: Theme) 
     for number, fault in enumerate(faults, 1):
         begun.setdefault(fault.at, []).append(str(number))
     for at, numbers in begun.items():
-        told = ", ".join(numbers)
+        words = ", ".join(numbers)
         place: Look = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points", "fontweight": "bold"}
-        panels[0].annotate(told, (at, 1), (3, -2), va="top", color=theme.fault, fontsize=8, **place)
+        panels[0].annotate(words, (at, 1), (3, -2), va="top", color=theme.fault, fontsize=8, **place)
 
 
 def _scaled(axes: Axes, known: Sequence[float]) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from framehold_loadtest.report.arithmetic import growth, recoveries
 from framehold_loadtest.report.data import Scenario
-from framehold_loadtest.report.table import Entry, Row, Table, absent
+from framehold_loadtest.report.table import Entry, Line, Table, absent
 from framehold_loadtest.report.words import milliseconds, percent, seconds
-from framehold_loadtest.series import percentile
+from framehold_loadtest.stats import percentile
 
 _MIB_PER_HOUR = 3600 / 2**20
 
@@ -36,7 +36,7 @@ def tiles(scenario: Scenario) -> list[tuple[str, Entry]]:
 def verdicts(scenario: Scenario) -> Table:
     """The pass rules, those that failed first."""
     rows = [
-        Row(rule.name, (Entry("passed" if rule.passed else "FAILED", kind="good" if rule.passed else "bad"),
+        Line(rule.name, (Entry("passed" if rule.passed else "FAILED", kind="good" if rule.passed else "bad"),
                         Entry(rule.wanted), Entry(rule.seen)))
         for rule in sorted(scenario.verdicts, key=lambda rule: rule.passed)
     ]  # fmt: skip
@@ -46,7 +46,7 @@ def verdicts(scenario: Scenario) -> Table:
 def requests(scenario: Scenario) -> Table:
     """What was sent, by name."""
     rows = [
-        Row(name, (Entry(f"{seen.count:,}"), Entry(f"{seen.failures:,}", kind="bad" if seen.failures else ""),
+        Line(name, (Entry(f"{seen.count:,}"), Entry(f"{seen.failures:,}", kind="bad" if seen.failures else ""),
                    Entry(milliseconds(seen.p50)), Entry(milliseconds(seen.p99))))
         for name, seen in scenario.requests.items()
     ]  # fmt: skip
@@ -58,8 +58,8 @@ def resumes(scenario: Scenario) -> Table:
     phases = {"before": scenario.resumes.before, "during": scenario.resumes.during, "after": scenario.resumes.after}
     rows = []
     for phase, took in phases.items():
-        told = [percentile(took, 0.5), percentile(took, 0.99), max(took)] if took else [None] * 3
-        rows.append(Row(phase, (Entry(f"{len(took):,}"), *(Entry(seconds(one)) for one in told))))
+        shown = [percentile(took, 0.5), percentile(took, 0.99), max(took)] if took else [None] * 3
+        rows.append(Line(phase, (Entry(f"{len(took):,}"), *(Entry(seconds(one)) for one in shown))))
     return Table("Resumes around the faults", ("when", "count", "p50", "p99", "longest"), tuple(rows))
 
 
@@ -67,7 +67,7 @@ def faults(scenario: Scenario) -> Table:
     """What was done, and how long the rate took to come back."""
     found = recoveries(scenario.series.t, scenario.series.rate, scenario.faults)
     rows = [
-        Row(str(place), (Entry(fault.what), Entry(fault.target), Entry(f"{fault.at:.1f} s"),
+        Line(str(place), (Entry(fault.what), Entry(fault.target), Entry(f"{fault.at:.1f} s"),
                          Entry("-" if fault.until is None else f"{fault.until:.1f} s"),
                          Entry(seconds(one.seconds), "" if one.why == "back" else one.why)))
         for place, (fault, one) in enumerate(zip(scenario.faults, found, strict=True), 1)
@@ -81,9 +81,9 @@ def memory(scenario: Scenario) -> Table:
     for process, samples in scenario.series.rss.items():
         known = [sample for sample in samples if sample is not None]
         rise = growth(scenario.series.t, samples)
-        told = [f"{one / 2**20:,.1f} MiB" for one in (known[0], known[-1], max(known))] if known else ["-"] * 3
+        shown = [f"{one / 2**20:,.1f} MiB" for one in (known[0], known[-1], max(known))] if known else ["-"] * 3
         trend = "-" if rise is None else f"{rise * _MIB_PER_HOUR:+,.1f} MiB/h"
-        rows.append(Row(process, tuple(Entry(one) for one in (*told, trend))))
+        rows.append(Line(process, tuple(Entry(one) for one in (*shown, trend))))
     note = "Growth by least squares over the whole run; a short run says little of it."
     return Table("Memory", ("process", "first", "last", "highest", "growth"), tuple(rows), note)
 

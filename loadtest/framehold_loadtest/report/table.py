@@ -20,7 +20,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class Line:
     """A line of a table, with its head."""
 
     head: str
@@ -33,7 +33,7 @@ class Table:
 
     title: str
     columns: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[Line, ...]
     note: str = ""
 
 

@@ -108,9 +108,9 @@ def _grid(axes: Axes, tradeoff: Tradeoff, respect: Respect, theme: Theme) -> Non
             "linewidth": 0,
         }
         axes.add_patch(Rectangle((column - 0.48, row - 0.46), 0.96, 0.92, **box))
-        told = number(seen.number) if isinstance(seen, Value) else "n/a"
+        parts = number(seen.number) if isinstance(seen, Value) else "n/a"
         look: Look = {"color": theme.ink if known else theme.soft, "fontsize": 8, "ha": "center", "va": "center"}
-        axes.text(column, row, told, fontweight="bold" if known and told != "0" else "normal", **look)
+        axes.text(column, row, parts, fontweight="bold" if known and parts != "0" else "normal", **look)
     axes.set(xlim=(-0.5, len(conditions) - 0.5), ylim=(len(options) - 0.5, -0.5), title=label(tradeoff, respect))
     axes.set_xticks(range(len(conditions)), [condition.replace(" ", "\n") for condition in conditions], fontsize=7)
     axes.set_yticks(range(len(options)), options)
@@ -137,8 +137,8 @@ def _by_round(tradeoff: Tradeoff, respects: Sequence[Respect], theme: Theme) -> 
 def _bar_ends(axes: Axes, found: Sequence[object], ends: Sequence[float]) -> None:
     """Each bar's number at its end, or that it has none."""
     for row, (seen, end) in enumerate(zip(found, ends, strict=True)):
-        told = number(seen.number) if isinstance(seen, Value) else "not available"
-        axes.annotate(told, (end, row), (5, 0), textcoords="offset points", va="center", fontsize=8)
+        parts = number(seen.number) if isinstance(seen, Value) else "not available"
+        axes.annotate(parts, (end, row), (5, 0), textcoords="offset points", va="center", fontsize=8)
     axes.set_xlim(0, max([*ends, 1.0]) * 1.15)
     axes.invert_yaxis()
     axes.grid(visible=False, axis="y")

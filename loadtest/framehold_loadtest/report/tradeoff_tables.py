@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from framehold_loadtest.report.data import Missing, Tradeoff
 from framehold_loadtest.report.respects import RESPECTS, Respect, others, value
-from framehold_loadtest.report.table import Entry, Row, Table, absent
+from framehold_loadtest.report.table import Entry, Line, Table, absent
 from framehold_loadtest.report.winners import NOISE, Contest, Harm, contest, harm, standing
 from framehold_loadtest.report.words import label, lead, listed, number, parts
 
@@ -19,7 +19,7 @@ def harms(tradeoff: Tradeoff) -> Table:
         if not found.done and found.unknown:
             verdict = Entry("not known", kind="missing")
         rows.append(
-            Row(found.option, (verdict, Entry(listed(found.done, "nothing")), Entry(listed(found.unknown, "-"))))
+            Line(found.option, (verdict, Entry(listed(found.done, "nothing")), Entry(listed(found.unknown, "-"))))
         )
     note = "Of each option over all conditions. An option that was not looked at everywhere is not cleared."
     columns = ("option", "verdict", "seen", "not available")
@@ -32,7 +32,7 @@ def standings(tradeoff: Tradeoff) -> Table:
     for option in tradeoff.options:
         found = standing(tradeoff, option)
         entries = (Entry(_where(found.best, tradeoff)), Entry(_where(found.worst, tradeoff)))
-        rows.append(Row(option, entries))
+        rows.append(Line(option, entries))
     note = (
         "Counted where the options differ. Without conditions in brackets: under each condition that tells them apart."
     )
@@ -43,7 +43,7 @@ def wins(tradeoff: Tradeoff) -> Table:
     """For each respect and condition, the best option, and the best of those that harm nothing if it is another."""
     safe = [found.option for found in _harms(tradeoff) if found.none]
     rows = [
-        Row(label(tradeoff, respect), tuple(_winners(tradeoff, respect, name, safe) for name in tradeoff.conditions))
+        Line(label(tradeoff, respect), tuple(_winners(tradeoff, respect, name, safe) for name in tradeoff.conditions))
         for respect in RESPECTS
     ]
     cleared = f"Harmless are those that the table above clears: {', '.join(safe)}." if safe else "None is harmless."
@@ -58,7 +58,7 @@ def condition(tradeoff: Tradeoff, name: str) -> Table:
         best = contest(tradeoff, respect, name)
         entries = tuple(_measured(tradeoff, respect, option, best) for option in tradeoff.options)
         head = f"{label(tradeoff, respect)} ({respect.folded})" if respect.folded else label(tradeoff, respect)
-        rows.append(Row(head, entries))
+        rows.append(Line(head, entries))
     return Table(name, ("", *tradeoff.options), tuple(rows))
 
 
@@ -73,23 +73,23 @@ def _winners(tradeoff: Tradeoff, respect: Respect, name: str, safe: Sequence[str
     found = contest(tradeoff, respect, name)
     if not found.winners:
         return absent("; ".join(dict.fromkeys(found.absent.values())))
-    told = ", ".join(found.winners) if found.decided else "all alike"
+    parts = ", ".join(found.winners) if found.decided else "all alike"
     if len(found.numbers) == 1:
-        told = f"{found.winners[0]} alone was measured"
+        parts = f"{found.winners[0]} alone was measured"
     unharmed = contest(tradeoff, respect, name, safe)
     other = bool(unharmed.winners) and not set(found.winners) & set(safe)
     small = f"{lead(found)}; of the harmless: {', '.join(unharmed.winners)}" if other else lead(found)
-    return Entry(told, small)
+    return Entry(parts, small)
 
 
 def _where(found: Mapping[str, tuple[str, ...]], tradeoff: Tradeoff) -> str:
-    told = []
+    parts = []
     for respect in RESPECTS:
         if respect.label in found:
             apart = tuple(name for name in tradeoff.conditions if contest(tradeoff, respect, name).decided)
             under = found[respect.label]
-            told.append(respect.label if under == apart else f"{respect.label} ({', '.join(under)})")
-    return listed(told, "nothing")
+            parts.append(respect.label if under == apart else f"{respect.label} ({', '.join(under)})")
+    return listed(parts, "nothing")
 
 
 def _harms(tradeoff: Tradeoff) -> list[Harm]:

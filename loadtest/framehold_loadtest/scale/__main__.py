@@ -10,9 +10,9 @@ import json
 import sys
 from pathlib import Path
 
-from framehold_loadtest import page
+from framehold_loadtest import marked_page
 from framehold_loadtest.scale.costs import Costs
-from framehold_loadtest.scale.page import PROGRAM, tables
+from framehold_loadtest.scale.tables import PROGRAM, tables
 
 SEED = 1
 
@@ -30,7 +30,7 @@ def main() -> int:
         costs = Costs.of_bench(json.loads(options.bench.read_text())) if options.bench else Costs()
         found = tables(costs, options.seed)
         if options.page:
-            page.fill(options.page, PROGRAM, found)
+            marked_page.fill(options.page, PROGRAM, found)
             return 0
     except (OSError, ValueError) as error:
         print(f"scale: {error}", file=sys.stderr)

@@ -1,7 +1,7 @@
-"""What each thing costs, with where the figure is from. A run of the benchmark takes the place of what it measured.
+"""The cost of each operation, with the source of the figure. Figures of a benchmark run can replace them.
 
-The law: a figure without a source does not stand here. All are of one core of one machine (AMD EPYC, 2 cores shared
-with other work), so they err on the dear side; their ratios hold better than they do.
+Law: each figure has a source. All are of one core of one machine (AMD EPYC, 2 cores shared with other work), so they
+are rather too high; their ratios hold better than the figures.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How many nodes, routers, shards and fleets a number of parked calls needs: sums, no simulation.
 
-The law of it is Little's: with N calls parked and a mean of T seconds until an answer comes, N / T rounds are answered
-a second, whatever the calls are. All else follows by multiplication from what a round costs.
+The sums rest on Little's law: with N parked calls and a mean of T seconds until an answer comes, N / T rounds are
+answered a second. The rest is multiplication by the cost of a round.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from math import ceil
 
 from framehold_loadtest.scale.costs import Costs
-from framehold_router.placement import BOUND
+from framehold_router.routing.placement import BOUND
 
 GIB = 2**30
 LEASE_TTL, POLL = 5.0, 2.0
 """Seconds of a node's lease, and between two polls of the leases: the defaults."""
-LOOKS = 5
+POLLS_PER_READ = 5
 """Of how many polls of a node one reads all leases, while the others count them. A router reads them at each poll and
 at each change, a node then reads one."""
 TURNS = 300.0
@@ -172,9 +172,9 @@ class Membership:
     def of(cls, nodes: int, costs: Costs) -> Membership:
         """Of a fleet that is at rest."""
         routers = nodes / NODES_A_ROUTER
-        renewals, counts = nodes * 2 / (LEASE_TTL / 3), nodes * (1 - 1 / LOOKS) / POLL
+        renewals, counts = nodes * 2 / (LEASE_TTL / 3), nodes * (1 - 1 / POLLS_PER_READ) / POLL
         # Of one node, or router: whole looks a second.
-        mine, its = 1 / (LOOKS * POLL) + 1 / TURNS, 1 / POLL
+        mine, its = 1 / (POLLS_PER_READ * POLL) + 1 / TURNS, 1 / POLL
         looks = nodes * (nodes * mine + routers * its)
         return cls(
             nodes,

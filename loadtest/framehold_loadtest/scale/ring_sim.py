@@ -1,8 +1,8 @@
 """What the real ring and the real placement do with 1,000 nodes: balance, changes, a rolling restart.
 
-The law: nothing of the ring is modelled. Shares are exact, arc by arc; placements are those of `Placer`; where nodes
-are away for a while, a key belongs to the first of `Ring.order` that is up, which is how the ring itself defines it.
-What is drawn at random comes from a seed, so the same figures come out anywhere.
+Law: the ring is not modelled. Shares are exact, arc by arc. Placements are those of `Placer`. While nodes are away, a
+key belongs to the first node of `Ring.order` that is up, as the ring itself defines it. Random values come from a seed,
+so the figures are the same on any machine.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from types import MappingProxyType
 
 from framehold_core.ids import Boot, CallId, Incarnation, NodeId
 from framehold_loadtest.scale.model import NODES_A_ROUTER, Sizes
-from framehold_router.envelope import Facts, Kind
-from framehold_router.membership import LIVE, Fleet, Member
-from framehold_router.placement import Placer
-from framehold_router.ring import Ring
-from framehold_router.stats import Stats
+from framehold_router.fleet.membership import LIVE, Fleet, Member
+from framehold_router.fleet.node_stats import Stats
+from framehold_router.fleet.ring import Ring
+from framehold_router.routing.placement import Placer
+from framehold_router.routing.request_facts import Facts, Kind
 
 ZONES = Sizes().zones
 _START = Facts(Kind.START)
@@ -186,10 +186,10 @@ def rolling(count: int, at_once: int, seed: int, prices: tuple[float, float, flo
                 relayed += 1
     follow, read, look = prices
     every = roll.away / at_once
-    # Each restart is told of three times: it drains, it left, it is back. The ring changes at the first and the last.
-    told, changed = 3 / every, 2 / every
-    node, router = changed * count * follow + told * read, count * (changed * follow + told * read)
-    store = told * (count + count / NODES_A_ROUTER * count) * look
+    # A restart is reported three times: it drains, it left, it is back. The ring changes at the first and the last.
+    reports, changed = 3 / every, 2 / every
+    node, router = changed * count * follow + reports * read, count * (changed * follow + reports * read)
+    store = reports * (count + count / NODES_A_ROUTER * count) * look
     return Rolling(count, at_once, seconds, replayed / rounds, relayed / rounds, node, router, store)
 
 

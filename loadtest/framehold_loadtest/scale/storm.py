@@ -1,11 +1,11 @@
-"""What becomes of the survivors when many nodes die at once: takeovers, and how long their clients wait.
+"""What happens to the survivors when many nodes die at once: takeovers, and how long clients wait.
 
-    1. nodes die; their leases run out after one TTL, and until then nobody may claim their calls
-    2. each call's next round comes to the first of its ring that lives: at once, or when its user answers
-    3. a survivor takes over 64 at a time; each costs it CPU, and the store its scripts
+    1. nodes die; their leases run out after one TTL, and until then no other node may claim their calls
+    2. the next round of each call reaches the first living node of its ring order, at once or when its user answers
+    3. a survivor takes over 64 calls at a time; each takeover costs CPU of the node, and scripts of the store
 
-The law: who gets how much is the ring's, exact. The queues of one survivor are followed call by call: of the one with
-the most, since the last answer is its own. Takeovers have what the calls of the living leave, of cores and of shards.
+Law: the share of each survivor is exact, from the ring. The queue of the survivor with the most calls is followed call
+by call, because the last answer is in it. Takeovers get the CPU and the shards that the calls of living nodes leave.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from random import Random
 
-from framehold.gate import AT_ONCE
+from framehold.engine.takeover_gate import MAX_TAKEOVERS
 from framehold_core.ids import NodeId
 from framehold_loadtest.scale.costs import Costs
 from framehold_loadtest.scale.model import LEASE_TTL, Load, Sizes, need, node_cpu
@@ -53,7 +53,7 @@ class Pace:
 
     step: float
     trip: float
-    places: int = AT_ONCE
+    places: int = MAX_TAKEOVERS
 
     def done(self, arrivals: Sequence[float]) -> list[float]:
         """When each of those that come at these instants, in rising order, has been taken over."""

@@ -1,8 +1,8 @@
-"""The server that users of load tests call: a trip that is reserved, talked over in some rounds, and booked.
+"""The server that the users of load scenarios call: it reserves a trip, asks in some rounds, and books the trip.
 
-It has two effects, one before its first question and one after its last, so that an end of its node at any question
-has one behind it and one before it. Each bears a number that the handler draws for it. Who carries a call on is told
-the recorded one, and does the effect again under it; a frame that runs beside the one that may has drawn another.
+It has one effect before its first question and one after its last, so that a node that ends at any question leaves one
+effect done and one to do. The handler draws a number for each effect. A node that takes the call over gets the recorded
+number and repeats the effect under it. A second frame of the same call, if one ran, would have drawn another number.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 import framehold
 from framehold_loadtest import ledger
-from framehold_loadtest.rounds import TOOL, said
+from framehold_loadtest.client.trip import TOOL, result_text
 from framehold_loadtest.served.config import ServedSettings
 
 _settings = ServedSettings.model_validate({})
@@ -46,7 +46,7 @@ async def trip(call: str, rounds: int, ctx: Context) -> str:
         chosen.append(answer.data.choice if answer.action == "accept" else answer.action)
     await asyncio.sleep(_settings.slow)
     await _effect(call, after)
-    return said(call, chosen)
+    return result_text(call, chosen)
 
 
 mcp.tool(name=TOOL)(framehold.reentrant(trip) if _settings.reentrant else trip)

@@ -23,12 +23,12 @@ from mcp.server.mcpserver import Context
 from mcp.server.request_state import RequestStateSecurity
 from mcp_types import ElicitRequest, ElicitRequestFormParams, ElicitResult, InputRequiredResult
 
-from framehold_loadtest.rounds import TOOL, said
+from framehold_loadtest.client.trip import TOOL, result_text
 from framehold_loadtest.served import travel
 from framehold_loadtest.served.travel import BOOK, RESERVE, Choice
 
-Told = str | InputRequiredResult
-Tool = Callable[[str, int, Context], Awaitable[Told]]
+Outcome = str | InputRequiredResult
+Tool = Callable[[str, int, Context], Awaitable[Outcome]]
 _KEY = "way"
 _SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -70,21 +70,21 @@ def _guarded(call: str, rounds: int, chosen: list[str], *, naive: bool = False) 
     return None
 
 
-async def by_guard(call: str, rounds: int, ctx: Context) -> Told:
+async def by_guard(call: str, rounds: int, ctx: Context) -> Outcome:
     """Book a trip in so many rounds."""
     chosen = _state(ctx, []) + _answered(ctx)
     message = _guarded(call, rounds, chosen)
-    return said(call, chosen) if message is None else _ask(message, chosen)
+    return result_text(call, chosen) if message is None else _ask(message, chosen)
 
 
-async def above_the_guard(call: str, rounds: int, ctx: Context) -> Told:
+async def above_the_guard(call: str, rounds: int, ctx: Context) -> Outcome:
     """Book a trip in so many rounds."""
     chosen = _state(ctx, []) + _answered(ctx)
     message = _guarded(call, rounds, chosen, naive=True)
-    return said(call, chosen) if message is None else _ask(message, chosen)
+    return result_text(call, chosen) if message is None else _ask(message, chosen)
 
 
-async def by_once(call: str, rounds: int, ctx: Context) -> Told:
+async def by_once(call: str, rounds: int, ctx: Context) -> Outcome:
     """Book a trip in so many rounds."""
     state = _state(ctx, {"chosen": [], "ran": []})
     chosen, ran = state["chosen"] + _answered(ctx), state["ran"]
@@ -100,10 +100,10 @@ async def by_once(call: str, rounds: int, ctx: Context) -> Told:
     if len(chosen) < rounds - 1:
         return _ask(travel.question(len(chosen) + 1, rounds, price), {"chosen": chosen, "ran": ran})
     once(BOOK)
-    return said(call, chosen)
+    return result_text(call, chosen)
 
 
-async def by_steps(call: str, rounds: int, ctx: Context) -> Told:
+async def by_steps(call: str, rounds: int, ctx: Context) -> Outcome:
     """Book a trip in so many rounds."""
     data = _state(ctx, {})
     if "fare" not in data:
@@ -120,16 +120,16 @@ async def by_steps(call: str, rounds: int, ctx: Context) -> Told:
     travel.entered(call, "end")
     travel.effect(call, RESERVE)
     travel.effect(call, BOOK)
-    return said(call, [data[f"leg-{number}"] for number in range(1, rounds)])
+    return result_text(call, [data[f"leg-{number}"] for number in range(1, rounds)])
 
 
-async def by_session(call: str, rounds: int, ctx: Context) -> Told:
+async def by_session(call: str, rounds: int, ctx: Context) -> Outcome:
     """Book a trip in so many rounds."""
     chosen: list[str] = []
     while (message := _guarded(call, rounds, chosen)) is not None:
         asked = await ctx.elicit(message, Choice)
         chosen.append(asked.data.choice if asked.action == "accept" else asked.action)
-    return said(call, chosen)
+    return result_text(call, chosen)
 
 
 WAYS: dict[str, Tool] = {

@@ -1,4 +1,4 @@
-"""What a served process is told by its environment."""
+"""The settings of a served process, from its environment."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The trade-off's tool as Framehold's authors write it, for the strategies hold and replay alike.
+"""The trade-off's tool as Framehold's authors write it, for the strategies hold and replay.
 
-Its effects stand under `once`, where the text has them: one before the first question, one after the last.
+Its effects are under `once`: one before the first question, one after the last.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 
 import framehold
-from framehold_loadtest.rounds import TOOL, said
+from framehold_loadtest.client.trip import TOOL, result_text
 from framehold_loadtest.served import travel
 from framehold_loadtest.served.travel import BOOK, RESERVE, Choice
 
@@ -32,4 +32,4 @@ async def trip(call: str, rounds: int, ctx: Context) -> str:
         answer = await ctx.elicit(travel.question(number, rounds, price), Choice)
         chosen.append(answer.data.choice if answer.action == "accept" else answer.action)
     await _effect(call, BOOK)
-    return said(call, chosen)
+    return result_text(call, chosen)

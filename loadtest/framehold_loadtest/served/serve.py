@@ -1,7 +1,7 @@
 """One server of `by_hand` in a process of its own: `python -m framehold_loadtest.served.serve WAY PORT`.
 
-It prints its port when it listens, as `bench.serve` does; whoever starts it may hold the port meanwhile. It ends as
-uvicorn does: it takes nothing new, and gives what it has begun some seconds.
+It prints its port when it listens. Its parent may hold the port meanwhile. On SIGTERM it ends as uvicorn does: it takes
+no new request, and gives requests in progress some seconds.
 """
 
 from __future__ import annotations

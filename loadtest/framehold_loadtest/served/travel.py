@@ -1,7 +1,7 @@
-"""What all ways to write the trade-off's tool have in common: a trip that is priced, reserved, talked over and booked.
+"""The parts that all versions of the trade-off's tool share: a trip is priced, reserved, discussed and booked.
 
-Law: the ways differ in what their authors write, and in nothing else: the same work, questions, effects and text. Each
-notes its entries in the ledger, so that what runs again is counted and not supposed.
+Law: the versions differ only in what their authors write. Work, questions, effects and text are the same. Each version
+notes its entries in the ledger, so that re-executions are counted.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Clients: one of 2026-07-28, whose calls are rounds, and one of 2025-11-25, which is asked over its open stream.
 
-Law: both are as patient as an official client. A round with a token is sent again while it is refused, for as long as
-`Patience` says. A stream that breaks can't be had again, for the servers keep no events: its call is lost once it has
-been asked something. Who is refused a beginning has no call, and loses none.
+Law: both are as patient as an official client. A refused round with a token is sent again for as long as `Patience`
+says. A broken stream can't be resumed, because the servers keep no events: its call is lost once it has asked a
+question. A call that was refused at its beginning is not lost.
 """
 
 from __future__ import annotations
@@ -15,16 +15,15 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from framehold_loadtest import rounds
+from framehold_loadtest.client import rounds, trip
+from framehold_loadtest.client.connection import Connection, post
+from framehold_loadtest.client.patience import Patience
+from framehold_loadtest.client.rounds import PLAIN_FIELDS, Asked, Done, Refused, Reply
 from framehold_loadtest.notes import ENDED, LOST, UNBORN, Call
-from framehold_loadtest.patience import Patience
-from framehold_loadtest.rounds import Asked, Done, Refused, Reply
-from framehold_loadtest.tradeoff.link import Link
 from framehold_loadtest.tradeoff.record import Turn
 
 _BROKEN = (OSError, EOFError, TimeoutError, ValueError)
 _OF_2025 = "2025-11-25"
-_PLAIN = {name: rounds.HEADERS[name] for name in ("Content-Type", "Accept")}
 _SESSION = "mcp-session-id"
 
 
@@ -63,22 +62,22 @@ class Modern:
 
     def __init__(self, aim: Aim) -> None:
         self._aim = aim
-        self._link: Link | None = None
+        self._link: Connection | None = None
 
     async def call(self, name: str) -> Call:
         began, number = time.time(), 1
-        reply = await self._round(1, rounds.begin(name, self._aim.rounds))
+        reply = await self._round(1, trip.begin(name, self._aim.rounds))
         if isinstance(reply, Refused):
             return Call(name, began, time.time(), 1, UNBORN, reply.why)
         while isinstance(reply, Asked):
             await self._aim.think()
             number += 1
-            reply = await self._round(number, rounds.retry(number, name, self._aim.rounds, reply))
+            reply = await self._round(number, trip.retry(number, name, self._aim.rounds, reply))
         outcome, why = _outcome(reply, name, self._aim.rounds)
         return Call(name, began, time.time(), number, outcome, why)
 
     async def park(self, name: str) -> bool:
-        return isinstance(await self._round(1, rounds.begin(name, self._aim.rounds)), Asked)
+        return isinstance(await self._round(1, trip.begin(name, self._aim.rounds)), Asked)
 
     def close(self) -> None:
         if self._link is not None:
@@ -109,18 +108,16 @@ class Modern:
         """The reply, the bytes of both ways, and when it asks to be tried again."""
         try:
             async with asyncio.timeout(self._aim.patience):
-                link = self._link = self._link or await Link.open(self._aim.port)
+                link = self._link = self._link or await Connection.open(self._aim.port)
                 sent, received = link.sent, link.received
-                head = await link.post(rounds.HEADERS, body)
-                found = await link.body()
+                found = await link.request(post(self._aim.port, trip.FIELDS, body))
         except _BROKEN:
             self.close()
             return rounds.read(0, "", b""), 0, 0, ""
-        fields = head.fields
-        if fields.get("connection", "").lower() == "close":
+        if found.fields.get("connection", "").lower() == "close":
             self.close()
-        reply = rounds.read(head.status, fields.get("content-type", ""), found)
-        return reply, link.sent - sent, link.received - received, fields.get("retry-after", "")
+        reply = rounds.read(found.status, found.fields.get("content-type", ""), found.body)
+        return reply, link.sent - sent, link.received - received, found.fields.get("retry-after", "")
 
 
 class OfSession:
@@ -130,35 +127,37 @@ class OfSession:
         self._aim = aim
         self._numbers = itertools.count(1)
         self._session = ""
-        self._links: list[Link] = []
-        self._held: list[Link] = []
+        self._links: list[Connection] = []
+        self._held: list[Connection] = []
         """The open streams of parked calls."""
 
     async def call(self, name: str) -> Call:
-        trip = _Stream(name, time.time())
+        stream = _Stream(name, time.time())
         try:
-            await self._patiently(self._begin(trip))
-            while trip.asked is not None:
+            await self._patiently(self._begin(stream))
+            while stream.asked is not None:
                 await self._aim.think()
-                await self._patiently(self._answer(trip))
+                await self._patiently(self._answer(stream))
         except _BROKEN as error:
-            self._aim.turned(Turn(trip.number, time.time(), time.perf_counter() - trip.start, 0, 0, 0, answered=False))
+            self._aim.turned(
+                Turn(stream.number, time.time(), time.perf_counter() - stream.start, 0, 0, 0, answered=False)
+            )
             self.close()
-            outcome = LOST if trip.questions else UNBORN
-            return Call(name, trip.began, time.time(), trip.number, outcome, str(error) or type(error).__name__)
-        outcome, why = _outcome(trip.done, name, self._aim.rounds)
-        return Call(name, trip.began, time.time(), trip.number, outcome, why)
+            outcome = LOST if stream.questions else UNBORN
+            return Call(name, stream.began, time.time(), stream.number, outcome, str(error) or type(error).__name__)
+        outcome, why = _outcome(stream.done, name, self._aim.rounds)
+        return Call(name, stream.began, time.time(), stream.number, outcome, why)
 
     async def park(self, name: str) -> bool:
-        trip = _Stream(name, time.time())
+        stream = _Stream(name, time.time())
         try:
-            await self._patiently(self._begin(trip))
+            await self._patiently(self._begin(stream))
         except _BROKEN:
             self.close()
             return False
         self._held.append(self._links[0])
-        self._links[0] = await Link.open(self._aim.port)
-        return trip.asked is not None
+        self._links[0] = await Connection.open(self._aim.port)
+        return stream.asked is not None
 
     def close(self) -> None:
         for link in (*self._links, *self._held):
@@ -169,73 +168,79 @@ class OfSession:
         async with asyncio.timeout(self._aim.patience):
             await doing
 
-    async def _begin(self, trip: _Stream) -> None:
+    async def _begin(self, stream: _Stream) -> None:
         """The call's request, up to its first question or its end."""
         if not self._session:
             await self._initialize()
-        trip.turn(1)
+        stream.turn(1)
         calls, _ = self._links
         sent, received = calls.sent, calls.received
-        body = rounds.begin(trip.name, self._aim.rounds) | {"id": next(self._numbers)}
+        body = trip.begin(stream.name, self._aim.rounds) | {"id": next(self._numbers)}
         del body["params"]["_meta"]
-        head = await calls.post(self._fields(), body)
+        head = await calls.begin(post(self._aim.port, self._fields(), body))
         if head.status != 200 or not head.streams:
             raise ConnectionError(f"{head.status} {(await calls.body())[:120]!r}")
-        await self._listen(trip)
-        self._turned(trip, calls.sent - sent, calls.received - received)
+        await self._listen(stream)
+        self._turned(stream, calls.sent - sent, calls.received - received)
 
-    async def _answer(self, trip: _Stream) -> None:
+    async def _answer(self, stream: _Stream) -> None:
         """The answer to the present question, up to the next one or the end."""
-        trip.turn(trip.number + 1)
+        stream.turn(stream.number + 1)
         calls, answers = self._links
         sent, received = answers.sent, answers.received + calls.received
-        given = {"action": "accept", "content": {"choice": rounds.choice(trip.number - 1)}}
-        head = await answers.post(self._fields(), {"jsonrpc": "2.0", "id": trip.asked, "result": given})
+        given = {"action": "accept", "content": {"choice": trip.choice(stream.number - 1)}}
+        head = await answers.begin(
+            post(self._aim.port, self._fields(), {"jsonrpc": "2.0", "id": stream.asked, "result": given})
+        )
         if head.status != 202:
             raise ConnectionError(f"{head.status} {(await answers.body())[:120]!r}")
         await answers.body()
-        await self._listen(trip)
-        if self._aim.loses and trip.done is not None:
+        await self._listen(stream)
+        if self._aim.loses and stream.done is not None:
             raise ConnectionError("the stream broke before the result")
-        self._turned(trip, answers.sent - sent, answers.received + calls.received - received)
+        self._turned(stream, answers.sent - sent, answers.received + calls.received - received)
 
-    async def _listen(self, trip: _Stream) -> None:
+    async def _listen(self, stream: _Stream) -> None:
         """Read on until a question, or the result."""
         calls = self._links[0]
-        trip.asked = None
+        stream.asked = None
         while (message := await calls.event()) is not None:
             if message.get("method") == "elicitation/create":
-                trip.asked = message["id"]
-                trip.questions += 1
+                stream.asked = message["id"]
+                stream.questions += 1
                 return
             if "result" in message or "error" in message:
-                trip.done = rounds.read(200, "application/json", json.dumps(message).encode())
+                stream.done = rounds.read(200, "application/json", json.dumps(message).encode())
                 await calls.body()
                 return
         raise ConnectionError("the stream ended without a result")
 
     async def _initialize(self) -> None:
-        self._links = [await Link.open(self._aim.port), await Link.open(self._aim.port)]
+        self._links = [await Connection.open(self._aim.port), await Connection.open(self._aim.port)]
         calls, _ = self._links
         client = {"name": "framehold-load", "version": "0"}
         params = {"protocolVersion": _OF_2025, "capabilities": {"elicitation": {}}, "clientInfo": client}
-        head = await calls.post(_PLAIN, {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params})
+        head = await calls.begin(
+            post(self._aim.port, PLAIN_FIELDS, {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params})
+        )
         await calls.body()
         session = head.fields.get(_SESSION, "")
         if head.status != 200 or not session:
             raise ConnectionError(f"no session: {head.status}")
         self._session = session
-        head = await calls.post(self._fields(), {"jsonrpc": "2.0", "method": "notifications/initialized"})
+        head = await calls.begin(
+            post(self._aim.port, self._fields(), {"jsonrpc": "2.0", "method": "notifications/initialized"})
+        )
         await calls.body()
         if head.status != 202:
             raise ConnectionError(f"the session is not known: {head.status}")
 
     def _fields(self) -> dict[str, str]:
-        return {**_PLAIN, "mcp-protocol-version": _OF_2025, _SESSION: self._session}
+        return {**PLAIN_FIELDS, "mcp-protocol-version": _OF_2025, _SESSION: self._session}
 
-    def _turned(self, trip: _Stream, sent: int, received: int) -> None:
-        gone = time.perf_counter() - trip.start
-        self._aim.turned(Turn(trip.number, time.time(), gone, sent, received, 0, answered=True))
+    def _turned(self, stream: _Stream, sent: int, received: int) -> None:
+        gone = time.perf_counter() - stream.start
+        self._aim.turned(Turn(stream.number, time.time(), gone, sent, received, 0, answered=True))
 
 
 @dataclass(slots=True)
@@ -259,6 +264,6 @@ def _outcome(reply: Reply | None, name: str, count: int) -> tuple[str, str]:
     """How a call came out that had begun, and why."""
     if isinstance(reply, Refused):
         return LOST, reply.why
-    if not isinstance(reply, Done) or reply.failed or reply.text != rounds.expected(name, count):
+    if not isinstance(reply, Done) or reply.failed or reply.text != trip.expected(name, count):
         return LOST, f"wrong result: {str(reply)[:120]}"
     return ENDED, ""

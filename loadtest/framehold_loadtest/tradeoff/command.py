@@ -1,4 +1,4 @@
-"""`framehold bench tradeoff`. What it needs is imported when it runs."""
+"""The command `framehold bench tradeoff`. It imports what it needs when it runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def tradeoff(
     quick: Annotated[bool, typer.Option("--quick", help="Two minutes in place of fifteen, and rougher.")] = False,
     out: Annotated[Path | None, typer.Option(help="A new folder for the report; without, one by the time.")] = None,
     only: Annotated[list[str] | None, typer.Option(help="An option to measure; give it again for more.")] = None,
-    under: Annotated[list[str] | None, typer.Option(help="A condition to measure under; likewise.")] = None,
+    under: Annotated[list[str] | None, typer.Option(help="A condition; give it again for more.")] = None,
     page: Annotated[Path | None, typer.Option(help="A Markdown page to put the tables and plots into.")] = None,
 ) -> None:
     """Serve the same tool in each way, break each in the same manner, and report what each costs and loses.
@@ -45,9 +45,9 @@ def tradeoff(
 
 
 def _play(order: Order, folder: Path, page: Path | None) -> NoReturn:
-    from framehold_loadtest.report import page as report
+    from framehold_loadtest.report import html_page as report
     from framehold_loadtest.tradeoff.compare import compare
-    from framehold_loadtest.tradeoff.page import put
+    from framehold_loadtest.tradeoff.markdown import put
 
     began = time.monotonic()
     found = compare(order, _tell)
@@ -88,7 +88,7 @@ def _new(folder: Path) -> Path:
 
 def _marked(page: Path | None) -> Path | None:
     """A page that can be filled, before anything is measured for it."""
-    from framehold_loadtest.tradeoff.page import check
+    from framehold_loadtest.tradeoff.markdown import check
 
     if page is not None:
         try:

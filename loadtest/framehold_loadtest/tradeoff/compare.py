@@ -1,8 +1,8 @@
 """All options under all conditions, one after another on the same machine.
 
-An option's site is started once. Its conditions follow each other, each with the load anew; what they leave behind is
-a site on which all nodes serve. What calls weigh while they wait is taken last, when the processes have grown to what
-they need. An option that can't be served, or a condition that can't be played, says why in each of its cells.
+The site of an option is started once. Each condition runs with fresh load, and leaves a site on which all nodes serve.
+The memory of parked calls is measured last, when the processes have grown to their size. If an option can't be served,
+or a condition can't be run, each of its cells has the reason.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from framehold_loadtest.bench.children import NotAvailable, pick_cores
-from framehold_loadtest.bench.machine import describe
+from framehold_loadtest.local.listeners import pick_cores
+from framehold_loadtest.local.machine import describe
+from framehold_loadtest.local.process import NotAvailable
 from framehold_loadtest.report.data import Cell, Tradeoff
 from framehold_loadtest.tradeoff.conditions import CONDITIONS, Condition
 from framehold_loadtest.tradeoff.metrics import Metrics, metrics, missing
@@ -112,5 +113,5 @@ def _progress(name: str, found: Metrics) -> str:
         "calls_lost": "calls lost",
         "seconds_to_recover": "s to recover",
     }
-    told = [f"{getattr(found[metric], 'value', float('nan')):7.5g} {unit}" for metric, unit in shown.items()]
-    return f"  {name:15} " + "  ".join(told).replace("    nan", "      -")
+    parts = [f"{getattr(found[metric], 'value', float('nan')):7.5g} {unit}" for metric, unit in shown.items()]
+    return f"  {name:15} " + "  ".join(parts).replace("    nan", "      -")

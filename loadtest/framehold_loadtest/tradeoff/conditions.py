@@ -1,4 +1,4 @@
-"""What is done to an option while it is under load. The first condition is the undisturbed one."""
+"""The faults that an option gets while it is under load. The first condition has no fault."""
 
 from __future__ import annotations
 

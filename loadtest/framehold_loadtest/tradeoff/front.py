@@ -1,7 +1,7 @@
 """HAProxy in front of servers: in turn, or by session for clients of 2025.
 
-It is set up as those who use it for this would: it checks its servers, gives a connection that one refuses to another
-one, and passes each event of a stream on at once.
+It is configured for this use: it checks its servers, sends a connection that one server refuses to another, and passes
+each event of a stream on at once.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 
-from framehold_loadtest.bench.children import Listener, free_ports, haproxy_server, pick_cores
+from framehold_loadtest.local.listeners import Listener, free_ports, haproxy_server, pick_cores
 
 _CONFIG = """
 global

@@ -1,8 +1,8 @@
-"""The load: users who make one call after another and answer at once, and some who make one call and think about it.
+"""The load: users who make one call after another and answer at once, and users who make one call and wait with it.
 
-The first tell what is served at what pace; the others have calls that wait when something is done to their nodes. It
-runs in a thread with a loop of its own, so that whoever makes faults may wait for what they do. Nobody begins a call
-after the end; calls that are on their way then come to theirs.
+The first show the rate of the service; the others have parked calls when a fault begins. The load runs in a thread with
+an event loop of its own, so that the thread that makes faults may block. After the end no call is begun, and calls in
+progress are finished.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import replace
 
 import uvloop
 
-from framehold_loadtest.bench.children import NotAvailable
+from framehold_loadtest.local.process import NotAvailable
 from framehold_loadtest.notes import ENDED
 from framehold_loadtest.tradeoff.callers import Aim, Caller, Opened
 from framehold_loadtest.tradeoff.pace import ROUNDS, Pace

@@ -1,7 +1,7 @@
-"""What a site spends: CPU by process from the process' own clock, memory from /proc, and what its Redis was asked.
+"""The resources of a site: CPU from each process's own clock, memory from /proc, and the operations of its Redis.
 
-Law: what a process spends before it serves is not counted: one that was started again is `adopted` once it does. What a
-node spends between the last look at it and its end is missing.
+Law: CPU before a process serves is not counted: a restarted process is `adopted` once it serves. The CPU of a node
+between the last look at it and its end is missing.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import contextlib
 import re
 import socket
 
-from framehold_loadtest.bench.children import cpu_seconds, rss_bytes
+from framehold_loadtest.local.usage import cpu_seconds, rss_bytes
 from framehold_loadtest.report.respects import PLACES
 from framehold_loadtest.tradeoff.site import Site
 

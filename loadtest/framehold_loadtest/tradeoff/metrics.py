@@ -1,7 +1,7 @@
 """The metrics of a cell, computed from what was seen. Pure.
 
-Law: a metric that can't be computed says why. What an option does not have, it spends nothing on: its store operations
-and its store's CPU are 0, which is measured and not missing.
+Law: a metric that can't be computed has a reason. An option without a store has 0 store operations and 0 CPU of a
+store: that is measured, not missing.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from framehold_loadtest import ledger
 from framehold_loadtest.notes import ENDED, LOST, UNBORN, outcomes
 from framehold_loadtest.report.data import Measured, Missing
 from framehold_loadtest.report.respects import RESPECTS
+from framehold_loadtest.stats import percentile
 from framehold_loadtest.tradeoff import recovery
 from framehold_loadtest.tradeoff.record import Seen, Turn
 
@@ -29,12 +30,6 @@ def metrics(seen: Seen, rounds: int, window: float) -> Metrics:
 def missing(why: str) -> Metrics:
     """Those of a cell that was not measured."""
     return {respect.name: Missing(missing=why) for respect in RESPECTS}
-
-
-def quantile(values: Sequence[float], share: float) -> float:
-    """The value that this share of the values does not exceed, by nearest rank."""
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
 def _ended(seen: Seen) -> int:
@@ -72,7 +67,7 @@ def _of_round(turns: Sequence[Turn], few: str, *, last: bool) -> Iterator[tuple[
         return
     times = [turn.seconds * 1e3 for turn in turns]
     for name, share in (("p50_ms", 0.5), ("p99_ms", 0.99)):
-        yield name, Missing(missing=few) if few else Measured(value=quantile(times, share), unit="ms")
+        yield name, Missing(missing=few) if few else Measured(value=percentile(times, share), unit="ms")
     yield "wire_bytes", Measured(value=median(turn.sent + turn.received for turn in turns), unit="bytes")
     if not last:  # its reply asks nothing, so it has no token
         yield "token_bytes", Measured(value=median(turn.token for turn in turns), unit="bytes")

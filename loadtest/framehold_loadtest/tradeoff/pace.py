@@ -1,4 +1,4 @@
-"""How long everything lasts, and how much of it there is: in a quick run, and in a full one."""
+"""The durations and the numbers of a quick run and of a full one."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""How long after a fault rounds succeed again as often as before. Pure.
+"""How long after a fault rounds succeed as often as before it. Pure.
 
-The rate is that of answered rounds in a window that begins at an instant. Before the first fault it is what is to be
-reached again. A fault that shows in no window which begins within one window's length of it has cost nothing: 0.
+The rate is the number of answered rounds in a window. The rate before the first fault is the one to be reached again. A
+fault took 0 seconds if no window that begins within one window's length of it has a lower rate.
 """
 
 from __future__ import annotations

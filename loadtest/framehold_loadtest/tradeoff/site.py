@@ -1,7 +1,7 @@
 """Where an option is served: nodes by name, what stands in front of them, and the store if there is one.
 
-Law: what is done returns when it shows, as in `local.fleet`. A site without a store does nothing where the store is
-paused: that is what such a condition means to it.
+Law: a method returns when its effect shows, as in `local.fleet`. On a site without a store, pausing the store does
+nothing.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Protocol
 
 from framehold_loadtest import served
-from framehold_loadtest.bench.children import NotAvailable
-from framehold_loadtest.local.fleet import Fleet, Plan
-from framehold_loadtest.local.process import Process, python
+from framehold_loadtest.local.fleet import Fleet, FleetPlan
+from framehold_loadtest.local.process import NotAvailable, Process, python
 from framehold_loadtest.report.respects import PLACES
 from framehold_loadtest.tradeoff.front import haproxy
 from framehold_loadtest.tradeoff.pace import Pace
@@ -65,7 +64,7 @@ class FleetSite:
     """Framehold's own fleet, behind its router."""
 
     def __init__(self, folder: Path, pace: Pace, strategy: str) -> None:
-        plan = Plan(nodes=pace.nodes, strategy=strategy, lease_ttl=pace.lease_ttl, target=_HELD)
+        plan = FleetPlan(nodes=pace.nodes, strategy=strategy, lease_ttl=pace.lease_ttl, target=_HELD)
         self.fleet = Fleet(folder, plan)
         self.ledger = self.fleet.ledger
         self.kill, self.restart, self.roll = self.fleet.kill, self.fleet.restart, self.fleet.roll

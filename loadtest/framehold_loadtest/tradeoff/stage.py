@@ -1,4 +1,4 @@
-"""One cell: an option's site, its load, and what is done meanwhile."""
+"""One cell: the site of an option, its load, and the faults of a condition."""
 
 from __future__ import annotations
 

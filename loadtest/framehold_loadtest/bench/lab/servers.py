@@ -1,0 +1,102 @@
+"""The servers and the load generators of the benchmark, each a process on a core of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+from framehold_loadtest.bench.generators.calls import Measured
+from framehold_loadtest.local.listeners import Cores, Listener, announced, redis_server, started
+from framehold_loadtest.local.process import NotAvailable, python
+
+CONNECTIONS = 32
+BASELINE = "sdk"
+_SPARE_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A server that runs, and its store if that is a process of its own."""
+
+    child: Listener
+    store: Listener | None
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """How long a server is loaded before the window, and in it; seconds."""
+
+    warm: float
+    seconds: float
+
+
+def settings(store: Listener | None) -> dict[str, str]:
+    """The environment of a Framehold server: fresh keys, and the store's address if it has one."""
+    chosen = {"FRAMEHOLD_KEYS": secrets.token_hex(32)}
+    if store is not None:
+        chosen["FRAMEHOLD_STORE_URL"] = f"redis://127.0.0.1:{store.port}"
+    return chosen
+
+
+def serving(
+    variant: str, core: int, settings: Mapping[str, str], *, metered: bool = False
+) -> AbstractContextManager[Listener]:
+    """A server of `subjects.serve.VARIANTS` on a core, with `settings` added to its environment.
+
+    Raises:
+        NotAvailable: it ended, or stayed silent, before it printed its port.
+    """
+    argv = ["framehold_loadtest.bench.subjects.serve", variant, *(["--metered"] if metered else [])]
+    return announced(argv, core, settings)
+
+
+@contextlib.contextmanager
+def running(server: str, cores: Cores) -> Iterator[Target]:
+    """A fresh server by the name of its row: a variant, then `redis` if it has a store.
+
+    Raises:
+        NotAvailable: it or its store did not start.
+    """
+    with contextlib.ExitStack() as stack:
+        store = stack.enter_context(redis_server(cores.load)) if server.endswith("redis") else None
+        environment = {} if server == BASELINE else settings(store)
+        yield Target(stack.enter_context(serving(server.split(maxsplit=1)[0], cores.server, environment)), store)
+
+
+def load(target: Target, window: Window, cores: Cores, call: str | None = None) -> Measured:
+    """Load a server that runs; `call` is the `--call` of `generators.calls`.
+
+    Raises:
+        NotAvailable: the generator failed, or no call completed.
+    """
+    child = target.child
+    arguments: list[object] = ["--port", child.port, "--server", child.pid, "--connections", CONNECTIONS]
+    arguments += ["--warm", window.warm, "--seconds", window.seconds]
+    if target.store is not None:
+        arguments += ["--store", target.store.pid]
+    if call is not None:
+        arguments += ["--call", call]
+    timeout = window.warm + window.seconds + _SPARE_SECONDS
+    try:
+        measured = Measured(**run_json("calls", arguments, cores.load, timeout))
+    except NotAvailable as reason:
+        raise NotAvailable(f"{reason}{child.last_words()}") from None
+    if measured.calls == 0:
+        raise NotAvailable(f"no call completed: {measured.errors}{child.last_words()}")
+    return measured
+
+
+def run_json(generator: str, arguments: Sequence[object], core: int, timeout: float) -> Any:
+    """Run a generator on a core to its end, and return the JSON that it printed.
+
+    Raises:
+        NotAvailable: it failed, or took longer than `timeout` seconds.
+    """
+    argv = python(f"framehold_loadtest.bench.generators.{generator}", *map(str, arguments))
+    with started(generator, argv, core, {}) as child:
+        return json.loads(child.output(timeout))

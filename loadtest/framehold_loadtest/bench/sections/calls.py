@@ -1,0 +1,120 @@
+"""Section `calls`: complete two-round calls per second, the SDK beside Framehold.
+
+Each run has a fresh server (and store). The servers take turns within a repetition, and a ratio compares two runs of
+the same repetition.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from statistics import median
+from typing import Any
+
+from framehold_loadtest.bench.generators.calls import Measured
+from framehold_loadtest.bench.lab.servers import BASELINE, CONNECTIONS, Window, load, running
+from framehold_loadtest.local.listeners import Cores
+from framehold_loadtest.local.process import NotAvailable
+
+SERVERS = (BASELINE, "framehold memory", "framehold redis")
+
+
+@dataclass(frozen=True, slots=True)
+class CallsPlan:
+    """How long to measure; seconds."""
+
+    repetitions: int
+    warm: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFigures:
+    """The medians of one server; times in seconds, ratios against the baseline of the same repetition.
+
+    `server_busy` is the server's share of its core: well below 1, something else used that core, and CPU per call
+    says more than calls per second. `load_busy` near 1: the generator was the limit.
+    """
+
+    server: str
+    calls_per_second: float
+    ratio: float | None
+    ratios: list[float]
+    cpu_per_call: float
+    cpu_ratio: float | None
+    cpu_ratios: list[float]
+    store_cpu_per_call: float
+    server_busy: float
+    load_busy: float
+    first_p50: float
+    first_p99: float
+    second_p50: float
+    second_p99: float
+    errors: dict[str, int]
+
+
+def measure(plan: CallsPlan, cores: Cores) -> dict[str, Any]:
+    """Run all servers in turn; returns their rows, raw runs, and what was not available."""
+    runs: dict[str, list[Measured]] = {server: [] for server in SERVERS}
+    missing: dict[str, str] = {}
+    for _ in range(plan.repetitions):
+        for server in SERVERS:
+            if server in missing:
+                continue
+            try:
+                runs[server].append(run_once(server, plan, cores))
+            except NotAvailable as reason:
+                missing[server] = str(reason)
+    rows = [_row(server, runs[server], runs[BASELINE]) for server in SERVERS if server not in missing]
+    return {
+        "connections": CONNECTIONS,
+        "plan": asdict(plan),
+        "rows": [asdict(row) for row in rows],
+        "runs": {server: [asdict(run) for run in measured] for server, measured in runs.items()},
+        "not_available": missing,
+    }
+
+
+def run_once(server: str, plan: CallsPlan, cores: Cores) -> Measured:
+    """Load a fresh server once.
+
+    Raises:
+        NotAvailable: it did not start, or completed no call.
+    """
+    with running(server, cores) as target:
+        return load(target, Window(plan.warm, plan.seconds), cores)
+
+
+def _rate(run: Measured) -> float:
+    return run.calls / run.seconds
+
+
+def _cpu(run: Measured) -> float:
+    return run.server_cpu / run.calls
+
+
+def _median(ratios: list[float]) -> float | None:
+    return median(ratios) if ratios else None
+
+
+def _row(server: str, runs: list[Measured], baseline: list[Measured]) -> ServerFigures:
+    pairs = list(zip(runs, baseline, strict=False))
+    ratios = [_rate(run) / _rate(base) for run, base in pairs]
+    cpu_ratios = [_cpu(base) / _cpu(run) for run, base in pairs]
+    kinds = {kind for run in runs for kind in run.errors}
+    return ServerFigures(
+        server=server,
+        calls_per_second=median(map(_rate, runs)),
+        ratio=_median(ratios),
+        ratios=ratios,
+        cpu_per_call=median(map(_cpu, runs)),
+        cpu_ratio=_median(cpu_ratios),
+        cpu_ratios=cpu_ratios,
+        store_cpu_per_call=median(run.store_cpu / run.calls for run in runs),
+        server_busy=median(run.server_cpu / run.seconds for run in runs),
+        load_busy=median(run.load_cpu / run.seconds for run in runs),
+        first_p50=median(run.first_p50 for run in runs),
+        first_p99=median(run.first_p99 for run in runs),
+        second_p50=median(run.second_p50 for run in runs),
+        second_p99=median(run.second_p99 for run in runs),
+        errors={kind: sum(run.errors.get(kind, 0) for run in runs) for kind in sorted(kinds)},
+    )

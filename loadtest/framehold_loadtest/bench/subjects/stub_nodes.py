@@ -1,0 +1,111 @@
+"""Two stub nodes in one process: relays are measured in front of them, because they are too cheap to be the bottleneck.
+
+The process serves two ports and answers every request with the same 600 bytes of JSON, under the head that a node
+sends. It keeps a node lease for each port in the store of FRAMEHOLD_STORE_URL, so that a router finds them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import time
+from functools import partial
+from typing import cast
+
+import uvloop
+
+from framehold_core.ids import Boot, Incarnation, NodeId
+from framehold_core.lease import NodeRecord
+from framehold_loadtest.config import variable
+from framehold_router.fleet.node_stats import Stats
+from framehold_router.fleet.trust import Trust
+from framehold_store import Store, StoreConfig, open_store
+
+NODES = ("a", "b")
+"""Names of the nodes; one letter, which is the last but three of each body."""
+BODY_BYTES = 600
+_TTL = 5.0
+_RENEW_SECONDS = 1.0
+_HEAD = (
+    b"HTTP/1.1 200 OK\r\ndate: Sat, 21 Nov 2026 10:24:19 GMT\r\nserver: uvicorn\r\ncontent-type: application/json\r\n"
+    b"framehold-node: %b\r\nframehold-route: ring\r\ncontent-length: %d\r\n\r\n"
+)
+
+
+def body(node: str) -> bytes:
+    """What a node answers: a call's result, BODY_BYTES long."""
+    result = {"content": [{"type": "text", "text": ""}], "resultType": "complete", "isError": False, "node": node}
+    bare = len(json.dumps({"jsonrpc": "2.0", "id": 1, "result": result}))
+    result["content"] = [{"type": "text", "text": "x" * (BODY_BYTES - bare)}]
+    return json.dumps({"jsonrpc": "2.0", "id": 1, "result": result}).encode()
+
+
+def node_of(body: bytes) -> bytes:
+    """The letter of the node whose whole body stands at the end of `body`."""
+    return body[-4:-3]
+
+
+class Answering(asyncio.Protocol):
+    """One connection: a response for each whole request with a Content-Length, and for each GET."""
+
+    _transport: asyncio.Transport
+
+    def __init__(self, response: bytes) -> None:
+        self._response = response
+        self._buffer = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep the transport."""
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's own class
+
+    def data_received(self, data: bytes) -> None:
+        """Answer once the request is whole; no client of the benchmark pipelines."""
+        data = self._buffer = self._buffer + data if self._buffer else data
+        head, blank, rest = data.partition(b"\r\n\r\n")
+        if not blank:
+            return
+        _, found, length = head.lower().partition(b"\r\ncontent-length:")
+        if not found and head[:4] == b"GET ":
+            # A load balancer asks whether we live.
+            length = b"0"
+        elif not found:
+            self._transport.abort()
+            return
+        if len(rest) >= int(length.partition(b"\r\n")[0]):
+            self._buffer = b""
+            self._transport.write(self._response)
+
+
+async def _lease(store: Store, node: str, port: int) -> None:
+    address = f"http://127.0.0.1:{port}"
+    stats = Stats(seal=Trust([variable("FRAMEHOLD_KEYS").encode()]).seal(node, "1", address)).dump()
+    held = NodeRecord(NodeId(node), Incarnation("1"), Boot("1"), 0, address, "live", "", stats, 0.0)
+    await store.register(held, _TTL)
+    while True:
+        await asyncio.sleep(_RENEW_SECONDS)
+        _, beat = await store.renew(held, held.beat, _TTL)
+        held = held._replace(beat=beat)
+
+
+async def _serve(ports: list[int]) -> None:
+    loop = asyncio.get_running_loop()
+    for node, port in zip(NODES, ports, strict=True):
+        answer = body(node)
+        response = _HEAD % (node.encode(), len(answer)) + answer
+        await loop.create_server(partial(Answering, response), "127.0.0.1", port)
+    store = open_store(StoreConfig(url=variable("FRAMEHOLD_STORE_URL")), time.monotonic)
+    await store.open()
+    print(ports[0], flush=True)
+    await asyncio.gather(*(_lease(store, node, port) for node, port in zip(NODES, ports, strict=True)))
+
+
+def main() -> None:
+    """Serve until terminated."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--port", type=int, action="append", required=True, help="one for each node")
+    uvloop.run(_serve(parser.parse_args().port))
+
+
+if __name__ == "__main__":
+    main()

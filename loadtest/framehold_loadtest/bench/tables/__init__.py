@@ -1,0 +1,1 @@
+"""What the benchmark prints: one table of rows for each section, and all targets beside their figures."""

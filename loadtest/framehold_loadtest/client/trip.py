@@ -1,0 +1,38 @@
+"""The calls of the booking tool: its rounds, the answers of its users, and the text of a right result. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from framehold_loadtest.client import rounds
+from framehold_loadtest.client.rounds import Asked
+
+TOOL = "trip"
+FIELDS = rounds.fields(TOOL)
+"""The header fields of its requests."""
+
+
+def begin(call: str, count: int) -> dict[str, Any]:
+    """The body of round 1 of a call with so many rounds."""
+    return rounds.begin(1, TOOL, {"call": call, "rounds": count})
+
+
+def retry(number: int, call: str, count: int, asked: Asked) -> dict[str, Any]:
+    """The body of a later round, which answers each question."""
+    return rounds.retry(number, TOOL, {"call": call, "rounds": count}, asked, {"choice": choice(number - 1)})
+
+
+def choice(number: int) -> str:
+    """The answer to a call's question of that number; neighbours differ, so that a mixed-up answer is noticed."""
+    return ("north", "east", "south", "west")[number % 4]
+
+
+def result_text(call: str, chosen: Sequence[str]) -> str:
+    """The text of a right result."""
+    return f"{call}: {' '.join(chosen)}"
+
+
+def expected(call: str, count: int) -> str:
+    """The text that a call of so many rounds must end with."""
+    return result_text(call, [choice(number) for number in range(1, count)])
