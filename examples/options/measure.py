@@ -19,7 +19,7 @@ from mcp import Client
 from mcp_types import ElicitResult, InputRequiredResult, InputResponses
 
 import weather
-from framehold.serving import Application
+from framehold.http.app import Application
 
 ERAS = {"2026": "auto", "2025": "legacy"}
 """What the official client is told, to speak the one revision or the other."""
