@@ -29,7 +29,7 @@ async def desk() -> AsyncIterator[str]:
 
 @pytest.fixture
 def router() -> Iterator[FakeRouter]:
-    """A router that says what it is told to."""
+    """A fake router with replies that the test sets."""
     with fake_router() as running:
         yield running
 
@@ -38,7 +38,7 @@ def router() -> Iterator[FakeRouter]:
 def operator(
     router: FakeRouter, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> Operator:
-    """Who runs commands at it: without a token, and with a runtime folder of their own."""
+    """Runs commands at the fake router, without a token and with an empty runtime folder."""
     monkeypatch.delenv("FRAMEHOLD_ADMIN_TOKEN", raising=False)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     return Operator(router, monkeypatch, capsys)

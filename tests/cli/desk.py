@@ -1,10 +1,8 @@
-"""A server with a tool of each kind, and who calls it: a script, or someone at a terminal."""
+"""A server with a tool of each kind, and two callers: a script, and a person at a terminal."""
 
 from __future__ import annotations
 
 import asyncio
-import os
-import pty
 import subprocess
 import sys
 from typing import Literal
@@ -14,8 +12,8 @@ from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import BaseModel, Field
 
-from tests.cli.processes import RUN, environment
-from tests.node.nodes import ROOT, until
+from tests.cli.terminal import Terminal
+from tests.processes import DEADLINE, ROOT, RUN, environment
 
 TOOLS = "pick, both, asks_on, sign, fails, counts, steers, steers_wrong"
 
@@ -87,7 +85,7 @@ def server() -> MCPServer:
 
 
 async def call(url: str, *arguments: str, answers: str = "") -> subprocess.CompletedProcess[str]:
-    """A script's call."""
+    """A call of `framehold call` from a script."""
     return await asyncio.to_thread(
         subprocess.run,
         [*RUN, "call", "--url", url, *arguments],
@@ -96,58 +94,20 @@ async def call(url: str, *arguments: str, answers: str = "") -> subprocess.Compl
         input=answers,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=DEADLINE,
         check=False,
     )
 
 
 _CALL = """
 import sys
-from framehold.cli import call
+from framehold.cli.call import call
 sys.exit(call.run(sys.argv[3], sys.argv[4:], sys.argv[2], float(sys.argv[1])))
 """
 
 
-class Person:
-    """Someone at a terminal, who waits for a server that is away for as long as `patience` says, in seconds."""
+class Person(Terminal):
+    """A person at a terminal. `patience`: seconds for which requests to a server that is away are retried."""
 
     def __init__(self, url: str, *arguments: str, patience: float = 15.0) -> None:
-        # Not its controlling terminal: whatever is still unread would vanish with the process.
-        self._master, self._slave = pty.openpty()
-        self.child = subprocess.Popen(
-            [sys.executable, "-c", _CALL, str(patience), url, *arguments],
-            cwd=ROOT,
-            env=environment(TERM="dumb"),
-            stdin=self._slave,
-            stdout=self._slave,
-            stderr=self._slave,
-        )
-        os.set_blocking(self._master, False)
-        self.seen = ""
-
-    async def sees(self, text: str, after: str = "") -> None:
-        def there() -> bool:
-            try:
-                self.seen += os.read(self._master, 65536).decode()
-            except OSError:
-                pass
-            return text in self.seen.rpartition(after)[2] if after else text in self.seen
-
-        await until(there, f"{text!r} in {self.seen!r}")
-
-    def types(self, text: str) -> None:
-        os.write(self._master, text.encode())
-
-    def __enter__(self) -> Person:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.child.kill()
-        self.child.wait()
-        os.close(self._master)
-        os.close(self._slave)
-
-    async def leaves(self) -> int:
-        await until(lambda: self.child.poll() is not None, "its end")
-        assert self.child.returncode is not None
-        return self.child.returncode
+        super().__init__([sys.executable, "-c", _CALL, str(patience), url, *arguments], TERM="dumb")

@@ -1,4 +1,4 @@
-"""A router that says what it is told to say, and remembers what it was asked; and a command run in this process."""
+"""A fake router with replies that a test sets, which remembers its requests; and commands run in this process."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ LEASE: dict[str, Any] = {
 
 
 class Asked(NamedTuple):
-    """One request: its method, path, query and headers (names in small letters)."""
+    """One request: its method, path, query and headers (names in lower case)."""
 
     method: str
     path: str
@@ -62,14 +62,14 @@ class Asked(NamedTuple):
 
 @dataclass
 class FakeRouter:
-    """`says`: status and body by `METHOD path`, the last of several again and again."""
+    """`says`: the replies (status and body) by `METHOD path`. The last of several is repeated."""
 
     url: str = ""
     says: dict[str, list[tuple[int, Any]]] = field(default_factory=dict)
     asked: list[Asked] = field(default_factory=list)
 
     def say(self, what: str, *bodies: Any, status: int = 200) -> None:
-        """Answer `GET /api/v1/<what>`, or `METHOD what`, with these bodies one after the other."""
+        """Reply to `GET /api/v1/<what>`, or to `METHOD what`, with these bodies one after the other."""
         key = what if " " in what else f"GET {what}"
         self.says[key] = [(status, body) for body in bodies]
 
@@ -86,7 +86,7 @@ class FakeRouter:
 
 @contextmanager
 def fake_router() -> Iterator[FakeRouter]:
-    """A fleet of one live node that holds two calls, until the test says otherwise."""
+    """A fake router of a fleet with one live node that holds two calls, until the test sets other replies."""
     router = FakeRouter()
     router.say("overview", OVERVIEW)
     router.say("nodes", {"nodes": [NODE]})
@@ -119,7 +119,7 @@ def fake_router() -> Iterator[FakeRouter]:
 
 
 class Told(NamedTuple):
-    """What a command ended with."""
+    """The result of a command: exit code, standard output and standard error."""
 
     code: int
     out: str
@@ -127,14 +127,14 @@ class Told(NamedTuple):
 
 
 class Addressed(Protocol):
-    """Whatever has a router's address."""
+    """Anything with a router's address."""
 
     @property
     def url(self) -> str: ...
 
 
 class Operator:
-    """Runs commands at a router, in this process, where there is no terminal unless a test says so."""
+    """Runs commands at a router, in this process, without a terminal unless the test sets one."""
 
     def __init__(self, router: Addressed, patch: pytest.MonkeyPatch, captured: pytest.CaptureFixture[str]) -> None:
         self.router, self._patch, self._captured = router, patch, captured

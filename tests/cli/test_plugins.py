@@ -9,6 +9,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from framehold import cli
 from framehold.cli import plugins
 
 ROOT = Path(__file__).parents[2]
@@ -33,4 +34,24 @@ def test_one_that_cannot_be_loaded_costs_a_line_and_no_other_command(capsys: pyt
 
 
 def test_the_distribution_registers_the_load_tests() -> None:
-    assert 'load = "framehold_loadtest.cli:add"' in (ROOT / "pyproject.toml").read_text("utf-8")
+    assert 'load = "framehold_loadtest.cli:add"' in (ROOT / "loadtest" / "pyproject.toml").read_text("utf-8")
+
+
+@pytest.mark.parametrize("words", [["load"], ["load", "kill", "--users", "2"], ["bench", "tradeoff", "--quick"]])
+def test_without_that_distribution_its_commands_say_how_to_get_it(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In one line, and nothing is said before somebody asks for them."""
+    app = typer.Typer()
+    app.callback()(lambda: None)
+    plugins.add(app, [])
+    assert "load" not in CliRunner().invoke(app, ["--help"]).output
+    monkeypatch.setattr(cli, "app", app)
+    monkeypatch.setattr(plugins, "add", lambda app: None)
+    monkeypatch.setattr("sys.argv", ["framehold", *words])
+    with pytest.raises(SystemExit, match="2"):
+        cli.main()
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert said.startswith(f"framehold: framehold {words[0]} needs framehold-loadtest; nothing was started;")
+    assert "pip install 'framehold[load]'" in said

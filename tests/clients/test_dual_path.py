@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.node.nodes import ROOT
+from tests.processes import ROOT
 
 PROGRAM = ROOT / "examples" / "client_dual_path.py"
 SAID = """\

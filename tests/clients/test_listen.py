@@ -14,8 +14,8 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import ResourceUpdated, Subscription, ToolsListChanged
 
 from tests.fleet.fleet import Fleet
-from tests.node.nodes import Caller
 from tests.store.server import RedisServer, running
+from tests.wire import Caller
 
 pytestmark = pytest.mark.anyio
 

@@ -21,10 +21,11 @@ from mcp.server import request_state
 
 import framehold
 from framehold.config import Settings
-from framehold.runtime import Runtime
+from framehold.engine.runtime import Runtime
 from tests.compat.tools import Life, server
-from tests.node.nodes import Caller, Heard, accepted, served
+from tests.node.nodes import served
 from tests.store.server import RedisServer
+from tests.wire import Caller, Heard, accepted
 
 FIXTURES = Path(__file__).parent / "fixtures"
 NAMESPACE = "compat"

@@ -7,7 +7,7 @@ import base64
 import json
 from typing import Any
 
-from framehold.payloads import Payloads
+from framehold.frame.payloads import Payloads
 from framehold_core import journal
 from framehold_core.errors import EffectFailed
 from framehold_core.journal import Draft, Kind, Lane

@@ -18,25 +18,25 @@ from mcp.server.subscriptions import (
     ToolsListChanged,
 )
 
-from framehold.bus import FleetBus
-from framehold.tasks import Tasks
+from framehold.engine.tasks import Tasks
+from framehold.hosts.event_bus import FleetBus
 from framehold_core.ids import Boot, NodeId
-from framehold_router import sessions
-from framehold_router.internal import Trust
-from framehold_router.ring import Ring
-from framehold_router.stats import Stats
-from framehold_router.stats import read as read_stats
+from framehold_router.fleet import session_ids
+from framehold_router.fleet.node_stats import Stats
+from framehold_router.fleet.node_stats import read as read_stats
+from framehold_router.fleet.ring import Ring
+from framehold_router.fleet.trust import Trust
 from framehold_store.memory import MemoryStore
 from tests.compat.dumps import KEY
 from tests.compat.forms import BOOT, Form, Meaning, sealer
 
 
 def _write_session(means: Meaning) -> str:
-    return sessions.wrap(NodeId(means["node"]), Boot(means["boot"]), means["session"])
+    return session_ids.wrap(NodeId(means["node"]), Boot(means["boot"]), means["session"])
 
 
 def _read_session(text: str) -> Meaning:
-    found = sessions.parse(text)
+    found = session_ids.parse(text)
     assert found is not None, text
     return found._asdict()
 
@@ -87,7 +87,7 @@ def _write_event(means: Meaning) -> str:
 
     async def tell() -> None:
         store = MemoryStore(lambda: 0.0)
-        store.listen(told.append)
+        store.subscribe(told.append)
         bus = FleetBus(InMemorySubscriptionBus(), store, sealer, means["boot"], Tasks(Counter()))
         await bus.publish(_event(means))
 
@@ -102,7 +102,7 @@ def _read_event(text: str) -> Meaning:
         store, local, tasks = MemoryStore(lambda: 0.0), InMemorySubscriptionBus(), Tasks(Counter())
         local.subscribe(heard.append)
         FleetBus(local, store, sealer, "another process", tasks).open()
-        await store.tell(base64.b64decode(text))
+        await store.publish(base64.b64decode(text))
         # It is delivered by a task that this has spawned, with the next turn of the loop.
         await asyncio.sleep(0)
 

@@ -15,8 +15,9 @@ from framehold_core.ids import CallId, Incarnation, NodeId
 from framehold_core.requests import Fence, Release
 from tests.compat.dumps import KEY, Client, Dump, answers, node, put, questions, taken
 from tests.compat.tools import Life
-from tests.node.nodes import Heard, until
+from tests.processes import until
 from tests.store.server import RedisServer
+from tests.wire import Heard
 
 FIRST, SECOND = "node-1", "node-2"
 LOST = "entered once, stopped at an unknown point after question 1"

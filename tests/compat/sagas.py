@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from framehold import saga_tokens
-from framehold.saga_tokens import Saga
+from framehold.wires import saga_token
+from framehold.wires.saga_token import Saga
 from tests.compat.forms import CALL, Form, Meaning, sealer
 
 
 def _read(text: str) -> Meaning:
-    found = saga_tokens.opened(text, sealer)
+    found = saga_token.opened(text, sealer)
     assert found is not None, "a version that this release knows"
     return found._asdict()
 
@@ -19,4 +19,4 @@ _SAGAS: tuple[Meaning, ...] = (
     {**_SAGA, "given": {"seat": 2}, "state": "s1.sealed"},
     {**_SAGA, "chosen": {"version": "2.0"}},
 )
-SAGAS = Form(lambda means: saga_tokens.sealed(Saga(**means), sealer), _read, _SAGAS)
+SAGAS = Form(lambda means: saga_token.sealed(Saga(**means), sealer), _read, _SAGAS)

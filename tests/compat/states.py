@@ -8,9 +8,9 @@ from typing import Any
 
 from mcp.server.request_state import AESGCMRequestStateCodec
 
-from framehold import tokens
-from framehold.prefix import PrefixCodec
-from framehold.slots import Parked
+from framehold.engine import token_claims
+from framehold.engine.replies import Parked
+from framehold.sdk.state_codec import PrefixCodec
 from framehold_core.effects import Questions
 from framehold_core.ids import CallId
 from tests.compat.dumps import KEY
@@ -27,24 +27,24 @@ def _write_token(means: Meaning) -> str:
 def _write_held(claims: Meaning) -> str:
     at = Questions(claims["round"], claims["epoch"], claims["n"], claims["mark"])
     parked = Parked({}, CallId(claims["call"]), at, lifetime=claims.get("lifetime", 0.0))
-    return tokens.mint(parked, claims["node"], claims["boot"])
+    return token_claims.mint(parked, claims["node"], claims["boot"])
 
 
 def _write_carried(claims: Meaning) -> str:
     entries = tuple(item.encode("ascii") for item in claims["entries"])
-    return tokens.carry(tokens.Carried(**{**claims, "entries": entries}))
+    return token_claims.carry(token_claims.Carried(**{**claims, "entries": entries}))
 
 
 def _write_beside(claims: Meaning) -> str:
     entries = tuple(item.encode("ascii") for item in claims["entries"])
-    return tokens.beside(tokens.Marked(CallId(claims["call"]), claims["state"], entries))
+    return token_claims.beside(token_claims.Marked(CallId(claims["call"]), claims["state"], entries))
 
 
 _STATES: dict[str, Callable[[Meaning], str]] = {
-    tokens.OURS: _write_held,
-    tokens.REPLAY: _write_carried,
-    tokens.MARKED: _write_beside,
-    tokens.AUTHORS: lambda claims: tokens.AUTHORS + str(claims["state"]),
+    token_claims.OURS: _write_held,
+    token_claims.REPLAY: _write_carried,
+    token_claims.MARKED: _write_beside,
+    token_claims.AUTHORS: lambda claims: token_claims.AUTHORS + str(claims["state"]),
 }
 
 
@@ -52,12 +52,12 @@ def _read_token(text: str) -> Meaning:
     envelope = json.loads(_codec.unseal(text))
     state = envelope.pop("s")
     found: Any
-    if state.startswith(tokens.OURS):
-        found = tokens.read(state)
+    if state.startswith(token_claims.OURS):
+        found = token_claims.read(state)
     else:
-        found = tokens.carried(state) if state.startswith(tokens.REPLAY) else tokens.marked(state)
+        found = token_claims.carried(state) if state.startswith(token_claims.REPLAY) else token_claims.marked(state)
     claims = found._asdict()
-    if state.startswith(tokens.OURS) and (lifetime := tokens.lifetime(state)) is not None:
+    if state.startswith(token_claims.OURS) and (lifetime := token_claims.lifetime(state)) is not None:
         claims["lifetime"] = lifetime
     if "entries" in claims:
         claims["entries"] = [item.decode("ascii") for item in claims["entries"]]

@@ -13,13 +13,13 @@ import pytest
 from mcp.server.request_state import AESGCMRequestStateCodec, InvalidRequestState
 from mcp.server.subscriptions import InMemorySubscriptionBus, ServerEvent
 
-from framehold import tokens
-from framehold.bus import FleetBus
-from framehold.prefix import PrefixCodec
-from framehold.tasks import Tasks
+from framehold.engine import token_claims
+from framehold.engine.tasks import Tasks
+from framehold.hosts.event_bus import FleetBus
+from framehold.sdk.state_codec import PrefixCodec
 from framehold_core import journal
 from framehold_core.errors import JournalError, JournalVersionError, SealError, ValueUnreadable
-from framehold_router.stats import Stats, read
+from framehold_router.fleet.node_stats import Stats, read
 from framehold_store.memory import MemoryStore
 from framehold_store.values import Values
 from tests.compat.catalogue import FORMS
@@ -73,14 +73,18 @@ def test_a_codec_that_is_not_known_is_named() -> None:
         Values(pickle=True, limit=100).unpack("cbor", b"x")
 
 
-@pytest.mark.parametrize("tag", [tokens.OURS, tokens.REPLAY, tokens.MARKED])
+@pytest.mark.parametrize("tag", [token_claims.OURS, token_claims.REPLAY, token_claims.MARKED])
 def test_claims_of_the_next_version_are_none_of_this_release(tag: str) -> None:
     """Their token is refused as any that can't be read: -32602."""
-    reads = {tokens.OURS: tokens.read, tokens.REPLAY: tokens.carried, tokens.MARKED: tokens.marked}[tag]
+    reads = {
+        token_claims.OURS: token_claims.read,
+        token_claims.REPLAY: token_claims.carried,
+        token_claims.MARKED: token_claims.marked,
+    }[tag]
     for state in _states(tag):
         assert reads(state) is not None
-        assert reads(f"{tag}[{tokens.VERSION + 1}{state[3:]}") is None
-    if tag == tokens.OURS:
+        assert reads(f"{tag}[{token_claims.VERSION + 1}{state[3:]}") is None
+    if tag == token_claims.OURS:
         newer = f"{tag}[2{_states(tag)[0][3:]}"
         sealed = _inner.seal(json.dumps({"v": 1, "iat": 1, "exp": 2, "s": newer}).encode())
         with pytest.raises(InvalidRequestState, match="claims"):
@@ -90,9 +94,9 @@ def test_claims_of_the_next_version_are_none_of_this_release(tag: str) -> None:
 def test_claims_of_a_held_call_may_say_more_and_others_may_not() -> None:
     """What README.md says may be added without a new version, and what may not."""
     for tag, reads, passes in (
-        (tokens.OURS, tokens.read, True),
-        (tokens.REPLAY, tokens.carried, False),
-        (tokens.MARKED, tokens.marked, False),
+        (token_claims.OURS, token_claims.read, True),
+        (token_claims.REPLAY, token_claims.carried, False),
+        (token_claims.MARKED, token_claims.marked, False),
     ):
         head, *lines = _states(tag)[-1].split("\n")
         more = json.dumps([*json.loads(head[1:]), *([60.0] if head.endswith('"hold"]') else []), "more"])
@@ -131,8 +135,8 @@ def test_an_event_that_is_not_known_is_dropped_with_a_line_of_the_log(caplog: py
         local.subscribe(heard.append)
         FleetBus(local, shelf, sealer, "another process", tasks).open()
         newer = json.dumps([BOOT, "TasksListChanged", "", "more"]).encode()
-        await shelf.tell(sealer.seal("event", newer, call="", n=0, kind="event", key=""))
-        await shelf.tell(base64.b64decode(_pairs("events")[0]["is"]))
+        await shelf.publish(sealer.seal("event", newer, call="", n=0, kind="event", key=""))
+        await shelf.publish(base64.b64decode(_pairs("events")[0]["is"]))
         await asyncio.sleep(0)
 
     with caplog.at_level(logging.WARNING):

@@ -14,10 +14,10 @@ import pytest
 
 from framehold_core.ids import Boot, Incarnation, NodeId, is_call_id
 from framehold_core.lease import NodeRecord, Renewal
-from framehold_router.api.about_nodes import Said
-from framehold_router.internal import Trust
-from framehold_router.membership import DRAINING, LIVE, Fleet, Member
-from framehold_router.stats import Stats
+from framehold_router.fleet.membership import DRAINING, LIVE, Fleet, Member
+from framehold_router.fleet.node_stats import Stats
+from framehold_router.fleet.trust import Trust
+from framehold_router.models.nodes import NodeStatus
 from framehold_store import StoreConfig
 from framehold_store.redis import RedisStore
 from tests.compat import wire
@@ -82,7 +82,7 @@ async def test_a_router_of_an_earlier_release_is_believed(store: RedisServer, ea
 
 
 async def test_a_relay_of_an_earlier_release_is_told_what_is_not_held(store: RedisServer, earlier: Earlier) -> None:
-    """And is not relayed again (rule 19), though the owner's lease stands."""
+    """And is not relayed again (docs/protocol.md, rule 19), though the owner's lease stands."""
     relayed, refused = earlier.wire["a node passes a retry on"], dict(earlier.wire["a node does not hold the call"])
     put(store, earlier.parked)
     async with wire.listener(store, earlier.leases["live"], []) as old, node(store, "heir", Life()) as client:
@@ -168,7 +168,7 @@ async def test_a_process_of_another_release_keeps_its_name(store: RedisServer, e
     try:
         assert await opened.register(mine, 60.0) is Renewal.TAKEN
         assert (await opened.renew(mine, 0, 60.0))[0] is Renewal.TAKEN
-        await opened.leave(mine)
+        await opened.unregister(mine)
         (found,) = await opened.nodes()
     finally:
         await opened.close()
@@ -197,7 +197,7 @@ async def test_a_lease_that_says_more_is_read_and_one_that_says_otherwise_is_pas
 def test_what_a_node_of_an_earlier_release_says_of_itself_is_read(earlier: Earlier) -> None:
     """To the routers that ask it; more than they know is passed over."""
     told = json.loads(earlier.leases["probe"])
-    said = Said.model_validate_json(json.dumps({**told, "colour": "blue"}))
+    said = NodeStatus.model_validate_json(json.dumps({**told, "colour": "blue"}))
     assert said.node_id == "node-9" and said.state == LIVE
     assert said.model_dump(exclude_unset=True).items() <= told.items()
 

@@ -174,7 +174,7 @@ def _by_hand(life: Life) -> Callable[..., Awaitable[str | InputRequiredResult]]:
 
 def _replayed(life: Life) -> Callable[..., Awaitable[str]]:
     @framehold.reentrant
-    @framehold.hold(strategy="replay")
+    @framehold.options(strategy="replay")
     async def replayed(ctx: Context) -> str:
         """Strategy replay: its token is the whole call."""
         life.entered.append("replayed")
@@ -187,7 +187,7 @@ def _replayed(life: Life) -> Callable[..., Awaitable[str]]:
 
 def _brief(life: Life) -> Callable[..., Awaitable[str]]:
     @framehold.reentrant
-    @framehold.hold(ttl=60)
+    @framehold.options(ttl=60)
     async def brief(ctx: Context) -> str:
         """Its tokens say how long they are valid."""
         life.entered.append("brief")

@@ -13,13 +13,13 @@ import httpx2
 
 from framehold_router.app import running
 from framehold_router.config import RouterSettings
-from framehold_router.internal import Trust
-from framehold_router.message import Address
+from framehold_router.fleet.address import Address
+from framehold_router.fleet.trust import Trust
 from tests.compat.dumps import KEY, NAMESPACE, Client, Dump, admin, answers, at, node, put, store_url
 from tests.compat.tools import Life
-from tests.node.nodes import Caller, Heard
 from tests.router import wires
 from tests.store.server import RedisServer
+from tests.wire import Caller, Heard
 
 Headers = list[tuple[str, str]]
 REPLY = {"jsonrpc": "2.0", "id": 1, "result": {"resultType": "complete", "content": [{"type": "text", "text": "old"}]}}

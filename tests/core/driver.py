@@ -15,7 +15,7 @@ from typing import NamedTuple
 from framehold_core import journal, record, writes
 from framehold_core.call import Call, Phase
 from framehold_core.continuation import step
-from framehold_core.effects import Effect, Op, Outcome, Questions, Refusal, Relay, Reply, Write
+from framehold_core.effects import Effect, Op, Outcome, Questions, Refusal, Relay, Respond, Write
 from framehold_core.events import (
     Acked,
     Answer,
@@ -37,8 +37,7 @@ from framehold_core.events import (
 from framehold_core.ids import Boot, CallId, Incarnation, NodeId, Waiter
 from framehold_core.journal import Draft, Kind, Lane
 from framehold_core.lease import Lease
-from framehold_core.requests import Evidence, Head, Read, Stored
-from framehold_core.requests import Reply as StoreReply
+from framehold_core.requests import Evidence, Head, Read, Reply, Stored
 
 CALL = CallId("0123456789abcdef0123456789abcdef")
 TOKEN_TTL, RECORD_TTL, TOMBSTONE_TTL = 600.0, 900.0, 700.0
@@ -49,7 +48,7 @@ class Token(NamedTuple):
 
     round: int
     epoch: int
-    mark: str
+    round_history: str
     node: str
 
 
@@ -78,7 +77,7 @@ class Node:
         self.shelf = shelf or Shelf()
         self.now = 1000.0
         self.lease = Lease(NodeId(name), Incarnation(f"{name}-i1"), Boot(f"{name}-b1"), 1, until=1100.0)
-        self.call = Call(CALL, self.lease.node, self.lease.inc, reentrant, TOKEN_TTL)
+        self.call = Call(CALL, self.lease.node, self.lease.incarnation, reentrant, TOKEN_TTL)
         head = Head(self.lease.boot, reentrant, "tool", "code", "tools/call", "tool", "args", "principal")
         self.terms = writes.Terms(head, RECORD_TTL, TOMBSTONE_TTL)
         self.log: list[bytes] = []
@@ -101,11 +100,11 @@ class Node:
             assert self.call is before
             raise
         for effect in self.effects:
-            if isinstance(effect, Reply):
-                self._tell(effect.waiter, effect.answer)
+            if isinstance(effect, Respond):
+                self._tell(effect.waiter, effect.response)
             elif isinstance(effect, Relay):
                 self._tell(effect.waiter, effect)
-        known = {item.waiter for item in (*self.call.waiting, *self.call.held)}
+        known = {item.waiter for item in (*self.call.waiting, *self.call.undecided)}
         assert self.waits <= known, f"requests {self.waits - known} were forgotten by {type(event).__name__}"
         return self.effects
 
@@ -114,7 +113,7 @@ class Node:
         self.waits.remove(waiter)
         self.heard[waiter] = what
         if isinstance(what, Questions):
-            self.token = Token(what.round, what.epoch, what.mark, self.lease.node)
+            self.token = Token(what.round, what.epoch, what.round_history, self.lease.node)
 
     def _arrive(self) -> Waiter:
         self._arrivals += 1
@@ -133,7 +132,7 @@ class Node:
         assert token is not None, "no questions were heard yet"
         waiter = self._arrive()
         node = NodeId(token.node)
-        self.feed(Retry(waiter, token.round, token.epoch, token.mark, node, answers, self.lease))
+        self.feed(Retry(waiter, token.round, token.epoch, token.round_history, node, answers, self.lease))
         return waiter
 
     def leave(self, waiter: Waiter) -> tuple[Effect, ...]:
@@ -161,8 +160,8 @@ class Node:
 
     def lapse(self) -> None:
         """The node's lease lapsed; it goes on under a new incarnation."""
-        count = int(self.lease.inc.rsplit("i", 1)[1]) + 1
-        self.lease = self.lease._replace(inc=Incarnation(f"{self.lease.node}-i{count}"))
+        count = int(self.lease.incarnation.rsplit("i", 1)[1]) + 1
+        self.lease = self.lease._replace(incarnation=Incarnation(f"{self.lease.node}-i{count}"))
 
     def renew(self) -> tuple[Effect, ...]:
         """The node's lease is renewed, or registered anew, and the call hears of it."""
@@ -176,9 +175,9 @@ class Node:
         self._seals += 1
         return b"%d:%d:" % (n, self._seals) + draft.value
 
-    def submit(self) -> tuple[Write, writes.Packed, StoreReply]:
+    def submit(self) -> tuple[Write, writes.Packed, Reply]:
         """The store gets the write in flight and applies it; nobody hears of that yet."""
-        write = self.call.flight
+        write = self.call.outbox.in_flight
         assert write is not None, "no write is in flight"
         if self._packed is None or self._packed[0] is not write:
             outcome = str(write.outcome).encode() if write.op is Op.FINISH else b""
@@ -192,9 +191,9 @@ class Node:
         """The write in flight reaches the store, and its reply this node."""
         return self.hear(*self.submit())
 
-    def hear(self, write: Write, packed: writes.Packed, reply: StoreReply) -> tuple[Effect, ...]:
+    def hear(self, write: Write, packed: writes.Packed, reply: Reply) -> tuple[Effect, ...]:
         """The store's reply arrives."""
-        assert self.call.flight is write, "a shell drops the reply to a write whose frame went"
+        assert self.call.outbox.in_flight is write, "a shell drops the reply to a write whose frame went"
         event = writes.event(self.call, write, packed, reply, self.lease, self.now)
         if isinstance(event, Claimed):
             self.log = list(event.stored.journal)
@@ -204,7 +203,7 @@ class Node:
 
     def commit_all(self) -> None:
         """Until no write is in flight."""
-        while self.call.flight is not None:
+        while self.call.outbox.in_flight is not None:
             self.commit()
 
     def store_down(self, *, is_open: bool = True) -> tuple[Effect, ...]:

@@ -14,7 +14,7 @@ import pytest
 
 from framehold_core import continuation, events
 from framehold_core.call import Phase
-from framehold_core.continuation import TABLE, Row, stay, step
+from framehold_core.continuation import TABLE, Row, ignore, step
 from framehold_core.errors import ProtocolError
 from framehold_core.events import (
     Drain,
@@ -24,11 +24,11 @@ from framehold_core.events import (
     Finished,
     Left,
     Noted,
-    Nudged,
     Overran,
-    Refused,
     Start,
     Stop,
+    StoreBack,
+    WriteRefused,
 )
 from framehold_core.ids import Waiter
 from framehold_core.journal import Draft, Kind, Lane
@@ -46,7 +46,7 @@ from tests.core import (
 from tests.core.driver import answer, reach, resumed
 
 NOTE = Draft(Kind.VALUE, "now-1", 1, Lane.MAIN, "fp", "json", b"1")
-SIGNALS: tuple[Event, ...] = (Overran(), Expired(), Evict(), Drain(), Stop("stopped"), Nudged())
+SIGNALS: tuple[Event, ...] = (Overran(), Expired(), Evict(), Drain(), Stop("stopped"), StoreBack())
 
 
 def test_an_event_without_a_row_is_a_bug_of_the_shell_and_changes_nothing() -> None:
@@ -81,7 +81,7 @@ def test_every_event_has_a_row() -> None:
 
 def test_a_signal_that_comes_too_early_or_too_late_changes_nothing() -> None:
     for phase, event in itertools.product(Phase, SIGNALS):
-        if TABLE[phase, type(event)].move is stay:
+        if TABLE[phase, type(event)].move is ignore:
             node = reach(phase)
             before = node.call
             assert node.feed(event) == () and node.call is before
@@ -90,10 +90,10 @@ def test_a_signal_that_comes_too_early_or_too_late_changes_nothing() -> None:
 def test_a_request_may_leave_at_any_time() -> None:
     for phase in Phase:
         node = reach(phase)
-        waiters = {item.waiter for item in (*node.call.waiting, *node.call.held)}
+        waiters = {item.waiter for item in (*node.call.waiting, *node.call.undecided)}
         for waiter in waiters:
             node.leave(waiter)
-        assert not (node.call.waiting or node.call.held)
+        assert not (node.call.waiting or node.call.undecided)
         assert node.feed(Left(Waiter(99))) == ()
 
 
@@ -109,12 +109,14 @@ def test_an_intent_and_its_result_line_up_behind_the_write_in_flight_in_every_ph
         if phase is Phase.REBUILDING:
             continue
         node = reach(phase)
-        before = node.call.flight
+        before = node.call.outbox.in_flight
         node.intends()
         node.results()
-        ops = [write.op.value for write in (*((node.call.flight,) if node.call.flight else ()), *node.call.queue)]
+        outbox = node.call.outbox
+        in_line = (*((outbox.in_flight,) if outbox.in_flight else ()), *outbox.queue)
+        ops = [write.op.value for write in in_line]
         assert ops[-2:] == ["intent", "result"] and node.call.phase is phase
-        assert before is None or node.call.flight is before
+        assert before is None or node.call.outbox.in_flight is before
 
 
 def test_no_effect_is_intended_while_a_journal_is_replayed() -> None:
@@ -131,7 +133,7 @@ def test_a_conflicting_intent_leaves_the_phase_as_it_is() -> None:
             node.asks("b")
         elif phase is Phase.FINISHING:
             node.finishes()
-        node.feed(Refused(Verdict.CONFLICT, None))
+        node.feed(WriteRefused(Verdict.CONFLICT, None))
         assert node.call.phase is phase
 
 
@@ -152,9 +154,9 @@ UNWALKED = {
     "FINISHING StoreDown IDLE",
     "RUNNING StoreDown IDLE",
     # Nobody waits and nobody is held in PARKED.
-    "PARKED Refused LOOKING",
+    "PARKED WriteRefused LOOKING",
     # What is stranded is stalled, so a nudge always moves it.
-    "STRANDED Nudged STRANDED",
+    "STRANDED StoreBack STRANDED",
 }
 """What rows allow and no shell that keeps the contract can bring about."""
 
@@ -207,7 +209,7 @@ def walked() -> set[tuple[Phase, type[Any], Phase]]:
             return moved
 
         # The signals' test knows a row without consequences by its function.
-        return row if row.move is stay else Row(move, row.to)
+        return row if row.move is ignore else Row(move, row.to)
 
     with pytest.MonkeyPatch.context() as patch:
         for key, row in TABLE.items():
@@ -218,12 +220,12 @@ def walked() -> set[tuple[Phase, type[Any], Phase]]:
 
 
 def test_every_row_of_the_table_is_walked_by_some_test(walked: set[tuple[Phase, type[Any], Phase]]) -> None:
-    rows = {key for key, row in TABLE.items() if row.move is not stay}
+    rows = {key for key, row in TABLE.items() if row.move is not ignore}
     missing = sorted(f"{phase.name} {kind.__name__}" for phase, kind in rows - {arrow[:2] for arrow in walked})
     assert missing == []
 
 
 def test_every_arrow_of_the_table_is_walked_by_some_test(walked: set[tuple[Phase, type[Any], Phase]]) -> None:
-    arrows = {(*key, to) for key, row in TABLE.items() if row.move is not stay for to in row.to}
+    arrows = {(*key, to) for key, row in TABLE.items() if row.move is not ignore for to in row.to}
     missing = {f"{phase.name} {kind.__name__} {to.name}" for phase, kind, to in arrows - walked}
     assert missing == UNWALKED

@@ -1,4 +1,5 @@
-"""A store that went back: a live frame writes its journal again, then goes on where it was (PROTOCOL rule 7)."""
+"""A store that went back: a live frame writes its journal again, then goes on where it was
+(docs/protocol.md, rule 7)."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from framehold_core.effects import (
     Refusal,
     Write,
 )
-from framehold_core.events import Finished, Nudged, Refused
+from framehold_core.events import Finished, StoreBack, WriteRefused
 from framehold_core.journal import Kind, decode_all
 from framehold_core.recovery import MAX_TRIES, UNKEPT
 from framehold_core.requests import Verdict
@@ -40,7 +41,7 @@ def test_a_live_frame_heals_a_record_that_is_missing(act: object) -> None:
     node = resumed()
     node.shelf.stored = None
     act(node)  # type: ignore[operator]  # one of the three above
-    blocked = node.call.flight
+    blocked = node.call.outbox.in_flight
     assert ops(node.commit()) == [Op.HEAL]
     assert node.commit() == (blocked,)
     assert node.shelf.stored is not None and node.shelf.stored.record.epoch == node.call.epoch == 2
@@ -72,7 +73,7 @@ def test_healing_stands_in_for_verification() -> None:
     assert ops(node.commit()) == [Op.HEAL]
     node.retry(answer("a"))
     assert node.commit() == (Deliver((answer("a"),)),)
-    assert node.call.inc == node.shelf.stored.record.inc == "n1-i2"  # type: ignore[union-attr]  # a missing one fails
+    assert node.call.incarnation == node.shelf.stored.record.incarnation == "n1-i2"  # type: ignore[union-attr]  # a missing one fails
 
 
 def test_an_intent_of_a_parked_call_heals_and_stays_parked() -> None:
@@ -98,26 +99,26 @@ def test_a_result_heals_too() -> None:
 
 def test_a_record_that_moved_while_it_was_healed_is_written_to_again() -> None:
     node = reach(Phase.HEALING)
-    blocked = node.call.queue[0]
-    assert node.feed(Refused(Verdict.CHANGED, None)) == (blocked,)
+    blocked = node.call.outbox.queue[0]
+    assert node.feed(WriteRefused(Verdict.CHANGED, None)) == (blocked,)
     assert node.call.phase is Phase.PARKING
 
 
 def test_a_heal_that_finds_the_store_further_back_is_made_again() -> None:
     node = reach(Phase.HEALING)
-    assert ops(node.feed(Refused(Verdict.BEHIND, None))) == [Op.HEAL]
+    assert ops(node.feed(WriteRefused(Verdict.BEHIND, None))) == [Op.HEAL]
 
 
 def test_a_heal_that_finds_another_owner_fences_the_frame() -> None:
     node = reach(Phase.HEALING)
-    assert node.feed(Refused(Verdict.FENCED, None)) == (Cancel("fenced"), Lookup())
+    assert node.feed(WriteRefused(Verdict.FENCED, None)) == (Cancel("fenced"), Lookup())
 
 
 def test_a_store_that_keeps_going_back_is_given_up_on() -> None:
     node = reach(Phase.HEALING)
     for _ in range(MAX_TRIES - 1):
-        node.feed(Refused(Verdict.BEHIND, None))
-    assert node.feed(Refused(Verdict.BEHIND, None)) == (Cancel("fenced"), Lookup())
+        node.feed(WriteRefused(Verdict.BEHIND, None))
+    assert node.feed(WriteRefused(Verdict.BEHIND, None)) == (Cancel("fenced"), Lookup())
 
 
 def test_a_retry_that_comes_while_a_record_is_healed_is_decided_after_it() -> None:
@@ -131,7 +132,7 @@ def test_a_heal_without_a_store_is_stranded_and_goes_on_later() -> None:
     node = reach(Phase.HEALING)
     node.store_down()
     assert node.call.phase is Phase.STRANDED and isinstance(node.heard[2], Refusal)
-    assert ops(node.feed(Nudged())) == [Op.HEAL]
+    assert ops(node.feed(StoreBack())) == [Op.HEAL]
     node.commit_all()
     assert node.call.phase is Phase.PARKED
 
@@ -192,7 +193,7 @@ def healed_with_two_requests() -> Node:
 def test_a_held_request_is_not_forgotten_when_the_waiting_one_leaves() -> None:
     node = healed_with_two_requests()
     node.leave(2)
-    assert 3 in {item.waiter for item in (*node.call.waiting, *node.call.held)} or 3 in node.heard
+    assert 3 in {item.waiter for item in (*node.call.waiting, *node.call.undecided)} or 3 in node.heard
 
 
 def test_a_held_request_hears_an_ungated_outcome_too() -> None:
@@ -209,7 +210,7 @@ def test_answers_wait_for_a_heal_that_is_stranded() -> None:
     node.commit()
     node.store_down()
     node.retry(answer("a"))
-    node.feed(Nudged())
+    node.feed(StoreBack())
     assert Kept("") not in node.commit()
 
 
@@ -218,9 +219,9 @@ def test_each_write_is_tried_again_when_the_record_moved_while_it_was_healed(pha
     node = reach(phase)
     if phase in (Phase.RUNNING, Phase.PARKED):
         node.intends()
-    node.feed(Refused(Verdict.BEHIND, None))
-    blocked = node.call.queue[0]
-    assert node.feed(Refused(Verdict.CHANGED, None)) == (blocked,)
+    node.feed(WriteRefused(Verdict.BEHIND, None))
+    blocked = node.call.outbox.queue[0]
+    assert node.feed(WriteRefused(Verdict.CHANGED, None)) == (blocked,)
     assert node.call.phase is phase
 
 

@@ -147,9 +147,9 @@ def test_a_mark_ends_with_the_last_ask_of_its_round() -> None:
     kinds = ((Kind.ASK, 1), (Kind.ASK, 1), (Kind.ANSWER, 1), (Kind.INTENT, 1), (Kind.ASK, 2), (Kind.RESULT, 1))
     entries = [Entry(n, kind, "k", round_, Lane.MAIN, "", "none", b"") for n, (kind, round_) in enumerate(kinds)]
     encoded = [encode(item) for item in entries]
-    assert journal.mark(encoded, entries, 1) == chain(GENESIS, encoded[:2])
-    assert journal.mark(encoded, entries, 2) == chain(GENESIS, encoded[:5])
-    assert journal.mark(encoded, entries, 3) == GENESIS
+    assert journal.round_history(encoded, entries, 1) == chain(GENESIS, encoded[:2])
+    assert journal.round_history(encoded, entries, 2) == chain(GENESIS, encoded[:5])
+    assert journal.round_history(encoded, entries, 3) == GENESIS
     assert journal.asked(entries, 1) == ("k", "k")
 
 

@@ -1,4 +1,5 @@
-"""A lease that lapsed while frames were busy: they are verified in line, and their effects wait for that (rule 4).
+"""A lease that lapsed while frames were busy: they are verified in line, and their effects wait for that
+(docs/protocol.md, rule 4).
 
 Why a withheld effect may run once its frame is verified: its intent was applied at epoch e, the verification compares
 owner, incarnation, epoch e and position, and raises the epoch; so between the two nobody can have claimed the call, and
@@ -10,7 +11,7 @@ import pytest
 
 from framehold_core.call import Phase
 from framehold_core.effects import Cancel, Deliver, Effect, Forget, Go, Kept, Lookup, Op, Outcome, Run, Write
-from framehold_core.events import Evict, Expired, Finished, Nudged, Overran, Rebuilt, Renewed
+from framehold_core.events import Evict, Expired, Finished, Overran, Rebuilt, Renewed, StoreBack
 from framehold_core.requests import Evidence
 from framehold_core.writes import once_digest
 from tests.core.driver import TOKEN_TTL, Node, answer, elsewhere, parked, reach, rebuild, resumed, running
@@ -30,10 +31,10 @@ def lapsed(node: Node) -> Node:
     return node
 
 
-def inc(node: Node) -> str:
+def stored_incarnation(node: Node) -> str:
     """The incarnation that the record names."""
     assert node.shelf.stored is not None
-    return node.shelf.stored.record.inc
+    return node.shelf.stored.record.incarnation
 
 
 # ---- a frame that runs
@@ -44,7 +45,7 @@ def test_a_running_frame_is_verified_in_line_and_its_effects_run_again() -> None
     node.lapse()
     assert ops(node.renew()) == [Op.VERIFY] and node.call.phase is Phase.RUNNING
     node.commit()
-    assert (node.call.epoch, node.call.inc, inc(node)) == (2, "n1-i2", "n1-i2")
+    assert (node.call.epoch, node.call.incarnation, stored_incarnation(node)) == (2, "n1-i2", "n1-i2")
     node.intends()
     assert node.commit() == (Go(K),)
 
@@ -115,9 +116,9 @@ def test_what_a_withheld_effect_waited_for_is_never_given_to_a_fenced_frame() ->
 def test_a_frame_of_which_nothing_is_stored_takes_the_new_incarnation() -> None:
     node = running()
     node.lapse()
-    assert node.renew() == () and node.call.inc == "n1-i2"
+    assert node.renew() == () and node.call.incarnation == "n1-i2"
     node.intends()
-    assert node.commit() == (Go(K),) and inc(node) == "n1-i2"
+    assert node.commit() == (Go(K),) and stored_incarnation(node) == "n1-i2"
 
 
 def test_a_first_write_in_flight_is_waited_for() -> None:
@@ -134,7 +135,7 @@ def test_a_frame_is_verified_once_for_each_incarnation() -> None:
     assert node.renew() == ()
     assert lapsed(node).effects == ()
     node.commit_all()
-    assert (node.call.epoch, node.call.inc) == (3, "n1-i3")
+    assert (node.call.epoch, node.call.incarnation) == (3, "n1-i3")
 
 
 def test_what_the_handler_does_meanwhile_lines_up_behind_the_verification() -> None:
@@ -159,9 +160,9 @@ def test_an_unanswered_verification_keeps_the_round_running() -> None:
     """The round may not need the store for long; whoever waits is not sent away."""
     node = lapsed(resumed())
     assert node.store_down() == () and node.call.phase is Phase.RUNNING and len(node.call.waiting) == 1
-    assert ops(node.feed(Nudged())) == [Op.VERIFY]
+    assert ops(node.feed(StoreBack())) == [Op.VERIFY]
     node.commit()
-    assert node.call.epoch == 2 and node.feed(Nudged()) == ()
+    assert node.call.epoch == 2 and node.feed(StoreBack()) == ()
 
 
 def test_the_next_write_gets_an_unanswered_verification_going() -> None:
@@ -187,9 +188,9 @@ def test_behind_an_unanswered_verification_a_commit_is_stranded_as_ever() -> Non
 def test_a_stranded_frame_is_verified_when_the_store_answers() -> None:
     node = lapsed(reach(Phase.STRANDED))
     assert node.effects == ()
-    node.feed(Nudged())
+    node.feed(StoreBack())
     node.commit_all()
-    assert (node.call.phase, node.call.epoch, node.call.inc) == (Phase.PARKED, 2, "n1-i2")
+    assert (node.call.phase, node.call.epoch, node.call.incarnation) == (Phase.PARKED, 2, "n1-i2")
 
 
 # ---- a frame that is parked
@@ -199,9 +200,9 @@ def test_a_parked_frame_at_rest_is_verified_when_it_is_resumed() -> None:
     """Ten thousand of them lapse without a write."""
     node = parked()
     node.lapse()
-    assert node.renew() == () and node.call.inc == "n1-i1"
+    assert node.renew() == () and node.call.incarnation == "n1-i1"
     node.retry(answer("a"))
-    assert node.commit() == (Deliver((answer("a"),)),) and node.call.inc == "n1-i2"
+    assert node.commit() == (Deliver((answer("a"),)),) and node.call.incarnation == "n1-i2"
 
 
 def test_a_parked_frame_with_an_effect_is_verified_for_it() -> None:
@@ -228,7 +229,7 @@ def test_a_lapse_during_a_verification_is_verified_again_before_the_retry() -> N
     node = lapsed(reach(Phase.VERIFYING))
     assert ops(node.commit()) == [Op.VERIFY] and node.call.phase is Phase.VERIFYING
     assert node.commit() == (Deliver((answer("a"),)),)
-    assert (node.call.epoch, node.call.inc) == (3, "n1-i3")
+    assert (node.call.epoch, node.call.incarnation) == (3, "n1-i3")
 
 
 # ---- a frame that is being rebuilt
@@ -238,9 +239,9 @@ def test_a_frame_claimed_under_a_lapsed_lease_is_verified_as_soon_as_it_stands()
     node = reach(Phase.CLAIMING)
     reply = node.submit()
     lapsed(node)
-    assert any(isinstance(effect, Run) for effect in node.hear(*reply)) and node.call.inc == "n2-i1"
+    assert any(isinstance(effect, Run) for effect in node.hear(*reply)) and node.call.incarnation == "n2-i1"
     assert ops(node.feed(Rebuilt())) == [Op.VERIFY] and node.call.phase is Phase.VERIFYING
-    assert node.commit() == (Deliver((answer("a"),)),) and (node.call.epoch, node.call.inc) == (3, "n2-i2")
+    assert node.commit() == (Deliver((answer("a"),)),) and (node.call.epoch, node.call.incarnation) == (3, "n2-i2")
 
 
 def test_a_lapse_during_a_replay_is_verified_as_soon_as_the_frame_stands() -> None:
@@ -254,7 +255,7 @@ def test_a_lapse_during_a_replay_is_verified_as_soon_as_the_frame_stands() -> No
     assert lapsed(node).effects == ()
     assert ops(node.feed(Rebuilt())) == [Op.VERIFY] and node.call.phase is Phase.RUNNING
     node.commit()
-    assert (node.call.epoch, node.call.inc) == (3, "n2-i2") and len(node.call.waiting) == 1
+    assert (node.call.epoch, node.call.incarnation) == (3, "n2-i2") and len(node.call.waiting) == 1
 
 
 @pytest.mark.parametrize("phase", [Phase.LOOKING, Phase.RELEASING])
@@ -267,7 +268,7 @@ def test_whoever_is_held_is_decided_under_the_lease_as_it_is_now(phase: Phase) -
         node.commit()
     node.look(Evidence.RELEASED if phase is Phase.RELEASING else Evidence.GONE)
     node.commit()
-    assert inc(node) == node.lease.inc and node.call.queue == ()
+    assert stored_incarnation(node) == node.lease.incarnation and node.call.outbox.queue == ()
 
 
 # ---- the store went back as well
@@ -280,7 +281,7 @@ def test_a_heal_serves_as_the_verification() -> None:
     node.renew()
     assert ops(node.commit()) == [Op.HEAL]
     assert node.commit() == () and node.call.phase is Phase.RUNNING
-    assert inc(node) == node.call.inc == "n1-i2"
+    assert stored_incarnation(node) == node.call.incarnation == "n1-i2"
 
 
 def test_a_withheld_effect_goes_after_the_heal() -> None:
@@ -308,7 +309,7 @@ def test_a_handler_that_ends_during_the_heal_is_heard_after_it() -> None:
 def test_a_lapse_during_a_heal_is_verified_after_it() -> None:
     node = lapsed(reach(Phase.HEALING))
     node.commit_all()
-    assert node.call.phase is Phase.PARKED and inc(node) == node.call.inc == "n1-i2"
+    assert node.call.phase is Phase.PARKED and stored_incarnation(node) == node.call.incarnation == "n1-i2"
 
 
 # ---- what waits for the window holds nothing back

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from framehold_core.call import Phase
-from framehold_core.effects import Cancel, Forget, Go, InDoubt, Kept, Lookup, Op, Outcome, Reason, Refusal, Write
-from framehold_core.events import Evict, Nudged, Overran, StoreDown
+from framehold_core.effects import Cancel, Forget, Go, Kept, Lookup, Op, Outcome, RaiseInDoubt, Reason, Refusal, Write
+from framehold_core.events import Evict, Overran, StoreBack, StoreDown
 from framehold_core.journal import Kind, decode_all
 from framehold_core.writes import once_digest
 from tests.core.driver import answer, parked, resumed, running
@@ -33,7 +33,8 @@ def test_a_result_reaches_the_handler_only_after_it_is_acknowledged() -> None:
 
 
 def test_an_effect_does_not_run_when_the_window_closed_on_the_way() -> None:
-    """Rule 6: looked at between an intent's acknowledgement and its effect. The intent stands; the effect waits."""
+    """Rule 6 of docs/protocol.md: looked at between an intent's acknowledgement and its effect. The intent stands;
+    the effect waits."""
     node = resumed()
     node.intends()
     node.now = node.lease.until
@@ -56,7 +57,7 @@ def test_an_effect_that_may_never_run_holds_nothing_back() -> None:
     node.results()
     node.commit()
     node.intends()
-    assert node.commit() == (InDoubt(K),)
+    assert node.commit() == (RaiseInDoubt(K),)
     node.asks("b")
     node.commit()
     node.feed(Evict())
@@ -90,7 +91,7 @@ def test_a_second_intent_for_a_recorded_key_is_in_doubt() -> None:
     node.intends()
     node.commit()
     node.intends()
-    assert node.commit() == (InDoubt(K),)
+    assert node.commit() == (RaiseInDoubt(K),)
     assert node.call.phase is Phase.RUNNING
 
 
@@ -111,7 +112,7 @@ def test_a_refused_intent_loses_no_answers() -> None:
 
 
 def test_the_round_is_cancelled_when_the_last_request_leaves() -> None:
-    """Rule 8."""
+    """Rule 8: others that wait for the round keep it alive."""
     node = resumed()
     second = node.retry(answer("a"))
     assert node.leave(second - 1) == ()
@@ -197,7 +198,7 @@ def test_a_first_round_whose_result_found_no_store_goes_once_it_is_written() -> 
     node.results()
     node.asks("a")
     node.feed(StoreDown(True))
-    node.feed(Nudged())
+    node.feed(StoreBack())
     assert node.commit() == (Cancel("left"), Forget())
 
 
@@ -209,7 +210,7 @@ def test_a_first_round_that_parked_unheard_goes_with_its_last_result() -> None:
     node.asks("a")
     node.feed(StoreDown(True))
     node.results()
-    node.feed(Nudged())
+    node.feed(StoreBack())
     node.commit()
     assert node.call.phase is Phase.PARKED
     assert node.commit() == (Cancel("left"), Forget())

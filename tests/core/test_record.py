@@ -51,7 +51,7 @@ RECORD = Record(
 )
 OPEN = Stored(RECORD, OLD)
 DONE = Stored(RECORD._replace(state=RecordState.DONE, outcome=b"42", out_round=1, answers={1: YES}), ())
-GIVEN = Stored(RECORD._replace(state=RecordState.RELEASED, owner="", inc=""), OLD)
+GIVEN = Stored(RECORD._replace(state=RecordState.RELEASED, owner="", incarnation=""), OLD)
 LOST = Stored(RECORD._replace(state=RecordState.LOST, cause="gone after round 1"), ())
 BATCH = Batch(NEW, NEXT)
 
@@ -91,7 +91,7 @@ def verify(fence: Fence = FENCE) -> Verify:
 
 
 def heal(seen: Seen | None = None, fence: Fence | None = None) -> Heal:
-    fence = fence or fenced_as(round=2, n=3)
+    fence = fence or fenced_as(round=2, position=3)
     return Heal(CALL, fence, seen, Batch(OLD + NEW, NEXT), (YES,), (("done", True),), HEAD, TTL)
 
 
@@ -99,7 +99,7 @@ def release(fence: Fence = FENCE) -> Release:
     return Release(CALL, fence, TTL)
 
 
-FIRST = fenced_as(epoch=1, round=0, n=0)
+FIRST = fenced_as(epoch=1, round=0, position=0)
 OTHER = claim()._replace(owner=NodeId("n1"))
 GRANTED: dict[str, tuple[Stored | None, Request]] = {
     "commit creates": (None, commit(FIRST, None, HEAD)),
@@ -118,24 +118,24 @@ GRANTED: dict[str, tuple[Stored | None, Request]] = {
     "verify": (OPEN, verify()),
     "heal a missing record": (None, heal()),
     "heal a record that went back": (OPEN, heal(RECORD.seen)),
-    "heal a record of an older epoch": (open_with(epoch=2, inc="i0"), heal(Seen(2, "n1", "i0"))),
+    "heal a record of an older epoch": (open_with(epoch=2, incarnation="i0"), heal(Seen(2, "n1", "i0"))),
     "release": (OPEN, release()),
 }
 REFUSED: dict[str, tuple[Stored | None, Request, Verdict]] = {
     "read of nothing": (None, Read(CALL), Verdict.MISSING),
     "commit to a record that went missing": (None, commit(), Verdict.BEHIND),
-    "commit, created in a later epoch": (None, commit(fenced_as(epoch=2, round=0, n=0), None, HEAD), Verdict.BEHIND),
+    "commit, created in a later epoch": (None, commit(FIRST._replace(epoch=2), None, HEAD), Verdict.BEHIND),
     "commit to a finished call": (DONE, commit(), Verdict.FENCED),
     "commit to a released call": (GIVEN, commit(), Verdict.FENCED),
     "commit to a lost call": (LOST, commit(), Verdict.FENCED),
     "commit by another owner": (OPEN, commit(fenced_as(owner="n2")), Verdict.FENCED),
-    "commit by another incarnation": (OPEN, commit(fenced_as(inc="i0")), Verdict.FENCED),
+    "commit by another incarnation": (OPEN, commit(fenced_as(incarnation="i0")), Verdict.FENCED),
     "commit by an older epoch": (OPEN, commit(fenced_as(epoch=2)), Verdict.FENCED),
     "commit by an older epoch, further on": (OPEN, commit(fenced_as(epoch=2, round=2)), Verdict.FENCED),
     "commit by a later epoch": (OPEN, commit(fenced_as(epoch=4)), Verdict.BEHIND),
     "commit by a later epoch, further back": (OPEN, commit(fenced_as(epoch=4, round=0)), Verdict.FENCED),
-    "commit from another position": (OPEN, commit(fenced_as(n=0)), Verdict.FENCED),
-    "commit, the store went back": (OPEN, commit(fenced_as(round=2, n=2)), Verdict.BEHIND),
+    "commit from another position": (OPEN, commit(fenced_as(position=0)), Verdict.FENCED),
+    "commit, the store went back": (OPEN, commit(fenced_as(round=2, position=2)), Verdict.BEHIND),
     "commit of another round": (OPEN, commit(fenced_as(round=2)), Verdict.FENCED),
     "commit with other answers": (open_with(answers={1: NO}), commit(), Verdict.CONFLICT),
     "intent by an older epoch": (OPEN, intent(fence=fenced_as(epoch=2)), Verdict.FENCED),
@@ -148,7 +148,7 @@ REFUSED: dict[str, tuple[Stored | None, Request, Verdict]] = {
     "result of a recorded key": (OPEN, result("done"), Verdict.CONFLICT),
     "finish of nothing": (None, finish(fence=FIRST), Verdict.BEHIND),
     "finish by an older epoch": (OPEN, finish(fence=fenced_as(epoch=2)), Verdict.FENCED),
-    "finish, the store went back": (OPEN, finish(fence=fenced_as(n=2)), Verdict.BEHIND),
+    "finish, the store went back": (OPEN, finish(fence=fenced_as(position=2)), Verdict.BEHIND),
     "finish with other answers": (open_with(answers={1: NO}), finish(), Verdict.CONFLICT),
     "finish again, another outcome": (DONE, finish(b"43"), Verdict.FENCED),
     "finish again, another epoch": (DONE, finish(fence=fenced_as(epoch=2)), Verdict.FENCED),
@@ -165,9 +165,9 @@ REFUSED: dict[str, tuple[Stored | None, Request, Verdict]] = {
     "verify of nothing": (None, verify(), Verdict.BEHIND),
     "verify of a released call": (GIVEN, verify(), Verdict.FENCED),
     "verify by another owner": (OPEN, verify(fenced_as(owner="n2")), Verdict.FENCED),
-    "verify by another incarnation": (OPEN, verify(fenced_as(inc="i0")), Verdict.FENCED),
+    "verify by another incarnation": (OPEN, verify(fenced_as(incarnation="i0")), Verdict.FENCED),
     "verify by an older epoch": (OPEN, verify(fenced_as(epoch=2)), Verdict.FENCED),
-    "verify, the store went back": (OPEN, verify(fenced_as(n=2)), Verdict.BEHIND),
+    "verify, the store went back": (OPEN, verify(fenced_as(position=2)), Verdict.BEHIND),
     "heal, not as read": (OPEN, heal(Seen(3, "n2", "i1")), Verdict.CHANGED),
     "heal, read as missing": (OPEN, heal(), Verdict.CHANGED),
     "heal, read as present": (None, heal(RECORD.seen), Verdict.CHANGED),
@@ -196,9 +196,9 @@ def test_what_meets_its_preconditions_is_applied_and_its_repeat_is_not(
     moved = granted(stored, request_)
     assert moved.record.expires == LATER
     if moved.record.state is not RecordState.DONE:
-        assert moved.record.n == len(moved.journal)
-    before = (stored.record.epoch, stored.record.round, stored.record.n) if stored else (0, 0, 0)
-    assert (moved.record.epoch, moved.record.round, moved.record.n) >= before, "I2: nothing moves backward"
+        assert moved.record.position == len(moved.journal)
+    before = (stored.record.epoch, stored.record.round, stored.record.position) if stored else (0, 0, 0)
+    assert (moved.record.epoch, moved.record.round, moved.record.position) >= before, "I2: nothing moves backward"
     again, reply = record.apply(moved, request_, NOW + 1)
     assert (again, reply.verdict, reply.epoch) == (moved, Verdict.ALREADY, moved.record.epoch)
 
@@ -227,14 +227,14 @@ def test_an_expired_record_counts_as_missing() -> None:
 
 def test_a_first_commit_creates_the_record_with_its_head() -> None:
     made = granted(None, commit(FIRST, None, HEAD)).record
-    assert (made.state, made.head, made.owner, made.inc) == (RecordState.OPEN, HEAD, "n1", "i1")
+    assert (made.state, made.head, made.owner, made.incarnation) == (RecordState.OPEN, HEAD, "n1", "i1")
     assert (made.epoch, made.round, made.attempts, made.created) == (1, 1, 0, NOW)
 
 
 def test_a_commit_moves_the_round_and_appends() -> None:
     moved = granted(OPEN, commit())
     assert moved.journal == OLD + NEW
-    assert (moved.record.round, moved.record.n, moved.record.jh, moved.record.attempts) == (2, 3, NEXT, 0)
+    assert (moved.record.round, moved.record.position, moved.record.history, moved.record.attempts) == (2, 3, NEXT, 0)
     assert moved.record.answers == {1: YES}
 
 
@@ -254,12 +254,13 @@ def test_a_finish_leaves_a_tombstone_without_a_journal() -> None:
 def test_a_claim_changes_the_owner_and_keeps_the_history() -> None:
     moved = granted(OPEN, claim())
     taken = moved.record
-    assert (taken.owner, taken.inc, taken.head.boot, taken.epoch, taken.attempts) == ("n2", "i9", "b2", 4, 2)
-    assert (moved.journal, taken.round, taken.n, taken.jh) == (OLD, 1, 1, JH)
+    assert (taken.owner, taken.incarnation, taken.head.boot, taken.epoch, taken.attempts) == ("n2", "i9", "b2", 4, 2)
+    assert (moved.journal, taken.round, taken.position, taken.history) == (OLD, 1, 1, JH)
 
 
 def test_attempts_count_only_claims_from_a_process_that_is_gone() -> None:
-    """Rule 15: who released the call, or drops a frame and enters it again, has survived its handler."""
+    """Rule 15 of docs/protocol.md: who released the call, or drops a frame and enters it again, has survived its
+    handler."""
     again = OTHER._replace(evidence=Evidence.OWNER, boot=RECORD.head.boot)
     successor = OTHER._replace(evidence=Evidence.OWNER)
     counted = {
@@ -287,14 +288,14 @@ def test_re_entry_needs_both_promises_and_its_loss_is_written_first(promise: str
 
 def test_a_verification_raises_the_epoch_under_the_new_incarnation() -> None:
     moved = granted(OPEN, verify()).record
-    assert (moved.owner, moved.inc, moved.epoch, moved.attempts) == ("n1", "i2", 4, 1)
+    assert (moved.owner, moved.incarnation, moved.epoch, moved.attempts) == ("n1", "i2", 4, 1)
     assert record.apply(Stored(moved, OLD), commit(), NOW)[1].verdict is Verdict.FENCED
 
 
 def test_a_heal_writes_the_whole_journal_above_every_epoch_that_was_seen() -> None:
     moved = granted(OPEN, heal(RECORD.seen))
     whole = moved.record
-    assert moved.journal == OLD + NEW and (whole.n, whole.jh, whole.round, whole.epoch) == (3, NEXT, 2, 4)
+    assert moved.journal == OLD + NEW and (whole.position, whole.history, whole.round, whole.epoch) == (3, NEXT, 2, 4)
     assert whole.answers == {1: YES} and whole.intents == {"done": True}
     assert whole.attempts == 1 and whole.created == RECORD.created
     assert granted(None, heal()).record.epoch == 4
@@ -302,7 +303,7 @@ def test_a_heal_writes_the_whole_journal_above_every_epoch_that_was_seen() -> No
 
 def test_a_released_call_has_no_owner_until_it_is_claimed() -> None:
     moved = granted(OPEN, release())
-    assert (moved.record.state, moved.record.owner, moved.record.inc) == (RecordState.RELEASED, "", "")
+    assert (moved.record.state, moved.record.owner, moved.record.incarnation) == (RecordState.RELEASED, "", "")
     taken = granted(moved, claim(Evidence.RELEASED, moved.record.seen)).record
     assert taken.state is RecordState.OPEN and taken.epoch == 4
 
@@ -350,7 +351,8 @@ def test_a_trail_keeps_its_newest_steps() -> None:
     stored = OPEN
     for _ in range(KEPT + 5):
         at = stored.record
-        again = verify(fenced_as(epoch=at.epoch, inc=at.inc))._replace(inc=Incarnation(f"i{at.epoch + 1}"))
+        again = verify(fenced_as(epoch=at.epoch, incarnation=at.incarnation))
+        again = again._replace(incarnation=Incarnation(f"i{at.epoch + 1}"))
         stored = granted(stored, again)
     assert [step.epoch for step in stored.record.trail] == [*range(3 + 6, 3 + 6 + KEPT)]
 

@@ -18,7 +18,7 @@ from framehold_core.effects import (
     Relay,
     Write,
 )
-from framehold_core.events import Drain, Evict, Expired, Finished, Nudged, Refused
+from framehold_core.events import Drain, Evict, Expired, Finished, StoreBack, WriteRefused
 from framehold_core.requests import Evidence, Verdict
 from tests.core.driver import TOKEN_TTL, answer, elsewhere, parked, reach, rebuild, resumed, running
 
@@ -26,7 +26,7 @@ from tests.core.driver import TOKEN_TTL, answer, elsewhere, parked, reach, rebui
 
 
 def test_after_a_lapse_a_frame_is_verified_before_it_runs() -> None:
-    """Rule 4: the epoch rises, then the answers are taken."""
+    """Rule 4 of docs/protocol.md: the epoch rises, then the answers are taken."""
     node = parked()
     node.lapse()
     node.retry(answer("a"))
@@ -34,7 +34,7 @@ def test_after_a_lapse_a_frame_is_verified_before_it_runs() -> None:
     assert isinstance(write, Write) and write.op is Op.VERIFY
     node.retry(answer("a"))
     assert node.commit() == (Deliver((answer("a"),)),)
-    assert node.call.epoch == 2 and node.call.inc == "n1-i2" and len(node.call.waiting) == 2
+    assert node.call.epoch == 2 and node.call.incarnation == "n1-i2" and len(node.call.waiting) == 2
 
 
 def test_a_frame_that_was_taken_over_meanwhile_dies_and_its_retry_finds_the_owner() -> None:
@@ -60,7 +60,7 @@ def test_a_call_is_claimed_under_the_present_incarnation() -> None:
     node.look(Evidence.GONE)
     node.commit()
     assert node.shelf.stored is not None
-    assert (node.shelf.stored.record.owner, node.shelf.stored.record.inc) == ("n1", "n1-i2")
+    assert (node.shelf.stored.record.owner, node.shelf.stored.record.incarnation) == ("n1", "n1-i2")
 
 
 def test_a_frame_with_a_write_in_flight_is_not_verified_yet() -> None:
@@ -125,7 +125,7 @@ def test_an_unmarked_frame_is_neither_evicted_nor_handed_off(event: Evict | Drai
 
 @pytest.mark.parametrize("event", [Evict(), Evict("rehearsed"), Drain()])
 def test_a_frame_with_an_effect_running_is_neither_evicted_nor_handed_off(event: Evict | Drain) -> None:
-    """Rule 8."""
+    """Rule 8: nobody could say afterwards whether the effect took place."""
     node = parked()
     node.intends()
     assert node.feed(event) == ()
@@ -152,7 +152,7 @@ def test_leaving_accepts_nothing_and_a_retry_that_comes_meanwhile_asks_the_store
     if reply == "acked":
         node.commit()
     elif reply == "refused":
-        node.feed(Refused(Verdict.FENCED, None))
+        node.feed(WriteRefused(Verdict.FENCED, None))
     else:
         node.store_down()
     assert node.effects == (Cancel("released"), Lookup())
@@ -175,7 +175,7 @@ def test_asking_again_mints_a_token_that_ends_with_the_round() -> None:
     asked = node.heard[second]
     assert isinstance(asked, Questions) and asked.lasts == TOKEN_TTL - 60
     node.now += TOKEN_TTL - 61
-    assert node.feed(Expired()) == () and node.feed(Nudged()) == ()
+    assert node.feed(Expired()) == () and node.feed(StoreBack()) == ()
     node.now += 1
     assert node.feed(Expired()) == (Cancel("expired"), Forget())
 
@@ -185,27 +185,27 @@ def test_a_fenced_frame_that_nobody_waits_for_goes_without_a_lookup(phase: Phase
     node = reach(phase)
     if phase is Phase.RUNNING:
         node.intends()
-    for item in (*node.call.waiting, *node.call.held):
+    for item in (*node.call.waiting, *node.call.undecided):
         node.leave(item.waiter)
-    assert node.feed(Refused(Verdict.FENCED, None)) == (Cancel("fenced"), Forget())
+    assert node.feed(WriteRefused(Verdict.FENCED, None)) == (Cancel("fenced"), Forget())
 
 
 def test_round_1_of_a_fenced_frame_is_told_to_start_anew() -> None:
     """It has no token that could be decided again, and its id is taken: the same request would meet the same fence."""
     node = running()
     node.intends()
-    node.feed(Refused(Verdict.FENCED, None))
+    node.feed(WriteRefused(Verdict.FENCED, None))
     assert node.heard[1] == Refusal(Reason.UNAVAILABLE, detail=TAKEN) and node.call.phase is Phase.IDLE
 
 
 def test_a_parked_frame_is_fenced_by_the_write_of_a_branch() -> None:
     node = parked()
     node.intends()
-    assert node.feed(Refused(Verdict.FENCED, None)) == (Cancel("fenced"), Forget())
+    assert node.feed(WriteRefused(Verdict.FENCED, None)) == (Cancel("fenced"), Forget())
 
 
 @pytest.mark.parametrize("reply", ["refused", "down"])
 def test_a_release_that_fails_drops_the_frame_too(reply: str) -> None:
     node = reach(Phase.RELEASING)
-    effects = node.store_down() if reply == "down" else node.feed(Refused(Verdict.FENCED, None))
+    effects = node.store_down() if reply == "down" else node.feed(WriteRefused(Verdict.FENCED, None))
     assert effects == (Cancel("released"), Forget())

@@ -1,4 +1,4 @@
-"""The replay cursor: what a handler that is entered again gets to hear, and when (PROTOCOL rule 12)."""
+"""The replay cursor: what a handler that is entered again gets to hear, and when (docs/protocol.md, rule 12)."""
 
 from __future__ import annotations
 
@@ -233,7 +233,7 @@ def test_a_second_use_of_a_key_with_other_arguments_diverges() -> None:
 
 
 def test_an_intent_without_a_result_is_in_doubt() -> None:
-    assert Tape().add(Kind.INTENT, "audit", 0).cursor().once("audit", "fp-audit", MAIN) is Once.IN_DOUBT
+    assert Tape().add(Kind.INTENT, "audit", 0).cursor().once("audit", "fp-audit", MAIN) is Once.NO_RESULT
 
 
 def test_a_once_that_was_never_intended_is_live() -> None:

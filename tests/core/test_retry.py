@@ -1,4 +1,5 @@
-"""Where a retry is decided: each row by a case that it alone decides, and PROTOCOL section 4 line by line."""
+"""Where a retry is decided: each row by a case that it alone decides, and the retry table of docs/protocol.md
+line by line."""
 
 from __future__ import annotations
 
@@ -11,24 +12,24 @@ from framehold_core.events import Answer, Retry
 from framehold_core.ids import Boot, Incarnation, NodeId, Waiter
 from framehold_core.lease import Lease
 from framehold_core.requests import Answered
-from framehold_core.retry import ROWS, Decision, Standing, decide, digest, usable
+from framehold_core.retry import ROWS, Decision, Progress, decide, digest, usable
 from tests.core.driver import answer
 
 YES, NO = answer("a", "yes"), answer("a", "no")
 LEASE = Lease(NodeId("n1"), Incarnation("i1"), Boot("b1"), 1, 100.0)
 
 
-def came(round_: int, *answers: Answer, epoch: int = 2, mark: str = "m") -> Retry:
+def came(round_: int, *answers: Answer, epoch: int = 2, round_history: str = "m") -> Retry:
     """A retry of a round, with a token of epoch 2."""
-    return Retry(Waiter(1), round_, epoch, mark, NodeId("n1"), answers, LEASE)
+    return Retry(Waiter(1), round_, epoch, round_history, NodeId("n1"), answers, LEASE)
 
 
 def stands(
     *answered: int, keys: tuple[str, ...] = ("a",), done: bool = False, lost: bool = False, round_: int = 4
-) -> Standing:
+) -> Progress:
     """A call in round 4 and epoch 2. `answered` are the rounds whose "yes" is recorded."""
     recorded = tuple(Answered(number, digest((YES,)), ("a",)) for number in answered)
-    return Standing(2, round_, "m", keys, recorded, done, lost)
+    return Progress(2, round_, "m", keys, recorded, done, lost)
 
 
 BY_ROW = {
@@ -38,14 +39,14 @@ BY_ROW = {
     "done": (came(4, YES), stands(4, done=True)),
     "lost": (came(4, YES), stands(4, lost=True)),
     "r = R, recorded": (came(4, YES), stands(4)),
-    "r = R, of another history": (came(4, YES, mark="other"), stands()),
+    "r = R, of another history": (came(4, YES, round_history="other"), stands()),
     "r = R, no usable answer": (came(4, answer("stranger")), stands()),
     "r = R": (came(4, YES), stands()),
     "r = R - 1": (came(3, YES), stands(3)),
     "r < R - 1": (came(2, YES), stands(2, 3)),
 }
 
-PROTOCOL = {
+LAW = {
     "r = R, no answers recorded: deliver": (came(4, YES), stands(3), Decision.DELIVER),
     "r = R, recorded, same digest: join": (came(4, YES), stands(3, 4), Decision.JOIN),
     "r = R - 1, same digest: the questions again": (came(3, YES), stands(3), Decision.ASK_AGAIN),
@@ -66,7 +67,11 @@ PROTOCOL = {
     "no new usable answer: the same round again": (came(4), stands(), Decision.ASK_AGAIN),
     "some answers: they are delivered": (came(4, YES), stands(keys=("a", "b")), Decision.DELIVER),
     "extras beside the recorded answers": (came(4, YES, answer("x")), stands(4), Decision.JOIN),
-    "the same round of a history that was healed away": (came(4, YES, mark="old"), stands(), Decision.ASK_AGAIN),
+    "the same round of a history that was healed away": (
+        came(4, YES, round_history="old"),
+        stands(),
+        Decision.ASK_AGAIN,
+    ),
 }
 
 
@@ -78,18 +83,18 @@ def test_every_row_has_a_case() -> None:
 def test_a_row_decides_its_case_and_no_other_row_would_decide_it_alike(
     row: retry.Row, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    event, standing = BY_ROW[row.when]
-    decision, case = decide(event, standing)
+    event, progress = BY_ROW[row.when]
+    decision, case = decide(event, progress)
     assert decision is row.then
     assert next(other for other in ROWS if other.holds(case)) is row
     monkeypatch.setattr(retry, "ROWS", tuple(other for other in ROWS if other is not row))
-    without = decide(event, standing)[0] if row is not ROWS[-1] else None
+    without = decide(event, progress)[0] if row is not ROWS[-1] else None
     assert without is not decision
 
 
-@pytest.mark.parametrize(("event", "standing", "decision"), PROTOCOL.values(), ids=PROTOCOL.keys())
-def test_the_table_of_the_protocol(event: Retry, standing: Standing, decision: Decision) -> None:
-    assert decide(event, standing)[0] is decision
+@pytest.mark.parametrize(("event", "progress", "decision"), LAW.values(), ids=LAW.keys())
+def test_the_table_of_the_protocol(event: Retry, progress: Progress, decision: Decision) -> None:
+    assert decide(event, progress)[0] is decision
 
 
 @given(

@@ -16,7 +16,7 @@ from framehold_core.effects import (
     Reason,
     Refusal,
     Relay,
-    Reply,
+    Respond,
     Run,
     Write,
 )
@@ -32,7 +32,7 @@ def test_a_call_that_never_asks_never_touches_the_store() -> None:
     node = Node()
     waiter = node.start()
     assert node.effects == (Run(1),)
-    assert node.finishes("42") == (Reply(waiter, Outcome("42")), Forget())
+    assert node.finishes("42") == (Respond(waiter, Outcome("42")), Forget())
     assert node.call.phase is Phase.IDLE
     assert node.shelf.stored is None
 
@@ -66,14 +66,14 @@ def test_no_question_leaves_before_its_commit_is_acknowledged() -> None:
     assert node.call.phase is Phase.PARKING and not node.heard
     node.commit()
     assert node.call.phase is Phase.PARKED
-    assert node.heard[1] == Questions(1, 1, 1, node.call.jh, TOKEN_TTL)
+    assert node.heard[1] == Questions(1, 1, 1, node.call.history, TOKEN_TTL)
 
 
 def test_asks_of_one_turn_leave_in_one_round_and_one_write() -> None:
     node = running()
     assert len(node.asks("a", "b", "c")) == 1
     node.commit()
-    assert node.call.round == 1 and node.call.n == 3
+    assert node.call.round == 1 and node.call.position == 3
 
 
 def test_what_was_noted_precedes_the_asks_of_the_next_write() -> None:
@@ -100,17 +100,17 @@ def test_a_round_costs_one_write_and_a_call_of_two_rounds_two() -> None:
     node = resumed()
     node.finishes()
     node.commit()
-    assert node.call.flight is None and node.call.phase is Phase.IDLE
+    assert node.call.outbox.in_flight is None and node.call.phase is Phase.IDLE
     record = node.shelf.stored
     assert record is not None and record.record.answers.keys() == {1}
 
 
 def test_answers_go_ahead_of_what_the_resumed_round_writes() -> None:
-    """Rule 2, for each kind of write that may be a round's first."""
+    """Rule 2 of docs/protocol.md, for each kind of write that may be a round's first."""
     for act in (lambda n: n.asks("b"), lambda n: n.intends(), lambda n: n.finishes()):
         node = resumed()
         act(node)
-        assert node.call.flight is not None and node.call.flight.answered is not None
+        assert node.call.outbox.in_flight is not None and node.call.outbox.in_flight.answered is not None
         node.commit()
         assert node.shelf.stored is not None and 1 in node.shelf.stored.record.answers
         if node.log[1:]:
@@ -124,7 +124,7 @@ def test_only_the_first_write_of_a_round_carries_its_answers() -> None:
     node.results()
     node.commit()
     node.asks("b")
-    assert node.call.flight is not None and node.call.flight.answered is None
+    assert node.call.outbox.in_flight is not None and node.call.outbox.in_flight.answered is None
 
 
 def test_the_frame_does_not_resume_outside_the_window() -> None:
@@ -143,7 +143,7 @@ def test_no_usable_answer_asks_the_same_round_again_and_writes_nothing() -> None
     before = node.shelf.stored
     node.retry(answer("stranger"))
     assert node.heard[2] == node.heard[1]
-    assert node.call.flight is None and node.shelf.stored is before
+    assert node.call.outbox.in_flight is None and node.shelf.stored is before
 
 
 def test_some_answers_move_the_round_and_only_the_missing_are_asked() -> None:
@@ -227,7 +227,7 @@ def test_whoever_waited_for_a_stale_frame_is_decided_from_the_record(act: object
     act(node)  # type: ignore[operator]  # one of the three above
     assert node.token is not None
     node.retry(answer("a"), token=node.token._replace(epoch=2))
-    assert {item.waiter for item in node.call.held} == {2, 3}
+    assert {item.waiter for item in node.call.undecided} == {2, 3}
 
 
 def test_a_token_ahead_of_the_frame_goes_to_the_node_that_minted_it() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from framehold_core.call import Phase
-from framehold_core.effects import Cancel, Forget, Op, Outcome, Reply, Write
-from framehold_core.events import Nudged, Stop
+from framehold_core.effects import Cancel, Forget, Op, Outcome, Respond, Write
+from framehold_core.events import Stop, StoreBack
 from framehold_core.requests import RecordState
 from tests.core.driver import answer, elsewhere, parked, rebuild, resumed, running
 
@@ -23,7 +23,7 @@ def test_a_parked_call_that_is_stopped_ends_at_once_and_for_good(reentrant: bool
     for token_answers in ((answer("a"),), ()):
         waiter = other.retry(*token_answers)
         other.look()
-        assert other.heard[waiter] == Outcome(sealed=b"cancelled by hand", n=1, cause="cancelled")
+        assert other.heard[waiter] == Outcome(sealed=b"cancelled by hand", position=1, cause="cancelled")
         assert other.call.phase is Phase.IDLE
 
 
@@ -47,13 +47,14 @@ def test_whoever_waits_for_the_round_of_a_stopped_call_hears_its_end() -> None:
 
 def test_a_stopped_call_that_never_wrote_anything_ends_without_the_store() -> None:
     node = running()
-    assert node.feed(Stop("cancelled by hand")) == (Reply(1, Outcome("cancelled by hand", cause="cancelled")), Forget())
+    outcome = Outcome("cancelled by hand", cause="cancelled")
+    assert node.feed(Stop("cancelled by hand")) == (Respond(1, outcome), Forget())
     assert node.shelf.stored is None
 
 
 @pytest.mark.parametrize("phase", [Phase.RUNNING, Phase.PARKED])
 def test_a_call_with_an_effect_or_a_write_under_way_is_not_stopped(phase: Phase) -> None:
-    """Rule 8: how that ends nobody could tell."""
+    """Rule 8 of docs/protocol.md: how that ends nobody could tell."""
     node = resumed() if phase is Phase.RUNNING else parked()
     node.intends()
     before = node.call
@@ -71,7 +72,7 @@ def test_the_end_of_a_stopped_call_is_written_when_the_store_is_back() -> None:
     node = parked()
     node.feed(Stop("cancelled by hand"))
     assert node.store_down() == () and node.call.phase is Phase.STRANDED
-    node.feed(Nudged())
+    node.feed(StoreBack())
     assert node.commit() == (Forget(),)
     assert node.shelf.stored is not None and node.shelf.stored.record.cause == "cancelled"
 

@@ -1,4 +1,4 @@
-"""A store that is away: frames keep, and nothing is heard that is not durable (PROTOCOL rule 1)."""
+"""A store that is away: frames keep, and nothing is heard that is not durable (docs/protocol.md, rule 1)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from framehold_core.effects import (
     Ungated,
     Write,
 )
-from framehold_core.events import Expired, Finished, Nudged
+from framehold_core.events import Expired, Finished, StoreBack
 from framehold_core.recovery import UNKEPT
 from framehold_core.writes import once_digest
 from tests.core.driver import TOKEN_TTL, Node, answer, parked, reach, resumed, running
@@ -95,7 +95,7 @@ def test_a_write_that_was_applied_unheard_is_not_applied_twice() -> None:
     node.submit()
     applied = node.shelf.stored
     node.store_down()
-    node.feed(Nudged())
+    node.feed(StoreBack())
     node.commit()
     assert node.shelf.stored is applied and node.call.phase is Phase.PARKED
 
@@ -106,7 +106,7 @@ def test_an_outcome_leaves_ungated_inside_the_window_and_is_counted() -> None:
     node.finishes("42")
     assert node.store_down(is_open=True)[0] == Ungated()
     assert node.heard[2] == Outcome("42")
-    assert ops(node.feed(Nudged())) == [Op.FINISH]
+    assert ops(node.feed(StoreBack())) == [Op.FINISH]
     assert node.commit() == (Forget(),)
 
 
@@ -148,7 +148,7 @@ def test_a_verification_without_a_store_leaves_the_frame_parked() -> None:
 def test_the_store_s_return_alone_sends_a_verification_again() -> None:
     node = reach(Phase.VERIFYING)
     node.store_down()
-    assert ops(node.feed(Nudged())) == [Op.VERIFY]
+    assert ops(node.feed(StoreBack())) == [Op.VERIFY]
     node.commit()
     assert node.call.phase is Phase.PARKED and node.call.epoch == 2
 
@@ -161,17 +161,19 @@ def test_an_effect_in_flight_is_kept_with_its_frame_in_round_1_too() -> None:
     node.results()
     node.store_down()
     assert node.call.phase is Phase.STRANDED
-    node.feed(Nudged())
+    node.feed(StoreBack())
     assert node.commit() == (Cancel("left"), Forget())
 
 
 def test_a_handler_that_ends_while_its_questions_are_stranded_answers_the_retry() -> None:
     node = reach(Phase.STRANDED)
     node.feed(Finished("42"))
-    node.feed(Nudged())
+    node.feed(StoreBack())
     node.commit()
     assert node.call.phase is Phase.PARKED
-    node.retry(answer("b"), token=node.token._replace(round=2, mark=node.call.mark) if node.token else None)
+    node.retry(
+        answer("b"), token=node.token._replace(round=2, round_history=node.call.round_history) if node.token else None
+    )
     node.commit()
     assert node.heard[3] == Outcome("42")
 

@@ -18,7 +18,7 @@ from framehold_core.effects import (
     Run,
 )
 from framehold_core.errors import ProtocolError
-from framehold_core.events import Diverged, Rebuilt, Refused, Unreadable
+from framehold_core.events import Diverged, Rebuilt, Unreadable, WriteRefused
 from framehold_core.journal import Lane, decode_all
 from framehold_core.replay import Cursor
 from framehold_core.requests import Evidence, RecordState, Verdict
@@ -35,7 +35,7 @@ def test_a_retry_without_a_frame_reads_the_record() -> None:
 
 
 def test_a_token_without_a_record_enters_no_handler() -> None:
-    """Rule 17."""
+    """Rule 17 of docs/protocol.md."""
     first = parked()
     first.shelf.stored = None
     node = elsewhere(first)
@@ -58,7 +58,7 @@ def test_a_finished_call_gives_its_outcome_again() -> None:
     node = elsewhere(first)
     node.retry(answer("a"))
     node.look(Evidence.GONE)
-    assert node.heard[1] == Outcome(sealed=b"42", n=1)
+    assert node.heard[1] == Outcome(sealed=b"42", position=1)
 
 
 def test_other_answers_conflict_with_the_record_too() -> None:
@@ -137,7 +137,7 @@ def test_a_round_that_was_recorded_as_answered_runs_its_tail_again() -> None:
     rebuild(node)
     assert node.call.phase is Phase.RUNNING and node.effects == ()
     node.asks("b")
-    assert node.call.flight is not None and node.call.flight.answered is None
+    assert node.call.outbox.in_flight is not None and node.call.outbox.in_flight.answered is None
     node.commit()
     assert isinstance(node.heard[1], Questions) and node.heard[1].epoch == 2
 
@@ -158,9 +158,9 @@ def test_a_claim_gives_up_after_a_few_races() -> None:
     node = reach(Phase.LOOKING)
     for _ in range(MAX_TRIES):
         node.look(Evidence.GONE)
-        assert node.feed(Refused(Verdict.CHANGED, None)) == (Lookup(),)
+        assert node.feed(WriteRefused(Verdict.CHANGED, None)) == (Lookup(),)
     node.look(Evidence.GONE)
-    node.feed(Refused(Verdict.CHANGED, None))
+    node.feed(WriteRefused(Verdict.CHANGED, None))
     assert isinstance(node.heard[1], Refusal) and node.heard[1].reason is Reason.UNAVAILABLE
 
 
@@ -221,7 +221,7 @@ def test_what_can_not_be_read_is_said_and_left_as_it_is(phase: Phase) -> None:
     refusal = node.heard[1]
     assert isinstance(refusal, Refusal) and (refusal.reason, refusal.detail) == (Reason.UNREADABLE, UNREADABLE)
     assert Cancel("unreadable") in effects and Forget() in effects
-    assert node.call.phase is Phase.IDLE and node.call.flight is None and node.call.held == ()
+    assert node.call.phase is Phase.IDLE and node.call.outbox.in_flight is None and node.call.undecided == ()
     assert node.shelf.stored is before
 
 

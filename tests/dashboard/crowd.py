@@ -23,9 +23,10 @@ from aiohttp.test_utils import TestServer
 from pydantic import SecretStr
 
 from framehold_router.api import paging
-from framehold_router.api.about_calls import LeaseQuery, Sort
+from framehold_router.fleet.node_stats import Stats
+from framehold_router.models.calls import LeaseQuery
+from framehold_router.models.choices import Sort
 from framehold_router.pages import pages
-from framehold_router.stats import Stats
 from tests.node.operating import TOKEN
 from tests.router.cast import Answer, Cast, member, said, saying
 

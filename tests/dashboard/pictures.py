@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tests.dashboard.screen import Look, Screen, chromium, screen
 from tests.dashboard.stage import LEASE_TTL, NODES, Stage, stage
-from tests.node.nodes import ROOT
+from tests.processes import ROOT
 from tests.store.server import RedisServer
 
 FOLDER = ROOT / "docs" / "dashboard"

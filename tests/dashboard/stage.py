@@ -15,9 +15,10 @@ from typing import Any
 import httpx2
 
 from tests.fleet.fleet import Fleet, RouterProcess
-from tests.node.nodes import Caller, Heard, NodeProcess
+from tests.node.nodes import NodeProcess
 from tests.node.operating import SHOWN, TOKEN, call_of
 from tests.store.server import RedisServer
+from tests.wire import Caller, Heard
 
 LEASE_TTL = 2.0
 NODES = ("harbour", "lagoon", "meadow")

@@ -17,7 +17,7 @@ from framehold_store.keys import Keys
 from tests.fleet.fleet import Fleet, Stored
 from tests.fleet.ledger import VARIABLE, Ledger
 from tests.fleet.line import Line
-from tests.node.nodes import until
+from tests.processes import until
 from tests.store.server import RedisServer
 
 TARGET = "tests/fleet/trials.py"

@@ -8,7 +8,6 @@ import json
 import os
 import shutil
 import socket
-import subprocess
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
@@ -21,9 +20,10 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import TextContent
 
-from framehold_router.internal import Trust
+from framehold_router.fleet.trust import Trust
 from tests.node.guest import echo
-from tests.node.nodes import KEY, ROOT, FrameholdProcess, NodeProcess, entries, until
+from tests.node.nodes import KEY, FrameholdProcess, NodeProcess, entries
+from tests.processes import DEADLINE, Child
 from tests.store.server import RedisServer, free_port
 
 TARGET = "tests/node/three_rounds.py"
@@ -53,7 +53,7 @@ class RouterProcess(FrameholdProcess):
 
     async def knows(self, *names: str) -> None:
         """Wait until it sends requests to just these nodes."""
-        async with httpx2.AsyncClient() as http, asyncio.timeout(20):
+        async with httpx2.AsyncClient() as http, asyncio.timeout(DEADLINE):
             while True:
                 told = (await http.get(f"{self.root}/api/v1/ring")).json()
                 if {node["node_id"] for node in told["nodes"] if node["points"]} == set(names):
@@ -67,7 +67,7 @@ class Fleet:
     def __init__(self, folder: Path, store: Stored, target: str = TARGET, **settings: str) -> None:
         self.folder, self.target = folder, target
         self.entered = folder / "entries"
-        usual = {"store_url": store.url, "namespace": folder.name, "lease_ttl": "1", "route_headers": "true"}
+        usual = {"store_url": store.url, "namespace": folder.name, "lease_ttl": "3", "route_headers": "true"}
         named = {f"FRAMEHOLD_{name.upper()}": value for name, value in (usual | settings).items()}
         self.common = {**named, "ENTRIES": str(self.entered)}
         self.nodes: dict[str, NodeProcess] = {}
@@ -164,15 +164,14 @@ async def haproxy(folder: Path, template: Path, nodes: Iterable[NodeProcess]) ->
     filled = template.read_text().replace("127.0.0.1:8080", f"127.0.0.1:{port}")
     marked = [line for line in filled.splitlines() if not line.strip().startswith("server ")]
     config.write_text("\n".join([*marked, servers, ""]))
-    environment = {**os.environ, "FRAMEHOLD_SECRET": SECRET}
-    child = subprocess.Popen([binary, "-db", "-f", str(config)], cwd=ROOT, env=environment)
+    env = {**os.environ, "FRAMEHOLD_SECRET": SECRET}
+    child = Child([binary, "-db", "-f", str(config)], folder / "haproxy.log", env=env)
+    child.launch()
     try:
-        await until(lambda: child.poll() is not None or _listens(port), "haproxy's start")
-        assert child.poll() is None, "haproxy did not start"
+        await child.until(lambda: _listens(port), "haproxy's start")
         yield f"http://127.0.0.1:{port}/mcp"
     finally:
         child.kill()
-        child.wait()
 
 
 def _listens(port: int) -> bool:

@@ -18,7 +18,7 @@ from pathlib import Path
 from tests.fleet.faults import FaultyFleet, started
 from tests.fleet.load import Load
 from tests.fleet.weather import Weather
-from tests.node.nodes import ROOT
+from tests.processes import ROOT
 
 TESTS = ("tests/fleet/cells", "tests/fleet/test_random_kills.py")
 FIGURE = "resume of a call"

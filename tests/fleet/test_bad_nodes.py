@@ -14,13 +14,14 @@ import pytest
 
 from framehold_core.ids import Boot, Incarnation, NodeId
 from framehold_core.lease import NodeRecord
-from framehold_router.internal import Trust
-from framehold_router.stats import Stats
+from framehold_router.fleet.node_stats import Stats
+from framehold_router.fleet.trust import Trust
 from framehold_store import StoreConfig
 from framehold_store.redis import RedisStore
 from tests.fleet.fleet import Fleet, fleet
-from tests.node.nodes import KEY, Caller, NodeProcess
+from tests.node.nodes import KEY, NodeProcess
 from tests.store.server import RedisServer, Wire
+from tests.wire import Caller
 
 pytestmark = pytest.mark.anyio
 
@@ -42,7 +43,7 @@ async def ghost(redis: RedisServer, made: Fleet, address: str, ringed: bool = Tr
             await router.knows(*made.nodes, *(["ghost"] if ringed else []))
         yield
     finally:
-        await store.leave(record)
+        await store.unregister(record)
         await store.close()
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.fleet.fleet import Fleet, fleet
-from tests.node.nodes import Caller, Heard
 from tests.store.server import RedisServer
+from tests.wire import Caller, Heard
 
 pytestmark = pytest.mark.anyio
 

@@ -14,14 +14,18 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.node.nodes import Caller, Heard, NodeProcess, accepted, entries
+from tests.node.nodes import NodeProcess, entries
 from tests.store.server import RedisServer
+from tests.wire import Caller, Heard, accepted
 
 pytestmark = pytest.mark.anyio
 
 TARGET = "tests/node/reentrant_server.py"
-NODES, CALLS, SPAN = 3, 40, 10.0
-"""Nodes, calls, and for how many seconds nodes are killed."""
+NODES, CALLS, KILLS = 3, 40, 5
+"""Nodes, calls, and how often a node is killed. Calls begin all along, an equal share before each kill: so a machine on
+which a node takes long to start sees as many kills, and as many calls between them."""
+SPREAD = 2.0
+"""Seconds over which the calls of one share begin."""
 
 
 class Herd:
@@ -32,6 +36,7 @@ class Herd:
         self._rng = random.Random(4)
         self.alive: dict[int, NodeProcess] = {}
         self.killed = 0
+        self._kill = asyncio.Condition()
 
     async def start(self, number: int) -> None:
         """Start a node, under the name that it had before."""
@@ -43,13 +48,20 @@ class Herd:
 
     async def thin(self) -> None:
         """Kill and replace."""
-        end = asyncio.get_running_loop().time() + SPAN
-        while asyncio.get_running_loop().time() < end:
+        for _ in range(KILLS):
             await asyncio.sleep(self._rng.uniform(0.2, 0.8))
             number = self._rng.choice(sorted(self.alive))
             self.alive.pop(number).kill()
-            self.killed += 1
+            async with self._kill:
+                self.killed += 1
+                self._kill.notify_all()
             await self.start(number)
+
+    async def turn(self, call: int) -> None:
+        """Wait until this call may begin."""
+        async with self._kill:
+            await self._kill.wait_for(lambda: self.killed >= call * KILLS // CALLS)
+        await asyncio.sleep(self._rng.uniform(0.0, SPREAD))
 
     async def send(self, request: Callable[[Caller], Awaitable[Heard]], first: bool = False) -> Heard | None:
         """Send to any node until one answers; a first round has no token and is sent once (None: it was cut off)."""
@@ -72,10 +84,10 @@ class Herd:
             child.stop()
 
 
-async def errand(herd: Herd, name: str, delay: float) -> str | None:
+async def errand(herd: Herd, call: int) -> str | None:
     """One call to its end, each answer with the number of its question; None where its first round was cut off."""
-    await asyncio.sleep(delay)
-    arguments = {"name": name}
+    await herd.turn(call)
+    arguments = {"name": f"c{call}"}
     heard = await herd.send(lambda caller: caller.call("errands", arguments=arguments), first=True)
     asked: dict[str, str] = {}
     while heard is not None and heard.message.get("result", {}).get("resultType") == "input_required":
@@ -95,12 +107,11 @@ async def test_every_call_ends_and_no_effect_runs_twice(
     herd = Herd(redis, tmp_path)
     try:
         await asyncio.gather(*map(herd.start, range(NODES)))
-        errands = (errand(herd, f"c{number}", SPAN * 0.9 * number / CALLS) for number in range(CALLS))
-        _, *told = await asyncio.gather(herd.thin(), *errands)
+        _, *told = await asyncio.gather(herd.thin(), *(errand(herd, call) for call in range(CALLS)))
     finally:
         herd.stop()
     begun = [text for text in told if text is not None]
-    assert herd.killed >= 3 and len(begun) >= CALLS / 2
+    assert herd.killed == KILLS and len(begun) >= CALLS / 2
     assert {text.replace("in-doubt ", "") for text in begun} == {"0 1 2"}
     lines = Counter(entries(tmp_path / "entries"))
     assert [line for line, times in lines.items() if line.startswith("once") and times > 1] == []

@@ -13,8 +13,9 @@ import pytest
 
 from tests.fleet.fleet import Fleet, Watched, converse, fleet, haproxy
 from tests.node.guest import expected
-from tests.node.nodes import ROOT, Caller
+from tests.processes import ROOT
 from tests.store.server import RedisServer
+from tests.wire import Caller
 
 pytestmark = pytest.mark.anyio
 

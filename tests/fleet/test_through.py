@@ -14,8 +14,9 @@ from mcp.types import ElicitRequestParams, ElicitResult, LoggingMessageNotificat
 from mcp_types import LOG_LEVEL_META_KEY
 
 from tests.fleet.fleet import Fleet, fleet
-from tests.node.nodes import Caller, until
+from tests.processes import until
 from tests.store.server import RedisServer
+from tests.wire import Caller
 
 pytestmark = pytest.mark.anyio
 

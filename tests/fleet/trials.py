@@ -146,7 +146,7 @@ async def deadly(name: str, ctx: Context) -> str:
 
 
 @both
-@framehold.hold(ttl=1)
+@framehold.options(ttl=1)
 async def brief(name: str, ctx: Context) -> str:
     """May be answered for a second."""
     return f"{name}: {await ask(name, 'one')}"

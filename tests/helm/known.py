@@ -12,17 +12,17 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import Metric
 
 import framehold
-from framehold import metrics as of_node
 from framehold.config import Settings
-from framehold.exposition import Exposition
-from framehold.names import Names
+from framehold.telemetry import metrics as of_node
+from framehold.telemetry.prometheus import Exposition
+from framehold.telemetry.tool_labels import ToolLabels
 from framehold_core.ids import NodeId
 from framehold_core.requests import Verdict
 from framehold_router import metrics as of_router
-from framehold_router.departures import Departures
-from framehold_router.membership import Membership
-from framehold_router.meter import Meter
-from framehold_router.ring import Ring
+from framehold_router.fleet.departures import Departures
+from framehold_router.fleet.membership import Membership
+from framehold_router.fleet.ring import Ring
+from framehold_router.telemetry.counters import Meter
 from tests.node.stage import server_of
 
 TARGET = {"namespace", "job", "instance"}
@@ -75,7 +75,7 @@ def _names(family: Metric) -> Iterator[tuple[str, set[str]]]:
 @cache
 def _nodes() -> tuple[Metric, ...]:
     runtime = framehold.asgi(server_of("known"), Settings(node_id="known")).attached.runtime
-    return tuple(Exposition(runtime, of_node.Metrics(Names(lambda: ()))).collect())
+    return tuple(Exposition(runtime, of_node.Metrics(ToolLabels(lambda: ()))).collect())
 
 
 @cache

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.node.nodes import until
 from tests.node.trouble import node_at, refused
+from tests.processes import until
 from tests.store.server import RedisServer
 
 pytestmark = pytest.mark.anyio

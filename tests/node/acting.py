@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from tests.node.nodes import Heard
 from tests.node.stage import Stage
+from tests.wire import Heard
 
 WAYS = {"held": {}, "rebuilt": {"rehearse": True}, "replayed": {"strategy": "replay"}}
 each_way = pytest.mark.parametrize("settings", WAYS.values(), ids=WAYS.keys())
-SOON = 5.0
+SOON = 30.0
 """Seconds that something which needs no time may take on a busy machine."""
 
 

@@ -9,22 +9,19 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from framehold import clock
-from framehold.asks import Question
+from framehold.app import assemble
 from framehold.config import Settings
-from framehold.frames import Frame
-from framehold.heartbeat import Alone, Heartbeat
-from framehold.peers import Peers
-from framehold.runtime import Runtime
-from framehold.slots import Answer, Ended, Parked
-from framehold.tokens import Claims
+from framehold.engine.replies import Answer, Ended, Parked
+from framehold.engine.runtime import Runtime
+from framehold.engine.token_claims import Claims
+from framehold.frame.asks import Question
+from framehold.frame.frame import Frame
 from framehold_core import effects as fx
 from framehold_core import journal
 from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import NodeId
 from framehold_core.requests import Reply, Request
-from framehold_router.internal import Trust
 from framehold_store.memory import MemoryStore
-from framehold_store.seal import Sealer
 
 Script = Callable[[Frame], Awaitable[object]]
 
@@ -80,7 +77,7 @@ class Talk:
         except Exception as error:
             outcome = error
         try:
-            frame.ends(outcome)
+            frame.end(outcome)
         finally:
             del outcome
 
@@ -140,7 +137,7 @@ class Desk:
 
     def claims(self, parked: Parked) -> Claims:
         at, held = parked.at, self.runtime.heartbeat.lease
-        return Claims(parked.call, at.round, at.epoch, at.n, at.mark, NodeId(held.node), held.boot)
+        return Claims(parked.call, at.round, at.epoch, at.position, at.round_history, NodeId(held.node), held.boot)
 
     def frame(self, parked: Parked) -> Frame:
         """The live frame of a call."""
@@ -157,10 +154,7 @@ async def _never(frame: Frame) -> object:
 async def desk(*, shared: bool = False, **settings: Any) -> AsyncIterator[Desk]:
     """An open runtime over a store in memory, which other nodes could share if `shared`."""
     store = Moody(clock.now)
-    sealer = Sealer((b"k" * 32,), "desk")
-    peers = Peers("desk", Trust(()), store if shared else None)
-    heartbeat = Heartbeat(store, "desk", "", 5.0) if shared else Alone("desk")
-    runtime = Runtime(store, heartbeat, sealer, Settings(node_id="desk", **settings), peers)
+    runtime = assemble(Settings(node_id="desk", lease_ttl=5.0, advertise_url="", **settings), store, shared)
     await runtime.open()
     try:
         yield Desk(runtime, store)

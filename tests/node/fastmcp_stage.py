@@ -10,9 +10,10 @@ from fastmcp import FastMCP
 
 import framehold
 from framehold.config import Settings
-from framehold.runtime import Runtime
-from framehold.serving import Application
-from tests.node.nodes import EVERYTHING, Caller, Heard, served
+from framehold.engine.runtime import Runtime
+from framehold.http.app import Application
+from tests.node.nodes import served
+from tests.wire import EVERYTHING, Caller, Heard
 
 
 class Hosted(Caller):

@@ -1,50 +1,30 @@
-"""Nodes to test, in this process or as a `framehold node` child, and a client that sees the wire."""
+"""Nodes to test, in this process or as a `framehold node` child."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
 import itertools
-import json
 import os
 import secrets
-import signal
 import socket
-import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import httpx2
+import redis
 import uvicorn
-from mcp.types import (
-    CLIENT_CAPABILITIES_META_KEY,
-    CLIENT_INFO_META_KEY,
-    PROTOCOL_VERSION_META_KEY,
-)
 
-from framehold.serving import Application
+from framehold.http.app import Application
+from framehold_store.keys import Keys
+from tests.processes import DEADLINE, Child, python_path, until
 
-ROOT = Path(__file__).resolve().parents[2]
-VERSION = "2026-07-28"
 KEY = secrets.token_hex(32)
-EVERYTHING = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}
 _RUN = "from framehold.cli import main; main()"
-DEADLINE = 20.0
-"""Seconds after which something that should have happened has not."""
-
-
-async def until(holds: Callable[[], object], what: str, deadline: float = DEADLINE) -> Any:
-    """Look again and again until `holds()` is true, and give that back."""
-    end = time.monotonic() + deadline
-    while not (found := holds()):
-        assert time.monotonic() < end, f"{what}: not within {deadline:g} s"
-        await asyncio.sleep(0.01)
-    return found
 
 
 class _Quiet(uvicorn.Server):
@@ -84,169 +64,35 @@ async def served(app: Any) -> AsyncIterator[str]:
             gc.set_threshold(*threshold)
 
 
-@dataclass
-class Heard:
-    """One response: its status and headers, the notifications that came first, and the reply itself."""
-
-    status: int
-    headers: Mapping[str, str]
-    message: dict[str, Any]
-    events: list[dict[str, Any]] = field(default_factory=list)
-
-    @property
-    def streamed(self) -> bool:
-        return self.headers["content-type"].startswith("text/event-stream")
-
-    @property
-    def result(self) -> dict[str, Any]:
-        assert "result" in self.message, self.message
-        result: dict[str, Any] = self.message["result"]
-        return result
-
-    @property
-    def code(self) -> int:
-        assert "error" in self.message, self.message
-        code: int = self.message["error"]["code"]
-        return code
-
-    @property
-    def text(self) -> str:
-        """What a finished tool says, or an error's message."""
-        if "error" in self.message:
-            return str(self.message["error"]["message"])
-        return " ".join(block.get("text", "") for block in self.result["content"])
-
-    @property
-    def token(self) -> str:
-        assert self.result["resultType"] == "input_required", self.result
-        return str(self.result["requestState"])
-
-    @property
-    def asked(self) -> dict[str, dict[str, Any]]:
-        """The questions by key."""
-        assert self.result["resultType"] == "input_required", self.result
-        found: dict[str, dict[str, Any]] = self.result["inputRequests"]
-        return found
-
-    @property
-    def messages(self) -> list[str]:
-        """The questions' texts."""
-        return [question["params"]["message"] for question in self.asked.values()]
-
-    def accept(self, **content: Any) -> dict[str, Any]:
-        """The same accepted form for each question."""
-        return {key: accepted(**content) for key in self.asked}
-
-
-def accepted(**content: Any) -> dict[str, Any]:
-    """A form that was filled in."""
-    return {"action": "accept", "content": content}
-
-
-class Envelope(NamedTuple):
-    """A request's body and headers."""
-
-    body: dict[str, Any]
-    headers: dict[str, str]
-
-
-class Caller:
-    """A client that sends one request at a time as it is told to, and hides nothing of the response."""
-
-    def __init__(self, url: str, has: Mapping[str, Any] = EVERYTHING) -> None:
-        self.url, self.has = url, has
-        self._ids = itertools.count(1)
-        self._http = httpx2.AsyncClient(timeout=DEADLINE, limits=httpx2.Limits(max_connections=300))
-
-    async def __aenter__(self) -> Caller:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._http.aclose()
-
-    async def call(self, tool: str, **options: Any) -> Heard:
-        """`tools/call`, its first round. Options as for `send`, and `arguments`."""
-        return await self.send("tools/call", {"name": tool, "arguments": options.pop("arguments", {})}, **options)
-
-    async def retry(self, tool: str, token: str, answers: Mapping[str, Any], **options: Any) -> Heard:
-        """`tools/call` with answers and a token."""
-        params = {"name": tool, "arguments": options.pop("arguments", {})}
-        return await self.send(
-            "tools/call", {**params, "requestState": token, "inputResponses": dict(answers)}, **options
-        )
-
-    async def send(self, method: str, params: dict[str, Any], **options: Any) -> Heard:
-        """One request; options as for `envelope`."""
-        envelope = self.envelope(method, params, **options)
-        return _heard(await self._http.post(self.url, json=envelope.body, headers=envelope.headers))
-
-    def envelope(
-        self,
-        method: str,
-        params: dict[str, Any],
-        *,
-        meta: Mapping[str, Any] | None = None,
-        headers: Mapping[str, str] | None = None,
-        has: Mapping[str, Any] | None = None,
-        request_id: int | str | None = None,
-    ) -> Envelope:
-        """A request as it is sent. `meta` is added to its `_meta`, `has` replaces the capabilities that the client
-        declares."""
-        identity = {
-            PROTOCOL_VERSION_META_KEY: VERSION,
-            CLIENT_INFO_META_KEY: {"name": "caller", "version": "1"},
-            CLIENT_CAPABILITIES_META_KEY: dict(self.has if has is None else has),
-        }
-        told = {
-            "content-type": "application/json",
-            "accept": "application/json, text/event-stream",
-            "mcp-protocol-version": VERSION,
-            "mcp-method": method,
-        }
-        if name := params.get("name") or params.get("uri"):
-            told["mcp-name"] = name
-        number = next(self._ids) if request_id is None else request_id
-        whole = {**params, "_meta": {**identity, **(meta or {})}}
-        body = {"jsonrpc": "2.0", "id": number, "method": method, "params": whole}
-        return Envelope(body, {**told, **(headers or {})})
-
-
-def _heard(response: httpx2.Response) -> Heard:
-    if not response.headers["content-type"].startswith("text/event-stream"):
-        return Heard(response.status_code, response.headers, response.json())
-    lines = response.text.splitlines()
-    *events, last = [json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: ")]
-    return Heard(response.status_code, response.headers, last, events)
-
-
-class FrameholdProcess:
-    """One `framehold` child that serves. Ended by its process id. `command` is what stands behind `framehold`."""
+class FrameholdProcess(Child):
+    """One `framehold` child that serves. `command` is what stands behind `framehold`."""
 
     def __init__(self, command: list[str], log: Path, **environment: str) -> None:
-        self._command = [sys.executable, "-c", _RUN, *command]
-        self._log, self._environment = log, environment
-        self._child: subprocess.Popen[bytes] | None = None
+        # The SDK's log wraps its lines at the width of a terminal.
+        usual = {"COLUMNS": "400", "FRAMEHOLD_KEYS": KEY, "FRAMEHOLD_DRAIN_TIMEOUT": "0"}
+        env = {**os.environ, **python_path(), **usual, **environment}
+        super().__init__([sys.executable, "-c", _RUN, *command], log, env=env, announces=True)
         self.url = ""
+        self.took = 0.0
+        """Seconds of its last start: a measure of what else the machine does."""
 
     async def start(self) -> None:
         """Start, and return when it serves."""
-        python_path = os.pathsep.join(entry for entry in sys.path if entry)
-        # The SDK's log wraps its lines at the width of a terminal.
-        usual = {"PYTHONPATH": python_path, "COLUMNS": "400", "FRAMEHOLD_KEYS": KEY, "FRAMEHOLD_DRAIN_TIMEOUT": "0"}
-        environment = {**os.environ, **usual, **self._environment}
-        with self._log.open("ab") as log:
-            self._child = subprocess.Popen(self._command, cwd=ROOT, stdout=subprocess.PIPE, stderr=log, env=environment)
-        assert self._child.stdout is not None
-        line = (await asyncio.to_thread(self._child.stdout.readline)).decode()
+        began = time.monotonic()
+        self.launch()
+        line = await asyncio.to_thread(self.announced)
         assert " serves " in line, f"it did not say where it serves: {line!r}\n{self.log()}"
         self.url = line.split(" serves ")[1].split(",")[0]
-        await until(self._answers, "the child's start")
+        # Its socket listens before its lifespan is through: only an answer says that it serves.
+        async with httpx2.AsyncClient(verify=False, timeout=2) as http, asyncio.timeout(DEADLINE):
+            while not await self._answers(http):
+                assert self.alive, f"the child ended:\n{self.log()}"
+                await asyncio.sleep(0.01)
+        self.took = time.monotonic() - began
 
-    def _answers(self) -> bool:
-        """Its socket listens before its lifespan is through: only an answer says that it serves."""
-        assert self._child is not None and self._child.poll() is None, f"the child ended:\n{self.log()}"
+    async def _answers(self, http: httpx2.AsyncClient) -> bool:
         try:
-            return httpx2.get(f"{self.root}/healthz", timeout=0.2).status_code == 200
+            return (await http.get(f"{self.root}/healthz")).status_code == 200
         except httpx2.TransportError:
             return False
 
@@ -254,51 +100,6 @@ class FrameholdProcess:
     def root(self) -> str:
         """Its address without a path."""
         return self.url.removesuffix("/mcp")
-
-    def log(self) -> str:
-        """Everything that it said so far."""
-        return self._log.read_text()
-
-    @property
-    def pid(self) -> int:
-        assert self._child is not None, "the child was not started"
-        return self._child.pid
-
-    @property
-    def alive(self) -> bool:
-        """Whether its process has not ended."""
-        return self._child is not None and self._child.poll() is None
-
-    def pause(self) -> None:
-        os.kill(self.pid, signal.SIGSTOP)
-
-    def resume(self) -> None:
-        os.kill(self.pid, signal.SIGCONT)
-
-    def terminate(self) -> None:
-        """Ask it to end, and don't wait for it."""
-        os.kill(self.pid, signal.SIGTERM)
-
-    def kill(self) -> None:
-        """End it at once; nothing of it runs any more."""
-        self.stop(signal.SIGKILL)
-
-    def stop(self, how: signal.Signals = signal.SIGTERM) -> int | None:
-        """End it, and give its exit code. Idempotent."""
-        child, self._child = self._child, None
-        if child is None:
-            return None
-        if child.poll() is None:
-            os.kill(child.pid, how)
-            os.kill(child.pid, signal.SIGCONT)
-        try:
-            child.wait(DEADLINE)
-        except subprocess.TimeoutExpired:
-            child.kill()
-            child.wait()
-        assert child.stdout is not None
-        child.stdout.close()
-        return child.returncode
 
 
 class NodeProcess(FrameholdProcess):
@@ -328,14 +129,35 @@ def entries(path: Path) -> list[str]:
 Start = Callable[[], Awaitable[NodeProcess]]
 
 
+class Heir(NodeProcess):
+    """A node over a store of its own namespace. When it is killed its lease runs out at once, so leases can be longer
+    than any pause of a busy machine, and no test waits for one."""
+
+    def __init__(self, target: str, folder: Path, store_url: str, name: str) -> None:
+        self._store_url, self._key = store_url, Keys(folder.name).node(name)
+        settings = {"STORE_URL": store_url, "NAMESPACE": folder.name, "NODE_ID": name, "LEASE_TTL": "60"}
+        named = {f"FRAMEHOLD_{setting}": value for setting, value in settings.items()}
+        super().__init__(target, folder / "node.log", **named, FRAMEHOLD_LOG_LEVEL="info")
+
+    def kill(self) -> None:
+        """End it at once, and its lease with it."""
+        super().kill()
+        with redis.Redis.from_url(self._store_url, protocol=2) as client:
+            client.delete(self._key)
+
+
 @asynccontextmanager
 async def heirs(target: str, folder: Path, store_url: str) -> AsyncIterator[Start]:
-    """Starts node after node over one store, each under a name of its own and with a lease of a second."""
-    async with AsyncExitStack() as stack:
-        numbers = itertools.count(1)
+    """Starts node after node over one store, each under a name of its own."""
+    started: list[Heir] = []
 
-        async def start() -> NodeProcess:
-            settings = {"store_url": store_url, "namespace": folder.name, "node_id": f"n{next(numbers)}"}
-            return await stack.enter_async_context(node(target, folder, **settings, lease_ttl="1", log_level="info"))
+    async def start() -> NodeProcess:
+        started.append(Heir(target, folder, store_url, f"n{len(started) + 1}"))
+        await started[-1].start()
+        return started[-1]
 
+    try:
         yield start
+    finally:
+        for child in started:
+            child.stop()

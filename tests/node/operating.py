@@ -11,11 +11,13 @@ from mcp.server.mcpserver import Context
 
 import framehold
 from framehold.config import Settings
-from framehold.runtime import Runtime
-from framehold_router.internal import Trust
-from tests.node.nodes import DEADLINE, KEY, Caller, served
+from framehold.engine.runtime import Runtime
+from framehold_router.fleet.trust import Trust
+from tests.node.nodes import KEY, served
 from tests.node.stage import Word, said, server_of
+from tests.processes import DEADLINE
 from tests.store.server import RedisServer
+from tests.wire import Caller
 
 TOKEN = "an-admin-token-of-tests"
 SHOWN = {"authorization": f"Bearer {TOKEN}"}

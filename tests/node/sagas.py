@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from tests.node.nodes import Heard, accepted
+from tests.wire import Heard, accepted
 
 Step = dict[str, Any]
 

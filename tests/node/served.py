@@ -16,9 +16,11 @@ from mcp.server.mcpserver import Context
 
 import framehold
 from framehold.config import Settings
-from framehold.runtime import Runtime
-from tests.node.nodes import DEADLINE, EVERYTHING, Caller, Envelope, Heard, served
+from framehold.engine.runtime import Runtime
+from tests.node.nodes import served
 from tests.node.stage import Word, said
+from tests.processes import DEADLINE
+from tests.wire import EVERYTHING, Caller, Envelope, Heard
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from mcp.server.mcpserver import Context
 from mcp.types import ElicitRequest, ElicitRequestFormParams, ElicitResult, InputRequiredResult
 
 import framehold
-from framehold.payloads import Payloads
+from framehold.frame.payloads import Payloads
 from framehold_core.ids import CallId
 from framehold_core.journal import Draft, Kind, Lane
 from framehold_store.seal import Sealer

@@ -11,8 +11,9 @@ from pydantic import BaseModel
 
 import framehold
 from framehold.config import Settings
-from framehold.runtime import Runtime
-from tests.node.nodes import EVERYTHING, Caller, served
+from framehold.engine.runtime import Runtime
+from tests.node.nodes import served
+from tests.wire import EVERYTHING, Caller
 
 
 class Word(BaseModel):

@@ -24,11 +24,12 @@ from opentelemetry.trace import SpanContext
 
 import framehold
 from framehold.config import Settings
-from framehold.serving import Application
-from tests.node.nodes import KEY, Caller, served
+from framehold.http.app import Application
+from tests.node.nodes import KEY, served
 from tests.node.stage import Word
 from tests.node.stage import said as word_of
 from tests.store.server import RedisServer
+from tests.wire import Caller
 
 
 class Choosing(Sampler):

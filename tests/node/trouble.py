@@ -13,10 +13,12 @@ from pydantic import BaseModel
 import framehold
 from framehold import clock
 from framehold.config import Settings
-from framehold.runtime import Runtime
+from framehold.engine.runtime import Runtime
 from framehold_core import lease
-from tests.node.nodes import DEADLINE, KEY, Caller, Heard, served
+from tests.node.nodes import KEY, served
+from tests.processes import DEADLINE
 from tests.store.server import RedisServer
+from tests.wire import Caller, Heard
 
 
 class Word(BaseModel):

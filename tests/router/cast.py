@@ -13,15 +13,16 @@ from aiohttp.test_utils import TestClient, TestServer
 from pydantic import SecretStr
 
 from framehold_core.ids import Boot, Incarnation, NodeId
-from framehold_router.api.ask import LIMIT, Asker
-from framehold_router.api.chronicles import Chronicles
+from framehold_router.api.event_logs import EventLogs
+from framehold_router.api.node_client import ANSWER_TIMEOUT, NodeClient
 from framehold_router.api.sources import Sources
-from framehold_router.departures import Departures
-from framehold_router.internal import Trust
-from framehold_router.membership import Fleet, Member, address_of
+from framehold_router.api.survey import Survey
+from framehold_router.fleet.address import address_of
+from framehold_router.fleet.departures import Departures
+from framehold_router.fleet.membership import Fleet, Member
+from framehold_router.fleet.node_stats import Stats
+from framehold_router.fleet.trust import Trust
 from framehold_router.pages import pages
-from framehold_router.stats import Stats
-from framehold_router.survey import Survey
 from framehold_store.memory import MemoryStore
 
 TRUST = Trust([b"k" * 32])
@@ -65,7 +66,7 @@ class Cast:
         self.now = 0.0
         """On a clock that never goes back."""
         self.token: str | None = None
-        self.asker: Asker | None = None
+        self.asker: NodeClient | None = None
         self.more: dict[str, Any] = {}
         """Further sources of the pages."""
 
@@ -89,32 +90,32 @@ class Cast:
         server = await self._stack.enter_async_context(TestServer(app, host="127.0.0.1"))
         self.members.append(member(name, f"http://127.0.0.1:{server.port}", **other))
 
-    async def sources(self, limit: float = LIMIT) -> Sources:
-        asker = self.asker = Asker(TRUST, limit)
+    async def sources(self, limit: float = ANSWER_TIMEOUT) -> Sources:
+        asker = self.asker = NodeClient(TRUST, limit)
         survey = Survey(lambda: self.fleet, asker)
         self._stack.push_async_callback(asker.close)
         self._stack.push_async_callback(survey.close)
-        chronicles = Chronicles(lambda: self.fleet, asker, lambda: self.now)
-        self._stack.push_async_callback(chronicles.close)
+        event_logs = EventLogs(lambda: self.fleet, asker, lambda: self.now)
+        self._stack.push_async_callback(event_logs.close)
         return Sources(
             fleet=lambda: self.fleet,
             store=self.store,
-            asker=asker,
+            node_client=asker,
             survey=survey,
-            chronicles=chronicles,
+            event_logs=event_logs,
             departures=self.departures,
             clock=lambda: NOW,
             **self.more,
         )
 
-    async def client(self, limit: float = LIMIT) -> Client:
+    async def client(self, limit: float = ANSWER_TIMEOUT) -> Client:
         token = SecretStr(self.token) if self.token is not None else None
         app = pages(await self.sources(limit), token, saying("metrics"))
         return await self._stack.enter_async_context(TestClient(TestServer(app)))
 
     @asynccontextmanager
     async def survey(self, limit: float) -> AsyncIterator[Survey]:
-        asker = Asker(TRUST, limit)
+        asker = NodeClient(TRUST, limit)
         asking = Survey(lambda: self.fleet, asker)
         try:
             yield asking

@@ -15,10 +15,11 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from framehold_core.ids import Boot, Incarnation, NodeId
 from framehold_core.lease import NodeRecord
-from framehold_router import app, shared
+from framehold_router import app
+from framehold_router.api import shared_look
 from framehold_router.config import RouterSettings
-from framehold_router.departures import Departures
-from framehold_router.stats import Stats
+from framehold_router.fleet.departures import Departures
+from framehold_router.fleet.node_stats import Stats
 from framehold_store.memory import MemoryStore
 from tests.router.wires import DEADLINE, KEY, TRUST, Answer, Client, Heard, Node, node, ok
 
@@ -136,7 +137,7 @@ async def stand(monkeypatch: pytest.MonkeyPatch, **settings: Any) -> AsyncIterat
     async with AsyncExitStack() as stack, asyncio.timeout(DEADLINE):
         it = Stand(MemoryStore(lambda: it.now), stack)
         monkeypatch.setattr(app, "open_store", lambda config, clock: it.store)
-        monkeypatch.setattr(shared, "FRESH", 0.0)
+        monkeypatch.setattr(shared_look, "FRESH", 0.0)
         monkeypatch.setattr(app, "Departures", lambda: Departures(lambda: it.now))
         listening = socket.create_server(("127.0.0.1", 0))
         it.port = listening.getsockname()[1]

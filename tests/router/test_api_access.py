@@ -52,7 +52,7 @@ class Doors:
         self.closed, self.free = closed, free
 
     async def knock(self, way: tuple[str, str], shown: str, closed: bool = True, **more: str) -> tuple[int, list[str]]:
-        """The status of a request that shows this, and what it is told to show."""
+        """The status of a request with these credentials, and its challenges."""
         method, path = way
         client = self.closed if closed else self.free
         body = {"token": "t"} if path.endswith("/lookup") else None
@@ -99,7 +99,7 @@ def test_what_changes_something_is_an_action() -> None:
 
 @pytest.mark.parametrize("way", WAYS, ids=IDS)
 async def test_without_or_with_a_wrong_token(doors: Doors, way: tuple[str, str]) -> None:
-    """Nothing is told or done, but for what is open; a browser is asked for a password where one would do."""
+    """Only open pages answer and nothing is done; a browser is asked for a password if one is enough."""
     for name, shown in WRONG.items():
         status, challenges = await doors.knock(way, shown)
         if LISTED[way] is Need.OPEN:
@@ -139,7 +139,7 @@ async def test_who_asks_is_told_whether_the_token_is_right(doors: Doors) -> None
 
 
 def test_the_token_is_compared_by_one_function_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever guesses learns as much from `access` as from a read, and no faster."""
+    """Somebody who guesses tokens learns as much from `access` as from a read, and no faster."""
     compared: list[tuple[bytes, bytes]] = []
 
     def compare(shown: bytes, token: bytes) -> bool:
@@ -149,7 +149,7 @@ def test_the_token_is_compared_by_one_function_in_constant_time(monkeypatch: pyt
     monkeypatch.setattr("framehold_router.api.access.hmac.compare_digest", compare)
     at, headers = Access(TOKEN), {"Authorization": f"Bearer {TOKEN}"}
     assert at.refusal(Need.READ, headers) is not None and at.refusal(Need.ACTION, headers) is not None
-    assert at.told(headers).token_right is False
+    assert at.view(headers).token_right is False
     assert compared == [(TOKEN.encode(), TOKEN.encode())] * 3
 
 

@@ -12,7 +12,7 @@ from aiohttp import web
 from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import CallId
 from framehold_core.requests import Commit
-from framehold_router.api import ask
+from framehold_router.api import node_client
 from tests.router.cast import SECRET, Answer, Cast, Client, cast_of, member, said, saying
 from tests.store.calls import E0, HEAD, batch, fence
 
@@ -128,7 +128,7 @@ async def test_of_what_was_not_answered_nobody_knows(cast: Cast, answer: Answer)
 
 async def test_a_node_that_hangs_is_given_up(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
     """After the time that an action may take."""
-    monkeypatch.setattr(ask, "ACTING", 0.1)
+    monkeypatch.setattr(node_client, "ACTION_TIMEOUT", 0.1)
 
     async def hang(_: web.Request) -> web.StreamResponse:
         await asyncio.Event().wait()
@@ -172,7 +172,7 @@ async def test_an_action_follows_no_redirect(cast: Cast) -> None:
 
 
 async def test_drain(cast: Cast) -> None:
-    """The named node is told, and no other; one that nobody knows is not there."""
+    """The named node gets the order, and no other; for an unknown name there is a 404."""
     for name in ("a", "b"):
         await node(cast, name, saying({"done": f"{name} drains"}, 202), "drain")
     client = await cast.client()
@@ -191,4 +191,4 @@ async def test_what_is_no_call_id_is_not_looked_for(cast: Cast) -> None:
         for path in (f"/api/v1/leases/{call}/cancel", f"/api/v1/leases/{call}/evict"):
             status, body = await post(client, path)
             assert (status, "leases?call=" in body["error"]) == (404, True)
-    assert cast.asked == [] and not cast.store.writes
+    assert cast.asked == [] and not cast.store.request_counts

@@ -1,4 +1,4 @@
-"""One call, from its record and its node: what is told of it, and what is said to become of it. And look-ups."""
+"""One call, from its record and its node: its fields, and the sentence on what will happen to it. And look-ups."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pytest
 from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import CallId
 from framehold_core.requests import Commit, Evidence, Head, Request, Seen
-from framehold_router.envelope import Facts, Kind
-from framehold_router.placement import Placer
-from framehold_router.stats import Stats
+from framehold_router.fleet.node_stats import Stats
+from framehold_router.routing.placement import Placer
+from framehold_router.routing.request_facts import Facts, Kind
 from tests.router.cast import NOW, Answer, Cast, cast_of, get, member, said, saying
 from tests.store.calls import E0, HEAD, PLAIN, Story, batch, fence
 
@@ -143,7 +143,9 @@ async def test_a_stuck_call(cast: Cast) -> None:
     story = Story()
     claims = [story.claims(Seen(1, "node-1", "inc-1"), Evidence.GONE)]
     claims += [
-        story.claims(Seen(epoch, "node-2", f"inc-{epoch + 7}"), Evidence.GONE, inc=f"inc-{epoch + 8}", boot="dead")
+        story.claims(
+            Seen(epoch, "node-2", f"inc-{epoch + 7}"), Evidence.GONE, incarnation=f"inc-{epoch + 8}", boot="dead"
+        )
         for epoch in range(2, 6)
     ]
     body = await shown(cast, story, story.ask, *claims)
@@ -200,7 +202,7 @@ async def test_one_read_and_no_scan(cast: Cast) -> None:
     story = Story()
     await node(cast, held(story.call))
     await shown(cast, story, story.ask)
-    assert dict(cast.store.writes) == {"commit": 1, "read": 1}
+    assert dict(cast.store.request_counts) == {"commit": 1, "read": 1}
 
 
 async def looked_up(cast: Cast, token: str, status: int = 200) -> Any:

@@ -1,4 +1,4 @@
-"""What nodes told of events and takeovers: asked for once, kept for a while when they are gone, and never too much."""
+"""The event logs of nodes: each entry is asked for once, kept for a while when the node is gone, and bounded."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ import pytest
 from aiohttp import web
 
 from framehold_core.ids import Boot, NodeId
-from framehold_router import shared
-from framehold_router.api import chronicles
-from framehold_router.api.about_events import EventView, Happened, TakeoverView
-from framehold_router.api.chronicles import Gathered, Life
+from framehold_router.api import event_logs, shared_look
+from framehold_router.api.event_logs import Gathered, Life
+from framehold_router.api.events import Events
 from framehold_router.api.failovers import Failovers
-from framehold_router.api.happened import Events
 from framehold_router.api.sources import Sources
+from framehold_router.models.events import EventView, Happened, TakeoverView
 from tests.router.cast import NOW, Cast, cast_of, get, said, saying
 
 pytestmark = pytest.mark.anyio
@@ -84,7 +83,7 @@ class Stage:
         return self._sources
 
     async def look(self) -> Gathered:
-        return await (await self.sources()).chronicles.gathered()
+        return await (await self.sources()).event_logs.gathered()
 
     async def events(self) -> list[str]:
         """By their ids."""
@@ -95,13 +94,13 @@ class Stage:
 @pytest.fixture
 async def stage(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Stage]:
     """Each look asks anew."""
-    monkeypatch.setattr(shared, "FRESH", 0.0)
+    monkeypatch.setattr(shared_look, "FRESH", 0.0)
     async with cast_of() as cast:
         yield Stage(cast)
 
 
 async def test_a_node_is_asked_for_what_came_after_what_it_told(stage: Stage) -> None:
-    """And all of it is told on, the newest last, a takeover where it first stood and as it is now."""
+    """The router gives all entries, the newest last; a changed takeover keeps its place and has its new state."""
     a = await stage.teller("a")
     a.tell(event(1), takeover("c1", "under way"), takeover("c2"))
     first = await stage.look()
@@ -129,7 +128,7 @@ async def test_where_nothing_is_new_nothing_is_made_anew(stage: Stage) -> None:
     after = await stage.look()
     assert failovers.view(sources, after).failovers[0].recovered == 2
     assert [item.node_id for item in events.latest(sources, after)] == ["b", "a"]
-    sources.departures._tell("node_lost", NodeId("z"), NOW, "is lost")  # type: ignore[arg-type]
+    sources.departures._add_event("node_lost", NodeId("z"), NOW, "is lost")  # type: ignore[arg-type]
     assert len(events.latest(sources, await stage.look())) == 3, "what this router saw is new too"
 
 
@@ -137,7 +136,7 @@ async def test_those_who_look_at_the_same_moment_share_one_asking(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Overview, events and failovers, within half a second; a fleet that has changed is asked anew."""
-    monkeypatch.setattr(shared, "FRESH", 60.0)
+    monkeypatch.setattr(shared_look, "FRESH", 60.0)
     a = await stage.teller("a")
     client = await stage.cast.client()
     paths = [f"/api/v1/{name}" for name in ("overview", "events", "failovers")]
@@ -151,7 +150,7 @@ async def test_those_who_look_at_the_same_moment_share_one_asking(
 
 
 async def test_a_node_of_an_older_release_tells_all_each_time(stage: Stage) -> None:
-    """It numbers nothing: what it tells takes the place of what it had told."""
+    """It sends no `seq`: each answer replaces the one before."""
     a = await stage.teller("a")
     a.numbered = False
     a.tell(event(1), event(2))
@@ -163,7 +162,7 @@ async def test_a_node_of_an_older_release_tells_all_each_time(stage: Stage) -> N
 
 
 async def test_a_node_that_began_anew_is_asked_for_all(stage: Stage) -> None:
-    """Its lease may say so, or its answer alone; what its former life had told stands."""
+    """The lease may show the new process, or only its answer; the log of the earlier process is kept."""
     a = await stage.teller("a", "b1")
     a.tell(event(1), event(2))
     await stage.look()
@@ -193,7 +192,7 @@ async def test_what_a_node_had_told_is_kept_when_it_is_gone(stage: Stage) -> Non
     assert (told["fenced"], found["under_way"], found["failed"], found["recovered"]) == (2, 0, 1, 1)
     assert [item["node_id"] for item in (await get(client, "/api/v1/events"))["events"]] == ["b", "a"]
     assert (await get(client, "/api/v1/overview"))["nodes"] == {"live": 1}
-    stage.cast.now += chronicles.AFTERWARDS - 1
+    stage.cast.now += event_logs.FORGET_AFTER - 1
     assert (await get(client, "/api/v1/failovers"))["failovers"] == [found]
     stage.cast.now += 2
     assert (await get(client, "/api/v1/failovers"))["failovers"] == []
@@ -208,7 +207,7 @@ async def test_a_node_whose_lease_comes_back_goes_on(stage: Stage) -> None:
     members, stage.cast.members = stage.cast.members, []
     assert (await stage.look()).gone[0].takeovers[0].outcome == "failed"
     stage.cast.members = members
-    stage.cast.now += chronicles.AFTERWARDS * 2
+    stage.cast.now += event_logs.FORGET_AFTER * 2
     gathered = await stage.look()
     assert (gathered.here[0].takeovers[0].outcome, gathered.gone, a.afters) == ("under way", (), [None, "2"])
 
@@ -219,7 +218,7 @@ async def test_a_node_that_does_not_answer_has_told_what_it_told(stage: Stage) -
     a.tell(event(1))
     before = await stage.look()
     a.silent = True
-    stage.cast.now += chronicles.AFTERWARDS * 2
+    stage.cast.now += event_logs.FORGET_AFTER * 2
     assert await stage.look() is before
 
 
@@ -237,7 +236,7 @@ async def test_another_node_at_an_address_answers_for_itself_alone(stage: Stage)
 
 async def test_no_more_is_kept_of_a_life_than_the_last_of_each(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """However often it tells something new, and however much at once."""
-    monkeypatch.setattr(chronicles, "KEPT", 3)
+    monkeypatch.setattr(event_logs, "MAX_PER_LIFE", 3)
     a = await stage.teller("a")
     for number in range(0, 20, 2):
         a.tell(event(number), takeover(f"c{number}"), event(number + 1))
@@ -248,7 +247,7 @@ async def test_no_more_is_kept_of_a_life_than_the_last_of_each(stage: Stage, mon
 
 async def test_of_nodes_that_are_gone_only_so_much_is_kept(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that went first are forgotten first; a life that had nothing to tell is at once."""
-    monkeypatch.setattr(chronicles, "FORMER", 5)
+    monkeypatch.setattr(event_logs, "MAX_OF_GONE_LIVES", 5)
     for number in range(6):
         node = await stage.teller(f"n{number}")
         node.tell(*(event(10 * number + more, node.name) for more in range(2 if number else 0)))
@@ -257,25 +256,25 @@ async def test_of_nodes_that_are_gone_only_so_much_is_kept(stage: Stage, monkeyp
         stage.cast.now += 1.0
         gathered = await stage.look()
     assert [told.node_id for told in gathered.gone] == ["n4", "n5"]
-    assert len((await stage.sources()).chronicles._lives) == 2 and not (await stage.sources()).chronicles._answering
+    assert len((await stage.sources()).event_logs._lives) == 2 and not (await stage.sources()).event_logs._answering
 
 
 def test_an_answer_that_was_overtaken_changes_nothing() -> None:
     """Of two that are under way the later may be here first: the other would put back what has gone on."""
     life = Life((NodeId("a"), Boot("b")))
-    life.take(Happened(node_id="a", boot="b", takeovers=(takeover("c1"),), seq=5))
-    later = life.told
-    life.take(Happened(node_id="a", boot="b", takeovers=(takeover("c1", "under way"),), seq=3))
-    assert life.told is later
+    life.add(Happened(node_id="a", boot="b", takeovers=(takeover("c1"),), seq=5))
+    later = life.log
+    life.add(Happened(node_id="a", boot="b", takeovers=(takeover("c1", "under way"),), seq=3))
+    assert life.log is later
 
 
 async def test_who_is_gone_says_nothing_of_the_store(stage: Stage) -> None:
-    """It said last that the store is silent, and was killed: that is no news of the store."""
+    """Its last event was that the store is silent, then it was killed: that says nothing about the store now."""
     a, _ = await stage.teller("a"), await stage.teller("b")
     a.tell(event(1, kind="store_silent"))
     client = await stage.cast.client()
     assert any("the store does not answer" in text for text in (await get(client, "/api/v1/overview"))["attention"])
     stage.cast.members = stage.cast.members[1:]
-    stage.cast.departures._tell("node_lost", NodeId("a"), NOW + 5, "is lost")  # type: ignore[arg-type]
+    stage.cast.departures._add_event("node_lost", NodeId("a"), NOW + 5, "is lost")  # type: ignore[arg-type]
     overview = await get(client, "/api/v1/overview")
     assert overview["attention"] == [] and len(overview["events"]) == 2

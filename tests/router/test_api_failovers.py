@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from framehold_core.ids import Boot, NodeId
-from framehold_router.api.about_nodes import NodeView
 from framehold_router.api.overview import Rates
-from framehold_router.departures import Departure
+from framehold_router.fleet.departures import Departure
+from framehold_router.models.nodes import NodeView
 from tests.router.cast import NOW, Cast, cast_of, get, said, saying
 
 pytestmark = pytest.mark.anyio
@@ -102,7 +102,7 @@ async def test_how_far_it_has_come(cast: Cast) -> None:
 
 
 async def test_other_outcomes_and_reasons(cast: Cast) -> None:
-    """A drain is told as one; a frame that its own node rebuilt is none; what was unreadable has failed."""
+    """A drain is a failover; a frame that its own node rebuilt is none; an unreadable call counts as failed."""
     await node(
         cast,
         "a",
@@ -142,7 +142,7 @@ async def test_events_of_all(cast: Cast) -> None:
     """Nodes' and this router's, the newest first, and so many at most."""
     await node(cast, "a", events=[event(n, NOW + n) for n in range(0, 500, 2)])
     await node(cast, "b", events=[event(n, NOW + n, "b") for n in range(1, 600, 2)])
-    cast.departures._tell("node_lost", NodeId("z"), NOW + 1000, "is lost")  # type: ignore[arg-type]
+    cast.departures._add_event("node_lost", NodeId("z"), NOW + 1000, "is lost")  # type: ignore[arg-type]
     events = (await get(await cast.client(), "/api/v1/events"))["events"]
     assert (len(events), events[0]["kind"], events[0]["node_id"]) == (500, "node_lost", "z")
     assert [item["at"] for item in events] == sorted((item["at"] for item in events), reverse=True)

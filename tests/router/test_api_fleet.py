@@ -16,10 +16,11 @@ import pytest
 
 from framehold_router.app import running
 from framehold_router.config import RouterSettings
-from tests.node.nodes import KEY, Caller, Heard
+from tests.node.nodes import KEY
 from tests.node.operating import TOKEN, Node, call_of, marked, pair, unmarked
 from tests.router.cast import SOON
 from tests.store.server import RedisServer
+from tests.wire import Caller, Heard
 
 pytestmark = pytest.mark.anyio
 
@@ -48,7 +49,7 @@ class Fleet(NamedTuple):
         return held
 
     async def until(self, path: str, true: Any) -> Any:
-        """Look until what is told is so."""
+        """Read the API until the answer is as wanted."""
         async with asyncio.timeout(SOON):
             while not true(told := await self.get(path)):
                 await asyncio.sleep(0.05)
@@ -118,7 +119,7 @@ async def test_pages_lead_through_all_calls(fleet: Fleet) -> None:
 
 
 async def test_cancel(fleet: Fleet) -> None:
-    """The call ends for good: its record says so, and its client hears it."""
+    """The call ends for good: its record says so, and its client gets that answer."""
     held = await fleet.parked("unmarked")
     call = call_of(held.token)
     status, body = await fleet.post(f"leases/{call}/cancel")

@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from framehold_router.api import paging
-from framehold_router.api.about_calls import Sort
+from framehold_router.models.choices import Sort
 from tests.router.cast import Answer, Cast, cast_of, get, member, said, saying
 from tests.router.test_api_paging import lease
 

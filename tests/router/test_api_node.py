@@ -1,4 +1,4 @@
-"""`GET nodes/{node_id}`: what a node says of its memory and its loop, and what is told where it says nothing."""
+"""`GET nodes/{node_id}`: the profile of a node, and the answer if the node gives none."""
 
 from __future__ import annotations
 

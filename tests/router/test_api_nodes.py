@@ -9,9 +9,9 @@ import pytest
 
 from framehold_core.ids import Boot, NodeId
 from framehold_router.api import fleet
-from framehold_router.api.about_nodes import NodesView
-from framehold_router.departures import Departure
-from framehold_router.ring import POINTS, SPACE, Ring
+from framehold_router.fleet.departures import Departure
+from framehold_router.fleet.ring import POINTS, SPACE, Ring
+from framehold_router.models.nodes import NodesView
 from tests.router.cast import NOW, Cast, cast_of, get, member, said, saying
 
 pytestmark = pytest.mark.anyio
@@ -136,7 +136,7 @@ async def test_more_arcs_than_anybody_sees_are_not_told(cast: Cast, monkeypatch:
     on(cast, "a", "b")
     count = len((await ring(cast))["arcs"])
     for most, told in ((count, count), (count - 1, 0)):
-        monkeypatch.setattr(fleet, "ARCS", most)
+        monkeypatch.setattr(fleet, "MAX_ARCS", most)
         assert len((await ring(cast))["arcs"]) == told
 
 

@@ -8,8 +8,9 @@ from base64 import urlsafe_b64encode
 import pytest
 
 from framehold_router.api import paging
-from framehold_router.api.about_calls import LeaseQuery, LeasesView, LeaseView, Sort, State
 from framehold_router.api.leases import merge
+from framehold_router.models.calls import LeaseQuery, LeasesView, LeaseView
+from framehold_router.models.choices import Sort, State
 
 
 def lease(call: str, node: str = "a", state: str = "parked", epoch: int = 1, **other: object) -> LeaseView:

@@ -1,4 +1,4 @@
-"""Server-sent events: what readers are told, and that nobody waits for a slow one."""
+"""Server-sent events: the messages that readers get, and that nobody waits for a slow reader."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
 from framehold_router.api import stream
-from framehold_router.api.about_events import EventView
-from framehold_router.api.about_nodes import NodesView, NodeView, OverviewView
 from framehold_router.api.stream import Full, Stream
+from framehold_router.models.events import EventView
+from framehold_router.models.nodes import NodesView, NodeView, OverviewView
 from framehold_router.pages import serve_pages
 from tests.router.cast import NOW, SOON, Cast, Client, said, saying
 
@@ -42,7 +42,7 @@ class Stage:
         self.now: tuple[OverviewView, NodesView, list[EventView]] = overview(0), NodesView(nodes=[]), []
         self.looks = 0
         self.broken = False
-        self.stream = Stream(self.look, **({"every": 0.01} | times))
+        self.stream = Stream(self.look, **({"look_pause": 0.01} | times))
 
     async def look(self) -> tuple[OverviewView, NodesView, list[EventView]]:
         self.looks += 1
@@ -149,8 +149,8 @@ async def test_each_new_event_once(stack: AsyncExitStack) -> None:
 
 
 async def test_all_readers_share_one_look_and_none_is_taken_without(stack: AsyncExitStack) -> None:
-    """A later reader is told at once what the others know."""
-    stage = Stage(stack, every=3600.0)
+    """A later reader gets at once the state that the others have."""
+    stage = Stage(stack, look_pause=3600.0)
     client = await stage.client()
     assert stage.looks == 0
     async with AsyncExitStack() as leaving:
@@ -170,26 +170,26 @@ async def test_all_readers_share_one_look_and_none_is_taken_without(stack: Async
 
 async def test_a_reader_who_lags_is_ended(stack: AsyncExitStack, monkeypatch: pytest.MonkeyPatch) -> None:
     """It keeps no more than so many messages, and takes nothing from the others."""
-    monkeypatch.setattr(stream, "QUEUED", 8)
-    stage = Stage(stack, every=3600.0)
+    monkeypatch.setattr(stream, "MAX_QUEUED_MESSAGES", 8)
+    stage = Stage(stack, look_pause=3600.0)
     client = await stage.client()
     slow, quick = await reading(stack, client), await reading(stack, client)
     await quick.next(), await quick.next()
     while len(stage.stream._readers) == 2:
         # What the sockets hold for the slow one is soon full.
-        stage.stream._tell(b": " + b"x" * 500_000 + b"\n\n")
+        stage.stream._send_to_all(b": " + b"x" * 500_000 + b"\n\n")
         assert all(reader.messages.qsize() <= 8 for reader in stage.stream._readers)
         await quick.raw()
     with pytest.raises((aiohttp.ClientError, asyncio.IncompleteReadError, ConnectionError)):
         while True:
             await slow.raw()
-    stage.stream._tell(b"event: last\ndata: 1\n\n")
+    stage.stream._send_to_all(b"event: last\ndata: 1\n\n")
     assert await quick.next() == ("last", 1)
 
 
 async def test_a_quiet_stream_says_that_it_lives(stack: AsyncExitStack) -> None:
     """By a comment, which no reader shows."""
-    stage = Stage(stack, quiet=0.05)
+    stage = Stage(stack, keep_alive_pause=0.05)
     reader = await reading(stack, await stage.client())
     await reader.next(), await reader.next()
     for _ in range(2):
@@ -198,7 +198,7 @@ async def test_a_quiet_stream_says_that_it_lives(stack: AsyncExitStack) -> None:
 
 async def test_only_so_many_readers(stack: AsyncExitStack, monkeypatch: pytest.MonkeyPatch) -> None:
     """The next one is turned away, and may come when one has left."""
-    monkeypatch.setattr(stream, "READERS", 2)
+    monkeypatch.setattr(stream, "MAX_READERS", 2)
     stage = Stage(stack)
     client = await stage.client()
     async with AsyncExitStack() as leaving:
@@ -217,7 +217,7 @@ async def test_who_has_left_takes_nobodys_place(
     stack: AsyncExitStack, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Not even where nothing changes, so that nothing is sent by which it would be noticed."""
-    monkeypatch.setattr(stream, "READERS", 2)
+    monkeypatch.setattr(stream, "MAX_READERS", 2)
     stage, path = Stage(stack), str(tmp_path / "stream.sock")
     # As routers serve it: aiohttp's own server of tests cancels what serves a reader who leaves.
     await stack.enter_async_context(serve_pages(stage.app(), path))

@@ -1,4 +1,4 @@
-"""Lists as CSV, and hostile texts in everything that is told."""
+"""Lists as CSV, and hostile texts in every field."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from framehold_core.ids import NodeId
-from framehold_router.api.about_calls import LeasesView, LeaseView
-from framehold_router.api.about_events import EventsView, EventView, FailoversView, FailoverView
-from framehold_router.api.about_nodes import NodesView, NodeView, OverviewView, RingView
 from framehold_router.api.tables import table
-from framehold_router.stats import Stats
+from framehold_router.fleet.node_stats import Stats
+from framehold_router.models.calls import LeasesView, LeaseView
+from framehold_router.models.events import EventsView, EventView, FailoversView, FailoverView
+from framehold_router.models.nodes import NodesView, NodeView, OverviewView, RingView
 from tests.router.cast import Cast, cast_of, member, saying
 from tests.router.test_api_paging import lease
 

@@ -16,7 +16,7 @@ import pytest
 
 from framehold_loadtest.report.data import Tradeoff
 from framehold_router.api import tradeoff
-from framehold_router.api.about_tradeoff import TradeoffView
+from framehold_router.models.tradeoff import TradeoffView
 from tests.router.cast import RECORDED, Cast, Client, cast_of, get
 
 pytestmark = pytest.mark.anyio
@@ -67,7 +67,7 @@ async def test_without_a_report_it_is_said_how_to_make_one(cast: Cast) -> None:
 
 
 async def test_a_report_that_is_not_there_is_said_to_be_missing(cast: Cast, file: Path) -> None:
-    """Without its path, which is this machine's own; and it is told once it is there."""
+    """The error does not show the path of the file; the report is shown once it is there."""
     client = await cast.client()
     wanted = {"error": f"the report that FRAMEHOLD_TRADEOFF_REPORT names is not there: {MAKE}"}
     assert await told(client, 404) == wanted
@@ -80,7 +80,7 @@ async def test_a_report_that_is_not_there_is_said_to_be_missing(cast: Cast, file
 async def test_it_is_read_again_when_it_is_another_one_and_only_then(
     cast: Cast, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whether it was written over or replaced, also by one of the same length."""
+    """A report that was overwritten or replaced is read again, also if its length is unchanged."""
     read, times = tradeoff._read, [0]
 
     def counted(*of: Any) -> Any:
@@ -132,7 +132,7 @@ async def test_what_is_no_report_is_refused_by_what_is_wrong(cast: Cast, file: P
 
 
 async def test_nothing_that_a_wrong_file_holds_is_told(cast: Cast, file: Path) -> None:
-    """Whoever names a file of secrets by mistake has not published it."""
+    """If the setting names a file of secrets by mistake, nothing of it is published."""
     file.write_text(json.dumps(small(kind="hunter2", commit=["hunter2"])))
     assert "hunter2" not in (await told(await cast.client(), 503))["error"]
     file.write_text("FRAMEHOLD_KEYS=hunter2")
@@ -140,13 +140,13 @@ async def test_nothing_that_a_wrong_file_holds_is_told(cast: Cast, file: Path) -
 
 
 async def test_a_report_that_is_too_long_is_not_read_to_its_end(cast: Cast, file: Path) -> None:
-    """The limit is named; up to it a report is told."""
+    """The error names the limit; a report up to the limit is shown."""
     client = await cast.client()
     text = json.dumps(small())
-    file.write_text(text + " " * (tradeoff.LONGEST - len(text)))
+    file.write_text(text + " " * (tradeoff.MAX_REPORT_BYTES - len(text)))
     assert (await told(client))["commit"] == "c"
-    file.write_text(text + " " * (tradeoff.LONGEST - len(text) + 1))
-    assert f"is beyond {tradeoff.LONGEST} bytes: nothing was told" in (await told(client, 503))["error"]
+    file.write_text(text + " " * (tradeoff.MAX_REPORT_BYTES - len(text) + 1))
+    assert f"is beyond {tradeoff.MAX_REPORT_BYTES} bytes: nothing was told" in (await told(client, 503))["error"]
 
 
 async def test_what_is_no_plain_file_is_not_waited_for(cast: Cast, file: Path) -> None:

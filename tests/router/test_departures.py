@@ -7,11 +7,11 @@ import pytest
 from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import Boot, Incarnation, NodeId
 from framehold_core.lease import NodeRecord
-from framehold_router import membership as module
-from framehold_router.departures import KEPT, Departure, Departures
-from framehold_router.internal import Trust
-from framehold_router.membership import DRAINING, LIVE, Membership
-from framehold_router.stats import Stats
+from framehold_router.fleet import membership as module
+from framehold_router.fleet.departures import MAX_REMEMBERED, Departure, Departures
+from framehold_router.fleet.membership import DRAINING, LIVE, Membership
+from framehold_router.fleet.node_stats import Stats
+from framehold_router.fleet.trust import Trust
 from framehold_store.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio
@@ -50,7 +50,7 @@ class Stage:
         _, self.beats[name] = await self.store.renew(self.lease(name, boot, state), self.beats[name], TTL)
 
     async def leaves(self, name: str, boot: str = "b") -> None:
-        await self.store.leave(self.lease(name, boot, LIVE))
+        await self.store.unregister(self.lease(name, boot, LIVE))
 
     async def look(self, later: float = 0.0) -> None:
         """Some seconds pass, and the router looks."""
@@ -171,7 +171,7 @@ async def test_a_node_that_drained_has_left_however_long_it_was_silent(stage: St
 
 
 async def test_a_node_of_which_only_one_heartbeat_was_seen_is_lost(stage: Stage) -> None:
-    """Nothing says that its lease was given back: the worse is told."""
+    """Nothing shows that its lease was given back, so it counts as lost."""
     await stage.comes("a")
     await stage.look()
     await stage.leaves("a")
@@ -193,7 +193,7 @@ async def test_each_life_of_a_node_ends_by_itself(stage: Stage) -> None:
 
 
 async def test_a_lapse_between_two_looks_is_no_departure(stage: Stage) -> None:
-    """The same process under a new incarnation, whose beats begin anew (rule 4)."""
+    """The same process under a new incarnation, whose beats begin anew (docs/protocol.md, rule 4)."""
     await stage.comes("a")
     await stage.look()
     await stage.lives("a")
@@ -260,12 +260,14 @@ async def test_a_node_with_other_keys_is_told_of_by_nobody(stage: Stage) -> None
 
 async def test_the_latest_of_everything_are_kept(stage: Stage) -> None:
     """And each event has an id of its own, which grows."""
-    for number in range(KEPT + 50):
+    for number in range(MAX_REMEMBERED + 50):
         await stage.comes("a", f"b{number}")
         await stage.look()
         await stage.look(TTL + 1.0)
-    assert len(stage.seen.all()) == len(stage.seen.events()) == KEPT
-    assert stage.seen.of("a", "b49") is None and stage.of("a", f"b{KEPT + 49}").boot == stage.seen.all()[-1].boot
+    assert len(stage.seen.all()) == len(stage.seen.events()) == MAX_REMEMBERED
+    assert (
+        stage.seen.of("a", "b49") is None and stage.of("a", f"b{MAX_REMEMBERED + 49}").boot == stage.seen.all()[-1].boot
+    )
     ids = [event.id for event in stage.seen.events()]
     assert ids == sorted(set(ids))
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from framehold_core import token
 from framehold_core.errors import ProtocolError
 from framehold_core.ids import Boot, CallId, NodeId
-from framehold_router import sessions
-from framehold_router.envelope import Facts, Kind, read
-from framehold_router.message import Request
+from framehold_router.fleet import session_ids
+from framehold_router.http.message import Request
+from framehold_router.routing.request_facts import Facts, Kind, read
 
 CALL = CallId("0123456789abcdef0123456789abcdef")
 TOKEN = token.hold(CALL, "sealed.with.dots")
@@ -85,7 +85,7 @@ def test_only_a_post_has_a_body_to_read(method: bytes) -> None:
 @pytest.mark.parametrize("method", [b"POST", b"GET", b"DELETE"])
 def test_a_session_names_its_node(method: bytes) -> None:
     """Ahead of everything in the body; white space round the header's value is not part of it."""
-    named = sessions.wrap(NodeId("node-1"), Boot("b0"), "abc.def").encode()
+    named = session_ids.wrap(NodeId("node-1"), Boot("b0"), "abc.def").encode()
     found = read(request(message(requestState=TOKEN), (b"mcp-session-id", b" " + named + b"\t"), MODERN, method=method))
     assert found == Facts(Kind.SESSION, node=NodeId("node-1"))
 
@@ -202,33 +202,33 @@ ids = st.from_regex(r"[!-~]{1,200}", fullmatch=True)
 
 @given(node_ids, boots, ids)
 def test_a_session_id_reads_as_it_was_written(node: NodeId, boot: Boot, session: str) -> None:
-    assert sessions.parse(sessions.wrap(node, boot, session)) == (node, boot, session)
+    assert session_ids.parse(session_ids.wrap(node, boot, session)) == (node, boot, session)
 
 
 @given(st.text() | st.text(alphabet="l1.ab-_ \n/"))
 def test_no_session_id_raises_and_no_bad_name_comes_through(text: str) -> None:
-    found = sessions.parse(text)
+    found = session_ids.parse(text)
     if found is not None:
-        assert sessions.wrap(*found) == text
+        assert session_ids.wrap(*found) == text
 
 
 @pytest.mark.parametrize("node", ["", "a.b", "-a", "a" * 64, "a\n"])
 def test_a_session_id_with_a_bad_node_is_not_written(node: str) -> None:
-    """The client would come back with it, and be told that it has no session."""
+    """A client would come back with such an id, and get the answer that there is no session."""
     with pytest.raises(ProtocolError):
-        sessions.wrap(NodeId(node), Boot("b"), "c")
+        session_ids.wrap(NodeId(node), Boot("b"), "c")
 
 
 @pytest.mark.parametrize("boot", ["", "b.c", "b" * 65, "b\n", "ü"])
 def test_a_session_id_with_a_bad_boot_is_not_written(boot: str) -> None:
-    """Likewise."""
+    """A client would come back with such an id, and get the answer that there is no session."""
     with pytest.raises(ProtocolError):
-        sessions.wrap(NodeId("a"), Boot(boot), "c")
+        session_ids.wrap(NodeId("a"), Boot(boot), "c")
 
 
 @pytest.mark.parametrize("session", ["", "c d", "c\n", "é", "x" * 201])
 def test_a_session_id_of_the_sdk_that_no_header_carries_is_not_written(session: str) -> None:
     """Nor read."""
     with pytest.raises(ProtocolError):
-        sessions.wrap(NodeId("a"), Boot("b"), session)
-    assert sessions.parse(f"l1.a.b.{session}") is None
+        session_ids.wrap(NodeId("a"), Boot("b"), session)
+    assert session_ids.parse(f"l1.a.b.{session}") is None

@@ -163,7 +163,7 @@ async def test_a_large_body_passes_whole() -> None:
 
 
 async def test_a_body_beyond_the_limit_is_refused_by_its_declared_length() -> None:
-    """Before a byte of it came; and a client that sends it all the same can read why."""
+    """It is refused before a byte of the body came; a client that sends the body all the same can read why."""
     async with node(echo) as upstream, router(upstream.address) as it:
         request = post(bytes(5 << 20))
         early = await it.all(request[:200])
@@ -301,7 +301,7 @@ async def test_a_client_that_reads_slowly_slows_the_node_down() -> None:
         client.send(GET)
         await upstream.arrived.wait()
         (connection,) = it.front.connections
-        while not connection._choked:
+        while not connection._client_paused:
             await asyncio.sleep(0)
         (link,) = it.upstream.connections
         assert link._paused
@@ -346,7 +346,7 @@ async def test_what_waits_behind_a_request_is_bounded() -> None:
         (connection,) = it.front.connections
         requests = post(bytes(10_000)) * 100
         client.send(requests)
-        while not connection._waiting:
+        while not connection._reading_paused:
             await asyncio.sleep(0)
         assert 64 * 1024 < len(connection._rest) < 512 * 1024
         for _ in range(101):

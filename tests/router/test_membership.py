@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import Boot, Incarnation, NodeId
 from framehold_core.lease import NodeRecord
-from framehold_router.internal import Trust
-from framehold_router.membership import STRANGE, Fleet, Member, Membership, address_of
-from framehold_router.message import Address
-from framehold_router.stats import Stats, read
+from framehold_router.fleet.address import Address, address_of
+from framehold_router.fleet.membership import STRANGE, Fleet, Member, Membership
+from framehold_router.fleet.node_stats import Stats, read
+from framehold_router.fleet.trust import Trust
 from framehold_store.feed import Feed
 from framehold_store.memory import MemoryStore
 
@@ -54,11 +54,11 @@ class Shelf(MemoryStore):
             raise StoreUnavailable("the store is away")
         return found
 
-    async def alive(self) -> int:
+    async def count_nodes(self) -> int:
         self.counts += 1
         if self.away:
             raise StoreUnavailable("the store is away")
-        return await super().alive()
+        return await super().count_nodes()
 
     async def put(self, *leases: NodeRecord) -> None:
         for node in leases:
@@ -141,7 +141,7 @@ async def test_nodes_come_and_go(store: Shelf, membership: Membership) -> None:
     await until(membership, lambda fleet: names(fleet) == ["a"])
     await store.put(lease("b"))
     await until(membership, lambda fleet: names(fleet) == ["a", "b"])
-    await store.leave(lease("a"))
+    await store.unregister(lease("a"))
     fleet = await until(membership, lambda fleet: names(fleet) == ["b"])
     assert list(fleet.members) == ["b"]
 
@@ -167,7 +167,7 @@ async def test_what_nodes_say_of_themselves_is_in_the_view(store: Shelf, members
 
 
 async def test_a_view_does_not_change_under_its_reader(store: Shelf, membership: Membership) -> None:
-    """Whoever took one may keep it."""
+    """A reader that took a view may keep it."""
     await store.put(lease("a"))
     before = await until(membership, lambda fleet: names(fleet) == ["a"])
     await store.put(lease("b"))
@@ -185,12 +185,12 @@ async def test_the_last_view_stays_while_the_store_is_down(
     await store.put(lease("a"))
     await until(membership, lambda fleet: names(fleet) == ["a"])
     store.away = True
-    await store.leave(lease("a"))
+    await store.unregister(lease("a"))
     for _ in range(3):
         assert names(await membership.refresh()) == ["a"]
     store.away = False
     assert names(await membership.refresh()) == ["a"]
-    monkeypatch.setattr("framehold_router.membership.BACK", 0.0)
+    monkeypatch.setattr("framehold_router.fleet.membership.BACK", 0.0)
     assert names(await membership.refresh()) == []
     assert sum("can't be read" in line for line in caplog.messages) == 1
     assert sum("is back" in line for line in caplog.messages) == 1
@@ -205,7 +205,7 @@ async def test_nodes_that_come_back_one_by_one_are_in_the_view_all_the_time(
     await until(membership, lambda fleet: names(fleet) == ["a", "b"])
     store.away = True
     for name in ("a", "b"):
-        await store.leave(lease(name))
+        await store.unregister(lease(name))
     await membership.refresh()
     store.away = False
     assert names(await membership.refresh()) == ["a", "b"]
@@ -228,7 +228,7 @@ async def test_changes_of_the_ring_are_counted(store: Shelf) -> None:
     await store.change(lease("b", "http://10.0.0.9:80"))
     await follower.refresh()
     assert (follower.changes, follower.change) == (1, change)
-    await store.leave(lease("a"))
+    await store.unregister(lease("a"))
     await until(follower, lambda fleet: names(fleet) == ["b"])
     assert follower.changes == 2
     await follower.close()
@@ -244,7 +244,7 @@ async def test_each_look_is_told_of(store: Shelf) -> None:
     await follower.refresh()
     store.away = True
     await follower.refresh()
-    await store.leave(lease("a"))
+    await store.unregister(lease("a"))
     store.away = False
     await follower.refresh()
     assert looks == [([], []), (["a"], ["a"]), (["a"], [])]
@@ -279,7 +279,7 @@ async def counting() -> AsyncIterator[tuple[Shelf, Membership]]:
 
 
 async def test_a_poll_counts_the_leases_and_each_fifth_reads_them(counting: tuple[Shelf, Membership]) -> None:
-    """At rest a fleet asks for one number; the reads are for what no notice and no number told."""
+    """A poll reads only the number of nodes. Every fifth poll reads all leases, for changes that no number shows."""
     shelf, _ = counting
     async with asyncio.timeout(SOON):
         while shelf.counts < 40:
@@ -300,7 +300,7 @@ async def test_a_lease_that_ran_out_is_missed_at_the_next_poll(counting: tuple[S
 
 
 async def test_a_lease_that_ran_out_is_missed_however_much_is_heard_of_others() -> None:
-    """A rollout of a large fleet is news without a pause, for as long as it takes."""
+    """A rollout of a large fleet causes notices without a pause, for as long as it takes."""
     shelf = Shelf()
     shelf._feed = Feed(0.05)
     await shelf.put(lease("a"), lease("b"), lease("c"))
@@ -341,7 +341,7 @@ async def test_of_a_change_one_lease_is_read_by_who_polls_for_no_more(store: She
     assert len(store.leases) == (101 if every == 1 else 1)
     await store.change(lease("n7", state="draining"))
     await until(follower, lambda fleet: "n7" not in fleet.ring.nodes)
-    await store.leave(lease("n8"))
+    await store.unregister(lease("n8"))
     fleet = await until(follower, lambda fleet: "n8" not in fleet.members)
     assert (len(fleet.members), len(fleet.ring.nodes)) == (100, 99)
     assert len(store.leases) == (302 if every == 1 else 3)
@@ -350,7 +350,7 @@ async def test_of_a_change_one_lease_is_read_by_who_polls_for_no_more(store: She
 
 
 async def test_after_the_store_was_away_the_leases_are_read_again(counting: tuple[Shelf, Membership]) -> None:
-    """Their number may be the same, and their names not."""
+    """The number of nodes may be unchanged although their names are not."""
     shelf, membership = counting
     shelf.away = True
     async with asyncio.timeout(SOON):

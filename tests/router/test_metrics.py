@@ -14,9 +14,11 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from framehold_core.ids import Boot, Incarnation, NodeId
 from framehold_core.lease import NodeRecord
-from framehold_router import advertised, app, counted
-from framehold_router.meter import TOOLS, Meter
-from framehold_router.sessions import wrap
+from framehold_router import app
+from framehold_router.fleet.session_ids import wrap
+from framehold_router.routing import counted_relay
+from framehold_router.telemetry import tool_labels
+from framehold_router.telemetry.counters import MAX_TOOLS, Meter
 from tests.router.metered import TTL, Series, Stand, series, stand
 from tests.router.wires import CALL, TRUST, both_loops, closing, ok, post, saying, silent
 
@@ -183,7 +185,7 @@ async def test_times_are_told_in_seconds(it: Stand, monkeypatch: pytest.MonkeyPa
     await it.node()
     await it.until(series("nodes", state="live"), 1)
     ticks = (tick * 0.04 for tick in count())
-    monkeypatch.setattr(counted, "perf_counter", lambda: next(ticks))
+    monkeypatch.setattr(counted_relay, "perf_counter", lambda: next(ticks))
     async with it.moves("framehold_router_route", "framehold_upstream") as moved:
         await it.ask(call())
     for name in ("router_route_duration_seconds", "upstream_duration_seconds"):
@@ -316,8 +318,8 @@ async def test_tools_are_asked_for_when_a_node_comes_and_now_and_then(
     it: Stand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Never for a request. What no node says any more is `other` again."""
-    monkeypatch.setattr(advertised, "SOON", 0.01)
-    monkeypatch.setattr(advertised, "PERIOD", 0.01)
+    monkeypatch.setattr(tool_labels, "SOON", 0.01)
+    monkeypatch.setattr(tool_labels, "PERIOD", 0.01)
     async with it.moves(REQUESTS) as moved:
         await it.ask(call("Mcp-Name: book"))
     assert moved == {requests("other", "start", "none", "5xx"): 1}
@@ -335,12 +337,12 @@ async def test_tools_are_asked_for_when_a_node_comes_and_now_and_then(
 def test_a_meter_tells_a_bounded_number_of_tools_apart() -> None:
     """However often they are renamed: those that it knew stay known, the others are `other` for good."""
     meter = Meter()
-    meter.tell_apart([f"old-{number:04}" for number in range(TOOLS - 1)])
-    meter.tell_apart(["b", "a", "old-0007"])
+    meter.set_tools([f"old-{number:04}" for number in range(MAX_TOOLS - 1)])
+    meter.set_tools(["b", "a", "old-0007"])
     assert set(meter.tools.values()) == {"a", "old-0007"}
-    meter.tell_apart(["b", "c"])
+    meter.set_tools(["b", "c"])
     assert meter.tools == {}
-    meter.tell_apart(["a"])
+    meter.set_tools(["a"])
     assert meter.tools[b"a"] == meter.tools[b"=?base64?YQ==?="] == "a"
 
 
@@ -348,8 +350,8 @@ async def test_a_node_that_answers_nonsense_is_asked_again(
     it: Stand, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """And a bug in asking ends nothing: it is logged, and asked again."""
-    monkeypatch.setattr(advertised, "SOON", 0.01)
-    monkeypatch.setattr(advertised, "PERIOD", 0.01)
+    monkeypatch.setattr(tool_labels, "SOON", 0.01)
+    monkeypatch.setattr(tool_labels, "PERIOD", 0.01)
     asked = 0
 
     async def broken() -> list[SimpleNamespace]:
@@ -361,7 +363,7 @@ async def test_a_node_that_answers_nonsense_is_asked_again(
 
     told: asyncio.Queue[set[str]] = asyncio.Queue()
     membership = app.Membership(it.store, TRUST)
-    task = asyncio.create_task(advertised.follow(membership, broken, told.put_nowait))
+    task = asyncio.create_task(tool_labels.follow(membership, broken, told.put_nowait))
     assert await told.get() == {"a"}
     task.cancel()
     await asyncio.wait((task,))
@@ -369,13 +371,13 @@ async def test_a_node_that_answers_nonsense_is_asked_again(
 
 
 async def test_where_metrics_are_off_nothing_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And whoever asks is told by which setting."""
+    """The answer of `/metrics` names the setting."""
 
     def never(*_: object) -> None:
         raise AssertionError("something is counted")
 
-    for place in (Meter, counted):
-        monkeypatch.setattr(place, "__init__" if place is Meter else "counted", never)
+    for place in (Meter, counted_relay.CountedRelay):
+        monkeypatch.setattr(place, "__init__", never)
     async with stand(monkeypatch, metrics=False) as it:
         actor = await it.node()
         while (await it.ask(call())).status != 200:

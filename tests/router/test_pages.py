@@ -13,10 +13,9 @@ import pytest
 from aiohttp import web
 
 from framehold_core.ids import Boot, NodeId
-from framehold_router import shared
-from framehold_router.api import ask
+from framehold_router.api import node_client, shared_look
+from framehold_router.fleet.node_stats import Stats
 from framehold_router.pages import pages, serve_pages
-from framehold_router.stats import Stats
 from tests.router.cast import SECRET, SOON, STATS, Answer, Cast, cast_of, get, member, said, saying
 
 pytestmark = pytest.mark.anyio
@@ -29,7 +28,7 @@ async def cast() -> AsyncIterator[Cast]:
 
 
 async def test_the_probes(cast: Cast) -> None:
-    """Healthy is whoever answers; ready is who knows a live node, and the other says why it is not."""
+    """A router that answers is healthy; one that knows a live node is ready, and any other says why it is not."""
     client = await cast.client()
     assert await get(client, "/healthz") == "ok\n"
     assert "no live node" in await get(client, "/readyz", 503)
@@ -163,7 +162,7 @@ async def unused_tcp_port() -> int:
 
 async def test_nodes_are_asked_side_by_side_and_not_all_at_once(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
     """As many at a time as the limit says; waiting for a place costs a node none of its own time."""
-    monkeypatch.setattr(ask, "CONNECTIONS", 2)
+    monkeypatch.setattr(node_client, "MAX_NODES_AT_ONCE", 2)
     now = most = 0
     full = asyncio.Event()
 
@@ -189,7 +188,7 @@ async def test_nodes_are_asked_side_by_side_and_not_all_at_once(cast: Cast, monk
 
 
 async def test_a_lease_of_other_keys_does_not_silence_the_node_at_its_address(cast: Cast) -> None:
-    """Nothing is sent for such a lease, and whoever can write to the store can write one."""
+    """Nothing is sent to the address in such a lease: anybody who can write to the store can write one."""
     await cast.node("b", saying(said("b")))
     cast.members.insert(0, cast.members[0]._replace(node=NodeId("a"), address=None, state="other keys"))
     body = await get(await cast.client(), "/api/v1/nodes")
@@ -223,7 +222,7 @@ async def test_a_survey_is_repeated_when_it_is_stale(cast: Cast, monkeypatch: py
         await asking.nodes()
         await asking.nodes()
         assert len(cast.asked) == 1
-        monkeypatch.setattr(shared, "FRESH", 0.0)
+        monkeypatch.setattr(shared_look, "FRESH", 0.0)
         asking._shared._until = 0.0
         await asking.nodes()
         await asking.nodes()
@@ -320,7 +319,7 @@ async def test_a_socket_that_can_not_be_bound_is_an_error(cast: Cast, tmp_path: 
 
 
 async def test_closing_does_not_wait_for_a_node(cast: Cast) -> None:
-    """A survey that is under way is given up, and whoever waited for it is let go."""
+    """A survey that is under way is cancelled, and so are the readers that wait for it."""
     asked = asyncio.Event()
 
     async def hang(_: web.Request) -> web.StreamResponse:

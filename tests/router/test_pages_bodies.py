@@ -12,10 +12,10 @@ from typing import Any
 import aiohttp
 import pytest
 
-from framehold_router.api.about_events import Happened
-from framehold_router.api.ask import SHORT, Asker
+from framehold_router.api.node_client import QUICK_BYTES, NodeClient
+from framehold_router.http.request_reader import MAX_HEAD, MAX_LINE
+from framehold_router.models.events import Happened
 from framehold_router.pages import pages, serve_pages
-from framehold_router.reader import MAX_HEAD, MAX_LINE
 from tests.router.cast import TRUST, cast_of, member
 
 pytestmark = pytest.mark.anyio
@@ -69,9 +69,9 @@ async def test_nodes_long_answers_are_read_one_at_a_time(monkeypatch: pytest.Mon
             return super().model_validate_json(*given, **more)
 
     async def at_once(*_: Any, **more: Any) -> tuple[int, bytes]:
-        return 200, b'{"node_id": "a", "boot": "b"}'.ljust(SHORT + 1)
+        return 200, b'{"node_id": "a", "boot": "b"}'.ljust(QUICK_BYTES + 1)
 
-    asker, loop = Asker(TRUST), asyncio.get_running_loop()
+    asker, loop = NodeClient(TRUST), asyncio.get_running_loop()
     monkeypatch.setattr(asker, "_exchange", at_once)
     loop.call_soon(turn)
     nodes = [member(f"n{number}", f"http://127.0.0.1:{number}") for number in range(1, 21)]

@@ -12,11 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from framehold_core.ids import Boot, CallId, Incarnation, NodeId
-from framehold_router.envelope import Facts, Kind
-from framehold_router.membership import Fleet, Member, address_of
-from framehold_router.owners import Owners
-from framehold_router.placement import BOUND, DRAWS, PASSED_OVER, Placement, Placer, Reason
-from framehold_router.stats import Stats
+from framehold_router.fleet.address import address_of
+from framehold_router.fleet.membership import Fleet, Member
+from framehold_router.fleet.node_stats import Stats
+from framehold_router.routing.learned_owners import Owners
+from framehold_router.routing.placement import BOUND, DRAWS, PASSED_OVER, Placement, Placer, Reason
+from framehold_router.routing.request_facts import Facts, Kind
 
 START, ANY = Facts(Kind.START), Facts(Kind.ANY)
 A, B, C, D = (NodeId(name) for name in "abcd")
@@ -169,7 +170,7 @@ def test_of_64_draws_the_least_loaded_is_taken() -> None:
 
 
 def test_a_call_that_was_not_delivered_starts_elsewhere_under_a_new_id() -> None:
-    """PROTOCOL rule 9: never the same id twice."""
+    """docs/protocol.md, rule 9: never the same id twice."""
     stage = Stage(A, B, C)
     first = stage.place(START)
     second = stage.place(START, first.node)

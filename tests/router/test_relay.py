@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from framehold_core.ids import NodeId
-from framehold_router.rewrite import room
+from framehold_router.http.headers import first_segment
 from tests.router.wires import (
     CALL,
     TRUST,
@@ -172,11 +172,11 @@ async def test_events_are_passed_on_as_they_come() -> None:
     ],
 )  # fmt: skip
 def test_the_path_says_whose_a_request_is(target: str, first: bytes) -> None:
-    assert room(target.encode()) == first
+    assert first_segment(target.encode()) == first
 
 
 async def test_the_routers_own_pages_are_served_beside_the_nodes(tmp_path: Path) -> None:
-    """They are not placed, and hear no secret."""
+    """Requests for pages are not placed, and do not carry the secret."""
     heard: list[Heard] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -359,7 +359,7 @@ async def test_an_error_has_the_requests_id_where_it_can_be_read(body: bytes, as
 
 
 async def test_a_client_that_leaves_before_there_is_a_connection_is_not_relayed() -> None:
-    """A node that comes late hears nothing."""
+    """A node that comes late gets nothing."""
     async with node(ok()) as upstream, router(upstream.address) as it:
         client = await it.client()
         await client.ask(post())

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from uhashring import HashRing
 
 from framehold_core.ids import NodeId
-from framehold_router import ring as module
-from framehold_router.ring import POINTS, SPACE, Change, Ring
+from framehold_router.fleet import ring as module
+from framehold_router.fleet.ring import POINTS, SPACE, Change, Ring
 
 names = st.from_regex(r"[0-9A-Za-z][0-9A-Za-z_-]{0,10}", fullmatch=True).map(NodeId)
 fleets = st.sets(names, min_size=1, max_size=6)
@@ -40,7 +40,7 @@ def few(text: str) -> int:
 
 
 def test_the_order_of_joining_decides_nothing() -> None:
-    """Every process that knows the same nodes has the same ring, however it heard of them."""
+    """Every process that knows the same nodes has the same ring, in whatever order it learned of them."""
     nodes = fleet(7)
     rings = [Ring(random.Random(seed).sample(nodes, len(nodes))) for seed in range(5)]
     assert all(ring == rings[0] for ring in rings)
@@ -49,7 +49,7 @@ def test_the_order_of_joining_decides_nothing() -> None:
 
 
 def test_a_node_named_twice_counts_once() -> None:
-    """A list with repetitions is the same set."""
+    """A list with repetitions gives the ring of its set."""
     assert Ring([*fleet(2), *fleet(2)]) == Ring(fleet(2))
 
 
@@ -164,7 +164,7 @@ def test_any_order_of_joining_collisions_included(nodes: set[NodeId], chance: ra
 def test_a_ring_that_follows_others_is_the_one_laid_out_at_once(
     views: list[set[NodeId]], hash_fn: Callable[[str], int]
 ) -> None:
-    """Whoever came and went before: a router that has run for a week agrees with one that has just begun."""
+    """Earlier members change nothing: a router that has run for a week agrees with one that has just begun."""
     ring = Ring((), hash_fn)
     for nodes in views:
         ring = Ring(nodes, hash_fn, ring)

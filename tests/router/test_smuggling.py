@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from framehold_router.message import Request
-from framehold_router.reader import Reader
+from framehold_router.http.message import Request
+from framehold_router.http.request_reader import Reader
 from tests.router.wires import both_loops, node, ok, post, router
 
 anyio_backend = both_loops
@@ -106,7 +106,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("data", REFUSED.values(), ids=REFUSED.keys())
 async def test_is_refused(data: bytes) -> None:
-    """One answer that refuses, then the end of the connection; no node hears a byte, whatever follows."""
+    """One answer that refuses, then the end of the connection; no node gets a byte, whatever follows."""
     async with node(ok()) as upstream, router(upstream.address) as it:
         said = await it.all(data + SECOND)
         assert said.startswith((b"HTTP/1.1 400 ", b"HTTP/1.1 417 ", b"HTTP/1.1 501 "))

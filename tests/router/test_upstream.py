@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from framehold_router import link
 from framehold_router.config import RouterSettings
-from framehold_router.internal import Header
-from framehold_router.link import Failure
-from framehold_router.message import Address
-from framehold_router.upstream import Upstream
+from framehold_router.fleet.address import Address
+from framehold_router.fleet.trust import Header
+from framehold_router.http import node_connection
+from framehold_router.http.node_connection import Failure
+from framehold_router.http.upstream import Upstream
 from tests.router.wires import DEADLINE, Heard, both_loops, closing, node, nowhere, ok, post, silent
 
 anyio_backend = both_loops
@@ -25,7 +25,7 @@ HEAD = b"HTTP/1.1 200 OK\r\n"
 
 
 class Talk:
-    """A conversation that writes down what it hears, and checks the order."""
+    """A conversation that records its calls, and checks their order."""
 
     def __init__(self) -> None:
         self.status = 0
@@ -160,7 +160,7 @@ async def test_a_connection_whose_response_is_its_last_is_closed(data: bytes) ->
 
 
 async def test_an_idle_connection_grows_old(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(link, "IDLE", 0.05)
+    monkeypatch.setattr(node_connection, "IDLE", 0.05)
     async with node(ok()) as it, upstream(upstream_timeout=0.2) as side:
         await ask(side, it.address)
         assert await it.closed.get() == 0
@@ -281,7 +281,7 @@ async def test_a_node_that_refuses_connections_was_sent_nothing() -> None:
 
 @pytest.mark.parametrize("host", ["a..b", "x" * 64 + ".svc", ".", "y" * 300])
 async def test_a_name_that_no_host_can_have_was_sent_nothing(host: str) -> None:
-    """IDNA has no form for it, which Python says with a ValueError: whoever waits hears of it all the same."""
+    """IDNA has no form for it, which Python says with a ValueError: the conversation gets its failure all the same."""
     async with upstream() as side:
         assert (await ask(side, (host, 80))).failure is Failure.NOT_SENT
 
@@ -382,7 +382,7 @@ async def test_a_hold_that_is_over_touches_no_later_request() -> None:
 
 
 async def test_the_end_breaks_off_what_is_under_way() -> None:
-    """Each conversation hears of it, also one that still waits for its connection."""
+    """Each conversation fails, also one that still waits for its connection."""
     async with node(silent) as it:
         side = Upstream(RouterSettings())
         sent, waiting = Talk(), Talk()

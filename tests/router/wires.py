@@ -15,13 +15,13 @@ import pytest
 
 from framehold_core.ids import CallId, NodeId
 from framehold_router.config import RouterSettings
-from framehold_router.envelope import Facts, read
-from framehold_router.front import Front, serve
-from framehold_router.internal import Trust
-from framehold_router.message import Address
-from framehold_router.placement import Placement
-from framehold_router.relay import Relay
-from framehold_router.upstream import Upstream
+from framehold_router.fleet.address import Address
+from framehold_router.fleet.trust import Trust
+from framehold_router.http.server import Front, serve
+from framehold_router.http.upstream import Upstream
+from framehold_router.routing.placement import Placement
+from framehold_router.routing.relay import Relay
+from framehold_router.routing.request_facts import Facts, read
 
 KEY = "k" * 32
 TRUST = Trust([KEY.encode()])
@@ -205,7 +205,7 @@ def nowhere() -> Address:
 
 @dataclass
 class Nodes:
-    """A placer that goes down a list, and counts what it is told."""
+    """A placer that takes nodes from a list in order, and counts the calls of its methods."""
 
     addresses: list[Address]
     mint: bool = False

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 Fail = Callable[[str, str], None]
 
 MAX_CLAIMS, MAX_HOPS, MAX_TRIES = 5, 1, 3
-"""Claims of one round, nodes that pass a request on, and times that one of them does: as PROTOCOL has them, whatever
-the code says."""
+"""Claims of one round, nodes that pass a request on, and times that one of them does: as docs/protocol.md has them,
+whatever the code says."""
 
 
 class BoundWatch:
@@ -72,7 +72,8 @@ class BoundWatch:
         self._world.counts["said invalid"] += 1
 
     def i9_stuck_at_five(self, place: tuple[str, int], reply: Reply) -> None:
-        """A round is claimed five times from processes that are gone, no more, and stuck only then (rule 15)."""
+        """A round is claimed five times from processes that are gone, no more, and stuck only then
+        (docs/protocol.md, rule 15)."""
         claims = self._claims.get(place, 0)
         if claims > MAX_CLAIMS:
             self._fail("I9 bounded", f"round {place[1]} of {place[0]} has outlived {claims} processes")
@@ -86,9 +87,9 @@ class BoundWatch:
         if plan.room and len(slots) > plan.room:
             self._fail("I9 bounded", f"{slot.process.name} has {len(slots)} calls and room for {plan.room}")
         steps = sum(len(branch) for statement in parse(slot.program) for branch in statement)
-        if len(call.queue) > 2 * steps + 3:
-            self._fail("I9 bounded", f"{len(call.queue)} writes of {call.id} are lined up")
-        gone = {item.waiter for item in (*call.waiting, *call.held)} - slot.process.open.keys()
+        if len(call.outbox.queue) > 2 * steps + 3:
+            self._fail("I9 bounded", f"{len(call.outbox.queue)} writes of {call.id} are lined up")
+        gone = {item.waiter for item in (*call.waiting, *call.undecided)} - slot.process.open.keys()
         if gone:
             self._fail("I9 bounded", f"{call.id} keeps requests that are gone")
 
@@ -101,6 +102,6 @@ class BoundWatch:
         """Nobody takes a call for orphaned while the process that runs it is registered, if under a newer incarnation
         (rule 5)."""
         owner = members.get(record.owner)
-        lapsed = owner is not None and (owner.boot, owner.inc != record.inc) == (record.head.boot, True)
+        lapsed = owner is not None and (owner.boot, owner.inc != record.incarnation) == (record.head.boot, True)
         if lapsed and evidence is Evidence.GONE:
             self._fail("lapse", f"{record.owner} runs a call, has lapsed and is registered anew, and is taken for dead")

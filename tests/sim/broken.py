@@ -7,12 +7,23 @@ from dataclasses import replace
 from typing import Any
 
 from framehold_core import lease, record, recovery, replay, retry, rounds, takeover, writes
-from framehold_core.call import Call, Move, Phase, gone, send
-from framehold_core.effects import Effect, Go, Op, Outcome, Questions, Relay, Reply, Run, Write
+from framehold_core.call import Call, Move, Phase, drop_and_forget, send
+from framehold_core.effects import Effect, Go, Op, Outcome, Questions, Relay, Respond, Run, Write
 from framehold_core.events import Acked, Asked, Event, Evict, Finished, Found, Intended, Renewed, Resulted, Stop
 from framehold_core.lease import Lease, NodeRecord
-from framehold_core.requests import Claim, Commit, Evidence, Fence, Intent, Record, RecordState, Stored, Verdict, Verify
-from framehold_core.requests import Reply as StoreReply
+from framehold_core.requests import (
+    Claim,
+    Commit,
+    Evidence,
+    Fence,
+    Intent,
+    Record,
+    RecordState,
+    Reply,
+    Stored,
+    Verdict,
+    Verify,
+)
 from framehold_core.writes import once_digest
 
 from .clients import Client
@@ -25,14 +36,14 @@ from .world import World
 
 def ungated_questions(call: Call, event: Asked, now: float) -> Move:
     move = rounds.asked(call, event, now)
-    early = Questions(call.round + 1, call.epoch, call.n, call.jh)
-    replies = tuple(Reply(item.waiter, early) for item in call.waiting)
+    early = Questions(call.round + 1, call.epoch, call.position, call.history)
+    replies = tuple(Respond(item.waiter, early) for item in call.waiting)
     return Move(move.call._replace(waiting=()), (*move.effects, *replies))
 
 
 def ungated_outcome(call: Call, event: Finished, now: float) -> Move:
     move = rounds.finished(call, event, now)
-    replies = tuple(Reply(item.waiter, Outcome(event.outcome)) for item in move.call.waiting)
+    replies = tuple(Respond(item.waiter, Outcome(event.outcome)) for item in move.call.waiting)
     return Move(move.call._replace(waiting=()), (*move.effects, *replies))
 
 
@@ -44,8 +55,8 @@ def hasty_effect(call: Call, event: Intended, now: float) -> Move:
 def answers_left_behind(call: Call, event: Intended, now: float) -> Move:
     """The intent alone: the round's answers go with the next questions, or with the outcome."""
     write = Write(Op.INTEND, (event.draft,), key=event.key)
-    call, effects = send(call._replace(intents=call.intents | {event.key}), write)
-    return Move(call, effects)
+    outbox, effects = send(call, write)
+    return Move(call._replace(outbox=outbox, intents=call.intents | {event.key}), effects)
 
 
 def result_first(driver: Driver, slot: Slot, frame: Frame, name: str) -> None:
@@ -62,15 +73,15 @@ def another_text(cursor: replay.Cursor, place: replay.Place, fp: str, *args: Any
 
 
 def blind_fence(*blind: str) -> Callable[..., Verdict]:
-    """The fence, blind to some of what a write claims."""
-    seeing = record.fence
+    """The check of the fence, blind to some of what a write presents."""
+    seeing = record.check_fence
 
-    def fence(stored: Stored | None, claim: Fence, resulting: str | None, creates: bool) -> Verdict:
+    def check(stored: Stored | None, fence: Fence, resulting: str | None, creates: bool) -> Verdict:
         if stored is not None:
-            claim = claim._replace(**{name: getattr(stored.record, name) for name in blind})
-        return seeing(stored, claim, resulting, creates)
+            fence = fence._replace(**{name: getattr(stored.record, name) for name in blind})
+        return seeing(stored, fence, resulting, creates)
 
-    return fence
+    return check
 
 
 def keeps_epoch(script: type[Verify] | type[Claim]) -> Callable[..., Any]:
@@ -117,13 +128,13 @@ def revives(stored: Any, wanted: Any, acknowledged: int, now: float) -> Any:
 
 def never_in_doubt(cursor: replay.Cursor, *args: Any) -> Any:
     found = _RIGHT_ONCE(cursor, *args)
-    return replay.Once.LIVE if found is replay.Once.IN_DOUBT else found
+    return replay.Once.LIVE if found is replay.Once.NO_RESULT else found
 
 
 def hasty_evidence(process: Process, record_: Record, members: dict[str, NodeRecord], told: Told) -> Evidence | None:
     """An owner that lives, and never lapsed, is thought gone."""
     owner = members.get(record_.owner)
-    alive = owner is not None and owner.inc == record_.inc and record_.owner != process.name
+    alive = owner is not None and owner.inc == record_.incarnation and record_.owner != process.name
     return Evidence.GONE if alive else _RIGHT_EVIDENCE(process, record_, members, told)
 
 
@@ -131,25 +142,31 @@ def skips_verify(call: Call, case: retry.Case, now: float) -> Move:
     return rounds._accept(call, case, now)
 
 
-def any_window(call: Call, write: Write, packed: writes.Packed, reply: StoreReply, held: Lease, now: float) -> Event:
+def any_window(call: Call, write: Write, packed: writes.Packed, reply: Reply, held: Lease, now: float) -> Event:
     """The window of any incarnation is good for each frame."""
-    return _RIGHT_EVENT(call, write, packed, reply, held._replace(inc=write.inc or call.inc), now)
+    return _RIGHT_EVENT(
+        call, write, packed, reply, held._replace(incarnation=write.incarnation or call.incarnation), now
+    )
 
 
 def unverified(call: Call, event: Renewed, now: float) -> Move:
     """Under another incarnation the frame goes on as it is."""
-    return _RIGHT_RENEWED(call._replace(inc=event.lease.inc), event, now)
+    return _RIGHT_RENEWED(call._replace(incarnation=event.lease.incarnation), event, now)
 
 
 def heedless(call: Call, write: Write, event: Acked) -> tuple[Call, tuple[Effect, ...]]:
     """The window is not looked at between an intent's acknowledgement and its effect."""
-    return _RIGHT_TOLD(call, write, event._replace(is_open=True))
+    return _RIGHT_TELL_HANDLER(call, write, event._replace(is_open=True))
 
 
 def lapse_is_death(process: Process, record_: Record, members: dict[str, NodeRecord], told: Told) -> Evidence | None:
     """Whoever has lost one lease is dead, whatever process holds the next one."""
     owner = members.get(record_.owner)
-    if record_.state is RecordState.OPEN and record_.owner != process.name and (not owner or owner.inc != record_.inc):
+    if (
+        record_.state is RecordState.OPEN
+        and record_.owner != process.name
+        and (not owner or owner.inc != record_.incarnation)
+    ):
         return Evidence.GONE
     return _RIGHT_EVIDENCE(process, record_, members, told)
 
@@ -161,27 +178,27 @@ def blind_to_a_release(
     return None if record_.state is RecordState.RELEASED else _RIGHT_EVIDENCE(process, record_, members, told)
 
 
-def never_behind(stored: Stored | None, claim: Fence, resulting: str | None, creates: bool) -> Verdict:
+def never_behind(stored: Stored | None, fence: Fence, resulting: str | None, creates: bool) -> Verdict:
     """A store that went back is written to as if it had not."""
-    verdict = _RIGHT_FENCE(stored, claim, resulting, creates)
+    verdict = _RIGHT_FENCE(stored, fence, resulting, creates)
     return Verdict.OK if verdict is Verdict.BEHIND and stored is not None else verdict
 
 
 def lasts_anew(call: Call, now: float) -> Questions:
     """Each token of a round is good for as long as the first."""
-    return Questions(call.round, call.epoch, call.n, call.mark, call.ttl)
+    return Questions(call.round, call.epoch, call.position, call.round_history, call.ttl)
 
 
 def guesses(call: Call, event: Found, now: float) -> Move:
     """A token without a record begins the call anew."""
     if event.stored is None and not event.elsewhere:
-        return Move(call._replace(phase=Phase.RUNNING, waiting=call.held, held=()), (Run(call.epoch),))
+        return Move(call._replace(phase=Phase.RUNNING, waiting=call.undecided, undecided=()), (Run(call.epoch),))
     return takeover.found(call, event, now)
 
 
 def evicts_anything(call: Call, event: Evict, now: float) -> Move:
     """Also in the middle of an effect."""
-    return gone(call, event.cause) if call.reentrant else Move(call)
+    return drop_and_forget(call, event.cause) if call.reentrant else Move(call)
 
 
 def stops_anything(call: Call, event: Stop, now: float) -> Move:
@@ -238,8 +255,8 @@ def passes_on_anything(process: Process, effect: Relay, heir: str | None) -> Non
 
 uncounted_claim, unforgiving_commit = _attempts(Claim), _attempts(Commit)
 
-_RIGHT_EVENT, _RIGHT_RENEWED, _RIGHT_TOLD = writes.event, recovery.renewed, rounds._told
-_RIGHT_EVIDENCE, _RIGHT_RELAY, _RIGHT_FENCE = Process.evidence, Process.relay, record.fence
+_RIGHT_EVENT, _RIGHT_RENEWED, _RIGHT_TELL_HANDLER = writes.event, recovery.renewed, rounds._tell_handler
+_RIGHT_EVIDENCE, _RIGHT_RELAY, _RIGHT_FENCE = Process.evidence, Process.relay, record.check_fence
 _RIGHT_START, _RIGHT_SEND, _RIGHT_ACCEPT = Client._start, World.send, rounds._accept
 _RIGHT_NEXT = Frame.next_event
 _RIGHT_INTENT, _RIGHT_CLAIM = record._SCRIPTS[Intent], record._SCRIPTS[Claim]

@@ -1,4 +1,4 @@
-"""The invariants of PROTOCOL section 5, as the world can see them. Each is a function with its name; I5 has a file of
+"""The invariants of docs/protocol.md, as the world can see them. Each is a function with its name; I5 has a file of
 its own (`effect_checks`), and so have I8 and I9 (`bound_checks`).
 
 The watch sees every script before and after, every entry into a handler, every effect and every reply. It believes
@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 from framehold_core import journal, retry
 from framehold_core.call import Phase
-from framehold_core.effects import Effect, Op, Outcome, Questions, Relay
-from framehold_core.effects import Reply as ReplyEffect
+from framehold_core.effects import Effect, Op, Outcome, Questions, Relay, Respond
 from framehold_core.errors import JournalError
 from framehold_core.events import Event, Left, Retry, Start, Stop
 from framehold_core.requests import Answered, Record, RecordState, Reply, Request, Stored, Verdict
@@ -86,7 +85,7 @@ class Watch:
         self.i2_monotone(request.call, before, after)
         self.i1_one_owner_per_epoch(request.call, after.record)
         if after.record.state is RecordState.OPEN:
-            self._parked.add((request.call, after.record.round, after.record.jh))
+            self._parked.add((request.call, after.record.round, after.record.history))
         if after.record.state is RecordState.DONE:
             self._outcomes.setdefault(request.call, set()).add(after.record.outcome.split(b":", 1)[1].decode())
             if after.record.cause == "cancelled":
@@ -139,15 +138,17 @@ class Watch:
     def i1_one_owner_per_epoch(self, call: str, record: Record) -> None:
         """Per (call, epoch) one owner and one incarnation ever stand in the store."""
         if self._strict and record.owner:
-            who = (record.owner, record.inc)
+            who = (record.owner, record.incarnation)
             if self._owners.setdefault((call, record.epoch), who) != who:
                 self.fail("I1 single-owner", f"epoch {record.epoch} of {call} belongs to two incarnations")
 
     def i1_runs_as_recorded(self, slot: Slot) -> None:
         """An effect is let go only under an owner, incarnation and epoch that have stood in the store together."""
         call = slot.call
-        if self._strict and self._owners.get((call.id, call.epoch)) != (call.owner, call.inc):
-            self.fail("I1 single-owner", f"{call.id} goes on at epoch {call.epoch} as {call.inc}, which it is not")
+        if self._strict and self._owners.get((call.id, call.epoch)) != (call.owner, call.incarnation):
+            self.fail(
+                "I1 single-owner", f"{call.id} goes on at epoch {call.epoch} as {call.incarnation}, which it is not"
+            )
 
     def i2_refused_leaves_nothing(
         self, request: Request, before: Stored | None, after: Stored | None, reply: Reply
@@ -165,7 +166,7 @@ class Watch:
         if before is not None:
             old = before.record
             healed = not self._strict and new.epoch > old.epoch
-            forward = new.epoch >= old.epoch and (healed or (new.round >= old.round and new.n >= old.n))
+            forward = new.epoch >= old.epoch and (healed or (new.round >= old.round and new.position >= old.position))
             if not forward:
                 self.fail("I2 monotone", f"{call} went back")
             if old.state in (RecordState.DONE, RecordState.LOST):
@@ -177,8 +178,8 @@ class Watch:
 
     def _i2_journal(self, call: str, before: Stored | None, after: Stored) -> None:
         start = len(before.journal) if before else 0
-        if after.record.n != len(after.journal):
-            self.fail("I2 monotone", f"{call} says {after.record.n} entries and has {len(after.journal)}")
+        if after.record.position != len(after.journal):
+            self.fail("I2 monotone", f"{call} says {after.record.position} entries and has {len(after.journal)}")
         if before and self._strict and after.journal[:start] != before.journal:
             self.fail("I2 monotone", f"the journal of {call} was rewritten")
         try:
@@ -189,7 +190,7 @@ class Watch:
 
     def i3_questions_gated(self, slot: Slot, answer: Questions) -> None:
         """No question leaves before the store holds its commit."""
-        if (slot.call.id, answer.round, answer.mark) not in self._parked:
+        if (slot.call.id, answer.round, answer.round_history) not in self._parked:
             self.fail("I3 output-gate", f"questions of round {answer.round} of {slot.call.id} leave uncommitted")
 
     def i3_outcome_gated(self, slot: Slot, text: str, ungated: bool) -> None:
@@ -225,13 +226,13 @@ class Watch:
         """Whoever waited still waits, or is answered or relayed in this step, or has left."""
         if (call.ended is not None and call.phase is Phase.PARKED) or (isinstance(event, Stop) and call is not was):
             self._early.add(call.id)
-        before = {item.waiter for item in (*was.waiting, *was.held)}
+        before = {item.waiter for item in (*was.waiting, *was.undecided)}
         if isinstance(event, Start | Retry):
             before.add(event.waiter)
         elif isinstance(event, Left):
             before.discard(event.waiter)
-        before -= {item.waiter for item in (*call.waiting, *call.held)}
-        if before and before - {effect.waiter for effect in effects if isinstance(effect, ReplyEffect | Relay)}:
+        before -= {item.waiter for item in (*call.waiting, *call.undecided)}
+        if before and before - {effect.waiter for effect in effects if isinstance(effect, Respond | Relay)}:
             self.fail("waiters", f"{type(event).__name__} at {was.phase.name} forgets a request of {was.id}")
 
     def shielded(self, slot: Slot, frame: Frame, cause: str) -> None:

@@ -80,7 +80,7 @@ class Client:
         world.after(intent.at, self._start)
 
     def _start(self) -> None:
-        """Round 1, under a fresh call id (PROTOCOL rule 9)."""
+        """Round 1, under a fresh call id (docs/protocol.md, rule 9)."""
         node = self.intent.node if not self._starts else self._rng.choice(self._world.plan.nodes)
         self.call = f"c{self.number}.{self._starts}"
         self._starts += 1

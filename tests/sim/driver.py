@@ -15,17 +15,17 @@ from framehold_core.effects import (
     Effect,
     Forget,
     Go,
-    InDoubt,
     Kept,
     Lookup,
     Outcome,
     Questions,
+    RaiseInDoubt,
     Relay,
+    Respond,
     Run,
     Ungated,
     Write,
 )
-from framehold_core.effects import Reply as ReplyEffect
 from framehold_core.errors import ProtocolError
 from framehold_core.events import (
     Acked,
@@ -35,11 +35,11 @@ from framehold_core.events import (
     Evict,
     Expired,
     Intended,
-    Nudged,
     Overran,
     Renewed,
     Resulted,
     Stop,
+    StoreBack,
 )
 from framehold_core.lease import Lease
 from framehold_core.writes import once_digest
@@ -90,8 +90,8 @@ class Driver:
         for slot in list(self.slots.values()):
             if slot.call.phase is Phase.RUNNING and self._process.now() > slot.running_since + MAX_ROUND:
                 self.feed(slot, Overran())
-            if slot.call.stalled:
-                self.feed(slot, Nudged())
+            if slot.call.outbox.stalled:
+                self.feed(slot, StoreBack())
             if slot.call.phase in (Phase.PARKED, Phase.STRANDED):
                 self.feed(slot, Expired())
 
@@ -176,7 +176,7 @@ class Driver:
     def _perform(self, slot: Slot, effect: Effect, effects: tuple[Effect, ...]) -> None:
         if isinstance(effect, Write):
             self._scripts.write(slot, effect)
-        elif isinstance(effect, ReplyEffect):
+        elif isinstance(effect, Respond):
             self._reply(slot, effect, any(isinstance(other, Ungated) for other in effects))
         elif isinstance(effect, Relay):
             self._process.relay(effect, slot.heir)
@@ -196,7 +196,7 @@ class Driver:
         elif isinstance(effect, Kept):
             frame.keep(effect.key)
             self._compute(slot, frame)
-        elif isinstance(effect, InDoubt):
+        elif isinstance(effect, RaiseInDoubt):
             frame.doubt(effect.key)
         elif isinstance(effect, Cancel):
             self._world.watch.shielded(slot, frame, effect.cause)
@@ -240,7 +240,7 @@ class Driver:
 
     def _run_effect(self, slot: Slot, frame: Frame, name: str, let_go: bool = False) -> None:
         held = self._process.lease
-        if held is None or held.inc != slot.call.inc or not lease.is_open(held, self._process.now()):
+        if held is None or held.incarnation != slot.call.incarnation or not lease.is_open(held, self._process.now()):
             if let_go:
                 self._world.watch.fail("I5 once", f"{name} is let go outside the window that its frame runs under")
             self._process.later(0.05, self._again, slot, frame, name)
@@ -270,8 +270,8 @@ class Driver:
 
     # ---- replies
 
-    def _reply(self, slot: Slot, effect: ReplyEffect, ungated: bool) -> None:
-        answer = effect.answer
+    def _reply(self, slot: Slot, effect: Respond, ungated: bool) -> None:
+        answer = effect.response
         event = self._process.open.get(effect.waiter)
         text: object = None
         if isinstance(answer, Questions):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from framehold_core.call import standing
+from framehold_core.call import progress
 from framehold_core.requests import Intent, Request, Result, Stored
 from framehold_core.writes import once_digest
 
@@ -49,7 +49,7 @@ class EffectWatch:
 
     def intended(self, call: Call, key: str) -> None:
         """A handler wants to run an effect, having gone on with these rounds' answers."""
-        self._behind.setdefault((call.id, key), {item.round for item in standing(call).answered})
+        self._behind.setdefault((call.id, key), {item.round for item in progress(call).answered})
 
     def began(self, call: str, name: str, idempotent: bool) -> None:
         """An effect begins to run."""
@@ -85,7 +85,7 @@ class EffectWatch:
             self._fail("I5 once", f"{name} of {place[0]} runs before its intent is stored")
 
     def i5_answers_first(self, place: Place, name: str, stored: Stored | None) -> None:
-        """No effect runs before the answers that its handler had then are stored (rule 2)."""
+        """No effect runs before the answers that its handler had then are stored (docs/protocol.md, rule 2)."""
         behind = self._behind.get(place, set())
         missing = behind - set(stored.record.answers) if stored is not None else behind
         if missing:

@@ -102,7 +102,8 @@ class Frame:
         self.known.setdefault(name, "timed out")
 
     def doubt(self, key: str) -> None:
-        """The effect may not run now: its outcome is an exception, recorded like any other (rule 13)."""
+        """The effect may not run now: its outcome is an exception, recorded like any other
+        (docs/protocol.md, rule 13)."""
         self._doubts.append(key)
 
     def name_of(self, key: str) -> str:

@@ -1,4 +1,5 @@
-"""A node lease as a process keeps it: register, renew, and what follows when it is gone (PROTOCOL rules 3 to 7)."""
+"""A node lease as a process keeps it: register, renew, and what follows when it is gone
+(docs/protocol.md, rules 3 to 7)."""
 
 from __future__ import annotations
 
@@ -26,45 +27,48 @@ class Membership:
         process.later(TTL / 3, self._tick)
 
     def _register(self) -> None:
-        """A new incarnation (PROTOCOL rule 4). A registration that got no answer is repeated as it was."""
+        """A new incarnation (rule 4). A registration that got no answer is repeated as it was."""
         self._lives += 1
-        self.inc = Incarnation(f"{self._process.boot}.{self._lives}")
+        self.incarnation = Incarnation(f"{self._process.boot}.{self._lives}")
         self.registered = False
-        self._ask_to_register(self.inc)
+        self._ask_to_register(self.incarnation)
 
-    def _ask_to_register(self, inc: Incarnation) -> None:
-        if inc != self.inc or self.registered:
+    def _ask_to_register(self, incarnation: Incarnation) -> None:
+        if incarnation != self.incarnation or self.registered:
             return
         started, store = self._process.now(), self._process.world.store
-        wanted = NodeRecord(self._process.name, inc, self._process.boot, 0, "", "live", "", "", 0.0)
+        wanted = NodeRecord(self._process.name, incarnation, self._process.boot, 0, "", "live", "", "", 0.0)
         store.call(
-            self._process, store.register, (wanted, TTL), lambda result: self._asked_to_register(inc, started, result)
+            self._process,
+            store.register,
+            (wanted, TTL),
+            lambda result: self._asked_to_register(incarnation, started, result),
         )
-        self._process.later(TTL / 4, self._ask_to_register, inc)
+        self._process.later(TTL / 4, self._ask_to_register, incarnation)
 
-    def _asked_to_register(self, inc: Incarnation, started: float, result: Renewal) -> None:
-        if inc == self.inc and result is Renewal.RENEWED and not self.registered:
+    def _asked_to_register(self, incarnation: Incarnation, started: float, result: Renewal) -> None:
+        if incarnation == self.incarnation and result is Renewal.RENEWED and not self.registered:
             self.registered = True
-            self.lease = Lease(self._process.name, inc, self._process.boot, 0, lease.window_until(started, TTL))
-            self._process.world.say(self._process.boot, f"is registered as {inc}")
+            self.lease = Lease(self._process.name, incarnation, self._process.boot, 0, lease.window_until(started, TTL))
+            self._process.world.say(self._process.boot, f"is registered as {incarnation}")
             self._process.driver.renewed(self.lease, anew=True)
 
     def _tick(self) -> None:
         self._process.later(TTL / 3, self._tick)
         if self.registered and self.lease is not None:
-            started, store, inc = self._process.now(), self._process.world.store, self.inc
-            wanted = NodeRecord(self._process.name, inc, self._process.boot, 0, "", "live", "", "", 0.0)
+            started, store, incarnation = self._process.now(), self._process.world.store, self.incarnation
+            wanted = NodeRecord(self._process.name, incarnation, self._process.boot, 0, "", "live", "", "", 0.0)
             store.call(
                 self._process,
                 store.renew,
                 (wanted, self.lease.beat, TTL),
-                lambda result: self._renewed(inc, started, *result),
+                lambda result: self._renewed(incarnation, started, *result),
             )
         self._process.driver.tick()
 
-    def _renewed(self, inc: Incarnation, started: float, record: NodeRecord | None, result: Renewal) -> None:
+    def _renewed(self, incarnation: Incarnation, started: float, record: NodeRecord | None, result: Renewal) -> None:
         held = self.lease
-        if inc != self.inc or held is None or not self.registered:
+        if incarnation != self.incarnation or held is None or not self.registered:
             return
         if result is Renewal.RENEWED and record is not None:
             until = max(held.until, lease.window_until(started, TTL))
@@ -89,7 +93,7 @@ class Membership:
     def give_back(self) -> None:
         """Nobody need wait for this lease to run out."""
         store = self._process.world.store
-        store.call(self._process, store.leave, (self._process.name, self.inc), lambda _: None)
+        store.call(self._process, store.leave, (self._process.name, self.incarnation), lambda _: None)
 
     def may_claim(self) -> bool:
         """Whether this node may take calls over."""

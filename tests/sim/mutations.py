@@ -1,4 +1,4 @@
-"""The core, broken on purpose: each mutation takes one rule of PROTOCOL away by replacing a function or a row.
+"""The core, broken on purpose: each mutation takes one rule of docs/protocol.md away by replacing a function or a row.
 
 `RED` must turn the simulation red within a bounded number of schedules. `MASKED` stay green alone, for the reason that
 stands beside each; where a pair breaks, the pair is in `RED`. `ELSEWHERE` names the tests of what no schedule can show.
@@ -27,7 +27,7 @@ Patch = tuple[Any, Any, Any]
 
 
 class Mutation(NamedTuple):
-    """What is broken: a rule of PROTOCOL section 3 by its number, the fence of section 2, or an invariant."""
+    """What is broken: a rule of docs/protocol.md by its number, else a section by its anchor, or an invariant."""
 
     rule: str
     patches: tuple[Patch, ...]
@@ -44,7 +44,7 @@ def _rows(kind: type[Any], move: Any) -> tuple[Patch, ...]:
     return tuple(
         (_TABLE, key, row._replace(move=move))
         for key, row in _TABLE.items()
-        if key[1] is kind and row.move is not continuation.stay
+        if key[1] is kind and row.move is not continuation.ignore
     )
 
 
@@ -53,7 +53,7 @@ RED: dict[str, Mutation] = {
     "finish-gate-off": Mutation("1", ((_TABLE, _FINISHED, _TABLE[_FINISHED]._replace(move=broken.ungated_outcome)),)),
     # The window mostly saves work, but it also bounds rule 1's exception, and that is what turns red.
     "window-off": Mutation("1", ((lease, "is_open", lambda *_: True),)),
-    "answers-not-carried": Mutation("2", ((rounds, "carry", lambda _: None),)),
+    "answers-not-carried": Mutation("2", ((rounds, "unsent_answers", lambda _: None),)),
     "answers-not-with-the-intent": Mutation("2", _rows(Intended, broken.answers_left_behind)),
     "digest-off": Mutation(
         "2",
@@ -70,12 +70,14 @@ RED: dict[str, Mutation] = {
     # Claims from an owner that lives: its window is open, so an effect that it was let go for runs after its successor
     # has recorded it. The epoch fences its writes, but nothing fences an effect.
     "owner-thought-gone": Mutation("5", ((Process, "evidence", broken.hasty_evidence),)),
-    "effect-outside-the-window": Mutation("6", ((rounds, "_told", broken.heedless),)),
-    "behind-taken-for-current": Mutation("7", ((record, "fence", broken.never_behind),)),
+    "effect-outside-the-window": Mutation("6", ((rounds, "_tell_handler", broken.heedless),)),
+    "behind-taken-for-current": Mutation("7", ((record, "check_fence", broken.never_behind),)),
     "effect-cut-by-an-operator": Mutation("8", _rows(Stop, broken.stops_anything)),
-    "shield-off": Mutation("8", ((rounds, "shielded", lambda _: False),)),
+    "shield-off": Mutation("8", ((rounds, "effect_under_way", lambda _: False),)),
     "evicted-in-an-effect": Mutation("8", ((_TABLE, _EVICT, _TABLE[_EVICT]._replace(move=broken.evicts_anything)),)),
-    "leaving-forgets-who-came": Mutation("8", ((_TABLE, _LEAVING, _TABLE[_LEAVING]._replace(move=continuation.stay)),)),
+    "leaving-forgets-who-came": Mutation(
+        "8", ((_TABLE, _LEAVING, _TABLE[_LEAVING]._replace(move=continuation.ignore)),)
+    ),
     "first-request-repeated": Mutation("9", ((World, "send", broken.repeats_anything),)),
     "called-again-under-its-id": Mutation("9", ((Client, "_start", broken.calls_again),)),
     "half-of-the-answers-is-enough": Mutation("10", ((rounds, "_accept", broken.half_is_enough),)),
@@ -103,11 +105,13 @@ RED: dict[str, Mutation] = {
     ),
     "relayed-twice": Mutation("19", ((Process, "relay", broken.passes_on_anything),)),
     "relayed-without-end": Mutation("19", ((node, "MAX_RELAYS", 99),)),
-    "both-fences-off": Mutation("fence", ((record, "fence", broken.blind_fence("owner", "inc", "epoch")),)),
-    "position-off": Mutation("fence", ((record, "fence", broken.blind_fence("n")),)),
-    "released-call-left-alone": Mutation("section 2", ((Process, "evidence", broken.blind_to_a_release),)),
+    "both-fences-off": Mutation(
+        "fence", ((record, "check_fence", broken.blind_fence("owner", "incarnation", "epoch")),)
+    ),
+    "position-off": Mutation("fence", ((record, "check_fence", broken.blind_fence("position")),)),
+    "released-call-left-alone": Mutation("each-script", ((Process, "evidence", broken.blind_to_a_release),)),
     "no-second-asking": Mutation(
-        "section 4", ((retry, "ROWS", tuple(r for r in retry.ROWS if r.when != "r = R - 1")),)
+        "retry-table", ((retry, "ROWS", tuple(r for r in retry.ROWS if r.when != "r = R - 1")),)
     ),
     "boundary-off": Mutation("I8", ((Process, "lets_in", lambda *_: True),)),
     "no-room-ignored": Mutation("I9", ((Driver, "make_room", lambda _: True),)),
@@ -117,11 +121,11 @@ RED: dict[str, Mutation] = {
 MASKED: dict[str, tuple[str, Mutation]] = {
     "epoch-fence-off": (
         "the owner fence and the position refuse the same writes",
-        Mutation("fence", ((record, "fence", broken.blind_fence("epoch")),)),
+        Mutation("fence", ((record, "check_fence", broken.blind_fence("epoch")),)),
     ),
     "owner-fence-off": (
         "each change of owner raises the epoch",
-        Mutation("fence", ((record, "fence", broken.blind_fence("owner", "inc")),)),
+        Mutation("fence", ((record, "check_fence", broken.blind_fence("owner", "incarnation")),)),
     ),
     "lapse-ignored": (
         "whoever claimed meanwhile raised the epoch",
@@ -129,11 +133,11 @@ MASKED: dict[str, tuple[str, Mutation]] = {
     ),
     "verify-skipped": (
         "the frame's next write is fenced, and its effects wait for the verification",
-        Mutation("4", ((rounds, "_deliver", broken.skips_verify),)),
+        Mutation("4", ((rounds, "_accept_if_leased", broken.skips_verify),)),
     ),
     "withheld-for-good": (
         "the round overruns, and whoever rebuilds it runs the effect or is in doubt",
-        Mutation("6", _rows(Renewed, continuation.stay)),
+        Mutation("6", _rows(Renewed, continuation.ignore)),
     ),
     "claim-of-anything": (
         "the claim still raises the epoch, so the loser is fenced; only work is lost",
@@ -151,12 +155,12 @@ MASKED: dict[str, tuple[str, Mutation]] = {
 """Mutations that something else makes up for, and what that is."""
 
 ELSEWHERE = {
-    "14": ("tests/node/test_tokens_that_carry.py::test_an_older_token_branches_the_history",),
+    "14": ("tests/node/engine/test_token_record.py::test_an_older_token_branches_the_history",),
     "16": ("tests/core/test_record.py::test_re_entry_needs_both_promises_and_its_loss_is_written_first",),
     "18": (
         "tests/router/test_relay.py::test_internal_headers_of_a_client_never_get_past",
-        "tests/node/test_bad_requests.py::test_internal_headers_of_a_client_are_ignored",
-        "tests/node/test_unreadable.py::test_no_byte_is_unpickled_before_its_seal_was_verified",
+        "tests/node/http/test_bad_requests.py::test_internal_headers_of_a_client_are_ignored",
+        "tests/node/engine/test_unreadable.py::test_no_byte_is_unpickled_before_its_seal_was_verified",
     ),
 }
 """Rules, or halves of them, that lie outside of what is simulated, and the tests that hold them."""

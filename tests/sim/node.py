@@ -11,8 +11,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from framehold_core.call import Call
-from framehold_core.effects import Outcome, Questions, Reason, Relay
-from framehold_core.effects import Reply as ReplyEffect
+from framehold_core.effects import Outcome, Questions, Reason, Relay, Respond
 from framehold_core.events import Left, Retry, Start
 from framehold_core.ids import Boot, CallId, NodeId, Waiter
 from framehold_core.lease import Lease, NodeRecord
@@ -160,10 +159,12 @@ class Process:
             event = Start(waiter)
         else:
             node = NodeId(token.node)
-            event = Retry(waiter, token.round, token.epoch, token.mark, node, what.answers, self.lease)
+            event = Retry(waiter, token.round, token.epoch, token.round_history, node, what.answers, self.lease)
             self.world.watch.bounds.i8_sealed(what)
         if slot is None:
-            call = Call(CallId(what.call), self.name, self.member.inc, what.reentrant, self.world.plan.token_ttl)
+            call = Call(
+                CallId(what.call), self.name, self.member.incarnation, what.reentrant, self.world.plan.token_ttl
+            )
             program = what.program if self._variant is None else changed(what.program, self._variant)
             slot = self.driver.slots[what.call] = Slot(self, call, program)
         self.open[waiter] = Open(what, event, origin)
@@ -179,16 +180,16 @@ class Process:
                 if slot is not None:
                     self.driver.feed(slot, Left(Waiter(waiter)))
 
-    def answer(self, slot: Slot, effect: ReplyEffect, text: object) -> None:
+    def answer(self, slot: Slot, effect: Respond, text: object) -> None:
         """Give a waiter its reply."""
         item = self.open.pop(effect.waiter, None)
         if item is None:
             return
-        reply = effect.answer
+        reply = effect.response
         if isinstance(reply, Questions):
             keys = tuple(ask.key for ask in slot.call.asks)
             what, expires = item.what, self.world.now + reply.lasts
-            token = Token(reply.round, reply.epoch, reply.mark, self.name, keys, what.call, what.user, expires)
+            token = Token(reply.round, reply.epoch, reply.round_history, self.name, keys, what.call, what.user, expires)
             said = Said(token=sealed(token))
             self.world.watch.bounds.minted(sealed(token))
         elif isinstance(reply, Outcome):
@@ -205,7 +206,7 @@ class Process:
         else:
             self.world.send(self.name, origin.name, origin.take, origin.relayed_back, what.number, said)
 
-    # ---- relaying: a star (PROTOCOL rule 19)
+    # ---- relaying: a star (docs/protocol.md, rule 19)
 
     def relay(self, effect: Relay, heir: str | None) -> None:
         """Pass a request on, to its owner or to an heir; one that was relayed here goes back."""
@@ -271,13 +272,15 @@ class Process:
         return next(others, None) if self.draining else None
 
     def evidence(self, record: Record, members: dict[str, NodeRecord], told: Told) -> Evidence | None:
-        """Why this node may claim a call (PROTOCOL rules 3 to 5), None while its owner may live."""
+        """Why this node may claim a call (rules 3 to 5), None while its owner may live."""
         if record.state is RecordState.RELEASED:
             return Evidence.RELEASED
         owner = members.get(record.owner)
-        if record.owner == self.name and (record.inc == self.member.inc or record.head.boot == self.boot):
+        if record.owner == self.name and (
+            record.incarnation == self.member.incarnation or record.head.boot == self.boot
+        ):
             return Evidence.OWNER
-        if owner is None or (owner.inc != record.inc and owner.boot != record.head.boot):
+        if owner is None or (owner.inc != record.incarnation and owner.boot != record.head.boot):
             return Evidence.GONE
         if (record.owner, record.seen) in told:
             return Evidence.NOT_HELD

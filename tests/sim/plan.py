@@ -79,7 +79,8 @@ class Intent:
 
     @property
     def fragile(self) -> bool:
-        """Whether a timer decides what is recorded: then replay may diverge, and says so (PROTOCOL rule 12)."""
+        """Whether a timer decides what is recorded: then replay may diverge, and says so
+        (docs/protocol.md, rule 12)."""
         return "t" in self.program.rpartition(";")[0] or ("t" in self.program and "," in self.program)
 
     def __str__(self) -> str:

@@ -13,7 +13,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from framehold_core import journal, lease, writes
-from framehold_core.call import Call, Phase, standing
+from framehold_core.call import Call, Phase, progress
 from framehold_core.effects import Op, Write
 from framehold_core.errors import JournalError
 from framehold_core.events import Acked, Claimed, Event, Found, StoreDown, Unreadable
@@ -86,14 +86,14 @@ class Scripts:
     def write(self, slot: Slot, write: Write) -> None:
         """Send a write; the same write at the same position is sent as the same bytes."""
         last = slot.attempt
-        if last is not None and last.write is write and last.n == slot.call.n:
+        if last is not None and last.write is write and last.n == slot.call.position:
             packed = last.packed
         else:
             outcome = f"{next(self._nonces)}:{write.outcome}".encode()
             packed = writes.pack(slot.call, write, self._seal, outcome)
         request = writes.request(slot.call, write, packed, slot.terms, slot.log)
-        who = f"{self._process.boot} epoch {slot.call.epoch} n {slot.call.n}"
-        attempt = Attempt(write, packed, request, standing(slot.call).answered, slot.call.n, who)
+        who = f"{self._process.boot} epoch {slot.call.epoch} n {slot.call.position}"
+        attempt = Attempt(write, packed, request, progress(slot.call).answered, slot.call.position, who)
         slot.attempt, slot.written = attempt, True
         if write.op in (Op.PARK, Op.INTEND, Op.FINISH):
             self._world.watch.goes_on(slot)
@@ -104,7 +104,7 @@ class Scripts:
     def _live(self, slot: Slot, attempt: Attempt) -> bool:
         call = slot.call
         held = self._slots.get(call.id) is slot and slot.attempt is attempt
-        return held and call.flight is attempt.write and not call.stalled
+        return held and call.outbox.in_flight is attempt.write and not call.outbox.stalled
 
     def _answered(self, slot: Slot, attempt: Attempt, reply: Reply) -> None:
         if not self._live(slot, attempt):
@@ -120,7 +120,7 @@ class Scripts:
             slot.log += attempt.packed.entries
             self._count(attempt.write.op)
         self._feed(slot, event)
-        if isinstance(event, Claimed) and slot.call.inc != event.stored.record.inc:
+        if isinstance(event, Claimed) and slot.call.incarnation != event.stored.record.incarnation:
             self._world.watch.fail("core", f"{slot.call.id} was claimed under another incarnation than its frame has")
 
     def _event(self, slot: Slot, attempt: Attempt, reply: Reply, held: Lease) -> Event:
@@ -153,7 +153,11 @@ class Scripts:
     def _give_up(self, slot: Slot, attempt: Attempt) -> None:
         held = self._process.lease
         if self._live(slot, attempt):
-            is_open = held is not None and held.inc == slot.call.inc and lease.is_open(held, self._process.now())
+            is_open = (
+                held is not None
+                and held.incarnation == slot.call.incarnation
+                and lease.is_open(held, self._process.now())
+            )
             self._feed(slot, StoreDown(is_open))
 
     def look(self, slot: Slot) -> None:
@@ -186,7 +190,7 @@ class Scripts:
         if not process.member.may_claim():
             self._feed(slot, StoreDown(False))
             return
-        told = process.told(slot.call.held)
+        told = process.told(slot.call.undecided)
         elsewhere = frozenset(members) - {process.name} - {name for name, _ in told}
         evidence = process.evidence(stored.record, members, told) if stored else None
         if stored is not None:

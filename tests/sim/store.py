@@ -100,10 +100,10 @@ class Store:
             self._put(self.nodes, wanted.node, after)
         return after, result
 
-    def leave(self, node: str, inc: str) -> None:
+    def leave(self, node: str, incarnation: str) -> None:
         """The leave script."""
         held = self.nodes.get(node)
-        if held is not None and held.inc == inc:
+        if held is not None and held.inc == incarnation:
             del self.nodes[node]
 
     def lapse(self, node: str) -> None:

@@ -32,7 +32,7 @@ FOUND_BY = {
     "I8": "boundary-off",
     "I9": "no-room-ignored",
 }
-"""A mutation for each invariant of PROTOCOL section 5, which that invariant finds."""
+"""A mutation for each invariant of docs/protocol.md, which that invariant finds."""
 
 
 def test_every_invariant_holds_in_every_schedule() -> None:
@@ -60,7 +60,7 @@ def test_a_masked_mutation_stays_green_and_says_why(name: str) -> None:
 
 @pytest.mark.parametrize("number", [str(number) for number in range(1, 20)])
 def test_every_rule_has_a_mutation_or_a_test_elsewhere(number: str) -> None:
-    """Each numbered rule of PROTOCOL section 3; a test that is named for one exists."""
+    """Each numbered rule of docs/protocol.md; a test that is named for one exists."""
     named = ELSEWHERE.get(number, ())
     assert named or any(mutation.rule == number for mutation in RED.values())
     for test in named:

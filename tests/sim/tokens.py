@@ -1,4 +1,4 @@
-"""Tokens: what a client holds, what a node seals, and what nobody without the key can make (I8).
+"""Tokens: what a client holds, what a node seals, and what nobody without the key can make (docs/protocol.md, I8).
 
 A token is sealed as a whole. The boundary of a node refuses one whose seal is not over these very claims, that is
 another user's or another call's, or that has expired; all else that a client says decides where its request goes.
@@ -17,7 +17,7 @@ class Token(NamedTuple):
 
     round: int
     epoch: int
-    mark: str
+    round_history: str
     node: str
     keys: tuple[str, ...]
     call: str
@@ -41,7 +41,7 @@ def forged(token: Token, how: int) -> Token:
     made = (
         token._replace(epoch=token.epoch + 1),
         token._replace(round=token.round + 1),
-        token._replace(mark="forged"),
+        token._replace(round_history="forged"),
         token._replace(expires=token.expires + 1000.0),
     )
     return made[how % len(made)]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from framehold_core.effects import Deliver, Effect, Outcome, Questions, Refusal, Relay, Reply, Run, Write
-from framehold_core.events import Acked, Asked, Diverged, Event, Evict, Found, Refused, Retry, Unreadable
+from framehold_core.effects import Deliver, Effect, Outcome, Questions, Refusal, Relay, Respond, Run, Write
+from framehold_core.events import Acked, Asked, Diverged, Event, Evict, Found, Retry, Unreadable, WriteRefused
 
 
 def tell_event(event: Event) -> str:
@@ -15,8 +15,8 @@ def tell_event(event: Event) -> str:
     if isinstance(event, Asked):
         return f"{name}({' '.join(item.key for item in event.asks)})"
     if isinstance(event, Acked):
-        return f"{name}(epoch {event.epoch}, n {event.n}{'' if event.is_open else ', window shut'})"
-    if isinstance(event, Refused):
+        return f"{name}(epoch {event.epoch}, n {event.position}{'' if event.is_open else ', window shut'})"
+    if isinstance(event, WriteRefused):
         return f"{name}({event.verdict})"
     if isinstance(event, Diverged | Unreadable):
         return f"{name}({event.why})"
@@ -37,8 +37,8 @@ def _effect(effect: Effect) -> str:
     name = type(effect).__name__
     if isinstance(effect, Write):
         return f"write {effect.op}"
-    if isinstance(effect, Reply):
-        return f"reply {_answer(effect.answer)}"
+    if isinstance(effect, Respond):
+        return f"reply {_answer(effect.response)}"
     if isinstance(effect, Run):
         return f"enter the handler at epoch {effect.epoch} with {len(effect.entries)} entries"
     if isinstance(effect, Relay):

@@ -88,7 +88,7 @@ class World:
         heapq.heappush(self._heap, (self.now + delay, self._sequence, act, args))
 
     def send(self, source: str, target: str, act: Callable[..., None], *args: Any, repeatable: bool = True) -> None:
-        """Carry a message. A first request is never repeated by the network (PROTOCOL rule 9)."""
+        """Carry a message. A first request is never repeated by the network (docs/protocol.md, rule 9)."""
         link = f"{source}>{target}"
         kind = "store" if "store" in (source, target) else "client" if "client" in (source, target) else "node"
         rng = self.stream(link)

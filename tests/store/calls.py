@@ -68,7 +68,13 @@ class Story:
         self.take = self.claims(Seen(1, "", ""), Evidence.RELEASED)  # the same after a release
 
     def claims(self, seen: Seen, evidence: Evidence, owner: str = "node-2", **other: object) -> Claim:
-        fields: dict[str, object] = {"reentrant": True, "max_attempts": 5, "ttl": TTL, "inc": "inc-9", "boot": "boot-9"}
+        fields: dict[str, object] = {
+            "reentrant": True,
+            "max_attempts": 5,
+            "ttl": TTL,
+            "incarnation": "inc-9",
+            "boot": "boot-9",
+        }
         return Claim(self.call, seen, evidence, NodeId(owner), **(fields | other))  # type: ignore[arg-type]
 
     def heals(self, seen: Seen | None, claim: Fence, *entries: bytes) -> Heal:

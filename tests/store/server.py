@@ -2,18 +2,18 @@
 
 import asyncio
 import contextlib
-import os
 import shutil
 import signal
-import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import redis
 
-from framehold.cli.ports import free as free_port
+from framehold.cli.local.ports import free as free_port
+from tests.processes import DEADLINE, Child
 
 
 def tls_settings(folder: Path) -> dict[str, str]:
@@ -28,8 +28,20 @@ def tls_client(folder: Path | None) -> dict[str, Any]:
     return {} if folder is None else {"ssl": True, "ssl_ca_certs": str(folder / "ca.pem")}
 
 
-class RedisServer:
-    """One redis-server on a free port of 127.0.0.1. Ended by its pid, never by its name.
+def wait_for(true: Callable[[], object], what: str, child: Child | None = None) -> None:
+    """Block until `true`; a server that doesn't answer yet is none. Not longer than `child` lives."""
+    end = time.monotonic() + DEADLINE
+    while time.monotonic() < end:
+        with contextlib.suppress(redis.RedisError):
+            if true():
+                return
+        assert child is None or child.alive, f"{what}: the server ended:\n{child.tail()}"
+        time.sleep(0.01)
+    raise AssertionError(f"{what}: not within {DEADLINE:g} s\n{child.tail() if child else ''}")
+
+
+class RedisServer(Child):
+    """One redis-server on a free port of 127.0.0.1.
 
     It keeps nothing, unless `appendonly`: then whatever it acknowledged is there again after `kill` and `start`, on the
     same port. `options` go to redis-server as they are. `tls` is a folder with ca.pem, server.pem and server.key: the
@@ -43,11 +55,10 @@ class RedisServer:
         self.folder = Path(tempfile.mkdtemp(prefix="framehold-redis-"))
         self.port = port or free_port()
         self._tls = tls
-        self._command = [binary, "--bind", "127.0.0.1", "--save", "", "--dir", str(self.folder)]
-        self._command += ["--logfile", str(self.folder / "log"), *options]
-        self._command += ["--appendonly", "yes", "--appendfsync", "always"] if appendonly else ["--appendonly", "no"]
-        self._command += ["--port", str(self.port)] if tls is None else ["--port", "0", *self._tls_options(tls)]
-        self._child: subprocess.Popen[bytes] | None = None
+        command = [binary, "--bind", "127.0.0.1", "--save", "", "--dir", str(self.folder), *options]
+        command += ["--appendonly", "yes", "--appendfsync", "always"] if appendonly else ["--appendonly", "no"]
+        command += ["--port", str(self.port)] if tls is None else ["--port", "0", *self._tls_options(tls)]
+        super().__init__(command, self.folder / "log")
 
     def _tls_options(self, folder: Path) -> list[str]:
         settings = tls_settings(folder) | {"tls-port": str(self.port)}
@@ -59,36 +70,20 @@ class RedisServer:
 
     def start(self) -> None:
         """Start, and return when it answers and has read what it kept."""
-        self._child = subprocess.Popen(self._command)
-        for _ in range(500):
-            with contextlib.suppress(redis.ConnectionError), self.client() as client:
-                client.ping()
-                return
-            assert self._child.poll() is None, (self.folder / "log").read_text()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._child.wait(0.02)
-        raise AssertionError("redis-server did not answer")
+        self.launch()
+        wait_for(self._answers, "an answer of redis-server", self)
+
+    def _answers(self) -> bool:
+        with self.client() as client:
+            return bool(client.ping())
 
     def client(self) -> "redis.Redis":
         """A client of the test's own."""
         return redis.Redis(host="127.0.0.1", port=self.port, protocol=2, **tls_client(self._tls))
 
-    def pause(self) -> None:
-        assert self._child
-        os.kill(self._child.pid, signal.SIGSTOP)
-
-    def resume(self) -> None:
-        assert self._child
-        os.kill(self._child.pid, signal.SIGCONT)
-
-    def kill(self) -> None:
-        """SIGKILL the child, paused or not; without `appendonly` what it held is gone."""
-        child, self._child = self._child, None
-        if child is not None:
-            child.kill()
-            child.wait()
-
-    stop = kill
+    def stop(self, how: signal.Signals = signal.SIGKILL) -> int | None:
+        """End it, paused or not; without `appendonly` what it held is gone."""
+        return super().stop(how)
 
     def remove(self) -> None:
         self.kill()

@@ -47,7 +47,7 @@ def hasty(server: RedisServer, **settings: Any) -> RedisStore:
 
 
 async def all_of(store: RedisStore, requests: Sequence[Request]) -> list[Reply | StoreUnavailable]:
-    """Submit in one turn; what each was told. Fails if one is told twice or never."""
+    """Submit all in one turn, and return their replies. Fails if a request is settled twice or never."""
     loop = asyncio.get_running_loop()
     told: list[asyncio.Future[Any]] = [loop.create_future() for _ in requests]
     for request, future in zip(requests, told, strict=True):
@@ -149,7 +149,7 @@ async def test_a_store_that_stops_answering(server: RedisServer) -> None:
 
 
 async def test_a_store_that_restarts_empty(server: RedisServer) -> None:
-    """The scripts are there again, the records are not: a writer hears that the store went back."""
+    """The scripts are loaded again, the records are lost: a writer gets BEHIND."""
     store = RedisStore(StoreConfig(server.url, op_timeout=5.0))
     story = Story()
     await store.run(story.ask)
@@ -234,7 +234,7 @@ async def test_the_queue_is_bounded(server: RedisServer) -> None:
 
 
 async def test_closing_answers_what_is_left(server: RedisServer) -> None:
-    """Nobody waits for a store that is gone; later requests are told so at once."""
+    """No caller waits for a store that is closed; later requests fail at once."""
     store = RedisStore(StoreConfig(server.url, op_timeout=60.0))
     await store.run(Story().ask)
     server.pause()
@@ -339,7 +339,7 @@ async def test_the_keys_of_a_call_expire_together(store: RedisStore, server: Red
 
 
 async def test_a_text_that_has_no_bytes(store: RedisStore) -> None:
-    """A lone surrogate in a name is the caller's bug; it is told, not raised out of submit."""
+    """A lone surrogate in a name is the caller's bug; the reply reports it, and `submit` does not raise."""
     story = Story(replace(HEAD, tool="\ud800"))
     with pytest.raises(StoreUnavailable, match="can't be encoded"):
         await store.run(story.ask)

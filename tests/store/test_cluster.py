@@ -16,12 +16,12 @@ from framehold_core.ids import Boot, CallId, Incarnation, NodeId
 from framehold_core.lease import NodeRecord
 from framehold_core.requests import Commit, Read, Reply, Verdict
 from framehold_store import StoreConfig
+from framehold_store.cluster_slots import SlotMap
 from framehold_store.keys import Keys
 from framehold_store.redis import RedisStore
-from framehold_store.slots import SlotMap
 from tests.store.calls import HEAD, TTL, Story, batch, fence
-from tests.store.server import running
-from tests.store.topologies import ClusterTrio, until
+from tests.store.server import running, wait_for
+from tests.store.topologies import ClusterTrio
 
 pytestmark = pytest.mark.anyio
 
@@ -159,7 +159,7 @@ async def test_a_slot_that_moves_to_and_fro(store: RedisStore, trio: ClusterTrio
 
 
 async def test_a_slot_that_stays_torn_fails_in_time(trio: ClusterTrio) -> None:
-    """The error says that nothing was applied; requests behind it are told as well; afterwards they go through."""
+    """The error says that nothing was applied; requests behind it fail too; afterwards they succeed."""
     store = RedisStore(StoreConfig(trio.url, op_timeout=0.5))
     call = CallId(secrets.token_hex(16))
     key, to = record(call), (trio.owner(record(call)) + 1) % 3
@@ -188,7 +188,7 @@ async def until_answered(ask: Callable[[], Awaitable[Reply]]) -> Reply:
 
 
 async def test_a_primary_that_dies_is_replaced_by_its_replica(trio: ClusterTrio) -> None:
-    """Its calls go on at the replica as soon as that one serves them; nobody tells us, the map is read again."""
+    """Its calls continue at the replica as soon as that serves them; no notice comes, so the map is read again."""
     store = RedisStore(StoreConfig(trio.url, op_timeout=0.5))
     story = Story()
     await store.run(story.ask)
@@ -197,7 +197,7 @@ async def test_a_primary_that_dies_is_replaced_by_its_replica(trio: ClusterTrio)
     await store.run(story.ask_again)
     with trio.servers[of].client() as client, replica.client() as copy:
         written = client.info("replication")["master_repl_offset"]
-        until(lambda: copy.info("replication")["slave_repl_offset"] >= written, "the replica has it all")
+        wait_for(lambda: copy.info("replication")["slave_repl_offset"] >= written, "the replica has it all")
     trio.servers[of].kill()
     with pytest.raises(StoreUnavailable):
         await store.run(story.read)
@@ -225,7 +225,7 @@ async def test_what_waits_for_a_dead_primary_goes_to_its_replica(trio: ClusterTr
 
 
 async def test_one_primary_down_stops_its_own_calls_only(trio: ClusterTrio) -> None:
-    """The others are served; its own are told in time, and served when it is back."""
+    """Requests to other servers succeed; those to it fail in time, and succeed when it is back."""
     store = RedisStore(StoreConfig(trio.url, op_timeout=0.5))
     await asyncio.gather(*(store.run(Story().ask) for _ in range(30)))
     trio.servers[0].pause()
@@ -256,11 +256,11 @@ async def test_leases_of_several_slots_are_listed_together(store: RedisStore) ->
 
 
 async def test_every_server_of_the_cluster_is_a_good_place_to_listen(trio: ClusterTrio) -> None:
-    """What is told is heard by all, wherever each of them listens; when that server dies, they listen elsewhere."""
+    """A message reaches all subscribers, at whichever server; when a server dies, they subscribe at another."""
     stores = [RedisStore(StoreConfig(trio.url, op_timeout=0.5, poll=60.0)) for _ in range(4)]
     heard: list[asyncio.Queue[bytes]] = [asyncio.Queue() for _ in stores]
     for store, queue in zip(stores, heard, strict=True):
-        store.listen(queue.put_nowait)
+        store.subscribe(queue.put_nowait)
     await all_hear(stores, heard)
     events = key_slot(KEYS.events.encode()) * 3 // 16384
     trio.servers[(events + 1) % 3].kill()
@@ -270,11 +270,11 @@ async def test_every_server_of_the_cluster_is_a_good_place_to_listen(trio: Clust
 
 
 async def all_hear(stores: list[RedisStore], heard: list["asyncio.Queue[bytes]"]) -> None:
-    """Nothing is kept for who listens late: speak until each has heard the same message."""
+    """Publish until every subscriber has received one message: nothing is stored for a late subscriber."""
     async with asyncio.timeout(SOON):
         while True:
             message = secrets.token_bytes(8)
-            await stores[0].tell(message)
+            await stores[0].publish(message)
             await asyncio.sleep(0.1)
             said = [[queue.get_nowait() for _ in range(queue.qsize())] for queue in heard]
             if all(message in one for one in said):
@@ -324,6 +324,6 @@ async def test_a_server_that_is_no_cluster_is_told_as_such(
     """A sweep needs the map; requests go to the server that is there."""
     store = RedisStore(StoreConfig(f"redis+cluster://127.0.0.1:{shared_server.port}", op_timeout=0.3))
     with pytest.raises(StoreUnavailable, match="no server of the cluster says who holds its slots"):
-        await store.sweep()
+        await store.scan()
     assert "cluster support disabled" in caplog.text
     await store.close()

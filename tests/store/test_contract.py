@@ -117,14 +117,14 @@ def fenced(name: str) -> list[Case]:
         Case("granted", base, own, OK),
         Case("no record, and not its first write", nothing, own, BEHIND),
         Case("another owner of the same round", base, change(owner="node-2"), FENCED),
-        Case("another incarnation", base, change(inc="inc-0"), FENCED),
+        Case("another incarnation", base, change(incarnation="inc-0"), FENCED),
         Case("an older epoch", claimed, own, FENCED),
         Case("a newer epoch than the store's", base, change(epoch=2), BEHIND),
         Case("a newer epoch but an older round", base, change(epoch=2, round=0), FENCED),
         Case("a newer round, another owner", base, change(owner="node-2", round=2), BEHIND),
         Case("an older round, another owner", base, change(owner="node-2", round=0), FENCED),
-        Case("a position beyond the store's", base, change(n=9), BEHIND),
-        Case("a position before the store's", base, change(n=0), FENCED),
+        Case("a position beyond the store's", base, change(position=9), BEHIND),
+        Case("a position before the store's", base, change(position=0), FENCED),
         Case("after a finish", finished, change(epoch=7), FENCED),
         Case("after a release", released, change(epoch=7), FENCED),
         Case("after a loss", lost, change(epoch=7), FENCED),
@@ -211,7 +211,7 @@ CASES: list[Case] = [
     ),
     # verify
     Case("sent again", verified, lambda s: s.verify, ALREADY),
-    Case("sent again under another name", verified, lambda s: s.verify._replace(inc="inc-3"), FENCED),
+    Case("sent again under another name", verified, lambda s: s.verify._replace(incarnation="inc-3"), FENCED),
     # release
     Case("sent again", released, lambda s: s.release, ALREADY),
     Case("sent again at another position", released, lambda s: s.release._replace(fence=fence(1, 2)), FENCED),
@@ -291,7 +291,7 @@ async def test_a_script_grants_and_refuses(store: Store, case: Case) -> None:
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.verdict is OK], ids=label)
 async def test_a_request_may_be_sent_again(store: Store, case: Case) -> None:
-    """Whoever lost the reply asks once more: nothing is applied twice, and nobody is told that it failed."""
+    """A caller that lost the reply sends the request again: nothing is applied twice, and no failure is reported."""
     story = Story(PLAIN) if case.head is PLAIN else Story()
     for step in case.before(story):
         await store.run(step)
@@ -339,8 +339,8 @@ async def test_a_first_commit_creates_the_record(store: Store) -> None:
     story = Story()
     record, journal = await stored(store, story, story.ask)
     assert record.head == story.head
-    assert (record.state, record.seen, record.round, record.n) == (RecordState.OPEN, OPEN, 1, 1)
-    assert (record.jh, record.attempts, record.answers, record.intents) == (story.ask.batch.jh, 0, {}, {})
+    assert (record.state, record.seen, record.round, record.position) == (RecordState.OPEN, OPEN, 1, 1)
+    assert (record.history, record.attempts, record.answers, record.intents) == (story.ask.batch.history, 0, {}, {})
     assert (record.outcome, record.out_round, record.cause) == (b"", 0, "")
     assert record.expires == pytest.approx(record.created + 600.0, abs=0.01)
     assert journal == (E0,)
@@ -352,7 +352,7 @@ async def test_answers_and_results_are_recorded(store: Store) -> None:
     record, journal = await stored(store, story, *resulted(story))
     assert record.answers == {1: answers(1)}
     assert record.intents == {"once": True}
-    assert (record.round, record.n, record.jh) == (1, 4, story.result.batch.jh)
+    assert (record.round, record.position, record.history) == (1, 4, story.result.batch.history)
     assert journal == (E0, E1, E2, E3)
 
 
@@ -361,7 +361,7 @@ async def test_a_tombstone_keeps_the_outcome_and_drops_the_journal(store: Store)
     story = Story()
     record, journal = await stored(store, story, story.ask, story.finish._replace(ttl=60.0))
     assert (record.state, record.outcome, record.out_round) == (RecordState.DONE, b"\x00out\xff", 1)
-    assert (record.cause, record.answers, record.n) == ("returned", {1: answers(1)}, 1)
+    assert (record.cause, record.answers, record.position) == ("returned", {1: answers(1)}, 1)
     assert record.expires == pytest.approx(record.created + 60.0, abs=2.0)
     assert journal == ()
 
@@ -379,7 +379,7 @@ async def test_a_tombstone_keeps_the_outcome_and_drops_the_journal(store: Store)
 async def test_attempts_count_claims_from_a_process_that_is_gone(
     store: Store, evidence: Evidence, boot: str, rises: int
 ) -> None:
-    """Whoever released the call, or drops a frame and enters it again, has survived its handler."""
+    """An owner that released the call, or drops a frame and enters it again, has survived its handler."""
     story = Story()
     await store.run(story.ask)
     seen = Seen(1, "node-1", "inc-1")
@@ -406,7 +406,7 @@ async def test_a_claim_gives_the_whole_call(store: Store) -> None:
 
 
 async def test_a_lost_call_says_how(store: Store) -> None:
-    """The state is written before anyone is told, with its cause, and the journal goes."""
+    """The state LOST and its cause are written before any caller gets that answer, and the journal is dropped."""
     story = Story(PLAIN)
     record, journal = await stored(store, story, story.ask, story.claim)
     assert (record.state, record.cause, record.seen) == (RecordState.LOST, "gone after round 1", OPEN)
@@ -419,7 +419,7 @@ async def test_a_verified_call_has_a_new_epoch(store: Store) -> None:
     before, _ = await stored(store, story, *intended(story))
     await store.run(story.verify._replace(fence=fence(1, 3)))
     after, _ = await stored(store, story)
-    assert after == before._replace(inc="inc-2", epoch=2, expires=after.expires, trail=after.trail)
+    assert after == before._replace(incarnation="inc-2", epoch=2, expires=after.expires, trail=after.trail)
 
 
 async def test_a_released_call_is_nobodys(store: Store) -> None:
@@ -427,7 +427,9 @@ async def test_a_released_call_is_nobodys(store: Store) -> None:
     story = Story()
     before, journal = await stored(store, story, story.ask)
     after, kept = await stored(store, story, story.release)
-    expected = before._replace(state=RecordState.RELEASED, owner="", inc="", expires=after.expires, trail=after.trail)
+    expected = before._replace(
+        state=RecordState.RELEASED, owner="", incarnation="", expires=after.expires, trail=after.trail
+    )
     assert (after, kept) == (expected, journal)
 
 
@@ -439,7 +441,7 @@ async def test_a_healed_call_is_the_frames(store: Store) -> None:
     after, journal = await stored(store, story, story.heals(before.seen, claim, E3, E2, E1))
     assert journal == (E3, E2, E1)
     assert after.seen == Seen(7, "node-2", "inc-7")
-    assert (after.round, after.n, after.jh) == (4, 3, batch((), E3, E2, E1).jh)
+    assert (after.round, after.position, after.history) == (4, 3, batch((), E3, E2, E1).history)
     assert after.answers == {1: answers(1), 2: Answered(2, "no", ())}
     assert after.intents == {"once": True, "two": False}
     assert (after.created, after.attempts, after.head) == (before.created, 1, story.head)
@@ -486,7 +488,7 @@ async def test_requests_are_counted_by_script(store: Store) -> None:
     """What a node's tests and metrics read."""
     story = Story()
     await stored(store, story, *resulted(story))
-    assert store.writes == {"commit": 1, "intent": 1, "result": 1, "read": 1}
+    assert store.request_counts == {"commit": 1, "intent": 1, "result": 1, "read": 1}
 
 
 async def test_submit_tells_once(store: Store) -> None:
@@ -497,7 +499,7 @@ async def test_submit_tells_once(store: Store) -> None:
     for request in (story.ask, story.intent, story.result):
         store.submit(request, lambda reply: told.append(reply.verdict))  # type: ignore[union-attr]
     store.submit(story.read, last.set_result)
-    assert (await last).stored.record.n == 4
+    assert (await last).stored.record.position == 4
     assert told == [OK, OK, OK]
 
 

@@ -60,6 +60,6 @@ def test_replies_leave_at_once() -> None:
 
 
 def test_a_taken_port_is_an_error(local: LocalServer) -> None:
-    """Told to whoever starts the fleet."""
+    """The error reaches the caller that starts the fleet."""
     with pytest.raises(OSError, match="in use"):
         serve(port=int(local.url.rpartition(":")[2]))

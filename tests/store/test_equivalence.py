@@ -78,18 +78,20 @@ class Drawer:
         if record is None:
             fence = Fence(NodeId("node-1"), Incarnation("inc-1"), 1, 0, 0)
         else:
-            fence = Fence(NodeId(record.owner), Incarnation(record.inc), record.epoch, record.round, record.n)
+            fence = Fence(
+                NodeId(record.owner), Incarnation(record.incarnation), record.epoch, record.round, record.position
+            )
         if self.data.draw(st.integers(0, 2)):
             return fence
         owner, inc = self.data.draw(
-            st.sampled_from([(fence.owner, fence.inc), (self.data.draw(OWNERS), self.data.draw(INCS))])
+            st.sampled_from([(fence.owner, fence.incarnation), (self.data.draw(OWNERS), self.data.draw(INCS))])
         )
         off = [max(0, number + self.data.draw(OFF)) for number in fence[2:]]
         return Fence(owner, inc, *off)
 
     def batch(self, stored: Stored | None, least: int = 1) -> Batch:
         entries = tuple(self.data.draw(st.lists(st.binary(max_size=4), min_size=least, max_size=3)))
-        return Batch(entries, journal.chain(stored.record.jh if stored else journal.GENESIS, entries))
+        return Batch(entries, journal.chain(stored.record.history if stored else journal.GENESIS, entries))
 
     def answered(self, fence: Fence) -> Answered | None:
         keys = tuple(self.data.draw(st.lists(st.text(max_size=3), max_size=2)))
@@ -127,7 +129,7 @@ class Drawer:
         draw = self.data.draw
         fence = self.fence(stored.record if stored else None)
         if draw(st.booleans()):
-            fence = fence._replace(epoch=fence.epoch + draw(st.integers(0, 2)), n=fence.n + 1)
+            fence = fence._replace(epoch=fence.epoch + draw(st.integers(0, 2)), position=fence.position + 1)
         answers = tuple(Answered(round_, draw(DIGESTS), ("k",)) for round_ in range(draw(st.integers(0, 3))))
         intents = tuple((key, draw(st.booleans())) for key in draw(st.sets(KEYS)))
         return Heal(self.call, fence, self.seen(stored), self.batch(None), answers, intents, self.head, self.ttl)

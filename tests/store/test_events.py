@@ -1,4 +1,4 @@
-"""What one node tells all of them, the same in all three stores."""
+"""Messages of one node to all nodes, in all three stores."""
 
 import asyncio
 import secrets
@@ -24,7 +24,7 @@ async def tell_until(store: Store, heard: "asyncio.Queue[bytes]") -> bytes:
     async with asyncio.timeout(SOON):
         while True:
             said.add(message := secrets.token_bytes(8))
-            await store.tell(message)
+            await store.publish(message)
             try:
                 while (found := await asyncio.wait_for(heard.get(), 0.05)) not in said:
                     continue
@@ -34,12 +34,12 @@ async def tell_until(store: Store, heard: "asyncio.Queue[bytes]") -> bytes:
 
 
 async def test_what_is_told_is_heard(store: Store) -> None:
-    """By the store that told it too, as the bytes that they were, in the order of the telling."""
+    """The publisher receives the messages too: unchanged bytes, in the order of publishing."""
     heard: asyncio.Queue[bytes] = asyncio.Queue()
-    store.listen(heard.put_nowait)
+    store.subscribe(heard.put_nowait)
     await tell_until(store, heard)
     for message in (b"", b"\x00\xff\r\n", b"x" * 100_000):
-        await store.tell(message)
+        await store.publish(message)
     async with asyncio.timeout(SOON):
         while await heard.get() != b"":
             continue
@@ -48,9 +48,9 @@ async def test_what_is_told_is_heard(store: Store) -> None:
 
 async def test_nothing_is_stored(store: Store) -> None:
     """Telling with nobody there is no error, and costs no memory."""
-    await store.tell(b"into the void")
+    await store.publish(b"into the void")
     heard: asyncio.Queue[bytes] = asyncio.Queue()
-    store.listen(heard.put_nowait)
+    store.subscribe(heard.put_nowait)
     assert await tell_until(store, heard) != b"into the void"
 
 
@@ -60,14 +60,14 @@ def configs(shared_server: RedisServer, namespace: str) -> list[StoreConfig]:
 
 
 async def test_every_node_of_the_namespace_hears_and_no_other(configs: list[StoreConfig]) -> None:
-    """Fleets that share a Redis don't hear each other."""
+    """Fleets that share a Redis don't receive messages of each other."""
     one, two, other = stores = [RedisStore(config) for config in configs]
     queues: list[asyncio.Queue[bytes]] = [asyncio.Queue() for _ in stores]
     for store, queue in zip(stores, queues, strict=True):
-        store.listen(queue.put_nowait)
+        store.subscribe(queue.put_nowait)
         await tell_until(store, queue)
-    await one.tell(b"for a")
-    await other.tell(b"for b")
+    await one.publish(b"for a")
+    await other.publish(b"for b")
     async with asyncio.timeout(SOON):
         while await queues[1].get() != b"for a":
             continue
@@ -77,7 +77,7 @@ async def test_every_node_of_the_namespace_hears_and_no_other(configs: list[Stor
     assert b"for a" not in said
     for store in stores:
         await store.close()
-    assert two.writes == {}
+    assert two.request_counts == {}
 
 
 async def test_a_server_that_hangs_is_left_for_another(shared_server: RedisServer, server: RedisServer) -> None:
@@ -113,11 +113,11 @@ async def test_listening_survives_the_store(server: RedisServer) -> None:
     """When it is back, messages are heard again; telling meanwhile says that nobody heard."""
     store = RedisStore(StoreConfig(server.url, op_timeout=0.2))
     heard: asyncio.Queue[bytes] = asyncio.Queue()
-    store.listen(heard.put_nowait)
+    store.subscribe(heard.put_nowait)
     await tell_until(store, heard)
     server.stop()
     with pytest.raises(StoreUnavailable):
-        await store.tell(b"lost")
+        await store.publish(b"lost")
     server.start()
     async with asyncio.timeout(SOON):
         while True:

@@ -30,7 +30,7 @@ async def test_a_record_expires_to_the_instant() -> None:
 
 
 async def test_expired_records_are_forgotten_unasked() -> None:
-    """Whoever comes next sweeps; nothing grows with the calls that were."""
+    """Each later request drops expired records; no structure grows with the number of past calls."""
     clock = Clock()
     store = MemoryStore(clock)
     for number in range(20_000):

@@ -1,4 +1,4 @@
-"""Node leases and the list of members, the same in all three stores."""
+"""Node leases and the list of members, in all three stores."""
 
 import asyncio
 import json
@@ -47,7 +47,7 @@ async def test_a_node_registers(store: Store) -> None:
 
 
 async def test_a_name_is_taken(store: Store) -> None:
-    """By another incarnation or process; the same one may repeat itself."""
+    """Another incarnation or process is refused; the holder may register again."""
     await store.register(node(), TTL)
     assert await store.register(node(inc="inc-2"), TTL) is Renewal.TAKEN
     assert await store.register(node(boot="boot-2"), TTL) is Renewal.TAKEN
@@ -89,7 +89,7 @@ async def test_a_lapsed_lease_is_gone_for_good(store: Store) -> None:
 
 
 async def test_a_renewal_of_another_incarnation_is_a_lapse(store: Store) -> None:
-    """Of the same process: it must verify its frames."""
+    """An earlier incarnation of the same process gets LAPSED: it must verify its frames."""
     await store.register(node(inc="inc-2", beat=3), TTL)
     assert await store.renew(node(), 0, TTL) == (Renewal.LAPSED, 3)
 
@@ -110,11 +110,11 @@ async def test_a_beat_that_went_back_is_a_lapse(store: Store) -> None:
 async def test_a_node_leaves(store: Store) -> None:
     """Only itself, and as often as it likes."""
     await store.register(node(), TTL)
-    await store.leave(node(inc="inc-0"))
-    await store.leave(node(boot="boot-0"))
+    await store.unregister(node(inc="inc-0"))
+    await store.unregister(node(boot="boot-0"))
     assert await names(store) == ["node-1"]
-    await store.leave(node())
-    await store.leave(node())
+    await store.unregister(node())
+    await store.unregister(node())
     assert await names(store) == []
 
 
@@ -127,14 +127,14 @@ async def test_nodes_are_listed_by_name(store: Store) -> None:
 
 async def test_the_living_are_counted(store: Store) -> None:
     """As many as are listed: who gave its lease back is counted no longer, or it would stand for one that runs out."""
-    assert await store.alive() == 0
+    assert await store.count_nodes() == 0
     for name in ("a", "b", "c"):
         await store.register(node(name), TTL)
-    assert await store.alive() == len(await store.nodes()) == 3
-    await store.leave(node("a"))
-    assert await store.alive() == len(await store.nodes()) == 2
-    await store.leave(node("b", boot="boot-0"))
-    assert await store.alive() == len(await store.nodes()) == 2
+    assert await store.count_nodes() == len(await store.nodes()) == 3
+    await store.unregister(node("a"))
+    assert await store.count_nodes() == len(await store.nodes()) == 2
+    await store.unregister(node("b", boot="boot-0"))
+    assert await store.count_nodes() == len(await store.nodes()) == 2
 
 
 async def test_a_lease_that_ends_is_counted_no_longer(store: Store) -> None:
@@ -144,7 +144,7 @@ async def test_a_lease_that_ends_is_counted_no_longer(store: Store) -> None:
     async with asyncio.timeout(SOON):
         while await names(store) != ["node-1"]:
             pass
-    assert await store.alive() == 1
+    assert await store.count_nodes() == 1
 
 
 async def test_the_feed_speaks_at_the_start_and_at_each_change(store: Store) -> None:
@@ -158,7 +158,7 @@ async def test_the_feed_speaks_at_the_start_and_at_each_change(store: Store) -> 
         await store.renew(node(state="draining"), 0, TTL)
         while (await store.nodes())[0].state != "draining":
             await anext(feed)
-        await store.leave(node())
+        await store.unregister(node())
         while await names(store):
             await anext(feed)
 
@@ -183,7 +183,7 @@ async def test_each_change_wakes_the_feed(store: Store, change: str) -> None:
     if change == "register":
         await store.register(node("node-2"), TTL)
     elif change == "leave":
-        await store.leave(node())
+        await store.unregister(node())
     else:
         await store.renew(node(**{change: "other"}), 0, TTL)
     async with asyncio.timeout(SOON):
@@ -191,7 +191,7 @@ async def test_each_change_wakes_the_feed(store: Store, change: str) -> None:
 
 
 async def test_a_change_names_its_node(store: Store) -> None:
-    """So that whoever knows the others reads one lease, not all; several changes come as one."""
+    """A notice names the node, so that a reader needs to read one lease only; several changes come as one set."""
     feed = store.changes()
     waiting = await settled(feed)
     await store.register(node("a"), TTL)
@@ -246,7 +246,7 @@ async def test_a_feed_ends_with_its_store(store: Store) -> None:
 
 
 async def test_the_feed_polls(shared_server: RedisServer, namespace: str) -> None:
-    """Silence is broken after the poll interval: a lease that ran out told nobody."""
+    """Without notices the feed yields after the poll interval: a lease that runs out causes no notice."""
     store = RedisStore(StoreConfig(shared_server.url, namespace, poll=0.01))
     feed = store.changes()
     async with asyncio.timeout(SOON):
@@ -294,7 +294,7 @@ async def test_what_a_hundred_leases_ask_of_the_store(server: RedisServer) -> No
     assert len(await store.nodes()) == 100
     read = asked(server)
     assert (read["zrange"], read["mget"], read.get("get", 0)) == (1, 1, 0)
-    assert await store.alive() == 100
+    assert await store.count_nodes() == 100
     counted = asked(server)
     assert (counted["evalsha"], counted["zcount"]) == (1, 1)
     assert not {"get", "mget", "zrange"} & counted.keys()
@@ -389,7 +389,7 @@ async def test_garbage_stands_in_nobodys_way(
     with shared_server.client() as admin:
         admin.set(f"fh:{namespace}:node:node-1", value)
     assert await redis_store.renew(node(), 0, TTL) == (Renewal.LAPSED, 0)
-    await redis_store.leave(node())
+    await redis_store.unregister(node())
     assert await redis_store.register(node(), TTL) is Renewal.RENEWED
     assert await names(redis_store) == ["node-1"]
 
@@ -450,7 +450,7 @@ async def test_a_registry_that_is_down(server: RedisServer) -> None:
     """Every method says so in time."""
     store = RedisStore(StoreConfig(server.url, op_timeout=0.1))
     server.pause()
-    for attempt in (store.register(node(), TTL), store.renew(node(), 0, TTL), store.leave(node()), store.nodes()):
+    for attempt in (store.register(node(), TTL), store.renew(node(), 0, TTL), store.unregister(node()), store.nodes()):
         with pytest.raises(StoreUnavailable):
             await attempt
     server.resume()

@@ -111,7 +111,7 @@ async def test_a_cluster_needs_two_rights_more() -> None:
         record = f"fh:default:{{{story.call}}}:r"
         source, to = trio.owner(record), (trio.owner(record) + 1) % 3
         await store.run(story.ask)
-        await store.sweep()
+        await store.scan()
         trio.begin_move(record, to)
         trio.carry_keys(record, source, to)
         assert (await store.run(story.ask_again)).stored is None

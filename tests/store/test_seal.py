@@ -14,7 +14,7 @@ PLACE: dict[str, Any] = {"call": "c" * 32, "n": 3, "kind": "answer", "key": "uni
 
 
 def test_a_value_comes_back() -> None:
-    """Empty and binary ones too, and never twice as the same bytes."""
+    """Empty and binary values too; one value is never sealed twice to the same bytes."""
     sealer = Sealer([NEW], "ns")
     for value in (b"", b"\x00\xff", b"x" * 100_000):
         blob = sealer.seal("answer", value, **PLACE)
@@ -79,7 +79,7 @@ def test_a_cut_value_is_no_seal(length: int) -> None:
 
 
 def test_keys_rotate() -> None:
-    """The first seals, all open; who dropped a key is told that it is missing."""
+    """The first key seals, all keys open; after a key was dropped, the error says that it is missing."""
     before, during, after = Sealer([OLD], "ns"), Sealer([NEW, OLD], "ns"), Sealer([NEW], "ns")
     old, new = before.seal("answer", b"v", **PLACE), during.seal("answer", b"w", **PLACE)
     assert during.open("answer", old, **PLACE) == b"v"

@@ -114,7 +114,7 @@ async def test_a_master_killed_under_load(store: RedisStore, trio: SentinelTrio)
 
 
 async def test_a_fail_over_that_loses_acknowledged_writes(store: RedisStore, trio: SentinelTrio) -> None:
-    """The replica had lagged: each frame hears BEHIND, and heals its record. None is told that all is well."""
+    """The replica had lagged: each frame gets BEHIND, and heals its record. No frame gets OK."""
 
     def lag_and_kill() -> None:
         with trio.lagging():
@@ -150,7 +150,7 @@ async def test_a_planned_fail_over_with_a_replica_required(store: RedisStore, tr
 
 
 async def test_a_demoted_master_that_answers_readonly(store: RedisStore, trio: SentinelTrio) -> None:
-    """Nobody closed our connection to it: its first refusal makes us ask the sentinels, and nobody hears of it."""
+    """Nobody closed our connection to it: its first refusal makes the lane ask the sentinels, and no caller notices."""
     await store.run(Story().ask)
     former = trio.master
     new = await asyncio.to_thread(trio.failover)
@@ -182,14 +182,14 @@ def node(name: str) -> NodeRecord:
 async def test_the_feed_and_the_listener_follow_to_the_new_master(store: RedisStore, trio: SentinelTrio) -> None:
     """What changes there wakes them, long before the poll."""
     heard: asyncio.Queue[bytes] = asyncio.Queue()
-    store.listen(heard.put_nowait)
+    store.subscribe(heard.put_nowait)
     feed = store.changes()
     await anext(feed)
     await asyncio.to_thread(lambda: trio.await_master(trio.kill_master()))
     other = RedisStore(StoreConfig(trio.url, op_timeout=5.0))
     async with asyncio.timeout(SOON):
         while heard.empty():
-            await other.tell(b"there")
+            await other.publish(b"there")
             await asyncio.sleep(0.1)
         # The subscription's own wake-ups are behind us once the feed is silent.
         waiting = asyncio.ensure_future(anext(feed))  # type: ignore[arg-type]
@@ -204,10 +204,10 @@ async def test_a_master_that_hangs_is_left(trio: SentinelTrio) -> None:
     """It closes no connection and refuses none: requests and listeners go to the new master all the same."""
     store = RedisStore(StoreConfig(trio.url, op_timeout=0.3, poll=60.0))
     heard: asyncio.Queue[bytes] = asyncio.Queue()
-    store.listen(heard.put_nowait)
+    store.subscribe(heard.put_nowait)
     async with asyncio.timeout(SOON):
         while heard.empty():
-            await store.tell(b"here")
+            await store.publish(b"here")
             await asyncio.sleep(0.05)
     former = trio.master
     former.pause()
@@ -217,7 +217,7 @@ async def test_a_master_that_hangs_is_left(trio: SentinelTrio) -> None:
     async with asyncio.timeout(SOON):
         while heard.empty():
             try:
-                await store.tell(b"there")
+                await store.publish(b"there")
             except StoreUnavailable:
                 continue
             await asyncio.sleep(0.05)

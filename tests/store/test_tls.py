@@ -32,14 +32,29 @@ def secure(authority: Authority) -> Iterator[RedisServer]:
         yield built
 
 
-async def verdict(url: str) -> Verdict:
-    store = RedisStore(StoreConfig(url, op_timeout=1.0))
+PATIENCE = 20.0
+"""Seconds for a handshake on a busy machine, with each of several servers."""
+
+
+async def verdict(url: str, op_timeout: float = PATIENCE) -> Verdict:
+    store = RedisStore(StoreConfig(url, op_timeout=op_timeout))
     try:
         return (await store.run(Story().ask)).verdict
     finally:
         await store.close()
         # TLS says good-bye in the background, and tells nobody when it has.
         await asyncio.sleep(0.1)
+
+
+async def refused(url: str, why: str) -> None:
+    """The store gives no answer, and the error says why. A refused handshake is tried again until the time is over, so
+    there is little of it at first, and more where a busy machine did not come to the refusal."""
+    for op_timeout in (1.0, 4.0, PATIENCE):
+        with pytest.raises(StoreUnavailable) as told:
+            await verdict(url, op_timeout)
+        if why in str(told.value):
+            return
+    raise AssertionError(str(told.value))
 
 
 async def test_a_server_that_the_authority_signed_is_trusted(secure: RedisServer, authority: Authority) -> None:
@@ -50,15 +65,13 @@ async def test_a_server_that_the_authority_signed_is_trusted(secure: RedisServer
 async def test_another_authority_is_not_trusted(secure: RedisServer, tmp_path: Path) -> None:
     """The error says that it is the certificate."""
     other = Authority(tmp_path / "other", "somebody else").path
-    with pytest.raises(StoreUnavailable, match="CERTIFICATE_VERIFY_FAILED"):
-        await verdict(f"{secure.url}?ssl_ca_certs={other}")
+    await refused(f"{secure.url}?ssl_ca_certs={other}", "CERTIFICATE_VERIFY_FAILED")
 
 
 async def test_a_name_that_is_not_the_certificates_is_refused(secure: RedisServer, authority: Authority) -> None:
     """Unless the check is switched off."""
     url = f"rediss://localhost:{secure.port}?ssl_ca_certs={authority.path}"
-    with pytest.raises(StoreUnavailable, match="Hostname mismatch"):
-        await verdict(url)
+    await refused(url, "Hostname mismatch")
     assert await verdict(f"{url}&ssl_check_hostname=false") is Verdict.OK
 
 
@@ -66,10 +79,9 @@ async def test_the_wrong_one_of_redis_and_rediss_fails_in_time(
     secure: RedisServer, shared_server: RedisServer, authority: Authority
 ) -> None:
     """In both directions."""
-    with pytest.raises(StoreUnavailable, match="Connection"):
-        await verdict(secure.url.replace("rediss", "redis"))
+    await refused(secure.url.replace("rediss", "redis"), "Connection")
     with pytest.raises(StoreUnavailable, match="did not answer within 1 s"):
-        await verdict(f"{shared_server.url.replace('redis', 'rediss')}?ssl_ca_certs={authority.path}")
+        await verdict(f"{shared_server.url.replace('redis', 'rediss')}?ssl_ca_certs={authority.path}", op_timeout=1.0)
 
 
 async def test_a_server_that_wants_to_know_its_client(authority: Authority) -> None:
@@ -79,8 +91,7 @@ async def test_a_server_that_wants_to_know_its_client(authority: Authority) -> N
         with server.client() as admin:
             admin.config_set("tls-auth-clients", "yes")
         plain = f"{server.url}?ssl_ca_certs={authority.path}"
-        with pytest.raises(StoreUnavailable, match="Connection"):
-            await verdict(plain)
+        await refused(plain, "Connection")
         assert await verdict(f"{plain}&ssl_certfile={certificate}&ssl_keyfile={key}") is Verdict.OK
 
 
@@ -90,4 +101,4 @@ async def test_several_servers_over_tls(kind: type[SentinelTrio | ClusterTrio], 
     with running(kind(tls=authority.folder)) as trio:
         assert await verdict(f"{trio.url}?ssl_ca_certs={authority.path}") is Verdict.OK
         with pytest.raises(StoreUnavailable):
-            await verdict(trio.url)
+            await verdict(trio.url, op_timeout=1.0)

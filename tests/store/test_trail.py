@@ -1,4 +1,4 @@
-"""A record keeps its trail, the same in all stores: what moved the call, where it stood then, and who wrote it."""
+"""The trail of a record, in all stores: what moved the call, its round and epoch then, and the node that wrote it."""
 
 import pytest
 
@@ -38,7 +38,7 @@ async def test_a_trail_tells_a_whole_life_across_nodes(store: Store) -> None:
         story,
         *begun(story),
         story.claim,
-        story.verify._replace(fence=fence(2, 2, 2, "node-2", "inc-9"), inc=Incarnation("inc-3")),
+        story.verify._replace(fence=fence(2, 2, 2, "node-2", "inc-9"), incarnation=Incarnation("inc-3")),
         released,
         story.claims(Seen(3, "", ""), Evidence.RELEASED, "node-3"),
         story.ask_again._replace(fence=fence(2, 2, 4, "node-3", "inc-9"), batch=batch(history, E2), answered=None),
@@ -57,7 +57,7 @@ async def test_a_trail_tells_a_whole_life_across_nodes(store: Store) -> None:
 
 
 async def test_a_step_is_stamped_by_the_stores_clock(store: Store) -> None:
-    """The same instant as the record's own."""
+    """The step has the instant of the record."""
     story = Story()
     await store.run(story.ask)
     await store.run(story.claim)
@@ -127,18 +127,18 @@ async def test_a_write_that_is_sent_again_leaves_one_step(store: Store) -> None:
 
 
 async def test_a_trail_keeps_its_newest_steps_in_order(store: Store) -> None:
-    """I9, and a heal in the middle finds them as they are."""
+    """I9 of docs/protocol.md, and a heal in the middle finds them as they are."""
     story = Story()
     await store.run(story.ask)
     wanted = [1]
     for epoch in range(1, KEPT + 8):
         owner = fence(1, 1, epoch, inc=f"inc-{epoch}")
-        verified = story.verify._replace(fence=owner, inc=Incarnation(f"inc-{epoch + 1}"))
+        verified = story.verify._replace(fence=owner, incarnation=Incarnation(f"inc-{epoch + 1}"))
         assert (await store.run(verified)).verdict is Verdict.OK
         wanted.append(epoch + 1)
     assert [step.epoch for step in await trail(store, story)] == wanted[-KEPT:]
     seen = Seen(epoch + 1, "node-1", f"inc-{epoch + 1}")
-    steps = await trail(store, story, story.heals(seen, fence(1, 3, epoch + 1, inc=seen.inc), E0, E1, E2))
+    steps = await trail(store, story, story.heals(seen, fence(1, 3, epoch + 1, inc=seen.incarnation), E0, E1, E2))
     assert [step.epoch for step in steps] == [*wanted[1 - KEPT :], epoch + 2]
     assert steps[-1].step is Moved.HEALED
 

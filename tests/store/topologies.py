@@ -5,34 +5,19 @@ a test whose event loop must go on meanwhile calls them with `asyncio.to_thread`
 """
 
 import contextlib
-import os
 import secrets
 import shutil
-import signal
-import subprocess
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import redis
 
-from tests.store.server import RedisServer, free_port, tls_client, tls_settings
+from tests.processes import Child
+from tests.store.server import RedisServer, free_port, tls_client, tls_settings, wait_for
 
 SLOTS = 16384
-_SOON = 20.0
-
-
-def until(true: Callable[[], object], what: str) -> None:
-    """Wait until `true`; a server that doesn't answer yet is none."""
-    deadline = time.monotonic() + _SOON
-    while time.monotonic() < deadline:
-        with contextlib.suppress(redis.RedisError):
-            if true():
-                return
-        time.sleep(0.01)
-    raise AssertionError(f"within {_SOON:g} s: {what}")
 
 
 class SentinelTrio:
@@ -73,9 +58,11 @@ class SentinelTrio:
         for sentinel in self.sentinels:
             others = [other for other in self.sentinels if other is not sentinel]
             sentinel.start(self.service, first.port, second.port, others)
-        until(lambda: replicates(second), "the replica has its first copy")
+        wait_for(lambda: replicates(second), "the replica has its first copy")
         for sentinel in self.sentinels:
-            until(lambda sentinel=sentinel: sentinel.ready(self.service), "a sentinel sees the others and the replica")
+            wait_for(
+                lambda sentinel=sentinel: sentinel.ready(self.service), "a sentinel sees the others and the replica"
+            )
 
     def kill_master(self) -> RedisServer:
         """SIGKILL the master and return at once. Gives the server: `start` brings it back, as a replica after a
@@ -86,19 +73,19 @@ class SentinelTrio:
 
     def await_master(self, former: RedisServer) -> RedisServer:
         """Wait until all sentinels name another master than `former`, and it takes writes."""
-        until(
+        wait_for(
             lambda: all(sentinel.master(self.service) not in (0, former.port) for sentinel in self.sentinels),
             "the sentinels name another master",
         )
-        until(lambda: role(self.master) == "master", "the new master takes writes")
+        wait_for(lambda: role(self.master) == "master", "the new master takes writes")
         return self.master
 
     def failover(self) -> RedisServer:
         """Make the replica the master while the old one lives, as operators do; returns the new one. A sentinel turns
         the old one into a replica, and kills its clients, within some seconds."""
         former = self.master
-        until(lambda: replicates(self.replica), "the replica is up to date")
-        until(lambda: self.sentinels[0].promote(self.service), "a sentinel begins a fail-over")
+        wait_for(lambda: replicates(self.replica), "the replica is up to date")
+        wait_for(lambda: self.sentinels[0].promote(self.service), "a sentinel begins a fail-over")
         return self.await_master(former)
 
     @contextlib.contextmanager
@@ -112,7 +99,7 @@ class SentinelTrio:
             client.config_set("repl-timeout", 60)
         with self.master.client() as client:
             client.client_kill_filter(_type="replica")
-        until(lambda: not replicates(replica), "the replica has lost its master")
+        wait_for(lambda: not replicates(replica), "the replica has lost its master")
         try:
             yield
         finally:
@@ -124,7 +111,7 @@ class SentinelTrio:
             child.remove()
 
 
-class Sentinel:
+class Sentinel(Child):
     """One sentinel, told of the others and the replica from the start: finding them by itself would take seconds."""
 
     def __init__(self, tls: Path | None = None) -> None:
@@ -132,7 +119,13 @@ class Sentinel:
         self.port = free_port()
         self.name = secrets.token_hex(20)
         self._folder = Path(tempfile.mkdtemp(prefix="framehold-sentinel-"))
-        self._child: subprocess.Popen[bytes] | None = None
+        binary = shutil.which("redis-server")
+        assert binary
+        super().__init__([binary, str(self._config), "--sentinel"], self._folder / "log")
+
+    @property
+    def _config(self) -> Path:
+        return self._folder / "sentinel.conf"
 
     def start(self, service: str, master: int, replica: int, others: "list[Sentinel]") -> None:
         port = [f"port {self.port}"]
@@ -142,7 +135,6 @@ class Sentinel:
             *port,
             "bind 127.0.0.1",
             f"dir {self._folder}",
-            f"logfile {self._folder / 'log'}",
             f"sentinel myid {self.name}",
             f"sentinel monitor {service} 127.0.0.1 {master} 2",
             f"sentinel down-after-milliseconds {service} 500",
@@ -150,11 +142,8 @@ class Sentinel:
             f"sentinel known-replica {service} 127.0.0.1 {replica}",
             *(f"sentinel known-sentinel {service} 127.0.0.1 {other.port} {other.name}" for other in others),
         ]
-        config = self._folder / "sentinel.conf"
-        config.write_text("\n".join(lines) + "\n")
-        binary = shutil.which("redis-server")
-        assert binary
-        self._child = subprocess.Popen([binary, str(config), "--sentinel"])
+        self._config.write_text("\n".join(lines) + "\n")
+        self.launch()
 
     def client(self) -> "redis.Redis":
         settings: dict[str, Any] = {"host": "127.0.0.1", "port": self.port, "protocol": 2, "socket_timeout": 1.0}
@@ -173,14 +162,6 @@ class Sentinel:
             healthy = replica["master-link-status"] == "ok" and replica["flags"] == "slave"
             return healthy and all(other["flags"] == "sentinel" for other in sentinels)
 
-    def pause(self) -> None:
-        assert self._child
-        os.kill(self._child.pid, signal.SIGSTOP)
-
-    def resume(self) -> None:
-        assert self._child
-        os.kill(self._child.pid, signal.SIGCONT)
-
     def promote(self, service: str) -> bool:
         """Begin a fail-over; False where it is too early for another, or the replica isn't known to be well."""
         with self.client() as client:
@@ -191,10 +172,7 @@ class Sentinel:
             return True
 
     def remove(self) -> None:
-        child, self._child = self._child, None
-        if child is not None:
-            child.kill()
-            child.wait()
+        self.kill()
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
@@ -232,7 +210,7 @@ class ClusterTrio:
             (server.folder / "nodes.conf").write_text("\n".join(lines) + "\n")
             server.start()
         for server in self.servers:
-            until(lambda server=server: cluster_info(server)["cluster_state"] == "ok", "the cluster is whole")
+            wait_for(lambda server=server: cluster_info(server)["cluster_state"] == "ok", "the cluster is whole")
 
     def _line(self, number: int, own: int) -> str:
         place = f"127.0.0.1:{self.servers[number].port}@{self._buses[number]}"
@@ -294,18 +272,18 @@ class ClusterTrio:
         replica.start()
         with replica.client() as client:
             client.execute_command("CLUSTER MEET", "127.0.0.1", self.servers[0].port, self._buses[0])
-            until(lambda: cluster_info(replica)["cluster_known_nodes"] == "4", "the replica knows the cluster")
-            until(lambda: client.execute_command("CLUSTER REPLICATE", self._names[of]), "it knows its primary")
-        until(lambda: replicates(replica), "the replica has its first copy")
+            wait_for(lambda: cluster_info(replica)["cluster_known_nodes"] == "4", "the replica knows the cluster")
+            wait_for(lambda: client.execute_command("CLUSTER REPLICATE", self._names[of]), "it knows its primary")
+        wait_for(lambda: replicates(replica), "the replica has its first copy")
         for server in self.servers:
-            until(lambda server=server: cluster_info(server)["cluster_known_nodes"] == "4", "all know the replica")
+            wait_for(lambda server=server: cluster_info(server)["cluster_known_nodes"] == "4", "all know the replica")
         return replica
 
     def take_over(self, replica: RedisServer) -> None:
         """Make it the primary without asking anyone, as an operator does who knows that the old one is dead."""
         with replica.client() as client:
             client.execute_command("CLUSTER FAILOVER", "TAKEOVER")
-        until(lambda: role(replica) == "master", "the replica takes over")
+        wait_for(lambda: role(replica) == "master", "the replica takes over")
 
     def remove(self) -> None:
         for server in self.servers:

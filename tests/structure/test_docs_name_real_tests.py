@@ -1,20 +1,33 @@
 """The pages that promise something name the tests that hold it, and each test that they name is there.
 
-A test is named by its file below `tests/` and its function: `node/test_drain.py::test_new_calls`. What is
-parametrized is named without its parameters.
+A test is named by its file below `tests/` and its function: `node/engine/test_drain.py::test_new_calls`. In a list, a
+name that begins with `::` is a function of the file that the list named last. What is parametrized is named without its
+parameters.
+
+`docs/guarantees.md` has one promise a section. Each section ends with a list of its tests. The other pages have tables
+with a column for tests.
 """
 
 import ast
 import re
 from collections.abc import Iterator
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "docs" / name for name in ("guarantees.md", "threat-model.md")]
+GUARANTEES = ROOT / "docs" / "guarantees.md"
+PAGES = [GUARANTEES, *(ROOT / "docs" / name for name in ("threat-model.md", "protocol.md", "sdk-seams.md"))]
+SCREEN = 120
+"""Columns of a screen: a line of the guarantees has no more."""
 _NAME = re.compile(r"`([\w/.-]+\.py)::(\w+)`")
+_FILE = re.compile(r"- `([\w/.-]+\.py)`")
+_CONTINUED = re.compile(r"  - `::(\w+)`")
+_LISTED = re.compile(rf"- {_NAME.pattern}")
+_HEADING = re.compile(r"^(#+) (.+)$", re.MULTILINE)
+_TESTS = "**Tests:**"
 _RULE = re.compile(r":?-+:?")
 _HEADINGS = ("test", "tests")
 
@@ -32,9 +45,22 @@ def functions(path: Path) -> frozenset[str]:
     return frozenset(node.name for node in found if node.name.startswith("test_"))
 
 
+def named(text: str) -> Iterator[tuple[str, str]]:
+    """The tests that a page names: file and function."""
+    file = ""
+    for line in text.splitlines():
+        if alone := _FILE.fullmatch(line):
+            file = alone[1]
+        elif continued := _CONTINUED.fullmatch(line):
+            yield file, continued[1]
+        else:
+            file = ""
+            yield from _NAME.findall(line)
+
+
 def missing(text: str) -> Iterator[str]:
     """The tests that a page names and that are not there."""
-    for file, name in _NAME.findall(text):
+    for file, name in named(text):
         if name not in functions(ROOT / "tests" / file):
             yield f"{file}::{name}"
 
@@ -52,15 +78,60 @@ def unproved(text: str) -> Iterator[str]:
             yield cells[0]
 
 
+def sections(text: str) -> Iterator[tuple[int, str, str]]:
+    """The sections of a page: depth and text of each heading, and what stands below it up to the next heading."""
+    found = list(_HEADING.finditer(text))
+    ends = [heading.start() for heading in found[1:]] + [len(text)]
+    for heading, end in zip(found, ends, strict=True):
+        yield len(heading[1]), heading[2], text[heading.end() : end]
+
+
+def unheld(text: str) -> Iterator[str]:
+    """The promises of a page of sections that break its form: each section of the third level is one promise. Its text
+    comes first, then its tests, each on a line of its own. Nothing is promised outside of such a section."""
+    for depth, heading, body in sections(text):
+        promise, label, tests = body.partition(f"\n{_TESTS}\n")
+        if depth != 3:
+            if label or "**Not promised:**" in body or re.search(r"(?m)^\|", body):
+                yield f"{heading}: a promise outside of a section of its own"
+            continue
+        lines = [line for line in tests.splitlines() if line.strip()]
+        if not promise.strip():
+            yield f"{heading}: no promise"
+        if not lines:
+            yield f"{heading}: no tests"
+        yield from (f"{heading}: {line}" for line in _not_tests(lines))
+
+
+def _not_tests(lines: list[str]) -> Iterator[str]:
+    """The lines of a list of tests that name none."""
+    for line, after in pairwise([*lines, ""]):
+        if _FILE.fullmatch(line):
+            if not _CONTINUED.fullmatch(after):
+                yield line
+        elif not _CONTINUED.fullmatch(line) and not _LISTED.fullmatch(line):
+            yield line
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_each_test_that_a_page_names_is_there(page: Path) -> None:
     assert list(missing(page.read_text())) == []
-    assert len(_NAME.findall(page.read_text())) > 10, "it names hardly any"
+    assert len(list(named(page.read_text()))) > 10, "it names hardly any"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_each_row_that_promises_something_names_a_test(page: Path) -> None:
     assert list(unproved(page.read_text())) == []
+
+
+def test_each_section_that_promises_something_names_a_test() -> None:
+    text = GUARANTEES.read_text()
+    assert list(unheld(text)) == []
+    assert sum(depth == 3 for depth, _, _ in sections(text)) > 40, "it promises hardly anything"
+
+
+def test_a_line_of_the_guarantees_fits_a_screen() -> None:
+    assert [line for line in GUARANTEES.read_text().splitlines() if len(line) > SCREEN] == []
 
 
 def test_a_test_that_is_not_there_is_noticed() -> None:
@@ -73,7 +144,40 @@ def test_a_test_that_is_not_there_is_noticed() -> None:
     assert list(missing(f"`{here}::test_a_test_that_is_not_there_is_noticed`")) == []
 
 
+def test_a_test_that_is_not_in_the_file_of_its_list_is_noticed() -> None:
+    here = "structure/test_docs_name_real_tests.py"
+    mine = "test_a_test_that_is_not_in_the_file_of_its_list_is_noticed"
+    assert list(missing(f"- `{here}`\n  - `::{mine}`\n  - `::test_that_never_was`\n")) == [
+        f"{here}::test_that_never_was"
+    ]
+    assert list(missing(f"- `{here}`\n\n  - `::{mine}`\n")) == [f"::{mine}"], "the list has ended"
+    assert list(missing("- `node/test_never.py`\n  - `::test_x`\n")) == ["node/test_never.py::test_x"]
+
+
 def test_a_row_without_a_test_is_noticed() -> None:
     promises = "| What | Test |\n| --- | --- |\n| one | `a.py::test_b` |\n| two | |\n| three | later |\n"
     page = promises + "\n| No | column |\n| - | - |\n| x | |\n"
     assert list(unproved(page)) == ["two", "three"]
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("### One\n\nIt holds.\n", "One: no tests"),
+        ("### One\n\nIt holds: `a.py::test_b`.\n", "One: no tests"),
+        ("### One\n\n**Tests:**\n\n- `a.py::test_b`\n", "One: no promise"),
+        ("### One\n\nIt holds.\n\n**Tests:**\n", "One: no tests"),
+        ("### One\n\nIt holds.\n\n**Tests:**\n\n- later\n", "One: - later"),
+        ("### One\n\nIt holds.\n\n**Tests:**\n\n- `a.py::test_b`, later\n", "One: - `a.py::test_b`, later"),
+        ("### One\n\nIt holds.\n\n**Tests:**\n\n- `a.py`\n", "One: - `a.py`"),
+        ("### One\n\nIt holds.\n\n**Tests:**\n\n- `a.py`\n- `b.py::test_b`\n", "One: - `a.py`"),
+        ("### One\n\nIt holds.\n\n**Tests:**\n\n- `a.py::test_b`\n\nThat holds too.\n", "One: That holds too."),
+        ("## One\n\nIt holds.\n\n**Not promised:** More.\n", "One: a promise outside of a section of its own"),
+        ("## One\n\n| What | Promise |\n", "One: a promise outside of a section of its own"),
+        ("#### One\n\nIt holds.\n\n**Tests:**\n\n- later\n", "One: a promise outside of a section of its own"),
+    ],
+)
+def test_a_promise_without_a_test_is_noticed(text: str, wrong: str) -> None:
+    sound = "### Sound\n\nIt holds.\n\n**Tests:**\n\n- `a.py::test_b`\n- `c.py`\n  - `::test_d`\n  - `::test_e`\n"
+    assert list(unheld(sound)) == []
+    assert list(unheld(f"{sound}\n{text}\n{sound}")) == [wrong]

@@ -1,46 +1,93 @@
-"""What a user installs is whole: the built wheel holds every module, Lua script and marker of the packages."""
+"""What a user installs is whole: the built wheels hold every module, Lua script and marker of their packages.
 
+Two distributions are built from this tree: `framehold`, and `framehold-loadtest` from the folder `loadtest`.
+"""
+
+import re
 import subprocess
 import sys
+import tomllib
+import venv
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Iterator
 from configparser import ConfigParser
+from email import message_from_string
+from email.message import Message
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
+LOADTEST = ROOT / "loadtest"
 PACKAGES = {
     "framehold_core": ROOT / "core",
     "framehold_store": ROOT / "store",
     "framehold_router": ROOT / "router",
     "framehold": ROOT / "node",
-    "framehold_loadtest": ROOT / "loadtest",
 }
+LOADTEST_PACKAGES = {"framehold_loadtest": LOADTEST}
 # Made by running the code, never by writing it.
 BYPRODUCTS = {"__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache"}
 
 
+def built(source: Path, out: Path, name: str) -> Path:
+    """The wheel of a distribution, built without isolation so that no network is needed."""
+    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(out), str(source)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    [path] = out.glob(f"{name}-*.whl")
+    return path
+
+
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Iterable[zipfile.ZipFile]:
-    """The wheel of this tree, built without isolation so that no network is needed."""
-    out = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(out), str(ROOT)]
-    built = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert built.returncode == 0, built.stdout + built.stderr
-    [path] = out.glob("framehold-*.whl")
-    with zipfile.ZipFile(path) as opened:
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The wheels of this tree by the name of their distribution."""
+    out = tmp_path_factory.mktemp("wheels")
+    return {
+        "framehold": built(ROOT, out, "framehold"),
+        "framehold-loadtest": built(LOADTEST, out, "framehold_loadtest"),
+    }
+
+
+@pytest.fixture(scope="module")
+def wheel(wheels: dict[str, Path]) -> Iterator[zipfile.ZipFile]:
+    """The wheel of `framehold`."""
+    with zipfile.ZipFile(wheels["framehold"]) as opened:
         yield opened
 
 
-def on_disk(pattern: str) -> set[str]:
+@pytest.fixture(scope="module")
+def loadtest_wheel(wheels: dict[str, Path]) -> Iterator[zipfile.ZipFile]:
+    """The wheel of `framehold-loadtest`."""
+    with zipfile.ZipFile(wheels["framehold-loadtest"]) as opened:
+        yield opened
+
+
+def on_disk(pattern: str, packages: dict[str, Path] = PACKAGES) -> set[str]:
     """The packages' files by the names that they must have in the wheel."""
     return {
         path.relative_to(folder).as_posix()
-        for package, folder in PACKAGES.items()
+        for package, folder in packages.items()
         for path in (folder / package).rglob(pattern)
         if path.is_file() and not BYPRODUCTS & set(path.parts)
     }
+
+
+def info(wheel: zipfile.ZipFile, name: str) -> str:
+    """The text of a file of the wheel's .dist-info; empty without that file."""
+    found = [path for path in wheel.namelist() if path.endswith(f".dist-info/{name}")]
+    return wheel.read(found[0]).decode() if found else ""
+
+
+def metadata(wheel: zipfile.ZipFile) -> Message:
+    return message_from_string(info(wheel, "METADATA"))
+
+
+def entry_points(wheel: zipfile.ZipFile, group: str) -> dict[str, str]:
+    found = ConfigParser()
+    found.read_string(info(wheel, "entry_points.txt"))
+    return dict(found[group]) if group in found else {}
 
 
 def test_every_lua_script_is_in_the_wheel(wheel: zipfile.ZipFile) -> None:
@@ -50,16 +97,18 @@ def test_every_lua_script_is_in_the_wheel(wheel: zipfile.ZipFile) -> None:
     assert scripts <= set(wheel.namelist())
 
 
-def test_every_package_is_marked_as_typed(wheel: zipfile.ZipFile) -> None:
+def test_every_package_is_marked_as_typed(wheel: zipfile.ZipFile, loadtest_wheel: zipfile.ZipFile) -> None:
     """Without py.typed a user's type checker ignores all our types."""
     assert {f"{package}/py.typed" for package in PACKAGES} <= set(wheel.namelist())
+    assert {f"{package}/py.typed" for package in LOADTEST_PACKAGES} <= set(loadtest_wheel.namelist())
 
 
-def test_every_module_is_in_the_wheel(wheel: zipfile.ZipFile) -> None:
+def test_every_module_is_in_the_wheel(wheel: zipfile.ZipFile, loadtest_wheel: zipfile.ZipFile) -> None:
     """No module is lost, least of all one that .gitignore happens to match."""
-    modules = on_disk("*.py")
-    assert {f"{package}/__init__.py" for package in PACKAGES} <= modules
-    assert modules <= set(wheel.namelist())
+    for packages, opened in ((PACKAGES, wheel), (LOADTEST_PACKAGES, loadtest_wheel)):
+        modules = on_disk("*.py", packages)
+        assert {f"{package}/__init__.py" for package in packages} <= modules
+        assert modules <= set(opened.namelist())
 
 
 def test_the_dashboard_is_in_the_wheel(wheel: zipfile.ZipFile) -> None:
@@ -71,26 +120,84 @@ def test_the_dashboard_is_in_the_wheel(wheel: zipfile.ZipFile) -> None:
     }
 
 
-def test_every_other_file_of_a_package_is_in_the_wheel(wheel: zipfile.ZipFile) -> None:
+def test_every_other_file_of_a_package_is_in_the_wheel(wheel: zipfile.ZipFile, loadtest_wheel: zipfile.ZipFile) -> None:
     """Dashboard files and whatever data a package holds ship as they stand."""
     assert on_disk("*") - set(wheel.namelist()) == set()
+    assert on_disk("*", LOADTEST_PACKAGES) - set(loadtest_wheel.namelist()) == set()
 
 
-def test_the_wheel_holds_nothing_else(wheel: zipfile.ZipFile) -> None:
-    """A top-level `tests` or `core` would collide with a user's own."""
-    tops = {name.split("/")[0] for name in wheel.namelist()}
-    assert {top for top in tops if not top.endswith(".dist-info")} == set(PACKAGES)
+def test_the_wheel_holds_nothing_else(wheel: zipfile.ZipFile, loadtest_wheel: zipfile.ZipFile) -> None:
+    """A top-level `tests` or `core` would collide with a user's own; the load tests come with their own wheel."""
+    for packages, opened in ((PACKAGES, wheel), (LOADTEST_PACKAGES, loadtest_wheel)):
+        tops = {name.split("/")[0] for name in opened.namelist()}
+        assert {top for top in tops if not top.endswith(".dist-info")} == set(packages)
 
 
 def test_the_command_is_installed(wheel: zipfile.ZipFile) -> None:
     """`framehold` on the command line is the CLI's main."""
-    [entry] = [name for name in wheel.namelist() if name.endswith(".dist-info/entry_points.txt")]
-    assert "framehold = framehold.cli:main" in wheel.read(entry).decode()
+    assert entry_points(wheel, "console_scripts") == {"framehold": "framehold.cli:main"}
 
 
-def test_the_commands_of_the_load_tests_are_announced(wheel: zipfile.ZipFile) -> None:
-    """`framehold` finds what stands above it by these entry points alone."""
-    [announced] = [name for name in wheel.namelist() if name.endswith(".dist-info/entry_points.txt")]
-    said = ConfigParser()
-    said.read_string(wheel.read(announced).decode())
-    assert dict(said["framehold.commands"]) == {"load": "framehold_loadtest.cli:add"}
+def test_the_commands_of_the_load_tests_are_announced(wheel: zipfile.ZipFile, loadtest_wheel: zipfile.ZipFile) -> None:
+    """`framehold` finds what stands above it by these entry points alone, and announces none that it does not hold."""
+    assert entry_points(wheel, "framehold.commands") == {}
+    assert entry_points(loadtest_wheel, "framehold.commands") == {"load": "framehold_loadtest.cli:add"}
+
+
+def test_both_distributions_have_one_version_and_ask_for_it(
+    wheel: zipfile.ZipFile, loadtest_wheel: zipfile.ZipFile
+) -> None:
+    """The load tests import what is internal to Framehold, so any other version may break them."""
+    version = metadata(wheel)["Version"]
+    assert metadata(loadtest_wheel)["Version"] == version
+    assert f"framehold=={version}" in metadata(loadtest_wheel).get_all("Requires-Dist", [])
+    extras = [line for line in metadata(wheel).get_all("Requires-Dist", []) if "framehold-loadtest" in line]
+    assert {re.sub(r"\s|'|\"", "", line) for line in extras} == {
+        f"framehold-loadtest=={version};extra==load",
+        f"framehold-loadtest[peers]=={version};extra==peers",
+    }
+
+
+def test_what_make_installs_asks_no_index_for_the_load_tests() -> None:
+    """`dev` is installed from a clone, where both folders are at hand."""
+    project: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert [line for line in project["optional-dependencies"]["dev"] if line.startswith("framehold")] == []
+    assert "-e '.[dev]' -e ./loadtest" in (ROOT / "Makefile").read_text("utf-8")
+
+
+def test_both_wheels_bring_the_license(wheel: zipfile.ZipFile, loadtest_wheel: zipfile.ZipFile) -> None:
+    licenses = [info(opened, "licenses/LICENSE") for opened in (wheel, loadtest_wheel)]
+    assert licenses == [(ROOT / "LICENSE").read_text("utf-8")] * 2
+
+
+def test_the_load_command_comes_with_the_second_wheel(wheels: dict[str, Path], tmp_path: Path) -> None:
+    """Without it nothing is said of it until it is asked for, as in the images; with it the command is there."""
+    venv.create(tmp_path, with_pip=False)
+    # What both depend on, and nothing of the two themselves: the environment of the tests has them from this tree.
+    [site] = tmp_path.glob("lib/python*/site-packages")
+    for folder in {Path(path).resolve() for path in sys.path if path.endswith("site-packages")}:
+        for found in folder.iterdir():
+            if "framehold" not in found.name.lower():
+                (site / found.name).symlink_to(found)
+    program = tmp_path / "bin" / "framehold"
+
+    def install(name: str) -> None:
+        command = [sys.executable, "-m", "pip", "--python", str(tmp_path / "bin" / "python"), "install", "--quiet"]
+        command += ["--no-deps", "--no-index", "--ignore-installed", str(wheels[name])]
+        subprocess.run(command, check=True, timeout=120)
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [str(program), *words], capture_output=True, text=True, timeout=60, check=False, env={"PATH": "/usr/bin"}
+        )
+
+    install("framehold")
+    shown = run("--help")
+    assert (shown.returncode, shown.stderr, "load" in shown.stdout) == (0, "", False)
+    refused = run("load", "kill")
+    assert refused.returncode == 2
+    assert refused.stderr.endswith("install it with: pip install 'framehold[load]'\n")
+    install("framehold-loadtest")
+    shown = run("load", "--help")
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert "SCENARIO" in shown.stdout

@@ -8,12 +8,12 @@ import pytest
 
 from tests.fleet.faults import MARKED, UNMARKED, FaultyFleet
 from tests.fleet.trial import LOST, Trial, again, ended
-from tests.node.nodes import Heard
+from tests.wire import Heard
 
 pytestmark = pytest.mark.anyio
 
 CLAIMS = 5
-"""PROTOCOL rule 15."""
+"""docs/protocol.md, rule 15."""
 
 
 async def struck(made: FaultyFleet, call: Trial, router: str) -> Heard | None:

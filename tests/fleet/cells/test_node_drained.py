@@ -11,7 +11,7 @@ import pytest
 
 from tests.fleet.faults import DEADLINE, MARKED, UNMARKED, FaultyFleet
 from tests.fleet.trial import LOST, Trial
-from tests.node.nodes import until
+from tests.processes import until
 
 pytestmark = pytest.mark.anyio
 
@@ -44,7 +44,7 @@ async def test_reentrant_calls_are_handed_off_and_resume_elsewhere_at_once(
         call.heard = heard
     with capsys.disabled():
         print(f"\nresume of a call that was handed off: {1000 * min(took):.0f} to {1000 * max(took):.0f} ms")
-    # Issue 5: at most 200 ms. Of five the third: one may have met another process on this machine.
+    # docs/guarantees.md: at most 200 ms. Of five the third: one may have met another process on this machine.
     assert statistics.median(took) <= 0.2
     assert await asyncio.gather(*(call.finish(router) for call in calls)) == [call.done for call in calls]
     for call in calls:

@@ -28,7 +28,7 @@ async def test_a_reentrant_call_waits_the_lease_out_and_completes_elsewhere(
         print(f"\nfirst resume of a call whose node was killed: {took:.2f} s after SIGKILL (lease {TTL:g} s)")
     assert heard.messages == [f"{call.name} two?"]
     assert heard.headers["framehold-route"] == "takeover" and call.owner != dead
-    # Issue 5: at most lease TTL + 1 s.
+    # docs/guarantees.md: at most lease TTL + 1 s.
     assert took <= TTL + 1.0
     assert await call.finish(router) == call.done
     assert made.ledger.effects(call.name) == ["first", "second", "third", "fourth"]
@@ -38,7 +38,7 @@ async def test_a_reentrant_call_waits_the_lease_out_and_completes_elsewhere(
 async def test_an_unmarked_call_is_lost_and_its_client_is_told(
     made: FaultyFleet, router: str, trial: Callable[..., Trial]
 ) -> None:
-    """An error result of the tool, in PROTOCOL's words; told again as often as it is asked for."""
+    """An error result of the tool, in the words of docs/protocol.md, I6; told again as often as it is asked for."""
     call = trial("errand", UNMARKED)
     await call.begin(router)
     made.kill(call.owner)

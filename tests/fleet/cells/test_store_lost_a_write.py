@@ -15,8 +15,8 @@ import pytest
 
 from tests.fleet.faults import MARKED, TTL, UNMARKED, TrialFleet
 from tests.fleet.trial import Client, Trial, again
-from tests.node.nodes import Heard
 from tests.store.topologies import SentinelTrio
+from tests.wire import Heard
 
 pytestmark = pytest.mark.anyio
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.fleet.faults import MARKED, UNMARKED, FaultyFleet, standing
 from tests.fleet.trial import Trial
-from tests.node.nodes import Heard
+from tests.wire import Heard
 
 pytestmark = pytest.mark.anyio
 
@@ -24,7 +24,7 @@ def roomy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultyFleet]:
 
 
 def refused(heard: Heard) -> bool:
-    """Whether a request was sent away as PROTOCOL has it."""
+    """Whether a request was sent away as docs/guarantees.md has it."""
     assert (heard.status, heard.code) == (503, -32603), heard.message
     return int(heard.headers["retry-after"]) >= 1
 

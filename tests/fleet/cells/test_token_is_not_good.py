@@ -9,7 +9,7 @@ import pytest
 
 from tests.fleet.faults import MARKED, UNMARKED, FaultyFleet
 from tests.fleet.trial import Trial
-from tests.node.nodes import Heard
+from tests.wire import Heard
 
 pytestmark = pytest.mark.anyio
 

@@ -18,7 +18,8 @@ from typing import Any
 import httpx2
 
 from tests.helm.chart.render import render
-from tests.node.nodes import KEY, until
+from tests.node.nodes import KEY
+from tests.processes import Child, until
 from tests.store.server import free_port
 
 FULL = "fleet-framehold"
@@ -56,7 +57,7 @@ def _on(values: dict[str, Any] | None) -> dict[str, Any]:
     return {**given, "haproxy": {"enabled": True, **given.get("haproxy", {})}}
 
 
-class HAProxy:
+class HAProxy(Child):
     """One pod of it. `addresses` by server's name say where each is; names without one lead nowhere, as in a cluster
     where nobody has them. `timeouts` of clients and servers replace the rendered ones, in seconds."""
 
@@ -80,10 +81,12 @@ class HAProxy:
         if timeouts is not None:
             text = re.sub(r"timeout (client|server) \d+s", rf"timeout \1 {timeouts}s", text)
         (folder / "haproxy.cfg").write_text(text)
-        self._child: subprocess.Popen[bytes] | None = None
+        (container,) = self._spec["containers"]
+        name, *options = self._words(container)
+        super().__init__([program(name), *options], folder / "log", env={"PATH": _PATH})
 
-    def _command(self, container: Mapping[str, Any]) -> list[str]:
-        """A container's, with its folders in this one."""
+    def _words(self, container: Mapping[str, Any]) -> list[str]:
+        """A container's command, with its folders in this one."""
         words = list(container["command"])
         for said in _FOLDERS:
             words = [word.replace(said, str(self.folder)) for word in words]
@@ -94,13 +97,9 @@ class HAProxy:
         (first,) = self._spec["initContainers"]
         assert [variable["name"] for variable in first["env"]] == ["FRAMEHOLD_KEYS"]
         bare = {"PATH": _PATH, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "FRAMEHOLD_KEYS": KEY}
-        subprocess.run(self._command(first), env=bare, check=True, timeout=60)
-        (container,) = self._spec["containers"]
-        name, *options = self._command(container)
-        with (self.folder / "log").open("ab") as log:
-            self._child = subprocess.Popen([program(name), *options], stdout=log, stderr=log, env={"PATH": _PATH})
-        await until(lambda: self._lives() or self.ended, "HAProxy's start")
-        assert not self.ended, (self.folder / "log").read_text()
+        subprocess.run(self._words(first), env=bare, check=True, timeout=60)
+        self.launch()
+        await self.until(self._lives, "HAProxy's start")
 
     def _lives(self) -> bool:
         with contextlib.suppress(httpx2.TransportError):
@@ -119,25 +118,9 @@ class HAProxy:
         """Wait until these nodes get requests, and no others."""
         await until(lambda: {name for name, state in self.states().items() if state == "UP"} == set(up), f"{up} up")
 
-    @property
-    def ended(self) -> bool:
-        return self._child is None or self._child.poll() is not None
-
     def end(self) -> None:
         """Tell it to end as its image's STOPSIGNAL does, and don't wait."""
-        assert self._child is not None
-        self._child.send_signal(signal.SIGUSR1)
-
-    async def ends(self) -> int:
-        """Wait until it has ended; its exit code."""
-        await until(lambda: self.ended, "HAProxy's end")
-        assert self._child is not None
-        return self._child.returncode
-
-    def kill(self) -> None:
-        if self._child is not None:
-            self._child.kill()
-            self._child.wait()
+        self.send_signal(signal.SIGUSR1)
 
 
 @asynccontextmanager

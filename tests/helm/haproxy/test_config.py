@@ -11,7 +11,8 @@ import pytest
 
 from tests.helm.chart.render import render
 from tests.helm.haproxy.plane import config, node_name, pod, program
-from tests.node.nodes import KEY, ROOT
+from tests.node.nodes import KEY
+from tests.processes import ROOT
 
 EXAMPLE = (ROOT / "examples/haproxy.cfg").read_text()
 HERE = re.compile(r"bind|maxconn|server |log |use_backend|default-server resolvers|path /healthz|path /readyz")

@@ -14,8 +14,10 @@ import pytest
 
 from tests.fleet.fleet import Fleet
 from tests.helm.haproxy.plane import HAProxy, node_name, planes
-from tests.node.nodes import Caller, Heard, entries, until
+from tests.node.nodes import entries
+from tests.processes import until
 from tests.store.server import RedisServer, free_port
+from tests.wire import Caller, Heard
 
 pytestmark = pytest.mark.anyio
 
@@ -84,7 +86,7 @@ async def scene(stage: Scene) -> Scene:
     if node_name(3) in stage.fleet.nodes:
         stage.fleet.nodes.pop(node_name(3)).kill()
     await stage.fleet.start_nodes(*(name for name in NODES if name not in stage.fleet.nodes))
-    if stage.haproxy.ended:
+    if not stage.haproxy.alive:
         await stage.haproxy.start()
     await stage.haproxy.sees(*NODES)
     return stage

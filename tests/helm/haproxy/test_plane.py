@@ -14,8 +14,8 @@ import pytest
 from tests.fleet.fleet import Fleet, converse
 from tests.helm.haproxy.plane import HAProxy, node_name, planes
 from tests.node.guest import expected
-from tests.node.nodes import Caller
 from tests.store.server import RedisServer
+from tests.wire import Caller
 
 pytestmark = pytest.mark.anyio
 

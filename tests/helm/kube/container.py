@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from framehold import memory
+from framehold.engine import memory
 from tests.helm.kube.root import NEEDED, Root
 from tests.helm.kube.volumes import Mount
 

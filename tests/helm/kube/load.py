@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 from tests.fleet.load import Load
 from tests.fleet.trial import Client, Trial
 from tests.helm.kube.probes import status
-from tests.node.nodes import Heard
+from tests.wire import Heard
 
 
 class Front:

@@ -37,7 +37,8 @@ async def _process(pod: Pod) -> Facts:
     mounts = [line.split(" ") for line in Path(f"/proc/{container.pid}/mountinfo").read_text().splitlines()]
     (*_, root) = [options.split(",") for _, _, _, _, target, options, *_ in mounts if target == "/"]
     environment = Path(f"/proc/{container.pid}/environ").read_bytes().split(b"\0")
-    where = "from pathlib import Path; from framehold import memory; print(memory.limit(), Path('/tmp/limit').touch())"
+    limit = "print(memory.limit(), Path('/tmp/limit').touch())"
+    where = f"from pathlib import Path; from framehold.engine import memory; {limit}"
     seen = await container.run(["python", "-c", where], 20)
     wrote = await container.run(["touch", "/srv/there"], 20)
     return {

@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from framehold_loadtest.bench import calls
-from framehold_loadtest.bench.calls import Target
-from framehold_loadtest.bench.children import Cores, Listener, NotAvailable
-from framehold_loadtest.bench.loadgen import Measured
+from framehold_loadtest.bench.generators.calls import Measured
+from framehold_loadtest.bench.lab.servers import Target, Window
+from framehold_loadtest.local.listeners import Cores, Listener
+from framehold_loadtest.local.process import NotAvailable
 from framehold_loadtest.peers import compare, servers
-from framehold_loadtest.peers.compare import Plan, measure, rows
-from framehold_loadtest.peers.report import table
+from framehold_loadtest.peers.compare import PeersPlan, measure, rows
 from framehold_loadtest.peers.servers import BASELINE, Peer
+from framehold_loadtest.peers.tables import table
 
 CORES = Cores(server=0, load=0)
-PLAN = Plan(turns=2, lead=1.0, warm=0.0, seconds=1.0)
+PLAN = PeersPlan(turns=2, lead=1.0, warm=0.0, seconds=1.0)
 
 
 def run(count: int, *, server: float, store: float = 0.0, errors: dict[str, int] | None = None) -> Measured:
@@ -60,8 +60,7 @@ def running(pid: int) -> Any:
 
     @contextlib.contextmanager
     def start(core: int) -> Iterator[Target]:
-        with Path("/dev/null").open("rb") as errors:
-            yield Target(Listener(pid, 1, errors), None)
+        yield Target(Listener(pid, 1, Path("/dev/null")), None)
 
     return start
 
@@ -71,13 +70,13 @@ def driven(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Who was driven, in order; process 3 fails the second time."""
     order: list[int] = []
 
-    def load(target: Target, plan: calls.Plan, cores: Cores, call: str | None = None) -> Measured:
+    def load(target: Target, window: Window, cores: Cores, call: str | None = None) -> Measured:
         order.append(target.child.pid)
         if target.child.pid == 3 and order.count(3) == 2:
             raise NotAvailable("no call completed")
         return run(100 * target.child.pid, server=0.5)
 
-    monkeypatch.setattr(compare.calls, "load", load)
+    monkeypatch.setattr(compare.servers, "load", load)
     return order
 
 

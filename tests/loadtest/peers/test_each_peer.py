@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from framehold_loadtest.bench import loadgen, wire
-from framehold_loadtest.bench.children import NotAvailable, pick_cores
+from framehold_loadtest.bench.generators import calls, weather
+from framehold_loadtest.client.connection import Connection
+from framehold_loadtest.local.listeners import pick_cores
+from framehold_loadtest.local.process import NotAvailable
 from framehold_loadtest.peers import restate, servers
 
 pytestmark = pytest.mark.anyio
@@ -20,10 +22,10 @@ SPEAK_MCP = [name for name, peer in PEERS.items() if peer.call is None]
 async def complete(name: str, port: int) -> None:
     """Two calls of a peer, on one connection; each has its own answer."""
     peer = PEERS[name]
-    run: loadgen.Complete = pkgutil.resolve_name(peer.call) if peer.call else loadgen.complete_call
-    channel = await wire.Channel.connect(port)
+    run: calls.Complete = pkgutil.resolve_name(peer.call) if peer.call else calls.complete_call
+    channel = await Connection.open(port)
     for number in (1, 2):
-        assert min(await run(channel, port, wire.make_call(number))) > 0
+        assert min(await run(channel, port, weather.make_call(number))) > 0
     channel.close()
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from framehold_loadtest.bench.children import NotAvailable
+from framehold_loadtest.local.process import NotAvailable
 from framehold_loadtest.peers import npm
 
 FAILS = "echo 'npm error code ENOTFOUND' >&2\necho 'npm error network no such host' >&2\nexit 1\n"

@@ -12,12 +12,12 @@ import typer
 from typer.testing import CliRunner, Result
 
 from framehold_loadtest import cli
-from framehold_loadtest.bench.children import NotAvailable
-from framehold_loadtest.page import END, begin
+from framehold_loadtest.local.process import NotAvailable
+from framehold_loadtest.marked_page import END, begin
 from framehold_loadtest.report import data
 from framehold_loadtest.tradeoff import compare, pace
+from framehold_loadtest.tradeoff.markdown import PART, PROGRAM
 from framehold_loadtest.tradeoff.options import OPTIONS
-from framehold_loadtest.tradeoff.page import PART, PROGRAM
 
 MINIATURE = replace(pace.QUICK, users=4, thinkers=12, parked=20, steady=0.8, lead=0.8)
 

@@ -10,7 +10,7 @@ from framehold_loadtest.notes import ENDED, LOST, UNBORN, Call
 from framehold_loadtest.report.data import Measured, Missing
 from framehold_loadtest.report.respects import RESPECTS, Value, value
 from framehold_loadtest.tradeoff import meter
-from framehold_loadtest.tradeoff.metrics import NO_CALL, NOT_HERE, metrics, missing, quantile
+from framehold_loadtest.tradeoff.metrics import NO_CALL, NOT_HERE, metrics, missing
 from framehold_loadtest.tradeoff.record import Noted, Seen, Turn
 
 STATS = """# Commandstats
@@ -119,7 +119,3 @@ def test_the_report_finds_each_respect_in_it() -> None:
 def test_a_script_is_one_operation() -> None:
     """Whatever it calls within the store."""
     assert meter.asked(STATS) == 76
-
-
-def test_a_quantile_is_one_of_the_values() -> None:
-    assert (quantile([3, 1, 2], 0.5), quantile([1], 0.99), quantile(list(range(100)), 0.99)) == (2, 1, 99)

@@ -1,0 +1,101 @@
+"""`framehold call` at a server that doesn't let everybody in: the message says what to do, and shows no secret."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+import framehold as public
+from framehold.cli.client.addresses import endpoints
+from framehold.cli.client.credentials import Credentials
+from framehold.config import Settings
+from framehold_core.errors import ConfigError
+from tests.cli.desk import call
+from tests.node.http.test_authentication import guarded
+from tests.node.nodes import KEY, served
+
+pytestmark = pytest.mark.anyio
+
+SECRET = "ann/ask/hunter2"
+
+
+@pytest.fixture(scope="module")
+async def guard() -> AsyncIterator[str]:
+    """The address of a node that demands a token."""
+    async with served(public.asgi(guarded(), Settings(keys=(KEY,), node_id="n1"))) as address:
+        yield address
+
+
+async def test_a_token_lets_in(guard: str) -> None:
+    """Each way to give the token works, in each round."""
+    for way in (("--token", SECRET), ("--header", f"Authorization=Bearer {SECRET}", "--header", "X-Team=blue")):
+        told = await call(guard, *way, "watch", answers="w\n" * 4)
+        assert told.returncode == 0 and "last:hunter2>hunter2" in told.stdout, told
+
+
+@pytest.mark.parametrize(
+    ("way", "says"),
+    [
+        ((), "{url} wants a token (401); give one with --token, or another header with --header NAME=VALUE"),
+        (("--header", "X-Team=blue"), "{url} wants a token (401); give one with --token, or another header"),
+        (("--token", "eve/ask/hunter2"), "{url} refuses this token (401); give another one with --token"),
+        (("--token", "ann/other/hunter2"), "{url} refuses this token (403); give another one with --token"),
+    ],
+)
+async def test_a_refusal_says_what_to_do(guard: str, way: tuple[str, ...], says: str) -> None:
+    told = await call(guard, *way, "watch")
+    assert (told.returncode, told.stdout, told.stderr.count("\n")) == (2, "", 1), told
+    assert told.stderr.startswith(f"framehold: {says.format(url=guard)}")
+    assert told.stderr.endswith("; nothing was called\n") and "hunter2" not in told.stderr
+
+
+async def test_a_server_that_forbids_and_one_that_is_elsewhere() -> None:
+    """403 may have another cause than the token. 404 is most often an address without /mcp."""
+
+    async def forbids(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":
+            for name in ("startup", "shutdown"):
+                await receive()
+                await send({"type": f"lifespan.{name}.complete"})
+            return
+        status = 404 if scope["path"].startswith("/weather") else 403
+        await send({"type": "http.response.start", "status": status, "headers": [(b"content-length", b"0")]})
+        await send({"type": "http.response.body"})
+
+    async with served(forbids) as url:
+        told = await call(url, "watch")
+        assert told.returncode == 2 and "refuses this client (403); if it wants a token" in told.stderr
+        base = url.removesuffix("/mcp")
+        told = await call(f"{base}/weather", "watch")
+        assert told.returncode == 2 and told.stderr.endswith(
+            f"; nothing was called; try --url {base}/weather/mcp or --url {base}/mcp\n"
+        )
+
+
+def test_where_mcp_may_be_served() -> None:
+    assert endpoints("http://h:1/x/mcp") == "--url http://h:1/mcp"
+    assert endpoints("http://h:1/") == "--url http://h:1/mcp"
+    assert endpoints("http://h:1/mcp") == "another --url"
+
+
+@pytest.mark.parametrize(
+    ("words", "token"),
+    [
+        (["Authorization: Bearer hunter2=="], None),
+        (["hunter2"], None),
+        (["X-Key=hunter2\r\nX: y"], None),
+        (["X-Key=hunter2é"], None),
+        (["X-Key=hunter2", "x-key=hunter2"], None),
+        (["Authorization=hunter2"], "hunter2"),
+        ([], "hunter2\n hunter2"),
+        ([], " "),
+        (["X-Key="], None),
+    ],
+)
+def test_what_can_not_be_sent_is_refused_and_not_shown(words: list[str], token: str | None) -> None:
+    with pytest.raises(ConfigError, match="nothing was called") as refused:
+        Credentials.of(words, token)
+    assert "hunter2" not in str(refused.value)
+    assert "hunter2" not in repr(Credentials.of(["X-Key=hunter2"], None))

@@ -1,0 +1,356 @@
+"""The doctor: a verdict and what to do for each thing that may be wrong, and never a secret."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+
+from framehold import config
+from framehold.cli.checks import environment, store_health
+from framehold.cli.checks.findings import Finding
+from framehold.cli.checks.store_health import ServerFacts
+from framehold.cli.diagnose import doctor, fleet_health
+from framehold_store import StoreConfig
+from tests.cli.fake_router import NODE, OVERVIEW, FakeRouter, Operator
+from tests.cli.local.test_up import framehold
+from tests.node.nodes import KEY
+from tests.store.server import RedisServer, free_port
+
+pytestmark = pytest.mark.anyio
+
+
+SILENT = {"id": "1", "at": 1.0, "node_id": "n1", "kind": "store_silent", "text": "silent"}
+TOKEN = "0123456789abcdef"
+OK, BUSY = b"HTTP/1.1 200 OK\r\n\r\n", b"HTTP/1.1 503 Service Unavailable\r\n\r\n"
+
+
+@pytest.fixture(scope="module")
+def redis() -> Iterator[RedisServer]:
+    server = RedisServer()
+    server.start()
+    yield server
+    server.remove()
+
+
+@pytest.mark.parametrize(
+    ("check", "info", "verdict"),
+    [
+        (store_health.eviction, {"maxmemory_policy": "noeviction"}, "ok"),
+        (store_health.eviction, {"maxmemory_policy": "allkeys-lru", "maxmemory": 0}, "warn"),
+        (store_health.eviction, {"maxmemory_policy": "allkeys-lru", "maxmemory": 1 << 30}, "fail"),
+        (store_health.eviction, {}, "warn"),
+        (store_health.persistence, {"aof_enabled": 1}, "ok"),
+        (store_health.persistence, {"aof_enabled": 0}, "warn"),
+        (store_health.persistence, {}, "warn"),
+    ],
+)
+def test_what_the_store_says_of_itself(check: Any, info: dict[str, Any], verdict: str) -> None:
+    """A store that may evict leases loses calls. So does one whose calls no restart survives."""
+    assert_is(check(ServerFacts(info)), verdict)
+
+
+@pytest.mark.parametrize(("packed", "verdicts"), [(None, []), (64, ["warn"]), (4096, ["ok"]), (8192, ["ok"])])
+def test_how_the_store_packs_what_has_ended(packed: int | None, verdicts: list[str]) -> None:
+    """Redis's default doubles the memory of a finished call. A store that may not say gives no finding."""
+    assert [finding.verdict for finding in store_health.hashes(ServerFacts(packed=packed))] == verdicts
+
+
+async def test_a_real_store_says_how_it_packs(redis: RedisServer) -> None:
+    """Both names of the setting are read. A user without the right to read it gets None."""
+    told = await store_health._read_facts(StoreConfig(redis.url))
+    assert told.packed == 64
+    with redis.client() as admin:
+        admin.config_set("hash-max-listpack-value", 4096)
+        assert (await store_health._read_facts(StoreConfig(redis.url))).packed == 4096
+        admin.config_set("hash-max-listpack-value", 64)
+        admin.execute_command("ACL", "SETUSER", "poor", "on", ">pw", "~*", "+ping", "+time", "+info")
+        assert (await store_health._read_facts(StoreConfig(redis.url.replace("://", "://poor:pw@")))).packed is None
+        admin.execute_command("ACL", "DELUSER", "poor")
+
+
+@pytest.mark.parametrize(
+    ("info", "verdict", "says"),
+    [
+        ({"redis_version": "7.0.15"}, "ok", "redis 7.0.15"),
+        ({"redis_version": "6.0.16"}, "fail", "redis 6.0.16"),
+        ({"redis_version": "7.2.4", "valkey_version": "8.1.0"}, "ok", "valkey 8.1.0"),
+        ({}, "warn", "doesn't say its version"),
+    ],
+)
+def test_the_stores_release(info: dict[str, Any], verdict: str, says: str) -> None:
+    finding = store_health.version(ServerFacts(info), "redis://x:1")
+    assert_is(finding, verdict)
+    assert says in finding.says
+
+
+@pytest.mark.parametrize(("skew", "verdict"), [(0.2, "ok"), (-0.2, "ok"), (3.0, "warn"), (-3.0, "warn")])
+def test_the_stores_clock(skew: float, verdict: str) -> None:
+    finding = store_health.skew(ServerFacts(skew=skew))
+    assert_is(finding, verdict)
+    assert ("ahead of" if skew > 0 else "behind") in finding.says
+
+
+@pytest.mark.parametrize(("ping", "verdict"), [(0.3, "ok"), (40.0, "warn")])
+def test_the_way_to_the_store(ping: float, verdict: str) -> None:
+    assert_is(store_health.latency(ServerFacts(ping=ping)), verdict)
+
+
+def test_python_and_the_sdk() -> None:
+    """An untested release is a warning. A missing SDK is a failure."""
+    from framehold.hosts.attach import TESTED
+
+    assert_is(doctor.python((3, 11, 7)), "ok")
+    assert_is(doctor.python((3, 19, 0)), "warn")
+    assert_is(doctor.sdk(TESTED), "ok")
+    assert_is(doctor.sdk("2.99.0"), "warn")
+    assert_is(doctor.sdk(""), "fail")
+
+
+@pytest.mark.parametrize(
+    ("settings", "verdict"),
+    [
+        ({}, "warn"),
+        ({"store_url": "redis://x"}, "fail"),
+        ({"keys": (KEY,)}, "ok"),
+        ({"keys": tuple(f"{number:032}" for number in range(4))}, "warn"),
+    ],
+)
+def test_keys(settings: dict[str, Any], verdict: str) -> None:
+    finding = doctor.keys(config.Settings(**settings))
+    assert_is(finding, verdict)
+    assert KEY not in finding.says
+
+
+def test_one_key_is_called_one() -> None:
+    """The finding does not show the length of the key."""
+    assert doctor.keys(config.Settings(keys=(KEY,))).says == "1 key, long enough (32 bytes or more)"
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("FRAMEHOLD_KEY", "did you mean FRAMEHOLD_KEYS?"),
+        ("framehold_lease_tll", "did you mean FRAMEHOLD_LEASE_TTL?"),
+        ("FRAMEHOLD_UPSTREAM_TIMOUT", "did you mean FRAMEHOLD_UPSTREAM_TIMEOUT?"),
+        ("FRAMEHOLD_ZZZ", "unset it, or see the README for the names of all settings"),
+    ],
+)
+def test_a_name_that_nothing_reads(name: str, near: str) -> None:
+    """An unknown FRAMEHOLD_ variable is most often a typing mistake."""
+    [finding] = environment.unknown([name, *environment.known(), "PATH", "framehold_keys"])
+    assert_is(finding, "warn")
+    assert name in finding.says and finding.do == near
+
+
+async def test_the_address_that_a_node_gives_others() -> None:
+    """Nobody can connect to a wildcard address. An address where nothing listens may be a mistake."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        here = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        cases = {
+            "": "warn",
+            "http://0.0.0.0:8000": "fail",
+            "http://[::]:8000": "fail",
+            "127.0.0.1:8000": "fail",
+            "http://x:port": "fail",
+            here: "warn",
+            f"http://127.0.0.1:{free_port()}": "warn",
+        }
+        for url, verdict in cases.items():
+            assert_is(await doctor.advertised(config.Settings(store_url="redis://x", advertise_url=url)), verdict)
+    assert_is(await doctor.advertised(config.Settings()), "ok")
+
+
+@pytest.mark.parametrize(
+    ("nodes", "ready", "verdict", "says"),
+    [
+        (OK + b'{"nodes": []}', OK, "ok", "one is ready"),
+        (OK + b'{"nodes": []}', BUSY, "warn", "not ready"),
+        (b'HTTP/1.1 401 Unauthorized\r\n\r\n{"error": "a token is missing"}', OK, "ok", "one is ready"),
+        (b"HTTP/1.1 401 Unauthorized\r\n\r\n{}", OK, "warn", "something else"),
+        (OK + b'{"nodes": 1}', OK, "warn", "something else"),
+        (OK + b"fine", OK, "warn", "something else"),
+        (b"HTTP/1.1 404 Not Found\r\n\r\n", OK, "warn", "something else"),
+        (b"220 smtp\r\n", b"220 smtp\r\n", "warn", "something else"),
+    ],
+)
+async def test_who_is_at_the_routers_port(nodes: bytes, ready: bytes, verdict: str, says: str) -> None:
+    """A router is recognized by its list of nodes. A ready /readyz is not enough."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            # The check whether anything listens sends nothing, and closes the connection.
+            asked = await reader.readline()
+            writer.write(nodes if asked.startswith(b"GET /api/v1/nodes ") else ready)
+        except OSError:
+            pass
+        finally:
+            writer.close()
+            ended.release()
+
+    ended = asyncio.Semaphore(0)
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        where = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        finding = await doctor.router(where, there=await doctor.access_of(where) is not None)
+        # The doctor opens two connections.
+        await ended.acquire()
+        await ended.acquire()
+    assert_is(finding, verdict)
+    assert says in finding.says
+
+
+async def test_a_free_port() -> None:
+    """A free port of this machine is fine. An address elsewhere without an answer fails, and so does text that is no
+    address."""
+    [finding] = await doctor.fleet(f"http://127.0.0.1:{free_port()}", None)
+    assert_is(finding, "ok")
+    assert "free" in finding.says
+    for url in ("http://router.invalid:8080", "http://[x"):
+        [finding] = await doctor.fleet(url, None)
+        assert_is(finding, "fail")
+
+
+def checked(operator: Operator, *words: str) -> tuple[int, dict[str, dict[str, str]]]:
+    """Run the doctor. Return the exit code, and the findings by their names."""
+    told = operator("doctor", "-o", "json", *words)
+    return told.code, {one["check"]: one for one in json.loads(told.out)}
+
+
+def test_a_fleet_in_health(operator: Operator) -> None:
+    """A healthy fleet has nothing to correct except its missing admin token."""
+    code, found = checked(operator)
+    assert code == 0 and found["router"]["says"].startswith("the one at")
+    assert {found[check]["verdict"] for check in ("fleet", "versions", "calls")} == {"ok"}
+    assert found["versions"]["says"] == "0.1.0: the router, n1"
+
+
+@pytest.mark.parametrize(
+    ("what", "said", "check", "verdict", "says"),
+    [
+        ("nodes", {"nodes": [{**NODE, "state": "unreachable"}]}, "fleet", "fail", "n1 doesn't answer at http://127"),
+        ("nodes", {"nodes": [{**NODE, "state": "other keys"}]}, "fleet", "fail", "n1 has other keys"),
+        ("nodes", {"nodes": [{**NODE, "state": "lapsed"}]}, "fleet", "warn", "n1 could not renew its node lease"),
+        ("nodes", {"nodes": []}, "fleet", "fail", "knows no node"),
+        ("nodes", {"nodes": [{**NODE, "version": "0.2.0"}]}, "versions", "warn", "0.1.0: the router; 0.2.0: n1"),
+        ("overview", {**OVERVIEW, "stuck": 2}, "calls", "fail", "2 calls are stuck: too many nodes died"),
+        ("overview", {**OVERVIEW, "orphaned": 2}, "calls", "ok", "2 are orphaned: their nodes are gone"),
+        ("overview", {**OVERVIEW, "events": [SILENT]}, "fleet store", "warn", "n1: the store does not answer"),
+        ("nodes", {"nodes": [NODE]}, "admin token", "warn", "nobody may drain, cancel or evict"),
+    ],
+)
+def test_what_may_be_wrong_with_a_fleet(
+    what: str, said: Any, check: str, verdict: str, says: str, operator: Operator, router: FakeRouter
+) -> None:
+    router.say(what, said)
+    code, found = checked(operator)
+    finding = Finding(**found[check])  # type: ignore[arg-type]
+    assert_is(finding, verdict)
+    assert says in finding.says and code == int(verdict == "fail")
+
+
+def test_a_router_that_wants_a_token(operator: Operator, router: FakeRouter) -> None:
+    """A router that refuses the token is still a router. Without the token its nodes stay unknown. No token is
+    shown."""
+    refusal = {"error": "the admin token is missing or wrong"}
+    for what in ("nodes", "overview"):
+        router.say(what, refusal, status=401)
+    code, found = checked(operator)
+    assert code == 1 and "none was given" in found["admin token"]["says"] and "fleet" not in found
+    code, found = checked(operator, "--token", TOKEN)
+    assert code == 1 and "refuses this one" in found["admin token"]["says"]
+    assert TOKEN not in json.dumps(found)
+    router.says["GET nodes"] = [(401, refusal), (200, {"nodes": [NODE]})]
+    router.say("overview", OVERVIEW)
+    code, found = checked(operator, "--token", TOKEN)
+    assert (code, found["admin token"]["verdict"], found["fleet"]["verdict"]) == (0, "ok", "ok")
+
+
+def test_versions_that_nobody_says() -> None:
+    assert fleet_health.versions("", []) == []
+
+
+def test_against_a_real_store(redis: RedisServer) -> None:
+    """Every check of a real store gives a verdict, and no secret is shown."""
+    told = framehold("doctor", "-o", "json", FRAMEHOLD_STORE_URL=redis.url, FRAMEHOLD_KEYS=KEY)
+    found = {one["check"]: one for one in json.loads(told.stdout)}
+    verdicts = {check: one["verdict"] for check, one in found.items()}
+    assert verdicts | {"router": ""} == {
+        "python": "ok",
+        "mcp": "ok",
+        "keys": "ok",
+        "node name": "ok",
+        "store": "ok",
+        "store latency": "ok",
+        "store clock": "ok",
+        "store eviction": "ok",
+        "store persistence": "warn",
+        "store memory": "warn",
+        "nodes": "warn",
+        "advertise url": "warn",
+        "router": "",
+    }
+    assert told.returncode == 0 and KEY not in told.stdout
+    assert all(bool(one["do"]) == (one["verdict"] != "ok") for one in found.values())
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("redis://127.0.0.1:1", "redis://127.0.0.1:1 doesn't answer: the connection was refused"),
+        ("redis://surely.invalid:1", "redis://surely.invalid:1 has a host name that nobody knows"),
+        ("unix:///nowhere/redis.sock", "doesn't answer: there is no such socket"),
+    ],
+)
+async def test_a_store_that_is_not_there(url: str, says: str) -> None:
+    """A wrong host, a wrong port and a wrong path have different messages."""
+    [finding] = await store_health.check(StoreConfig(url))
+    assert_is(finding, "fail")
+    assert says in finding.says
+
+
+async def test_a_wrong_password(redis: RedisServer) -> None:
+    """A wrong password, and a missing one, are failures. No password is shown."""
+    place = redis.url.partition("://")[2].rpartition("@")[2]
+    urls = [f"redis://{user}:hunter2@{place}" for user in ("", "someone")]
+    client = Redis.from_url(redis.url)
+    try:
+        await client.config_set("requirepass", "swordfish")
+        urls.append(redis.url)
+        for url in urls:
+            [finding] = await store_health.check(StoreConfig(url))
+            assert_is(finding, "fail")
+            assert "refuses the password (or the user)" in finding.says
+            assert "hunter2" not in finding.says + finding.do
+    finally:
+        await client.config_set("requirepass", "")
+        await client.aclose()
+
+
+def test_a_stand_in_is_not_advertised() -> None:
+    """The message doesn't recommend embedded://, which is only for trials of the store."""
+    told = framehold("doctor", FRAMEHOLD_STORE_URL="redsi://x").stdout
+    assert "rediss:// or unix://" in told and "embedded" not in told
+
+
+def test_what_failed_is_the_exit_code() -> None:
+    """A store that doesn't answer, or settings that can't be read: exit code 1 and what to do, without a password or
+    key."""
+    told = framehold("doctor", FRAMEHOLD_STORE_URL="redis://user:hunter2@127.0.0.1:1", FRAMEHOLD_KEYS=KEY)
+    assert told.returncode == 1 and told.stderr == ""
+    assert "redis://127.0.0.1:1 doesn't answer" in told.stdout and "-> start it" in told.stdout
+    assert "hunter2" not in told.stdout and KEY not in told.stdout
+    told = framehold("doctor", FRAMEHOLD_KEYS="too-short-a-secret")
+    assert told.returncode == 1 and "32 bytes" in told.stdout and "too-short" not in told.stdout
+
+
+def assert_is(finding: Finding, verdict: str) -> None:
+    """Check the verdict, and that `do` is there if and only if something is to be done."""
+    assert finding.verdict == verdict, finding
+    assert bool(finding.do) == (verdict != "ok"), finding
+    assert finding.says

@@ -1,0 +1,154 @@
+"""`framehold status`: is anything stuck, where, why, and what will happen to it; and does it need an operator."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.cli.fake_router import LEASE, NODE, NOW, OVERVIEW, FakeRouter, Operator
+
+STUCK = {**LEASE, "state": "stuck", "tool": "poison", "began": NOW - 192}
+ORPHANED = {**LEASE, "state": "orphaned", "node_id": "gone"}
+
+
+def event(kind: str, node: str = "n1", at: float = NOW - 1, text: str = "so") -> dict[str, Any]:
+    return {"id": "1", "at": at, "node_id": node, "kind": kind, "text": text}
+
+
+def page(*items: Any) -> dict[str, Any]:
+    return {"items": list(items), "total": len(items)}
+
+
+def test_a_fleet_in_health(operator: Operator, router: FakeRouter) -> None:
+    """A healthy fleet gives a few lines and exit code 0. The list of calls is not requested."""
+    figures = {"rounds_per_second": 118.24, "resume_p50": 0.003, "resume_p99": 0.0214, "affinity": 0.9994}
+    router.say("overview", {**OVERVIEW, **figures, "store_seconds": 0.0004})
+    told = operator("status")
+    assert told == (
+        0,
+        "nodes      1 live (router 0.1.0)\n"
+        "calls      2 parked, 0 in flight, 118.2 rounds/s\n"
+        "resume     p50 3 ms, p99 21.4 ms (the slowest node's)\n"
+        "affinity   99.9% of retries met the frame of their call\n"
+        "store      0.4 ms a write\n"
+        "stuck      none\n"
+        "orphaned   none\n"
+        "failovers  none in the last hour\n"
+        "\n"
+        "Nothing has happened that this router knows of.\n",
+        "",
+    )
+    assert [one.path for one in router.asked] == ["/api/v1/overview", "/api/v1/nodes"]
+
+
+def test_the_last_failover_is_told_with_what_came_of_it(operator: Operator, router: FakeRouter) -> None:
+    """The counts grow: a call counts when its client has retried."""
+    router.say("overview", {**OVERVIEW, "failovers_last_hour": 2})
+    one = {"node_id": "n9", "boot": "b", "reason": "died", "durations": {}, "calls": []}
+    router.say("failovers", {"failovers": [{**one, "recovered": 3, "lost": 1}, one], "fenced": 0})
+    wanted = "failovers  2 in the last hour; of the last one (n9), of those whose clients came back: "
+    assert wanted + "3 recovered, 1 lost\n" in operator("status").out
+    router.say("failovers", {"failovers": [one], "fenced": 0})
+    assert wanted + "none yet\n" in operator("status").out
+
+
+def test_what_was_lost_is_not_pushed_out_by_what_went_well(operator: Operator, router: FakeRouter) -> None:
+    """Five events are shown, the newest first. Grave events are chosen before all others."""
+    events = [event("recovered", at=NOW - 1, text=f"well {n}") for n in range(6)] + [event("lost", at=NOW - 9)]
+    router.say("overview", {**OVERVIEW, "events": events})
+    shown = [line.split()[1] for line in operator("status").out.splitlines() if "n1" in line]
+    assert shown == ["recovered"] * 4 + ["lost"]
+
+
+def test_stuck_calls_are_named_with_what_becomes_of_them(operator: Operator, router: FakeRouter) -> None:
+    """The line has the node, the cause and the consequence. The exit code is 1."""
+    router.say("overview", {**OVERVIEW, "stuck": 1})
+    router.say("leases", page(STUCK))
+    told = operator("status")
+    assert told.code == 1
+    assert (
+        "! 1 call is stuck: too many nodes died of the same round, so none enters it again, and its client" in told.out
+    )
+    [row] = [line for line in told.out.splitlines() if line.startswith("01234567 ")]
+    assert row.split()[:6] == ["01234567", "poison", "stuck", "n1", "3m", "12s"] and row.endswith(
+        "its client is told so"
+    )
+    assert router.asked[-1].query == {"state": "stuck", "limit": "5"} and LEASE["call_id"] not in told.out
+
+
+def test_orphaned_calls_heal_by_themselves(operator: Operator, router: FakeRouter) -> None:
+    """Each orphaned call is shown with what will happen to it. No operator is needed, so the exit code is 0."""
+    router.say("overview", {**OVERVIEW, "orphaned": 1_200})
+    router.say("leases", page(ORPHANED, {**ORPHANED, "reentrant": False}))
+    told = operator("status")
+    assert told.code == 0 and "orphaned   1,200: their nodes are gone; each goes on elsewhere when" in told.out
+    assert "its client's next retry replays it on another node\n" in told.out
+    assert "not re-entrant: its client's next retry is told that it is lost\n" in told.out
+
+
+@pytest.mark.parametrize(
+    ("nodes", "says"),
+    [
+        ([], "! no node is live: new calls are refused"),
+        ([{**NODE, "state": "draining"}], "! no node is live"),
+        ([NODE, {**NODE, "node_id": "n2", "state": "unreachable"}], "! n2 doesn't answer at http://127.0.0.1:1"),
+        ([NODE, {**NODE, "node_id": "n2", "state": "other keys"}], "! n2 has other keys"),
+        ([NODE, {**NODE, "node_id": "n2", "state": "confused"}], "! n2 says that it is confused"),
+    ],
+)
+def test_nodes_that_need_an_operator(
+    nodes: list[dict[str, Any]], says: str, operator: Operator, router: FakeRouter
+) -> None:
+    router.say("nodes", {"nodes": nodes})
+    told = operator("status")
+    assert told.code == 1 and says in told.out
+    attention = json.loads(operator("status", "-o", "json").out)["attention"]
+    assert any(text in says.removeprefix("! ") or says.removeprefix("! ") in text for text in attention)
+
+
+def test_a_node_that_drains_needs_nobody(operator: Operator, router: FakeRouter) -> None:
+    router.say("nodes", {"nodes": [NODE, {**NODE, "node_id": "n2", "state": "draining"}]})
+    assert operator("status").code == 0
+
+
+def test_a_store_that_is_silent_is_said(operator: Operator, router: FakeRouter) -> None:
+    """The line stays until the same node reports that the store is back, because the fleet's figures are as old."""
+    silent = [event("store_silent", "n2"), event("store_back"), event("store_silent")]
+    router.say("overview", {**OVERVIEW, "events": silent})
+    told = operator("status")
+    assert told.code == 1 and "! n2: the store does not answer, rounds wait for it" in told.out
+    router.say("overview", {**OVERVIEW, "events": silent[1:]})
+    assert operator("status").code == 0
+
+
+def test_the_last_five_events(operator: Operator, router: FakeRouter) -> None:
+    """The newest event is first. Control characters in events are escaped."""
+    events = [event("node_lost", at=NOW - number, text=f"number {number}\x1b[2J") for number in range(7)]
+    router.say("overview", {**OVERVIEW, "events": events})
+    out = operator("status").out
+    lines = [line for line in out.splitlines() if " node lost " in line]
+    assert [line.rpartition("number ")[2] for line in lines] == [f"{number}\\x1b[2J" for number in range(5)]
+
+
+def test_nobodys_name_makes_a_line(operator: Operator, router: FakeRouter) -> None:
+    """Anyone who can write to the store can choose a node's name, so line ends in names are escaped."""
+    router.say("overview", {**OVERVIEW, "nodes": {"live": 1, "a\nstuck      none": 1}})
+    router.say("nodes", {"nodes": [NODE, {**NODE, "node_id": "n2\n! n1 is dead: kill it", "state": "other keys"}]})
+    for command in ("status", "nodes"):
+        out = operator(command).out
+        assert "n2\\n! n1 is dead: kill it has other keys" in out
+        assert not any(line.startswith("! n1") for line in out.splitlines())
+    assert "1 a\\nstuck      none" in operator("status").out
+
+
+def test_json_is_the_overview_and_what_needs_an_operator(operator: Operator, router: FakeRouter) -> None:
+    router.say("overview", {**OVERVIEW, "news": 1})
+    told = operator("status", "-o", "json")
+    assert json.loads(told.out) == {**OVERVIEW, "news": 1, "attention": []}
+
+
+def test_a_status_is_no_list(operator: Operator) -> None:
+    told = operator("status", "-o", "csv")
+    assert told == (2, "", "framehold: this is no list, and not printed as csv; take -o json\n")

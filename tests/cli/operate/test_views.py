@@ -1,0 +1,102 @@
+"""`framehold nodes` and `framehold ring`: the router's reply as JSON, and columns for people."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+from tests.cli.fake_router import NODE, FakeRouter, Operator
+
+NODES = {
+    "nodes": [
+        {**NODE, "rss": 112 * 1024**2, "memory_limit": 512 * 1024**2, "resume_p99": 0.0034, "heartbeat_age": 0.4},
+        {"node_id": "[n2]", "incarnation": "j", "boot": "", "state": "dead", "address": "", "pid": None, "news": 1},
+    ]
+}
+RING = {
+    "nodes": [{"node_id": "n1", "state": "live", "ideal_share": 0.5, "share": 0.4912, "points": 160}],
+    "points": 320,
+}
+
+
+def test_json_is_what_the_router_says(operator: Operator, router: FakeRouter) -> None:
+    """The JSON is the list of nodes, or the ring, with fields that this release doesn't know."""
+    router.say("nodes", NODES)
+    router.say("ring", RING)
+    assert json.loads(operator("nodes", "-o", "json").out) == NODES["nodes"]
+    assert json.loads(operator("ring", "-o", "json").out) == RING
+
+
+def test_columns_where_there_is_no_terminal(operator: Operator, router: FakeRouter) -> None:
+    """The columns are aligned, without colours and frames. An unknown value is a dash."""
+    router.say("nodes", NODES)
+    router.say("ring", RING)
+    lines = operator("nodes").out.splitlines()
+    assert lines[0].startswith("NODE  STATE  PARKED  IN FLIGHT  RESUME P99")
+    assert " ".join(lines[1].split()) == "n1 live 2 0 3.4 ms - 112.0 MiB (22%) 400 ms - 7 0.1.0 http://127.0.0.1:1"
+    assert lines[2].split() == ["[n2]", "dead", *"-" * 10]
+    assert lines[1].index("live") == lines[2].index("dead") == lines[0].index("STATE")
+    assert operator("ring").out.splitlines()[1].split() == ["n1", "live", "49.1%", "50.0%", "160"]
+
+
+def test_the_last_change_of_the_ring_is_told(operator: Operator, router: FakeRouter) -> None:
+    router.say("ring", {**RING, "moved": 0.331, "changed": 1.0})
+    assert "gave another node to 33.1% of new calls" in operator("ring").out
+
+
+def test_a_table_in_a_terminal(operator: Operator, router: FakeRouter, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names that look like Rich markup are printed as they are."""
+    router.say("nodes", NODES)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "200")
+    out = operator("nodes").out
+    assert "[n2]" in out and "─" in out
+
+
+def test_csv_is_what_the_router_would_serve(operator: Operator, router: FakeRouter) -> None:
+    """Each node is a row. Formulas and control characters in cells have no effect."""
+    router.say("nodes", {"nodes": [{**NODE, "node_id": "=1+1", "version": "a,b\x1b[2J"}]})
+    heads, row = operator("nodes", "-o", "csv").out.splitlines()
+    assert heads.startswith("node_id,incarnation,boot,state,")
+    assert row.startswith("'=1+1,i,b1,live,") and '"a,b\\x1b[2J"' in row
+
+
+@pytest.mark.parametrize("form", ["{}/mcp", "{}/mcp/", "{}/dashboard", "{}/"])
+@pytest.mark.parametrize("bare", [True, False])
+def test_an_address_as_up_prints_it(form: str, bare: bool, operator: Operator, router: FakeRouter) -> None:
+    """The addresses of the router's pages work too, with and without http://."""
+    router.url = form.format(router.url.removeprefix("http://") if bare else router.url)
+    assert json.loads(operator("nodes", "-o", "json").out) == [NODE]
+
+
+def test_names_can_not_steer_the_terminal(operator: Operator, router: FakeRouter) -> None:
+    """The text of a node may contain any character, so control characters are escaped."""
+    router.say("nodes", {"nodes": [{**NODE, "node_id": "n\x1b[2J", "state": "live\x9b", "address": "\u202ex"}]})
+    out = operator("nodes").out
+    assert "n\\x1b[2J" in out and "live\\x9b" in out and "\\u202ex" in out
+    assert "\x1b" not in out and "\x9b" not in out and "\u202e" not in out
+
+
+def test_a_fleet_without_nodes(operator: Operator, router: FakeRouter) -> None:
+    router.say("nodes", {"nodes": []})
+    assert operator("nodes").out == "There is no node.\n"
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"state": "unreachable"}, "n1 doesn't answer at http://127.0.0.1:1, and its counts are its last heartbeat's"),
+        ({"state": "other keys"}, "n1 has other keys: nothing is sent to it"),
+        ({"state": "lapsed"}, "n1 could not renew its node lease"),
+        ({"heartbeat_age": 192.0}, "n1 has not renewed its node lease for 3m 12s; what is told of the fleet may be as"),
+    ],
+)
+def test_what_is_old_or_wrong_is_said(
+    changed: dict[str, object], says: str, operator: Operator, router: FakeRouter
+) -> None:
+    """A line below the table says it, because the table looks the same in an outage."""
+    router.say("nodes", {"nodes": [{**NODE, **changed}, {**NODE, "node_id": "n2"}]})
+    out = operator("nodes").out
+    assert says in out and "n2 " not in out.rpartition("\n\n")[2]

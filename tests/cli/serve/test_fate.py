@@ -1,0 +1,112 @@
+"""What becomes of a dead node's calls, in words that are true for the served handlers."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import pytest
+from mcp.server.mcpserver.resolve import Resolve
+
+from framehold.cli.local import check
+from framehold.cli.serve.fate import Fate, fate_of
+from tests.processes import ROOT
+
+pytestmark = pytest.mark.anyio
+
+ALL, NONE, SOME = Fate(2, 2, 0, 5), Fate(2, 0, 0, 5), Fate(2, 1, 1, 5)
+REPLAYED, UNKNOWN = Fate(2, 2, 2, 5), Fate(0, 0, 0, 2.5)
+RETURNED, MIXED = Fate(0, 0, 0, 5, returning=2), Fate(1, 0, 0, 5, returning=1)
+LOST = "calls parked on it in an await are lost"
+BOTH = f"{LOST}, but those of re-entrant handlers"
+THEIRS = "calls parked on them in an await are lost"
+SPLIT = f"{THEIRS}, but those that were and are re-entrant and ask the same"
+REPLAY = "open calls are replayed, and fail where the new code asks otherwise"
+
+
+@pytest.mark.parametrize(
+    ("fate", "says"),
+    [
+        (ALL, "calls parked on it go on once its lease (5 s) has run out"),
+        (NONE, LOST),
+        (MIXED, LOST),
+        (RETURNED, "calls whose questions were returned go on at any node"),
+        (SOME, BOTH),
+        (UNKNOWN, BOTH),
+        (REPLAYED, "calls are replayed from their tokens"),
+    ],
+)
+def test_a_death(fate: Fate, says: str) -> None:
+    """The fate in a few words, for the line that reports the death."""
+    assert fate.death() == says
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "says"),
+    [
+        (ALL, ALL, REPLAY),
+        (REPLAYED, ALL, REPLAY),
+        (ALL, NONE, THEIRS),
+        (NONE, ALL, THEIRS),
+        (MIXED, RETURNED, THEIRS),
+        (RETURNED, RETURNED, "open calls go on with the new code"),
+        (ALL, SOME, SPLIT),
+        (UNKNOWN, ALL, SPLIT),
+    ],
+)
+def test_a_reload(before: Fate, after: Fate, says: str) -> None:
+    """Calls are replayed only if the old code and the new code are re-entrant."""
+    assert before.reload(after) == says
+
+
+@pytest.mark.parametrize(
+    ("fate", "says"),
+    [
+        (ALL, "The call goes on once the dead one's lease (5 s) has run out: @framehold.reentrant"),
+        (NONE, "If the tool awaits its answer, the call is lost and tells you so"),
+        (SOME, "If the tool awaits its answer and is marked @framehold.reentrant, the call goes on\nonce the dead"),
+        (UNKNOWN, "lease (2.5 s) has run out.\nIf it isn't marked, the call is lost and tells you so"),
+        (UNKNOWN, "Where a tool returned its question, the call goes on at any node: none holds anything of it.\n"),
+        (MIXED, "Where a tool returned its question, the call goes on at any node: none holds anything of it.\nIf the"),
+        (
+            RETURNED,
+            "Where a tool returned its question, the call goes on at any node: none holds anything of it.\nCalls",
+        ),
+        (REPLAYED, "The call goes on from its token: no node holds anything of it."),
+    ],
+)
+def test_the_hint(fate: Fate, says: str) -> None:
+    """No line is wider than a terminal. A fleet of one node has no other nodes to mention."""
+    assert says in fate.hint(3)
+    assert "Calls on other nodes" in fate.hint(3) and "other" not in fate.hint(1)
+    assert all(len(line) <= 125 for nodes in (1, 3) for line in fate.hint(nodes).splitlines())
+
+
+async def test_the_child_that_imports_target_tells_it(tmp_path: Path) -> None:
+    """The child reports TARGET's file, and uses the settings that it gets."""
+    (tmp_path / "two words.py").write_text(
+        "import framehold\nfrom mcp.server import MCPServer\nmcp = MCPServer('m')\nprint('imported')\n"
+        "@mcp.tool()\n@framehold.options(strategy='replay')\n@framehold.reentrant\nasync def one(): ...\n"
+        "@mcp.tool()\nasync def two(): ...\n"
+        "@mcp.tool()\ndef three(): ...\n"
+    )
+    target = str(tmp_path / "two words.py")
+    for lease in (5.0, 1.5):
+        found = await check.in_child(target, {"FRAMEHOLD_LEASE_TTL": str(lease)})
+        assert found == check.Checked(await asyncio.to_thread(Path(target).resolve), Fate(2, 1, 1, lease))
+
+
+async def test_a_tool_that_returns_its_questions_loses_none() -> None:
+    """A tool whose parameters the SDK asks for loses no call either. Any other tool may await its answer."""
+    for option, returning in (("a", 1), ("b", 0)):
+        found = await check.in_child(str(ROOT / f"examples/options/option_{option}.py"), {})
+        assert (found.fate.returning, found.fate.asking) == (returning, 1 - returning), option
+
+    async def weather(units: Annotated[str, Resolve(lambda: "C")]) -> str:
+        return units
+
+    async def broken(units: "Nowhere") -> str:  # type: ignore[name-defined]  # noqa: F821, UP037
+        return ""
+
+    assert fate_of([weather, broken], "hold", 5) == Fate(1, 0, 0, 5, returning=1)

@@ -1,0 +1,197 @@
+"""Errors before anything starts: each is one line that says what was wrong and what to do."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import socket
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from framehold.cli.local import check
+from framehold_core.errors import ConfigError
+from tests.cli.local.test_up import framehold
+from tests.processes import ROOT, RUN, environment
+
+pytestmark = pytest.mark.anyio
+
+STARTING = "starting 3 nodes, a router and a store ...\n"
+
+
+async def test_a_taken_port() -> None:
+    """One line names the port and says what to do. The exit code is 2."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        told = await asyncio.to_thread(framehold, "up", "--port", str(port))
+    assert (told.returncode, told.stdout) == (2, "")
+    assert told.stderr.count("\n") == 1 and f"port {port} of 127.0.0.1" in told.stderr
+    assert "nothing was started; choose another --port" in told.stderr
+
+
+@pytest.mark.parametrize(
+    ("target", "says"),
+    [
+        ("nowhere.py", "TARGET nowhere.py is not a file"),
+        ("surely_not_installed", "there is no module 'surely_not_installed'"),
+        (
+            "typo.py",
+            "TARGET typo.py can't be imported: NameError: name 'MCPServer' is not defined (typo.py:1); nothing",
+        ),
+        ("deep.py", "ZeroDivisionError: division by zero (below.py:2); nothing"),
+        ("library.py", "(library.py:2); nothing"),
+        ("needs.py", "there is no module 'surely_not_installed' (needs.py:1); nothing"),
+        ("typo.py:mpc", "TARGET typo.py can't be imported: NameError"),
+        ("leaves.py", "can't be imported: exit code 3"),
+        ("quiet.py", "it ended the process that imported it"),
+        ("nothing.py:nothing", "not object"),
+        ("made.py:ap", "no 'ap' there (servers found: app, mcp); nothing was started"),
+        (
+            "hosts.py:api",
+            "api is a Starlette app, which may host a server and is none; nothing was started; run it as uvi",
+        ),
+        ("hosts.py", "run it as uvicorn hosts:api with the FRAMEHOLD_ settings in the environment"),
+        ("old.py", "(old.py:1); that is of mcp 1; now: from mcp.server import MCPServer; from mcp.server.mcpserver im"),
+        ("older.py", "(older.py:1); that is of mcp 1; now: from mcp.server import MCPServer"),
+    ],
+)
+async def test_a_wrong_target(tmp_path: Path, target: str, says: str) -> None:
+    """`up` prints the line that a node would print, before anything was started."""
+    (tmp_path / "typo.py").write_text("mpc = MCPServer('x')")
+    (tmp_path / "deep.py").write_text("import below\nbelow.f()")
+    (tmp_path / "below.py").write_text("def f():\n    1 / 0\n")
+    (tmp_path / "library.py").write_text("import json\njson.loads('{')")
+    (tmp_path / "needs.py").write_text("import surely_not_installed")
+    (tmp_path / "leaves.py").write_text("import os\nos._exit(3)")
+    (tmp_path / "quiet.py").write_text("import os\nos._exit(0)")
+    (tmp_path / "nothing.py").write_text("nothing = object()")
+    (tmp_path / "made.py").write_text(
+        "import framehold\nfrom mcp.server import MCPServer\nmcp = MCPServer('m')\napp = framehold.asgi(mcp)"
+    )
+    (tmp_path / "hosts.py").write_text("from starlette.applications import Starlette\napi = Starlette()")
+    (tmp_path / "old.py").write_text("from mcp.server.fastmcp import FastMCP")
+    (tmp_path / "older.py").write_text("from mcp.server import FastMCP")
+    told = await asyncio.to_thread(framehold, "up", target, "--port", "0", cwd=tmp_path)
+    assert (told.returncode, told.stdout) == (2, STARTING), told
+    assert told.stderr.startswith("framehold: ") and told.stderr.count("\n") == 1
+    assert says in told.stderr and "nothing was" in told.stderr
+
+
+UNMARKED = """
+import framehold
+from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
+mcp = MCPServer("m")
+@mcp.tool()
+async def book(ctx: Context) -> str:
+    "Book."
+@mcp.prompt()
+async def talk(ctx: Context) -> str:
+    "Talk."
+app = framehold.asgi(mcp)
+"""
+REFUSED = 'not marked re-entrant: tool "book", prompt "talk"; nothing was started; mark each with @framehold.reentrant'
+
+
+@pytest.mark.parametrize("command", ["node", "up"])
+def test_strategy_replay_of_what_is_not_marked(tmp_path: Path, command: str) -> None:
+    """One line names all unmarked handlers and the ways out, before anything is started."""
+    (tmp_path / "unmarked.py").write_text(UNMARKED)
+    settings = {"FRAMEHOLD_STRATEGY": "replay", "FRAMEHOLD_KEYS": "k" * 32}
+    told = framehold(command, "unmarked.py", "--port", "0", cwd=tmp_path, **settings)
+    assert told.returncode == 2 and told.stdout == ("" if command == "node" else STARTING), told
+    assert told.stderr.startswith("framehold: strategy replay ") and told.stderr.count("\n") == 1
+    assert REFUSED in told.stderr and told.stderr.endswith(" FRAMEHOLD_STRATEGY=hold\n")
+
+
+def test_plain_uvicorn_tells_the_same_in_its_log(tmp_path: Path) -> None:
+    """uvicorn logs the error, and exits."""
+    (tmp_path / "unmarked.py").write_text(UNMARKED)
+    told = subprocess.run(
+        [sys.executable, "-m", "uvicorn", "unmarked:app", "--port", "0"],
+        cwd=tmp_path,
+        env=environment(FRAMEHOLD_STRATEGY="replay"),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert told.returncode == 3 and REFUSED in told.stderr and "Traceback" not in told.stderr, told
+
+
+async def test_a_target_that_runs_a_server_when_it_is_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The check has a timeout. The line names the usual cause."""
+    monkeypatch.setattr(check, "PATIENCE", 1.0)
+    (tmp_path / "busy.py").write_text("import time\ntime.sleep(60)")
+    with pytest.raises(ConfigError, match=r"within 1 s; nothing was started; .* if __name__ == \"__main__\":"):
+        await check.in_child(str(tmp_path / "busy.py"), {})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("up", "--nodes", "0"), "--nodes must be 1 to 50, not 0; nothing was started; see: framehold up --help"),
+        (
+            ("node", "x", "--port", "65536"),
+            "--port must be 0 to 65535, not 65536; nothing was started; see: framehold node",
+        ),
+        (("up", "--odd"), "see: framehold up --help"),
+        (("keys", "odd"), "see: framehold keys --help"),
+        (("odd",), "see: framehold --help"),
+    ],
+)
+def test_a_mistyped_command(arguments: tuple[str, ...], says: str) -> None:
+    """One line names the help of the command."""
+    told = framehold(*arguments)
+    assert (told.returncode, told.stdout) == (2, "") and says in told.stderr and told.stderr.count("\n") == 1
+
+
+def test_the_release() -> None:
+    assert framehold("--version").stdout == f"framehold {version('framehold')}\n"
+
+
+async def test_a_store_that_does_not_answer() -> None:
+    """The error comes before anything starts, and doesn't show the password."""
+    told = await asyncio.to_thread(framehold, "up", "--port", "0", "--store", "redis://user:hunter2@127.0.0.1:1")
+    assert (told.returncode, told.stderr.count("\n")) == (2, 1)
+    assert told.stdout == "starting 3 nodes and a router ...\n"
+    assert "redis://127.0.0.1:1 doesn't answer" in told.stderr and "hunter2" not in told.stderr
+
+
+def test_a_router_needs_keys_and_a_store() -> None:
+    """Each missing setting gives one line."""
+    told = framehold("router", "--store", "redis://127.0.0.1:1")
+    assert told.returncode == 2 and "FRAMEHOLD_KEYS is missing" in told.stderr and told.stderr.count("\n") == 1
+    for store in ({}, {"FRAMEHOLD_STORE_URL": "embedded://"}):
+        told = framehold("router", FRAMEHOLD_KEYS="k" * 32, **store)
+        assert told.returncode == 2 and "FRAMEHOLD_STORE_URL" in told.stderr and told.stderr.count("\n") == 1
+
+
+def test_help_lists_the_commands_in_the_order_of_their_use() -> None:
+    told = framehold("--help").stdout
+    names = re.findall(r"(?m)^│ (\w+) {2,}\S", told)
+    at_hand = ["up", "call", "doctor", "node", "router", "stdio", "keys"]
+    operating = ["status", "nodes", "leases", "lease", "ring", "drain", "cancel", "evict"]
+    assert names == [*at_hand, *operating, "load", "bench"]
+
+
+def test_a_node_says_where_it_keeps_things() -> None:
+    """The store is printed without its password. The log warns about a setting that nothing reads."""
+    store = "redis://user:hunter2@127.0.0.1:1"
+    child = subprocess.Popen(
+        [*RUN, "node", "framehold.examples.booking", "--port", "0", "--store", store],
+        cwd=ROOT,
+        env=environment(FRAMEHOLD_KEYS="k" * 32, FRAMEHOLD_LEASE_TLT="5"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    with child:
+        assert child.stdout is not None
+        assert child.stderr is not None
+        said, logged = child.stdout.readline().decode(), child.stderr.readline().decode()
+        child.kill()
+    assert "FRAMEHOLD_LEASE_TLT is set, and nothing reads it; did you mean FRAMEHOLD_LEASE_TTL?" in logged
+    assert said.endswith(", store: redis://127.0.0.1:1\n") and " serves http://127.0.0.1:" in said

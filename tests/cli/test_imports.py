@@ -1,0 +1,48 @@
+"""What a start of the command line imports. Heavy packages would make each `framehold --help` slow, so commands import
+them when they run."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+HEAVY = {"mcp", "pydantic", "aiohttp", "redis", "uvicorn", "framehold.config"}
+HELP = """
+import sys
+from framehold.cli import main
+sys.argv = ["framehold", "--help"]
+try:
+    main()
+except SystemExit as end:
+    assert end.code in (None, 0), end.code
+"""
+REPORT = "\nimport json, sys; print('\\n' + json.dumps(sorted(sys.modules)))"
+
+
+def imported(program: str) -> tuple[str, set[str]]:
+    """Run a Python program in a new process. Return its output, and the names of the modules that it has imported."""
+    command = [sys.executable, "-c", program + REPORT]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    output, modules = done.stdout.rstrip("\n").rsplit("\n", 1)
+    return output, set(json.loads(modules))
+
+
+def test_the_help_imports_nothing_heavy() -> None:
+    output, modules = imported(HELP)
+    assert "Start a whole fleet on this machine" in output
+    assert "framehold.cli.commands" in modules
+    assert not modules & HEAVY
+
+
+def test_import_framehold_imports_nothing_heavy() -> None:
+    _, modules = imported("import framehold")
+    assert "framehold" in modules
+    assert not modules & HEAVY
+
+
+def test_a_heavy_import_is_seen() -> None:
+    """Each name in HEAVY is one that Python lists for an imported module, so the tests above can fail."""
+    _, modules = imported(f"import framehold, {', '.join(HEAVY)}")
+    assert modules >= HEAVY

@@ -1,0 +1,35 @@
+"""docs/scale.md shows what the program prints, and nothing that is kept by hand."""
+
+from pathlib import Path
+
+import pytest
+
+from framehold_loadtest import marked_page as marks
+from framehold_loadtest.scale import __main__ as program
+from framehold_loadtest.scale import tables
+from framehold_loadtest.scale.costs import Costs
+from framehold_loadtest.scale.model import Sizes
+
+PAGE = Path(__file__).parents[3] / "docs" / "scale.md"
+
+
+def test_the_tables_on_the_page_are_those_that_the_program_prints(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """After a change: `python -m framehold_loadtest.scale --page docs/scale.md`, and read the words around them."""
+    monkeypatch.setattr("sys.argv", ["scale"])
+    assert program.main() == 0
+    printed = capsys.readouterr().out
+    text = PAGE.read_text(encoding="utf-8")
+    names = [line.removeprefix("## ") for line in printed.splitlines() if line.startswith("## ")]
+    shown = {
+        name: text.partition(marks.begin(tables.PROGRAM, name) + "\n")[2].partition("\n" + marks.END)[0]
+        for name in names
+    }
+    assert "".join(f"## {name}\n\n{table}\n\n" for name, table in shown.items()) == printed
+    assert text.count("<!-- begin") == len(names) > 5, "the page has marks that the program doesn't know"
+
+
+def test_other_costs_make_other_tables() -> None:
+    """A page whose figures are typed in would pass the first test; these can't be."""
+    assert tables._limits(Costs(store_script=1e-3), Sizes()) != tables._limits(Costs(), Sizes())

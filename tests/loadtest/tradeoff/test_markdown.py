@@ -1,0 +1,50 @@
+"""The page of the trade-off: filled between its marks, and nowhere else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from framehold_loadtest.marked_page import END, begin
+from framehold_loadtest.report import data
+from framehold_loadtest.tradeoff.markdown import PART, PROGRAM, check, put
+
+ROOT = Path(__file__).parents[3]
+RECORDED = ROOT / "tests" / "loadtest" / "recorded" / "tradeoff.json"
+
+
+def test_a_page_without_its_marks_is_refused_before_anything_is_measured(tmp_path: Path) -> None:
+    path = tmp_path / "page.md"
+    path.write_text("# Mine\n")
+    with pytest.raises(ValueError, match="nothing was written"):
+        check(path)
+
+
+def test_tables_reasons_and_plots_are_the_reports(tmp_path: Path) -> None:
+    """A table for each condition, the reason of what is missing, and each plot that is linked."""
+    found = data.read(RECORDED)
+    assert isinstance(found, data.Tradeoff)
+    report = tmp_path / "report"
+    report.mkdir()
+    for name in ("latency.png", "latency-dark.png", "faults.png"):
+        (report / name).write_bytes(b"drawn")
+    path = tmp_path / "tradeoff.md"
+    path.write_text(f"# Mine\n{begin(PROGRAM, PART)}\n{END}\nmine, too\n")
+    put(found, path, report)
+    text = path.read_text()
+    assert text.startswith("# Mine\n") and text.endswith(f"{END}\nmine, too\n")
+    assert found.commit in text and found.command in text
+    for condition in found.conditions:
+        assert f"### {condition.capitalize()}" in text
+    assert "not available: a 2025-era session lives on one node: round-robin can't serve it" in text
+    linked = {line.partition("](")[2].rstrip(")") for line in text.splitlines() if line.startswith("![")}
+    assert len(linked) == 2 and linked == {f"tradeoff/{one.name}" for one in (tmp_path / "tradeoff").iterdir()}
+
+
+def test_the_page_in_the_docs_has_its_marks_and_its_plots() -> None:
+    path = ROOT / "docs" / "tradeoff.md"
+    check(path)
+    text = path.read_text(encoding="utf-8")
+    linked = [line.partition("](")[2].rstrip(")") for line in text.splitlines() if line.startswith("![")]
+    assert linked and all((ROOT / "docs" / name).is_file() for name in linked)

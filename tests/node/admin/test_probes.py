@@ -1,0 +1,142 @@
+"""What a node says of itself over HTTP, and to whom."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import httpx2
+import pytest
+from mcp.server.mcpserver import Context
+
+import framehold
+from framehold import clock
+from framehold.config import Settings
+from framehold.telemetry import window
+from framehold.telemetry.metrics import Metrics
+from framehold.telemetry.window import MAX_DURATIONS, WINDOW_SECONDS, RecentDurations
+from framehold_router.fleet.trust import SECRET, VIA, Trust
+from framehold_router.models.nodes import NodeStatus
+from tests.node.nodes import KEY, served
+from tests.node.scraping import scraped
+from tests.node.stage import Stage, Word, said, server_of, stage
+from tests.store.server import RedisServer
+
+pytestmark = pytest.mark.anyio
+TOKEN = "an admin token of some length".replace(" ", "-")
+PROOF = {SECRET.decode(): Trust([KEY.encode()]).header[1].decode()}
+
+
+async def one(ctx: Context) -> str:
+    return said(await ctx.elicit("Which word?", Word))
+
+
+async def asked(client: Stage, path: str, **headers: str) -> httpx2.Response:
+    async with httpx2.AsyncClient() as http:
+        return await http.get(client.url.removesuffix("/mcp") + path, headers=headers)
+
+
+async def told(client: Stage) -> NodeStatus:
+    response = await asked(client, "/admin/node", authorization=f"Bearer {TOKEN}")
+    assert response.status_code == 200 and response.headers["content-type"] == "application/json"
+    return NodeStatus.model_validate_json(response.text)
+
+
+async def test_a_node_tells_its_fleet_and_operators_how_it_is(redis: RedisServer, tmp_path: Any) -> None:
+    """Every field is filled, and moves."""
+    server = server_of("stage", one)
+    settings = {"store_url": redis.url, "namespace": tmp_path.name, "node_id": "a", "keys": (KEY,), "lease_ttl": 5.0}
+    app = framehold.asgi(server, Settings(**settings, admin_token=TOKEN, memory_limit=5 << 30))
+    async with served(app) as url, Stage(url) as client:
+        runtime = app.attached.runtime
+        before = await told(client)
+        for name in ("rounds", "parked", "in_flight", "frames", "errors", "orphaned", "stuck"):
+            assert getattr(before, name) == 0, name
+        assert (before.resume_p50, before.store_seconds, before.handed_off) == (None, None, None)
+        heard = await client.call("one")
+        parked = await told(client)
+        assert (parked.rounds, parked.parked, parked.frames) == (1, 1, 1)
+        assert 0 < (parked.store_seconds or 0) < 1
+        await client.retry("one", heard.token, heard.accept(word="w"))
+        await asyncio.sleep(0.3)
+        runtime.counts["broken"] += 2
+        done = await told(client)
+        assert (done.node_id, done.state, done.rounds, done.errors) == ("a", "live", 2, 2)
+        assert (done.boot, done.incarnation) == (runtime.heartbeat.lease.boot, runtime.heartbeat.lease.incarnation)
+        assert 0 < (done.resume_p50 or 0) <= (done.resume_p99 or 0) < 1
+        assert 0 <= (done.loop_lag_p99 if done.loop_lag_p99 is not None else -1) < 1
+        assert 0 <= (done.heartbeat_age if done.heartbeat_age is not None else -1) < 3
+        assert (done.rss or 0) > 10 << 20 and done.memory_limit == 5 << 30
+        assert done.tools == ("resources/read", "one") and done.version and done.pid
+        await runtime.drain(0.0)
+        drained = await told(client)
+        assert (drained.state, drained.handed_off) == ("draining", 0)
+
+
+async def test_who_may_ask_a_node(redis: RedisServer, tmp_path: Any) -> None:
+    """Its fleet, and whoever has the admin token where there is one; nobody through a router. Metrics and health are
+    for whoever reaches it."""
+    for token in (None, TOKEN):
+        async with stage(one, keys=(KEY,), admin_token=token) as client:
+            right = 200 if token else 403
+            assert (await asked(client, "/admin/node", authorization=f"Bearer {TOKEN}")).status_code == right
+            assert (await asked(client, "/admin/node", **PROOF)).status_code == 200
+            for headers in ({}, {"authorization": "Bearer wrong"}, {"authorization": f"Basic {TOKEN}"}):
+                refused = await asked(client, "/admin/node", **headers)
+                assert refused.status_code == 403 and "nothing was told" in refused.json()["error"]
+            assert (await asked(client, "/admin/node", **PROOF, **{VIA.decode(): "router"})).status_code == 403
+            for path in ("/metrics", "/healthz", "/readyz"):
+                assert (await asked(client, path)).status_code == 200
+
+
+async def test_nothing_is_counted_where_metrics_are_off() -> None:
+    """What costs nothing is told all the same."""
+    async with stage(one, metrics=False, admin_token=TOKEN) as client:
+        await client.call("one")
+        response = await asked(client, "/metrics")
+        assert response.status_code == 404 and "FRAMEHOLD_METRICS" in response.text
+        found = await told(client)
+        assert (found.parked, found.frames, found.errors) == (1, 1, 0) and found.tools and found.rss
+        assert (found.rounds, found.resume_p50, found.loop_lag_p99) == (None, None, None)
+        listeners = [item for signal in vars(client.runtime.observers).values() for item in signal._listeners]
+        assert listeners and not any(isinstance(item.__self__, Metrics) for item in listeners)
+
+
+async def test_two_nodes_of_one_process_count_apart() -> None:
+    async with stage(one) as first, stage(one) as second:
+        await first.call("one")
+        asked_once = 'rounds_total{outcome="asked",tool="one"}'
+        assert (await scraped(first))[asked_once] == 1
+        assert asked_once not in (await scraped(second)).samples
+
+
+async def test_a_form_that_is_none_is_answered_in_the_usual_one() -> None:
+    """Anybody may ask, and no request is a fault of the node's."""
+    async with stage(one) as client:
+        response = await asked(client, "/metrics", accept="text/plain;version=x.y")
+    assert response.status_code == 200 and response.headers["content-type"].startswith("text/plain")
+
+
+async def test_openmetrics_where_it_is_asked_for() -> None:
+    async with stage(one) as client:
+        response = await asked(client, "/metrics", accept="application/openmetrics-text; version=1.0.0")
+    assert response.headers["content-type"].startswith("application/openmetrics-text")
+    assert response.text.endswith("# EOF\n")
+
+
+def test_quantiles_are_of_the_last_minute_and_of_a_bounded_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    at = [1000.0]
+    monkeypatch.setattr(clock, "now", lambda: at[0])
+    durations = RecentDurations()
+    assert durations.quantile(0.5) is None
+    for number in range(100):
+        durations.add(number / 100)
+    assert (durations.quantile(0.0), durations.quantile(0.5), durations.quantile(0.99)) == (0.0, 0.5, 0.99)
+    assert durations.quantile(1.0) == 0.99
+    at[0] += WINDOW_SECONDS - 1
+    durations.add(7.0)
+    at[0] += 2
+    assert durations.quantile(0.5) == 7.0
+    for _ in range(MAX_DURATIONS + 10):
+        durations.add(1.0)
+    assert len(durations._durations) == window.MAX_DURATIONS and durations.quantile(0.99) == 1.0

@@ -1,0 +1,63 @@
+"""What `docs/migrating.md` shows is run as it stands there, with clients of both eras."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client
+from mcp_types import ElicitResult, TextContent
+
+from tests.node.nodes import served
+
+pytestmark = pytest.mark.anyio
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "migrating.md"
+BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+SSE_ERA, REENTRANT, RESOLVE, FASTMCP = range(4)
+YES = {"sure": True, "reason": "it was old", "value": True}
+
+
+def app(block: int) -> Any:
+    """The app of a program of the page, which is a module of its own."""
+    names: dict[str, Any] = {"__name__": f"migrating_{block}"}
+    exec(compile(BLOCKS[block], f"{PAGE}:{block}", "exec", dont_inherit=True), names)
+    return names["app"]
+
+
+async def told(block: int, mode: Any, action: Any = "accept") -> tuple[list[str], str]:
+    """What a client of an era is asked by the program's tool, and told by it."""
+    asked: list[str] = []
+
+    async def answer(_: Any, params: Any) -> ElicitResult:
+        asked.append(params.message)
+        wanted = params.requested_schema["properties"]
+        said = {name: YES[name] for name in wanted}
+        return ElicitResult(action=action, content=said if action == "accept" else None)
+
+    async with served(app(block)) as url, Client(url, mode=mode, elicitation_callback=answer) as client:
+        result = await client.call_tool("delete", {"name": "poem"})
+    (said,) = result.content
+    assert isinstance(said, TextContent)
+    return asked, said.text
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+@pytest.mark.parametrize("block", [SSE_ERA, REENTRANT, FASTMCP])
+async def test_three_ways_to_write_a_tool_are_one_to_its_client(block: int, mode: str) -> None:
+    """The same question and the same results, for clients of both eras."""
+    assert await told(block, mode) == (["Delete poem?"], "poem was deleted.")
+    assert await told(block, mode, "decline") == (["Delete poem?"], "poem was kept.")
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_a_resolver_and_an_await_in_one_tool(mode: str) -> None:
+    """First the resolver's question, then that of the body."""
+    assert await told(RESOLVE, mode) == (["Delete poem?", "For the record: why?"], "poem was deleted: it was old.")
+
+
+def test_every_program_of_the_page_is_run() -> None:
+    """A program that is added is noticed."""
+    assert len(BLOCKS) == 4

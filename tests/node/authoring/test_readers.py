@@ -1,0 +1,160 @@
+"""Reading a round's answers: what is validated, and what is told apart."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, Literal
+
+import pytest
+from mcp.server.context import ServerRequestContext
+from mcp.server.mcpserver import Context
+from mcp_types import (
+    CreateMessageResult,
+    ElicitRequest,
+    ElicitRequestFormParams,
+    ElicitResult,
+    InputRequiredResult,
+    ListRootsResult,
+    TextContent,
+)
+from pydantic import BaseModel
+
+import framehold
+from framehold.authoring import readers
+from tests.node.stage import stage
+
+
+class Seat(BaseModel):
+    row: int
+    side: Literal["aisle", "window"] = "aisle"
+
+
+ROW = ElicitRequest(
+    params=ElicitRequestFormParams(
+        message="Which row?", requested_schema={"type": "object", "properties": {"row": {"type": "integer"}}}
+    )
+)
+SAID = CreateMessageResult(role="assistant", content=TextContent(type="text", text="yes"), model="m")
+ANSWERS: dict[str, Any] = {
+    "seat": ElicitResult(action="accept", content={"row": 4}),
+    "odd": ElicitResult(action="accept", content={"row": "four"}),
+    "page": ElicitResult(action="accept"),
+    "no": ElicitResult(action="decline"),
+    "gone": ElicitResult(action="cancel"),
+    "sly": ElicitResult(action="decline", content={"row": 4}),
+    "model": SAID,
+    "folders": ListRootsResult(roots=[]),
+}
+
+
+def test_accepted_content_is_validated() -> None:
+    assert framehold.accepted_content(ANSWERS, "seat", Seat) == Seat(row=4, side="aisle")
+
+
+@pytest.mark.parametrize("key", ["never asked", "odd", "page", "no", "gone", "sly", "model", "folders"])
+def test_all_else_is_no_accepted_content(key: str) -> None:
+    """Missing, not matching, without content, declined, cancelled, declined with content, of another kind."""
+    assert framehold.accepted_content(ANSWERS, key, Seat) is None
+
+
+def test_each_kind_of_response_says_which_it_is() -> None:
+    found = {key: framehold.input_response(ANSWERS, key) for key in (*ANSWERS, "never asked")}
+    assert {key: view.kind for key, view in found.items()} == {
+        **dict.fromkeys(("seat", "odd", "page", "no", "gone", "sly"), "elicit"),
+        "model": "sampling",
+        "folders": "roots",
+        "never asked": "missing",
+    }
+    elicited = {key: (view.action, view.content) for key, view in found.items() if view.kind == "elicit"}
+    assert elicited == {
+        "seat": ("accept", {"row": 4}),
+        "odd": ("accept", {"row": "four"}),
+        "page": ("accept", None),
+        "no": ("decline", None),
+        "gone": ("cancel", None),
+        "sly": ("decline", None),
+    }
+    assert found["model"] == type(found["model"])(SAID) and found["folders"] == type(found["folders"])([])
+
+
+def test_answers_that_nobody_parsed_are_not_taken_for_missing() -> None:
+    raw: dict[str, Any] = {"seat": {"action": "accept", "content": {"row": 4}}}
+    with pytest.raises(TypeError, match="the response to 'seat' is dict, not one of the SDK's results"):
+        framehold.accepted_content(raw, "seat", Seat)
+
+
+def test_what_is_no_context_has_no_answers() -> None:
+    with pytest.raises(TypeError, match="takes the context that a handler was given, not int"):
+        framehold.input_response(5, "seat")
+
+
+def _contexts() -> dict[str, object]:
+    raw = {"name": "t", "inputResponses": {"seat": {"action": "accept", "content": {"row": 4}}}}
+    session: Any = None
+    return {
+        "low-level": ServerRequestContext(
+            session=session, lifespan_context=None, protocol_version="2026-07-28", method="tools/call", params=raw
+        ),
+        "FastMCP": SimpleNamespace(input_responses=ANSWERS),
+        "the params of a low-level handler": SimpleNamespace(input_responses=ANSWERS),
+    }
+
+
+@pytest.mark.parametrize("ctx", _contexts().values(), ids=_contexts())
+def test_each_context_has_its_answers(ctx: object) -> None:
+    assert framehold.accepted_content(ctx, "seat", Seat) == Seat(row=4)
+    assert framehold.input_response(ctx, "other").kind == "missing"
+
+
+@pytest.mark.parametrize(
+    "ctx", [Context(), SimpleNamespace(request_context=None, input_responses=None)], ids=["MCPServer", "FastMCP"]
+)
+def test_outside_a_request_there_are_no_answers_to_read(ctx: object) -> None:
+    """Nobody could have answered: that is no "missing"."""
+    with pytest.raises(framehold.NotInCall, match="a context outside a request"):
+        framehold.input_response(ctx, "seat")
+
+
+@pytest.mark.parametrize("model", ["Seat", dict, Seat(row=1)])
+@pytest.mark.parametrize("key", ["seat", "never asked"])
+def test_what_is_no_model_is_refused_before_there_is_an_answer(model: Any, key: str) -> None:
+    with pytest.raises(TypeError, match=rf"accepted_content\('{key}'\): its third argument must be a pydantic model"):
+        framehold.accepted_content(ANSWERS, key, model)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("answer", "heard"),
+    [
+        ({"action": "accept", "content": {"row": 4}}, "row 4"),
+        ({"action": "accept", "content": {"row": "x"}}, "accept"),
+        ({"action": "decline"}, "decline"),
+        ({"roots": []}, "roots"),
+    ],
+    ids=["accepted", "not matching", "declined", "of another kind"],
+)
+async def test_a_handler_reads_what_came_over_the_wire(answer: dict[str, Any], heard: str) -> None:
+    async def seat(ctx: Context) -> str | InputRequiredResult:
+        view = framehold.input_response(ctx, "seat")
+        if view.kind == "missing":
+            return InputRequiredResult(input_requests={"seat": ROW})
+        found = framehold.accepted_content(ctx, "seat", Seat)
+        if found is not None:
+            return f"row {found.row}"
+        return view.action if view.kind == "elicit" else view.kind
+
+    async with stage(seat) as client:
+        first = await client.send("tools/call", {"name": "seat", "arguments": {}})
+        assert list(first.asked) == ["seat"]
+        params = {"name": "seat", "arguments": {}, "inputResponses": {"seat": answer}}
+        assert (await client.send("tools/call", params)).text == heard
+
+
+def test_the_answers_of_a_step_are_those_of_its_own_context() -> None:
+    """What else is read meanwhile has its own: another handler's context, a mapping."""
+    ctx, other = (SimpleNamespace(input_responses=None) for _ in range(2))
+    with readers.answering(ctx, ANSWERS):
+        assert framehold.accepted_content(ctx, "seat", Seat) == Seat(row=4)
+        assert framehold.input_response(other, "seat").kind == "missing"
+        assert framehold.input_response({}, "seat").kind == "missing"
+    assert framehold.input_response(ctx, "seat").kind == "missing"

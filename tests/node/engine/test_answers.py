@@ -1,0 +1,213 @@
+"""Answers as a client may bring them: too many, too few, of the wrong shape, twice at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from mcp.server.mcpserver import Context
+from mcp.types import SamplingMessage, TextContent
+
+import framehold
+from tests.node.stage import Stage, Word, said, stage
+from tests.processes import until
+from tests.wire import Heard, accepted
+
+pytestmark = pytest.mark.anyio
+
+ROOTS = {"roots": [{"uri": "file:///poems"}]}
+SAMPLE = {"role": "assistant", "model": "m", "content": {"type": "text", "text": "Onward"}}
+PROMPT = [SamplingMessage(role="user", content=TextContent(type="text", text="A motto?"))]
+
+
+async def three(ctx: Context) -> str:
+    """Ask three things of three kinds in one round, each by its own key."""
+    word, roots, motto = await asyncio.gather(
+        framehold.ask("word", "Which word?", Word),
+        ctx.session.list_roots(),
+        ctx.session.create_message(PROMPT, max_tokens=9),
+    )
+    assert isinstance(motto.content, TextContent)
+    return f"{said(word)} {roots.roots[0].uri} {motto.content.text}"
+
+
+async def two(ctx: Context) -> str:
+    """Ask for two words, one after the other."""
+    return f"{said(await framehold.ask('one', 'One?', Word))} {said(await framehold.ask('two', 'Two?', Word))}"
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[Stage]:
+    async with stage(three, two) as caller:
+        yield caller
+
+
+def good(asked: Heard) -> dict[str, Any]:
+    """The right answer to each question of `three`."""
+    by_method = {"elicitation/create": accepted(word="aye"), "roots/list": ROOTS, "sampling/createMessage": SAMPLE}
+    return {key: by_method[question["method"]] for key, question in asked.asked.items()}
+
+
+DONE = "aye file:///poems Onward"
+
+
+async def test_answers_to_what_was_never_asked_are_ignored(client: Stage) -> None:
+    """Beside good ones, and alone: then the same questions are asked again."""
+    asked = await client.call("three")
+    extras = {"never": accepted(word="no"), "": ROOTS, "malformed": 12345, "\u2028 word": None, "__class__": []}
+    again = await client.retry("three", asked.token, extras)
+    assert again.asked == asked.asked
+    assert client.runtime.counts["resumed"] == 0
+    done = await client.retry("three", again.token, {**extras, **good(asked)})
+    assert done.text == DONE
+    assert (await client.retry("three", asked.token, good(asked))).text == DONE
+
+
+async def test_answers_that_are_missing_are_asked_again(client: Stage) -> None:
+    """And only they: what was given is kept, however slowly the rest comes."""
+    asked = await client.call("three")
+    answers = good(asked)
+    left = set(answers)
+    heard = asked
+    for key in sorted(answers)[:2]:
+        heard = await client.retry("three", heard.token, {key: answers[key]})
+        left.remove(key)
+        assert set(heard.asked) == left
+    assert (await client.retry("three", heard.token, {})).asked == heard.asked
+    assert client.runtime.counts["resumed"] == 0
+    (last,) = left
+    assert (await client.retry("three", heard.token, {last: answers[last]})).text == DONE
+
+
+@pytest.mark.parametrize("late", [accepted(word="nay"), 12345], ids=["other", "malformed"])
+async def test_an_answer_that_was_kept_stands(client: Stage, late: Any) -> None:
+    """Once taken it is no longer asked for, so whatever comes for it later is ignored, as any extra is."""
+    asked = await client.call("three")
+    heard = await client.retry("three", asked.token, {"word": good(asked)["word"]})
+    assert (await client.retry("three", heard.token, {**good(heard), "word": late})).text == DONE
+
+
+MALFORMED: dict[str, Any] = {
+    "a number": 12345,
+    "null": None,
+    "a text": "accept",
+    "a list": [],
+    "empty": {},
+    "no such action": {"action": "agree"},
+    "content a text": {"action": "accept", "content": "aye"},
+    "content nested": {"action": "accept", "content": {"word": {"of": "honour"}}},
+    "action a list": {"action": ["accept"]},
+    "roots": ROOTS,
+    "a sample": SAMPLE,
+}
+
+
+async def test_a_malformed_answer_consumes_nothing(client: Stage) -> None:
+    """-32602 that names its key; the good answers beside it are not taken either, and may still change."""
+    asked = await client.call("three")
+    for name, raw in MALFORMED.items():
+        told = await client.retry("three", asked.token, {**good(asked), "word": raw})
+        assert (told.status, told.code) == (400, -32602), name
+        assert "'word'" in told.text and "malformed" in told.text, name
+    keys = {question["method"]: key for key, question in asked.asked.items()}
+    wrong = {keys["roots/list"]: accepted(word="x"), keys["sampling/createMessage"]: ROOTS}
+    for key, raw in wrong.items():
+        told = await client.retry("three", asked.token, {**good(asked), key: raw})
+        assert (told.status, told.code) == (400, -32602)
+        assert key in told.text
+    assert client.runtime.counts["resumed"] == 0
+    assert (await client.retry("three", asked.token, {})).asked == asked.asked
+    assert (await client.retry("three", asked.token, good(asked))).text == DONE
+
+
+async def test_content_that_the_handlers_model_refuses_is_the_handlers_to_answer() -> None:
+    """As on every other revision: a form with a field too few is well-formed, and the handler raises or asks again."""
+
+    async def strict(ctx: Context) -> str:
+        try:
+            return said(await ctx.elicit("Which word?", Word))
+        except ValueError:
+            return said(await ctx.elicit("Which word, please?", Word))
+
+    async with stage(strict) as client:
+        asked = await client.call("strict")
+        again = await client.retry("strict", asked.token, asked.accept(words="typo"))
+        assert again.messages == ["Which word, please?"]
+        assert (await client.retry("strict", again.token, again.accept(word="fine"))).text == "fine"
+
+
+async def test_declining_and_cancelling_are_answers(client: Stage) -> None:
+    """The handler goes on with either."""
+    for action in ("decline", "cancel"):
+        asked = await client.call("two")
+        heard = await client.retry("two", asked.token, {"one": {"action": action}})
+        assert (await client.retry("two", heard.token, {"two": {"action": action}})).text == f"{action} {action}"
+
+
+async def test_duplicates_at_once_are_one_execution() -> None:
+    """Twenty retries of a round with the same answers: the handler goes on once, and all hear the same."""
+    go_on, resumed = asyncio.Event(), asyncio.Event()
+
+    async def slow(ctx: Context) -> str:
+        word = said(await ctx.elicit("first?", Word))
+        resumed.set()
+        await go_on.wait()
+        return word + said(await ctx.elicit("second?", Word))
+
+    async with stage(slow) as client:
+        asked = await client.call("slow")
+        answers = asked.accept(word="a")
+        retries = [asyncio.ensure_future(client.retry("slow", asked.token, answers)) for _ in range(20)]
+        (slot,) = client.runtime.table
+        await until(lambda: len(slot.call.waiting) == 20, "all duplicates to wait")
+        conflict = await client.retry("slow", asked.token, asked.accept(word="b"))
+        assert (conflict.status, conflict.code) == (400, -32602)
+        assert conflict.message["error"]["data"] == {"reason": "answers_conflict"}
+        go_on.set()
+        heard = await asyncio.gather(*retries)
+        assert client.runtime.counts["resumed"] == 1
+        assert {tuple(one.asked) for one in heard} == {tuple(heard[0].asked)}
+        assert len({one.message["id"] for one in heard}) == 20
+        answers = heard[0].accept(word="z")
+        done = await asyncio.gather(*(client.retry("slow", one.token, answers) for one in heard))
+        assert {one.text for one in done} == {"az"}
+        assert (client.runtime.counts["entered"], client.runtime.counts["resumed"]) == (1, 2)
+
+
+async def test_other_answers_at_once() -> None:
+    """Of two retries with different answers one runs, and the other is told of the conflict, whichever came first."""
+
+    async def slow(ctx: Context) -> str:
+        return said(await ctx.elicit("which?", Word))
+
+    async with stage(slow) as client:
+        for _ in range(5):
+            asked = await client.call("slow")
+            words = ("a", "b", "c")
+            heard = await asyncio.gather(
+                *(client.retry("slow", asked.token, asked.accept(word=word)) for word in words)
+            )
+            won = [one.text for one in heard if "result" in one.message]
+            lost = [one for one in heard if "error" in one.message]
+            assert len(won) == 1 and won[0] in words
+            assert {one.message["error"]["data"]["reason"] for one in lost} == {"answers_conflict"}
+        assert client.runtime.counts["resumed"] == 5
+
+
+async def test_answers_of_the_first_request() -> None:
+    """They are taken by their keys; one of the wrong kind counts as missing, and what was never asked is ignored."""
+
+    async def pair(ctx: Context) -> str:
+        return f"{said(await framehold.ask('one', 'One?', Word))} {said(await framehold.ask('two', 'Two?', Word))}"
+
+    async with stage(pair) as client:
+        params: dict[str, Any] = {"name": "pair", "arguments": {}}
+        ready = {"one": accepted(word="a"), "two": accepted(word="b"), "never": accepted(word="c")}
+        assert (await client.send("tools/call", {**params, "inputResponses": ready})).text == "a b"
+        asked = await client.send("tools/call", {**params, "inputResponses": {"one": ROOTS, "two": ready["two"]}})
+        assert list(asked.asked) == ["one"]
+        heard = await client.retry("pair", asked.token, {"one": ready["one"]})
+        assert list(heard.asked) == ["two"]
+        assert (await client.retry("pair", heard.token, {"two": ready["two"]})).text == "a b"

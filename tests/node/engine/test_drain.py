@@ -1,0 +1,219 @@
+"""A node that is told to end leaves its fleet: what others may carry on is handed off at once, the rest has until a
+deadline."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from tests.node.nodes import NodeProcess, entries, node
+from tests.processes import until
+from tests.store.server import RedisServer
+from tests.wire import Caller, Heard, accepted
+
+pytestmark = pytest.mark.anyio
+
+TARGET = "tests/node/draining_server.py"
+
+
+class Pair:
+    """Two nodes, of which the first is drained."""
+
+    def __init__(self, nodes: list[NodeProcess], callers: list[Caller], folder: Path) -> None:
+        self.first, self.second = nodes
+        self.at_first, self.at_second = callers
+        self.folder = folder
+
+    @property
+    def ledger(self) -> list[str]:
+        return entries(self.folder / "entries")
+
+    async def drained(self) -> None:
+        """Wait until the first process has ended."""
+        await until(lambda: not self.first.alive, "the node's end")
+
+    async def drains(self) -> None:
+        """SIGTERM; wait until the first node says that it takes no new call."""
+        self.first.terminate()
+        async with httpx2.AsyncClient() as http, asyncio.timeout(20):
+            while (await http.get(f"{self.first.root}/readyz")).status_code == 200:
+                await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+async def pair(redis: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Pair]:
+    monkeypatch.setenv("ENTRIES", str(tmp_path / "entries"))
+    common = {"store_url": redis.url, "namespace": tmp_path.name, "route_headers": "1", "log_level": "info"}
+    async with AsyncExitStack() as stack:
+        nodes, callers = [], []
+        for name in ("a", "b"):
+            (tmp_path / name).mkdir()
+            settings = {**common, "node_id": name, "drain_timeout": "15", "lease_ttl": "5"}
+            nodes.append(await stack.enter_async_context(node(TARGET, tmp_path / name, **settings)))
+            callers.append(await stack.enter_async_context(Caller(nodes[-1].url)))
+        yield Pair(nodes, callers, tmp_path)
+
+
+async def begun(caller: Caller, tool: str, name: str) -> Heard:
+    heard = await caller.call(tool, arguments={"name": name})
+    assert heard.result["resultType"] == "input_required"
+    return heard
+
+
+async def answered(caller: Caller, tool: str, name: str, heard: Heard, word: str = "yes") -> Heard:
+    answers: dict[str, Any] = {key: accepted(word=word) for key in heard.asked}
+    return await caller.retry(tool, heard.token, answers, arguments={"name": name})
+
+
+async def test_a_node_stays_until_load_balancers_know_that_it_leaves(
+    redis: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has nothing left to do; whoever comes meanwhile hears that it is not ready, or is passed on."""
+    settings = {"store_url": redis.url, "namespace": tmp_path.name, "route_headers": "1", "drain_timeout": "15"}
+    folders = [tmp_path / name for name in ("a", "b")]
+    for folder in folders:
+        folder.mkdir()
+    monkeypatch.setenv("ENTRIES", str(tmp_path / "entries"))
+    async with (
+        node(TARGET, folders[0], **settings, node_id="a", drain_at_least="2") as leaving,
+        node(TARGET, folders[1], **settings, node_id="b") as other,
+        Caller(leaving.url) as caller,
+        httpx2.AsyncClient() as http,
+    ):
+        assert other.alive
+        began = time.monotonic()
+        leaving.terminate()
+        while (heard := await http.get(f"{leaving.root}/readyz")).status_code == 200:
+            await asyncio.sleep(0.01)
+        assert heard.status_code == 503 and "drains" in heard.text
+        for asked, status in (("404", 404), ("500", 503), ("", 503)):
+            assert (await http.get(f"{leaving.root}/readyz", params={"unready": asked})).status_code == status
+        passed_on = await caller.call("plain", arguments={"name": "Ada"})
+        assert (passed_on.text, passed_on.headers["framehold-node"]) == ("plain-Ada", "b")
+        await until(lambda: not leaving.alive, "the node's end")
+        assert 2 <= time.monotonic() - began < 10
+
+
+async def test_a_call_that_may_be_entered_again_goes_on_elsewhere_at_once(pair: Pair) -> None:
+    """Within 200 ms, with a lease that would last for 5 s: nobody waits for it."""
+    heard = await begun(pair.at_first, "marked", "Ada")
+    pair.first.terminate()
+    await pair.drained()
+    began = time.monotonic()
+    second = await answered(pair.at_second, "marked", "Ada", heard)
+    took = time.monotonic() - began
+    assert second.messages == ["Ada two?"] and took < 0.2
+    assert (await answered(pair.at_second, "marked", "Ada", second)).text == "Ada yes yes"
+    assert pair.ledger == ["begin-Ada", "middle-Ada"]
+    assert "1 calls handed off" in pair.first.log()
+
+
+async def test_a_call_that_may_not_is_kept_and_answered_here_until_the_deadline(pair: Pair) -> None:
+    """Through whichever node it comes; then the process ends, long before the deadline."""
+    heard = await begun(pair.at_first, "unmarked", "Bo")
+    other = await begun(pair.at_first, "unmarked", "Cy")
+    await pair.drains()
+    assert (await answered(pair.at_second, "unmarked", "Bo", heard)).text == "Bo yes"
+    assert pair.first.alive
+    assert (await answered(pair.at_first, "unmarked", "Cy", other)).text == "Cy yes"
+    await pair.drained()
+    assert pair.ledger == ["entered-Bo", "entered-Cy"]
+
+
+async def test_a_round_that_runs_comes_to_its_questions_and_is_then_handed_off(pair: Pair) -> None:
+    """Its client hears them from the draining node; the next round is the other node's."""
+    heard = await begun(pair.at_first, "slow", "Di")
+    running = asyncio.create_task(answered(pair.at_first, "slow", "Di", heard))
+    await until(lambda: "running-Di" in pair.ledger, "the round's effect")
+    await pair.drains()
+    (pair.folder / "Di").touch()
+    second = await running
+    assert second.messages == ["Di two?"]
+    await pair.drained()
+    assert (await answered(pair.at_second, "slow", "Di", second)).text == "Di yes yes"
+    assert pair.ledger == ["running-Di"]
+
+
+async def test_new_calls_and_handed_off_ones_are_passed_on(pair: Pair) -> None:
+    """Whoever has not heard of the drain yet is served all the same, by the other node."""
+    kept = await begun(pair.at_first, "unmarked", "Ed")
+    heard = await begun(pair.at_first, "marked", "Flo")
+    await pair.drains()
+    new = await begun(pair.at_first, "marked", "Gus")
+    assert new.headers["framehold-node"] == "b"
+    assert (await pair.at_first.call("plain", arguments={"name": "Hal"})).text == "plain-Hal"
+    second = await answered(pair.at_first, "marked", "Flo", heard)
+    assert second.messages == ["Flo two?"] and second.headers["framehold-node"] == "b"
+    assert (await pair.at_first.send("tools/list", {})).result["tools"]
+    assert (await answered(pair.at_first, "unmarked", "Ed", kept)).text == "Ed yes"
+    await pair.drained()
+
+
+async def test_at_the_deadline_whoever_waits_is_told_and_may_try_again_elsewhere(
+    redis: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A JSON-RPC error with 503 and Retry-After; the recorded effect is not run again."""
+    monkeypatch.setenv("ENTRIES", str(tmp_path / "entries"))
+    common = {"store_url": redis.url, "namespace": tmp_path.name, "log_level": "info", "drain_timeout": "0.5"}
+    (tmp_path / "b").mkdir()
+    async with (
+        node(TARGET, tmp_path, node_id="a", **common) as first,
+        node(TARGET, tmp_path / "b", node_id="b", **common) as second,
+        Caller(first.url) as caller,
+        Caller(second.url) as other,
+    ):
+        heard = await begun(caller, "slow", "Ivy")
+        lost = await begun(caller, "unmarked", "Jo")
+        running = asyncio.create_task(answered(caller, "slow", "Ivy", heard))
+        await until(lambda: "running-Ivy" in entries(tmp_path / "entries"), "the round's effect")
+        first.terminate()
+        cut = await running
+        assert (cut.status, cut.code) == (503, -32603) and cut.headers["retry-after"]
+        assert "nothing was lost; send the same request again" in cut.text
+        await until(lambda: not first.alive, "the node's end")
+        told = "1 parked calls that only this process can carry on are lost when it ends, 1 rounds that run are cut"
+        assert told in first.log()
+        (tmp_path / "Ivy").touch()
+        again = await answered(other, "slow", "Ivy", heard)
+        assert again.messages == ["Ivy two?"]
+        told = await answered(other, "unmarked", "Jo", lost)
+        assert told.result["isError"] and "entered once" in told.text
+        assert entries(tmp_path / "entries") == ["entered-Jo", "running-Ivy"]
+
+
+async def test_a_second_signal_waits_for_nothing(pair: Pair) -> None:
+    """Whoever is in a hurry says so twice."""
+    heard = await begun(pair.at_first, "unmarked", "Kim")
+    await pair.drains()
+    assert pair.first.alive
+    began = time.monotonic()
+    pair.first.terminate()
+    await pair.drained()
+    assert time.monotonic() - began < 10
+    told = await answered(pair.at_second, "unmarked", "Kim", heard)
+    assert told.result["isError"] and "entered once" in told.text
+
+
+async def test_a_round_that_was_passed_on_is_not_cut_off(pair: Pair) -> None:
+    """It runs elsewhere, and its response goes through the draining node: that one has nothing left of its own, and
+    waits for it all the same. It is a first round, so nobody could come back for it."""
+    kept = await begun(pair.at_first, "unmarked", "Lou")
+    await pair.drains()
+    passed = asyncio.create_task(pair.at_first.call("long", arguments={"name": "Max"}))
+    await until(lambda: "long-Max" in pair.ledger, "the round's begin")
+    assert (await answered(pair.at_first, "unmarked", "Lou", kept)).text == "Lou yes"
+    # What a process takes to end that has nothing to wait for, and a second more.
+    ended = asyncio.create_task(pair.drained())
+    await asyncio.wait((ended,), timeout=3.5)
+    assert not ended.done()
+    (pair.folder / "Max").touch()
+    heard = await passed
+    assert heard.text == "Max is done" and heard.headers["framehold-node"] == "b"
+    await ended

@@ -1,0 +1,319 @@
+"""The node's own lease, on clocks that the test turns: the node's and the store's are two."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections.abc import AsyncIterator
+
+import pytest
+from fakeredis import FakeServer
+
+from framehold import clock
+from framehold.engine.heartbeat import Alone, Heartbeat, Hooks
+from framehold_core.errors import NodeNameTaken, StoreUnavailable
+from framehold_core.ids import Boot, Incarnation, NodeId
+from framehold_core.lease import MARGIN, NodeRecord, Renewal, is_open
+from framehold_store import StoreConfig
+from framehold_store.embedded import EmbeddedStore
+from framehold_store.memory import MemoryStore
+from tests.processes import until
+
+pytestmark = pytest.mark.anyio
+
+TTL = 0.6
+"""Seconds: renewals come every 0.2 s of real time, whatever the turned clocks say."""
+
+
+class Shelf(MemoryStore):
+    """A store on a clock of its own, which can be cut off from the node, or from its deletions alone."""
+
+    def __init__(self) -> None:
+        self.time = 5000.0
+        self.away = self.deaf = False
+        self.asked = 0
+        super().__init__(lambda: self.time)
+
+    async def _heard(self) -> None:
+        self.asked += 1
+        if self.away:
+            raise StoreUnavailable("the store is away")
+
+    async def register(self, node: NodeRecord, ttl: float) -> Renewal:
+        await self._heard()
+        return await super().register(node, ttl)
+
+    async def renew(self, node: NodeRecord, acknowledged: int, ttl: float) -> tuple[Renewal, int]:
+        await self._heard()
+        return await super().renew(node, acknowledged, ttl)
+
+    async def unregister(self, node: NodeRecord) -> None:
+        if self.away or self.deaf:
+            raise StoreUnavailable("the store is away")
+        await super().unregister(node)
+
+    def put(self, heart: Heartbeat, boot: str | None = None, beat: int | None = None) -> None:
+        """Write a lease under the node's name behind its back."""
+        held = heart.lease
+        wrote = held.beat if beat is None else beat
+        life = (Boot(boot), Incarnation(boot)) if boot else (held.boot, held.incarnation)
+        self._nodes[held.node] = NodeRecord(held.node, life[1], life[0], wrote, "", "live", "", "", self.time + TTL)
+
+    def wipe(self) -> None:
+        """Lose every lease."""
+        self._nodes.clear()
+
+
+class Hands:
+    """The node's clock."""
+
+    def __init__(self) -> None:
+        self.time = 1000.0
+
+
+@pytest.fixture
+def hands(monkeypatch: pytest.MonkeyPatch) -> Hands:
+    held = Hands()
+    monkeypatch.setattr(clock, "now", lambda: held.time)
+    return held
+
+
+@pytest.fixture
+def shelf() -> Shelf:
+    return Shelf()
+
+
+@pytest.fixture
+async def heart(hands: Hands, shelf: Shelf) -> AsyncIterator[Heartbeat]:
+    """A node that is registered."""
+    beating = Heartbeat(shelf, "n1", "http://n1", TTL)
+    await beating.open()
+    yield beating
+    await beating.close()
+
+
+def window(heart: Heartbeat, hands: Hands) -> bool:
+    """Whether the node may run without asking."""
+    return is_open(heart.lease, hands.time)
+
+
+async def test_the_window_is_counted_from_the_start_of_the_renewal(heart: Heartbeat, hands: Hands) -> None:
+    """TTL less a margin from when it was sent; each renewal moves it and raises the beat; the incarnation stays."""
+    first = heart.lease
+    assert first.until == 1000.0 + TTL * (1 - MARGIN) and first.beat == 0
+    hands.time += TTL * (1 - MARGIN) - 0.001
+    assert window(heart, hands)
+    hands.time += 0.002
+    assert not window(heart, hands)
+    await until(lambda: heart.lease.beat > 0, "a renewal")
+    assert window(heart, hands)
+    assert (heart.lease.incarnation, heart.lease.boot) == (first.incarnation, first.boot)
+
+
+async def test_time_that_a_renewal_takes_is_taken_off_its_window(hands: Hands) -> None:
+    """The store counts from when it applied it, which may be as early as the start."""
+
+    class Slow(Shelf):
+        async def register(self, node: NodeRecord, ttl: float) -> Renewal:
+            hands.time += 0.5
+            return await super().register(node, ttl)
+
+    heart = Heartbeat(Slow(), "n1", "", TTL)
+    await heart.open()
+    assert heart.lease.until == pytest.approx(1000.0 + TTL * (1 - MARGIN))
+    await heart.close()
+
+
+async def test_a_store_that_is_away_closes_nothing_the_window_runs_out(
+    heart: Heartbeat, hands: Hands, shelf: Shelf
+) -> None:
+    """And when it is back within its own TTL, the same incarnation goes on."""
+    before, shelf.away = heart.lease, True
+    asked = shelf.asked
+    await until(lambda: shelf.asked > asked + 1, "two renewals in vain")
+    assert heart.lease == before and window(heart, hands)
+    hands.time += TTL
+    assert not window(heart, hands)
+    shelf.away = False
+    await until(lambda: window(heart, hands), "the window to open again")
+    assert heart.lease.incarnation == before.incarnation
+
+
+async def test_a_lapse_takes_a_new_incarnation(heart: Heartbeat, hands: Hands, shelf: Shelf) -> None:
+    """The key ran out in the store: absence is permanent, the old incarnation never comes back."""
+    before = heart.lease
+    shelf.time += TTL
+    await until(lambda: heart.lease.incarnation != before.incarnation and window(heart, hands), "a new incarnation")
+    assert heart.lease.boot == before.boot and not heart.lost.is_set()
+    assert [node.inc for node in await shelf.nodes()] == [heart.lease.incarnation]
+    assert heart.claims_from == -math.inf, "nothing went back"
+
+
+async def test_a_beat_that_went_down_is_a_lapse_and_holds_back_claims(
+    heart: Heartbeat, hands: Hands, shelf: Shelf
+) -> None:
+    """The store went back: for one TTL nobody can tell who else is alive."""
+    await until(lambda: heart.lease.beat >= 2, "some renewals")
+    before = heart.lease
+    shelf.put(heart, beat=1)
+    await until(lambda: heart.lease.incarnation != before.incarnation and window(heart, hands), "a new incarnation")
+    assert heart.claims_from == hands.time + TTL
+
+
+async def test_a_store_that_was_away_makes_nobody_dead(heart: Heartbeat, hands: Hands, shelf: Shelf) -> None:
+    """Leases ran out that nobody could renew: for one TTL after its return a missing one says nothing of its node."""
+    assert heart.missing_from == -math.inf
+    shelf.away = True
+    await until(lambda: heart.missing_from == math.inf, "a renewal that is not heard")
+    shelf.away = False
+    await until(lambda: heart.missing_from < math.inf, "the next renewal")
+    assert heart.missing_from == hands.time + TTL
+    asked = shelf.asked
+    await until(lambda: shelf.asked > asked + 2, "some more")
+    assert heart.missing_from == hands.time + TTL
+
+
+async def test_a_lapsed_lease_that_cannot_be_deleted_is_tried_again(
+    heart: Heartbeat, hands: Hands, shelf: Shelf
+) -> None:
+    """The store failed between the renewal and the deletion: the heart goes on, and its own remains don't stop it."""
+    await until(lambda: heart.lease.beat >= 2, "some renewals")
+    before = heart.lease
+    shelf.deaf = True
+    shelf.put(heart, beat=0)
+    await until(lambda: not window(heart, hands), "the lapse")
+    asked = shelf.asked
+    await until(lambda: shelf.asked > asked + 1, "it to go on")
+    shelf.deaf = False
+    await until(lambda: heart.lease.incarnation != before.incarnation and window(heart, hands), "a new incarnation")
+    assert not heart.lost.is_set()
+
+
+async def test_another_process_under_the_same_name_ends_this_one(
+    heart: Heartbeat, hands: Hands, shelf: Shelf, caplog: pytest.LogCaptureFixture
+) -> None:
+    """`lost` is set, the window is closed, the other's lease is left alone."""
+    shelf.put(heart, boot="another")
+    await asyncio.wait_for(heart.lost.wait(), 5)
+    assert not window(heart, hands)
+    assert "another process is registered as node 'n1': no call runs here any more" in caplog.text
+    await heart.close()
+    assert [node.boot for node in await shelf.nodes()] == ["another"]
+
+
+async def test_a_name_that_is_taken_is_waited_out(hands: Hands, shelf: Shelf) -> None:
+    """A killed process leaves its lease: its successor starts when that has run out, and was never `lost` meanwhile."""
+    dead = Heartbeat(shelf, "n1", "", TTL)
+    await shelf.register(dead._record(), TTL)
+    heart = Heartbeat(shelf, "n1", "", TTL)
+    watch = asyncio.create_task(heart.lost.wait())
+    opening = asyncio.create_task(heart.open())
+    asked = shelf.asked
+    await until(lambda: shelf.asked > asked + 2, "some attempts")
+    assert not opening.done() and not watch.done()
+    shelf.time += TTL
+    await asyncio.wait_for(opening, 5)
+    assert window(heart, hands) and not watch.done()
+    watch.cancel()
+    await heart.close()
+
+
+async def test_a_name_that_stays_taken_for_longer_than_a_lease_is_refused(hands: Hands, shelf: Shelf) -> None:
+    """A live process has it: the error says so, and what to do."""
+    other = Heartbeat(shelf, "n1", "", TTL)
+    await other.open()
+    heart = Heartbeat(shelf, "n1", "", TTL)
+    opening = asyncio.create_task(heart.open())
+    asked = shelf.asked
+    await until(lambda: shelf.asked > asked + 2, "some attempts")
+    hands.time += TTL + 1.1
+    with pytest.raises(NodeNameTaken, match=r"registered as node 'n1'; nothing was started; .*FRAMEHOLD_NODE_ID"):
+        await asyncio.wait_for(opening, 5)
+    await heart.close()
+    assert [node.boot for node in await shelf.nodes()] == [other.lease.boot]
+    await other.close()
+
+
+async def test_a_store_that_is_down_at_the_start_is_waited_for(hands: Hands, shelf: Shelf) -> None:
+    """The node starts with its window closed; it opens when the store answers."""
+    shelf.away = True
+    heart = Heartbeat(shelf, "n1", "", TTL)
+    await heart.open()
+    assert not window(heart, hands)
+    shelf.away = False
+    await until(lambda: window(heart, hands), "the window")
+    await heart.close()
+
+
+async def test_leaving_gives_the_lease_back(heart: Heartbeat, hands: Hands, shelf: Shelf) -> None:
+    """Nobody has to wait for it to run out; and this node runs nothing any more."""
+    assert [node.node for node in await shelf.nodes()] == ["n1"]
+    await heart.close()
+    assert await shelf.nodes() == () and not window(heart, hands)
+
+
+async def test_leaving_right_after_an_announcement_ends(heart: Heartbeat, hands: Hands, shelf: Shelf) -> None:
+    """A node that has nothing to hand off says that it drains and leaves, all in one turn of the loop: neither may take
+    the other for its own."""
+    await asyncio.sleep(0)
+    heart.announce("draining")
+    async with asyncio.timeout(5.0):
+        await heart.close()
+    assert await shelf.nodes() == ()
+
+
+async def test_leaving_a_store_that_is_away_only_says_so(
+    heart: Heartbeat, shelf: Shelf, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The lease will run out by itself."""
+    shelf.away = True
+    with caplog.at_level(logging.INFO):
+        await heart.close()
+    assert "its lease will run out by itself" in caplog.text
+
+
+async def test_what_follows_a_renewal_cannot_stop_the_heart(
+    shelf: Shelf, hands: Hands, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A bug there is logged; the lease is renewed as ever."""
+    healthy = True
+
+    def bug() -> None:
+        if not healthy:
+            raise RuntimeError("a bug")
+
+    heart = Heartbeat(shelf, "n1", "http://n1", TTL, Hooks(on_renewed=bug))
+    await heart.open()
+    healthy = False
+    await until(lambda: "a bug in what follows a renewal" in caplog.text, "the bug")
+    beat = heart.lease.beat
+    await until(lambda: heart.lease.beat > beat, "a renewal")
+    await heart.close()
+
+
+async def test_the_scripts_agree() -> None:
+    """Registered, renewed, lapsed, registered anew and left, through Lua."""
+    store = EmbeddedStore(StoreConfig("embedded://", "heart", op_timeout=10.0), FakeServer())
+    await store.open()
+    heart = Heartbeat(store, "n1", "http://n1", TTL)
+    await heart.open()
+    first = heart.lease
+    await until(lambda: heart.lease.beat >= 1, "a renewal")
+    await store.unregister(heart._record())
+    await until(
+        lambda: heart.lease.incarnation != first.incarnation and is_open(heart.lease, clock.now()), "a new incarnation"
+    )
+    (node,) = await store.nodes()
+    assert (node.node, node.inc, node.boot, node.address) == ("n1", heart.lease.incarnation, first.boot, "http://n1")
+    await heart.close()
+    assert await store.nodes() == ()
+    await store.close()
+
+
+async def test_alone_the_window_is_always_open() -> None:
+    """A process without a store has no lease to lose."""
+    alone = Alone("n1")
+    await alone.open()
+    assert is_open(alone.lease, 1e12) and alone.lease.node == NodeId("n1")
+    await alone.close()

@@ -1,0 +1,185 @@
+"""A runtime that leaves: what it lets go of, what it keeps, and what it says to whoever still comes."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+
+from framehold.engine import token_claims
+from framehold.engine.replies import Elsewhere, Ended, Parked
+from framehold.engine.takeover_gate import MAX_TAKEOVERS
+from framehold.frame.frame import Frame
+from framehold_core import effects as fx
+from framehold_core import events as ev
+from framehold_core.errors import StoreUnavailable
+from framehold_core.ids import NodeId
+from framehold_core.requests import Read, Reply, Request
+from framehold_store.base import Done
+from tests.node.desk import Card, Desk, Talk, desk, question, turns
+
+pytestmark = pytest.mark.anyio
+
+
+async def asks(frame: Frame) -> object:
+    """Asks one question."""
+    return f"heard {await frame.ask(question('a?'))}"
+
+
+async def parked(at: Desk, reentrant: bool = True) -> Parked:
+    answer = await at.runtime.start(Talk(asks, reentrant=reentrant), Card())
+    assert isinstance(answer, Parked)
+    return answer
+
+
+async def retry(at: Desk, call: Parked, script: Any = asks) -> Any:
+    return await at.runtime.retry(
+        at.claims(call), dict.fromkeys(call.questions, "yes"), Talk(script, reentrant=True), Card()
+    )
+
+
+async def test_a_call_that_was_let_go_at_the_end_is_not_claimed_afterwards() -> None:
+    """Its record was being read when the node closed: what the store says then comes too late."""
+    entered: list[str] = []
+
+    async def enters(frame: Frame) -> object:
+        entered.append("again")
+        return await asks(frame)
+
+    async with desk(shared=True) as at:
+        call = await parked(at)
+        slot = at.runtime.table.get(call.call)
+        assert slot is not None
+        at.runtime.feed(slot, ev.Evict("evicted"))
+        reading, answer, read = asyncio.Event(), asyncio.Event(), at.store.run
+
+        async def slowly(request: Request) -> Reply:
+            reading.set()
+            await answer.wait()
+            return await read(request)
+
+        at.store.run = slowly  # type: ignore[method-assign]
+        coming = asyncio.create_task(retry(at, call, enters))
+        await reading.wait()
+        await at.runtime.end()
+        refused = await coming
+        assert isinstance(refused, fx.Refusal) and "nothing was done" in refused.detail
+        answer.set()
+        await turns(20)
+        assert entered == []
+        found = (await read(Read(call.call))).stored
+        assert found is not None and found.record.epoch == call.at.epoch
+
+
+async def test_a_lookup_that_is_cut_off_gives_its_place_back() -> None:
+    """A runtime may be opened again: what it closes with is what it began with."""
+    async with desk(shared=True) as at:
+        call = await parked(at)
+        slot = at.runtime.table.get(call.call)
+        assert slot is not None
+        at.runtime.feed(slot, ev.Evict("evicted"))
+
+        async def never(request: Request) -> Reply:
+            await asyncio.Event().wait()
+            raise AssertionError("nobody sets it")
+
+        at.store.run = never  # type: ignore[method-assign]
+        at.runtime.draining.begun = True
+        coming = asyncio.create_task(retry(at, call))
+        await asyncio.sleep(0)
+        # The lookup is under way and has no place yet when its call goes.
+        await at.runtime.end()
+        await coming
+    assert at.runtime._gate._free == MAX_TAKEOVERS
+
+
+async def test_what_dies_with_its_process_is_not_handed_off() -> None:
+    """Without a shared store nobody else can carry a call on, marked or not: it has until the deadline."""
+    async with desk() as at:
+        call = await parked(at)
+        leaving = asyncio.create_task(at.runtime.drain(10.0))
+        await turns(20)
+        assert not leaving.done() and at.runtime.draining.released == 0
+        heard = await retry(at, call)
+        assert heard == Ended("heard yes")
+        async with asyncio.timeout(1):
+            await leaving
+
+
+@pytest.mark.parametrize("shared", [True, False])
+async def test_a_node_that_has_closed_tells_each_what_became_of_its_request(shared: bool) -> None:
+    """A new call was not started. One that was begun goes on elsewhere, or another node knows what became of it; but
+    with a process that shares no store it is gone."""
+    async with desk(shared=shared) as at:
+        calls = await parked(at), await parked(at, reentrant=False)
+        await at.runtime.end()
+        new = await at.runtime.start(Talk(asks), Card())
+        assert isinstance(new, fx.Refusal) and "nothing was started" in new.detail
+        for call in calls:
+            told = await retry(at, call)
+            assert isinstance(told, fx.Refusal)
+            assert ("send the same request again" if shared else "the call ends with it") in told.detail
+
+
+async def test_a_node_that_has_closed_passes_on_what_still_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over connections that are not closed yet, while another node is live: nobody sees that this one goes."""
+    async with desk(shared=True) as at:
+        monkeypatch.setattr(at.runtime.peers, "heir", lambda call: (NodeId("b"), "http://b:1"))
+        call = await parked(at)
+        await at.runtime.end()
+        assert await at.runtime.start(Talk(asks), Card()) == Elsewhere(NodeId("b"), "http://b:1")
+        assert await retry(at, call) == Elsewhere(NodeId("b"), "http://b:1")
+
+
+async def test_a_call_that_is_in_its_token_outlives_any_node() -> None:
+    """Strategy replay needs no store: also where there is none, whoever comes or waits may send the same again."""
+    stands = asyncio.Event()
+
+    async def lingers(frame: Frame) -> object:
+        await frame.ask(question("a?"))
+        stands.set()
+        return await asyncio.get_running_loop().create_future()
+
+    async with desk() as at:
+        talk = Talk(lingers, reentrant=True, strategy="replay")
+        asked = await at.runtime.start(talk, Card())
+        assert isinstance(asked, Parked)
+        carried = token_claims.carried(asked.state)
+        assert carried is not None
+        answers = dict.fromkeys(asked.questions, "yes")
+        waits = asyncio.create_task(at.runtime.replay(carried, answers, talk, Card()))
+        await stands.wait()
+        await at.runtime.end()
+        for told in (await waits, await at.runtime.replay(carried, answers, talk, Card())):
+            assert isinstance(told, fx.Refusal) and "send the same request again" in told.detail
+
+
+async def test_calls_are_handed_off_when_the_store_has_heard_of_it() -> None:
+    """They are counted when it has."""
+    async with desk(shared=True) as at:
+        for _ in range(3):
+            await parked(at)
+        await at.runtime.drain(10.0)
+        assert at.runtime.draining.released == 3 and not len(at.runtime.table)
+
+
+async def test_a_store_that_does_not_answer_holds_a_drain_up_once(caplog: pytest.LogCaptureFixture) -> None:
+    """However many calls there are: it is told of one portion, and what it did not hear of is not handed off."""
+    written: list[Request] = []
+
+    def silent(request: Request, done: Done) -> None:
+        written.append(request)
+        asyncio.get_running_loop().call_later(0.5, done, StoreUnavailable("no answer"))
+
+    async with desk(shared=True) as at:
+        for _ in range(1200):
+            await parked(at)
+        at.store.submit = silent  # type: ignore[method-assign]
+        began = time.monotonic()
+        await at.runtime.drain(30.0)
+        assert time.monotonic() - began < 5
+        assert len(written) == 500 and at.runtime.draining.released == 0
+        assert not len(at.runtime.table) and at.runtime.table.frames == 0
+        assert "1200 calls were not handed off" in caplog.text

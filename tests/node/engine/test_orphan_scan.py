@@ -1,0 +1,138 @@
+"""Calls whose node is gone are marked by whoever looks, and taken over by nobody until their clients come back."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from framehold.engine.heartbeat import Alone
+from framehold.engine.orphan_scan import Marked, OrphanScan
+from framehold_core.ids import Boot, Incarnation, NodeId
+from framehold_core.lease import NodeRecord
+from framehold_core.requests import Evidence, Seen
+from framehold_store.memory import MemoryStore
+from tests.store.calls import PLAIN, TTL, Story
+
+pytestmark = pytest.mark.anyio
+
+
+async def joined(store: MemoryStore, node: str, boot: str) -> NodeRecord:
+    record = NodeRecord(NodeId(node), Incarnation(f"i-{boot}"), Boot(boot), 0, "", "live", "", "", 0.0)
+    await store.register(record, 60.0)
+    return record
+
+
+def look(store: MemoryStore, node: str) -> OrphanScan:
+    return OrphanScan(store, Alone(node), step=0.0, clock=lambda: 0.0)
+
+
+async def told(store: MemoryStore, *requests: Any) -> None:
+    for request in requests:
+        await store.run(request)
+
+
+async def test_what_nobody_runs_is_marked_and_left_as_it_is() -> None:
+    """Its node is gone, or is another process of that name. What was released, is done, or runs, is no orphan."""
+    store = MemoryStore(lambda: 0.0)
+    orphan, unmarked, parked, released, done = Story(), Story(PLAIN), Story(), Story(), Story()
+    await told(store, orphan.ask, unmarked.ask, parked.ask, parked.claims(Seen(1, "node-1", "inc-1"), Evidence.GONE))
+    await told(store, released.ask, released.release, done.ask, done.finish)
+    await joined(store, "node-2", "boot-9")
+    before = [await store.run(story.read) for story in (orphan, unmarked)]
+    marked = await look(store, "node-2").walk()
+    assert (marked.looked, marked.orphaned, marked.stuck) == (5, 2, 0)
+    assert {item.call for item in marked.calls} == {orphan.call, unmarked.call}
+    assert [await store.run(story.read) for story in (orphan, unmarked)] == before
+    await joined(store, "node-1", "boot-1")
+    assert (await look(store, "node-1").walk()).orphaned == 0
+
+
+async def test_what_no_client_can_come_back_for_is_not_marked() -> None:
+    """Its token has expired, though its record is kept for longer; or it has asked nothing yet."""
+    store = MemoryStore(lambda: 0.0)
+    await told(store, Story().ask, Story().first_intent)
+    await joined(store, "a", "boot-a")
+    for now, orphaned in ((0.0, 1), (TTL - 61.0, 1), (TTL - 60.0, 0)):
+        looking = OrphanScan(store, Alone("a"), outlives=60.0, step=0.0, clock=lambda now=now: now)  # type: ignore[misc]
+        marked = await looking.walk()
+        assert (marked.looked, marked.orphaned) == (2, orphaned)
+
+
+async def test_a_stuck_call_is_marked_as_such() -> None:
+    store, story = MemoryStore(lambda: 0.0), Story()
+    await told(store, story.ask)
+    for attempt in range(5):
+        seen = Seen(1 + attempt, *(("node-1", "inc-1") if attempt == 0 else ("node-2", "inc-9")))
+        await told(store, story.claims(seen, Evidence.GONE))
+    await joined(store, "node-3", "boot-3")
+    marked = await look(store, "node-3").walk()
+    assert (marked.orphaned, marked.stuck) == (0, 1) and marked.calls[0].attempts == 5
+
+
+async def test_one_node_looks_and_when_it_goes_the_next_one_does() -> None:
+    store = MemoryStore(lambda: 0.0)
+    await told(store, Story().ask)
+    first = await joined(store, "a", "boot-a")
+    await joined(store, "b", "boot-b")
+    assert ((await look(store, "a").walk()).looked, (await look(store, "b").walk()).looked) == (1, 0)
+    await store.unregister(first)
+    assert ((await look(store, "a").walk()).looked, (await look(store, "b").walk()).looked) == (0, 1)
+
+
+async def test_who_stands_far_behind_looks_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each look at whose turn it is reads all leases: of a thousand nodes nearly all would look in vain. The next in
+    line looks as often as ever."""
+    rests: list[float] = []
+
+    async def rest(seconds: float) -> None:
+        rests.append(seconds)
+        if len(rests) == 2:
+            raise asyncio.CancelledError
+
+    store = MemoryStore(lambda: 0.0)
+    for number in range(100):
+        await joined(store, f"n{number:02}", "boot")
+    monkeypatch.setattr("framehold.engine.orphan_scan.asyncio.sleep", rest)
+    found = {}
+    for node in ("n00", "n01", "n07", "n99"):
+        rests.clear()
+        with pytest.raises(asyncio.CancelledError):
+            await OrphanScan(store, Alone(node), step=0.0, pause=10.0).run()
+        found[node] = rests[-1]
+    assert found == {"n00": 10.0, "n01": 10.0, "n07": 70.0, "n99": 300.0}
+
+
+async def test_a_walk_goes_over_everything_a_portion_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than are kept by name are counted."""
+    monkeypatch.setattr("framehold.engine.orphan_scan.PORTION", 7)
+    monkeypatch.setattr("framehold.engine.orphan_scan.MAX_NAMED_CALLS", 3)
+    store = MemoryStore(lambda: 0.0)
+    await told(store, *(Story().ask for _ in range(40)))
+    await joined(store, "a", "boot-a")
+    marked = await look(store, "a").walk()
+    assert (marked.looked, marked.orphaned, len(marked.calls)) == (40, 40, 3)
+
+
+async def test_a_walk_that_meets_a_bug_is_not_the_last(caplog: pytest.LogCaptureFixture) -> None:
+    """It is told, and the next one marks what there is."""
+    store = MemoryStore(lambda: 0.0)
+    await told(store, Story().ask)
+    await joined(store, "a", "boot-a")
+    looking, walk = OrphanScan(store, Alone("a"), step=0.0, pause=0.0, clock=lambda: 0.0), OrphanScan.walk
+    walks: list[int] = []
+
+    async def stumbles() -> Marked:
+        walks.append(1)
+        if len(walks) == 1:
+            raise RuntimeError("a bug")
+        return await walk(looking)
+
+    looking.walk = stumbles  # type: ignore[method-assign]
+    running = asyncio.create_task(looking.run())
+    async with asyncio.timeout(5):
+        while not looking.marked.orphaned:
+            await asyncio.sleep(0)
+    running.cancel()
+    assert "the next walk begins as ever" in caplog.text

@@ -1,0 +1,445 @@
+"""A store that somebody else wrote to: what can't be read, or was not sealed here for its place, is named in the log
+and run on by nobody; put right again, the call goes on."""
+
+from __future__ import annotations
+
+import ast
+import io
+import itertools
+import logging
+import os
+import pickle
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+import pytest
+from mcp.server.mcpserver import Context
+from mcp.types import InputRequiredResult
+
+import framehold
+from framehold.config import Settings
+from framehold.engine import runtime
+from framehold.engine.runtime import Runtime
+from framehold_core.journal import GENESIS, chain
+from tests.node.nodes import KEY, served
+from tests.node.spoil import (
+    ANSWERS,
+    CODECS,
+    EFFECTS,
+    EVERYTHING,
+    MARK,
+    ORDERS,
+    RESULTS,
+    SHAPES,
+    VALUES,
+    Bomb,
+    Log,
+    Place,
+    Spoil,
+    hand_worker,
+    learn,
+    worker,
+)
+from tests.node.stage import Word, said, server_of
+from tests.processes import ROOT
+from tests.store.server import RedisServer
+from tests.wire import Caller, Heard
+
+pytestmark = pytest.mark.anyio
+_count = itertools.count()
+
+
+@pytest.fixture(autouse=True)
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pass that finds what is due comes at once, not within a second."""
+    monkeypatch.setattr(runtime, "SWEEP", 0.02)
+
+
+@pytest.fixture(autouse=True)
+def every_line(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+
+
+@pytest.fixture
+def namespace() -> str:
+    return f"spoiled-{os.getpid()}-{next(_count)}"
+
+
+class Site:
+    """A node in this process over a real Redis, one life of it."""
+
+    def __init__(self, caller: Caller, runtime: Runtime) -> None:
+        self.caller, self.runtime = caller, runtime
+
+    async def parked(self) -> tuple[Heard, Heard]:
+        """A call of `work` that has answered its first question; both replies."""
+        first = await self.caller.call("work")
+        assert first.messages == ["one?"], first.message
+        second = await self.answer(first)
+        assert second.messages == ["two?"], second.message
+        return first, second
+
+    async def answer(self, heard: Heard, word: str = "x") -> Heard:
+        return await self.caller.retry("work", heard.token, heard.accept(word=word))
+
+
+@asynccontextmanager
+async def site(redis: RedisServer, namespace: str, *tools: Callable[..., Any], **settings: Any) -> AsyncIterator[Site]:
+    server = server_of("spoiled", *tools)
+    fixed = {"store_url": redis.url, "namespace": namespace, "node_id": "one", "keys": (KEY,), "lease_ttl": 30}
+    app = framehold.asgi(server, Settings(**{**fixed, **settings}))
+    async with served(app) as url, Caller(url) as caller:
+        yield Site(caller, app.attached.runtime)
+
+
+class Journal:
+    """One call's journal in Redis."""
+
+    def __init__(self, redis: RedisServer, namespace: str, heard: Heard) -> None:
+        self.call = heard.token.split(".")[1]
+        self._redis, self._key = redis, f"fh:{namespace}:{{{self.call}}}:j"
+
+    def read(self) -> list[bytes]:
+        with self._redis.client() as client:
+            return [bytes(item) for item in client.lrange(self._key, 0, -1)]
+
+    def write(self, entries: list[bytes], *, cover: bool = False) -> None:
+        """Write these entries; `cover` also makes the record name them, as somebody who knows the format would.
+        Attempts are counted anew."""
+        with self._redis.client() as client:
+            client.delete(self._key)
+            if entries:
+                client.rpush(self._key, *entries)
+            told: dict[str, Any] = {"attempts": 0}
+            if cover:
+                told |= {"n": len(entries), "jh": chain(GENESIS, entries)}
+            client.hset(f"{self._key[:-1]}r", mapping=told)
+
+
+def bomb(tmp_path: Path) -> bytes:
+    return pickle.dumps(Bomb(tmp_path / "exploded"))
+
+
+async def spoiled(
+    redis: RedisServer, namespace: str, tmp_path: Path, spoil: Spoil, log: Log, *, cover: bool
+) -> tuple[Heard, Heard]:
+    """Park a call whose frame is dropped then, spoil its journal, answer; then put the journal right and answer again.
+    Both replies."""
+    async with site(redis, namespace, worker(log), rehearse=True, max_round=2) as one:
+        _, heard = await one.parked()
+        _, other = await one.parked()
+        log.ran, log.entered, log.after = [], 0, []
+        journal, others = Journal(redis, namespace, heard), Journal(redis, namespace, other)
+        good = journal.read()
+        assert len(good) == 12 and len(others.read()) == 12
+        place = Place(journal.call, good, others.read(), one.runtime.payloads, namespace, bomb(tmp_path))
+        bad = spoil(place)
+        assert bad != good, "nothing was spoiled"
+        journal.write(bad, cover=cover)
+        told = await one.answer(heard)
+        assert log.after == [] and log.ran == [], (told.message, log)
+        assert not (tmp_path / "exploded").exists()
+        assert journal.read() == bad, "what can't be read is left as it is"
+        assert not len(one.runtime.table)
+        journal.write(good, cover=True)
+        again = await one.answer(heard)
+        assert (await one.answer(other)).text == "x x", "another call suffered"
+    return told, again
+
+
+def named(told: Heard) -> bool:
+    """Whether the client hears in words what was and was not done."""
+    words = "answers were not taken, and no recorded effect was run again"
+    return bool(told.result["isError"]) and words in told.text
+
+
+TRUNCATED: dict[str, Spoil] = {
+    "the last entry gone": lambda at: at.entries[:-1],
+    "the last two gone": lambda at: at.entries[:-2],
+    "half of it gone": lambda at: at.entries[:6],
+    "all of it gone": lambda at: [],
+}
+MOVED: dict[str, Spoil] = {
+    "another call's journal": lambda at: at.other,
+    "another call's end": lambda at: [*at.entries[:9], *at.other[9:]],
+    "an answer of another round": lambda at: at.changed(at.index("answer"), ROUND=2),
+    "an effect of another lane": lambda at: at.changed(at.index("intent"), LANE="side"),
+    "a question of another text": lambda at: at.changed(at.index("ask"), FP="0" * 32),
+    "an effect of other arguments": lambda at: at.changed(at.index("intent"), FP="0" * 32),
+    "a question of another key": lambda at: at.changed(at.index("ask"), KEY="another"),
+    "an effect of another key": lambda at: at.changed(at.index("intent"), KEY="another"),
+}
+
+
+def _few(spoils: dict[str, Spoil]) -> dict[str, Spoil]:
+    """Two of them: of how they look there it does not depend."""
+    return dict(itertools.islice(spoils.items(), 2))
+
+
+JOURNALS = {**EVERYTHING, **ANSWERS, **TRUNCATED, **MOVED}
+
+
+@pytest.mark.parametrize("spoil", JOURNALS.values(), ids=JOURNALS.keys())
+async def test_a_journal_that_was_spoiled(
+    redis: RedisServer, namespace: str, tmp_path: Path, spoil: Spoil, caplog: pytest.LogCaptureFixture
+) -> None:
+    """By somebody who made its record fit: the handler does not go on, no effect runs, the client is told so and the
+    log says why; put right, the call completes and each effect has run once."""
+    log = Log()
+    told, again = await spoiled(redis, namespace, tmp_path, spoil, log, cover=True)
+    assert named(told), told.message
+    assert "can't be continued here: " in caplog.text and "Traceback" not in caplog.text, caplog.text
+    assert again.text == "x x" and log.ran == ["after", "after"]
+
+
+CARELESS = {**SHAPES, **ORDERS, **TRUNCATED, **MOVED, **_few(RESULTS), **_few(ANSWERS), **_few(VALUES), **CODECS}
+
+
+@pytest.mark.parametrize("spoil", CARELESS.values(), ids=CARELESS.keys())
+async def test_a_journal_that_its_record_does_not_name(
+    redis: RedisServer, namespace: str, tmp_path: Path, spoil: Spoil, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Altered, and the record not: no handler is entered at all. One of another length is no journal of this call, and
+    its token counts as expired."""
+    log = Log()
+    told, again = await spoiled(redis, namespace, tmp_path, spoil, log, cover=False)
+    if "error" in told.message:
+        assert told.message["error"]["data"] == {"reason": "invalid_request_state"}
+    else:
+        assert named(told)
+        assert "is not the one that its record names" in caplog.text or "journal entry " in caplog.text, caplog.text
+    assert again.text == "x x"
+
+
+async def test_a_pickle_where_none_may_be(
+    redis: RedisServer, namespace: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A node on which FRAMEHOLD_PICKLE is off leaves a call that holds one to the others, and says so."""
+    log = Log()
+    async with site(redis, namespace, worker(log)) as one:
+        _, heard = await one.parked()
+    log.ran, log.entered, log.after = [], 0, []
+    journal = Journal(redis, namespace, heard)
+    good = journal.read()
+    async with site(redis, namespace, worker(log), pickle=False) as one:
+        told = await one.answer(heard)
+        assert named(told) and "FRAMEHOLD_PICKLE is off on this node" in caplog.text
+        assert log.entered == 1 and log.after == log.ran == [] and journal.read() == good
+    async with site(redis, namespace, worker(log)) as one:
+        assert (await one.answer(heard)).text == "x x"
+
+
+async def test_a_node_with_other_keys(
+    redis: RedisServer, namespace: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It opens no token of the fleet, and does not touch the call."""
+    log = Log()
+    async with site(redis, namespace, worker(log)) as one:
+        _, heard = await one.parked()
+    log.after, log.ran = [], []
+    async with site(redis, namespace, worker(log), keys=("another key of at least 32 bytes, indeed",)) as one:
+        assert (await one.answer(heard)).code == -32602
+    async with site(redis, namespace, worker(log), keys=("a new key of at least 32 bytes, indeed", KEY)) as one:
+        assert (await one.answer(heard)).text == "x x"
+
+
+async def test_a_rotated_key_that_was_dropped_too_early(
+    redis: RedisServer, namespace: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The token is under the new key, the journal's beginning under the old one that is gone: named, not guessed."""
+    new, log = "a new key of at least 32 bytes, indeed", Log()
+    async with site(redis, namespace, worker(log)) as one:
+        first = await one.caller.call("work")
+    async with site(redis, namespace, worker(log), keys=(new, KEY)) as one:
+        second = await one.answer(first)
+    log.after, log.ran = [], []
+    async with site(redis, namespace, worker(log), keys=(new,)) as one:
+        told = await one.answer(second)
+    assert named(told) and "its key is not among FRAMEHOLD_KEYS" in caplog.text and log.after == log.ran == []
+
+
+async def test_a_state_that_its_journal_keeps(
+    redis: RedisServer, namespace: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A handler that parks by hand first and is held after that brings along what it learned. Where that can't be read
+    any more when its frame is rebuilt, the handler does not go on."""
+    log = Log()
+    by_hand = hand_worker(log)
+
+    @framehold.reentrant
+    async def work(ctx: Context) -> str | InputRequiredResult:
+        if ctx.request_state is None:
+            asked: InputRequiredResult = await by_hand(ctx)
+            return asked
+        log.entered += 1
+        try:
+            await learn(log)
+        except Exception as error:
+            log.after.append(f"went on with {error!r}")
+        return said(await ctx.elicit("held?", Word))
+
+    async with site(redis, namespace, work) as one:
+        first = await one.caller.call("work")
+        heard = await one.answer(first)
+        assert heard.messages == ["held?"] and log.ran == EFFECTS, heard.message
+    log.after = []
+    async with site(redis, namespace, work, pickle=False) as one:
+        told = await one.answer(heard)
+        assert named(told) and log.after == [], (told.message, log.after)
+    assert "FRAMEHOLD_PICKLE is off" in caplog.text
+    async with site(redis, namespace, work) as one:
+        assert (await one.answer(heard)).text == "x"
+    assert log.ran == EFFECTS and log.after == []
+
+
+class Unpickled:
+    """Everything that any unpickler of this process was given."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.seen: list[bytes] = []
+        loads, plain = pickle.loads, pickle.Unpickler
+
+        def heard(data: Any, /, *args: Any, **kwargs: Any) -> Any:
+            self.seen.append(bytes(data))
+            return loads(data, *args, **kwargs)
+
+        class Hearing(plain):  # type: ignore[misc, valid-type]
+            def __init__(inner, file: Any, *args: Any, **kwargs: Any) -> None:
+                data = file.read()
+                self.seen.append(bytes(data))
+                super().__init__(io.BytesIO(data), *args, **kwargs)
+
+        for module in (pickle, cloudpickle):
+            patch.setattr(module, "loads", heard)
+            patch.setattr(module, "load", lambda file, **kwargs: Hearing(file, **kwargs).load())
+        patch.setattr(pickle, "Unpickler", Hearing)
+
+
+@pytest.fixture
+def unpickled(monkeypatch: pytest.MonkeyPatch) -> Iterator[Unpickled]:
+    yield Unpickled(monkeypatch)
+
+
+def test_the_recorder_hears_what_is_unpickled(unpickled: Unpickled, tmp_path: Path) -> None:
+    """A control: what is loaded is heard, by whatever name, and the bomb does go off."""
+    data = bomb(tmp_path)
+    assert MARK in data
+    pickle.loads(data)
+    assert (tmp_path / "exploded").read_bytes() == MARK
+    cloudpickle.load(io.BytesIO(data))
+    assert unpickled.seen == [data, data]
+
+
+async def test_no_byte_is_unpickled_before_its_seal_was_verified(
+    redis: RedisServer, namespace: str, tmp_path: Path, unpickled: Unpickled, caplog: pytest.LogCaptureFixture
+) -> None:
+    """All ways to spoil a journal, one after the other on one call: what reaches an unpickler are the pickles that
+    this fleet sealed for their places, byte for byte, and never a bomb."""
+    log = Log()
+    async with site(redis, namespace, worker(log)) as one:
+        _, heard = await one.parked()
+        _, other = await one.parked()
+        good = set(unpickled.seen)
+    assert len(good) == 3 and not any(MARK in data for data in good), "a tuple, and an exception in two ways"
+    log.after, log.ran = [], []
+    journal, others = Journal(redis, namespace, heard), Journal(redis, namespace, other)
+    entries = journal.read()
+    async with site(redis, namespace, worker(log), rehearse=True, max_round=1) as one:
+        place = Place(journal.call, entries, others.read(), one.runtime.payloads, namespace, bomb(tmp_path))
+        for name, spoil in JOURNALS.items():
+            journal.write(spoil(place), cover=True)
+            unpickled.seen.clear()
+            told = await one.answer(heard)
+            assert told.result.get("isError"), (name, told.message)
+            strange = {data for data in unpickled.seen if data not in good}
+            if name in ALLOWED:
+                strange -= {data for data in strange if MARK not in data}
+            assert not strange, (name, strange)
+            assert not (tmp_path / "exploded").exists() and log.ran == [] and log.after == [], name
+        journal.write(entries, cover=True)
+        assert (await one.answer(heard)).text == "x x"
+
+
+ALLOWED = {
+    "a pickle of a class that is gone",
+    "a pickle of a name that is gone",
+    "a pickle whose class refuses",
+    "a pickle that is cut short",
+    "a pickle of nothing",
+    "an exception that is none",
+}
+"""These are sealed by this fleet for their places: they may be tried, and fail."""
+
+
+def _sources() -> Iterator[tuple[str, ast.Module]]:
+    for room in ("core/framehold_core", "store/framehold_store", "router/framehold_router", "node/framehold"):
+        for path in sorted((ROOT / room).rglob("*.py")):
+            yield str(path.relative_to(ROOT)), ast.parse(path.read_text())
+
+
+_LOADERS = {"pickle", "_pickle", "cPickle", "cloudpickle", "marshal", "shelve", "dill", "joblib", "jsonpickle", "yaml"}
+_RUNNERS = {"eval", "exec", "compile", "__import__"}
+VALUES_PY = "store/framehold_store/values.py"
+
+
+def test_only_one_function_unpickles() -> None:
+    """In core, store, router and node nothing else imports a library that makes objects of bytes, or runs a text."""
+    found: list[str] = []
+    for path, tree in _sources():
+        for node in ast.walk(tree):
+            names: list[str] = []
+            if isinstance(node, ast.Import):
+                names = [alias.name.split(".")[0] for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and not node.level:
+                names = [(node.module or "").split(".")[0]]
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _RUNNERS:
+                found.append(f"{path}: {node.func.id}()")
+            elif isinstance(node, ast.Attribute) and node.attr in ("find_class", "persistent_load", "Unpickler"):
+                found.append(f"{path}: {node.attr}")
+            found += [f"{path}: {name}" for name in names if name in _LOADERS]
+    assert found == [f"{VALUES_PY}: pickle", f"{VALUES_PY}: cloudpickle"]
+
+
+def test_that_function_is_the_one_that_loads() -> None:
+    """In that file bytes are loaded at one place, `_load`; from outside only `Values.unpack` leads there, and what
+    calls that opens a seal first (`Payloads.packed`), or has just packed the value itself."""
+    trees = dict(_sources())
+    loads = [
+        (function.name, node.func.value.id, node.func.attr)
+        for function in ast.walk(trees[VALUES_PY])
+        if isinstance(function, ast.FunctionDef)
+        for node in ast.walk(function)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and isinstance(node.func.value, ast.Name)
+        and node.func.attr in ("load", "loads", "Unpickler")
+    ]
+    assert loads == [("_load", "pickle", "loads")]
+    uses = {
+        (path, function.name)
+        for path, tree in trees.items()
+        for function in ast.walk(tree)
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+        for node in ast.walk(function)
+        if isinstance(node, ast.Attribute) and node.attr == "unpack" and path != VALUES_PY
+    }
+    # A rehearsal reads what it has packed itself, in the same process.
+    assert {use for use in uses if not use[0].startswith("node/framehold/testing/")} == {
+        ("node/framehold/frame/payloads.py", "packed"),
+        ("node/framehold/frame/once.py", "once"),
+        ("node/framehold/frame/unrecorded.py", "once"),
+    }
+    private = {
+        (path, getattr(node, "attr", getattr(node, "name", "")))
+        for path, tree in trees.items()
+        for node in ast.walk(tree)
+        if path != VALUES_PY
+        and (
+            (isinstance(node, ast.Attribute) and node.attr in ("_load", "_READ", "_pickled"))
+            or (isinstance(node, ast.alias) and node.name in ("_load", "_READ"))
+        )
+    }
+    assert private <= {("router/framehold_router/routing/placement.py", "_load")}, "its load is that of a node"

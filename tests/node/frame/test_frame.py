@@ -1,0 +1,228 @@
+"""Frames and the runtime that holds them, with handlers and clients but without SDK and HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from framehold.engine.answer_parsing import MalformedAnswer
+from framehold.engine.replies import Ended
+from framehold.frame.frame import SETTLE, Frame
+from framehold_core.effects import Reason
+from framehold_core.errors import DuplicateAsk
+from tests.node.desk import Card, Desk, desk, question, reason, texts, turns
+from tests.processes import until
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def at() -> AsyncIterator[Desk]:
+    async with desk() as opened:
+        yield opened
+
+
+# Which asks leave together
+
+
+async def test_nested_gathers_leave_in_one_round(at: Desk) -> None:
+    """Branches need a few turns of the loop to come to their asks: the round waits for all of them."""
+
+    async def pair(frame: Frame, *names: str) -> list[str]:
+        return await asyncio.gather(*(frame.ask(question(name)) for name in names))
+
+    async def handler(frame: Frame) -> str:
+        async with asyncio.TaskGroup() as group:
+            single = group.create_task(frame.ask(question("e")))
+            pairs = await asyncio.gather(pair(frame, "a", "b"), pair(frame, "c", "d"))
+        return "".join(map("".join, pairs)) + single.result()
+
+    asked = await at.parked(handler)
+    assert sorted(texts(asked)) == ["a", "b", "c", "d", "e"]
+    done = await at.retry(asked, {key: wire["asks"] for key, wire in asked.questions.items()})
+    assert done == Ended("abcde")
+
+
+@pytest.mark.parametrize(("late", "together"), [(SETTLE - 2, True), (SETTLE + 3, False)])
+async def test_an_ask_is_waited_for_a_few_turns_and_no_longer(at: Desk, late: int, together: bool) -> None:
+    """One that comes while the round still settles leaves with it; a later one leaves with the next."""
+
+    async def second(frame: Frame) -> Any:
+        await turns(late)
+        return await frame.ask(question("late"))
+
+    async def handler(frame: Frame) -> str:
+        return "+".join(await asyncio.gather(frame.ask(question("prompt")), second(frame)))
+
+    asked = await at.parked(handler)
+    assert texts(asked) == (["prompt", "late"] if together else ["prompt"])
+    heard = await at.retry(asked, {key: wire["asks"] for key, wire in asked.questions.items()})
+    if not together:
+        assert texts(heard) == ["late"]
+        heard = await at.retry(heard, dict.fromkeys(heard.questions, "late"))
+    assert heard == Ended("prompt+late")
+
+
+async def test_a_question_that_is_given_up_while_parked_leaves_room_for_the_next(at: Desk) -> None:
+    """The answer to the first comes too late to matter, but its retry carries the second question out."""
+    moved_on = asyncio.Event()
+
+    async def handler(frame: Frame) -> str:
+        first = asyncio.ensure_future(frame.ask(question("first")))
+        await moved_on.wait()
+        first.cancel()
+        return str(await frame.ask(question("second")))
+
+    asked = await at.parked(handler)
+    moved_on.set()
+    await until(lambda: [ask.question.wire["asks"] for ask in at.frame(asked).pending.values()] == ["second"], "an ask")
+    heard = await asyncio.wait_for(at.retry(asked, dict.fromkeys(asked.questions, "too late")), 5)
+    assert texts(heard) == ["second"]
+    assert await at.retry(heard, dict.fromkeys(heard.questions, "in time")) == Ended("in time")
+
+
+async def test_a_round_that_is_sent_again_asks_what_it_asked(at: Desk) -> None:
+    """The store was away, and meanwhile the handler stopped waiting for one of the two questions."""
+    give_up = asyncio.Event()
+
+    async def handler(frame: Frame) -> str:
+        await frame.ask(question("zeroth"))
+        first = asyncio.ensure_future(frame.ask(question("first")))
+        second = asyncio.ensure_future(frame.ask(question("second")))
+        await give_up.wait()
+        first.cancel()
+        return str(await second)
+
+    asked = await at.parked(handler)
+    at.store.down = True
+    answers = dict.fromkeys(asked.questions, "zero")
+    assert reason(await at.retry(asked, answers)) is Reason.UNAVAILABLE
+    give_up.set()
+    await until(lambda: len(at.frame(asked).pending) == 1, "the first to be given up")
+    at.store.down = False
+    heard = await at.retry(asked, answers)
+    assert texts(heard) == ["first", "second"] and at.counts["broken"] == 0
+    assert await at.retry(heard, {key: wire["asks"] for key, wire in heard.questions.items()}) == Ended("second")
+
+
+# Keys
+
+
+async def test_a_key_names_kind_question_and_occurrence(at: Desk) -> None:
+    """The same question asked again is another one; so is one of another kind."""
+
+    async def handler(frame: Frame) -> str:
+        await frame.ask(question("again"))
+        await asyncio.gather(frame.ask(question("again")), frame.ask(question("again", "sample")))
+        return "done"
+
+    first = await at.parked(handler)
+    second = await at.retry(first, dict.fromkeys(first.questions, "x"))
+    stem = question("again").fp[:8]
+    assert [*first.questions] == [f"elicit-{stem}-1"]
+    assert [*second.questions] == [f"elicit-{stem}-2", f"sample-{stem}-1"]
+
+
+@pytest.mark.parametrize("key", [None, "mine"])
+async def test_what_is_pending_under_a_key_is_not_asked_twice(at: Desk, key: str | None) -> None:
+    """The second asker hears which key is taken and what to do, the first goes on."""
+
+    async def handler(frame: Frame) -> str:
+        first = asyncio.ensure_future(frame.ask(question("twin"), key))
+        await asyncio.sleep(0)
+        with pytest.raises(DuplicateAsk, match=r"framehold\.ask\(key, message, Model\)"):
+            await frame.ask(question("twin"), key)
+        return str(await first)
+
+    assert await at.ended(handler) == "twin"
+
+
+# Answers
+
+
+async def test_an_answer_that_came_with_round_one_is_taken_and_journaled(at: Desk) -> None:
+    """It costs no round; one of the wrong kind counts as missing; both only in round 1."""
+
+    async def handler(frame: Frame) -> str:
+        known = await frame.ask(question("known"), "known")
+        odd = await frame.ask(question("odd"), "odd")
+        return f"{known} {odd} {await frame.ask(question('later'), 'later')}"
+
+    asked = await at.start(handler, {"known": "before", "odd": 12, "later": "stale"})
+    assert [*asked.questions] == ["odd"]
+    assert asked.at.position == 3, "the ask and its answer, then the question"
+    asked = await at.retry(asked, {"odd": "now"})
+    assert [*asked.questions] == ["later"]
+    assert await at.retry(asked, {"later": "then"}) == Ended("before now then")
+
+
+async def test_a_malformed_answer_consumes_nothing(at: Desk) -> None:
+    """Not even the good one beside it; the same token serves again."""
+
+    async def handler(frame: Frame) -> str:
+        return " ".join(await asyncio.gather(frame.ask(question("a"), "a"), frame.ask(question("b"), "b")))
+
+    asked = await at.parked(handler)
+    with pytest.raises(MalformedAnswer, match="'b' is malformed: a text is wanted; no answer was taken"):
+        await at.retry(asked, {"a": "good", "b": 7})
+    again = await at.retry(asked, {"c": "an extra"})
+    assert (again.at._replace(lasts=asked.at.lasts), [*again.questions]) == (asked.at, ["a", "b"])
+    assert again.at.lasts < asked.at.lasts
+    part = await at.retry(again, {"a": "one"})
+    assert [*part.questions] == ["b"] and at.counts["resumed"] == 0
+    assert await at.retry(part, {"b": "two"}) == Ended("one two")
+
+
+async def test_duplicates_join_and_other_answers_conflict(at: Desk) -> None:
+    """Two retries of one round: one runs, the other waits with it; the handler resumes once."""
+    go_on = asyncio.Event()
+
+    async def handler(frame: Frame) -> str:
+        answer = await frame.ask(question("q"), "q")
+        await go_on.wait()
+        return str(answer)
+
+    asked = await at.parked(handler)
+    both = [asyncio.ensure_future(at.retry(asked, {"q": "yes"})) for _ in range(2)]
+    await until(lambda: at.counts["resumed"], "a resume")
+    assert reason(await at.retry(asked, {"q": "no"})) is Reason.CONFLICT
+    go_on.set()
+    assert await asyncio.gather(*both) == [Ended("yes"), Ended("yes")]
+    assert await at.retry(asked, {"q": "yes"}) == Ended("yes"), "from the tombstone"
+    assert dict(at.counts) == {"entered": 1, "parked": 1, "resumed": 1}
+
+
+@pytest.mark.parametrize("later", [False, True])
+async def test_a_client_that_cannot_be_asked_ends_the_call(at: Desk, later: bool) -> None:
+    """In round 1, and in a later round for a question that was asked while nobody listened; `except` can't stop it."""
+    seen: list[str] = []
+    ask_on = asyncio.Event()
+
+    async def branch(frame: Frame) -> None:
+        await ask_on.wait()
+        try:
+            await frame.ask(question("secret"))
+        except Exception:
+            seen.append("swallowed")
+        except asyncio.CancelledError:
+            seen.append("cancelled")
+            raise
+
+    async def handler(frame: Frame) -> str:
+        await asyncio.gather(*([frame.ask(question("open"))] if later else []), branch(frame))
+        return "unreachable"
+
+    if later:
+        asked = await at.parked(handler)
+        ask_on.set()
+        await until(lambda: len(at.frame(asked).pending) == 2, "the second ask")
+        heard = await at.retry(asked, dict.fromkeys(asked.questions, "x"), Card("secret"))
+    else:
+        ask_on.set()
+        heard = await at.start(handler, card=Card("secret"))
+    assert heard == Ended("can't be asked secret")
+    await until(lambda: seen, "the handler to be cancelled")
+    assert seen == ["cancelled"]

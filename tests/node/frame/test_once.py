@@ -1,0 +1,327 @@
+"""Effects under `once`: where they may be used, what their keys stand for, what they may be."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from functools import partial
+from typing import Any
+
+import pytest
+from mcp.server.mcpserver import Context
+
+import framehold
+from framehold_core.errors import (
+    AskError,
+    KeyReused,
+    NotInCall,
+)
+from tests.node.acting import SOON, Effects, each_way, failure, told
+from tests.node.stage import Word, said, stage
+from tests.processes import until
+
+pytestmark = pytest.mark.anyio
+
+
+# Where it may be used
+
+
+@pytest.mark.parametrize("name", ["once", "ask", "now", "uuid4", "random", "idempotency_key"])
+async def test_outside_a_call(name: str) -> None:
+    """Each function says by name that there is no call, and runs nothing."""
+    effects = Effects()
+    uses = {
+        "once": lambda: framehold.once("k", effects.note),
+        "ask": lambda: framehold.ask("k", "Well?", Word),
+        "idempotency_key": lambda: framehold.idempotency_key("k"),
+    }
+    with pytest.raises(NotInCall, match=rf"framehold\.{name}\(.*outside a call"):
+        used = uses.get(name, getattr(framehold, name))()
+        await used
+    assert effects.ran == []
+
+
+async def test_what_is_no_function_or_no_key() -> None:
+    """A coroutine in the place of a function, a value, an empty key: refused by name before there is an intent."""
+    effects = Effects()
+    heard: list[str] = []
+
+    @framehold.reentrant
+    async def odd(ctx: Context) -> str:
+        coroutine = effects.held()
+        for key, fn in (("k", coroutine), ("k", 17), ("", effects.note), (3, effects.note), (None, effects.note)):
+            with pytest.raises(TypeError) as told_:
+                await framehold.once(key, fn)  # type: ignore[arg-type]
+            heard.append(str(told_.value))
+        coroutine.close()
+        return "fine"
+
+    async with stage(odd) as client:
+        assert (await client.call("odd")).text == "fine"
+        assert client.runtime.store.request_counts.get("intent", 0) == 0
+    assert effects.ran == [] and all("nothing" in text for text in heard)
+    assert "must be a function, not coroutine" in heard[0] and "must be a text that is not empty" in heard[2]
+
+
+@each_way
+async def test_an_effect_may_neither_ask_nor_use_once(settings: dict[str, Any]) -> None:
+    """Replay leaves effects out, so a question below one would be lost: `ctx.elicit`, `ask` and `once` say so, and the
+    client is asked nothing but what the handler asks."""
+    heard: list[str] = []
+
+    @framehold.reentrant
+    async def nosy(ctx: Context) -> str:
+        async def asks(how: str) -> str:
+            ways = {
+                "elicit": lambda: ctx.elicit("below?", Word),
+                "ask": lambda: framehold.ask("below", "below?", Word),
+                "once": lambda: framehold.once("below", lambda: heard.append("ran below")),
+                "task": lambda: asyncio.create_task(ctx.elicit("below?", Word)),
+            }
+            error = await failure(ways[how]())
+            assert isinstance(error, AskError) and "inside the effect" in str(error), error
+            # What is recorded or drawn at once stays allowed.
+            framehold.now(), framehold.uuid4(), framehold.random()
+            return framehold.idempotency_key(how)
+
+        keys = [await framehold.once(how, asks, how) for how in ("elicit", "ask", "once", "task")]
+        assert keys == [framehold.idempotency_key(how) for how in ("elicit", "ask", "once", "task")]
+        return said(await ctx.elicit("above?", Word))
+
+    async with stage(nosy, **settings) as client:
+        heard_ = await client.call("nosy")
+        assert heard_.messages == ["above?"], heard_.message
+        assert (await told(client, "nosy")).text == "<above?>"
+    assert heard == []
+
+
+@each_way
+async def test_once_on_another_event_loop(settings: dict[str, Any]) -> None:
+    """A loop in another thread can't carry an effect or a question of this call: refused by name, nothing runs."""
+    effects = Effects()
+
+    @framehold.reentrant
+    async def elsewhere(ctx: Context) -> str:
+        async def there(use: Any) -> BaseException:
+            return await failure(use())
+
+        for use in (lambda: framehold.once("k", effects.note), lambda: framehold.ask("a", "A?", Word)):
+            error = await asyncio.to_thread(lambda use=use: asyncio.run(there(use)))
+            assert isinstance(error, AskError) and "another event loop" in str(error), error
+        return said(await ctx.elicit("here?", Word))
+
+    async with stage(elsewhere, **settings) as client:
+        assert (await told(client, "elsewhere")).text == "<here?>"
+    assert effects.ran == []
+
+
+@each_way
+@pytest.mark.parametrize("where", ["thread", "another loop"])
+async def test_values_drawn_elsewhere_are_those_of_the_first_time(settings: dict[str, Any], where: str) -> None:
+    """A handler that draws in a thread, or on a loop there, is given the recorded values in each entry."""
+    seen: list[Any] = []
+
+    def draw() -> tuple[Any, ...]:
+        return framehold.uuid4("there"), framehold.now("there"), framehold.random("there")
+
+    async def drawn() -> tuple[Any, ...]:
+        return draw()
+
+    @framehold.reentrant
+    async def threaded(ctx: Context) -> str:
+        seen.append(await asyncio.to_thread(draw if where == "thread" else lambda: asyncio.run(drawn())))
+        said(await ctx.elicit("one", Word))
+        assert (framehold.uuid4("there"), framehold.now("there"), framehold.random("there")) == seen[-1]
+        return "fine"
+
+    async with stage(threaded, **settings) as client:
+        assert (await told(client, "threaded")).text == "fine"
+    assert len(seen) == (2 if settings else 1) and len(set(seen)) == 1
+
+
+# One key
+
+
+@each_way
+async def test_one_key_for_two_effects(settings: dict[str, Any]) -> None:
+    """Another function or other arguments under a known key: KeyReused, also when the first is only replayed, and the
+    second does not run."""
+    effects, errors = Effects(), []
+
+    def other(what: str) -> None:
+        effects.ran.append(f"other {what}")
+
+    @framehold.reentrant
+    async def twice(ctx: Context) -> str:
+        await framehold.once("k", effects.note, "first")
+        for word in ("one", "two"):
+            for fn, what in ((effects.note, "second"), (other, "first")):
+                error = await failure(framehold.once("k", fn, what))
+                assert isinstance(error, KeyReused), error
+                errors.append(str(error))
+            said(await ctx.elicit(word, Word))
+        return str(await framehold.once("k", effects.note, "first"))
+
+    async with stage(twice, **settings) as client:
+        assert (await told(client, "twice")).text == "['first']"
+    assert effects.ran == ["first"]
+    assert all("the second was not run" in text for text in errors) and len(errors) >= 4
+
+
+@each_way
+async def test_a_key_that_another_function_takes_after_a_rebuild(settings: dict[str, Any]) -> None:
+    """A handler that gives the key to another function the next time it is entered diverges, and nothing runs."""
+    effects, entered = Effects(), []
+
+    def other() -> None:
+        effects.ran.append("other")
+
+    @framehold.reentrant
+    async def fickle(ctx: Context) -> str:
+        entered.append(1)
+        await framehold.once("k", effects.note if len(entered) == 1 else other)
+        said(await ctx.elicit("one", Word))
+        return "done"
+
+    async with stage(fickle, **settings) as client:
+        heard = await told(client, "fickle")
+    assert effects.ran == ["it"]
+    assert heard.text == "done" if not settings else heard.result["isError"]
+
+
+@each_way
+async def test_branches_that_use_one_key_join(settings: dict[str, Any]) -> None:
+    """It runs once, while both wait; each is given a copy of its own, and an exception of its own too."""
+    effects = Effects()
+    effects.go.set()
+
+    async def fails() -> None:
+        effects.ran.append("fails")
+        await asyncio.sleep(0)
+        raise LookupError("no")
+
+    @framehold.reentrant
+    async def both(ctx: Context) -> str:
+        one, two = await asyncio.gather(*(framehold.once("k", effects.held) for _ in range(2)))
+        assert one == two == ["it"] and one is not two
+        first, second = await asyncio.gather(*(framehold.once("f", fails) for _ in range(2)), return_exceptions=True)
+        assert repr(first) == repr(second) == "LookupError('no')" and first is not second
+        return said(await ctx.elicit("sure?", Word))
+
+    async with stage(both, **settings) as client:
+        assert (await told(client, "both")).text == "<sure?>"
+    assert effects.ran == ["it", "fails"]
+
+
+@each_way
+async def test_odd_keys(settings: dict[str, Any]) -> None:
+    """Any text is a key: lone surrogates, NUL, braces, a megabyte; each effect runs once."""
+    effects = Effects()
+    keys = ["\ud83d", "\0", "{k}:*", "ü" * 1000, "k" * 20_000, "[1,2]", "once:'x'"]
+
+    @framehold.reentrant
+    async def named(ctx: Context) -> str:
+        for _ in range(2):
+            for index, key in enumerate(keys):
+                await framehold.once(key, effects.note, str(index))
+                assert len(framehold.idempotency_key(key)) == 32
+                framehold.uuid4(key)
+        return said(await ctx.elicit("sure?", Word))
+
+    async with stage(named, **settings) as client:
+        assert (await told(client, "named")).text == "<sure?>"
+    assert effects.ran == [str(index) for index in range(len(keys))]
+
+
+# What an effect may be, and do
+
+
+@each_way
+async def test_whatever_can_be_called_is_an_effect(settings: dict[str, Any]) -> None:
+    """Functions, methods, lambdas, partials, callable objects and a sync function that returns an awaitable."""
+    effects = Effects()
+    effects.go.set()
+
+    class Sync:
+        def __call__(self, what: str) -> list[str]:
+            return effects.note(what)
+
+    class Async:
+        async def __call__(self, what: str) -> list[str]:
+            return await effects.held(what)
+
+    kinds = {
+        "method": effects.note,
+        "coroutine method": effects.held,
+        "lambda": lambda what: [*effects.note(what)],
+        "lambda of an awaitable": lambda what: asyncio.sleep(0, effects.note(what)),
+        "partial": partial(effects.note),
+        "partial of a coroutine function": partial(effects.held),
+        "object": Sync(),
+        "async object": Async(),
+        "builtin": sorted,
+    }
+
+    @framehold.reentrant
+    async def all_kinds(ctx: Context) -> str:
+        heard = [await framehold.once(name, fn, name) for name, fn in kinds.items() if name != "builtin"]
+        assert heard == [[name] for name in kinds if name != "builtin"]
+        assert await framehold.once("builtin", sorted, [3, 1, 2], reverse=True) == [3, 2, 1]
+        return said(await ctx.elicit("sure?", Word))
+
+    async with stage(all_kinds, **settings) as client:
+        assert (await told(client, "all_kinds")).text == "<sure?>"
+    assert effects.ran == [name for name in kinds if name != "builtin"]
+
+
+async def test_a_sync_effect_that_blocks_holds_up_no_other_call() -> None:
+    """It runs in a thread: meanwhile other calls begin, run effects of their own and end."""
+    go, started = threading.Event(), threading.Event()
+
+    def blocks() -> str:
+        started.set()
+        assert go.wait(2 * SOON)
+        return "unblocked"
+
+    @framehold.reentrant
+    async def slow(ctx: Context) -> str:
+        return await framehold.once("k", blocks)
+
+    @framehold.reentrant
+    async def quick(ctx: Context) -> str:
+        return await framehold.once("k", lambda: "quick")
+
+    async with stage(slow, quick) as client:
+        waiting = asyncio.create_task(client.call("slow"))
+        try:
+            await until(started.is_set, "the effect")
+            assert (await asyncio.wait_for(client.call("quick"), SOON)).text == "quick"
+        finally:
+            go.set()
+        assert (await waiting).text == "unblocked"
+
+
+async def test_many_sync_effects_that_block_hold_up_no_other_call() -> None:
+    """However many hang, an effect of another call runs."""
+    go, begun = threading.Event(), []
+
+    def blocks() -> None:
+        begun.append(1)
+        assert go.wait(2 * SOON)
+
+    @framehold.reentrant
+    async def slow(ctx: Context) -> None:
+        await framehold.once("k", blocks)
+
+    @framehold.reentrant
+    async def quick(ctx: Context) -> str:
+        return await framehold.once("k", lambda: "quick")
+
+    async with stage(slow, quick) as client:
+        waiting = [asyncio.create_task(client.call("slow")) for _ in range(40)]
+        try:
+            await until(lambda: len(client.runtime.table) == 40 and len(begun) >= 6, "the effects")
+            assert (await asyncio.wait_for(client.call("quick"), SOON)).text == "quick"
+        finally:
+            go.set()
+            await asyncio.gather(*waiting)

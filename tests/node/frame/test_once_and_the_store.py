@@ -1,0 +1,411 @@
+"""Effects under `once`, and what stores, leases and the collector do meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from mcp.server.mcpserver import Context
+
+import framehold
+from framehold import clock
+from framehold.engine import runtime, token_claims
+from framehold.engine.replies import Ended, Parked
+from framehold.frame.frame import Frame
+from framehold.sdk import present_call
+from framehold.sdk.present_call import Present
+from framehold_core.effects import Reason
+from framehold_core.errors import InDoubt
+from framehold_core.ids import Incarnation
+from framehold_core.requests import Request
+from framehold_store.base import Done
+from tests.node.acting import SOON, WAYS, Effects, failure
+from tests.node.desk import Card, Desk, Talk, desk, question, reason, turns
+from tests.node.stage import Word, said, stage
+from tests.processes import until
+
+pytestmark = pytest.mark.anyio
+
+
+# What goes on after the handler
+
+
+async def test_a_side_task_that_outlives_its_handler() -> None:
+    """Effects, questions and values of a call that has ended are refused, and nothing runs."""
+    effects, heard = Effects(), []
+
+    @framehold.reentrant
+    async def leaves_one(ctx: Context) -> str:
+        async def later() -> None:
+            await effects.go.wait()
+            for use in (
+                lambda: framehold.once("k", effects.note),
+                lambda: ctx.elicit("late?", Word),
+                lambda: framehold.ask("late", "late?", Word),
+            ):
+                heard.append(await failure(use()))
+            for draw in (framehold.now, framehold.uuid4, framehold.random):
+                with pytest.raises(asyncio.CancelledError) as told_:
+                    draw()
+                heard.append(told_.value)
+
+        tasks.append(asyncio.create_task(later()))
+        return "done"
+
+    tasks: list[asyncio.Task[None]] = []
+    async with stage(leaves_one) as client:
+        assert (await client.call("leaves_one")).text == "done"
+        effects.go.set()
+        await asyncio.wait_for(tasks[0], SOON)
+        assert client.runtime.counts["broken"] == 0 and not len(client.runtime.table)
+    assert len(heard) == 6 and {type(error) for error in heard} == {asyncio.CancelledError}, heard
+    assert effects.ran == []
+
+
+async def test_a_side_task_of_a_frame_that_was_dropped() -> None:
+    """The frame was dropped when its call was parked; its side task learns nothing more, and nothing runs twice."""
+    effects, tasks = Effects(), []
+    heard: list[BaseException] = []
+
+    @framehold.reentrant
+    async def leaves_one(ctx: Context) -> str:
+        async def later() -> None:
+            try:
+                await effects.go.wait()
+            except asyncio.CancelledError:
+                pass
+            heard.append(await failure(framehold.once("late", effects.note)))
+            heard.append(await failure(ctx.elicit("late?", Word)))
+
+        if not tasks:
+            tasks.append(asyncio.create_task(later()))
+        return said(await ctx.elicit("one", Word))
+
+    async with stage(leaves_one, rehearse=True) as client:
+        parked = await client.call("leaves_one")
+        effects.go.set()
+        await asyncio.wait_for(tasks[0], SOON)
+        assert (await client.retry("leaves_one", parked.token, parked.accept(word="x"))).text == "x"
+    assert [type(error) for error in heard] == [asyncio.CancelledError] * 2 and effects.ran == []
+
+
+# At the desk: a runtime without HTTP
+
+
+def using(script: Any) -> Any:
+    """A desk's script that may use `framehold.once` and its like."""
+
+    async def entered(frame: Frame) -> object:
+        present_call.current.set(Present(None, None, frame))  # type: ignore[arg-type]
+        return await script(frame)
+
+    return entered
+
+
+class Slow:
+    """Stands before a desk's store and lets its writes through when it is told to."""
+
+    def __init__(self, at: Desk) -> None:
+        self._submit = at.store.submit
+        self._kept: list[tuple[Request, Done]] = []
+        self.slow = False
+        at.store.submit = self._hold  # type: ignore[method-assign]
+
+    def _hold(self, request: Request, done: Done) -> None:
+        if self.slow:
+            self._kept.append((request, done))
+        else:
+            self._submit(request, done)
+
+    @property
+    def kept(self) -> int:
+        return len(self._kept)
+
+    def release(self) -> None:
+        self.slow = False
+        while self._kept:
+            self._submit(*self._kept.pop(0))
+
+
+async def test_a_side_task_that_acts_while_the_outcome_is_written() -> None:
+    """The handler has ended and its outcome is on the way to the store: an effect begun now does not run, and the
+    outcome stands."""
+    effects = Effects()
+    heard: list[BaseException] = []
+
+    async def script(frame: Frame) -> str:
+        async def later() -> None:
+            await effects.go.wait()
+            heard.append(await failure(framehold.once("late", effects.note)))
+
+        await frame.ask(question("q"), "q")
+        tasks.append(asyncio.create_task(later()))
+        return "done"
+
+    tasks: list[asyncio.Task[None]] = []
+    async with desk() as at:
+        parked = await at.parked(using(script))
+        slow = Slow(at)
+        slow.slow = True
+        retry = asyncio.ensure_future(at.retry(parked, {"q": "x"}))
+        await until(lambda: slow.kept, "the outcome's write")
+        effects.go.set()
+        await turns(20)
+        slow.release()
+        assert await asyncio.wait_for(retry, SOON) == Ended("done")
+        await asyncio.wait_for(tasks[0], SOON)
+        assert at.counts["broken"] == 0
+    assert [type(error) for error in heard] == [asyncio.CancelledError] and effects.ran == []
+
+
+async def test_a_store_that_falls_silent_between_intent_and_result() -> None:
+    """The result waits, the client is told to come again, the effect does not run again; with the store back the same
+    retry is given the outcome."""
+    effects = Effects()
+
+    async with desk() as at:
+
+        async def act() -> str:
+            effects.ran.append("it")
+            at.store.down = True
+            return "acted"
+
+        async def script(frame: Frame) -> str:
+            word = await frame.ask(question("q"), "q")
+            return f"{word} {await framehold.once('k', act)}"
+
+        parked = await at.parked(using(script))
+        assert reason(await asyncio.wait_for(at.retry(parked, {"q": "x"}), SOON)) is Reason.UNAVAILABLE
+        assert at.store.request_counts["intent"] == 1 and at.store.request_counts["result"] == 0
+        assert reason(await asyncio.wait_for(at.retry(parked, {"q": "x"}), SOON)) is Reason.UNAVAILABLE
+        at.store.down = False
+        assert await asyncio.wait_for(at.retry(parked, {"q": "x"}), SOON) == Ended("x acted")
+        assert at.store.request_counts["result"] == 1
+    assert effects.ran == ["it"]
+
+
+async def test_a_store_that_is_silent_before_the_intent() -> None:
+    """Nothing runs until the intent is kept; then it runs once."""
+    effects = Effects()
+
+    async def script(frame: Frame) -> str:
+        word = await frame.ask(question("q"), "q")
+        return f"{word} {await framehold.once('k', effects.note)}"
+
+    async with desk() as at:
+        parked = await at.parked(using(script))
+        at.store.down = True
+        assert reason(await asyncio.wait_for(at.retry(parked, {"q": "x"}), SOON)) is Reason.UNAVAILABLE
+        assert effects.ran == []
+        at.store.down = False
+        assert await asyncio.wait_for(at.retry(parked, {"q": "x"}), SOON) == Ended("x ['it']")
+    assert effects.ran == ["it"]
+
+
+async def test_an_effect_waits_for_the_lease_of_its_node() -> None:
+    """The lease lapses while a round runs: the effect is not in doubt for that. It runs once, when the node has a lease
+    again and the frame was verified under it."""
+    effects = Effects()
+
+    async with desk() as at:
+        heartbeat = at.runtime.heartbeat
+
+        async def script(frame: Frame) -> str:
+            word = await frame.ask(question("q"), "q")
+            heartbeat.lease = heartbeat.lease._replace(incarnation=Incarnation("another"), until=-math.inf)
+            return f"{word} {await framehold.once('k', effects.note)}"
+
+        parked = await at.parked(using(script))
+        retry = asyncio.ensure_future(at.retry(parked, {"q": "x"}))
+        await until(lambda: at.store.request_counts["intent"] == 1, "the intent")
+        await turns(50)
+        assert effects.ran == [] and not retry.done()
+        heartbeat.lease = heartbeat.lease._replace(until=math.inf)
+        assert await asyncio.wait_for(retry, SOON) == Ended("x ['it']")
+        assert at.store.request_counts["verify"] == 1
+    assert effects.ran == ["it"]
+
+
+async def test_a_parked_call_does_not_expire_while_its_effect_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rule 8 of docs/protocol.md: no frame goes with an effect in flight; it expires once the result is written."""
+    hands = [1000.0]
+    monkeypatch.setattr(clock, "now", lambda: hands[0])
+    monkeypatch.setattr(runtime, "SWEEP", 0.005)
+    effects = Effects()
+
+    async def script(frame: Frame) -> str:
+        done, word = await asyncio.gather(framehold.once("k", effects.held), frame.ask(question("q"), "q"))
+        return f"{done} {word}"
+
+    async with desk(token_ttl=60) as at:
+        await at.parked(using(script))
+        await effects.started.wait()
+        hands[0] += 61
+        await turns(50)
+        assert len(at.runtime.table) == 1
+        effects.go.set()
+        await until(lambda: not len(at.runtime.table), "the expiry")
+        assert at.store.request_counts["result"] == 1 and at.counts["expired"] == 1
+
+
+async def test_an_in_doubt_effect_whose_rebuild_fails_leaves_no_task() -> None:
+    """It would run again, being idempotent, once its frame is rebuilt; the frame diverges instead: nothing runs and
+    nothing waits for ever."""
+    effects, entered = Effects(), []
+    effects.go.set()
+
+    async def script(frame: Frame) -> object:
+        entered.append(1)
+        if len(entered) > 1:
+            doubtful = asyncio.create_task(framehold.once("k", effects.held, idempotent=True))
+            await turns(2)
+            try:
+                return await frame.ask(question("another"), "q")
+            finally:
+                await asyncio.wait([doubtful])
+        word = await frame.ask(question("q"), "q")
+        return f"{word} {await asyncio.create_task(framehold.once('k', effects.held, idempotent=True))}"
+
+    async with desk() as at:
+        talk = Talk(using(script), reentrant=True)
+        parked = await at.runtime.start(talk, Card())
+        assert isinstance(parked, Parked)
+        slow = Slow(at)
+
+        def only_intents(request: Request, done: Done) -> None:
+            if type(request).__name__ == "Result":
+                return
+            slow._submit(request, done)
+
+        at.store.submit = only_intents  # type: ignore[method-assign]
+        retry = asyncio.ensure_future(at.runtime.retry(at.claims(parked), {"q": "x"}, talk, Card()))
+        await until(lambda: effects.ran, "the effect")
+        await turns(10)
+        (slot,) = at.runtime.table
+        at.runtime._performer.forget(slot, None)  # type: ignore[arg-type]  # as if the process had died here
+        retry.cancel()
+        await turns(10)
+        at.store.submit = slow._submit  # type: ignore[method-assign]
+        told_ = await asyncio.wait_for(at.runtime.retry(at.claims(parked), {"q": "x"}, talk, Card()), SOON)
+        assert reason(told_) is Reason.DIVERGED
+        await turns(10)
+        assert not at.runtime.tasks._effects and effects.ran == ["it"]
+
+
+async def test_a_handler_that_ends_at_once_when_it_is_entered_again() -> None:
+    """Parked with an effect under way that nobody knows the end of: the branch that asked again waits still when the
+    other one raises InDoubt. The retry gets that end."""
+    effects = Effects()
+
+    async def script(frame: Frame) -> object:
+        doubtful = framehold.once("k", effects.held)
+        try:
+            return str(await asyncio.gather(frame.ask(question("q"), "q"), doubtful))
+        except InDoubt:
+            return "in doubt"
+
+    async with desk() as at:
+        talk = Talk(using(script), reentrant=True)
+        parked = await at.runtime.start(talk, Card())
+        assert isinstance(parked, Parked) and effects.ran == ["it"]
+        (slot,) = at.runtime.table
+        at.runtime._performer.forget(slot, None)  # type: ignore[arg-type]  # as if the process had died here
+        effects.go.set()
+        told_ = await asyncio.wait_for(at.runtime.retry(at.claims(parked), {"q": "x"}, talk, Card()), SOON)
+        assert isinstance(told_, Ended) and told_.outcome == "in doubt", told_
+        assert at.counts["rebuilt"] == 1 and at.counts["broken"] == 0 and effects.ran == ["it"]
+
+
+# Nothing is left
+
+
+@pytest.fixture
+def uncollected() -> Iterator[None]:
+    """Nothing is collected but when the test says so."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.parametrize("settings", WAYS.values(), ids=WAYS.keys())
+async def test_frames_that_used_once_leave_no_cycles(settings: dict[str, Any], uncollected: None) -> None:
+    """Finished, dropped at each round, carried by tokens; with results, exceptions, joined and impatient waiters."""
+
+    async def act() -> list[int]:
+        await asyncio.sleep(0)
+        return [1]
+
+    async def fails() -> None:
+        raise LookupError("no")
+
+    async def script(frame: Frame) -> str:
+        framehold.now(), framehold.uuid4("x")
+        await asyncio.gather(*(framehold.once("k", act) for _ in range(2)))
+        impatient = asyncio.create_task(framehold.once("slow", act))
+        await asyncio.sleep(0)
+        impatient.cancel()
+        await asyncio.wait([impatient])
+        del impatient
+        try:
+            await framehold.once("f", fails)
+        except LookupError:
+            pass
+        word = await frame.ask(question("q"), "q")
+        await framehold.once("after", act)
+        return f"{word} {await frame.ask(question('r'), 'r')}"
+
+    async def each_once(at: Desk) -> None:
+        talk = Talk(using(script), reentrant=True, strategy=settings.get("strategy", "hold"))
+        heard = await at.runtime.start(talk, Card())
+        while isinstance(heard, Parked):
+            answers = {key: wire["asks"] for key, wire in heard.questions.items()}
+            if heard.state:
+                carried = token_claims.carried(heard.state)
+                assert carried is not None
+                heard = await at.runtime.replay(carried, answers, talk, Card())
+            else:
+                heard = await at.runtime.retry(at.claims(heard), answers, talk, Card())
+        assert heard == Ended("q r"), heard
+
+    async with desk(**settings) as at:
+        await each_once(at)
+        await turns(20)
+        gc.collect()
+        for _ in range(20):
+            await each_once(at)
+        await turns(20)
+        assert gc.collect() == 0
+        assert not len(at.runtime.table)
+
+
+async def test_calls_abandoned_in_an_effect_leave_no_cycles(uncollected: None) -> None:
+    """Their clients left while the effect ran; it ended, and nothing of it is left."""
+    effects = Effects()
+
+    async def script(frame: Frame) -> str:
+        await frame.ask(question("q"), "q")
+        return str(await framehold.once("k", effects.held))
+
+    async def each_once(at: Desk) -> None:
+        effects.started.clear()
+        effects.go.clear()
+        parked = await at.parked(using(script))
+        retry = asyncio.ensure_future(at.retry(parked, {"q": "x"}))
+        await effects.started.wait()
+        retry.cancel()
+        await asyncio.wait([retry])
+        effects.go.set()
+        await turns(20)
+        assert not len(at.runtime.table)
+
+    async with desk() as at:
+        await each_once(at)
+        gc.collect()
+        for _ in range(20):
+            await each_once(at)
+        assert gc.collect() == 0

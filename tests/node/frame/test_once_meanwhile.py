@@ -1,0 +1,160 @@
+"""Effects under `once`, and what clients, limits and side tasks do meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from mcp.server.mcpserver import Context
+
+import framehold
+from framehold.engine import runtime
+from tests.node.acting import SOON, Effects, each_way, told
+from tests.node.stage import Word, said, stage
+from tests.processes import until
+
+pytestmark = pytest.mark.anyio
+
+
+async def leave(request: asyncio.Task[Any]) -> None:
+    """Close the connection of a request that waits."""
+    request.cancel()
+    await asyncio.wait([request])
+
+
+async def test_a_client_that_leaves_while_an_effect_runs() -> None:
+    """The effect runs on, its result is written, then the frame goes; the same retry is given the recorded result."""
+    effects = Effects()
+
+    @framehold.reentrant
+    async def work(ctx: Context) -> str:
+        word = said(await ctx.elicit("first?", Word))
+        return f"{word} {await framehold.once('k', effects.held)}"
+
+    async with stage(work) as client:
+        heard = await client.call("work")
+        request = asyncio.create_task(client.retry("work", heard.token, heard.accept(word="x")))
+        await effects.started.wait()
+        (slot,) = client.runtime.table
+        await leave(request)
+        await until(lambda: slot.call.abandoned, "the disconnect")
+        assert len(client.runtime.table) == 1 and client.runtime.store.request_counts["result"] == 0
+        effects.go.set()
+        await until(lambda: not len(client.runtime.table), "the frame to go")
+        assert client.runtime.store.request_counts["result"] == 1 and client.runtime.counts["left"] == 1
+        done = await client.retry("work", heard.token, heard.accept(word="x"))
+        assert done.text == "x ['it']"
+    assert effects.ran == ["it"]
+
+
+async def test_a_client_that_leaves_and_comes_back_while_an_effect_runs() -> None:
+    """The same retry joins the round that it had left, and nothing is cancelled."""
+    effects = Effects()
+
+    @framehold.reentrant
+    async def work(ctx: Context) -> str:
+        word = said(await ctx.elicit("first?", Word))
+        return f"{word} {await framehold.once('k', effects.held)}"
+
+    async with stage(work) as client:
+        heard = await client.call("work")
+        request = asyncio.create_task(client.retry("work", heard.token, heard.accept(word="x")))
+        await effects.started.wait()
+        (slot,) = client.runtime.table
+        await leave(request)
+        await until(lambda: slot.call.abandoned, "the disconnect")
+        again = asyncio.create_task(client.retry("work", heard.token, heard.accept(word="x")))
+        await until(lambda: not slot.call.abandoned, "the return")
+        effects.go.set()
+        assert (await again).text == "x ['it']" and client.runtime.counts["left"] == 0
+    assert effects.ran == ["it"] and client.runtime.counts["entered"] == 1
+
+
+async def test_a_round_that_overruns_while_an_effect_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever waits hears the limit at once; the effect ends, its result is written, and the retry is given it."""
+    monkeypatch.setattr(runtime, "SWEEP", 0.02)
+    effects = Effects()
+
+    @framehold.reentrant
+    async def work(ctx: Context) -> str:
+        word = said(await ctx.elicit("first?", Word))
+        return f"{word} {await framehold.once('k', effects.held)}"
+
+    async with stage(work, max_round=1) as client:
+        heard = await client.call("work")
+        told_ = await client.retry("work", heard.token, heard.accept(word="x"))
+        assert told_.result["isError"] and "FRAMEHOLD_MAX_ROUND" in told_.text
+        assert len(client.runtime.table) == 1
+        effects.go.set()
+        await until(lambda: not len(client.runtime.table), "the frame to go")
+        assert (await client.retry("work", heard.token, heard.accept(word="x"))).text == "x ['it']"
+    assert effects.ran == ["it"]
+
+
+@each_way
+async def test_an_effect_and_a_question_in_one_round(settings: dict[str, Any]) -> None:
+    """Gathered: the question is asked, the effect runs once, the handler hears both."""
+    effects = Effects()
+
+    @framehold.reentrant
+    async def both(ctx: Context) -> str:
+        async def act() -> str:
+            await framehold.once("before", effects.note, "before")
+            effects.go.set()
+            return str(await framehold.once("k", effects.held))
+
+        done, answer = await asyncio.gather(act(), ctx.elicit("well?", Word))
+        return f"{done} {said(answer)} {said(await ctx.elicit('sure?', Word))}"
+
+    async with stage(both, **settings) as client:
+        assert (await asyncio.wait_for(told(client, "both"), SOON)).text == "['it'] <well?> <sure?>"
+    assert effects.ran == ["before", "it"]
+
+
+async def test_a_held_call_is_parked_while_its_effect_runs() -> None:
+    """The client hears the question while the effect still runs; answered first, the handler waits for the effect."""
+    effects = Effects()
+
+    @framehold.reentrant
+    async def both(ctx: Context) -> str:
+        done, answer = await asyncio.gather(framehold.once("k", effects.held), ctx.elicit("well?", Word))
+        return f"{done} {said(answer)}"
+
+    async with stage(both) as client:
+        heard = await asyncio.wait_for(client.call("both"), SOON)
+        retry = asyncio.create_task(client.retry("both", heard.token, heard.accept(word="x")))
+        await until(lambda: client.runtime.counts["resumed"], "the answer")
+        assert not retry.done()
+        effects.go.set()
+        assert (await asyncio.wait_for(retry, SOON)).text == "['it'] x"
+    assert effects.ran == ["it"]
+
+
+async def test_two_writes_for_an_effect_and_none_for_a_recorded_one() -> None:
+    """An intent and a result each; an effect that is replayed, or joined, costs no write at all."""
+    effects = Effects()
+
+    @framehold.reentrant
+    async def work(ctx: Context) -> str:
+        for number in range(3):
+            await framehold.once(f"k{number}", effects.note)
+            await framehold.once(f"k{number}", effects.note)
+        for word in ("one", "two", "three"):
+            said(await ctx.elicit(word, Word))
+        await framehold.once("k0", effects.note)
+        return "fine"
+
+    async with stage(work, rehearse=True) as client:
+        heard = await client.call("work")
+        writes = dict(client.runtime.store.request_counts)
+        assert {kind: writes[kind] for kind in ("intent", "result", "commit")} == {
+            "intent": 3,
+            "result": 3,
+            "commit": 1,
+        }
+        while heard.message["result"]["resultType"] == "input_required":
+            heard = await client.retry("work", heard.token, heard.accept(word="x"))
+        writes = dict(client.runtime.store.request_counts)
+        assert (writes["intent"], writes["result"], writes["commit"], writes["finish"]) == (3, 3, 3, 1)
+    assert len(effects.ran) == 3

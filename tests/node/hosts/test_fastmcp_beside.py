@@ -1,0 +1,394 @@
+"""FastMCP servers beside the ordinary: sagas of them, calls that middleware makes, transformed tools, what is mounted
+later, and what a call leaves behind."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Iterator
+from types import FrameType, TracebackType
+from typing import Any
+
+import pytest
+from fastmcp import Context, FastMCP
+from fastmcp.exceptions import PromptError, ToolError
+from fastmcp.server import create_proxy
+from fastmcp.server.auth import AccessToken, TokenVerifier
+from fastmcp.server.middleware import AuthMiddleware, Middleware, MiddlewareContext
+from fastmcp.tools import Tool
+from fastmcp.tools.tool_transform import ArgTransform, forward
+from mcp.server.request_state import RequestStateSecurity
+from mcp.shared.exceptions import MCPError
+from mcp.types import TextContent
+
+import framehold
+from framehold.config import Settings
+from framehold.hosts.handlers import Handlers
+from framehold.hosts.host_choice import host_of
+from tests.node.acting import each_way
+from tests.node.fastmcp_stage import hosted
+from tests.node.sagas import SagaClient, done, failed, steps
+from tests.processes import until
+from tests.wire import accepted
+
+pytestmark = pytest.mark.anyio
+
+
+def value(answer: Any) -> str:
+    """The value of an accepted form."""
+    return str(answer.data)
+
+
+@each_way
+async def test_a_saga_of_fastmcps_hears_answers_and_failures_in_one_round(settings: dict[str, Any]) -> None:
+    """FastMCP knows no failures; they reach the handler all the same, alone and beside an answer."""
+    server: FastMCP[Any] = FastMCP("sagas")
+
+    @server.tool
+    @framehold.reentrant
+    async def both(ctx: Context) -> str:
+        """Ask twice at once, then once more."""
+        told = await asyncio.gather(ctx.elicit("a?", str), ctx.elicit("b?", str), return_exceptions=True)
+        try:
+            await ctx.elicit("c?", str)
+        except MCPError as error:
+            told.append(error)
+        return " ".join(str(item.error.code) if isinstance(item, MCPError) else value(item) for item in told)
+
+    async with hosted(server, **settings) as wire:
+        client = SagaClient(wire)
+        heard = await client.call("both")
+        left, right = steps(heard)
+        heard = await client.resume(heard, failed(left, -7), done(right, accepted(value="b")))
+        (last,) = steps(heard)
+        assert (await client.resume(heard, failed(last, -8))).text == "-7 b -8"
+
+
+async def test_only_a_saga_has_words_for_a_failure_on_fastmcp_too() -> None:
+    """What looks like one on the other wire consumes nothing."""
+    server: FastMCP[Any] = FastMCP("sagas")
+
+    @server.tool
+    async def ask(ctx: Context) -> str:
+        """Ask once."""
+        return value(await ctx.elicit("a?", str))
+
+    async with hosted(server) as wire:
+        heard = await wire.call("ask")
+        (key,) = heard.asked
+        told = await wire.retry("ask", heard.token, {key: {"error": {"code": -7, "message": "no"}}})
+        assert told.code == -32602
+        assert (await wire.retry("ask", heard.token, heard.accept(value="a"))).text == "a"
+
+
+class Audits(Middleware):
+    """Calls a tool, reads a resource and renders a prompt of its server before each call of a client's."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    async def on_call_tool(self, context: MiddlewareContext[Any], call_next: Any) -> Any:
+        if context.message.name != "ask":
+            return await call_next(context)
+        assert context.fastmcp_context is not None
+        server = context.fastmcp_context.fastmcp
+        called = await server.call_tool("helper")
+        read, rendered = await server.read_resource("help://all"), await server.render_prompt("help")
+        block = called.content[0]
+        assert isinstance(block, TextContent)
+        self.heard += [block.text, str(read.contents[0].content), str(rendered.messages[0].content)]
+        return await call_next(context)
+
+
+async def test_what_middleware_calls_is_not_the_clients_call() -> None:
+    """It is no round of it: it gets its own result, takes no answer and begins no call."""
+    audits = Audits()
+    server: FastMCP[Any] = FastMCP("audited", middleware=[audits])
+
+    @server.tool
+    async def ask(ctx: Context) -> str:
+        """Ask once."""
+        return value(await ctx.elicit("a?", str))
+
+    @server.tool
+    async def helper() -> str:
+        """Ask nothing."""
+        return "called"
+
+    @server.resource("help://all")
+    async def read() -> str:
+        """Ask nothing."""
+        return "read"
+
+    @server.prompt
+    async def help() -> str:
+        """Ask nothing."""
+        return "rendered"
+
+    async with hosted(server) as caller:
+        assert (await caller.tool("ask", "a")).text == "a"
+        assert caller.runtime.counts["entered"] == 1
+    called, read_, rendered = audits.heard[3:]
+    assert (called, read_) == ("called", "read") and "rendered" in rendered
+    assert audits.heard[:3] == audits.heard[3:]
+
+
+class Footer(Middleware):
+    """Edits what it is given, in place."""
+
+    async def on_call_tool(self, context: MiddlewareContext[Any], call_next: Any) -> Any:
+        result = await call_next(context)
+        if result.content:
+            result.content[0].text += "!"
+            result.content.append(TextContent(type="text", text="edited"))
+            result.structured_content["edits"] = result.structured_content.get("edits", 0) + 1
+        return result
+
+    async def on_get_prompt(self, context: MiddlewareContext[Any], call_next: Any) -> Any:
+        result = await call_next(context)
+        for message in result.messages:
+            message.content.text += "!"
+        return result
+
+
+async def test_what_middleware_edits_is_its_own_requests_result() -> None:
+    """The edit goes out, as it does without us; whoever joins the round, or comes late, is not told it twice."""
+    gate = asyncio.Event()
+    server: FastMCP[Any] = FastMCP("edits", middleware=[Footer()])
+
+    @server.tool
+    async def ask(ctx: Context) -> dict[str, Any]:
+        """Ask once, and take a while."""
+        answer = value(await ctx.elicit("a?", str))
+        await gate.wait()
+        return {"said": answer}
+
+    @server.prompt
+    async def verse(ctx: Context) -> str:
+        """The same."""
+        answer = value(await ctx.elicit("a?", str))
+        await gate.wait()
+        return answer
+
+    async with hosted(server) as caller:
+        for method, name in (("tools/call", "ask"), ("prompts/get", "verse")):
+            gate.clear()
+            heard = await caller.send(method, {"name": name})
+            again = {"name": name, "requestState": heard.token, "inputResponses": heard.accept(value="a")}
+            joined = [asyncio.create_task(caller.send(method, again)) for _ in range(3)]
+            await until(lambda: sum(len(slot.arrivals) for slot in caller.runtime.table) == 3, "all have joined")
+            gate.set()
+            told = [(await one).result for one in joined] + [(await caller.send(method, again)).result]
+            assert told == [told[0]] * 4
+            if name == "ask":
+                assert told[0]["structuredContent"] == {"said": "a", "edits": 1}
+                assert [block["text"] for block in told[0]["content"]] == ['{"said":"a"}!', "edited"]
+            else:
+                assert told[0]["messages"][0]["content"]["text"] == "a!"
+
+
+def versions(entered: list[str]) -> FastMCP[Any]:
+    """A server with two versions of a tool that may be entered again."""
+    server: FastMCP[Any] = FastMCP("versions")
+    for version in ("1", "2"):
+
+        @server.tool(name="ask", version=version)
+        @framehold.reentrant
+        async def ask(ctx: Context, own: str = version) -> str:
+            """Ask once."""
+            entered.append(own)
+            return f"{own}: {value(await ctx.elicit('a?', str))}"
+
+    return server
+
+
+OLD = {"fastmcp": {"version": "1"}}
+
+
+@each_way
+async def test_a_call_belongs_to_the_version_that_it_asked_for(settings: dict[str, Any]) -> None:
+    """A retry that asks for another one, or for any, is refused; whoever asks for the same goes on."""
+    entered: list[str] = []
+    async with hosted(versions(entered), **settings) as caller:
+        heard = await caller.call("ask", meta=OLD)
+        for meta in ({}, {"fastmcp": {"version": "2"}}):
+            told = await caller.retry("ask", heard.token, heard.accept(value="a"), meta=meta)
+            assert told.text == "Invalid or expired requestState"
+        assert (await caller.retry("ask", heard.token, heard.accept(value="a"), meta=OLD)).text == "1: a"
+        assert (await caller.tool("ask", "a")).text == "2: a"
+
+
+@each_way
+async def test_a_saga_keeps_the_version_that_it_asked_for(settings: dict[str, Any]) -> None:
+    """A resume need not say it again."""
+    entered: list[str] = []
+    async with hosted(versions(entered), **settings) as wire:
+        heard = await wire.send("tools/callSaga", {"name": "ask", "arguments": {}}, has={}, meta=OLD)
+        client = SagaClient(wire)
+        assert (await client.resume(heard, done(steps(heard)[0], accepted(value="a")))).text == "1: a"
+        assert {*entered} == {"1"}
+
+
+class Bearer(TokenVerifier):
+    """Takes any bearer token for one of the same user's."""
+
+    async def verify_token(self, token: str) -> AccessToken | None:
+        return AccessToken(token=token, client_id="app", subject="ann", scopes=[])
+
+
+async def test_who_guards_a_mounted_server_is_asked_each_round() -> None:
+    """Its guard stands in the frame and is left once; a user whose right is gone since resumes nothing."""
+
+    def may(context: Any) -> bool:
+        return context.token is not None and context.token.token == "good"
+
+    inner: FastMCP[Any] = FastMCP("inner", middleware=[AuthMiddleware(auth=may)])
+    middle, outer = FastMCP[Any]("middle"), FastMCP[Any]("outer", auth=Bearer())
+
+    @inner.tool
+    async def ask(ctx: Context) -> str:
+        """Ask once."""
+        return value(await ctx.elicit("a?", str))
+
+    @inner.prompt
+    async def verse(ctx: Context) -> str:
+        """Ask once."""
+        return value(await ctx.elicit("a?", str))
+
+    @inner.resource("a://{x}")
+    async def read(x: str, ctx: Context) -> str:
+        """Ask once."""
+        return value(await ctx.elicit("a?", str))
+
+    middle.mount(inner, namespace="in")
+    outer.mount(middle, namespace="mid")
+    good, bad = ({"headers": {"authorization": f"Bearer {token}"}} for token in ("good", "bad"))
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("tools/call", {"name": "mid_in_ask"}),
+        ("prompts/get", {"name": "mid_in_verse"}),
+        ("resources/read", {"uri": "a://mid/in/x"}),
+    ]
+    async with hosted(outer) as caller:
+        for method, params in calls:
+            heard = await caller.send(method, params, **good)
+            again = {**params, "requestState": heard.token, "inputResponses": heard.accept(value="b")}
+            told = await caller.send(method, again, **bad)
+            assert "uthorization failed" in str(told.message), told.message
+            assert caller.runtime.counts["resumed"] == calls.index((method, params))
+            assert "'b'" in str((await caller.send(method, again, **good)).result)
+
+
+async def test_servers_may_share_a_policy_for_their_states() -> None:
+    """Each has its own audience, and tokens of the usual form."""
+    policy = RequestStateSecurity.ephemeral()
+    servers = [FastMCP[Any](name, request_state_security=policy) for name in ("one", "two")]
+    for server in servers:
+
+        @server.tool
+        async def ask(ctx: Context) -> str:
+            """Ask once."""
+            return value(await ctx.elicit("a?", str))
+
+    async with hosted(servers[0]) as one, hosted(servers[1]) as two:
+        heard = await one.call("ask")
+        assert heard.token.count("h1.") == 1
+        assert (await two.retry("ask", heard.token, heard.accept(value="a"))).code == -32602
+        assert (await one.retry("ask", heard.token, heard.accept(value="a"))).text == "a"
+
+
+def transformed(first: Any, second: Any) -> FastMCP[Any]:
+    """A server with `first` as a tool and `second` as what stands before it; another that only renames it."""
+    server: FastMCP[Any] = FastMCP("transformed")
+    server.tool(first, name="inner")
+    inner = Tool.from_function(first, name="inner")
+    server.add_tool(Tool.from_tool(inner, name="outer", transform_fn=second))
+    server.add_tool(Tool.from_tool(inner, name="renamed", transform_args={"n": ArgTransform(name="m")}))
+    return server
+
+
+@pytest.mark.parametrize("marked", ["neither", "inner", "outer", "both"])
+async def test_a_transformed_tool_is_entered_again_only_if_all_of_it_may_be(marked: str) -> None:
+    """The function that stands before a tool makes no promise by what it stands before, nor the other way round."""
+    entered: list[str] = []
+
+    async def inner(ctx: Context, n: int = 0) -> str:
+        entered.append("inner")
+        return value(await ctx.elicit("a?", str))
+
+    async def outer(n: int = 0) -> Any:
+        entered.append("outer")
+        return await forward(n=n)
+
+    if marked in ("inner", "both"):
+        framehold.reentrant(inner)
+    if marked in ("outer", "both"):
+        framehold.reentrant(outer)
+    server = transformed(inner, outer)
+    async with hosted(server, rehearse=True) as caller:
+        assert (await caller.tool("outer", "a")).text == "a"
+        assert entered == ["outer", "inner"] * (2 if marked == "both" else 1)
+        entered.clear()
+        assert (await caller.tool("renamed", "a")).text == "a"
+        assert len(entered) == (2 if marked in ("inner", "both") else 1)
+    assert ('tool "outer"' in Handlers(host_of(server)).unmarked()) is (marked != "both")
+
+
+async def test_what_is_mounted_later_is_checked_by_the_sdk_again() -> None:
+    """A proxy's tools are in no walk: their schemas are listed, as they are without us."""
+    server: FastMCP[Any] = FastMCP("later")
+    inner: FastMCP[Any] = FastMCP("inner")
+
+    @server.tool
+    async def near(n: int) -> str:
+        """Ask nothing."""
+        return str(n)
+
+    attached = framehold.attach(server, Settings(node_id="later"))
+    known = attached.server.get_tool_input_schema
+    assert known is not None and known("near") is not None
+    server.mount(create_proxy(inner), namespace="far")
+    assert known("far_tool") is None and attached.server.get_tool_input_schema is None
+
+
+@pytest.fixture
+def garbage() -> Iterator[list[Any]]:
+    """What the collector found, whenever it was told to look."""
+    gc.unfreeze()
+    gc.collect()
+    gc.disable()
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    yield gc.garbage
+    gc.set_debug(0)
+    gc.garbage.clear()
+    gc.enable()
+
+
+async def test_what_a_component_raises_leaves_no_cycle_behind(garbage: list[Any]) -> None:
+    """At once and after a question, from tools and prompts. (FastMCP makes a schema for each question, which leaves
+    cycles of its own: without frames and tracebacks in them.)"""
+    server: FastMCP[Any] = FastMCP("raises")
+
+    @server.tool
+    async def at_once() -> str:
+        """Raise."""
+        raise ToolError("no")
+
+    @server.tool
+    async def later(ctx: Context) -> str:
+        """Ask, then raise."""
+        await ctx.elicit("a?", str)
+        raise LookupError("no")
+
+    @server.prompt
+    async def verse(ctx: Context) -> str:
+        """Ask, then raise."""
+        await ctx.elicit("a?", str)
+        raise PromptError("no")
+
+    async with hosted(server) as caller:
+        for _ in range(3):
+            assert (await caller.tool("at_once")).text == "no"
+            assert (await caller.tool("later", "a")).result["isError"]
+            assert (await caller.answered("prompts/get", {"name": "verse"}, "a")).text == "no"
+        gc.collect()
+        assert [item for item in garbage if isinstance(item, FrameType | TracebackType)] == []

@@ -1,0 +1,147 @@
+"""Clients of every make and revision complete a FastMCP server's calls, and a fleet of nodes serves one."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import fastmcp
+import pytest
+from fastmcp import Context, FastMCP
+from fastmcp.client.elicitation import ElicitResult as FastMCPElicitResult
+from fastmcp.client.transports import StreamableHttpTransport
+from mcp import Client
+from mcp.types import (
+    ElicitRequest,
+    ElicitRequestFormParams,
+    ElicitRequestParams,
+    ElicitResult,
+    InputRequiredResult,
+    TextContent,
+)
+
+from examples import fastmcp_booking
+from framehold.cli.serve import target
+from framehold_core.errors import ConfigError
+from tests.fleet.fleet import fleet
+from tests.node.fastmcp_stage import Hosted, hosted
+from tests.node.nodes import entries
+from tests.processes import ROOT
+from tests.store.server import RedisServer
+
+pytestmark = pytest.mark.anyio
+
+ANSWERS: dict[str, dict[str, Any]] = {
+    "Which seat to Rome?": {"row": 3, "window": True},
+    "Which fare for 3A?": {"value": "flex"},
+    "Buy 3A, flex?": {"value": True},
+    "Which meal?": {"value": "soup"},
+}
+
+
+async def official(_: Any, params: ElicitRequestParams) -> ElicitResult:
+    return ElicitResult(action="accept", content=ANSWERS[params.message])
+
+
+async def own(message: str, response_type: Any, params: Any, context: Any) -> FastMCPElicitResult[Any]:
+    return FastMCPElicitResult(action="accept", content=ANSWERS[message])
+
+
+@pytest.mark.parametrize("mode", ["auto", "2026-07-28", "legacy"])
+async def test_the_official_client_completes_a_call(mode: Any) -> None:
+    """By negotiation, pinned, and as one of 2025: there FastMCP asks over the session, as it always did."""
+    told = {}
+    async with hosted(fastmcp_booking.app) as caller:
+        entered = caller.runtime.counts["entered"]
+        async with Client(caller.url, mode=mode, elicitation_callback=official) as client:
+            for tool, arguments in (("book", {"trip": "Rome"}), ("kitchen_order", {})):
+                result = await client.call_tool(tool, arguments)
+                (block,) = result.content
+                assert isinstance(block, TextContent) and not result.is_error
+                told[tool] = block.text
+        assert caller.runtime.counts["entered"] - entered == (0 if mode == "legacy" else 2)
+    assert told == {"book": "Rome: ticket 3A, flex", "kitchen_order": "one soup"}
+
+
+async def test_fastmcps_own_client_completes_a_call() -> None:
+    """Over HTTP, with the revision that it negotiates."""
+    async with hosted(fastmcp_booking.app) as caller:
+        entered = caller.runtime.counts["entered"]
+        async with fastmcp.Client(StreamableHttpTransport(caller.url), elicitation_handler=own) as client:
+            assert (await client.call_tool("book", {"trip": "Rome"})).data == "Rome: ticket 3A, flex"
+            assert {tool.name for tool in await client.list_tools()} == {"book", "kitchen_order"}
+        assert caller.runtime.counts["entered"] - entered == 1
+
+
+async def test_a_handler_that_returns_its_questions_serves_clients_of_2025_too() -> None:
+    """FastMCP alone refuses them: the library's shim asks over the session."""
+    server: FastMCP[Any] = FastMCP("guard")
+
+    @server.tool
+    async def guard(ctx: Context) -> str | InputRequiredResult:
+        """Ask by returning."""
+        if ctx.input_responses is None:
+            schema = {"type": "object", "properties": {"value": {"type": "string"}}}
+            form = ElicitRequestFormParams(message="Which meal?", requested_schema=schema)
+            return InputRequiredResult(input_requests={"meal": ElicitRequest(params=form)}, request_state="mine")
+        answer = ctx.input_responses["meal"]
+        assert isinstance(answer, ElicitResult)
+        return f"{(answer.content or {})['value']} {ctx.request_state}"
+
+    async with hosted(server) as caller:
+        for mode in ("legacy", "auto"):
+            async with Client(caller.url, mode=mode, elicitation_callback=official) as client:
+                (block,) = (await client.call_tool("guard", {})).content
+                assert isinstance(block, TextContent) and block.text == "soup mine", mode
+
+
+async def test_a_server_that_is_only_attached_suspends_in_memory_too() -> None:
+    """No HTTP: FastMCP's own transport between client and server, on the present revision."""
+    async with fastmcp.Client(fastmcp_booking.mcp, elicitation_handler=own) as client:
+        assert (await client.call_tool("book", {"trip": "Rome"})).data == "Rome: ticket 3A, flex"
+
+
+async def test_a_node_that_is_killed_leaves_its_call_to_another(redis: RedisServer, tmp_path: Path) -> None:
+    """`framehold node examples/fastmcp_booking.py`, twice, behind the router: the call is taken over, sold once."""
+    async with fleet(tmp_path, redis, "node-1", "node-2", target="examples/fastmcp_booking.py") as made:
+        router = await made.add_router()
+        async with Hosted(router.url) as caller:
+            trip = {"trip": "Rome"}
+            heard = await caller.call("book", arguments=trip)
+            heard = await caller.retry("book", heard.token, heard.accept(row=3, window=True), arguments=trip)
+            assert heard.messages == ["Which fare for 3A?"]
+            holder = heard.headers["framehold-node"]
+            made.nodes[holder].kill()
+            heard = await caller.retry("book", heard.token, heard.accept(value="flex"), arguments=trip)
+            assert heard.messages == ["Buy 3A, flex?"]
+            assert heard.headers["framehold-route"] == "takeover" and heard.headers["framehold-node"] != holder
+            heard = await caller.retry("book", heard.token, heard.accept(value=True), arguments=trip)
+            assert heard.text == "Rome: ticket 3A, flex"
+    assert entries(made.entered) == ["Rome/3A"]
+
+
+def test_a_module_is_searched_for_fastmcp_servers(tmp_path: Path) -> None:
+    """The one that is called mcp, or the only one; with several, one has to be named."""
+    assert target.load("examples.fastmcp_booking") is fastmcp_booking.mcp
+    only, two = tmp_path / "only_fast.py", tmp_path / "two_fast.py"
+    only.write_text("from fastmcp import FastMCP\nbooking = FastMCP('b')\n")
+    two.write_text("from fastmcp import FastMCP\na, b = FastMCP('a'), FastMCP('b')\n")
+    assert target.load(str(only)).name == "b"
+    with pytest.raises(ConfigError, match=r"name the server.*\(found: a, b\)"):
+        target.load(str(two))
+    assert target.load(f"{two}:a").name == "a"
+
+
+def test_who_has_no_fastmcp_does_not_need_it() -> None:
+    """Importing framehold, serving an MCPServer, and refusing what is no server: fastmcp stays unimported."""
+    script = (
+        "import sys, framehold; from mcp.server import MCPServer; framehold.asgi(MCPServer('m'));"
+        "import framehold.cli.serve.target\n"
+        "try: framehold.asgi(object())\nexcept TypeError: pass\n"
+        "sys.exit('fastmcp' in sys.modules)"
+    )
+    environment = {"PYTHONPATH": ":".join(entry for entry in sys.path if entry)}
+    ended = subprocess.run([sys.executable, "-c", script], check=False, cwd=ROOT, env=environment, timeout=60)
+    assert ended.returncode == 0

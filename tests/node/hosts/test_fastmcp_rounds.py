@@ -1,0 +1,384 @@
+"""What surrounds a FastMCP handler belongs to a round: middleware, authorization, the present request."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx2
+import pytest
+from fastmcp import Context, FastMCP
+from fastmcp.dependencies import CurrentContext, CurrentHeaders, Depends
+from fastmcp.server.auth import AccessToken, TokenVerifier
+from fastmcp.server.dependencies import get_access_token, get_context, get_http_headers, get_http_request
+from fastmcp.server.middleware import Middleware, MiddlewareContext
+from fastmcp.server.middleware.caching import ResponseCachingMiddleware
+from fastmcp.tools.base import InputRequiredToolResult
+from mcp_types import LOG_LEVEL_META_KEY
+
+import framehold
+from framehold.config import Settings
+from framehold.sdk.replies import Unavailable
+from tests.node.fastmcp_stage import Hosted, hosted
+from tests.node.nodes import heirs, served
+from tests.store.server import RedisServer
+from tests.wire import Heard
+
+pytestmark = pytest.mark.anyio
+
+
+def value(answer: Any) -> str:
+    return str(answer.data)
+
+
+class Noting(Middleware):
+    """Notes what passes through it."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    async def on_message(self, context: MiddlewareContext[Any], call_next: Any) -> Any:
+        self.seen.append(str(context.method))
+        return await call_next(context)
+
+    async def on_call_tool(self, context: MiddlewareContext[Any], call_next: Any) -> Any:
+        try:
+            result = await call_next(context)
+        except Exception as error:
+            self.seen.append(type(error).__name__)
+            raise
+        self.seen.append("asks" if isinstance(result, InputRequiredToolResult) else "ends")
+        return result
+
+
+def watched(*middleware: Middleware) -> FastMCP[Any]:
+    server: FastMCP[Any] = FastMCP("watched", middleware=list(middleware))
+
+    @server.tool
+    async def ask(ctx: Context, fail: bool = False) -> str:
+        """Ask twice."""
+        words = [value(await ctx.elicit(f"{number}?", str)) for number in (1, 2)]
+        if fail:
+            raise LookupError("not found")
+        return " ".join(words)
+
+    return server
+
+
+async def test_middleware_of_the_authors_runs_once_per_round() -> None:
+    """It sees each round begin and end, those that ask as FastMCP has it see them, and waits for nobody."""
+    noting = Noting()
+    async with hosted(watched(noting)) as caller:
+        heard = await caller.tool("ask", "a")
+        assert noting.seen == ["tools/call", "asks", "tools/call", "asks"]
+        assert (await caller.retry("ask", heard.token, heard.accept(value="b"))).text == "a b"
+        assert noting.seen[4:] == ["tools/call", "ends"]
+        assert caller.runtime.counts["entered"] == 1
+
+
+async def test_middleware_sees_what_a_tool_raises_in_its_last_round() -> None:
+    """As FastMCP's own exception, once; the client gets its error result."""
+    noting = Noting()
+    async with hosted(watched(noting)) as caller:
+        heard = await caller.tool("ask", "a", "b", arguments={"fail": True})
+        assert heard.result["isError"] and heard.text == "Error calling tool 'ask': not found"
+        assert noting.seen[-2:] == ["tools/call", "ToolError"]
+
+
+async def test_middleware_may_change_what_is_called_on_each_round() -> None:
+    """The tool and the arguments that it leaves are those that are entered and marked."""
+
+    class Rename(Middleware):
+        async def on_call_tool(self, context: MiddlewareContext[Any], call_next: Any) -> Any:
+            message = context.message.model_copy(update={"name": "ask"})
+            return await call_next(context.copy(message=message))
+
+    async with hosted(watched(Rename())) as caller:
+        assert (await caller.tool("old", "a", "b")).text == "a b"
+
+
+async def test_a_mounted_servers_middleware_surrounds_its_handler() -> None:
+    """It stands in the frame: entered with the handler, left when that ends, as on earlier revisions."""
+    outer, inner = Noting(), Noting()
+    server: FastMCP[Any] = FastMCP("outer", middleware=[outer])
+    server.mount(watched(inner), namespace="in")
+    async with hosted(server) as caller:
+        assert (await caller.tool("in_ask", "a", "b")).text == "a b"
+    assert [what for what in outer.seen if what != "tools/call"] == ["asks", "asks", "ends"]
+    assert inner.seen == ["tools/call", "ends"]
+
+
+def seen() -> dict[str, str]:
+    """The present request, by every way to it."""
+    ctx, token = get_context(), get_access_token()
+    return {
+        "id": ctx.request_id,
+        "round": get_http_headers()["x-round"],
+        "request": get_http_request().headers["x-round"],
+        "token": token.token if token else "none",
+        "claims": str(token.claims.get("number")) if token else "none",
+    }
+
+
+class Verifier(TokenVerifier):
+    """Knows tokens of the form `user/number`; the number changes when the user's token is renewed."""
+
+    async def verify_token(self, token: str) -> AccessToken | None:
+        user, _, number = token.partition("/")
+        if user not in ("ann", "ben"):
+            return None
+        return AccessToken(token=token, client_id="app", subject=user, scopes=[], claims={"number": number})
+
+
+revoked: set[str] = set()
+
+
+def may(context: Any) -> bool:
+    """A component's own authorization."""
+    return context.token is not None and context.token.token not in revoked
+
+
+def guarded() -> FastMCP[Any]:
+    """A server whose tools tell which request they see."""
+    server: FastMCP[Any] = FastMCP("guarded", auth=Verifier())
+
+    def dependency() -> str:
+        return get_http_headers()["x-round"]
+
+    @server.tool(auth=may)
+    async def watch(
+        ctx: Context = CurrentContext(),  # noqa: B008 - FastMCP's own way
+        headers: dict[str, str] = CurrentHeaders(),  # noqa: B008
+        first: str = Depends(dependency),
+    ) -> dict[str, Any]:
+        """Look at the request before and after each question, in the handler and in gathered children."""
+        await ctx.set_state("kept", "yes")
+        await ctx.set_state("object", seen, serializable=False)
+        looks = [seen()]
+
+        async def child(name: str) -> dict[str, str]:
+            await ctx.elicit(f"{name}?", str)
+            return seen()
+
+        async def waits(event: asyncio.Event) -> dict[str, str]:
+            await event.wait()
+            return seen()
+
+        await ctx.elicit("first?", str)
+        looks.append(seen())
+        event = asyncio.Event()
+        other = asyncio.create_task(waits(event))
+        looks += await asyncio.gather(child("left"), child("right"))
+        event.set()
+        looks += [await other, seen()]
+        assert get_context().request_context is ctx.request_context
+        assert await get_context().get_state("kept") == await ctx.get_state("kept") == "yes"
+        assert await get_context().get_state("object") is seen
+        return {"looks": looks, "injected": [headers["x-round"], first], "same": ctx.request_id}
+
+    return server
+
+
+class Guarded(Hosted):
+    """A client that brings a bearer token and the round's number with each request."""
+
+    async def round(self, number: int, bearer: str, asked: Heard | None = None) -> Heard:
+        headers = {"authorization": f"Bearer {bearer}", "x-round": str(number)}
+        options: dict[str, Any] = {"headers": headers, "request_id": number * 10}
+        if asked is None:
+            return await self.call("watch", **options)
+        return await self.retry("watch", asked.token, asked.accept(value="x"), **options)
+
+
+@asynccontextmanager
+async def guard(**settings: Any) -> AsyncIterator[Guarded]:
+    app = framehold.asgi(guarded(), Settings(node_id="guarded", **settings))
+    async with served(app) as url, Guarded(url) as client:
+        client.runtime = app.attached.runtime
+        yield client
+
+
+@pytest.mark.parametrize("settings", [{}, {"keys": "k" * 32}])
+async def test_what_a_handler_asks_about_its_request_is_the_present_rounds(settings: dict[str, Any]) -> None:
+    """Id, headers, request, token and claims; in the handler, in children that ask and in one that only waits."""
+    async with guard(**settings) as caller:
+        heard = await caller.round(1, "ann/1")
+        for number in (2, 3):
+            heard = await caller.round(number, f"ann/{number}", heard)
+        told = heard.result["structuredContent"]
+    assert told["looks"] == [as_seen(number) for number in (1, 2, 3, 3, 3, 3)]
+    # What was handed over as a value when the handler was entered stays what it was.
+    assert told["injected"] == ["1", "1"] and told["same"] == "30"
+
+
+def as_seen(number: int) -> dict[str, str]:
+    one = str(number)
+    return {"id": f"{one}0", "round": one, "request": one, "token": f"ann/{one}", "claims": one}
+
+
+async def test_a_token_is_asked_for_and_a_call_belongs_to_its_user() -> None:
+    """Nobody's token is refused as FastMCP refuses it; another user's retry finds no state; the owner's goes on."""
+    async with guard() as caller:
+        envelope = caller.envelope("tools/call", {"name": "watch"})
+        async with httpx2.AsyncClient() as http:
+            response = await http.post(caller.url, json=envelope.body, headers=envelope.headers)
+        assert response.status_code == 401 and "www-authenticate" in response.headers
+        heard = await caller.round(1, "ann/1")
+        other = await caller.round(2, "ben/1", heard)
+        assert (other.status, other.code) == (400, -32602) and other.text == "Invalid or expired requestState"
+        heard = await caller.round(3, "ann/2", heard)
+        assert heard.messages == ["left?", "right?"]
+
+
+async def test_authorization_of_a_component_is_decided_anew_each_round() -> None:
+    """Whose right was taken away meanwhile is told what FastMCP tells them, and resumes nothing."""
+    revoked.clear()
+    async with guard() as caller:
+        heard = await caller.round(1, "ann/1")
+        revoked.add("ann/2")
+        told = await caller.round(2, "ann/2", heard)
+        assert told.result["isError"] and told.text == "Unknown tool: 'watch'"
+        assert caller.runtime.counts["resumed"] == 0
+        assert (await caller.round(3, "ann/3", heard)).messages == ["left?", "right?"]
+
+
+async def test_progress_and_logs_go_out_on_the_present_rounds_stream() -> None:
+    """Under its own progress token, at its own level."""
+    server: FastMCP[Any] = FastMCP("talks")
+
+    @server.tool
+    async def talk(ctx: Context) -> str:
+        """Report before and after a question."""
+        await ctx.report_progress(1, 2, "begun")
+        await ctx.elicit("go on?", bool)
+        await ctx.report_progress(2, 2, "done")
+        await ctx.info("a line")
+        return "said"
+
+    async with hosted(server) as caller:
+        heard = await caller.call("talk", meta={"progressToken": "p1"})
+        assert [event["params"]["progressToken"] for event in heard.events] == ["p1"]
+        meta = {"progressToken": "p2", LOG_LEVEL_META_KEY: "info"}
+        heard = await caller.retry("talk", heard.token, heard.accept(value=True), meta=meta)
+    assert heard.text == "said"
+    progress, line = heard.events
+    assert (progress["params"]["progressToken"], progress["params"]["message"]) == ("p2", "done")
+    assert line["params"]["data"]["msg"] == "a line"
+
+
+async def test_fastmcps_own_cache_keeps_results_and_no_questions() -> None:
+    """Its middleware is asked each round: what asks is not kept, so each call is asked anew."""
+    async with hosted(watched(ResponseCachingMiddleware())) as caller:
+        for word in ("a", "c"):
+            assert (await caller.tool("ask", word, "b")).text == f"{word} b"
+        assert caller.runtime.counts["entered"] == 2
+
+
+async def test_a_server_that_is_only_attached_suspends_on_fastmcps_own_http_stack() -> None:
+    """`framehold.attach(server)`, then whatever FastMCP has for serving it."""
+    server = watched()
+    runtime = framehold.attach(server, Settings(node_id="attached")).runtime
+    async with served(server.http_app(path="/mcp")) as url, Hosted(url) as caller:
+        assert (await caller.tool("ask", "a", "b")).text == "a b"
+    assert (runtime.counts["entered"], runtime.counts["resumed"]) == (1, 2)
+
+
+async def test_a_client_that_leaves_cancels_its_round() -> None:
+    """In the handler and in the middleware round it; the call is lost, and its next retry is told so."""
+    ended: list[str] = []
+    runs, over = asyncio.Event(), asyncio.Event()
+
+    class Ends(Middleware):
+        async def on_call_tool(self, context: MiddlewareContext[Any], call_next: Any) -> Any:
+            try:
+                return await call_next(context)
+            except asyncio.CancelledError:
+                ended.append("middleware")
+                raise
+
+    server: FastMCP[Any] = FastMCP("leaves", middleware=[Ends()])
+
+    @server.tool
+    async def linger(ctx: Context) -> str:
+        """Ask, then take for ever."""
+        await ctx.elicit("go on?", bool)
+        runs.set()
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            ended.append("handler")
+            over.set()
+        return "never"
+
+    async with hosted(server) as caller:
+        asked = await caller.call("linger")
+        waiting = asyncio.create_task(caller.retry("linger", asked.token, asked.accept(value=True)))
+        await runs.wait()
+        waiting.cancel()
+        await asyncio.wait_for(over.wait(), 20)
+        told = await caller.retry("linger", asked.token, asked.accept(value=True))
+        assert told.result["isError"] and "entered once" in told.text
+    assert sorted(ended) == ["handler", "middleware"]
+
+
+async def test_middleware_may_try_again_where_a_node_had_no_room() -> None:
+    """What counts is what it came to in the end."""
+
+    class Patient(Middleware):
+        async def on_call_tool(self, context: MiddlewareContext[Any], call_next: Any) -> Any:
+            try:
+                return await call_next(context)
+            except Unavailable:
+                parked = await taken
+                await caller.retry("ask", parked.token, {key: {"action": "cancel"} for key in parked.asked})
+                return await call_next(context)
+
+    server: FastMCP[Any] = FastMCP("patient", middleware=[Patient()])
+
+    @server.tool
+    async def ask(ctx: Context) -> str:
+        """Ask once."""
+        return str((await ctx.elicit("1?", str)).action)
+
+    async with hosted(server, max_parked=1) as caller:
+        taken = asyncio.ensure_future(caller.call("ask"))
+        await taken
+        assert (await caller.call("ask")).messages == ["1?"]
+
+
+async def test_a_call_from_within_a_handler_is_part_of_it() -> None:
+    """Another tool of the same server, called in the body: its questions are the call's."""
+    server = watched()
+
+    @server.tool
+    async def both(ctx: Context) -> str:
+        """Call the other one."""
+        found = await ctx.fastmcp.call_tool("ask", {})
+        return f"{found.structured_content} {value(await ctx.elicit('3?', str))}"
+
+    async with hosted(server) as caller:
+        assert (await caller.tool("both", "a", "b", "c")).text == "{'result': 'a b'} c"
+        assert caller.runtime.counts["entered"] == 1
+
+
+async def test_middleware_that_makes_errors_of_all_it_sees_does_not_stop_a_relay(
+    redis: RedisServer, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A retry that reaches the wrong node is passed on, whatever an author's middleware makes of the attempt; and a
+    killed node's call is taken over."""
+    monkeypatch.setenv("ENTRIES", str(tmp_path / "sold"))
+    async with heirs("tests/node/fastmcp_handling.py", tmp_path, redis.url) as start:
+        first, second = await start(), await start()
+        async with Hosted(first.url) as one, Hosted(second.url) as two:
+            trip = {"trip": "Rome"}
+            heard = await one.call("book", arguments=trip)
+            heard = await two.retry("book", heard.token, heard.accept(row=3, window=True), arguments=trip)
+            assert heard.messages == ["Which fare for 3A?"]
+            first.kill()
+            heard = await two.retry("book", heard.token, heard.accept(value="flex"), arguments=trip)
+            assert heard.messages == ["Buy 3A, flex?"]
+            heard = await two.retry("book", heard.token, heard.accept(value=True), arguments=trip)
+            assert heard.text == "Rome: ticket 3A, flex"
+    assert (tmp_path / "sold").read_text() == "Rome/3A\n"

@@ -1,0 +1,192 @@
+"""FastMCP's private parts that we touch are as they were read off fastmcp 4.1.2. An upgrade of it fails here first.
+
+Then: go through each seam below against the new release, mend `fastmcp`, `fastmcp_host`, `fastmcp_components` and
+`fastmcp_results`, and raise `fastmcp.TESTED`. Which names those files touch is listed, like the SDK's, in
+`test_seams`."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.metadata
+import inspect
+from contextvars import ContextVar
+from typing import Any
+
+import mcp_types as types
+import pytest
+from fastmcp import Context, FastMCP
+from fastmcp.prompts import PromptResult
+from fastmcp.resources import ResourceContent, ResourceResult
+from fastmcp.server import context as contexts
+from fastmcp.server import dependencies
+from fastmcp.server.low_level import FastMCPServerMiddleware
+from fastmcp.server.providers import fastmcp_provider as mounted
+from fastmcp.server.providers.local_provider import LocalProvider
+from fastmcp.server.providers.wrapped_provider import _WrappedProvider
+from fastmcp.server.transforms.namespace import Namespace
+from fastmcp.server.transforms.visibility import Visibility
+from fastmcp.tools.base import ToolResult
+from mcp.server import Server
+from mcp.server.request_state import RequestStateBoundary
+
+import framehold.hosts.fastmcp
+from framehold.hosts import fastmcp_results
+from framehold.hosts.fastmcp import Bound
+from framehold.hosts.fastmcp_components import author_of, schema_of, understood
+from framehold_core.errors import ConfigError
+
+FASTMCP = "fastmcp 4.1.2"
+CHANGED = f"this release of fastmcp has moved a seam that was read off {FASTMCP}: "
+
+pytestmark = pytest.mark.anyio
+
+
+def names(callable_: Any) -> list[str]:
+    return [name for name in inspect.signature(callable_).parameters if name != "self"]
+
+
+def test_the_installed_release_is_the_tested_one() -> None:
+    """Patches are let through; a minor release is read first."""
+    assert f"fastmcp {framehold.hosts.fastmcp.TESTED}" == FASTMCP
+    installed = importlib.metadata.version("fastmcp")
+    assert installed.split(".")[:2] == framehold.hosts.fastmcp.TESTED.split(".")[:2], (
+        f"fastmcp {installed} is installed, but the seams were read off {FASTMCP}: check each test of this file "
+        "against it, then raise fastmcp.TESTED"
+    )
+
+
+def test_a_server_holds_a_low_level_server_with_its_middleware_outside_the_boundary() -> None:
+    """The one that binds the request first, then what opens states; and it leads back to its FastMCP server."""
+    server: FastMCP[Any] = FastMCP("seams")
+    inner = server._mcp_server
+    assert isinstance(inner, Server) and inner.fastmcp is server, CHANGED + "FastMCP._mcp_server"
+    kinds = [type(item) for item in inner.middleware]
+    assert kinds.index(FastMCPServerMiddleware) < kinds.index(RequestStateBoundary), CHANGED + "the middleware's order"
+
+
+def test_each_method_that_may_ask_goes_through_the_chain() -> None:
+    """By keyword, found on the instance: what stands there instead is called."""
+    assert names(FastMCP._dispatch_component_middleware) == ["context", "call_next"], CHANGED + "the chain"
+    for method in (FastMCP.call_tool, FastMCP.render_prompt, FastMCP.read_resource):
+        source = inspect.getsource(method)
+        assert "await self._dispatch_component_middleware(" in source, CHANGED + method.__name__
+        assert "run_middleware=False" in source and "fastmcp_context=ctx" in source, CHANGED + method.__name__
+
+
+def test_a_context_refuses_by_one_method_and_asks_through_its_session() -> None:
+    assert names(Context._is_modern_protocol) == [], CHANGED + "Context._is_modern_protocol"
+    source = inspect.getsource(inspect.unwrap(Context.elicit))
+    assert "if self._is_modern_protocol():" in source and "await self.session.elicit(" in source, CHANGED + "elicit"
+    assert "return self.request_context.session" in inspect.getsource(Context.session.fget)  # type: ignore[attr-defined]
+
+
+def test_the_present_request_is_in_two_variables() -> None:
+    """The one has these fields, and no others: ours reads each of them through."""
+    assert isinstance(dependencies.fastmcp_request_ctx, ContextVar)
+    assert isinstance(contexts._current_context, ContextVar), CHANGED + "_current_context"
+    fields = {field.name for field in dataclasses.fields(dependencies.FastMCPRequestContext)}
+    read = {name for name, value in vars(Bound).items() if isinstance(value, property)}
+    assert fields == read | {"_srctx"}, CHANGED + "FastMCPRequestContext"
+    assert "_srctx=ctx" in inspect.getsource(dependencies.bind_request_context)
+    assert "return fastmcp_request_ctx.get()" in inspect.getsource(Context.request_context.fget)  # type: ignore[attr-defined]
+
+
+async def test_what_is_mounted_says_what_it_stands_for() -> None:
+    """Tools and prompts by name, resources by address, templates by the resource that they create."""
+    server, child = FastMCP[Any]("outer"), FastMCP[Any]("inner")
+    child.tool(_tool), child.prompt(_tool), child.resource("a://b")(_tool), child.resource("a://{x}/c")(_named)
+    server.mount(child, namespace="in")
+    tool, prompt = await server.get_tool("in__tool"), await server.get_prompt("in__tool")
+    for found in (tool, prompt):
+        assert isinstance(found, mounted.FastMCPProviderTool | mounted.FastMCPProviderPrompt)
+        assert (found._server, found._original_name) == (child, "_tool"), CHANGED + "what is mounted"
+    resource = await server.get_resource("a://in/b")
+    template = await server.get_resource_template("a://in/z/c")
+    assert isinstance(template, mounted.FastMCPProviderResourceTemplate)
+    for found, uri in ((resource, "a://b"), (await template.create_resource("a://in/z/c", {"x": "z"}), "a://z/c")):
+        assert isinstance(found, mounted.FastMCPProviderResource)
+        assert (found._server, found._original_uri) == (child, uri), CHANGED + "what is mounted"
+
+
+async def _tool(ctx: Context) -> str:
+    """A tool, a prompt, a resource."""
+    return "t"
+
+
+async def _named(x: str, ctx: Context) -> str:
+    """A template."""
+    return x
+
+
+async def test_an_authors_function_is_found_behind_what_fastmcp_makes_of_it() -> None:
+    """Behind injection and pydantic's validation."""
+    server: FastMCP[Any] = FastMCP("seams")
+    server.tool(_tool), server.prompt(_tool), server.resource("a://b")(_tool), server.resource("a://{x}/c")(_named)
+    assert author_of(await server.get_tool("_tool")) is _tool
+    assert author_of(await server.get_prompt("_tool")) is _tool
+    assert author_of(await server.get_resource("a://b")) is _tool
+    assert author_of(await server.get_resource_template("a://z/c")) is _named
+
+
+async def test_components_are_walked_under_the_names_that_they_are_served_by() -> None:
+    """A tree of what is understood; with anything else in it schemas are FastMCP's to look up."""
+    server, child = FastMCP[Any]("outer"), FastMCP[Any]("inner")
+    child.tool(_named)
+    server.mount(child, namespace="in")
+    assert isinstance(server.local_provider, LocalProvider)
+    assert isinstance(server.local_provider._components, dict), CHANGED + "LocalProvider._components"
+    (wrapped,) = [item for item in server.providers if isinstance(item, _WrappedProvider)]
+    assert isinstance(wrapped._inner, mounted.FastMCPProvider), CHANGED + "_WrappedProvider._inner"
+    space = Namespace("in")
+    assert (space._transform_name("x"), space._transform_uri("a://b")) == ("in_x", "a://in/b"), CHANGED + "Namespace"
+    tool = await server.get_tool("in__named")
+    assert tool is not None and schema_of(server, "in__named") == tool.parameters
+    assert schema_of(server, "_named") is None
+    server.disable(names={"x"})
+    assert understood(server) and any(isinstance(item, Visibility) for item in server.transforms)
+    server.mount(child, tool_names={"_named": "other"})
+    assert not understood(server), "a tool that is renamed on the way is not found by the walk"
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        ToolResult("text"),
+        ToolResult([types.TextContent(type="text", text="t")], {"a": 1}, {"m": 2}, is_error=True),
+        PromptResult("text", "about", {"m": 1}),
+        ResourceResult([ResourceContent("text", meta={"m": 1}), ResourceContent(b"\0\xff", "image/png")], {"m": 2}),
+    ],
+    ids=["a text", "a tool's all", "a prompt", "a resource"],
+)
+@pytest.mark.parametrize("stored", [False, True], ids=["live", "stored"])
+async def test_results_survive_being_kept(result: Any, stored: bool) -> None:
+    """As the protocol's, in memory or in a tombstone, and back: what the client is sent is the same."""
+    method = {ToolResult: "tools/call", PromptResult: "prompts/get", ResourceResult: "resources/read"}[type(result)]
+    kind = fastmcp_results.KINDS[method]
+    assert kind.field == ("uri" if method == "resources/read" else "name")
+
+    async def running() -> Any:
+        return result
+
+    kept = await kind.keep(running(), "a://b")
+    told = kept.model_dump(by_alias=True, mode="json", exclude_none=True) if stored else kept
+    given = kind.give(told)
+    assert type(given) is type(result)
+
+    async def again() -> Any:
+        return given
+
+    assert await kind.keep(again(), "a://b") == kept
+
+
+def test_a_release_that_keeps_its_parts_elsewhere_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each with an error that says so; nothing is attached."""
+    for owner, name in ((FastMCP, "_dispatch_component_middleware"), (Context, "_is_modern_protocol")):
+        with monkeypatch.context() as patched:
+            patched.delattr(owner, name)
+            with pytest.raises(ConfigError, match=r"this release of fastmcp keeps .* elsewhere; nothing was attached"):
+                framehold.attach(FastMCP("seams"))
+    server: FastMCP[Any] = FastMCP("seams")
+    del server._mcp_server
+    with pytest.raises(ConfigError, match="this release of fastmcp keeps the SDK's server elsewhere"):
+        framehold.attach(server)

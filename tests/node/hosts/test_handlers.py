@@ -1,0 +1,445 @@
+"""Which handler a request goes to, what is promised of it, and what is made of that before anything is served."""
+
+from __future__ import annotations
+
+import functools
+import json
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from mcp.server import MCPServer, Server
+from mcp.server.extension import Extension
+from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.resources import Resource, TextResource
+from mcp.server.request_state import AESGCMRequestStateCodec, InvalidRequestState
+from mcp.types import CallToolRequestParams
+
+import framehold
+from framehold import attach as attached_to
+from framehold.config import Settings, load
+from framehold.hosts.handlers import Handlers
+from framehold.hosts.host_choice import host_of
+from framehold.sdk.marks import Marks
+from framehold.sdk.seam import Seam
+from framehold.sdk.state_codec import PrefixCodec
+from framehold_core.errors import ConfigError
+from framehold_core.ids import CallId
+
+pytestmark = pytest.mark.anyio
+
+REPLAY = Settings(strategy="replay")
+NOBODY = Marks()
+
+
+class Kept(Resource):
+    """A resource of an author's own."""
+
+    @framehold.options(ttl=7)
+    async def read(self) -> str:
+        return ""
+
+
+def server() -> MCPServer[Any]:
+    """With a handler of each kind; each marked one has a ttl of its own."""
+    mcp = MCPServer("handlers")
+
+    @mcp.tool()
+    @framehold.options(ttl=1)
+    async def below(ctx: Context) -> None: ...
+
+    @framehold.options(ttl=2)
+    @mcp.tool(name="renamed")
+    async def above(ctx: Context) -> None: ...
+
+    @mcp.tool()
+    async def unmarked(ctx: Context) -> None: ...
+
+    @mcp.tool()
+    def sync() -> None: ...
+
+    @framehold.options(ttl=3)
+    @mcp.prompt()
+    async def prompt(ctx: Context) -> str:
+        return ""
+
+    @framehold.options(ttl=4)
+    @mcp.resource("u://one")
+    async def one() -> str:
+        return ""
+
+    @framehold.options(ttl=5)
+    @mcp.resource("u://some/{name}")
+    async def some(name: str, ctx: Context) -> str:
+        return ""
+
+    @framehold.options(ttl=6)
+    @mcp.resource("u://{+rest}")
+    async def all_others(rest: str, ctx: Context) -> str:
+        return ""
+
+    mcp.add_resource(Kept(uri="u://kept"))
+    mcp.add_resource(TextResource(uri="u://text", text=""))
+    return mcp
+
+
+TTLS: Sequence[tuple[str, dict[str, Any], float | None]] = [
+    ("tools/call", {"name": "below"}, 1),
+    ("tools/call", {"name": "renamed"}, 2),
+    ("tools/call", {"name": "unmarked"}, None),
+    ("tools/call", {"name": "above"}, None),
+    ("tools/call", {"name": "prompt"}, None),
+    ("prompts/get", {"name": "prompt"}, 3),
+    ("prompts/get", {"name": "below"}, None),
+    ("resources/read", {"uri": "u://one"}, 4),
+    ("resources/read", {"uri": "u://kept"}, 7),
+    ("resources/read", {"uri": "u://text"}, None),
+    ("resources/read", {"uri": "u://some/a"}, 5),
+    ("resources/read", {"uri": "u://other"}, 6),
+    ("resources/read", {"uri": "u://some/.."}, None),
+    ("resources/read", {"uri": "nowhere"}, None),
+    ("resources/read", {"uri": 7}, None),
+    ("resources/read", {}, None),
+    ("tools/call", {}, None),
+    ("tools/call", {"name": ["below"]}, None),
+    ("prompts/get", {"name": None}, None),
+    ("tools/list", {}, None),
+]
+
+
+@pytest.mark.parametrize(("method", "params", "ttl"), TTLS)
+def test_the_handler_that_the_sdk_would_enter(method: str, params: dict[str, Any], ttl: float | None) -> None:
+    """By name or address, as the parameters come; nothing that isn't known is refused here."""
+    assert Handlers(host_of(server())).marks(method, params).ttl == ttl
+
+
+async def test_a_resource_is_not_made_to_be_looked_up() -> None:
+    """Nor does its template's refusal come here."""
+    mcp, entered = MCPServer("m"), []
+
+    @mcp.resource("u://{name}")
+    @framehold.reentrant
+    async def read(name: str, ctx: Context) -> str:
+        entered.append(name)
+        return ""
+
+    assert Handlers(host_of(mcp)).marks("resources/read", {"uri": "u://a"}).reentrant
+    assert Handlers(host_of(mcp)).marks("resources/read", {"uri": "u://.."}) == NOBODY
+    assert entered == []
+
+
+def named(fn: Any) -> Any:
+    """A callable that the SDK takes for a tool."""
+    fn.__name__ = "named"
+    return fn
+
+
+def test_handlers_come_and_go() -> None:
+    """Each look-up sees what is registered then, also under a name that was another's."""
+    mcp = MCPServer("m")
+    handlers = Handlers(host_of(mcp))
+
+    async def book(ctx: Context) -> None: ...
+
+    call = {"name": "book"}
+    assert handlers.marks("tools/call", call) == NOBODY
+    mcp.add_tool(framehold.options(ttl=1)(book))
+    assert handlers.marks("tools/call", call).ttl == 1
+    framehold.options(ttl=2)(book)
+    assert handlers.marks("tools/call", call).ttl == 2
+    mcp.remove_tool("book")
+    assert handlers.marks("tools/call", call) == NOBODY
+    mcp.add_tool(named(functools.partial(book)), name="book")
+    assert handlers.marks("tools/call", call).ttl == 2
+    mcp.remove_tool("book")
+    mcp.add_tool(lambda: None, name="book")
+    assert handlers.marks("tools/call", call).ttl is None
+
+
+async def ask(ctx: Any, params: Any) -> Any: ...
+
+
+def low(fn: Any = ask) -> Server[Any]:
+    made: Server[Any] = Server("low")
+    made.add_request_handler("tools/call", CallToolRequestParams, fn)
+    return made
+
+
+def test_a_low_level_handler_speaks_for_all_its_tools() -> None:
+    """Also when it is behind a seam."""
+
+    @framehold.reentrant
+    async def marked(ctx: Any, params: Any) -> Any: ...
+
+    made = low(marked)
+    handlers = Handlers(host_of(made))
+    for _ in range(2):
+        for name in ("one", "two"):
+            assert handlers.marks("tools/call", {"name": name}).reentrant
+        assert handlers.marks("prompts/get", {"name": "one"}) == NOBODY
+        assert handlers.marks("tools/list", {}) == NOBODY
+        attached_to(made)
+    entry = made.get_request_handler("tools/call")
+    assert entry is not None and isinstance(entry.handler, Seam)
+    assert entry.handler.wrapped.lookup.marks("tools/call", {"name": "one"}).reentrant
+    assert entry.handler.wrapped.params_type is CallToolRequestParams
+
+
+class Observers(Extension):
+    identifier = "test/watches"
+
+    async def intercept_tool_call(self, params: Any, ctx: Any, call_next: Any) -> Any:
+        return await call_next(ctx)
+
+
+@pytest.mark.parametrize("low_first", [True, False])
+@pytest.mark.parametrize("extensions", [(), (Observers(),)])
+def test_an_mcpserver_is_remembered(low_first: bool, extensions: tuple[Extension, ...]) -> None:
+    """Whichever of it and its low-level server is attached first, and whatever an extension puts in between."""
+    mcp = MCPServer("m", extensions=extensions)
+
+    @mcp.tool()
+    @framehold.reentrant
+    async def book(ctx: Context) -> None: ...
+
+    inner = host_of(mcp).lowlevel
+    attached = [attached_to(one) for one in ((inner, mcp) if low_first else (mcp, inner))]
+    assert attached[0] is attached[1]
+    assert attached[0].handlers.marks("tools/call", {"name": "book"}).reentrant
+    assert attached[0].handlers.marks("tools/call", {"name": "other"}) == NOBODY
+
+
+def test_what_a_seam_is_given() -> None:
+    """The look-up, and the type of its parameters."""
+    attached = attached_to(server())
+    entry = attached.server.get_request_handler("tools/call")
+    assert entry is not None and isinstance(entry.handler, Seam)
+    wrapped = entry.handler.wrapped
+    assert wrapped.lookup is attached.handlers and wrapped.params_type is CallToolRequestParams
+    assert wrapped.lookup.marks("tools/call", {"name": "below"}).ttl == 1
+
+
+def promising() -> MCPServer[Any]:
+    """With handlers that promise this and that."""
+    mcp = MCPServer("promising")
+
+    def fresh() -> Any:
+        async def handler(ctx: Context) -> str:
+            return ""
+
+        return handler
+
+    def sync(ctx: Context) -> str:
+        return ""
+
+    class Object:
+        async def __call__(self, ctx: Context) -> str:
+            return ""
+
+    mcp.add_tool(fresh(), name="unmarked")
+    mcp.add_tool(framehold.reentrant(fresh()), name="safe")
+    mcp.add_tool(framehold.options(strategy="hold")(fresh()), name="held")
+    mcp.add_tool(framehold.options(ttl=5)(fresh()), name="brief")
+    mcp.add_tool(sync, name="sync")
+    mcp.add_tool(framehold.options(strategy="replay")(named(functools.partial(sync))), name="sync_replay")
+    mcp.add_tool(named(functools.partial(fresh())), name="partial")
+    mcp.add_tool(named(Object()), name="object")
+    mcp.prompt("talk")(fresh())
+    mcp.prompt("safe_talk")(framehold.reentrant(fresh()))
+    mcp.resource("u://{a}")(_template)
+    mcp.resource("u://one")(_concrete)
+    mcp.add_resource(Kept(uri="u://kept"))
+    mcp.add_resource(TextResource(uri="u://text", text=""))
+    return mcp
+
+
+async def _template(a: str, ctx: Context) -> str:
+    return a
+
+
+async def _concrete() -> str:
+    return ""
+
+
+UNMARKED = ('tool "unmarked"', 'tool "brief"', 'tool "partial"', 'tool "object"', 'prompt "talk"')
+UNMARKED += ('resource "u://one"', 'resource "u://kept"', 'resource "u://{a}"')
+
+
+def test_the_unmarked_are_those_that_may_ask_and_promise_nothing() -> None:
+    """What is sync has no await; what is held is never entered twice."""
+    assert Handlers(host_of(promising())).unmarked() == UNMARKED
+    assert Handlers(host_of(promising())).replayed_unmarked("hold") == ()
+    assert Handlers(host_of(low())).unmarked() == ('handler of "tools/call"',)
+    assert Handlers(host_of(low(framehold.reentrant(functools.partial(ask))))).unmarked() == ()
+
+
+def test_handlers_are_counted() -> None:
+    """How many may ask, are re-entrant, are replayed."""
+    assert Handlers(host_of(promising())).count("hold") == (11, 2, 0)
+    assert Handlers(host_of(promising())).count("replay") == (11, 2, 10)
+    assert Handlers(host_of(MCPServer("empty"))).count("hold") == (0, 0, 0)
+
+
+async def start(one: Any) -> None:
+    """Run its lifespan."""
+    async with host_of(one).lowlevel.lifespan(host_of(one).lowlevel):
+        pass
+
+
+async def test_strategy_replay_refuses_the_unmarked_at_start() -> None:
+    """All of them by name; and says what would help."""
+    mcp = promising()
+    attached = attached_to(mcp, REPLAY)
+    for attempt in (attached.check, None):
+        with pytest.raises(ConfigError) as told:
+            attempt() if attempt else await start(mcp)
+        said = str(told.value)
+        assert f"not marked re-entrant: {', '.join(UNMARKED)}; nothing was started; mark each" in said
+        assert "@framehold.reentrant if all its effects are pure or under once, else with @framehold.options(" in said
+        assert said.endswith(", or leave all frames in memory with FRAMEHOLD_STRATEGY=hold") and "\n" not in said
+        assert 'tool "safe"' not in said and 'tool "held"' not in said
+
+
+async def test_under_strategy_hold_the_unmarked_are_served() -> None:
+    await start(_attached(promising(), Settings()))
+
+
+def _attached(one: Any, settings: Settings) -> Any:
+    attached_to(one, settings)
+    return one
+
+
+async def test_a_promise_lets_strategy_replay_start() -> None:
+    mcp = MCPServer("m")
+
+    @mcp.tool()
+    @framehold.reentrant
+    async def book(ctx: Context) -> None: ...
+
+    await start(_attached(mcp, REPLAY))
+
+
+async def test_a_handler_of_strategy_replay_needs_the_promise_whatever_the_setting() -> None:
+    mcp = MCPServer("m")
+
+    @mcp.tool()
+    @framehold.options(strategy="replay")
+    async def book(ctx: Context) -> None: ...
+
+    with pytest.raises(ConfigError, match=r'not marked re-entrant: tool "book"; nothing was started') as told:
+        await start(_attached(mcp, Settings()))
+    assert "FRAMEHOLD_STRATEGY" not in str(told.value)
+    framehold.reentrant(book)
+    await start(mcp)
+
+
+async def test_what_a_lifespan_registers_is_looked_at_too() -> None:
+    """And its lifespan is left again."""
+    left = []
+
+    @asynccontextmanager
+    async def lifespan(mcp: MCPServer[Any]) -> AsyncIterator[None]:
+        async def late(ctx: Context) -> None: ...
+
+        mcp.add_tool(late)
+        yield
+        left.append(True)
+
+    mcp = MCPServer("m", lifespan=lifespan)
+    attached_to(mcp, REPLAY).check()
+    with pytest.raises(ConfigError, match='tool "late"'):
+        await start(mcp)
+
+
+async def test_an_asgi_server_that_starts_it_is_told() -> None:
+    """By the lifespan's own failure, which uvicorn logs; nothing is served."""
+    app, sent = framehold.asgi(promising(), REPLAY), []
+
+    async def receive() -> Any:
+        return {"type": "lifespan.startup"}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    await app({"type": "lifespan"}, receive, send)
+    assert [message["type"] for message in sent] == ["lifespan.startup.failed"]
+    assert 'tool "unmarked"' in sent[0]["message"]
+
+
+def test_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have these defaults, and are named by their environment variable where they are wrong."""
+    usual = Settings()
+    assert (usual.strategy, usual.rehearse, usual.pickle) == ("hold", False, True)
+    assert (usual.max_value, usual.max_journal) == (1024 * 1024, 4 * 1024 * 1024)
+    for name, wrong in {
+        "STRATEGY": "keep",
+        "REHEARSE": "perhaps",
+        "PICKLE": "perhaps",
+        "MAX_VALUE": "0",
+        "MAX_JOURNAL": "-1",
+    }.items():
+        with monkeypatch.context() as patch:
+            patch.setenv(f"FRAMEHOLD_{name}", wrong)
+            with pytest.raises(ConfigError, match=f"FRAMEHOLD_{name} is wrong: .*; nothing was started"):
+                load()
+    monkeypatch.setenv("FRAMEHOLD_STRATEGY", "replay")
+    monkeypatch.setenv("FRAMEHOLD_PICKLE", "false")
+    assert (load().strategy, load().pickle) == ("replay", False)
+
+
+CALL = CallId("0" * 32)
+HELD = f'F[1,"{CALL}",1,1,1,"{"0" * 32}","n1","boot","hold"'
+
+
+def envelope(state: str, **changed: Any) -> dict[str, Any]:
+    """The claims as the SDK seals them."""
+    now = time.time()
+    return {"v": 1, "iat": now, "exp": now + 600, "m": "tools/call", "t": "tool", "a": "x", "s": state, **changed}
+
+
+def sealed(claims: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """A token of these claims, and the claims that it opens to."""
+    codec = PrefixCodec(AESGCMRequestStateCodec([b"k" * 32]))
+    token = codec.seal(json.dumps(claims, separators=(",", ":")).encode())
+    opened: dict[str, Any] = json.loads(codec.unseal(token))
+    return token, opened
+
+
+def replayed(lifetime: float) -> str:
+    return f'R[1,"{CALL}",1,1,"code","seed",1.5,{lifetime}]\n{{}}'
+
+
+@pytest.mark.parametrize(
+    ("state", "lifetime", "prefix"),
+    [
+        (HELD + "]", None, f"h1.{CALL}."),
+        (HELD + ",60.0]", 60.0, f"h1.{CALL}."),
+        (HELD + ",1200.5]", 1200.5, f"h1.{CALL}."),
+        (replayed(0), None, "s1."),
+        (replayed(30.5), 30.5, "s1."),
+        ("Aan author's own", None, "s1."),
+        (f"A{HELD},60.0]", None, "s1."),
+        (f'M[1,"{CALL}","{replayed(30.5)}"]', None, "s1."),
+    ],
+)
+def test_a_token_lives_as_long_as_its_handler_says(state: str, lifetime: float | None, prefix: str) -> None:
+    """Whatever the policy's own life is; all other claims stay. An author's state can't set it."""
+    claims = envelope(state)
+    token, opened = sealed(claims)
+    assert token.startswith(prefix)
+    assert opened["exp"] == (claims["exp"] if lifetime is None else claims["iat"] + lifetime)
+    assert {**opened, "exp": 0} == {**claims, "exp": 0}
+
+
+def test_a_life_is_written_round_any_text() -> None:
+    """As the SDK writes it: a lone surrogate in a tool's name stays an escape."""
+    _, opened = sealed(envelope(HELD + ",60.0]", t="caf\u00e9 \ud800"))
+    assert opened["t"] == "caf\u00e9 \ud800" and opened["exp"] == opened["iat"] + 60
+
+
+@pytest.mark.parametrize("payload", [b"", b"[]", b"{}", b'{"s":1}', b'"s"', b'{"s":"F[]"}', b'{"s":"F"}'])
+def test_what_is_no_envelope_is_not_sealed(payload: bytes) -> None:
+    with pytest.raises(InvalidRequestState):
+        PrefixCodec(AESGCMRequestStateCodec([b"k" * 32])).seal(payload)

@@ -1,0 +1,139 @@
+"""What whoever starts a process is told at once (`notices`): here of an address that others lack."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import AsyncExitStack
+from typing import Any
+
+import httpx2
+import pytest
+from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
+
+import framehold
+from framehold.config import Settings
+from framehold.engine.heartbeat import Heartbeat
+from framehold.hosts.attached import Attached, logger
+from framehold.http.app import Application
+from tests.node.nodes import KEY, served
+from tests.node.stage import Word, said
+from tests.store.server import RedisServer
+from tests.wire import Caller
+
+pytestmark = pytest.mark.anyio
+
+
+def server() -> MCPServer[Any]:
+    """Its one tool asks."""
+    made: MCPServer[Any] = MCPServer("asks")
+
+    @made.tool()
+    @framehold.reentrant
+    async def ask(ctx: Context) -> str:
+        """Ask for a word."""
+        return said(await ctx.elicit("Which word?", Word))
+
+    return made
+
+
+def shared(redis: RedisServer, node: str = "n", *, lease_ttl: float = 60.0, **settings: Any) -> Settings:
+    """Settings of a node on a shared store. A lease is longer than any pause of a busy machine, unless it is waited
+    for."""
+    return Settings(store_url=redis.url, keys=(KEY,), node_id=node, lease_ttl=lease_ttl, **settings)
+
+
+def unlisted(app: Application) -> Any:
+    """As another ASGI server runs it: the app isn't told where it listens."""
+
+    async def run(scope: Any, receive: Any, send: Any) -> None:
+        await app(scope, receive, send)
+
+    return run
+
+
+def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.name == logger.name]
+
+
+async def started(attached: Attached) -> None:
+    """Start it once, and end it."""
+    async with attached.server.lifespan(attached.server):
+        pass
+
+
+async def test_an_app_without_an_address_on_a_shared_store_says_so_once(
+    redis: RedisServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = framehold.asgi(server(), shared(redis, namespace="notices-http"))
+    async with app.lifespan():
+        await started(app.attached)
+    (line,) = lines(caplog)
+    assert line.startswith("FRAMEHOLD_ADVERTISE_URL is not set") and "framehold node" in line
+
+
+async def test_where_nothing_is_missing_nothing_is_said(redis: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
+    """An address; one that `framehold node` gives; no store; a transport that nobody reaches, in a namespace of its
+    own."""
+    listening = framehold.asgi(server(), shared(redis, namespace="notices-b"))
+    listening.attached.runtime.heartbeat.address = "http://127.0.0.1:9"
+    for app in (
+        framehold.asgi(server(), shared(redis, namespace="notices-a", advertise_url="http://127.0.0.1:9")),
+        framehold.asgi(server(), Settings(node_id="n")),
+        listening,
+    ):
+        async with app.lifespan():
+            pass
+    await started(framehold.attach(server(), shared(redis, namespace="notices-stdio")))
+    assert lines(caplog) == []
+
+
+async def test_another_transport_in_the_fleets_namespace_is_told_to_have_its_own(
+    redis: RedisServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Standard input and output: an address would be no use to it, whatever app its module makes beside."""
+    made, settings = server(), shared(redis, "stdio-1")
+    framehold.asgi(made, settings)
+    await started(framehold.attach(made, settings))
+    (line,) = lines(caplog)
+    assert "FRAMEHOLD_NAMESPACE of their own" in line
+
+
+async def test_ids_of_sessions_are_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """The SDK tells them whole; whoever reads one may speak in its session."""
+    caplog.set_level(logging.INFO)
+    async with served(framehold.asgi(server(), Settings(node_id="n"))) as url, httpx2.AsyncClient() as http:
+        hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+        body = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
+        told = await http.post(url, json=body, headers={"accept": "application/json, text/event-stream"})
+        session = told.headers["mcp-session-id"]
+        assert (await http.delete(url, headers={"mcp-session-id": session})).status_code == 200
+    assert session.rpartition(".")[2] not in caplog.text
+
+
+async def test_the_lease_of_a_process_without_an_address_is_waited_out(redis: RedisServer) -> None:
+    """It is killed: the other, which has none either, is not taken for it, and takes the call over in one request."""
+    one = framehold.asgi(server(), shared(redis, "one", namespace="notices-dead", lease_ttl=2.0))
+    two = framehold.asgi(server(), shared(redis, "two", namespace="notices-dead"))
+    async with served(unlisted(one)) as here, served(unlisted(two)) as there, Caller(here) as caller:
+        heard = await caller.call("ask")
+        beating = one.attached.runtime.heartbeat
+        assert isinstance(beating, Heartbeat) and beating._task is not None
+        beating._task.cancel()
+        async with Caller(there) as other:
+            assert (await other.retry("ask", heard.token, heard.accept(word="x"))).text == "x"
+
+
+async def test_rounds_at_another_process_are_refused_while_the_one_without_an_address_lives(redis: RedisServer) -> None:
+    """What the line says: 503 at first, and taken over by the other when it has ended."""
+    one = framehold.asgi(server(), shared(redis, "one", namespace="notices-two"))
+    # The request is refused when it has waited for longer than this node's lease.
+    two = framehold.asgi(server(), shared(redis, "two", namespace="notices-two", lease_ttl=3.0))
+    async with AsyncExitStack() as both:
+        there = await both.enter_async_context(served(unlisted(two)))
+        async with Caller(there) as other:
+            async with served(unlisted(one)) as here, Caller(here) as caller:
+                heard = await caller.call("ask")
+                refused = await other.retry("ask", heard.token, heard.accept(word="x"))
+                assert refused.status == 503 and "can't be reached; nothing was lost" in refused.text
+            assert (await other.retry("ask", heard.token, heard.accept(word="x"))).text == "x"

@@ -1,0 +1,201 @@
+"""Configured authentication guards our entry as it guards the SDK's, and binds a call to whoever began it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from mcp.server import MCPServer
+from mcp.server.auth.middleware.auth_context import get_access_token
+from mcp.server.auth.provider import AccessToken
+from mcp.server.auth.settings import AuthSettings
+from mcp.server.mcpserver import Context
+from pydantic import AnyHttpUrl
+
+import framehold
+from framehold.config import Settings
+from framehold.engine.runtime import Runtime
+from tests.node.nodes import served
+from tests.node.served import Wire, send, wire
+from tests.node.stage import Word, said
+from tests.wire import Caller, Heard
+
+pytestmark = pytest.mark.anyio
+
+
+class Verifier:
+    """Knows tokens of the form `user/scope/number`; the number changes when the user's token is renewed."""
+
+    async def verify_token(self, token: str) -> AccessToken | None:
+        user, _, rest = token.partition("/")
+        if user not in ("ann", "ben"):
+            return None
+        scope, _, number = rest.partition("/")
+        expires = 1 if number == "expired" else None
+        return AccessToken(token=token, client_id="app", subject=user, scopes=[scope], expires_at=expires)
+
+
+def guarded() -> MCPServer[Any]:
+    """A server whose tools tell which access token they see."""
+    url = AnyHttpUrl("http://127.0.0.1:9")
+    auth = AuthSettings(issuer_url=url, resource_server_url=url, required_scopes=["ask"], validate_token_resource=False)
+    server: MCPServer[Any] = MCPServer("guarded", token_verifier=Verifier(), auth=auth)
+
+    def seen() -> str:
+        token = get_access_token()
+        return token.token.rpartition("/")[2] if token else "none"
+
+    @server.tool()
+    async def watch(ctx: Context) -> str:
+        """Note the access token before and after each question, in the handler and in gathered children."""
+        heard: list[str] = [seen()]
+
+        async def child(name: str) -> None:
+            before = seen()
+            said(await ctx.elicit(f"{name}?", Word))
+            heard.append(f"{name}:{before}>{seen()}")
+
+        said(await ctx.elicit("first?", Word))
+        heard.append(seen())
+        await asyncio.gather(child("left"), child("right"))
+        heard.append(seen())
+        async with asyncio.TaskGroup() as group:
+            group.create_task(child("last"))
+        return " ".join([heard[0], heard[1], *sorted(heard[2:4]), *heard[4:], seen()])
+
+    return server
+
+
+class Guarded(Caller):
+    """A client that brings a bearer token with each request."""
+
+    runtime: Runtime
+    plain: str
+
+    async def call_as(self, bearer: str) -> Heard:
+        return await self.call("watch", headers={"authorization": f"Bearer {bearer}"})
+
+    async def answer_as(self, bearer: str, asked: Heard) -> Heard:
+        headers = {"authorization": f"Bearer {bearer}"}
+        return await self.retry("watch", asked.token, asked.accept(word="x"), headers=headers)
+
+    async def complete_as(self, bearer: str, asked: Heard) -> str:
+        while asked.result["resultType"] == "input_required":
+            asked = await self.answer_as(bearer, asked)
+        return asked.text
+
+
+@asynccontextmanager
+async def guard(**settings: Any) -> AsyncIterator[Guarded]:
+    app = framehold.asgi(guarded(), Settings(node_id="guarded", **settings))
+    plain = guarded().streamable_http_app()
+    async with served(app) as ours, served(plain) as theirs, Guarded(ours) as client:
+        client.runtime, client.plain = app.attached.runtime, theirs
+        yield client
+
+
+REFUSED: dict[str, tuple[dict[str, str], int]] = {
+    "no token": ({}, 401),
+    "an empty one": ({"authorization": ""}, 401),
+    "no bearer": ({"authorization": "Basic YTpi"}, 401),
+    "nobody's": ({"authorization": "Bearer eve/ask/1"}, 401),
+    "expired": ({"authorization": "Bearer ann/ask/expired"}, 401),
+    "of another scope": ({"authorization": "Bearer ann/look/1"}, 403),
+}
+
+
+async def test_who_may_not_is_refused_as_the_sdk_refuses() -> None:
+    """The same status, body and challenge, for what our entry serves and for what it does not; nothing is started, and
+    a parked call completes after."""
+    async with guard() as client:
+        asked = await client.call_as("ann/ask/1")
+        answers = asked.accept(word="x")
+        retry = {"name": "watch", "arguments": {}, "requestState": asked.token, "inputResponses": answers}
+        requests = {
+            "call": wire(client.envelope("tools/call", {"name": "watch", "arguments": {}})),
+            "retry": wire(client.envelope("tools/call", retry)),
+            "list": wire(client.envelope("tools/list", {})),
+            "broken": wire(client.envelope("tools/call", {})).saying("{"),
+            "get": Wire((("accept", "text/event-stream"),), b"", "GET"),
+        }
+        for name, request in requests.items():
+            for how, (headers, status) in REFUSED.items():
+                mine = Wire((*request.headers, *headers.items()), request.body, request.method)
+                ours, theirs = await send(client.url, mine), await send(client.plain, mine)
+                assert ours.status == theirs.status == status, (name, how)
+                assert ours.body == theirs.body
+                assert ours.headers["www-authenticate"] == theirs.headers["www-authenticate"]
+                assert "resource_metadata" in ours.headers["www-authenticate"]
+        assert (client.runtime.counts["entered"], client.runtime.counts["resumed"]) == (1, 0)
+        assert await client.complete_as("ann/ask/1", asked)
+
+
+async def test_another_users_token_is_refused() -> None:
+    """A parked call is its user's alone; a renewed access token of the same user is the same user."""
+    async with guard() as client:
+        asked = await client.call_as("ann/ask/1")
+        stolen = await client.answer_as("ben/ask/1", asked)
+        assert (stolen.status, stolen.code) == (400, -32602)
+        assert stolen.text == "Invalid or expired requestState"
+        assert client.runtime.counts["resumed"] == 0
+        assert await client.complete_as("ann/ask/2", asked)
+        late = await client.answer_as("ben/ask/1", asked)
+        assert (late.status, late.code, late.text) == (400, -32602, "Invalid or expired requestState")
+
+
+async def test_the_access_token_is_that_of_the_present_round() -> None:
+    """After a resume the handler sees the token that came with it, and so does each gathered child."""
+    async with guard() as client:
+        heard = await client.call_as("ann/ask/1")
+        heard = await client.answer_as("ann/ask/2", heard)
+        assert sorted(heard.messages) == ["left?", "right?"]
+        heard = await client.answer_as("ann/ask/3", heard)
+        assert heard.messages == ["last?"]
+        heard = await client.answer_as("ann/ask/4", heard)
+        first, second, left, right, _, last, _ = heard.text.split()
+        assert (first, second, left, right) == ("1", "2", "left:2>3", "right:2>3")
+        assert last.endswith(">4")
+
+
+async def test_the_access_token_in_a_handler_whose_children_asked() -> None:
+    """After a gather the handler itself sees the token that came with its children's answers."""
+    async with guard() as client:
+        heard = await client.call_as("ann/ask/1")
+        for number in (2, 3, 4):
+            heard = await client.answer_as(f"ann/ask/{number}", heard)
+        *_, after_gather, last, after_group = heard.text.split()
+        assert (after_gather, last, after_group) == ("3", "last:3>4", "4")
+
+
+async def test_the_access_tokens_of_two_users_never_mix() -> None:
+    """Interleaved rounds of two users: each handler sees its own."""
+    async with guard() as client:
+        ann, ben = await client.call_as("ann/ask/a1"), await client.call_as("ben/ask/b1")
+        for number in (2, 3, 4):
+            ann, ben = await asyncio.gather(
+                client.answer_as(f"ann/ask/a{number}", ann), client.answer_as(f"ben/ask/b{number}", ben)
+            )
+        assert ann.text.replace("a1", "b1").replace("a2", "b2").replace("a3", "b3").replace("a4", "b4") == ben.text
+        assert ann.text.startswith("a1 a2 left:a2>a3 right:a2>a3 ")
+
+
+async def test_max_parked_per_principal() -> None:
+    """One user's calls are counted by themselves: the message names the setting, others are served, an end makes
+    room."""
+    async with guard(max_parked_per_principal=2) as client:
+        parked = [await client.call_as(f"ann/ask/{number}") for number in (1, 2)]
+        full = await client.call_as("ann/ask/3")
+        assert (full.status, full.code) == (503, -32603)
+        assert "FRAMEHOLD_MAX_PARKED_PER_PRINCIPAL" in full.text
+        assert int(full.headers["retry-after"]) >= 1
+        listed = await client.send("tools/list", {}, headers={"authorization": "Bearer ann/ask/3"})
+        assert listed.result["tools"]
+        other = await client.call_as("ben/ask/1")
+        assert await client.complete_as("ann/ask/1", parked[0])
+        third = await client.call_as("ann/ask/4")
+        assert third.messages == ["first?"]
+        for bearer, asked in (("ann/ask/1", parked[1]), ("ann/ask/1", third), ("ben/ask/1", other)):
+            assert await client.complete_as(bearer, asked)

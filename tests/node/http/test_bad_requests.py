@@ -1,0 +1,302 @@
+"""Bad requests at the HTTP edge: refused as the SDK's own app refuses the same bytes, and nothing parked is lost by it.
+
+Each bad request here is made of the good retry of a parked call: had it been taken, the handler would have resumed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import pytest
+from mcp.server import MCPServer
+from pydantic import Field
+from starlette.types import Message
+
+import framehold
+from framehold.config import Settings
+from tests.node.nodes import served
+from tests.node.served import Edge, Wire, edge, send, twin, wire
+from tests.wire import VERSION
+
+pytestmark = pytest.mark.anyio
+
+Change = Callable[[Wire], Wire]
+PARSE, INVALID, PARAMS, MISSING, MISMATCH, VERSIONS = -32700, -32600, -32602, -32601, -32020, -32022
+DEPTH = 100_000
+
+
+async def refused(client: Edge, cases: dict[str, tuple[Change, int, Any]]) -> None:
+    """Each case gets its own verdict from us and from the SDK, and the parked call completes after all of them."""
+    _, retry = await client.parked()
+    ours: dict[str, tuple[int, Any]] = {}
+    theirs: dict[str, tuple[int, Any]] = {}
+    for name, (change, _, _) in cases.items():
+        told, plain = await client.both(change(retry))
+        ours[name], theirs[name] = told.verdict, plain.verdict
+    assert ours == {name: (status, code) for name, (_, status, code) in cases.items()}
+    assert ours == theirs
+    await client.completes(retry)
+
+
+BODIES: dict[str, tuple[Change, int, Any]] = {
+    "cut short": (lambda w: w.saying(w.body[:-1]), 400, PARSE),
+    "empty": (lambda w: w.saying(b""), 400, PARSE),
+    "not UTF-8": (lambda w: w.saying(w.body.replace(b'"aye"', b'"\xff"')), 400, PARSE),
+    "nested lists": (lambda w: w.saying(b"[" * DEPTH + b"]" * DEPTH), 400, PARSE),
+    "nested argument": (lambda w: w.saying(w.body.replace(b'"aye"', b"[" * DEPTH + b"]" * DEPTH)), 400, PARSE),
+    "nested objects": (
+        lambda w: w.saying(w.body.replace(b'"aye"', b'{"a":' * DEPTH + b"1" + b"}" * DEPTH)),
+        400,
+        PARSE,
+    ),
+    "5,000 digits": (lambda w: w.saying(w.body.replace(b'"aye"', b"9" * 5000)), 400, PARSE),
+    "two values": (lambda w: w.saying(w.body + b"{}"), 400, PARSE),
+    "a batch": (lambda w: w.saying(b"[" + w.body + b"]"), 400, INVALID),
+    "a batch of two": (lambda w: w.saying(b"[" + w.body + b"," + w.body + b"]"), 400, INVALID),
+    "a text": (lambda w: w.saying('"tools/call"'), 400, INVALID),
+    "a number": (lambda w: w.saying("5"), 400, INVALID),
+    "null": (lambda w: w.saying("null"), 400, INVALID),
+    "a response": (lambda w: w.but(method=..., params=..., result={}), 400, INVALID),
+}
+
+ENVELOPES: dict[str, tuple[Change, int, Any]] = {
+    "jsonrpc 1.0": (lambda w: w.but(jsonrpc="1.0"), 400, INVALID),
+    "jsonrpc 2.0 as a number": (lambda w: w.but(jsonrpc=2.0), 400, INVALID),
+    "no jsonrpc": (lambda w: w.but(jsonrpc=...), 400, INVALID),
+    "id null": (lambda w: w.but(id=None), 400, INVALID),
+    "id true": (lambda w: w.but(id=True), 400, INVALID),
+    "id 1.5": (lambda w: w.but(id=1.5), 400, INVALID),
+    "id a list": (lambda w: w.but(id=[1]), 400, INVALID),
+    "no id": (lambda w: w.but(id=...), 202, ""),
+    "method null": (lambda w: w.but(method=None), 400, INVALID),
+    "method a number": (lambda w: w.but(method=5), 400, INVALID),
+    "no method": (lambda w: w.but(method=...), 400, INVALID),
+    "params null": (lambda w: w.but(params=None), 400, PARAMS),
+    "no params": (lambda w: w.but(params=...), 400, PARAMS),
+    "params a list": (lambda w: w.but(params=["ask"]), 400, INVALID),
+    "params a text": (lambda w: w.but(params="ask"), 400, INVALID),
+    "_meta null": (lambda w: w.params(_meta=None), 400, PARAMS),
+    "no _meta": (lambda w: w.params(_meta=...), 400, PARAMS),
+    "_meta a text": (lambda w: w.params(_meta="x"), 400, PARAMS),
+    "_meta empty": (lambda w: w.params(_meta={}), 400, PARAMS),
+    "no version": (lambda w: w.meta(protocolVersion=...), 400, PARAMS),
+    "version a number": (lambda w: w.meta(protocolVersion=20260728), 400, MISMATCH),
+    "version null": (lambda w: w.meta(protocolVersion=None), 400, MISMATCH),
+    "no capabilities": (lambda w: w.meta(clientCapabilities=...), 400, PARAMS),
+    "capabilities null": (lambda w: w.meta(clientCapabilities=None), 400, PARAMS),
+    "capabilities a list": (lambda w: w.meta(clientCapabilities=[]), 400, PARAMS),
+    "elicitation a number": (lambda w: w.meta(clientCapabilities={"elicitation": 5}), 400, PARAMS),
+    "client a number": (lambda w: w.meta(clientInfo=5), 400, PARAMS),
+    "client without a name": (lambda w: w.meta(clientInfo={"version": "1"}), 400, PARAMS),
+    "progress token null": (lambda w: w.meta(progressToken=None), 400, PARAMS),
+    "progress token a list": (lambda w: w.meta(progressToken=[]), 400, PARAMS),
+    "name a number": (lambda w: w.params(name=5), 400, MISMATCH),
+    "name null": (lambda w: w.params(name=None), 400, PARAMS),
+    "no name": (lambda w: w.params(name=...), 400, PARAMS),
+    "arguments an empty list": (lambda w: w.params(arguments=[]), 400, PARAMS),
+    "arguments a list": (lambda w: w.params(arguments=[1]), 400, PARAMS),
+    "arguments an empty text": (lambda w: w.params(arguments=""), 400, PARAMS),
+    "arguments zero": (lambda w: w.params(arguments=0), 400, PARAMS),
+    "state a number": (lambda w: w.params(requestState=5), 400, PARAMS),
+    "state an object": (lambda w: w.params(requestState={"h1": 1}), 400, PARAMS),
+    "state empty": (lambda w: w.params(requestState=""), 400, PARAMS),
+    "answers a list": (lambda w: w.params(inputResponses=[]), 400, PARAMS),
+    "answers a text": (lambda w: w.params(inputResponses="x"), 400, PARAMS),
+    "answers a number": (lambda w: w.params(inputResponses=12345), 400, PARAMS),
+}
+
+HEADERS: dict[str, tuple[Change, int, Any]] = {
+    "two versions": (lambda w: w.adding(mcp_protocol_version=VERSION), 400, MISMATCH),
+    "two methods": (lambda w: w.adding(mcp_method="tools/call"), 400, MISMATCH),
+    "two names": (lambda w: w.adding(mcp_name="ask"), 400, MISMATCH),
+    "another version first": (
+        lambda w: w.having(mcp_protocol_version="2027-01-01").adding(mcp_protocol_version=VERSION),
+        400,
+        MISMATCH,
+    ),
+    "another version": (lambda w: w.having(mcp_protocol_version="2027-01-01"), 400, MISMATCH),
+    "a version to come": (
+        lambda w: w.having(mcp_protocol_version="2027-01-01").meta(protocolVersion="2027-01-01"),
+        400,
+        VERSIONS,
+    ),
+    "another method": (lambda w: w.having(mcp_method="prompts/get"), 400, MISMATCH),
+    "no method": (lambda w: w.without("mcp-method"), 400, MISMATCH),
+    "another name": (lambda w: w.having(mcp_name="echo"), 400, MISMATCH),
+    "no name": (lambda w: w.without("mcp-name"), 400, MISMATCH),
+    "an unknown method": (lambda w: w.having(mcp_method="tools/burn").but(method="tools/burn"), 404, MISSING),
+    "no accept": (lambda w: w.without("accept"), 406, ""),
+    "accepts JSON only": (lambda w: w.having(accept="application/json"), 406, ""),
+    "accepts pictures": (lambda w: w.having(accept="image/png"), 406, ""),
+    "no content type": (lambda w: w.without("content-type"), 400, "Invalid Content-Type header"),
+    "another content type": (lambda w: w.having(content_type="text/plain"), 400, "Invalid Content-Type header"),
+    "another host": (lambda w: w.having(host="evil.example"), 421, "Invalid Host header"),
+    "an empty host": (lambda w: w.having(host=""), 421, "Invalid Host header"),
+    "another origin": (lambda w: w.having(origin="http://evil.example"), 403, "Invalid Origin header"),
+    "no origin at all": (lambda w: w.having(origin="null"), 403, "Invalid Origin header"),
+    "GET": (lambda w: Wire(w.headers, b"", "GET"), 405, ""),
+    "DELETE": (lambda w: Wire(w.headers, b"", "DELETE"), 405, ""),
+    "PUT": (lambda w: Wire(w.headers, w.body, "PUT"), 405, ""),
+    "another path": (lambda w: Wire(w.headers, w.body, path="/mcp2"), 404, "Not Found"),
+}  # fmt: skip - a case, a line
+
+
+@pytest.mark.parametrize("cases", [BODIES, ENVELOPES, HEADERS], ids=["bodies", "envelopes", "headers"])
+async def test_a_bad_request_is_refused_as_the_sdk_refuses_it(cases: dict[str, tuple[Change, int, Any]]) -> None:
+    """Same status, same JSON-RPC code; no handler is resumed or entered; the good retry completes after."""
+    async with edge() as client:
+        await refused(client, cases)
+        assert client.runtime.counts["entered"] == 1
+        assert client.runtime.counts["broken"] == 0
+
+
+async def test_a_bad_first_request_of_a_known_client_is_refused_as_the_sdk_refuses_it() -> None:
+    """What was validated of a client is not validated again with its next call; everything else is."""
+    async with edge() as client:
+        first = wire(client.envelope("tools/call", {"name": "echo", "arguments": {}}))
+        assert (await send(client.url, first)).verdict == (200, "result")
+        entered = client.runtime.counts["entered"]
+        for name, (change, status, code) in ENVELOPES.items():
+            ours, theirs = await client.both(change(first))
+            assert ours.verdict == theirs.verdict == (status, code), name
+        assert client.runtime.counts["entered"] == entered
+
+
+async def test_odd_values_that_are_no_mistake() -> None:
+    """Lone surrogates, NaN, huge numbers, odd encodings: a handler hears what it hears behind the SDK's own app."""
+    odd: dict[str, bytes] = {
+        "lone surrogate": rb'"\ud83d"',
+        "lone surrogate as bytes": b'"\xed\xa0\xbd"',
+        "NUL": rb'"\u0000"',
+        "NaN": b"NaN",
+        "-Infinity": b"-Infinity",
+        "400 digits": b"9" * 400,
+        "beyond a float": b"1e999",
+        "nested": b"[" * 500 + b"]" * 500,
+    }
+    async with edge() as client:
+        plainly = wire(client.envelope("tools/call", {"name": "echo", "arguments": {"text": "x", "value": "@"}}))
+        requests = {name: plainly.saying(plainly.body.replace(b'"@"', value)) for name, value in odd.items()}
+        requests["a key twice"] = plainly.saying(plainly.body.replace(b'"x"', b'"y", "text": "z"'))
+        requests["a huge id"] = plainly.but(id=10**400)
+        requests["a byte order mark"] = plainly.saying(b"\xef\xbb\xbf" + plainly.body)
+        requests["UTF-16"] = plainly.saying(plainly.body.decode().encode("utf-16"))
+        for name, request in requests.items():
+            ours, theirs = await client.both(request)
+            assert ours.verdict == (200, "result"), name
+            assert ours.message == theirs.message, name
+
+
+async def test_a_lone_surrogate_in_an_answer_is_answered_with() -> None:
+    """Only escapes can carry it: the handler gets it, and says it again, also to a late duplicate."""
+    async with edge(compared=False) as client:
+        _, retry = await client.parked()
+        odd = retry.saying(retry.body.replace(b'"aye"', rb'"\ud83d"'))
+        for _ in range(2):
+            told = await send(client.url, odd)
+            assert told.message["result"]["content"][0]["text"] == "\ud83d"
+
+
+async def test_spaces_and_tabs_round_header_values_are_no_part_of_them() -> None:
+    """RFC 9110: optional white space is stripped, whatever the HTTP parser does about it."""
+    async with edge(compared=False) as client:
+        _, retry = await client.parked()
+        padded = {name: f" \t{value} \t " for name, value in retry.headers}
+        await client.completes(Wire(tuple(padded.items()), retry.body))
+
+
+async def test_internal_headers_of_a_client_are_ignored() -> None:
+    """Whatever they claim, call and answers are the same, and none is echoed."""
+    async with edge(compared=False) as client:
+        _, retry = await client.parked()
+        names = ("node", "route", "call", "relay", "secret", "principal", "epoch")
+        claims = {f"framehold_{name}": "0" * 32 for name in names}
+        await client.completes(retry.adding(**claims))
+        told = await send(client.url, retry.adding(**claims))
+        assert told.verdict == (200, "result")
+        assert not [name for name in told.headers if name.lower().startswith("framehold-")]
+
+
+@pytest.mark.parametrize(
+    ("header", "good", "bad", "status"),
+    [
+        ("origin", "http://localhost:1", "http://evil.example", 403),
+        ("host", "localhost:1", "evil.example", 421),
+        ("content-type", "application/json", "text/plain", 400),
+        ("accept", "*/*", "image/png", 406),
+    ],
+)
+async def test_a_header_sent_twice_vouches_for_nobody_else(header: str, good: str, bad: str, status: int) -> None:
+    """What was found acceptable is remembered by all that was said: a good copy before a bad one opens no door for the
+    bad one alone."""
+    async with edge() as client:
+        _, retry = await client.parked()
+        clean = wire(client.envelope("tools/call", {"name": "echo", "arguments": {}})).without(header)
+        twice = Wire((*clean.headers, (header, good), (header, bad)), clean.body)
+        ours, theirs = await client.both(twice)
+        assert ours.verdict == theirs.verdict
+        alone = Wire((*clean.headers, (header, bad)), clean.body)
+        ours, theirs = await client.both(alone)
+        assert ours.status == theirs.status == status
+        await client.completes(retry)
+
+
+def regional(server: MCPServer[Any]) -> None:
+    """A tool whose argument travels in a header too."""
+
+    @server.tool()
+    async def visit(region: Annotated[str, Field(json_schema_extra={"x-mcp-header": "Region"})]) -> str:
+        """Visit a region."""
+        return region
+
+
+async def test_a_header_that_mirrors_an_argument() -> None:
+    """It must agree with the argument, once: missing, other, doubled or malformed is a mismatch."""
+    async with edge(regional) as client:
+        envelope = client.envelope("tools/call", {"name": "visit", "arguments": {"region": "north"}})
+        bare = wire(envelope)
+        cases: dict[str, tuple[Wire, tuple[int, Any]]] = {
+            "right": (bare.adding(mcp_param_region="north"), (200, "result")),
+            "missing": (bare, (400, MISMATCH)),
+            "other": (bare.adding(mcp_param_region="south"), (400, MISMATCH)),
+            "twice": (bare.adding(mcp_param_region="north").adding(mcp_param_region="north"), (400, MISMATCH)),
+            "malformed": (bare.adding(mcp_param_region="=?base64?!!?="), (400, MISMATCH)),
+        }
+        for _ in range(2):
+            for name, (request, expected) in cases.items():
+                ours, theirs = await client.both(request)
+                assert ours.verdict == theirs.verdict == expected, name
+
+
+async def test_a_tool_that_is_not_there() -> None:
+    """The SDK's own answer, and no call is left behind."""
+    async with edge() as client:
+        ours, theirs = await client.both(wire(client.envelope("tools/call", {"name": "nobody", "arguments": {}})))
+        assert ours.verdict == theirs.verdict
+        assert ours.message == theirs.message
+        assert len(client.runtime.table) == 0
+
+
+async def test_a_client_that_leaves_before_its_body_is_through() -> None:
+    """Nobody is there to be answered: nothing is sent, raised or started."""
+    app = framehold.asgi(twin(), Settings(node_id="edge"))
+    sent: list[Message] = []
+    async with served(app):
+        names = {"mcp-protocol-version": VERSION, "mcp-method": "tools/call", "mcp-name": "ask"}
+        names |= {"host": "localhost:1", "content-type": "application/json", "accept": "*/*", "content-length": "9"}
+        headers = [(name.encode(), value.encode()) for name, value in names.items()]
+        scope = {"type": "http", "method": "POST", "path": "/mcp", "headers": headers, "query_string": b""}
+        messages: list[Message] = [
+            {"type": "http.request", "body": b'{"js', "more_body": True},
+            {"type": "http.disconnect"},
+        ]
+
+        async def receive() -> Message:
+            return messages.pop(0) if len(messages) > 1 else messages[0]
+
+        async def take(message: Message) -> None:
+            sent.append(message)
+
+        await app(scope, receive, take)
+    assert sent == []
+    assert app.attached.runtime.counts["entered"] == 0

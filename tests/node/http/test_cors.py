@@ -1,0 +1,207 @@
+"""What browsers are told: an inspector's page of an allowed origin may do what any client may, other pages nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+import framehold
+from framehold.config import Settings
+from tests.fleet.fleet import fleet
+from tests.node.http.test_authentication import guarded
+from tests.node.nodes import served
+from tests.node.served import Said, Wire, edge, send, wire
+from tests.store.server import RedisServer
+from tests.wire import Caller, Heard
+
+pytestmark = pytest.mark.anyio
+
+INSPECTOR = "http://localhost:6274"
+ELSEWHERE = "https://inspector.example.com"
+ASKS = "authorization,content-type,last-event-id,mcp-method,mcp-name,mcp-param-city,mcp-protocol-version,mcp-session-id"
+EXPOSED = "mcp-session-id, www-authenticate, retry-after, framehold-node, framehold-route"
+
+
+def preflight(origin: str, method: str = "POST", headers: str = ASKS) -> Wire:
+    """What a browser asks before a page's first request."""
+    return Wire(
+        (("origin", origin), ("access-control-request-method", method), ("access-control-request-headers", headers)),
+        b"",
+        "OPTIONS",
+    )
+
+
+def about(told: Said) -> dict[str, str]:
+    """The headers of a response that browsers go by."""
+    names = [name.lower() for name in told.headers]
+    found = {name: told.headers[name] for name in names if name.startswith("access-control-") or name == "vary"}
+    assert len(set(names)) == len(names), "a header came twice"
+    return found
+
+
+VARIES = "Origin, Access-Control-Request-Method, Access-Control-Request-Headers, Access-Control-Request-Private-Network"
+
+
+@pytest.mark.parametrize("method", ["POST", "GET", "DELETE"])
+async def test_a_preflight_of_an_allowed_origin(method: str) -> None:
+    """Each header that it asks for is named back to it, those that mirror a parameter too; no credentials are wanted,
+    and nothing is started."""
+    async with edge(compared=False) as client:
+        told = await send(client.url, preflight(INSPECTOR, method))
+        assert (told.status, about(told)) == (
+            200,
+            {
+                "access-control-allow-origin": INSPECTOR,
+                "access-control-allow-methods": "GET, POST, DELETE",
+                "access-control-allow-headers": ASKS,
+                "access-control-max-age": "600",
+                "vary": VARIES,
+            },
+        )
+        assert client.runtime.counts["entered"] == 0
+
+
+async def test_a_preflight_of_another_method_is_refused() -> None:
+    """The browser is told which there are."""
+    async with edge(compared=False) as client:
+        told = await send(client.url, preflight(INSPECTOR, "PUT"))
+        assert (told.status, told.body) == (400, b"Disallowed CORS method")
+
+
+async def test_rounds_of_a_page() -> None:
+    """A call that parks and resumes, as JSON and as a stream: each response says who may read it, and which of its
+    headers."""
+    async with edge(compared=False, route_headers=True) as client:
+        for request in (await client.parked())[1], wire(client.envelope("tools/list", {})):
+            told = await send(client.url, request.adding(origin=INSPECTOR))
+            assert told.verdict == (200, "result")
+            assert about(told) == {
+                "access-control-allow-origin": INSPECTOR,
+                "access-control-expose-headers": EXPOSED,
+                "vary": "Origin",
+            }
+            assert told.headers["framehold-node"] == "edge"
+
+
+async def test_a_session_of_2025_of_a_page() -> None:
+    """The page reads the session's id, and may end it."""
+    async with edge(compared=False) as client:
+        about_me = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+        headers = {"origin": INSPECTOR, "accept": "application/json, text/event-stream"}
+        body = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": about_me}
+        async with httpx2.AsyncClient(headers=headers) as http:
+            begun = await http.post(client.url, json=body)
+            session = begun.headers["mcp-session-id"]
+            ended = await http.delete(client.url, headers={"mcp-session-id": session})
+        assert session.startswith("l1.edge.") and ended.status_code == 200
+        for told in (begun, ended):
+            assert told.headers["access-control-allow-origin"] == INSPECTOR
+            assert told.headers["access-control-expose-headers"] == EXPOSED
+
+
+async def test_a_request_of_no_page_hears_nothing_of_it() -> None:
+    """Without `Origin` not a header is added."""
+    async with edge(compared=False) as client:
+        assert about(await send(client.url, wire(client.envelope("tools/list", {})))) == {}
+
+
+ORIGINS = {
+    INSPECTOR: True,
+    "http://127.0.0.1:1": True,
+    "http://[::1]:8080": True,
+    "http://localhost": False,
+    "https://localhost:6274": False,
+    "http://localhost.evil.com:80": False,
+    "http://xlocalhost:80": False,
+    "http://127x0.0.1:80": False,
+    "https://evil.com": False,
+    "null": False,
+}
+
+
+async def test_which_origins_are_local() -> None:
+    """Just those that the SDK's own check lets pass; any other gets its refusal as it was, and no header of this
+    kind."""
+    async with edge() as client:
+        for origin, allowed in ORIGINS.items():
+            request = wire(client.envelope("tools/list", {})).adding(origin=origin)
+            ours, theirs = await client.both(request)
+            assert ours.verdict[0] == theirs.verdict[0] == (200 if allowed else 403), origin
+            if allowed:
+                assert about(ours)["access-control-allow-origin"] == origin
+                continue
+            assert (about(ours), ours.body) == ({}, theirs.body)
+            ours, theirs = await client.both(preflight(origin))
+            assert (ours.status, about(ours), ours.body) == (theirs.status, {}, theirs.body) and ours.status == 403
+
+
+async def test_of_two_origins_the_first_counts_everywhere() -> None:
+    """No browser sends two; whoever does is told what the SDK's check decides, and nothing beside."""
+    async with edge() as client:
+        for request in (preflight("https://evil.com"), wire(client.envelope("tools/list", {})).adding(origin="null")):
+            ours, theirs = await client.both(request.adding(origin=INSPECTOR))
+            assert (ours.status, about(ours), ours.body) == (403, {}, theirs.body)
+
+
+async def test_origins_that_are_set() -> None:
+    """FRAMEHOLD_ALLOWED_ORIGINS says which, instead of the local ones; a dot in it is a dot."""
+    settings = {"allowed_origins": (ELSEWHERE, "https://*.example.com"), "allowed_hosts": ("127.0.0.1:*",)}
+    async with edge(compared=False, **settings) as client:
+        assert about(await send(client.url, preflight(ELSEWHERE)))["access-control-allow-origin"] == ELSEWHERE
+        for origin in (INSPECTOR, ELSEWHERE.replace(".", "x"), f"{ELSEWHERE}.evil.com", "https://evil.example.com"):
+            for request in (preflight(origin), wire(client.envelope("tools/list", {})).adding(origin=origin)):
+                told = await send(client.url, request)
+                assert (told.status, about(told)) == (403, {}), origin
+
+
+async def test_no_origin_is_allowed_where_only_hosts_are_set() -> None:
+    """An empty list is nobody."""
+    async with edge(compared=False, allowed_hosts=("127.0.0.1:*",)) as client:
+        for origin in (INSPECTOR, ELSEWHERE):
+            told = await send(client.url, preflight(origin))
+            assert (told.status, about(told)) == (403, {})
+
+
+async def test_a_preflight_needs_no_authentication() -> None:
+    """It carries none; the request after it must, and the page may read the challenge."""
+    async with served(framehold.asgi(guarded(), Settings(node_id="guarded"))) as url, Caller(url) as client:
+        told = await send(url, preflight(INSPECTOR))
+        assert (told.status, about(told)["access-control-allow-headers"]) == (200, ASKS)
+        call = wire(client.envelope("tools/call", {"name": "watch", "arguments": {}})).adding(origin=INSPECTOR)
+        challenged = await send(url, call)
+        assert challenged.status == 401 and "resource_metadata" in challenged.headers["www-authenticate"]
+        assert about(challenged)["access-control-allow-origin"] == INSPECTOR
+        assert "www-authenticate" in about(challenged)["access-control-expose-headers"]
+        asked = await send(url, call.adding(authorization="Bearer ann/ask/1"))
+        assert asked.message["result"]["resultType"] == "input_required"
+
+
+async def test_through_the_router(redis: RedisServer, tmp_path: Path) -> None:
+    """It passes preflights to a node and answers back as they are; a foreign page is refused there as well."""
+    async with fleet(tmp_path, redis, "node-1", "node-2") as made:
+        router = await made.add_router()
+        url = router.url
+        told = await send(url, preflight(INSPECTOR))
+        direct = await send(made.nodes["node-1"].url, preflight(INSPECTOR))
+        assert (told.status, told.body, about(told)) == (200, b"OK", about(direct))
+        assert about(told)["access-control-allow-headers"] == ASKS
+        async with Caller(url) as caller:
+            heard = await _asked(caller)
+            for _ in range(3):
+                assert heard.headers["access-control-allow-origin"] == INSPECTOR
+                assert heard.headers["access-control-expose-headers"] == EXPOSED
+                answers = heard.accept(word="w")
+                arguments = {"arguments": {"name": "a"}, "headers": {"origin": INSPECTOR}}
+                heard = await caller.retry("three", heard.token, answers, **arguments)
+            assert heard.text == "a: w w w"
+            for request in (preflight(ELSEWHERE), wire(caller.envelope("tools/list", {})).adding(origin=ELSEWHERE)):
+                refused = await send(url, request)
+                assert (refused.status, about(refused)) == (403, {})
+
+
+async def _asked(caller: Caller) -> Heard:
+    options: dict[str, Any] = {"arguments": {"name": "a"}, "headers": {"origin": INSPECTOR}}
+    return await caller.call("three", **options)

@@ -1,0 +1,169 @@
+"""How calls end, over real HTTP: given up, failed, refused for what a client lacks, and leaving nothing behind."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+
+import pytest
+from mcp import MCPError
+from mcp.server.mcpserver import Context
+
+from tests.node.stage import Word, said, stage
+from tests.processes import until
+from tests.wire import accepted
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize("asks_on", [False, True])
+async def test_a_handler_stops_waiting_by_itself(asks_on: bool) -> None:
+    """`wait_for` round an ask: the next retry gets what the handler came to meanwhile, its outcome or a question."""
+    gave_up = asyncio.Event()
+
+    async def impatient(ctx: Context) -> str:
+        try:
+            return said(await asyncio.wait_for(ctx.elicit("quick?", Word), 0.05))
+        except TimeoutError:
+            gave_up.set()
+        return f"gave up, {said(await ctx.elicit('slow?', Word))}" if asks_on else "gave up"
+
+    async with stage(impatient) as client:
+        heard = await client.call("impatient")
+        await asyncio.wait_for(gave_up.wait(), 5)
+        heard = await asyncio.wait_for(client.retry("impatient", heard.token, heard.accept(word="late")), 5)
+        if asks_on:
+            assert heard.messages == ["slow?"]
+            heard = await client.retry("impatient", heard.token, heard.accept(word="now"))
+        assert heard.text == ("gave up, now" if asks_on else "gave up")
+
+
+async def test_a_call_that_ends_while_parked_answers_the_next_retry() -> None:
+    """A branch raises while nobody listens: whoever comes back hears it."""
+    fail = asyncio.Event()
+
+    async def failing() -> None:
+        await fail.wait()
+        raise MCPError(-32050, "the ferry sank")
+
+    async def voyage(ctx: Context) -> str:
+        await asyncio.gather(ctx.elicit("aboard?", Word), failing())
+        return "unreachable"
+
+    async with stage(voyage) as client:
+        heard = await client.call("voyage")
+        fail.set()
+        (slot,) = client.runtime.table
+        await until(lambda: slot.call.ended, "the end")
+        for _ in range(2):
+            told = await client.retry("voyage", heard.token, heard.accept(word="aye"))
+            assert (told.code, told.text) == (-32050, "the ferry sank")
+
+
+@pytest.mark.parametrize("swallows", [False, True])
+async def test_a_capability_that_a_later_round_needs(swallows: bool) -> None:
+    """-32021, status 400, naming what lacks; a handler that catches everything can't hide it, and is cancelled."""
+    seen: list[str] = []
+
+    async def samples(ctx: Context) -> str:
+        await ctx.elicit("first?", Word)
+        try:
+            await ctx.session.create_message([], max_tokens=1)
+        except Exception as error:
+            seen.append(repr(error))
+            if not swallows:
+                raise
+        finally:
+            seen.append("ended")
+        return "swallowed"
+
+    async with stage(samples, has={"elicitation": {}}) as client:
+        heard = await client.call("samples")
+        told = await client.retry("samples", heard.token, heard.accept(word="x"))
+        assert (told.status, told.code) == (400, -32021)
+        assert told.message["error"]["data"] == {"requiredCapabilities": {"sampling": {}}}
+        await until(lambda: seen, "the handler's end")
+    assert seen == ["ended"]
+
+
+async def test_questions_are_kept_from_a_client_that_cannot_be_asked() -> None:
+    """Another client comes back for a parked round: it hears what it lacks, and the call waits for one that can."""
+
+    async def pair(ctx: Context) -> str:
+        return "".join(map(said, await asyncio.gather(ctx.elicit("left?", Word), ctx.elicit("right?", Word))))
+
+    async with stage(pair) as client:
+        heard = await client.call("pair")
+        left, right = heard.asked
+        told = await client.retry("pair", heard.token, {}, has={"sampling": {}})
+        assert (told.status, told.code) == (400, -32021)
+        told = await client.retry("pair", heard.token, {left: accepted(word="l")}, has={"sampling": {}})
+        assert told.code == -32021
+        heard = await client.retry("pair", heard.token, {left: accepted(word="l")})
+        assert [*heard.asked] == [right]
+        assert (await client.retry("pair", heard.token, heard.accept(word="r"))).text == "lr"
+
+
+async def test_calls_leave_no_cycles_behind() -> None:
+    """Through all of the SDK and HTTP, and for tools that raise a protocol error too."""
+
+    async def asks(fails: bool, ctx: Context) -> str:
+        words = await asyncio.gather(ctx.elicit("a?", Word), ctx.elicit("b?", Word))
+        if fails:
+            raise MCPError(-32052, "no")
+        return "".join(map(said, words))
+
+    async with stage(asks) as client:
+
+        async def each_once() -> None:
+            for arguments in ({"fails": False}, {"fails": True}):
+                heard = await client.call("asks", arguments=arguments)
+                await client.retry("asks", heard.token, heard.accept(word="x"), arguments=arguments)
+
+        await each_once()
+        gc.collect()
+        gc.disable()
+        try:
+            for _ in range(20):
+                await each_once()
+            assert gc.collect() < 20
+        finally:
+            gc.enable()
+
+
+async def test_a_result_that_only_escapes_can_carry() -> None:
+    """A lone surrogate in what a tool says, or in an error: the client gets it, and so does a late duplicate."""
+
+    async def odd(fails: bool, ctx: Context) -> str:
+        await ctx.elicit("first?", Word)
+        if fails:
+            raise MCPError(-32051, "half \ud83d")
+        return "half \ud83d"
+
+    async with stage(odd) as client:
+        for fails in (False, True):
+            arguments = {"fails": fails}
+            heard = await client.call("odd", arguments=arguments)
+            for _ in range(2):
+                told = await asyncio.wait_for(
+                    client.retry("odd", heard.token, heard.accept(word="x"), arguments=arguments), 5
+                )
+                assert told.text == "half \ud83d"
+
+
+async def test_a_call_that_ended_while_parked_asks_nothing_more() -> None:
+    """Rule 11 of docs/protocol.md: the next retry gets the outcome, also one that brings no answer; nobody waits for
+    one any more."""
+    ended = asyncio.Event()
+
+    async def impatient(ctx: Context) -> str:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(ctx.elicit("quick?", Word), 0.05)
+        ended.set()
+        return "gave up"
+
+    async with stage(impatient) as client:
+        heard = await client.call("impatient")
+        await asyncio.wait_for(ended.wait(), 5)
+        assert (await client.retry("impatient", heard.token, {})).result["resultType"] == "complete"

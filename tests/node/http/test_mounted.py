@@ -1,0 +1,291 @@
+"""`framehold.asgi` inside another app: in Starlette and in FastAPI, beside routes and behind middleware of theirs."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from fastapi import FastAPI
+from mcp import Client
+from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
+from mcp.types import ElicitRequestParams, ElicitResult, TextContent
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Mount, Route
+
+import framehold
+from framehold.config import Settings
+from framehold.http.app import Application
+from tests.node.nodes import KEY, served
+from tests.node.stage import Word, said
+from tests.processes import until
+from tests.store.server import RedisServer
+from tests.wire import Caller
+
+pytestmark = pytest.mark.anyio
+
+
+def weather(seen: list[str], name: str = "weather", **settings: Any) -> Application:
+    """An app whose tool asks twice and reports between, and whose server notes its start and its end."""
+
+    @asynccontextmanager
+    async def lifespan(_: MCPServer[Any]) -> AsyncIterator[str]:
+        seen.append(f"{name} began")
+        try:
+            yield name
+        finally:
+            seen.append(f"{name} ended")
+
+    server: MCPServer[Any] = MCPServer(name, lifespan=lifespan)
+
+    @server.tool()
+    async def ask(ctx: Context) -> str:
+        """Ask for two words."""
+        try:
+            one = said(await ctx.elicit("First?", Word))
+            await ctx.report_progress(1, 2, "half of it")
+            two = said(await ctx.elicit(f"{one}, and then?", Word))
+        except asyncio.CancelledError:
+            seen.append(f"{name} cancelled")
+            raise
+        return f"{ctx.request_context.lifespan_context}: {one} {two}"
+
+    @server.tool()
+    async def recite() -> str:
+        """Say more than a parent sends as it is."""
+        return "rain " * 1000
+
+    return framehold.asgi(server, Settings(node_id="n", **settings))
+
+
+def home(_: Request) -> Response:
+    return PlainTextResponse("the parent's own")
+
+
+def in_starlette(app: Application, **options: Any) -> Starlette:
+    return Starlette(routes=[Route("/", home), Mount("/sub", app), Route("/last", home)], **options)
+
+
+def in_fastapi(app: Application, **options: Any) -> FastAPI:
+    parent = FastAPI(**options)
+
+    @parent.get("/")
+    async def root() -> dict[str, str]:
+        """Say whose it is."""
+        return {"whose": "the parent's own"}
+
+    parent.mount("/sub", app)
+    return parent
+
+
+PARENTS = pytest.mark.parametrize("mounted", [in_starlette, in_fastapi], ids=["starlette", "fastapi"])
+Mounted = Callable[..., Any]
+
+
+def beneath(url: str, prefix: str = "/sub") -> str:
+    """The address of the mounted server."""
+    return url.replace("/mcp", f"{prefix}/mcp")
+
+
+async def completes(caller: Caller, name: str = "weather") -> None:
+    """The tool asks twice, and is told."""
+    heard = await caller.call("ask", meta={"progressToken": "p"})
+    heard = await caller.retry("ask", heard.token, heard.accept(word="a"), meta={"progressToken": "p"})
+    assert [event["params"]["message"] for event in heard.events] == ["half of it"]
+    assert heard.messages == ["a, and then?"]
+    assert (await caller.retry("ask", heard.token, heard.accept(word="b"))).text == f"{name}: a b"
+
+
+async def of_2025(url: str, name: str = "weather") -> None:
+    """The same with the official client of 2025, whose session is one stream."""
+
+    async def answer(_: Any, params: ElicitRequestParams) -> ElicitResult:
+        return ElicitResult(action="accept", content={"word": params.message[0]})
+
+    async def progress(*told: Any) -> None:
+        steps.append(told[-1])
+
+    steps: list[str] = []
+    async with Client(url, mode="legacy", elicitation_callback=answer) as client:
+        result = await client.call_tool("ask", {}, progress_callback=progress)
+    (block,) = result.content
+    assert isinstance(block, TextContent)
+    assert (block.text, steps) == (f"{name}: F F", ["half of it"])
+
+
+@PARENTS
+async def test_mounted_with_the_parents_lifespan(mounted: Mounted, redis: RedisServer, tmp_path: Path) -> None:
+    """`lifespan=app.lifespan`: it begins before the first request and ends with the parent. What is parked then is torn
+    down, and the node's lease is given back."""
+    seen: list[str] = []
+    app = weather(seen, store_url=redis.url, keys=(KEY,), namespace=tmp_path.name)
+    with redis.client() as client:
+        async with served(mounted(app, lifespan=app.lifespan)) as url, Caller(beneath(url)) as caller:
+            assert seen == ["weather began"]
+            await completes(caller)
+            await of_2025(beneath(url))
+            assert (await caller.call("ask")).messages == ["First?"]
+            assert client.exists(f"fh:{tmp_path.name}:node:n")
+        assert not client.exists(f"fh:{tmp_path.name}:node:n")
+    assert seen == ["weather began", "weather cancelled", "weather ended"]
+
+
+@PARENTS
+async def test_mounted_without_a_lifespan(mounted: Mounted) -> None:
+    """It begins with its first request."""
+    seen: list[str] = []
+    async with served(mounted(weather(seen))) as url, Caller(beneath(url)) as caller:
+        assert seen == []
+        await completes(caller)
+        await of_2025(beneath(url))
+        assert seen == ["weather began"]
+
+
+@PARENTS
+def test_mounted_without_a_lifespan_it_ends_with_the_loop(
+    mounted: Mounted, redis: RedisServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As uvicorn ends it: what is parked is torn down and the server's lifespan is left, without anybody waiting for
+    anything. Where a store is shared, the log has said from the start what that costs."""
+    seen: list[str] = []
+
+    async def session() -> None:
+        async with served(mounted(app)) as url, Caller(beneath(url)) as caller:
+            assert (await caller.call("ask")).messages == ["First?"]
+
+    app = weather(seen, store_url=redis.url, keys=(KEY,), namespace=tmp_path.name)
+    with asyncio.Runner() as runner:
+        runner.run(session())
+    assert seen == ["weather began", "weather cancelled", "weather ended"]
+    (told,) = [one.getMessage() for one in caplog.records if "lifespan" in one.getMessage()]
+    assert "its lease runs out by itself" in told and "lifespan=app.lifespan" in told
+
+
+@PARENTS
+async def test_a_start_that_fails_fails_the_parents(mounted: Mounted) -> None:
+    """With the error of the server's own lifespan: nothing is served half."""
+
+    @asynccontextmanager
+    async def lifespan(_: MCPServer[Any]) -> AsyncIterator[None]:
+        raise RuntimeError("no database")
+        yield
+
+    app = framehold.asgi(MCPServer("broken", lifespan=lifespan), Settings(node_id="n"))
+    parent = mounted(app, lifespan=app.lifespan)
+    with pytest.raises(RuntimeError, match="no database"):
+        async with parent.router.lifespan_context(parent):
+            pass
+
+
+@PARENTS
+async def test_the_parents_own_routes_stay(mounted: Mounted) -> None:
+    """Beside the mounted server, whatever they are called: its probes are beneath its prefix."""
+    app = weather([])
+    async with served(mounted(app, lifespan=app.lifespan)) as url, httpx2.AsyncClient() as http:
+        root = url.removesuffix("/mcp")
+        assert "the parent's own" in (await http.get(f"{root}/")).text
+        for path in ("/mcp", "/healthz", "/admin/node"):
+            assert (await http.get(root + path)).status_code == 404
+        assert (await http.get(f"{root}/sub/healthz")).text == "ok\n"
+
+
+async def test_fastapis_documentation_stays() -> None:
+    """It knows the parent's routes."""
+    app = weather([])
+    async with served(in_fastapi(app, lifespan=app.lifespan)) as url, httpx2.AsyncClient() as http:
+        root = url.removesuffix("/mcp")
+        assert "swagger" in (await http.get(f"{root}/docs")).text
+        assert list((await http.get(f"{root}/openapi.json")).json()["paths"]) == ["/"]
+
+
+async def test_two_servers_in_one_parent() -> None:
+    """Each with frames of its own: a token of one is nothing to the other. The parent's lifespan runs both."""
+    seen: list[str] = []
+    one, two = weather(seen, "one", keys=(KEY,)), weather(seen, "two", keys=(KEY,))
+
+    @asynccontextmanager
+    async def lifespan(_: object) -> AsyncIterator[None]:
+        async with one.lifespan(), two.lifespan():
+            yield
+
+    parent = Starlette(routes=[Mount("/one", one), Mount("/two", two)], lifespan=lifespan)
+    async with AsyncExitStack() as stack:
+        url = await stack.enter_async_context(served(parent))
+        at_one, at_two = [await stack.enter_async_context(Caller(beneath(url, at))) for at in ("/one", "/two")]
+        parked = await at_one.call("ask")
+        strayed = await at_two.retry("ask", parked.token, parked.accept(word="a"))
+        assert (strayed.code, strayed.text) == (-32602, "Invalid or expired requestState")
+        await asyncio.gather(completes(at_one, "one"), completes(at_two, "two"))
+        await asyncio.gather(of_2025(at_one.url, "one"), of_2025(at_two.url, "two"))
+        assert (await at_one.retry("ask", parked.token, parked.accept(word="a"))).messages == ["a, and then?"]
+    assert sorted(seen[-3:]) == ["one cancelled", "one ended", "two ended"]
+
+
+async def timed(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
+    """A middleware of an author's, of the kind that runs the app in a task of its own."""
+    response = await call_next(request)
+    response.headers["x-parent"] = "was here"
+    return response
+
+
+async def test_behind_the_parents_middleware() -> None:
+    """CORS, compression and a function: calls park, streams come event by event, what is long is compressed, and a
+    browser is told what the parent allows."""
+    app = weather([])
+    of_parent = [
+        Middleware(CORSMiddleware, allow_origins=["http://localhost:6274"], allow_headers=["x-own"]),
+        Middleware(GZipMiddleware, minimum_size=500),
+    ]
+    parent = in_fastapi(app, lifespan=app.lifespan, middleware=of_parent)
+    parent.middleware("http")(timed)
+    async with served(parent) as url, Caller(beneath(url)) as caller:
+        await completes(caller)
+        await of_2025(caller.url)
+        envelope = caller.envelope("tools/call", {"name": "recite", "arguments": {}})
+        headers = {**envelope.headers, "accept-encoding": "gzip", "origin": "http://localhost:6274"}
+        async with httpx2.AsyncClient() as http:
+            async with http.stream("POST", caller.url, json=envelope.body, headers=headers) as told:
+                packed = b"".join([piece async for piece in told.aiter_raw()])
+            assert told.headers["content-encoding"] == "gzip" and b"rain rain" in gzip.decompress(packed)
+            assert told.headers["x-parent"] == "was here"
+            assert told.headers.get_list("access-control-allow-origin") == ["http://localhost:6274"]
+            asks = {"access-control-request-method": "POST", "access-control-request-headers": "x-own"}
+            preflight = await http.options(caller.url, headers={"origin": "http://localhost:6274", **asks})
+            assert "x-own" in preflight.headers["access-control-allow-headers"]
+
+
+async def test_a_client_that_leaves_is_noticed_behind_the_parents_middleware() -> None:
+    """Its round is cancelled, as without any."""
+    began, ended = asyncio.Event(), asyncio.Event()
+    server: MCPServer[Any] = MCPServer("slow")
+
+    @server.tool()
+    async def linger() -> str:
+        """Never come to an end."""
+        try:
+            began.set()
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+        return ""
+
+    app = framehold.asgi(server, Settings(node_id="n"))
+    parent = in_fastapi(app, lifespan=app.lifespan, middleware=[Middleware(GZipMiddleware)])
+    parent.middleware("http")(timed)
+    async with served(parent) as url, Caller(beneath(url)) as caller:
+        calling = asyncio.create_task(caller.call("linger"))
+        await until(began.is_set, "the handler's start")
+        calling.cancel()
+        await asyncio.gather(calling, return_exceptions=True)
+        await until(ended.is_set, "its cancellation")

@@ -1,0 +1,317 @@
+"""A node that doesn't hold a call, or a session, passes the request on to the one that does
+(docs/protocol.md, rule 19)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx2
+import pytest
+from mcp import Client
+from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
+from mcp_types import ElicitRequestParams, ElicitResult
+
+import framehold
+from framehold.config import Settings
+from framehold.http.app import Application
+from framehold_router.fleet.trust import CALL_ID, SECRET, VIA, Trust
+from tests.node.nodes import KEY, served
+from tests.node.stage import Word
+from tests.processes import until
+from tests.store.server import RedisServer
+from tests.wire import Caller
+
+pytestmark = pytest.mark.anyio
+SECRET_HEADER = {SECRET.decode(): Trust([KEY.encode()]).header[1].decode()}
+
+
+@dataclass
+class Site:
+    """One node of the test's own."""
+
+    app: Application
+    url: str
+    entered: list[str] = field(default_factory=list)
+    cancelled: asyncio.Event = field(default_factory=asyncio.Event)
+    seen: list[dict[str, str]] = field(default_factory=list)
+
+
+def server(site_of: dict[str, Site], name: str) -> MCPServer[Any]:
+    """The same tools on every node, which note where they run."""
+    mcp: MCPServer[Any] = MCPServer("pair")
+
+    @mcp.tool()
+    async def ask(ctx: Context) -> str:
+        """Ask once, then say where."""
+        site = site_of[name]
+        site.entered.append("ask")
+        request = ctx.request_context.request
+        assert request is not None
+        site.seen.append(dict(request.headers))
+        answer = await ctx.elicit("Which word?", Word)
+        await ctx.report_progress(1, 2, "half")
+        assert answer.action == "accept"
+        return f"{answer.data.word} at {name}"
+
+    @mcp.tool()
+    async def linger(ctx: Context) -> str:
+        """Ask once, then run until it is cancelled."""
+        site = site_of[name]
+        await ctx.elicit("Which word?", Word)
+        site.entered.append("lingers")
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            site.cancelled.set()
+            raise
+        return "never"
+
+    return mcp
+
+
+@asynccontextmanager
+async def fleet(redis: RedisServer, namespace: str, *names: str, **settings: Any) -> AsyncIterator[dict[str, Site]]:
+    """Nodes in this process that share a store."""
+    sites: dict[str, Site] = {}
+    # Whoever goes gives its lease back: a process that stands still for a second must not look as if somebody had died.
+    async with AsyncExitStack() as stack:
+        for name in names:
+            common = {"store_url": redis.url, "namespace": namespace, "keys": (KEY,), "lease_ttl": 5.0}
+            app = framehold.asgi(server(sites, name), Settings(node_id=name, **{**common, **settings}))
+            sites[name] = Site(app, await stack.enter_async_context(served(app)))
+        yield sites
+
+
+@pytest.fixture
+async def pair(redis: RedisServer, tmp_path: Any) -> AsyncIterator[tuple[Site, Site]]:
+    async with fleet(redis, tmp_path.name, "a", "b", route_headers=True) as sites:
+        yield sites["a"], sites["b"]
+
+
+async def test_a_retry_finds_its_frame_through_any_node(pair: tuple[Site, Site]) -> None:
+    """Entered once, resumed where it parked, its progress on the way; the response says who served and how."""
+    a, b = pair
+    async with Caller(a.url) as at_a, Caller(b.url) as at_b:
+        asked = await at_a.call("ask")
+        done = await at_b.retry("ask", asked.token, asked.accept(word="aye"), meta={"progressToken": "p"})
+    assert (asked.headers["framehold-node"], asked.headers["framehold-route"]) == ("a", "start")
+    assert (done.headers["framehold-node"], done.headers["framehold-route"]) == ("a", "lease")
+    assert done.text == "aye at a"
+    assert [event["params"]["message"] for event in done.events] == ["half"]
+    assert (a.entered, b.entered) == (["ask"], [])
+
+
+async def test_a_retry_at_its_node_is_not_relayed(pair: tuple[Site, Site]) -> None:
+    async with Caller(pair[0].url) as caller:
+        asked = await caller.call("ask")
+        done = await caller.retry("ask", asked.token, asked.accept(word="aye"))
+    assert (done.headers["framehold-node"], done.headers["framehold-route"]) == ("a", "ring")
+
+
+async def test_errors_come_through_as_they_are(pair: tuple[Site, Site]) -> None:
+    """A malformed answer is refused by the owner, with its status, and consumes nothing."""
+    a, b = pair
+    async with Caller(a.url) as at_a, Caller(b.url) as at_b:
+        asked = await at_a.call("ask")
+        bad = await at_b.retry("ask", asked.token, dict.fromkeys(asked.asked, 12))
+        good = await at_b.retry("ask", asked.token, asked.accept(word="aye"))
+    assert (bad.status, bad.code) == (400, -32602)
+    assert good.text == "aye at a"
+
+
+async def test_a_client_that_leaves_cancels_the_round_at_the_owner(pair: tuple[Site, Site]) -> None:
+    """Closing the response is the protocol's cancellation, through a relay too."""
+    a, b = pair
+    async with Caller(a.url) as at_a, Caller(b.url) as at_b:
+        asked = await at_a.call("linger")
+        waiting = asyncio.create_task(at_b.retry("linger", asked.token, asked.accept(word="x")))
+        await until(lambda: a.entered == ["lingers"], "the round at its owner")
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+    async with asyncio.timeout(10):
+        await a.cancelled.wait()
+
+
+async def test_what_was_relayed_is_not_relayed_again(pair: tuple[Site, Site]) -> None:
+    """The node that is asked for a call that it doesn't hold says so to the one that relayed."""
+    a, b = pair
+    async with Caller(a.url) as at_a, Caller(b.url) as at_b:
+        asked = await at_a.call("ask")
+        params = {"name": "ask", "arguments": {}, "requestState": asked.token, "inputResponses": asked.accept(word="x")}
+        envelope = at_b.envelope("tools/call", params, headers={**SECRET_HEADER, VIA.decode(): "node"})
+        async with httpx2.AsyncClient() as http:
+            told = await http.post(b.url, json=envelope.body, headers=envelope.headers)
+            assert told.status_code == 421
+            assert told.headers["framehold-not-held"] == "1"
+            # Whoever lacks the secret is anybody: the request is relayed.
+            envelope.headers[SECRET.decode()] = "0" * 64
+            done = await http.post(b.url, json=envelope.body, headers=envelope.headers)
+            assert done.headers["framehold-node"] == "a"
+
+
+async def test_an_owner_that_is_out_of_reach(redis: RedisServer, tmp_path: Any) -> None:
+    """Its lease stands, but nobody listens at its address: 503 when a dead one's lease would have run out, and nothing
+    was consumed."""
+    async with fleet(redis, tmp_path.name, "a", "b", lease_ttl=2.0) as sites:
+        a, b = sites["a"], sites["b"]
+        async with Caller(a.url) as at_a, Caller(b.url) as at_b:
+            asked = await at_a.call("ask")
+            answers = asked.accept(word="aye")
+            heartbeat = a.app.attached.runtime.heartbeat
+            where, heartbeat.address = heartbeat.address, "http://127.0.0.1:1"
+            peers = b.app.attached.runtime.peers
+            peers.mint()
+            await until(lambda: _url(peers, "a") == "http://127.0.0.1:1", "the wrong address to spread")
+            async with asyncio.timeout(6):
+                told = await at_b.retry("ask", asked.token, answers)
+            assert (told.status, told.code) == (503, -32603)
+            assert int(told.headers["retry-after"]) >= 1
+            assert "can't be reached" in told.text
+            heartbeat.address = where
+            await until(lambda: _url(peers, "a") == where, "the right address to spread")
+            assert (await at_b.retry("ask", asked.token, answers)).text == "aye at a"
+
+
+def _url(peers: Any, node: str) -> str | None:
+    member = peers._membership.fleet.members.get(node)
+    return None if member is None else member.url
+
+
+async def test_a_router_names_the_call(pair: tuple[Site, Site]) -> None:
+    """With the secret beside it the id is taken; without, or malformed, it is not. No handler sees such a header."""
+    a, _ = pair
+    wanted = "c0ffee" * 5 + "00"
+    async with Caller(a.url) as caller:
+        named = await caller.call("ask", headers={**SECRET_HEADER, CALL_ID.decode(): wanted})
+        again = await caller.call("ask", headers={**SECRET_HEADER, CALL_ID.decode(): wanted})
+        forged = await caller.call("ask", headers={CALL_ID.decode(): wanted, "framehold-via": "router"})
+        garbled = await caller.call("ask", headers={**SECRET_HEADER, CALL_ID.decode(): "no id{}"})
+    assert named.token.split(".")[1] == wanted
+    assert (again.status, again.code) == (503, -32603)
+    assert "begun once" in again.text
+    assert wanted not in (forged.token, garbled.token)
+    assert a.entered == ["ask"] * 3
+    assert not [name for headers in a.seen for name in headers if name.startswith("framehold-")]
+
+
+async def test_headers_are_off_by_default(redis: RedisServer, tmp_path: Any) -> None:
+    """A client of a node without FRAMEHOLD_ROUTE_HEADERS learns no node's name; a router does."""
+    async with fleet(redis, tmp_path.name, "a") as sites, Caller(sites["a"].url) as caller:
+        plain = await caller.call("ask")
+        inside = await caller.call("ask", headers={**SECRET_HEADER, VIA.decode(): "router"})
+    assert not [name for name in plain.headers if name.startswith("framehold-")]
+    assert inside.headers["framehold-node"] == "a"
+
+
+async def test_ids_are_minted_for_the_ring(redis: RedisServer, tmp_path: Any) -> None:
+    """A node that is reached without a router chooses ids that routers will map to it."""
+    async with fleet(redis, tmp_path.name, "a", "b", "c") as sites:
+        for name, site in sites.items():
+            peers = site.app.attached.runtime.peers
+            membership = peers._membership
+            assert membership is not None
+            peers.mint()
+            await until(lambda members=membership: len(members.fleet.members) == 3, "all to know all")
+            assert {membership.fleet.ring.owner(peers.mint()) for _ in range(50)} == {name}
+
+
+async def _yes(_: Any, __: ElicitRequestParams) -> ElicitResult:
+    return ElicitResult(action="accept", content={"word": "aye"})
+
+
+async def test_a_session_of_2025_is_served_where_it_lives(pair: tuple[Site, Site]) -> None:
+    """Through the other node too: elicitation over its stream, and its end; the id names node and process."""
+    a, b = pair
+    async with httpx2.AsyncClient(event_hooks={"request": [_to(a.url, b.url)]}) as http:
+        transport = _transport(a.url, http)
+        async with Client(transport, mode="legacy", elicitation_callback=_yes) as client:
+            result = await client.call_tool("ask", {})
+    assert "aye at a" in str(result.content)
+    assert (a.entered, b.entered) == (["ask"], [])
+
+
+def _transport(url: str, http: httpx2.AsyncClient) -> Any:
+    from mcp.client.streamable_http import streamable_http_client
+
+    return streamable_http_client(url, http_client=http)
+
+
+def _to(first: str, other: str) -> Any:
+    """Sends every request but the first to another node."""
+    count = 0
+
+    async def send_elsewhere(request: httpx2.Request) -> None:
+        nonlocal count
+        count += 1
+        if count > 1:
+            request.url = httpx2.URL(other)
+
+    return send_elsewhere
+
+
+INITIALIZE = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
+}
+ACCEPT = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
+
+
+async def test_a_lost_session_is_404(redis: RedisServer, tmp_path: Any) -> None:
+    """Where its process is gone, whatever node is asked; the same for ids that are forged or malformed."""
+    async with fleet(redis, tmp_path.name, "b") as sites, httpx2.AsyncClient(headers=ACCEPT) as http:
+        async with fleet(redis, tmp_path.name, "a") as gone:
+            begun = await http.post(gone["a"].url, json=INITIALIZE)
+            assert begun.status_code == 200
+        session = begun.headers["mcp-session-id"]
+        mark, node, boot, rest = session.split(".")
+        assert (mark, node) == ("l1", "a")
+        ping = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
+        for said in (session, f"l1.b.{boot}.{rest}", f"l1.nobody.{boot}.{rest}", rest, "l1...", "l1.b"):
+            told = await http.post(sites["b"].url, json=ping, headers={"mcp-session-id": said})
+            assert told.status_code == 404, (said, told.text)
+
+
+async def test_a_session_outlives_a_lapse(redis: RedisServer, tmp_path: Any) -> None:
+    """The lease went and came again, under a new incarnation: the process, and its sessions, are what they were."""
+    async with fleet(redis, tmp_path.name, "a", "b") as sites, httpx2.AsyncClient(headers=ACCEPT) as http:
+        begun = await http.post(sites["a"].url, json=INITIALIZE)
+        session = {"mcp-session-id": begun.headers["mcp-session-id"]}
+        heartbeat = sites["a"].app.attached.runtime.heartbeat
+        before = heartbeat.lease.incarnation
+        with redis.client() as client:
+            client.delete(f"fh:{tmp_path.name}:node:a")
+        await until(lambda: heartbeat.lease.incarnation != before and heartbeat.lease.beat, "the new incarnation")
+        ping = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
+        for site in sites.values():
+            assert (await http.post(site.url, json=ping, headers=session)).status_code == 200
+
+
+async def test_events_reach_listeners_of_every_node(redis: RedisServer, tmp_path: Any) -> None:
+    """A change that is published on one node is heard on a stream of the other, once."""
+    async with fleet(redis, tmp_path.name, "a", "b") as sites:
+        buses = {name: _bus(site.app) for name, site in sites.items()}
+        heard: dict[str, list[str]] = {name: [] for name in buses}
+        for name, bus in buses.items():
+            bus.subscribe(lambda event, name=name: heard[name].append(type(event).__name__))
+        from mcp.server.subscriptions import ToolsListChanged
+
+        rounds = 0
+        while not heard["b"]:
+            rounds += 1
+            await buses["a"].publish(ToolsListChanged())
+            await asyncio.sleep(0.02)
+        await until(lambda: len(heard["b"]) <= rounds, "no echo")
+        assert heard["a"] == ["ToolsListChanged"] * rounds
+
+
+def _bus(app: Application) -> Any:
+    entry = app.attached.server.get_request_handler("subscriptions/listen")
+    assert entry is not None
+    return getattr(entry.handler, "_bus")  # noqa: B009 - the SDK's own

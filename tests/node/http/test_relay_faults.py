@@ -1,0 +1,347 @@
+"""Relays that meet what they should not: odd addresses, nodes that are others than their leases say, servers that
+speak no HTTP, authors who speak too early. The client gets a clear answer, and nothing of the fleet's is told."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import httpx2
+import pytest
+from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
+from starlette.applications import Starlette
+from starlette.routing import Mount
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+import framehold
+from framehold.config import Settings
+from framehold.http.outages import TRIES
+from framehold_router.fleet.trust import CALL_ID, SECRET, VIA, Trust
+from tests.node.http.test_relay import ACCEPT, INITIALIZE, SECRET_HEADER, Site, _url, fleet
+from tests.node.nodes import KEY, served
+from tests.node.stage import Word
+from tests.processes import until
+from tests.store.server import RedisServer
+from tests.wire import Caller
+
+pytestmark = pytest.mark.anyio
+PING = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
+LOUD = {"io.modelcontextprotocol/logLevel": "debug"}
+
+
+@pytest.fixture
+async def pair(redis: RedisServer, tmp_path: Any) -> AsyncIterator[tuple[Site, Site]]:
+    async with fleet(redis, tmp_path.name, "a", "b") as sites:
+        yield sites["a"], sites["b"]
+
+
+async def say_address(site: Site, address: str, to: Site) -> None:
+    """Have a node's lease say that it is reached there, until another one knows."""
+    heartbeat, peers = site.app.attached.runtime.heartbeat, to.app.attached.runtime.peers
+    heartbeat.address = address
+    peers.mint()
+    node = heartbeat.lease.node
+    await until(lambda: _url(peers, node) == address, "the address to spread")
+
+
+@asynccontextmanager
+async def answering(data: bytes) -> AsyncIterator[str]:
+    """A server that says this to whoever sends a head; yields its address."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(data)
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+
+async def test_no_secret_is_logged(pair: tuple[Site, Site], caplog: pytest.LogCaptureFixture) -> None:
+    """Something else than a node answers at the owner's address: the fleet's secret and the client's stay out of the
+    log, and the client is told."""
+    a, b = pair
+    caplog.set_level(logging.DEBUG)
+    async with Caller(a.url) as at_a, Caller(b.url) as at_b, answering(b"220 smtp.example ready\r\n") as elsewhere:
+        asked = await at_a.call("ask")
+        await say_address(a, elsewhere, b)
+        hush = {"authorization": "Bearer hush"}
+        told = await at_b.retry("ask", asked.token, asked.accept(word="aye"), headers=hush)
+    assert (told.status, told.code) == (503, -32603)
+    assert "broke off" in caplog.text
+    assert SECRET_HEADER[SECRET.decode()] not in caplog.text
+    assert "hush" not in caplog.text
+
+
+ODD = ["", "nonsense", "http://a..b:1", f"http://{'x' * 70}.b:1", "ftp://127.0.0.1:1", "http://127.0.0.1:99999",
+       "http://[::1", "https://127.0.0.1:1", "http://127.0.0.1:1/base", "http://u:p@127.0.0.1:1"]  # fmt: skip
+
+
+@pytest.mark.parametrize("address", ODD)
+async def test_an_address_that_is_none(pair: tuple[Site, Site], address: str, caplog: pytest.LogCaptureFixture) -> None:
+    """503 when a dead owner's lease would have run out, nothing consumed, and one line in the log, not one a try."""
+    a, b = pair
+    where = a.app.attached.runtime.heartbeat.address
+    async with Caller(a.url) as at_a, Caller(b.url) as at_b:
+        asked = await at_a.call("ask")
+        await say_address(a, address, b)
+        caplog.clear()
+        told = await at_b.retry("ask", asked.token, asked.accept(word="aye"))
+        assert (told.status, told.code) == (503, -32603)
+        assert caplog.text.count("out of reach") == 1
+        assert "Traceback" not in caplog.text
+        await say_address(a, where, b)
+        assert (await at_b.retry("ask", asked.token, asked.accept(word="aye"))).text == "aye at a"
+
+
+async def test_an_address_that_is_another_nodes(pair: tuple[Site, Site]) -> None:
+    """Whoever is asked in the owner's place says so: 503 for a call, and for a session, which lives on."""
+    a, b = pair
+    where = a.app.attached.runtime.heartbeat.address
+    async with Caller(a.url) as at_a, Caller(b.url) as at_b, httpx2.AsyncClient(headers=ACCEPT) as http:
+        asked = await at_a.call("ask")
+        begun = await http.post(a.url, json=INITIALIZE)
+        session = {"mcp-session-id": begun.headers["mcp-session-id"]}
+        await say_address(a, b.url.removesuffix("/mcp"), b)
+        told = await at_b.retry("ask", asked.token, asked.accept(word="aye"))
+        assert (told.status, told.code) == (503, -32603)
+        assert (await http.post(b.url, json=PING, headers=session)).status_code == 503
+        await say_address(a, where, b)
+        assert (await http.post(b.url, json=PING, headers=session)).status_code == 200
+
+
+async def test_an_owner_that_holds_nothing_is_looked_for_four_times(
+    pair: tuple[Site, Site], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each look-up is one relay. After the last of them the client is told to come again, and waits no longer."""
+    a, b = pair
+    forward, relays = b.app._relay.forward, []
+
+    async def counted(address: str, *rest: Any) -> Any:
+        relays.append(address)
+        return await type(forward).forward(forward, address, *rest)
+
+    monkeypatch.setattr(forward, "forward", counted)
+    async with Caller(a.url) as at_a, Caller(b.url) as at_b:
+        asked = await at_a.call("ask")
+        await say_address(a, b.app.attached.runtime.heartbeat.address, b)
+        answer = await at_b.retry("ask", asked.token, asked.accept(word="aye"))
+    assert answer.status == 503 and int(answer.headers["retry-after"]) > 0
+    assert len(relays) == TRIES == 4
+
+
+async def test_an_address_that_nobody_of_the_fleet_wrote(pair: tuple[Site, Site]) -> None:
+    """Neither a call nor a session is sent there, and with them no token and no secret; both live on."""
+    a, b = pair
+    runtime, heard = a.app.attached.runtime, list[bytes]()
+    where, trust = runtime.heartbeat.address, runtime.peers.trust
+
+    async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heard.append(await reader.read(65536))
+        writer.close()
+
+    async with (
+        await asyncio.start_server(listen, "127.0.0.1", 0) as spy,
+        Caller(a.url) as at_a,
+        Caller(b.url) as at_b,
+        httpx2.AsyncClient(headers=ACCEPT) as http,
+    ):
+        asked = await at_a.call("ask")
+        begun = await http.post(a.url, json=INITIALIZE)
+        session = {"mcp-session-id": begun.headers["mcp-session-id"]}
+        runtime.peers.trust = Trust([b"of another fleet" * 2])
+        await say_address(a, f"http://127.0.0.1:{spy.sockets[0].getsockname()[1]}", b)
+        assert (await at_b.retry("ask", asked.token, asked.accept(word="aye"))).status == 503
+        assert (await http.post(b.url, json=PING, headers=session)).status_code == 503
+        assert not any(heard)
+        runtime.peers.trust = trust
+        await say_address(a, where, b)
+        assert (await http.post(b.url, json=PING, headers=session)).status_code == 200
+        assert (await at_b.retry("ask", asked.token, asked.accept(word="aye"))).text == "aye at a"
+
+
+async def test_a_first_round_that_breaks_off_is_not_sent_again(pair: tuple[Site, Site]) -> None:
+    """A draining node passes new calls on. One that reached another node may have run there: nobody could tell a second
+    sending from a second call (docs/protocol.md, rule 9)."""
+    a, b = pair
+    heard: list[bytes] = []
+
+    async def breaks(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heard.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.close()
+
+    async with await asyncio.start_server(breaks, "127.0.0.1", 0) as broken, Caller(a.url) as caller:
+        await caller.call("ask")
+        draining = asyncio.create_task(a.app.attached.runtime.drain(30.0))
+        await say_address(b, f"http://127.0.0.1:{broken.sockets[0].getsockname()[1]}", a)
+        told = await caller.call("ask")
+        assert len(heard) == 1
+        assert told.code == -32603 and "whether it was run is not known" in told.text
+        assert (a.entered, b.entered) == (["ask"], [])
+        draining.cancel()
+
+
+async def test_a_session_while_the_store_is_away(tmp_path: Any) -> None:
+    """A node that can't know where a session lives says 503: a 404 would make the client throw it away."""
+    store = RedisServer()
+    store.start()
+    try:
+        made = fleet(store, tmp_path.name, "a", "b", lease_ttl=30.0)
+        async with made as sites, httpx2.AsyncClient(headers=ACCEPT, timeout=20) as http:
+            begun = await http.post(sites["a"].url, json=INITIALIZE)
+            session = {"mcp-session-id": begun.headers["mcp-session-id"]}
+            store.stop()
+            told = await http.post(sites["b"].url, json=PING, headers=session)
+            assert (told.status_code, told.headers["retry-after"]) == (503, "1")
+            assert (await http.post(sites["a"].url, json=PING, headers=session)).status_code == 200
+    finally:
+        store.remove()
+
+
+def _server(name: str, middleware: Any = None) -> MCPServer[Any]:
+    mcp: MCPServer[Any] = MCPServer("pair", middleware=[middleware] if middleware else None)
+
+    @mcp.tool()
+    async def one(ctx: Context) -> str:
+        """Ask once."""
+        await ctx.elicit("Which word?", Word)
+        return f"done at {name}"
+
+    return mcp
+
+
+@asynccontextmanager
+async def built(
+    redis: RedisServer, namespace: str, server: Callable[[str], Any], wrap: Callable[[str, ASGIApp], ASGIApp]
+) -> AsyncIterator[dict[str, str]]:
+    """Nodes a and b of these servers, behind whatever `wrap` puts in front."""
+    async with AsyncExitStack() as stack:
+        urls = {}
+        for name in "ab":
+            settings = Settings(node_id=name, store_url=redis.url, namespace=namespace, keys=(KEY,), lease_ttl=5.0)
+            app = framehold.asgi(server(name), settings)
+            outer = wrap(name, app)
+            urls[name] = await stack.enter_async_context(served(outer))
+            app.attached.runtime.heartbeat.address = urls[name].removesuffix("/mcp")
+            if outer is not app:
+                # No lifespan of its own: the first request starts it.
+                await stack.enter_async_context(_started(urls[name]))
+        yield urls
+
+
+@asynccontextmanager
+async def _started(url: str) -> AsyncIterator[None]:
+    async with Caller(url) as caller:
+        await caller.call("one")
+    yield
+
+
+async def test_what_is_passed_on_is_what_came(redis: RedisServer, tmp_path: Any) -> None:
+    """The query and headers that are no ASCII arrive as the client wrote them."""
+    seen: list[tuple[str, bytes, bytes | None]] = []
+
+    def spying(name: str, app: ASGIApp) -> ASGIApp:
+        async def spy(scope: Scope, receive: Receive, send: Send) -> None:
+            if scope["type"] == "http":
+                seen.append((name, scope["query_string"], dict(scope["headers"]).get(b"x-own")))
+                await app(scope, receive, send)
+
+        return spy
+
+    async with built(redis, tmp_path.name, _server, spying) as urls, Caller(urls["a"]) as at_a:
+        asked = await at_a.call("one")
+        params = {"name": "one", "arguments": {}, "requestState": asked.token, "inputResponses": asked.accept(word="x")}
+        envelope = at_a.envelope("tools/call", params)
+        said = b"/mcp?a=%2B+b%20c&d=%zz&e=%41", "café".encode()
+        answer = await _raw(urls["b"], said[0], {**envelope.headers, "x-own": said[1].decode("latin-1")}, envelope.body)
+    assert b"done at a" in answer
+    assert answer.lower().count(b"\r\ndate:") == 1
+    assert seen[-2:] == [(name, said[0][5:], said[1]) for name in "ba"]
+
+
+async def _raw(url: str, target: bytes, headers: dict[str, str], body: Any) -> bytes:
+    host = url.split("/")[2]
+    data = json.dumps(body).encode()
+    told = {**headers, "host": host, "content-length": str(len(data)), "connection": "close"}
+    lines = [f"{name}: {value}".encode("latin-1") for name, value in told.items()]
+    reader, writer = await asyncio.open_connection("127.0.0.1", int(host.split(":")[1]))
+    writer.write(b"POST " + target + b" HTTP/1.1\r\n" + b"\r\n".join(lines) + b"\r\n\r\n" + data)
+    answer = await asyncio.wait_for(reader.read(), 20)
+    writer.close()
+    return answer
+
+
+async def test_a_middleware_that_speaks_before_the_relay(redis: RedisServer, tmp_path: Any) -> None:
+    """A stream has begun when it turns out that the call is elsewhere: the owner's response is the rest of it, an error
+    of the owner's too."""
+
+    def loud(name: str) -> MCPServer[Any]:
+        async def say(ctx: Any, call_next: Any) -> Any:
+            if ctx.method == "tools/call":
+                await ctx.session.send_log_message("info", f"seen by {name}")
+            return await call_next(ctx)
+
+        return _server(name, say)
+
+    made = built(redis, tmp_path.name, loud, lambda _, app: app)
+    async with made as urls, Caller(urls["a"]) as at_a, Caller(urls["b"]) as at_b:
+        asked = await at_a.call("one", meta=LOUD)
+        assert asked.streamed, "the middleware spoke"
+        bad = await at_b.retry("one", asked.token, dict.fromkeys(asked.asked, 12), meta=LOUD)
+        assert bad.code == -32602
+        inside = {**SECRET_HEADER, VIA.decode(): "node"}
+        lost = await at_b.retry("one", asked.token, asked.accept(word="x"), meta=LOUD, headers=inside)
+        assert lost.code == -32603
+        done = await at_b.retry("one", asked.token, asked.accept(word="x"), meta=LOUD)
+    assert done.text == "done at a"
+    assert [event["params"]["data"] for event in done.events] == ["seen by b", "seen by a"]
+
+
+async def test_a_wait_is_one_request_to_a_middleware(redis: RedisServer, tmp_path: Any) -> None:
+    """An author's middleware counts a retry once where it arrives and once where it is served, however long its owner
+    is out of reach."""
+    counted: list[str] = []
+
+    def counting(name: str) -> MCPServer[Any]:
+        async def count(ctx: Any, call_next: Any) -> Any:
+            counted.append(name)
+            return await call_next(ctx)
+
+        return _server(name, count)
+
+    apps: list[Any] = []
+    made = built(redis, tmp_path.name, counting, lambda _, app: apps.append(app) or app)
+    async with made as urls, Caller(urls["a"]) as at_a, Caller(urls["b"]) as at_b:
+        asked = await at_a.call("one")
+        counted.clear()
+        heartbeat, peers = apps[0].attached.runtime.heartbeat, apps[1].attached.runtime.peers
+        where, heartbeat.address = heartbeat.address, "http://127.0.0.1:1"
+        peers.mint()
+        await until(lambda: _url(peers, "a") == "http://127.0.0.1:1", "the wrong address to spread")
+        told = await at_b.retry("one", asked.token, asked.accept(word="x"))
+        assert (told.status, counted) == (503, ["b"])
+        heartbeat.address = where
+        done = await at_b.retry("one", asked.token, asked.accept(word="x"))
+        assert done.text == "done at a"
+        assert counted[-1] == "a"
+
+
+async def test_admin_is_not_reached_through_a_router(redis: RedisServer, tmp_path: Any) -> None:
+    """A router, or HAProxy, puts the secret on all that it passes on. An app that is mounted somewhere has its admin
+    pages where routers don't look for them: nodes answer only to those who ask in their own name."""
+    settings = Settings(node_id="a", store_url=redis.url, namespace=tmp_path.name, keys=(KEY,))
+    app = Starlette(routes=[Mount("/sub", framehold.asgi(_server("a"), settings))])
+    async with served(app) as url, httpx2.AsyncClient() as http:
+        admin = url.removesuffix("/mcp") + "/sub/admin/node"
+        for passed_on in ({VIA.decode(): "router"}, {CALL_ID.decode(): "0" * 32}, {VIA.decode(): "node"}):
+            assert (await http.get(admin, headers={**SECRET_HEADER, **passed_on})).status_code == 403
+        assert (await http.get(admin)).status_code == 403
+        assert (await http.get(admin, headers=SECRET_HEADER)).status_code == 200

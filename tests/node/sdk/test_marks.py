@@ -1,0 +1,292 @@
+"""What authors promise of their handlers: found behind whatever stands before the function."""
+
+from __future__ import annotations
+
+import functools
+import math
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pydantic import validate_call
+
+import framehold
+from framehold.sdk.marks import MAX_TTL_SECONDS, Marks, marks_of
+from tests.processes import environment
+
+WEEK = 7 * 24 * 3600
+
+
+async def plain(word: str) -> str:
+    return word
+
+
+def fresh() -> Any:
+    """An unmarked handler that no other test has marked."""
+
+    async def handler(word: str, times: int = 1) -> str:
+        return ", ".join(word for _ in range(times))
+
+    return handler
+
+
+def said(fn: Any) -> tuple[object, ...]:
+    """What is promised, without the code."""
+    marks = marks_of(fn)
+    return marks.reentrant, marks.strategy, marks.ttl
+
+
+def test_a_handler_promises_nothing_of_itself() -> None:
+    assert said(plain) == (False, None, None)
+    assert Marks() == Marks(reentrant=False, strategy=None, ttl=None, code="")
+
+
+def test_a_mark_leaves_the_function_as_it_is() -> None:
+    """The same object, so that whoever registered it before sees the mark."""
+    one, two = fresh(), fresh()
+    assert framehold.reentrant(one) is one and said(one) == (True, None, None)
+    assert framehold.options(ttl=60)(two) is two and said(two) == (False, None, 60.0)
+
+
+def test_marks_combine_in_any_order() -> None:
+    for marked in (
+        framehold.reentrant(framehold.options(strategy="replay", ttl=1.5)(fresh())),
+        framehold.options(strategy="replay", ttl=1.5)(framehold.reentrant(fresh())),
+        framehold.options(ttl=1.5)(framehold.reentrant(framehold.options(strategy="replay")(fresh()))),
+    ):
+        assert said(marked) == (True, "replay", 1.5)
+
+
+def test_what_is_said_twice_is_as_the_outermost_says() -> None:
+    inner = framehold.options(strategy="hold", ttl=1)(fresh())
+    assert said(framehold.options(ttl=2)(inner)) == (False, "hold", 2)
+
+    @framehold.options(ttl=3)
+    @functools.wraps(inner)
+    async def outer(*args: Any, **kwargs: Any) -> Any:
+        return await inner(*args, **kwargs)
+
+    assert said(outer) == (False, "hold", 3) and said(inner) == (False, "hold", 2)
+
+
+class Desk:
+    """Handlers of every other kind."""
+
+    @framehold.reentrant
+    async def method(self, word: str) -> str:
+        return word
+
+    @framehold.reentrant
+    @staticmethod
+    async def above_static(word: str) -> str:
+        return word
+
+    @framehold.reentrant
+    @classmethod
+    async def above_class(cls, word: str) -> str:
+        return word
+
+    @staticmethod
+    @framehold.reentrant
+    async def below_static(word: str) -> str:
+        return word
+
+    @framehold.reentrant
+    async def __call__(self, word: str) -> str:
+        return word
+
+
+def bare_wrapper(fn: Any, attribute: str = "__wrapped__") -> Any:
+    """A wrapper that knows what it wraps and copied nothing of it."""
+
+    async def wrapper(*args: Any) -> Any:
+        return await fn(*args)
+
+    setattr(wrapper, attribute, fn)
+    return wrapper
+
+
+STANDS_BEFORE: dict[str, Callable[[Any], Any]] = {
+    "functools.wraps": lambda fn: functools.wraps(fn)(bare_wrapper(fn)),
+    "__wrapped__": bare_wrapper,
+    "two wrappers": lambda fn: bare_wrapper(bare_wrapper(fn)),
+    "raw_function": functools.partial(bare_wrapper, attribute="raw_function"),
+    "validate_call": validate_call,
+    "a partial": lambda fn: functools.partial(fn, "word"),
+    "validate_call of a partial": lambda fn: validate_call(functools.partial(fn, "word")),
+    "lru_cache": functools.cache,
+}
+
+
+@pytest.mark.parametrize("kind", STANDS_BEFORE)
+def test_a_mark_is_found_behind(kind: str) -> None:
+    """Whether it was there first or came later, and also on what stands before."""
+    early, late = framehold.reentrant(fresh()), fresh()
+    assert said(STANDS_BEFORE[kind](early)) == (True, None, None)
+    before = STANDS_BEFORE[kind](late)
+    assert said(before) == (False, None, None)
+    framehold.reentrant(late)
+    assert said(before) == (True, None, None)
+    assert said(framehold.options(ttl=5)(before)) == (True, None, 5)
+    assert marks_of(before).code == marks_of(late).code
+
+
+@pytest.mark.parametrize("name", ["method", "above_static", "above_class", "below_static"])
+def test_a_method_is_marked(name: str) -> None:
+    """By way of an instance or its class."""
+    assert said(getattr(Desk(), name)) == said(getattr(Desk, name)) == (True, None, None)
+    assert marks_of(getattr(Desk(), name)).code
+
+
+def test_a_bound_method_can_be_marked() -> None:
+    """Which marks the function, for all instances."""
+
+    class Two:
+        async def ask(self) -> None: ...
+
+    one = Two().ask
+    assert framehold.reentrant(one) is one
+    assert said(one) == said(Two().ask) == (True, None, None)
+
+
+def test_a_callable_object_is_marked_by_its_class_or_itself() -> None:
+    one, two = Desk(), Desk()
+    assert said(one) == (True, None, None) and marks_of(one).code
+    framehold.options(ttl=9)(one)
+    assert said(one) == (True, None, 9) and said(two) == (True, None, None)
+
+
+def test_objects_that_cannot_be_remembered_are_looked_at_each_time() -> None:
+    class Unhashable(Desk):
+        __hash__ = None  # type: ignore[assignment]  # that is the point
+
+    class Slotted:
+        __slots__ = ()
+
+        @framehold.options(ttl=4)
+        async def __call__(self) -> None: ...
+
+    assert said(Unhashable()) == (True, None, None)
+    assert said(Slotted()) == (False, None, 4)
+
+
+def test_a_sync_function_can_be_marked() -> None:
+    """It can't ask, but nothing is wrong with the promise."""
+
+    @framehold.reentrant
+    def handler() -> None: ...
+
+    assert said(handler) == (True, None, None)
+
+
+def test_a_proxy_that_wraps_for_ever_is_given_up() -> None:
+    class Endless:
+        def __getattr__(self, name: str) -> Endless:
+            return Endless()
+
+        def __call__(self) -> None: ...
+
+    assert said(Endless()) == (False, None, None)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        (framehold.reentrant, "@framehold.reentrant is written without parentheses"),
+        (
+            lambda: framehold.options(plain),
+            r"@framehold.options is written with parentheses, as @framehold.options\(ttl=60\)",
+        ),
+        (lambda: framehold.reentrant("book"), "goes on a function, not on an object of type str"),  # type: ignore[type-var]
+        (lambda: framehold.reentrant(None), "not on an object of type NoneType"),  # type: ignore[type-var]
+        (lambda: framehold.reentrant(Desk), "not on the class Desk"),
+        (lambda: framehold.reentrant(len), "can't mark the built-in len, which takes no attributes"),
+        (lambda: framehold.options(ttl=1)(property(plain)), "not on an object of type property"),  # type: ignore[type-var]
+    ],
+)
+def test_what_cannot_be_marked(wrong: Callable[[], object], says: str) -> None:
+    """Is told at once, with what to do."""
+    with pytest.raises(TypeError, match=says) as told:
+        wrong()
+    assert "nothing was marked" in str(told.value)
+    assert said(plain) == (False, None, None)
+
+
+@pytest.mark.parametrize("ttl", [0, -1, math.nan, math.inf, WEEK + 1, True, "60"])
+def test_a_ttl_is_more_than_nothing_and_at_most_a_week(ttl: Any) -> None:
+    with pytest.raises(ValueError, match="ttl must be more than 0 and at most 604800 seconds"):
+        framehold.options(ttl=ttl)
+    assert said(framehold.options(ttl=WEEK)(fresh())) == (False, None, MAX_TTL_SECONDS)
+
+
+def test_a_hold_decides_something() -> None:
+    with pytest.raises(ValueError, match='strategy must be "hold" or "replay", not \'keep\'; nothing was marked'):
+        framehold.options(strategy="keep")  # type: ignore[arg-type]  # that is the point
+    with pytest.raises(ValueError, match="decides nothing"):
+        framehold.options()
+
+
+def compiled(text: str) -> str:
+    """The digest of the function that this text defines."""
+    names: dict[str, Any] = {}
+    exec(text, names)
+    return marks_of(names["f"]).code
+
+
+CODE = "async def f(a):\n    b = await a\n    return [c + 1 for c in b if c in {'x', 'y', 'z'}]\n"
+
+
+def test_the_code_names_what_the_function_does() -> None:
+    """Not where it stands, nor what it calls its own variables."""
+    digest = compiled(CODE)
+    assert len(digest) == 32 and digest == compiled(CODE)
+    assert digest == compiled("\n\n# a comment\n" + CODE) == compiled(CODE.replace("b", "bb"))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("+ 1", "+ 2"), ("+ 1", "+ 1.0"), ("+ 1", "+ True"), ("+ 1", "- 1"), ("'z'", "'q'"), ("await a", "await d")],
+)
+def test_the_code_changes_with_what_it_does(old: str, new: str) -> None:
+    """Also inside of a function that it defines."""
+    assert compiled(CODE) != compiled(CODE.replace(old, new))
+
+
+def test_the_code_is_the_same_in_every_process() -> None:
+    """Whatever the seed of its hashes."""
+    program = f"from framehold.sdk.marks import marks_of\nexec({CODE!r})\nprint(marks_of(f).code)"
+    told = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env=environment(PYTHONHASHSEED=seed),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        ).stdout.strip()
+        for seed in ("1", "2", "3")
+    }
+    assert told == {compiled(CODE)}
+
+
+def test_the_code_is_read_once_a_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where marks come later, or others stand before it."""
+    handler = fresh()
+    code = marks_of(handler).code
+    monkeypatch.setattr("framehold.sdk.marks._written", lambda _: 1 / 0)
+    framehold.reentrant(handler)
+    assert marks_of(handler).code == marks_of(functools.partial(handler)).code == code
+
+
+def test_what_has_no_code() -> None:
+    assert marks_of(len).code == marks_of(functools.partial(len)).code == ""
+
+
+def test_the_former_name_of_options_still_marks() -> None:
+    """`hold` does what `options` does, and says that it is going."""
+    with pytest.warns(DeprecationWarning, match="framehold.hold is called framehold.options now"):
+        mark = framehold.hold(strategy="hold", ttl=60)
+    marks = marks_of(mark(lambda: None))
+    assert (marks.strategy, marks.ttl) == ("hold", 60.0)

@@ -1,0 +1,186 @@
+"""Middleware and handlers meet the requests, replies and connections that the SDK's own server shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from mcp.server import MCPServer
+from mcp.server.auth.provider import AccessToken
+from mcp.server.auth.settings import AuthSettings
+from mcp.server.mcpserver import Context
+from mcp.types import INVALID_PARAMS, ErrorData
+from pydantic import AnyHttpUrl
+
+import framehold
+from framehold.config import Settings
+from tests.node.nodes import served
+from tests.node.stage import Word, said, stage
+from tests.processes import until
+from tests.wire import EVERYTHING, Caller
+
+pytestmark = pytest.mark.anyio
+
+
+def _both(build: Callable[[], MCPServer[Any]]) -> list[Any]:
+    """The same server twice: as our app and as the SDK's own."""
+    return [framehold.asgi(build(), Settings(node_id="seen")), build().streamable_http_app()]
+
+
+async def test_what_a_middleware_edits_in_place_reaches_only_that_reply() -> None:
+    """Neither another call's client nor the same round's next request finds it."""
+
+    async def personal(ctx: Any, call_next: Any) -> Any:
+        result = await call_next(ctx)
+        if isinstance(result, dict) and result.get("resultType") == "input_required":
+            who = ctx.params["_meta"]["traceparent"]
+            for question in result["inputRequests"].values():
+                question["params"]["message"] += f" [{who}]"
+            result["inputRequests"]["mine"] = {"method": "roots/list"}
+            del result["inputRequests"]["mine"]
+        return result
+
+    server: MCPServer[Any] = MCPServer("edits", middleware=[personal])
+
+    @server.tool()
+    async def ask(ctx: Context) -> str:
+        """Ask for a word."""
+        return said(await ctx.elicit("word?", Word))
+
+    app = framehold.asgi(server, Settings(node_id="edits"))
+    async with served(app) as url, Caller(url, EVERYTHING) as client:
+        for who in ("ann", "ben"):
+            heard = await client.call("ask", meta={"traceparent": who})
+            assert heard.messages == [f"word? [{who}]"]
+        again = await client.retry("ask", heard.token, {}, meta={"traceparent": "ben"})
+        assert again.messages == ["word? [ben]"]
+        done = await client.retry("ask", again.token, again.accept(word="x"), meta={"traceparent": "ben"})
+        assert done.text == "x"
+
+
+async def _told_of(middleware: Any) -> tuple[Any, Any]:
+    """Status and message of a call behind this middleware: ours, and the SDK's alone."""
+
+    def build() -> MCPServer[Any]:
+        server: MCPServer[Any] = MCPServer("between", middleware=[middleware])
+
+        @server.tool()
+        async def work() -> str:
+            """Never entered."""
+            return "worked"
+
+        return server
+
+    told = []
+    for app in _both(build):
+        async with served(app) as url, Caller(url, EVERYTHING) as client:
+            heard = await client.call("work")
+            told.append((heard.status, heard.message))
+    ours, sdks = told
+    return ours, sdks
+
+
+async def test_parameters_that_a_middleware_leaves_without_meta_are_refused_as_the_sdk_refuses_them() -> None:
+    async def forgets(ctx: Any, call_next: Any) -> Any:
+        if ctx.method == "tools/call":
+            ctx = replace(ctx, params={name: item for name, item in ctx.params.items() if name != "_meta"})
+        return await call_next(ctx)
+
+    ours, sdks = await _told_of(forgets)
+    assert ours[1]["error"]["code"] == INVALID_PARAMS
+    assert ours == sdks
+
+
+async def test_error_data_that_a_middleware_returns_is_an_error() -> None:
+    """As the SDK sends it, and not as a result that looks like one."""
+
+    async def deny(ctx: Any, call_next: Any) -> Any:
+        if ctx.method == "tools/call":
+            return ErrorData(code=-32001, message="forbidden", data={"why": "no"})
+        return await call_next(ctx)
+
+    ours, sdks = await _told_of(deny)
+    assert ours[1].get("error") == {"code": -32001, "message": "forbidden", "data": {"why": "no"}}
+    assert ours == sdks
+
+
+async def test_the_state_of_a_connection_is_one_requests() -> None:
+    """Two users of the same client see nothing of each other's, and what was put on the exit stack is unwound."""
+    unwound: list[str] = []
+
+    async def peek(who: str, ctx: Context) -> str:
+        connection = ctx.session._connection
+        before = dict(connection.state)
+        connection.state[who] = f"a secret of {who}"
+        connection.exit_stack.callback(unwound.append, who)
+        return str(before)
+
+    async with stage(peek) as client:
+        heard = [await client.call("peek", arguments={"who": who}) for who in ("ann", "ben")]
+        assert [each.text for each in heard] == ["{}", "{}"]
+        await until(lambda: len(unwound) == 2, "the unwinding of the exit stacks", 5)
+    assert unwound == ["ann", "ben"]
+
+
+async def test_meta_reads_as_the_sdks() -> None:
+    """In a middleware and in the handler: the progress token under its Python name, the rest as it was sent."""
+
+    def build() -> MCPServer[Any]:
+        async def note(ctx: Any, call_next: Any) -> Any:
+            seen.append(("middleware", dict(ctx.meta or {}), ctx.request_id))
+            return await call_next(ctx)
+
+        server: MCPServer[Any] = MCPServer("notes", middleware=[note])
+
+        @server.tool()
+        async def work(ctx: Context) -> str:
+            """Note what the handler sees."""
+            seen.append(("handler", dict(ctx.request_context.meta or {}), ctx.request_context.request_id))
+            return "worked"
+
+        return server
+
+    told = []
+    for app in _both(build):
+        seen: list[tuple[str, dict[str, Any], Any]] = []
+        async with served(app) as url, Caller(url, EVERYTHING) as client:
+            for number, meta in enumerate(({"progressToken": 7, "x.example/y": [1]}, {"progressToken": "p"}, {})):
+                assert (await client.call("work", meta=meta, request_id=number)).text == "worked"
+        told.append(seen)
+    ours, sdks = told
+    assert [meta.get("progress_token") for _, meta, _ in ours] == [7, 7, "p", "p", None, None]
+    assert ours == sdks
+
+
+class Tickets:
+    """Knows each token once: a ticket that was used is worth nothing."""
+
+    def __init__(self) -> None:
+        self.shown: list[str] = []
+
+    async def verify_token(self, token: str) -> AccessToken | None:
+        self.shown.append(token)
+        return AccessToken(token=token, client_id="app", scopes=[]) if self.shown.count(token) == 1 else None
+
+
+@pytest.mark.parametrize(
+    ("method", "params"), [("tools/call", {"name": "work", "arguments": {}}), ("tools/list", {})], ids=["call", "list"]
+)
+async def test_a_request_is_authenticated_once(method: str, params: dict[str, Any]) -> None:
+    """Whichever of our entry and the SDK's app serves it in the end."""
+    tickets, address = Tickets(), AnyHttpUrl("http://127.0.0.1:9")
+    auth = AuthSettings(issuer_url=address, resource_server_url=address, validate_token_resource=False)
+    server: MCPServer[Any] = MCPServer("guarded", token_verifier=tickets, auth=auth)
+
+    @server.tool()
+    async def work() -> str:
+        """Do it."""
+        return "worked"
+
+    app = framehold.asgi(server, Settings(node_id="guarded"))
+    async with served(app) as url, Caller(url, EVERYTHING) as client:
+        heard = await client.send(method, params, headers={"authorization": "Bearer ticket"})
+        assert (heard.status, "result" in heard.message) == (200, True), heard.message
+    assert tickets.shown == ["ticket"]

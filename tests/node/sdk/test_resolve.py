@@ -1,0 +1,248 @@
+"""Questions hung on parameters by the SDK's `Resolve`, alone and mixed with `await ctx.elicit` in the body.
+
+The first are the SDK's own: they ride in a state that any node opens, and nobody holds a frame. A frame begins where
+the body asks, on a later round, with what that round brought."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import pytest
+from mcp import Client
+from mcp.server import MCPServer
+from mcp.server.mcpserver import (
+    AcceptedElicitation,
+    Context,
+    DeclinedElicitation,
+    Elicit,
+    ElicitationResult,
+    Resolve,
+)
+from mcp.types import ElicitRequestParams, ElicitResult, TextContent
+
+import framehold
+from framehold.config import Settings
+from tests.fleet.fleet import fleet
+from tests.node.acting import Effects, each_way, told
+from tests.node.nodes import KEY, entries, served
+from tests.node.stage import Stage, Word, said, stage
+from tests.store.server import RedisServer
+from tests.wire import Caller, Heard, accepted
+
+pytestmark = pytest.mark.anyio
+
+ran = Effects()
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> None:
+    ran.ran.clear()
+
+
+async def city(name: str) -> Word | Elicit[Word]:
+    """The SDK asks in its stead."""
+    return Elicit(f"Where does {name} go?", Word)
+
+
+async def street(at: Annotated[Word, Resolve(city)]) -> Word | Elicit[Word]:
+    """It knows the answer before."""
+    return Elicit(f"Which street of {at.word}?", Word)
+
+
+async def known(name: str) -> Word | Elicit[Word]:
+    """Ada needs no question."""
+    return Word(word="home") if name == "Ada" else Elicit(f"Where is {name}?", Word)
+
+
+async def plain(name: str, to: Annotated[Word, Resolve(street)]) -> str:
+    """All its questions hang on parameters."""
+    ran.note("plain")
+    return f"{name} to {to.word}"
+
+
+@framehold.reentrant
+async def mixed(name: str, to: Annotated[Word, Resolve(street)], ctx: Context) -> str:
+    """Questions on parameters, then in the body, with effects between."""
+    first = await framehold.once("first", ran.note, f"first {to.word}")
+    by = said(await ctx.elicit(f"How to {to.word}?", Word))
+    second = await framehold.once("second", ran.note, f"second {by}")
+    when = said(await ctx.elicit("When?", Word))
+    return f"{name} {first} {second} {when}"
+
+
+async def unmarked(to: Annotated[Word, Resolve(city)], name: str, ctx: Context) -> str:
+    """Mixed, and no promise given."""
+    ran.note("body")
+    return f"{name} to {to.word}, {said(await ctx.elicit('How?', Word))}"
+
+
+@framehold.reentrant
+async def sometimes(name: str, at: Annotated[Word, Resolve(known)], ctx: Context) -> str:
+    """Its parameter asks for some, its body for all."""
+    return f"{at.word}, {said(await ctx.elicit('Sure?', Word))}"
+
+
+async def outcome(name: str, to: Annotated[ElicitationResult[Word], Resolve(city)], ctx: Context) -> str:
+    """Takes a question that was declined, and asks another."""
+    if isinstance(to, AcceptedElicitation):
+        return f"to {to.data.word}"
+    assert isinstance(to, DeclinedElicitation)
+    return f"anywhere {said(await ctx.elicit('Why not?', Word))}"
+
+
+async def asking(name: str, ctx: Context) -> Word:
+    """A resolver that asks by itself."""
+    drawn = await framehold.once("drawn", ran.note, "drawn")
+    return Word(word=f"{drawn[0]} {said(await ctx.elicit(f'And {name}?', Word))}")
+
+
+@framehold.reentrant
+async def deeper(name: str, word: Annotated[Word, Resolve(asking)], ctx: Context) -> str:
+    """Its resolver suspends, and so does its body."""
+    return f"{word.word}, {said(await ctx.elicit('Sure?', Word))}"
+
+
+TOOLS = (plain, mixed, unmarked, sometimes, outcome, deeper)
+
+
+@asynccontextmanager
+async def two() -> AsyncIterator[tuple[Stage, Stage]]:
+    """Two nodes that share their keys and nothing else."""
+    async with AsyncExitStack() as stack:
+        stages = [await stack.enter_async_context(stage(*TOOLS, keys=(KEY,))) for _ in range(2)]
+        yield stages[0], stages[1]
+
+
+def reply(heard: Heard) -> dict[str, Any]:
+    """Each question answered by itself."""
+    return {key: accepted(word=f"<{asked['params']['message']}>") for key, asked in heard.asked.items()}
+
+
+async def test_a_resolve_tool_is_stateless_on_any_node() -> None:
+    """Its rounds go to whichever node, with no store: the state opens everywhere, and nothing waits anywhere."""
+    async with two() as (one, other):
+        heard = await one.call("plain", arguments={"name": "Ada"})
+        for node, asked in ((other, "Where does Ada go?"), (one, "Which street of <Where does Ada go?>?")):
+            assert (heard.messages, heard.token[:3]) == ([asked], "s1.")
+            assert len(one.runtime.table) == len(other.runtime.table) == 0
+            heard = await node.retry("plain", heard.token, reply(heard), arguments={"name": "Ada"})
+        assert heard.text == "Ada to <Which street of <Where does Ada go?>?>"
+        assert ran.ran == ["plain"]
+        assert all(not node.runtime.counts["parked"] for node in (one, other))
+
+
+async def test_a_mixed_tool_resolves_first_and_then_suspends() -> None:
+    """Parameters on whichever node, the body's questions in a frame on the one where it began to run."""
+    async with two() as (one, other):
+        heard = await one.call("unmarked", arguments={"name": "Ada"})
+        assert (heard.token[:3], len(one.runtime.table)) == ("s1.", 0)
+        heard = await other.retry("unmarked", heard.token, reply(heard), arguments={"name": "Ada"})
+        assert (heard.messages, heard.token[:3], len(other.runtime.table)) == (["How?"], "h1.", 1)
+        heard = await other.retry("unmarked", heard.token, reply(heard), arguments={"name": "Ada"})
+        assert heard.text == "Ada to <Where does Ada go?>, <How?>"
+        assert ran.ran == ["body"]
+        assert (one.runtime.counts["parked"], other.runtime.counts["resumed"]) == (0, 1)
+
+
+@each_way
+async def test_a_mixed_tool_held_rebuilt_and_replayed(settings: dict[str, Any]) -> None:
+    """The same outcome, and each effect once: what its first frame was given is given again."""
+    async with stage(mixed, **settings) as caller:
+        heard = await told(caller, "mixed", name="Ada")
+        street = "<Which street of <Where does Ada go?>?>"
+        by = f"<How to {street}?>"
+        assert heard.text == f"Ada ['first {street}'] ['second {by}'] <When?>"
+        assert ran.ran == [f"first {street}", f"second {by}"]
+        assert len(caller.runtime.table) == 0
+
+
+@each_way
+async def test_a_parameter_that_needs_no_question(settings: dict[str, Any]) -> None:
+    """Then the body's is the first one."""
+    async with stage(sometimes, **settings) as caller:
+        assert (await caller.call("sometimes", arguments={"name": "Ada"})).messages == ["Sure?"]
+        assert (await told(caller, "sometimes", name="Ada")).text == "home, <Sure?>"
+        assert (await told(caller, "sometimes", name="Bo")).text == "<Where is Bo?>, <Sure?>"
+
+
+@each_way
+async def test_a_resolver_that_asks_by_itself(settings: dict[str, Any]) -> None:
+    """It is a part of the call like any other: it suspends, and its effects run once."""
+    async with stage(deeper, **settings) as caller:
+        assert (await told(caller, "deeper", name="Bo")).text == "drawn <And Bo?>, <Sure?>"
+        assert ran.ran == ["drawn"]
+
+
+async def test_a_declined_parameter_and_a_question_after() -> None:
+    """The body hears of it, and may ask."""
+    async with stage(outcome) as caller:
+        heard = await caller.call("outcome", arguments={"name": "Ada"})
+        declined = {key: {"action": "decline"} for key in heard.asked}
+        heard = await caller.retry("outcome", heard.token, declined, arguments={"name": "Ada"})
+        assert heard.messages == ["Why not?"]
+        heard = await caller.retry("outcome", heard.token, reply(heard), arguments={"name": "Ada"})
+        assert heard.text == "anywhere <Why not?>"
+
+
+async def test_a_state_goes_to_its_own_tool_alone() -> None:
+    """Neither another tool, nor other arguments, nor a byte of it changed: refused as the SDK refuses, and the good one
+    is served after."""
+    async with stage(*TOOLS) as caller:
+        heard = await caller.call("mixed", arguments={"name": "Ada"})
+        bent = heard.token[:-2] + ("AA" if not heard.token.endswith("AA") else "BB")
+        for tool, state, name in (("plain", heard.token, "Ada"), ("mixed", heard.token, "Bo"), ("mixed", bent, "Ada")):
+            refused = await caller.retry(tool, state, reply(heard), arguments={"name": name})
+            assert (refused.status, refused.code) == (400, -32602)
+            assert refused.text == "Invalid or expired requestState"
+        heard = await caller.retry("mixed", heard.token, reply(heard), arguments={"name": "Ada"})
+        assert heard.messages == ["Which street of <Where does Ada go?>?"]
+        assert ran.ran == []
+
+
+@pytest.mark.parametrize(
+    ("tool", "says"),
+    [
+        ("plain", "Ada to <Which street of <Where does Ada go?>?>"),
+        ("unmarked", "Ada to <Where does Ada go?>, <How?>"),
+    ],
+)
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_the_official_client_of_each_era(mode: str, tool: str, says: str) -> None:
+    """Both kinds of tool, on both wires."""
+
+    async def answer(_: Any, params: ElicitRequestParams) -> ElicitResult:
+        return ElicitResult(action="accept", content={"word": f"<{params.message}>"})
+
+    server: MCPServer[Any] = MCPServer("both")
+    for one in TOOLS:
+        server.tool(description="A tool of this test.")(one)
+    async with AsyncExitStack() as stack:
+        url = await stack.enter_async_context(served(framehold.asgi(server, Settings(node_id="n"))))
+        client = await stack.enter_async_context(Client(url, mode=mode, elicitation_callback=answer))
+        result = await client.call_tool(tool, {"name": "Ada"})
+    (block,) = result.content
+    assert isinstance(block, TextContent) and block.text == says
+    assert len(ran.ran) == 1
+
+
+async def test_a_mixed_tool_through_the_router_with_a_kill_between_the_rounds(
+    redis: RedisServer, tmp_path: Path
+) -> None:
+    """The node that took the parameter's question dies, then the one that holds the body's frame: the call ends on a
+    third, and its effect ran once."""
+    names = ["node-1", "node-2", "node-3"]
+    async with fleet(tmp_path, redis, *names, target="tests/node/reentrant_server.py") as made:
+        router = await made.add_router()
+        async with Caller(router.url) as caller:
+            heard = await caller.call("resolved", arguments={"name": "Cy"})
+            for prefix, message in (("s1.", "May Cy?"), ("h1.", "And now?")):
+                assert (heard.messages, heard.token[:3]) == ([message], prefix)
+                made.nodes.pop(heard.headers["framehold-node"]).kill()
+                answers = heard.accept(word=message.replace(" ", "-"))
+                heard = await caller.retry("resolved", heard.token, answers, arguments={"name": "Cy"})
+            assert heard.text == "May-Cy? And-now? done-Cy-May-Cy?#1"
+            assert heard.headers["framehold-route"] == "takeover"
+        assert entries(made.entered) == ["done-Cy-May-Cy?"]

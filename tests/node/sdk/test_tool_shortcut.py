@@ -1,0 +1,334 @@
+"""A tool that is run straight from its frame comes to what the SDK's own layers come to, and where something stands
+between that is not the SDK's, they are gone through."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import functools
+import gc
+import inspect
+import logging
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import pytest
+from mcp.server import MCPServer
+from mcp.server.context import ServerRequestContext
+from mcp.server.extension import Extension
+from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.exceptions import ResourceError, ToolError
+from mcp.server.mcpserver.tools import Tool, ToolManager
+from mcp.server.mcpserver.utilities.func_metadata import FuncMetadata
+from mcp.shared.exceptions import MCPError
+from mcp_types import CallToolRequestParams, CallToolResult, InputRequiredResult, TextContent
+from pydantic import BaseModel, BeforeValidator
+
+from framehold.sdk.tool_shortcut import ToolContext, straightened
+from tests.node.stage import server_of, stage
+
+pytestmark = pytest.mark.anyio
+
+
+class Seat(BaseModel):
+    row: int
+
+
+def _breaks(value: Any) -> Any:
+    raise RuntimeError("the validator's own words")
+
+
+async def fine(what: str, ctx: Context, many: int = 2) -> str:
+    return f"{what * many} {ctx.request_context.method} {ctx.input_responses} {ctx.request_state}"
+
+
+async def structured(row: int) -> Seat:
+    return Seat(row=row)
+
+
+async def ill_structured(row: int) -> Seat:
+    return "no seat"  # type: ignore[return-value]
+
+
+async def foreseen(what: str) -> str:
+    raise ToolError(f"no {what}")
+
+
+async def unread(what: str) -> str:
+    raise ResourceError(f"no {what}")
+
+
+async def nested(what: str, ctx: Context) -> str:
+    return str(await ctx.read_resource("crash://now"))
+
+
+async def crashed(what: str) -> str:
+    raise RuntimeError(f"a secret of {what}")
+
+
+async def misread(what: str) -> str:
+    return str(Seat.model_validate({"row": what}).row)
+
+
+async def refused(what: str) -> str:
+    raise MCPError(-32000, f"not {what}", {"why": "no"})
+
+
+class Both(MCPError, ToolError):
+    """An error of the protocol that is one of a tool, too."""
+
+
+async def twofold(what: str) -> str:
+    raise Both(-32000, f"not {what}")
+
+
+class Unprintable(ToolError):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+async def wordless(what: str) -> str:
+    raise Unprintable
+
+
+async def by_hand(what: str) -> CallToolResult | InputRequiredResult:
+    if what == "ask":
+        return InputRequiredResult(request_state="mine")
+    return CallToolResult(content=[TextContent(type="text", text=what)], is_error=True)
+
+
+async def unchecked(what: Annotated[str, BeforeValidator(_breaks)]) -> str:
+    return what
+
+
+def plain(what: str) -> str:
+    return f"{what} in a thread"
+
+
+TOOLS = (
+    fine,
+    structured,
+    foreseen,
+    unread,
+    nested,
+    crashed,
+    misread,
+    refused,
+    twofold,
+    wordless,
+    by_hand,
+    unchecked,
+    plain,
+)
+ARGUMENTS: dict[str, tuple[dict[str, Any] | None, ...]] = {
+    "fine": ({"what": "a"}, {"what": "a", "many": "3"}, {"what": 1}, {}, None, {"what": "a", "many": "x"}),
+    "structured": ({"row": 3}, {"row": "[3]"}),
+    "by_hand": ({"what": "ask"}, {"what": "told"}),
+    "absent": ({},),
+}
+
+
+def _server() -> MCPServer[Any]:
+    server = server_of("both", *TOOLS)
+    server.tool(name="ill_structured")(ill_structured)
+
+    @server.resource("crash://{when}")
+    def crash(when: str) -> str:
+        raise RuntimeError(f"a secret of {when}")
+
+    return server
+
+
+def _handler(server: MCPServer[Any]) -> Any:
+    entry = server._lowlevel_server.get_request_handler("tools/call")
+    assert entry is not None
+    return entry.handler
+
+
+async def _played(enter: Any, params: CallToolRequestParams) -> Any:
+    ctx: Any = ServerRequestContext(
+        session=None, lifespan_context={}, protocol_version="2026-07-28", method="tools/call", params={}
+    )
+    try:
+        return await enter(ctx, params)
+    except Exception as error:
+        return type(error), str(error), getattr(error, "error", None)
+
+
+@pytest.mark.parametrize("name", [*(tool.__name__ for tool in TOOLS), "ill_structured", "absent"])
+async def test_both_ways_tell_the_client_and_the_log_the_same(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    handler = _handler(_server())
+    caplog.set_level(logging.INFO)
+    default: dict[str, Any] = {"row": 1} if "structured" in name else {"what": "tea"}
+    for arguments in ARGUMENTS.get(name, (default,)):
+        params = CallToolRequestParams(name=name, arguments=arguments, request_state="s" if name == "fine" else None)
+        told = []
+        for enter in (straightened(handler), handler):
+            caplog.clear()
+            result = await _played(enter, params)
+            logged = [(item.name, item.levelname, item.getMessage(), _chain(item)) for item in caplog.records]
+            told.append((result, logged))
+        assert told[0] == told[1]
+
+
+def _chain(record: logging.LogRecord) -> list[str]:
+    """What was raised, and what that was raised from."""
+    found, error = [], record.exc_info[1] if record.exc_info else None
+    while error is not None:
+        found.append(repr(error))
+        error = error.__cause__
+    return found
+
+
+def test_a_tools_context_is_what_the_sdk_makes_of_the_same_parts() -> None:
+    """In all that pydantic keeps of it, and in all that can be read from it."""
+    server = _server()
+    parts = {"request_context": object(), "mcp_server": server, "input_params": None}
+    whole: dict[str, Any] = {**parts, "subscriptions": server._subscriptions}
+    ours, theirs = ToolContext(**whole), Context[Any, Any](**whole)
+    for kept in (*BaseModel.__slots__, "request_context", "mcp_server", "input_responses", "request_state"):
+        assert getattr(ours, kept) == getattr(theirs, kept), kept
+    assert copy.copy(ours).request_context is ours.request_context
+    assert not Context.model_fields and inspect.signature(ToolContext).parameters.keys() == whole.keys()
+
+
+async def test_a_tool_that_fails_leaves_no_cycle() -> None:
+    server = _server()
+    enter = straightened(_handler(server))
+    logging.disable()
+    try:
+        for _ in range(2):
+            gc.collect()
+            for name in ("foreseen", "crashed", "refused", "fine"):
+                await _played(enter, CallToolRequestParams(name=name, arguments={"what": "x"}))
+            found = gc.collect()
+    finally:
+        logging.disable(logging.NOTSET)
+    assert found == 0
+
+
+# ---- where the SDK's own way is taken
+
+
+def _passing(calls: list[str], real: Callable[..., Any]) -> Any:
+    @functools.wraps(real)
+    async def passing(*args: Any, **kwargs: Any) -> Any:
+        calls.append(real.__qualname__)
+        return await real(*args, **kwargs)
+
+    return passing
+
+
+@pytest.mark.parametrize("owner", [MCPServer, ToolManager])
+async def test_a_subclass_is_called(owner: type[Any]) -> None:
+    calls: list[str] = []
+    kind = type("Own", (owner,), {"call_tool": _passing(calls, owner.call_tool)})
+    server = kind("own") if owner is MCPServer else MCPServer("own")
+    if owner is ToolManager:
+        server._tool_manager = kind()
+    server.tool()(fine)
+    await _played(straightened(_handler(server)), CallToolRequestParams(name="fine", arguments={"what": "a"}))
+    assert len(calls) == 1
+
+
+class OwnMetadata(FuncMetadata):
+    async def call_fn(self, *args: Any, **kwargs: Any) -> Any:
+        return f"{await super().call_fn(*args, **kwargs)}, by its own"
+
+
+async def test_metadata_of_another_kind_calls_the_function_its_own_way() -> None:
+    server = _server()
+    tool = server._tool_manager._tools["fine"]
+    tool.fn_metadata = OwnMetadata(arg_model=tool.fn_metadata.arg_model)
+    params = CallToolRequestParams(name="fine", arguments={"what": "a"})
+    assert (await _played(straightened(_handler(server)), params)).content[0].text.endswith(", by its own")
+
+
+class Wrapper:
+    """As `wrapt` makes them: it equals what it wraps."""
+
+    def __init__(self, wrapped: Any, calls: list[str]) -> None:
+        self._wrapped, self._calls = wrapped, calls
+
+    def __eq__(self, other: object) -> bool:
+        return bool(self._wrapped == other)
+
+    def __hash__(self) -> int:
+        return hash(self._wrapped)
+
+    def __get__(self, instance: Any, owner: type[Any]) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        self._calls.append(self._wrapped.__qualname__)
+        return self._wrapped(*args, **kwargs)
+
+
+@pytest.mark.parametrize(
+    ("owner", "name"), [(ToolManager, "call_tool"), (Tool, "run"), (FuncMetadata, "call_fn")], ids=str
+)
+async def test_a_patch_is_called_that_equals_what_it_wraps(
+    owner: type[Any], name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+    enter = straightened(_handler(_server()))
+    monkeypatch.setattr(owner, name, Wrapper(getattr(owner, name), calls))
+    params = CallToolRequestParams(name="fine", arguments={"what": "a"})
+    assert (await _played(enter, params)).is_error is False
+    assert len(calls) == 1
+
+
+@pytest.mark.parametrize(
+    ("owner", "name"),
+    [(MCPServer, "call_tool"), (ToolManager, "call_tool"), (Tool, "run"), (FuncMetadata, "call_fn")],
+    ids=str,
+)
+async def test_a_patch_is_called_that_came_after_the_server(
+    owner: type[Any], name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As what traces and measures does it."""
+    calls: list[str] = []
+    enter = straightened(_handler(_server()))
+    monkeypatch.setattr(owner, name, _passing(calls, getattr(owner, name)))
+    params = CallToolRequestParams(name="fine", arguments={"what": "a"})
+    assert (await _played(enter, params)).is_error is False
+    assert len(calls) == 1
+
+
+async def test_a_patch_of_one_server_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+    server = _server()
+    monkeypatch.setattr(server, "call_tool", _passing(calls, server.call_tool))
+    await _played(straightened(_handler(server)), CallToolRequestParams(name="fine", arguments={"what": "a"}))
+    assert len(calls) == 1
+
+
+async def test_an_extension_intercepts() -> None:
+    class Own(Extension):
+        identifier = "test.example/own"
+
+        async def intercept_tool_call(self, params: Any, ctx: Any, call_next: Any) -> Any:
+            return CallToolResult(content=[TextContent(type="text", text=f"not {params.name}")])
+
+    server: MCPServer[Any] = MCPServer("intercepted", extensions=[Own()])
+    server.tool()(fine)
+    told = await _played(straightened(_handler(server)), CallToolRequestParams(name="fine", arguments={"what": "a"}))
+    assert told.content[0].text == "not fine"
+
+
+async def test_nothing_of_the_sdk_waits_in_a_frame_but_what_asks() -> None:
+    """From the frame's task down to the future: ours, the author's, and the SDK's that reads the answer."""
+
+    async def order(what: str, ctx: Context) -> str:
+        return str(await ctx.elicit("Which seat?", Seat))
+
+    async with stage(order) as client:
+        assert (await client.call("order", arguments={"what": "tea"})).asked
+        task = next(task for task in asyncio.all_tasks() if task.get_name() == "framehold-frame")
+        running: Any = task.get_coro()
+        waiting = []
+        while hasattr(running, "cr_await"):
+            waiting.append(running.cr_code.co_qualname)
+            running = running.cr_await
+    own = ["Invocation.enter", "_run", order.__qualname__]
+    assert waiting == [*own, "elicit_with_validation", "Frame.ask"]

@@ -1,0 +1,58 @@
+"""What an author's middleware returns or edits gets nowhere that it shouldn't: its own state names no call, whatever it
+looks like, and progress is told under the token that the client sent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
+
+import framehold
+from framehold.config import Settings
+from tests.node.nodes import served
+from tests.wire import EVERYTHING, Caller
+
+pytestmark = pytest.mark.anyio
+
+CALL = "550e8400-e29b-41d4-a716-446655440000"
+FORM = {"mode": "form", "message": "sure?", "requestedSchema": {"type": "object", "properties": {}}}
+
+
+@pytest.mark.parametrize("state", [f'FORM:{{"{CALL}":1}}', f'F{{"flow":"{CALL}"}}', f'F"{CALL}"', f'F[2,"{CALL}",1]'])
+async def test_a_state_that_looks_like_one_of_ours_is_not_asked_with(state: str) -> None:
+    async def asking(ctx: Any, call_next: Any) -> Any:
+        if ctx.method != "tools/call":
+            return await call_next(ctx)
+        requests = {"ok": {"method": "elicitation/create", "params": FORM}}
+        return {"resultType": "input_required", "inputRequests": requests, "requestState": state}
+
+    server: MCPServer[Any] = MCPServer("asking", middleware=[asking])
+
+    @server.tool()
+    async def work() -> str:
+        """Work."""
+        return "worked"
+
+    async with served(framehold.asgi(server, Settings(node_id="n"))) as url, Caller(url, EVERYTHING) as client:
+        heard = await client.call("work")
+    assert heard.code == -32603
+
+
+async def test_progress_keeps_the_token_that_came() -> None:
+    async def editing(ctx: Any, call_next: Any) -> Any:
+        ctx.params["_meta"]["progressToken"] = "another"
+        return await call_next(ctx)
+
+    server: MCPServer[Any] = MCPServer("editing", middleware=[editing])
+
+    @server.tool()
+    async def work(ctx: Context) -> str:
+        """Work."""
+        await ctx.report_progress(0.5)
+        return "worked"
+
+    async with served(framehold.asgi(server, Settings(node_id="n"))) as url, Caller(url, EVERYTHING) as client:
+        heard = await client.call("work", meta={"progressToken": "mine"})
+    assert [event["params"]["progressToken"] for event in heard.events] == ["mine"]

@@ -1,0 +1,392 @@
+"""A node remembers what happened on it: what, when, and not too much of it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from mcp.server.mcpserver import Context
+
+import framehold
+from framehold.engine.heartbeat import Alone
+from framehold.engine.replies import Parked
+from framehold.frame.frame import Frame
+from framehold.telemetry import event_log as chronicles
+from framehold.telemetry import takeovers
+from framehold.telemetry.event_log import EventLog
+from framehold_core.errors import StoreUnavailable
+from framehold_core.events import Evict
+from framehold_core.ids import Boot, Incarnation, NodeId, prefix
+from framehold_core.requests import Claim, Evidence, Read, Reply, Verdict
+from framehold_core.writes import MAX_ATTEMPTS
+from framehold_router.models.events import Happened, Kind
+from tests.node.desk import Card, Desk, Talk, desk, question
+from tests.node.operating import Node, call_of, marked, pair, unmarked
+from tests.node.stage import Word, said
+from tests.processes import until
+from tests.store.server import RedisServer
+
+pytestmark = pytest.mark.anyio
+
+
+def kinds(happened: Any) -> list[str]:
+    return [event["kind"] for event in happened["events"]]
+
+
+@framehold.reentrant
+async def wanders(ctx: Context) -> str:
+    """Asks something else each time it is entered."""
+    return said(await ctx.elicit(f"{time.monotonic_ns()} secret?", Word))
+
+
+@pytest.fixture
+async def nodes(redis: RedisServer, tmp_path: Any) -> AsyncIterator[tuple[Node, Node]]:
+    async with pair(redis, tmp_path.name, marked, unmarked, wanders) as made:
+        yield made
+
+
+# ---- takeovers
+
+
+async def test_a_call_of_a_node_that_died_is_told_from_its_retry_to_its_reply(nodes: tuple[Node, Node]) -> None:
+    a, b = nodes
+    held, boot = await a.caller.call("marked"), a.runtime.heartbeat.lease.boot
+    await a.runtime.heartbeat.close()
+    before = time.time()
+    again = await b.caller.retry("marked", held.token, held.accept(word="x"))
+    told = await b.operator.happened()
+    assert (told["node_id"], told["boot"]) == ("b", b.runtime.heartbeat.lease.boot)
+    (takeover,) = told["takeovers"]
+    times = [takeover.pop(name) for name in ("asked", "claimed", "replayed", "resumed")]
+    assert takeover == {
+        "call": prefix(call_of(held.token)),
+        "tool": "marked",
+        "reason": "died",
+        "from_node": "a",
+        "from_boot": boot,
+        "to_node": "b",
+        "epoch": 2,
+        "outcome": "recovered",
+    }
+    assert before <= times[0] and times == sorted(times) and times[-1] <= time.time()
+    assert kinds(told) == [Kind.TAKEOVER, Kind.RECOVERED]
+    first, second = told["events"]
+    assert first["text"] == (
+        "node a is gone; the call is carried on here, its handler entered again with what is recorded"
+    )
+    assert (first["call"], first["tool"], first["epoch"], first["round"]) == (takeover["call"], "marked", 2, 1)
+    assert first["id"] < second["id"] and first["at"] <= second["at"] and first["node_id"] == "b"
+    # It is this node's own by now: what comes after is no takeover.
+    await b.operator.evict(call_of(held.token))
+    await b.caller.retry("marked", again.token, again.accept(word="y"))
+    assert len((await b.operator.happened())["takeovers"]) == 1
+
+
+async def test_a_call_that_was_handed_off_is_told_with_who_did(nodes: tuple[Node, Node]) -> None:
+    a, b = nodes
+    held = await a.caller.call("marked")
+    assert (await a.operator.ask("POST", "drain")).status == 202
+    await a.runtime.drain(10.0)
+    await b.caller.retry("marked", held.token, held.accept(word="x"))
+    (takeover,) = (await b.operator.happened())["takeovers"]
+    assert (takeover["reason"], takeover["from_node"], takeover["outcome"]) == ("released", "a", "recovered")
+    assert takeover["from_boot"] == a.runtime.heartbeat.lease.boot
+    told = await a.operator.happened()
+    assert [event["text"] for event in told["events"]] == ["node drained: 1 calls handed off"]
+
+
+async def test_a_call_that_is_lost_with_its_node_is_told_as_lost(nodes: tuple[Node, Node]) -> None:
+    """Once: who comes again hears it from the record."""
+    a, b = nodes
+    held = await a.caller.call("unmarked")
+    await a.runtime.heartbeat.close()
+    for _ in range(2):
+        heard = await b.caller.retry("unmarked", held.token, held.accept(word="x"))
+        assert "This call was lost" in heard.text
+    told = await b.operator.happened()
+    (takeover,) = told["takeovers"]
+    assert (takeover["outcome"], takeover["claimed"], takeover["resumed"]) == ("lost", None, None)
+    assert kinds(told) == [Kind.LOST] and "not marked @framehold.reentrant" in told["events"][0]["text"]
+
+
+async def test_a_call_whose_handler_went_another_way_is_told_as_diverged_without_what_it_asked(
+    nodes: tuple[Node, Node],
+) -> None:
+    a, b = nodes
+    held = await a.caller.call("wanders")
+    await a.runtime.heartbeat.close()
+    heard = await b.caller.retry("wanders", held.token, held.accept(word="x"))
+    assert heard.result["isError"]
+    told = await b.operator.happened()
+    (takeover,) = told["takeovers"]
+    assert takeover["outcome"] == "diverged" and takeover["replayed"] is None and "secret" not in str(told)
+    assert kinds(told) == [Kind.TAKEOVER, Kind.DIVERGED]
+
+
+async def test_a_frame_that_was_fenced_is_told_and_the_write_is_counted(nodes: tuple[Node, Node]) -> None:
+    a, b = nodes
+    held = await a.caller.call("marked")
+    await a.runtime.heartbeat.close()
+    await b.caller.retry("marked", held.token, held.accept(word="x"))
+    assert (await a.operator.cancel(call_of(held.token))).status == 409
+    told = await a.operator.happened()
+    assert told["fenced"] == 1 and Kind.FENCED in kinds(told)
+
+
+# ---- without HTTP
+
+
+async def asks(frame: Frame) -> object:
+    """Asks one question."""
+    return await frame.ask(question("a?"))
+
+
+def watching(at: Desk) -> EventLog:
+    found = EventLog(at.runtime.heartbeat)
+    at.runtime.observers.add(found)
+    return found
+
+
+async def begun(at: Desk) -> Parked:
+    answer = await at.runtime.start(Talk(asks, reentrant=True), Card())
+    assert isinstance(answer, Parked)
+    return answer
+
+
+async def retried(at: Desk, call: Parked) -> Any:
+    answers = dict.fromkeys(call.questions, "yes")
+    return await at.runtime.retry(at.claims(call), answers, Talk(asks, reentrant=True), Card())
+
+
+async def carried_off(at: Desk, call: Parked, times: int = 1) -> None:
+    """Another process, which has ended since, claimed the call so often."""
+    slot = at.runtime.table.get(call.call)
+    assert slot is not None
+    at.runtime.feed(slot, Evict())
+    for number in range(times):
+        stored = (await at.store.run(Read(call.call))).stored
+        assert stored is not None
+        other = (NodeId("other"), Incarnation(f"i{number}"), Boot(f"b{number}"))
+        claim = Claim(call.call, stored.record.seen, Evidence.GONE, *other, True, MAX_ATTEMPTS, 600.0)
+        assert (await at.store.run(claim)).verdict is Verdict.OK
+
+
+async def test_a_stuck_call_is_told_as_such() -> None:
+    async with desk(shared=True) as at:
+        chronicle, call = watching(at), await begun(at)
+        await carried_off(at, call, MAX_ATTEMPTS)
+        await retried(at, call)
+        told = chronicle.since()
+        assert [item.outcome for item in told.takeovers] == ["stuck"]
+        assert [event.kind for event in told.events] == [Kind.STUCK]
+
+
+async def test_a_frame_that_was_dropped_here_is_taken_from_nobody() -> None:
+    async with desk() as at:
+        chronicle, call = watching(at), await begun(at)
+        slot = at.runtime.table.get(call.call)
+        assert slot is not None
+        at.runtime.feed(slot, Evict())
+        await retried(at, call)
+        assert chronicle.since() == Happened(node_id="desk", boot=at.runtime.heartbeat.lease.boot)
+
+
+async def test_a_takeover_whose_client_leaves_has_failed() -> None:
+    """Its next retry begins anew, with a frame that this node dropped itself."""
+    never = asyncio.Event()
+
+    async def stays(frame: Frame) -> object:
+        await frame.ask(question("a?"))
+        await never.wait()
+        return "never"
+
+    async with desk(shared=True) as at:
+        chronicle = watching(at)
+        call = await at.runtime.start(Talk(stays, reentrant=True), Card())
+        assert isinstance(call, Parked)
+        await carried_off(at, call)
+        talk, answers = Talk(stays, reentrant=True), dict.fromkeys(call.questions, "yes")
+        coming = asyncio.create_task(at.runtime.retry(at.claims(call), answers, talk, Card()))
+        await until(lambda: chronicle._takeovers.under_way, "the takeover")
+        assert [item.outcome for item in chronicle.since().takeovers] == ["under way"]
+        await until(lambda: at.counts["resumed"], "the round")
+        coming.cancel()
+        await asyncio.gather(coming, return_exceptions=True)
+        assert [item.outcome for item in chronicle.since().takeovers] == ["failed"]
+        assert not chronicle._takeovers.under_way and not chronicle._takeovers._asked
+
+
+async def test_a_takeover_whose_client_leaves_meanwhile_is_recovered_once_the_frame_stands() -> None:
+    """Nothing of it failed; what becomes of the frame later is another story."""
+    entered, goes_on = asyncio.Event(), asyncio.Event()
+
+    async def slow(frame: Frame) -> object:
+        if frame.replay is not None:
+            entered.set()
+            await goes_on.wait()
+        return await frame.ask(question("a?"))
+
+    async with desk(shared=True) as at:
+        chronicle = watching(at)
+        call = await at.runtime.start(Talk(slow, reentrant=True), Card())
+        assert isinstance(call, Parked)
+        await carried_off(at, call)
+        talk, answers = Talk(slow, reentrant=True), dict.fromkeys(call.questions, "yes")
+        coming = asyncio.create_task(at.runtime.retry(at.claims(call), answers, talk, Card()))
+        await entered.wait()
+        coming.cancel()
+        await asyncio.gather(coming, return_exceptions=True)
+        goes_on.set()
+        await until(lambda: not chronicle._takeovers.under_way, "its end")
+        slot = at.runtime.table.get(call.call)
+        assert slot is not None
+        at.runtime.feed(slot, Evict())
+        (takeover,) = chronicle.since().takeovers
+        assert (takeover.outcome, takeover.resumed) == ("recovered", None) and takeover.replayed is not None
+        last = chronicle.since().events[-1]
+        assert last.kind == Kind.RECOVERED and "nobody waits for it now" in last.text
+
+
+async def test_no_more_than_the_last_of_each_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(takeovers, "MAX_TAKEOVERS", 3)
+    monkeypatch.setattr(chronicles, "MAX_SINGLE_EVENTS", 1000)
+    async with desk(shared=True) as at:
+        chronicle, calls = watching(at), [await begun(at) for _ in range(5)]
+        for call in calls:
+            await carried_off(at, call)
+            await retried(at, call)
+        assert [item.call for item in chronicle.since().takeovers] == [prefix(item.call) for item in calls[2:]]
+        for _ in range(600):
+            chronicle.happened(Kind.DRAIN, "again")
+        events = chronicle.since().events
+        assert len(events) == chronicles.MAX_EVENTS == 500 and len({event.id for event in events}) == 500
+        assert [event.id for event in events] == sorted(event.id for event in events)
+
+
+async def test_who_was_told_before_is_told_what_came_since(nodes: tuple[Node, Node]) -> None:
+    """Events once, a takeover again when it has changed; and nothing where nothing came."""
+    a, b = nodes
+    first, second = await a.caller.call("marked"), await a.caller.call("marked")
+    await a.runtime.heartbeat.close()
+    assert (await b.operator.happened())["seq"] == 0
+    await b.caller.retry("marked", first.token, first.accept(word="x"))
+    told = await b.operator.happened()
+    assert (len(told["events"]), len(told["takeovers"]), told["seq"] > 0) == (2, 1, True)
+    nothing = {**told, "events": [], "takeovers": []}
+    assert await b.operator.happened(told["seq"]) == nothing
+    await b.caller.retry("marked", second.token, second.accept(word="x"))
+    since = await b.operator.happened(told["seq"])
+    assert [item["call"] for item in since["takeovers"]] == [prefix(call_of(second.token))]
+    assert kinds(since) == [Kind.TAKEOVER, Kind.RECOVERED] and since["seq"] > told["seq"]
+    everything = await b.operator.happened()
+    assert everything["events"] == told["events"] + since["events"]
+    assert everything["takeovers"] == told["takeovers"] + since["takeovers"]
+
+
+async def test_a_takeover_that_goes_on_is_told_again() -> None:
+    """At each of its steps, as it is by then; what did not change is not."""
+    entered, rebuilds, goes_on = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def slow(frame: Frame) -> object:
+        if frame.replay is not None:
+            entered.set()
+            await rebuilds.wait()
+        await frame.ask(question("a?"))
+        await goes_on.wait()
+        return "ended"
+
+    async with desk(shared=True) as at:
+        chronicle, talk = watching(at), Talk(slow, reentrant=True)
+        call = await at.runtime.start(talk, Card())
+        assert isinstance(call, Parked)
+        await carried_off(at, call)
+        answers = dict.fromkeys(call.questions, "yes")
+        coming = asyncio.create_task(at.runtime.retry(at.claims(call), answers, talk, Card()))
+        await entered.wait()
+        told = [chronicle.since()]
+        assert chronicle.since(told[0].seq).takeovers == ()
+        for event, true in ((rebuilds, lambda: at.counts["resumed"]), (goes_on, coming.done)):
+            event.set()
+            await until(true, "its next step")
+            told.append(chronicle.since(told[-1].seq))
+        assert [len(item.takeovers) for item in told] == [1, 1, 1]
+        found = [item.takeovers[0] for item in told]
+        assert [item.outcome for item in found] == ["under way", "under way", "recovered"]
+        assert [item.replayed is None for item in found] == [True, False, False]
+        chronicle.happened(Kind.DRAIN, "drains")
+        later = chronicle.since(told[-1].seq)
+        assert (len(later.events), later.takeovers) == (1, ())
+
+
+async def test_the_end_of_a_flood_is_told_to_who_was_told_of_its_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is written when somebody asks."""
+    chronicle, now = EventLog(Alone("n")), 1000.0
+    monkeypatch.setattr("framehold.telemetry.event_log.time.time", lambda: now)
+    for _ in range(50):
+        chronicle.happened(Kind.TAKEOVER, "a call came")
+    seq = chronicle.since().seq
+    now = 1001.5
+    (last,) = chronicle.since(seq).events
+    assert last.text == "30 more likewise, within 1 s"
+    assert chronicle.since(seq + 1).events == ()
+
+
+async def test_a_flood_is_told_in_part_and_as_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that it doesn't wash away what else happened."""
+    chronicle, now = EventLog(Alone("n")), 1000.0
+    monkeypatch.setattr("framehold.telemetry.event_log.time.time", lambda: now)
+    chronicle.happened(Kind.STORE_SILENT, "the store is silent")
+    for _ in range(5000):
+        chronicle.happened(Kind.TAKEOVER, "a call came")
+    assert len(chronicle.since().events) == 1 + chronicles.MAX_SINGLE_EVENTS
+    now = 1001.5
+    *_, last = chronicle.since().events
+    assert (last.kind, last.text, last.at) == (Kind.TAKEOVER, "4980 more likewise, within 1 s", 1000.0)
+    chronicle.happened(Kind.TAKEOVER, "a call came")
+    assert len(chronicle.since().events) == 3 + chronicles.MAX_SINGLE_EVENTS
+
+
+async def test_evictions_and_refusals_are_one_event_a_look() -> None:
+    async with desk(max_parked=10) as at:
+        chronicle = watching(at)
+        for _ in range(15):
+            await begun(at)
+        assert chronicle.since().events == ()
+        await at.runtime.eviction.sweep()
+        (event,) = chronicle.since().events
+        assert event.kind == Kind.EVICTED and event.text.startswith("5 frames were evicted (more than FRAMEHOLD_")
+
+
+async def test_a_drain_whose_store_is_silent_is_told_as_what_it_is() -> None:
+    """Its calls were not handed off, and what was kept is not lost before the process ends."""
+    async with desk(shared=True) as at:
+        chronicle = watching(at)
+        await begun(at)
+        await at.parked(asks)
+        at.store.down = True
+        await at.runtime.drain(0.05)
+        at.store.down = False
+        first, _, last = [event.text for event in chronicle.since().events if event.kind == Kind.DRAIN]
+        assert first.startswith("the store does not answer: 1 calls were not handed off; they continue from their jour")
+        assert last.startswith(
+            "drain met its deadline: 1 parked calls that only this process can carry on are lost when"
+        )
+
+
+async def test_a_store_that_is_silent_is_told_once_and_so_are_its_return_and_a_lapse() -> None:
+    chronicle = EventLog(Alone("n"))
+    silent = StoreUnavailable("away")
+    for reply in (Reply(Verdict.CONFLICT), Reply(Verdict.OK), silent, silent, Reply(Verdict.MISSING), Reply(Verdict.OK),
+                  Reply(Verdict.CONFLICT)):  # fmt: skip
+        chronicle.store_replied("renew", None, reply, 0.01)
+    # A name that is taken when a node starts is waited for; later it is another process.
+    assert [event.kind for event in chronicle.since().events] == [
+        Kind.STORE_SILENT,
+        Kind.STORE_BACK,
+        Kind.LEASE_LAPSED,
+        Kind.NODE_LOST,
+    ]
+    assert chronicle.since().fenced == 0

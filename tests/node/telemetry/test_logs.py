@@ -1,0 +1,180 @@
+"""What a process logs: lines for people, or JSON for machines; one for each record, whatever is in it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from mcp.server.mcpserver import Context
+
+from framehold.cli.serve.log import FORMAT, Lines, Machines, log
+from framehold.config import Settings
+from framehold_core.errors import StoreUnavailable
+from framehold_core.ids import prefix
+from tests.node.stage import Word, said, stage
+
+pytestmark = pytest.mark.anyio
+
+HOSTILE = {
+    "a line of its own": "x\n2026-11-21 00:00:00,000 ERROR   framehold: forged",
+    "carriage return": "x\rforged",
+    "NUL": "x\0y",
+    "half a pair": "x\ud800y",
+    "escapes": "\x1b[2J\x1b]0;title\x07",
+    "quotes": '"}, {"level": "error"',
+    "line separators": "x\u2028y\u2029z\x85w",
+    "turned round": "abc\u202efdp.exe",
+    "long": "x" * 100_000,
+}
+
+
+class Log:
+    """Records as they would be written."""
+
+    def __init__(self, formatter: logging.Formatter) -> None:
+        self._formatter = formatter
+
+    def __call__(self, message: str, *args: Any, **extra: Any) -> str:
+        exc_info = sys.exc_info() if sys.exc_info()[0] else None
+        record = logging.getLogger("a.logger").makeRecord(
+            "a.logger", logging.WARNING, "file.py", 1, message, args, exc_info, extra=extra
+        )
+        return self._formatter.format(record)
+
+
+@pytest.fixture
+def text() -> Log:
+    return Log(Lines(FORMAT))
+
+
+@pytest.fixture
+def machines() -> Callable[..., dict[str, Any]]:
+    written = Log(Machines({"node": "node-1"}))
+
+    def told(*args: Any, **extra: Any) -> dict[str, Any]:
+        line = written(*args, **extra)
+        assert line.isascii() and len(line.splitlines()) == 1
+        # As strict as any reader: no NaN, no halves of pairs.
+        found: dict[str, Any] = json.loads(line, parse_constant=pytest.fail)
+        json.dumps(found, ensure_ascii=False).encode()
+        return found
+
+    return told
+
+
+def test_a_json_line_says_when_who_where_and_what(machines: Callable[..., dict[str, Any]]) -> None:
+    found = machines("call %s: gone", "0123abcd", call="0123abcd", tool="book", round=2, epoch=1)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", found.pop("time"))
+    assert found == {
+        "level": "warning",
+        "logger": "a.logger",
+        "message": "call 0123abcd: gone",
+        "node": "node-1",
+        "call": "0123abcd",
+        "tool": "book",
+        "round": 2,
+        "epoch": 1,
+    }
+
+
+@pytest.mark.parametrize("hostile", HOSTILE.values(), ids=HOSTILE)
+def test_whoever_names_a_tool_or_sends_a_message_forges_no_line(
+    text: Log, machines: Callable[..., dict[str, Any]], hostile: str
+) -> None:
+    """In text control characters are escaped; in JSON what comes back is what was logged, but for halves of pairs."""
+    line = text("tool %s failed", hostile)
+    assert len(line.splitlines()) == 1 and not re.search("[\x00-\x1f\x7f-\x9f\u2028-\u202e\ud800]", line)
+    found = machines("tool %s failed", hostile, tool=hostile, **{hostile[:50]: hostile, "nested": [{hostile: hostile}]})
+    shown = hostile.replace("\ud800", "\\ud800")
+    assert (found["message"], found["tool"]) == (f"tool {shown} failed", shown)
+    assert found["nested"] == [{shown: shown}]
+
+
+def test_an_exception_is_one_field_or_indented_lines(text: Log, machines: Callable[..., dict[str, Any]]) -> None:
+    """What it says forges no line either."""
+    try:
+        raise ValueError("first\n2026-11-21 00:00:00,000 ERROR   framehold: forged\x1b[2J")
+    except ValueError:
+        first, *rest = text("it failed").splitlines()
+        found = machines("it failed")
+    assert first.endswith("it failed") and rest[0] == "    Traceback (most recent call last):"
+    assert all(line.startswith("    ") for line in rest) and "\x1b" not in "".join(rest)
+    assert found["exception"].startswith("Traceback") and found["exception"].endswith("forged\x1b[2J")
+
+
+class Unshowable:
+    def __str__(self) -> str:
+        raise RuntimeError("no")
+
+
+def test_fields_that_are_no_json_are_shown_or_named(machines: Callable[..., dict[str, Any]]) -> None:
+    """And none takes the place of what each line says."""
+    circle: list[Any] = []
+    circle.append(circle)
+    odd = {"huge": 10**5000, "nan": float("nan"), "bytes": b"\xff", "circle": circle, "none": Unshowable(), "ok": None}
+    found = machines("odd", time="never", level="debug", logger="other", color_message="\x1b[1m", **odd)
+    assert (found["level"], found["logger"], found["message"]) == ("warning", "a.logger", "odd")
+    assert found["time"] != "never" and "color_message" not in found
+    assert (found["nan"], found["bytes"], found["ok"]) == ("nan", "b'\\xff'", None)
+    assert found["none"] == "a Unshowable that can't be shown" and found["huge"] == "a int that can't be shown"
+
+
+@pytest.fixture
+def kept() -> Iterator[None]:
+    """Whatever a test makes of the loggers is undone."""
+    names = (None, "uvicorn", "uvicorn.error", "fastmcp")
+    before = [(one := logging.getLogger(name), one.level, one.handlers[:], one.propagate) for name in names]
+    yield
+    logging.captureWarnings(False)
+    for one, level, handlers, propagate in before:
+        one.level, one.handlers, one.propagate = level, handlers, propagate
+
+
+def test_all_loggers_of_a_process_speak_json(kept: None, capsys: pytest.CaptureFixture[str]) -> None:
+    """The SDK's, uvicorn's and FastMCP's, which bring handlers of their own, and Python's warnings."""
+    for name in ("uvicorn", "uvicorn.error", "fastmcp"):
+        logging.getLogger(name).setLevel(logging.NOTSET)
+        logging.getLogger(name).addHandler(logging.StreamHandler())
+        logging.getLogger(name).propagate = False
+    log(Settings(node_id="node-7", log_format="json"), node="node-7")
+    names = ["mcp.server", "uvicorn.error", "fastmcp.server", "framehold.engine.runtime", "asyncio"]
+    for name in names:
+        logging.getLogger(name).error("one\nmessage")
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.warn("old", stacklevel=1)
+    out, err = capsys.readouterr()
+    found = [json.loads(line) for line in err.splitlines()]
+    assert out == "" and [line["logger"] for line in found] == [*names, "py.warnings"]
+    assert {line["node"] for line in found} == {"node-7"}
+
+
+async def test_a_line_about_a_call_says_which(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its tool, round and epoch, on which node, and what follows; not its user, its token or its answers."""
+
+    async def asks(ctx: Context) -> str:
+        """Asks twice."""
+        said(await ctx.elicit("one", Word))
+        return said(await ctx.elicit("two", Word))
+
+    async with stage(asks) as client:
+        asked = await client.call("asks")
+        store = client.runtime.store
+        with monkeypatch.context() as patched, caplog.at_level(logging.INFO):
+            patched.setattr(store, "submit", lambda request, done: done(StoreUnavailable("it is away")))
+            heard = await client.retry("asks", asked.token, asked.accept(word="secret word"))
+        assert heard.status == 503
+    (line,) = (record for record in caplog.records if "did not answer" in record.getMessage())
+    call = prefix(asked.token.split(".")[1])
+    said_ = {name: vars(line)[name] for name in ("call", "tool", "round", "epoch", "node")}
+    assert said_ == {"call": call, "tool": "asks", "round": 1, "epoch": 1, "node": "stage"}
+    assert "stays" in line.getMessage() and "try again" in line.getMessage()
+    assert "secret word" not in caplog.text and asked.token not in caplog.text

@@ -1,0 +1,67 @@
+"""What `docs/writing-tools.md` shows is run as it stands there."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
+from pydantic import BaseModel
+
+import framehold
+import framehold.testing
+from framehold.testing import RehearsalFailed, Rehearse
+
+rehearse = framehold.testing.rehearse
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "writing-tools.md"
+BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+MARK = "@mcp.tool()\n@framehold.reentrant\n"
+
+
+class Sure(BaseModel):
+    sure: bool
+
+
+def shop(code: str) -> tuple[dict[str, Any], list[str]]:
+    """A server with the tool of a block, and what its effects did."""
+    done: list[str] = []
+
+    async def audit(line: str) -> None:
+        done.append(line)
+
+    async def charge(item: str, key: str = "") -> str:
+        done.append(f"charged for {item}")
+        return f"paid for {item}"
+
+    mcp: MCPServer = MCPServer("shop")
+    names: dict[str, Any] = {"mcp": mcp, "framehold": framehold, "Context": Context, "uuid": uuid, "Sure": Sure}
+    names |= {"audit": audit, "charge": charge, "__name__": __name__}
+    exec(compile(code, str(PAGE), "exec"), names)
+    return names, done
+
+
+def marked(code: str) -> str:
+    """The block with the promise of step 3."""
+    assert MARK in BLOCKS[2]
+    return code.replace("@mcp.tool()\n", MARK)
+
+
+def test_the_tool_of_step_two_may_be_marked(rehearse: Rehearse) -> None:
+    """It comes to the same in every way, as the page's own test says."""
+    names, done = shop(marked(BLOCKS[1]))
+    assert "def test_order(rehearse):" in BLOCKS[3]
+    exec(compile(BLOCKS[3].replace("pytest_plugins", "plugins"), str(PAGE), "exec"), names)
+    names["test_order"](rehearse)
+    assert names["plugins"] == ["framehold.testing"]
+    assert len(done) == 2 and done[0].endswith(" of tea begun") and done[1] == "charged for tea", "once, in all ways"
+
+
+def test_the_tool_of_step_one_may_not(rehearse: Rehearse) -> None:
+    """Entered again it audits anew and makes another number: the rehearsal sees it in the result."""
+    names, _ = shop(marked(BLOCKS[0]))
+    with pytest.raises(RehearsalFailed, match="the call differs under replay"):
+        rehearse(names["mcp"], "order", {"item": "tea"}, answers=[{"sure": True}])

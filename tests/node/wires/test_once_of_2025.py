@@ -1,0 +1,100 @@
+"""Effects under `once` for clients of 2025."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import httpx2
+import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.server.mcpserver import Context
+from mcp_types import ElicitResult
+
+import framehold
+from framehold_core.errors import (
+    AskError,
+    InDoubt,
+    KeyReused,
+    ResultNotKept,
+)
+from tests.node.acting import Effects, Own, failure
+from tests.node.stage import Stage, Word, said, stage
+
+pytestmark = pytest.mark.anyio
+
+
+# 2025
+
+
+async def _yes(_: Any, asked: Any) -> ElicitResult:
+    return ElicitResult(action="accept", content={"word": f"<{asked.message}>"})
+
+
+async def legacy(client: Stage, tool: str) -> Any:
+    """One call of a client of 2025; what the tool says, or its error."""
+    async with httpx2.AsyncClient() as http:
+        transport = streamable_http_client(client.url, http_client=http)
+        async with Client(transport, mode="legacy", elicitation_callback=_yes) as old:
+            result = await old.call_tool(tool, {})
+    return " ".join(block.text for block in result.content)
+
+
+async def test_a_client_of_2025_is_served_alike() -> None:
+    """once, now, uuid4, random, idempotency_key and their errors: as on the present wire."""
+    effects = Effects()
+
+    async def breaks_off() -> None:
+        effects.ran.append("broke off")
+        raise asyncio.CancelledError
+
+    def fails() -> None:
+        raise Own("no", code=7)
+
+    async def nested() -> None:
+        await framehold.once("below", effects.note, "below")
+
+    @framehold.reentrant
+    async def old(ctx: Context) -> str:
+        one, two = await asyncio.gather(*(framehold.once("k", effects.note) for _ in range(2)))
+        assert one == two == ["it"] and one is not two
+        word = said(await ctx.elicit("well?", Word))
+        assert isinstance(await failure(framehold.once("k", effects.note, "other")), KeyReused)
+        for _ in range(2):
+            error = await failure(framehold.once("f", fails))
+            assert isinstance(error, Own) and error.code == 7
+            assert isinstance(await failure(framehold.once("n", nested)), AskError)
+            assert isinstance(await failure(framehold.once("l", threading.Lock)), ResultNotKept)
+            error = await failure(framehold.once("doubt", breaks_off))
+            assert type(error) is InDoubt, repr(error)
+        assert framehold.uuid4("x") == framehold.uuid4("x") != framehold.uuid4() != framehold.uuid4()
+        assert framehold.now("a") == framehold.now("a") <= framehold.now()
+        assert 0 <= framehold.random() < 1 and framehold.now().tzinfo is not None
+        assert framehold.idempotency_key("k") == framehold.idempotency_key("k") != framehold.idempotency_key("l")
+        return word
+
+    async with stage(old) as client:
+        assert await asyncio.wait_for(legacy(client, "old"), 10) == "<well?>"
+        assert client.runtime.store.request_counts.get("intent", 0) == 0
+    assert effects.ran == ["it", "broke off"]
+
+
+async def test_a_client_of_2025_that_stops_waiting_does_so_after_the_effect() -> None:
+    """As on the present wire: a cancellation lands after what the effect came to is known."""
+    effects = Effects()
+
+    @framehold.reentrant
+    async def old(ctx: Context) -> str:
+        waiting = asyncio.create_task(framehold.once("k", effects.held))
+        await effects.started.wait()
+        waiting.cancel()
+        await asyncio.wait([waiting], timeout=0.05)
+        assert not waiting.done(), "it was cut off"
+        effects.go.set()
+        assert isinstance(await failure(waiting), asyncio.CancelledError)
+        return str(await framehold.once("k", effects.held))
+
+    async with stage(old) as client:
+        assert await asyncio.wait_for(legacy(client, "old"), 10) == "['it']"

@@ -1,0 +1,246 @@
+"""Sagas: the tools of `tools/call` on another wire, which says steps where the other says questions."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import mcp_types as types
+import pytest
+from mcp.server.mcpserver import Context
+from mcp.shared.exceptions import MCPError
+from mcp.types import InputRequiredResult
+
+import framehold
+from tests.node.acting import Effects, each_way, told
+from tests.node.sagas import SagaClient, done, failed, form, steps, token
+from tests.node.stage import Word, said, stage
+from tests.wire import accepted
+
+pytestmark = pytest.mark.anyio
+
+SAMPLED = {"role": "assistant", "content": {"type": "text", "text": "All is green."}, "model": "m"}
+QUESTION = types.ElicitRequest(
+    params=types.ElicitRequestFormParams(message="by hand?", requested_schema={"type": "object", "properties": {}})
+)
+
+
+async def sampled(ctx: Context, text: str) -> str:
+    """Ask the client's model."""
+    message = types.SamplingMessage(role="user", content=types.TextContent(type="text", text=text))
+    answer = await ctx.session.create_message([message], max_tokens=100)
+    assert isinstance(answer.content, types.TextContent)
+    return answer.content.text
+
+
+@framehold.reentrant
+async def deploy(service: str, ctx: Context) -> str:
+    """The gist's own flow: a form, then a model."""
+    target = said(await ctx.elicit(f"where does {service} go?", Word))
+    return f"{target}: {await sampled(ctx, f'is {target} safe?')}"
+
+
+@each_way
+async def test_a_saga_elicits(settings: dict[str, Any]) -> None:
+    """Three forms one after the other; each resume brings all that went before."""
+
+    @framehold.reentrant
+    async def chain(name: str, ctx: Context) -> str:
+        first = said(await ctx.elicit(f"{name} one", Word))
+        second = said(await ctx.elicit(f"{first} two", Word))
+        return f"{first} {second} {said(await ctx.elicit(f'{second} three', Word))}"
+
+    async with stage(chain, **settings) as wire:
+        client = SagaClient(wire)
+        heard = await client.told("chain", name="Ada")
+        assert heard.text == "<Ada one> <<Ada one> two> <<<Ada one> two> three>"
+        assert len(client.completed) == 3 and len(wire.runtime.table) == 0
+        assert wire.runtime.counts["rebuilt"] == (0 if not settings else 3)
+
+
+@each_way
+async def test_a_saga_samples(settings: dict[str, Any]) -> None:
+    """As the gist tells it, message by message, of a client that declares no capability."""
+    async with stage(deploy, **settings) as wire:
+        client = SagaClient(wire)
+        first = await client.call("deploy", service="web")
+        assert first.result.keys() == {"resultType", "state", "sagaToken", "steps", "_meta"}
+        (form_step,) = steps(first)
+        assert form_step["type"] == "elicitation"
+        assert form_step["params"]["message"] == "where does web go?"
+        assert form_step["params"]["requestedSchema"]["required"] == ["word"]
+        second = await client.resume(first, done(form_step, accepted(word="production")))
+        assert token(second) != token(first)
+        (model_step,) = steps(second)
+        assert model_step["type"] == "sampling" and model_step["params"]["maxTokens"] == 100
+        assert model_step["params"]["messages"][0]["content"]["text"] == "is production safe?"
+        last = await client.resume(second, done(model_step, SAMPLED))
+        assert last.text == "production: All is green." and "state" not in last.result
+
+
+@each_way
+async def test_a_step_that_failed_is_raised_into_the_handler(settings: dict[str, Any]) -> None:
+    """With its code, message and data, and again whenever the handler is rebuilt: it is recorded like an answer."""
+    seen: list[Any] = []
+
+    @framehold.reentrant
+    async def careful(ctx: Context) -> str:
+        try:
+            await ctx.elicit("one", Word)
+        except MCPError as error:
+            seen.append((error.error.code, error.error.message, error.error.data))
+        return f"{seen[0][1]}, then {said(await ctx.elicit('two', Word))}"
+
+    async with stage(careful, **settings) as wire:
+        client = SagaClient(wire)
+        first = await client.call("careful")
+        second = await client.resume(first, failed(steps(first)[0], -7, "no screen", data={"why": [1]}))
+        assert (await client.resume(second, form(steps(second)[0]))).text == "no screen, then <two>"
+    assert seen == [(-7, "no screen", {"why": [1]})] * (1 if not settings else 2)
+
+
+async def test_a_failure_that_the_handler_lets_through_ends_the_call_with_it() -> None:
+    """An error as the handler raised it; resumed again, the same."""
+    async with stage(deploy) as wire:
+        client = SagaClient(wire)
+        first = await client.call("deploy", service="web")
+        answers = [failed(steps(first)[0], -7, "no screen")]
+        for _ in range(2):
+            heard = await client.raw(sagaToken=token(first), completedSteps=answers)
+            assert heard.message["error"] == {"code": -7, "message": "no screen"}
+        assert (wire.runtime.counts["entered"], len(wire.runtime.table)) == (1, 0)
+
+
+@each_way
+async def test_one_tool_answers_both_wires(settings: dict[str, Any]) -> None:
+    """The same questions, the same effects, each entered and run once, and the same result."""
+    effects = Effects()
+
+    @framehold.reentrant
+    async def order(name: str, ctx: Context) -> str:
+        before = await framehold.once("before", effects.note, f"before {name}")
+        one, two = await asyncio.gather(ctx.elicit(f"{name} one", Word), ctx.elicit(f"{name} two", Word))
+        return f"{before} {said(one)} {said(two)}"
+
+    async with stage(order, **settings) as wire:
+        by_call = await told(wire, "order", name="Ada")
+        assert effects.ran == ["before Ada"]
+        by_saga = await SagaClient(wire).told("order", name="Ada")
+        assert effects.ran == ["before Ada"] * 2
+        assert by_saga.result == by_call.result and by_call.text.endswith("<Ada one> <Ada two>")
+        assert wire.runtime.counts["entered"] == 2
+
+
+async def test_a_tool_that_never_asks_is_answered_at_once() -> None:
+    """As on the other wire: results, errors of tools, unknown tools."""
+
+    async def double(number: int) -> int:
+        return 2 * number
+
+    async with stage(double) as wire:
+        for arguments in ({"number": 21}, {"number": "x"}):
+            by_saga = await SagaClient(wire).call("double", **arguments)
+            assert by_saga.result == (await wire.call("double", arguments=arguments)).result
+        by_saga, by_call = await SagaClient(wire).call("nobody"), await wire.call("nobody")
+        assert (by_saga.status, by_saga.message.keys()) == (by_call.status, by_call.message.keys())
+        assert by_saga.text == by_call.text and "nobody" in by_saga.text
+
+
+async def test_missing_steps_are_asked_again_and_keep_their_names() -> None:
+    """What is there is kept; what was never asked is passed over."""
+
+    async def both(ctx: Context) -> str:
+        one, two = await asyncio.gather(ctx.elicit("one", Word), ctx.elicit("two", Word))
+        return f"{said(one)} {said(two)}"
+
+    async with stage(both) as wire:
+        client = SagaClient(wire)
+        first = await client.call("both")
+        one, two = steps(first)
+        odd = {"stepId": "nobody's", "result": {}}
+        assert steps(await client.raw(sagaToken=token(first), completedSteps=[odd])) == [one, two]
+        second = await client.resume(first, form(one), odd)
+        assert steps(second) == [two]
+        assert (await client.resume(second, form(two))).text == "<one> <two>"
+        assert wire.runtime.counts["entered"] == 1
+
+
+@each_way
+async def test_an_earlier_answer_is_not_taken_for_a_later_question_of_the_same_key(settings: dict[str, Any]) -> None:
+    """Resumes are cumulative, and a key may be asked under more than once: each step has a name of its own."""
+
+    @framehold.reentrant
+    async def again(ctx: Context) -> str:
+        first = said(await framehold.ask("word", "one", Word))
+        return f"{first} {said(await framehold.ask('word', 'two', Word))}"
+
+    async with stage(again, **settings) as wire:
+        client = SagaClient(wire)
+        first = await client.call("again")
+        second = await client.resume(first, form(steps(first)[0]))
+        third = await client.resume(second)
+        assert steps(third) == steps(second) != steps(first)
+        assert (await client.resume(third, form(steps(third)[0]))).text == "<one> <two>"
+
+
+async def test_a_resume_that_comes_twice_gets_the_same_answer() -> None:
+    """While it runs, after the call moved on, and after it ended; other answers are a conflict."""
+    async with stage(deploy) as wire:
+        client = SagaClient(wire)
+        first = await client.call("deploy", service="web")
+        seconds = await asyncio.gather(*(client.raw(sagaToken=token(first), completedSteps=[]) for _ in range(2)))
+        assert [steps(second) for second in seconds] == [steps(first)] * 2
+        answer = [done(steps(first)[0], accepted(word="x"))]
+        asked = [steps(await client.raw(sagaToken=token(first), completedSteps=answer)) for _ in range(2)]
+        assert asked[0] == asked[1] != steps(first)
+        second = await client.raw(sagaToken=token(first), completedSteps=answer)
+        rest = [*answer, done(steps(second)[0], SAMPLED)]
+        ends = [await client.raw(sagaToken=token(second), completedSteps=rest) for _ in range(2)]
+        assert ends[0].result == ends[1].result and ends[0].text == "x: All is green."
+        other = [done(steps(first)[0], accepted(word="y"))]
+        late = await client.raw(sagaToken=token(first), completedSteps=other)
+        assert (late.status, late.code, late.message["error"]["data"]) == (400, -32602, {"reason": "answers_conflict"})
+        assert (wire.runtime.counts["entered"], wire.runtime.counts["resumed"]) == (1, 2)
+
+
+@each_way
+async def test_a_tool_that_asks_for_roots_ends_with_a_clear_error(settings: dict[str, Any]) -> None:
+    """The gist has no step for them. The refusal is the one of a client that never declared them."""
+
+    @framehold.reentrant
+    async def rooted(ctx: Context) -> str:
+        assert not ctx.session.check_client_capability(types.ClientCapabilities(roots=types.RootsCapability()))
+        assert ctx.session.check_client_capability(types.ClientCapabilities(sampling=types.SamplingCapability()))
+        return str(await ctx.session.list_roots())
+
+    async with stage(rooted, **settings) as wire:
+        heard = await SagaClient(wire).call("rooted")
+        assert (heard.code, "roots/list" in heard.text) == (-32021, True)
+        assert len(wire.runtime.table) == 0
+
+
+async def test_a_handler_that_parks_by_hand() -> None:
+    """Its questions are steps, its state and the step's answer come back to it; a failed step ends its call; what
+    there is no step for is not asked."""
+    roots = types.ListRootsRequest()
+
+    async def by_hand(name: str, ctx: Context) -> str | InputRequiredResult:
+        if ctx.request_state is None:
+            asked = {"q": QUESTION, **({"r": roots} if name == "roots" else {})}
+            return InputRequiredResult(input_requests=asked, request_state=f"state of {name}")
+        answer = (ctx.input_responses or {}).get("q")
+        if not isinstance(answer, types.ElicitResult):
+            return InputRequiredResult(input_requests={"q": QUESTION}, request_state="again")
+        return f"{ctx.request_state}: {answer.action}"
+
+    async with stage(by_hand) as wire:
+        client = SagaClient(wire)
+        first = await client.call("by_hand", name="Ada")
+        assert token(first).startswith("s1.saga.")
+        assert steps(await client.raw(sagaToken=token(first), completedSteps=[])) == steps(first)
+        declined = done(steps(first)[0], {"action": "decline"})
+        assert (await client.resume(first, declined)).text == "state of Ada: decline"
+        ended = await client.raw(sagaToken=token(first), completedSteps=[failed(steps(first)[0])])
+        assert ended.result["isError"] and "q failed at the client: the user left" in ended.text
+        refused = await client.call("by_hand", name="roots")
+        assert (refused.code, "roots/list" in refused.text) == (-32021, True)

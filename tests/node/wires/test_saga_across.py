@@ -1,0 +1,196 @@
+"""Sagas across nodes, processes and revisions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import pytest
+from mcp import Client
+from mcp.server import MCPServer
+from mcp.server.mcpserver import Context, Elicit, Resolve
+from mcp.shared.exceptions import MCPError
+from mcp_types import Request
+from pydantic import RootModel
+
+import framehold
+from framehold.config import Settings
+from framehold.http.app import Application
+from tests.node.acting import each_way
+from tests.node.nodes import KEY, entries, heirs, served
+from tests.node.sagas import SagaClient, done, failed, form, steps, token
+from tests.node.stage import Word, said, stage
+from tests.store.server import RedisServer
+from tests.wire import Caller, Heard
+
+pytestmark = pytest.mark.anyio
+
+
+@framehold.reentrant
+async def two(ctx: Context) -> str:
+    """Two questions, and progress between them."""
+    first = said(await ctx.elicit("one", Word))
+    await ctx.report_progress(1, 2, "half")
+    return f"{first} {said(await ctx.elicit('two', Word))}"
+
+
+@asynccontextmanager
+async def pair(redis: RedisServer, namespace: str, **settings: Any) -> AsyncIterator[list[tuple[Application, Caller]]]:
+    """Two nodes in this process that share a store, and a client of each."""
+    async with AsyncExitStack() as stack:
+        found = []
+        for name in ("a", "b"):
+            server: MCPServer[Any] = MCPServer("pair")
+            server.tool(description="Asks twice.")(two)
+            common = {"store_url": redis.url, "namespace": namespace, "keys": (KEY,), "lease_ttl": 5.0}
+            app = framehold.asgi(server, Settings(node_id=name, route_headers=True, **{**common, **settings}))
+            url = await stack.enter_async_context(served(app))
+            found.append((app, await stack.enter_async_context(Caller(url))))
+        yield found
+
+
+async def test_a_resume_that_reaches_a_wrong_node_is_passed_on(redis: RedisServer, tmp_path: Path) -> None:
+    """So sagas work through any load balancer: each request at another node, the handler entered and resumed at one."""
+    async with pair(redis, tmp_path.name) as ((a, at_a), (b, at_b)):
+        client = SagaClient(at_a)
+        first = await client.call("two")
+        client.wire = at_b
+        second = await at_b.send(
+            "tools/resumeSaga",
+            {"sagaToken": token(first), "completedSteps": [form(steps(first)[0])]},
+            meta={"progressToken": "p"},
+        )
+        assert (second.headers["framehold-node"], second.headers["framehold-route"]) == ("a", "lease")
+        assert [event["params"]["message"] for event in second.events] == ["half"]
+        client.completed = [form(steps(first)[0])]
+        client.wire = at_a
+        last = await client.resume(second, form(steps(second)[0]))
+        assert (last.text, last.headers["framehold-route"]) == ("<one> <two>", "ring")
+        assert (a.attached.runtime.counts["entered"], b.attached.runtime.counts["entered"]) == (1, 0)
+
+
+async def test_a_saga_is_replayed_by_whoever_gets_it(redis: RedisServer, tmp_path: Path) -> None:
+    """Strategy replay: its token carries the call, so no node has to be found."""
+    async with pair(redis, tmp_path.name, strategy="replay") as ((a, at_a), (b, at_b)):
+        client = SagaClient(at_a)
+        heard = await client.call("two")
+        for wire in (at_b, at_a):
+            assert token(heard).startswith("s1.saga.")
+            client.wire = wire
+            heard = await client.resume(heard, form(steps(heard)[0]))
+        assert heard.text == "<one> <two>"
+        counts = a.attached.runtime.counts, b.attached.runtime.counts
+        assert [count["rebuilt"] for count in counts] == [1, 1]
+
+
+async def test_a_node_that_dies_between_two_resumes(
+    redis: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed after each round; the next one takes over, also where a step had failed before, and where the SDK asks
+    for a parameter by itself. Each effect ran once."""
+    monkeypatch.setenv("ENTRIES", str(tmp_path / "entries"))
+    async with heirs("tests/node/reentrant_server.py", tmp_path, redis.url) as start:
+
+        async def mortal(tool: str, name: str) -> Heard:
+            node = await start()
+            async with Caller(node.url) as wire:
+                client = SagaClient(wire)
+                heard = await client.call(tool, name=name)
+            while heard.message.get("result", {}).get("state") == "suspended":
+                node.kill()
+                node = await start()
+                async with Caller(node.url) as wire:
+                    client.wire = wire
+                    answers = [
+                        done(step, {"action": "accept", "content": {"word": step["params"]["message"].split()[-1]}})
+                        for step in steps(heard)
+                    ]
+                    heard = await client.resume(heard, *answers)
+            node.kill()
+            return heard
+
+        assert (await mortal("resolved", "Cy")).text == "Cy? now? done-Cy-Cy?#1"
+    assert entries(tmp_path / "entries") == ["done-Cy-Cy?"]
+
+
+async def agree(name: str) -> Word | Elicit[Word]:
+    """Asked by the SDK itself, before the tool begins."""
+    return Elicit(f"may {name}?", Word)
+
+
+@each_way
+async def test_a_parameter_that_is_asked_for_and_a_body_that_asks(settings: dict[str, Any]) -> None:
+    """Resumes name neither tool nor arguments, and the SDK misses no capability that a saga can't declare."""
+
+    @framehold.reentrant
+    async def mixed(name: str, may: Annotated[Word, Resolve(agree)], ctx: Context) -> str:
+        return f"{may.word} {said(await ctx.elicit('and now?', Word))}"
+
+    async with stage(mixed, **settings) as wire:
+        assert (await SagaClient(wire).told("mixed", name="Di")).text == "<may Di?> <and now?>"
+
+
+class Official:
+    """The SDK's own client, for which sagas are methods like any other."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+
+    async def send(self, method: str, params: dict[str, Any], **_: Any) -> Heard:
+        try:
+            request = Request[dict[str, Any], str](method=method, params=params)
+            found = await self.client.session.send_request(request, RootModel[dict[str, Any]])
+        except MCPError as error:
+            return Heard(200, {}, {"error": error.error.model_dump(exclude_none=True)})
+        return Heard(200, {}, {"result": found.root})
+
+
+@pytest.mark.parametrize("mode", ["auto", "2026-07-28", "legacy"])
+async def test_the_official_client_drives_a_saga_on_each_transport(mode: Any) -> None:
+    """Over HTTP and within the process, whatever revision it settles on."""
+    async with stage(two) as wire:
+        for where in (wire.url, wire.server):
+            async with Client(where, mode=mode) as official:
+                assert (await SagaClient(Official(official)).told("two")).text == "<one> <two>"
+
+
+@each_way
+async def test_a_saga_of_a_client_of_2025(settings: dict[str, Any]) -> None:
+    """It is suspended like any other, and needs nothing of the session that it began on: another one resumes it."""
+
+    @framehold.reentrant
+    async def careful(ctx: Context) -> str:
+        try:
+            await ctx.elicit("one", Word)
+        except MCPError as error:
+            return f"{error.error.message}: {framehold.era(ctx)} {said(await ctx.elicit('two', Word))}"
+        return "never"
+
+    async with stage(careful, **settings) as wire:
+        async with Client(wire.url, mode="legacy") as old:
+            client = SagaClient(Official(old))
+            first = await client.call("careful")
+            assert first.result.keys() == {"state", "sagaToken", "steps"}
+            second = await client.resume(first, failed(steps(first)[0], message="no screen"))
+            assert (await client.resume("h1.junk", form(steps(second)[0]))).code == -32602
+        async with Client(wire.url, mode="legacy") as old:
+            client.wire = Official(old)
+            third = await client.raw(sagaToken=token(second), completedSteps=[form(steps(second)[0])])
+            assert third.text == "no screen: modern <two>"
+            assert "resultType" not in third.result
+        assert wire.runtime.counts["entered"] == 1 and len(wire.runtime.table) == 0
+
+
+async def test_many_sagas_at_once() -> None:
+    """None hears another's answers."""
+
+    async def named(name: str, ctx: Context) -> str:
+        first = said(await ctx.elicit(f"{name} one", Word))
+        return f"{first} {said(await ctx.elicit(f'{name} two', Word))}"
+
+    async with stage(named) as wire:
+        told = await asyncio.gather(*(SagaClient(wire).told("named", name=str(number)) for number in range(30)))
+        assert [heard.text for heard in told] == [f"<{number} one> <{number} two>" for number in range(30)]

@@ -1,0 +1,65 @@
+"""The contracts of import-linter in pyproject.toml see what they are for: a wrong import turns them red."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+ROOMS = ("core", "store", "router", "node", "loadtest")
+LINT = "from importlinter.cli import lint_imports_command; lint_imports_command()"
+
+
+def linted(root: Path) -> subprocess.CompletedProcess[str]:
+    """What import-linter says of the packages below `root`, by the contracts of this repository."""
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(str(root / room) for room in ROOMS)}
+    command = [sys.executable, "-c", LINT, "--config", str(ROOT / "pyproject.toml"), "--no-cache"]
+    return subprocess.run(command, cwd=root, env=env, capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """The packages, where a test may break them."""
+    for room in ROOMS:
+        shutil.copytree(ROOT / room, tmp_path / room, ignore=shutil.ignore_patterns("__pycache__", "assets"))
+    return tmp_path
+
+
+def test_the_layers_hold() -> None:
+    """Imports point down only, between rooms and between the packages of a room, and there is no circle."""
+    found = linted(ROOT)
+    assert found.returncode == 0, found.stdout
+
+
+@pytest.mark.parametrize(
+    ("file", "line", "contract"),
+    [
+        ("store/framehold_store/keys.py", "import framehold_router.config", "rooms:"),
+        ("node/framehold/frame/span.py", "from ..engine import table", "node:"),
+        ("node/framehold/sdk/hop.py", "def f():\n    from ..http import body", "node:"),
+        ("router/framehold_router/fleet/ring.py", "from ..http import message", "router:"),
+        ("loadtest/framehold_loadtest/config.py", "from . import cli", "no circles"),
+        ("core/framehold_core/ids.py", "import time", "core:"),
+        ("node/framehold/engine/table.py", "import starlette", "frame and engine:"),
+    ],
+)
+def test_a_wrong_import_is_seen(copy: Path, file: str, line: str, contract: str) -> None:
+    """Each contract breaks by one line."""
+    path = copy / file
+    path.write_text(f"{path.read_text()}\n\n{line}\n")
+    found = linted(copy)
+    assert found.returncode == 1, found.stdout + found.stderr
+    broken = [text for text in found.stdout.splitlines() if "BROKEN" in text]
+    assert any(text.startswith(contract) for text in broken), found.stdout
+
+
+def test_a_package_that_no_layer_names_is_seen(copy: Path) -> None:
+    """A new package must be given its floor."""
+    (copy / "node/framehold/attic").mkdir()
+    (copy / "node/framehold/attic/__init__.py").write_text("")
+    found = linted(copy)
+    assert found.returncode == 1
+    assert "attic" in found.stdout
