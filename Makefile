@@ -1,4 +1,4 @@
-# Every target works from a fresh clone: .venv is made on first use, and again when pyproject.toml changes.
+# Every target works from a fresh clone: .venv is made on first use, and again when a pyproject.toml changes.
 
 PYTHON ?= python3
 VENV := .venv
@@ -10,10 +10,6 @@ TIMES ?= 10
 MINUTES ?= 60
 TARGET ?=
 WORKERS ?= 2
-# They kill, stop and time whole fleets, or count what the collector finds: what runs beside them would look like a fault.
-ALONE := tests/fleet tests/sim tests/dashboard tests/helm/kube tests/helm/haproxy \
-  tests/loadtest/test_miniature.py tests/loadtest/tradeoff/test_command.py tests/helm/docs/test_commands.py tests/helm/image/test_helm_test.py \
-  $(addprefix tests/node/test_, frame_ends.py once_and_the_store.py profile.py sampler.py)
 
 .DEFAULT_GOAL := help
 .PHONY: help up test check format bench peers tradeoff load sim soak
@@ -21,11 +17,11 @@ ALONE := tests/fleet tests/sim tests/dashboard tests/helm/kube tests/helm/haprox
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' Makefile
 
-$(STAMP): pyproject.toml
+$(STAMP): pyproject.toml loadtest/pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "make: $(PYTHON) is missing or older than 3.11; name another: make PYTHON=python3.12 ..." >&2; exit 2; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]' -e ./loadtest
 	@touch $@
 
 up: $(STAMP)  ## a router and three nodes that serve TARGET (without one, an example); ARGS="--port 9000"
@@ -34,8 +30,7 @@ up: $(STAMP)  ## a router and three nodes that serve TARGET (without one, an exa
 test: $(STAMP)  ## all tests; ARGS="-k name" narrows them
 	@sh tests/system_packages.sh
 ifeq ($(strip $(ARGS)),)
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(ALONE:%=--ignore=%)
-	$(BIN)/python -m pytest $(ALONE)
+	$(BIN)/python -m tests.phases --workers $(WORKERS)
 else
 	$(BIN)/python -m pytest $(ARGS)
 endif
@@ -44,7 +39,8 @@ check: $(STAMP)  ## format, lint, types, import rules
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -q tests/structure/test_imports.py
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -q tests/structure/test_source_rules.py tests/structure/test_law.py
 
 format: $(STAMP)  ## rewrite the files as `check` wants them
 	$(BIN)/ruff format .
