@@ -36,9 +36,9 @@ class HandlerEntry(Protocol):
     def strategy(self) -> str: ...
 
     async def enter(self, frame: Frame, given: bytes) -> None:
-        """Run the handler in `frame` and pass its outcome to `frame.end`, whatever happens. Raises CancelledError only
-        if the frame is dead. This coroutine is the frame's task itself: a coroutine around it would add memory to each
-        parked frame."""
+        """Run the handler within `frame.scope()` and pass its outcome to `frame.end`. Only a handler that was cancelled
+        with its frame has no outcome. Raises CancelledError only if the frame is dead. This coroutine is the frame's
+        task itself: a coroutine around it would add memory to each parked frame."""
 
     def failed(self, outcome: object) -> bool:
         """Whether this outcome is an error of the handler."""

@@ -28,6 +28,7 @@ from framehold_store.base import Store
 
 from .. import clock
 from ..config import Settings
+from ..frame.context import take_back
 from ..frame.entropy import SystemEntropy
 from ..frame.ports import RoundCarrier
 from ..version import STARTED, VERSION
@@ -125,13 +126,15 @@ class Runtime:
         await self.draining.drain(patience, parked)
 
     async def end(self) -> None:
-        """Drop every frame. Running effects end first. Then handlers are cancelled, and waiting requests are
-        refused."""
+        """Drop every frame. Running effects end first. Then handlers are cancelled, and waiting requests are refused.
+        Returns when the handlers have ended, since the refusals leave after them: an HTTP server that stops next still
+        sends these."""
         await self.drain(0.0)
         self.draining.closed = True
         await self.tasks.wait_for_effects()
         for slot in self.table:
             self._drop(slot, fx.Reason.UNAVAILABLE, self.draining.shutdown_detail(slot))
+        await self.tasks.wait_for_cancelled()
 
     async def close(self) -> None:
         """Drop every frame, end the background tasks, give the node lease back, and close the store."""
@@ -247,6 +250,12 @@ class Runtime:
             raise
         finally:
             self.observers.answered(slot, event, answer, clock.now() - began)
+            try:
+                if (handler := _cancelled_handler(slot, arrival.carrier)) is not None:
+                    # The author's middleware around this request may close what the handler's cleanup needs.
+                    await self.tasks.outlast(handler)
+            finally:
+                take_back(arrival.carrier)
 
     def _step(self, slot: Slot, event: ev.Event) -> None:
         was = slot.call.phase
@@ -319,6 +328,14 @@ def run_all(actions: Iterable[Callable[[], None]]) -> None:
 def load_of(table: Table, trust: Trust, lease: Lease, address: str) -> Stats:
     """The load of a node, as its lease reports it, sealed for this lease and address."""
     return Stats(os.getpid(), *table.load(), VERSION, STARTED, trust.seal(lease.node, lease.boot, address))
+
+
+def _cancelled_handler(slot: Slot, carrier: RoundCarrier) -> asyncio.Task[None] | None:
+    """The handler of a request that leaves, if it is cancelled and has not ended. Where an effect runs, it is cancelled
+    when the effect's result is stored (docs/protocol.md, rule 8)."""
+    if carrier.ending is None and slot.call.abandoned and slot.frame is not None:
+        return slot.frame.task
+    return carrier.ending
 
 
 def _future() -> asyncio.Future[Answer]:

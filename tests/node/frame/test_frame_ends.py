@@ -15,7 +15,7 @@ from framehold.engine import runtime, tasks
 from framehold.engine.replies import Ended
 from framehold.frame.frame import Frame
 from framehold_core.effects import Reason
-from tests.node.desk import Card, Desk, desk, question, reason, turns
+from tests.node.desk import Card, Desk, desk, question, reason, shielded, turns
 from tests.processes import until
 
 pytestmark = pytest.mark.anyio
@@ -138,7 +138,7 @@ async def test_closing_tears_down_every_frame_and_names_the_handlers_that_will_n
             try:
                 await frame.ask(question("q"))
             except asyncio.CancelledError:
-                await let_go.wait()
+                await shielded(let_go)
         ended.append("stubborn")
         return "late"
 
