@@ -246,12 +246,15 @@ class Runtime:
         except asyncio.CancelledError:
             if slot.pop_arrival(event.waiter) is not None:
                 self.feed(slot, ev.Left(event.waiter))
+                if slot.call.abandoned and slot.frame is not None:
+                    # An effect runs: the handler is cancelled when its result is stored (docs/protocol.md, rule 8).
+                    arrival.carrier.ending = slot.frame.task
                 slot.next_carrier()
             raise
         finally:
             self.observers.answered(slot, event, answer, clock.now() - began)
             try:
-                if (handler := _cancelled_handler(slot, arrival.carrier)) is not None:
+                if (handler := arrival.carrier.ending) is not None:
                     # The author's middleware around this request may close what the handler's cleanup needs.
                     await self.tasks.outlast(handler)
             finally:
@@ -328,14 +331,6 @@ def run_all(actions: Iterable[Callable[[], None]]) -> None:
 def load_of(table: Table, trust: Trust, lease: Lease, address: str) -> Stats:
     """The load of a node, as its lease reports it, sealed for this lease and address."""
     return Stats(os.getpid(), *table.load(), VERSION, STARTED, trust.seal(lease.node, lease.boot, address))
-
-
-def _cancelled_handler(slot: Slot, carrier: RoundCarrier) -> asyncio.Task[None] | None:
-    """The handler of a request that leaves, if it is cancelled and has not ended. Where an effect runs, it is cancelled
-    when the effect's result is stored (docs/protocol.md, rule 8)."""
-    if carrier.ending is None and slot.call.abandoned and slot.frame is not None:
-        return slot.frame.task
-    return carrier.ending
 
 
 def _future() -> asyncio.Future[Answer]:

@@ -30,7 +30,8 @@ class RoundCarrier(Protocol):
     handler_context: contextvars.Context | None
     """The context of the handler that runs in this round. The frame sets it; the request reads it when it leaves."""
     ending: asyncio.Task[None] | None
-    """The handler of this round, if it was cancelled and had not ended then. The request leaves after it."""
+    """The handler of this round, if it is cancelled and had not ended when that was decided. The request leaves after
+    it."""
 
     def taken_over(self) -> None:
         """This node took the call over from a process that is gone."""
