@@ -76,6 +76,31 @@ async def test_what_the_transport_says_is_fresh_and_what_the_handler_set_stays(a
     assert done == Ended("two/mine three/a three/b")
 
 
+async def test_what_a_handler_sets_is_seen_by_the_request_that_carries_its_round_alone(at: Desk) -> None:
+    """One that joins the round keeps what its own transport said, and so does the one that carries it."""
+    go_on = asyncio.Event()
+
+    async def handler(frame: Frame) -> str:
+        await frame.ask(question("q"), "q")
+        own.set("mine")
+        await go_on.wait()
+        return "done"
+
+    async def sends(said: str) -> str:
+        card = _arrival(said)
+        assert await at.retry(asked, {"q": "x"}, card) == Ended("done")
+        assert card.handler_context is None, "the request keeps nothing of the handler"
+        return f"{carried.get()}/{own.get()}"
+
+    asked = await at.parked(handler)
+    first = asyncio.create_task(sends("one"))
+    await until(lambda: at.counts["resumed"], "the round to run")
+    second = asyncio.create_task(sends("two"))
+    await turns(3)
+    go_on.set()
+    assert await asyncio.gather(first, second) == ["one/mine", "two/as it was"]
+
+
 # Ends
 
 
