@@ -121,6 +121,7 @@ class Entry:
             return
         if data is None:
             return
+        scope["framehold"].distrust_call(data)
         found = ordinary(scope["headers"], data) if acceptable else None
         if found is None or not (self._mirrors_nothing(found) or await self._mirrors_correctly(request, found)):
             await self._rest(scope, body.replay, send)

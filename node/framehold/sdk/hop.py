@@ -20,7 +20,7 @@ _KEY = "framehold"
 class Hop:
     """The last step of one request on its way to this node.
 
-    - `call`: the id that a router gave its call, or None
+    - `call`: the id that a router made for its call, or None
     - `inside`: whether a part of this fleet sent it in its own name, not for a client
     - `relayed`: whether a node sent it, so that it is not relayed again (docs/protocol.md, rule 19)
     - `node`, `route`: the node that serves it, and the way by which it got there
@@ -41,6 +41,12 @@ class Hop:
         self.with_headers = with_headers or VIA in trusted
         self.node = node.encode()
         self.route = b"any"
+
+    def distrust_call(self, body: bytes) -> None:
+        """Drop `call` if it stands in `body`, the request's body: then the client chose it, and what stands in front of
+        this node copied it (docs/protocol.md, rule 18)."""
+        if self.call is not None and self.call.encode() in body:
+            self.call = None
 
     def adding_headers(self, send: Send) -> Send:
         """A `send` that adds the headers of `headers()` to the response, if `with_headers`; else `send` itself."""
