@@ -71,6 +71,7 @@ RED: dict[str, Mutation] = {
     # has recorded it. The epoch fences its writes, but nothing fences an effect.
     "owner-thought-gone": Mutation("5", ((Process, "evidence", broken.hasty_evidence),)),
     "effect-outside-the-window": Mutation("6", ((rounds, "_tell_handler", broken.heedless),)),
+    "asked-again-outside-the-window": Mutation("6", ((rounds, "_ask_again", broken.asks_anybody),)),
     "behind-taken-for-current": Mutation("7", ((record, "check_fence", broken.never_behind),)),
     "effect-cut-by-an-operator": Mutation("8", _rows(Stop, broken.stops_anything)),
     "shield-off": Mutation("8", ((rounds, "effect_under_way", lambda _: False),)),
@@ -133,7 +134,7 @@ MASKED: dict[str, tuple[str, Mutation]] = {
     ),
     "verify-skipped": (
         "the frame's next write is fenced, and its effects wait for the verification",
-        Mutation("4", ((rounds, "_accept_if_leased", broken.skips_verify),)),
+        Mutation("4", ((rounds, "_ask_store_first", lambda *_: None),)),
     ),
     "withheld-for-good": (
         "the round overruns, and whoever rebuilds it runs the effect or is in doubt",

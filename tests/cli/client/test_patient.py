@@ -169,12 +169,12 @@ async def test_retry_after_is_kept(pauses: list[float]) -> None:
 
 async def test_a_stream_says_in_its_error_when_to_come_again(pauses: list[float]) -> None:
     """Its `retryAfter` is kept as a Retry-After is. An error without one is the answer."""
-    late: list[Act] = [lambda seconds=seconds: streamed({"message": "no store", "data": {"retryAfter": seconds}}) for seconds in (4, 60)]  # type: ignore[misc]
-    server = Server(late[0], httpx2.Response(200))
+    soon, late = (streamed({"message": "no store", "data": {"retryAfter": seconds}}) for seconds in (4, 60))
+    server = Server(soon, httpx2.Response(200))
     async with server.client() as client:
         assert (await client.post("http://x/mcp", json=ROUND)).text == ""
     assert pauses == [4]
-    for act, trouble in ((late[1], f"no store; if it didn't run, {WAITS}"), (streamed({"message": "other"}), "")):
+    for act, trouble in ((late, f"no store; if it didn't run, {WAITS}"), (streamed({"message": "other"}), "")):
         server = Server(act)
         async with server.client() as client:
             assert "error" in (await client.post("http://x/mcp", json=ROUND)).text

@@ -11,6 +11,7 @@ from mcp.server.mcpserver import Context
 from mcp.types import LOG_LEVEL_META_KEY, ClientCapabilities, SamplingCapability, SamplingMessage, TextContent
 
 import framehold
+from framehold_core.errors import StoreUnavailable
 from tests.node.stage import Word, said, stage
 from tests.processes import until
 from tests.wire import accepted
@@ -67,8 +68,8 @@ async def test_a_stream_that_ends_without_a_reply_says_that_it_may_come_again(mo
         with monkeypatch.context() as away:
             down = StoreUnavailable("the store is away")
             away.setattr(client.runtime.store, "submit", lambda request, done: done(down))
-            plain = await client.retry("ask", **sent)
             streamed = await client.retry("ask", **sent, meta={"progressToken": "p"})
+            plain = await client.retry("ask", **sent)
         assert (plain.status, plain.message["error"].get("data")) == (503, None)
         assert streamed.streamed and streamed.message["error"] == {
             **plain.message["error"],
