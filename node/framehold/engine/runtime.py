@@ -181,7 +181,7 @@ class Runtime:
             slot = self.table.add(self._slot(claims.call, handler, self._store_backing_of(handler)))
         waiter, held = Waiter(next(self._waiters)), self.heartbeat.lease
         event = ev.Retry(waiter, claims.round, claims.epoch, claims.mark, claims.node, given, held)
-        return await self._wait(slot, event, Arrival(carrier, _future(), raw=answers))
+        return await self._wait(slot, event, Arrival(carrier, _future(), handler, raw=answers))
 
     async def replay(
         self, carried: Carried, answers: Mapping[str, Any], handler: HandlerEntry, carrier: RoundCarrier
