@@ -40,8 +40,8 @@ logger = logging.getLogger(__name__)
 
 _ENDS = "this node shuts down and the call ends with it; start it again if that is safe"
 _CUT = (
-    "this node shuts down, and the call's first round was cut off: how much of it was done is not known; start the call "
-    "again if that is safe"
+    "this node shuts down, and the call's first round was cut off: how much of it was done is not known; start the "
+    "call again if that is safe"
 )
 _MOVES = "this node shuts down; nothing was lost; send the same request again"
 _NEW = "this node shuts down; nothing was started; send the request again"

@@ -110,8 +110,8 @@ class OrphanScan:
             )
         if marked.unreadable > self.marked.unreadable:
             logger.warning(
-                "%d records can't be read: they are passed over, and their calls are not counted; check who else writes "
-                "this store",
+                "%d records can't be read: they are passed over, and their calls are not counted; check who else "
+                "writes this store",
                 marked.unreadable,
             )
         return marked

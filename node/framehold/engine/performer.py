@@ -58,6 +58,7 @@ class NoCarrier:
     """The carrier of a round whose requests have all left."""
 
     variables = contextvars.Context()
+    came = 0.0
 
     def taken_over(self) -> None:
         """Do nothing: no request waits."""

@@ -38,8 +38,8 @@ class Backing(NamedTuple):
 @dataclass(slots=True)
 class Arrival:
     """A request that waits for its reply. `handler` is its own entry into the handler, which was not used yet; None for
-    a first request, whose entry is the slot's. `raw` are its answers as they came, by key; `parsed` are the answers that
-    their questions have parsed, by key. `came` is its time of arrival, in seconds on the node's clock."""
+    a first request, whose entry is the slot's. `raw` are its answers as they came, by key; `parsed` are the answers
+    that their questions have parsed, by key. `came` is its time of arrival, in seconds on the node's clock."""
 
     carrier: RoundCarrier
     future: asyncio.Future[Answer]

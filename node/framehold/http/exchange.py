@@ -157,8 +157,8 @@ class Exchange:
         await self._finish({"jsonrpc": "2.0", "id": self.request_id, "result": result}, 200, None)
 
     async def error(self, error: ErrorData, retry_after: int | None = None) -> None:
-        """Reply with an error; `retry_after` (seconds) makes it a 503. In an event stream, whose status was sent before,
-        the data of the error says so."""
+        """Reply with an error; `retry_after` (seconds) makes it a 503. In an event stream, whose status was sent
+        before, the data of the error says so."""
         status = ERROR_CODE_HTTP_STATUS.get(error.code, 200) if retry_after is None else 503
         body = error.model_dump(by_alias=True, mode="json", exclude_none=True)
         await self._finish({"jsonrpc": "2.0", "id": self.request_id, "error": body}, status, retry_after)

@@ -6,6 +6,7 @@ an internal header, and so no handler sees the secret.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable
 from typing import Any
 
@@ -20,6 +21,7 @@ _KEY = "framehold"
 class Hop:
     """The last step of one request on its way to this node.
 
+    - `came`: when the request reached this process, in seconds since 1970
     - `call`: the id that a router made for its call, or None
     - `inside`: whether a part of this fleet sent it in its own name, not for a client
     - `relayed`: whether a node sent it, so that it is not relayed again (docs/protocol.md, rule 19)
@@ -27,12 +29,13 @@ class Hop:
     - `with_headers`: whether the response gets headers with `node` and `route`
     """
 
-    __slots__ = ("call", "inside", "node", "relayed", "route", "with_headers")
+    __slots__ = ("call", "came", "inside", "node", "relayed", "route", "with_headers")
 
     def __init__(self, node: str, trusted: dict[bytes, bytes] | None, with_headers: bool) -> None:
         """`trusted` are the internal headers of the request, without the secret; None if the secret is missing."""
         # A part of the fleet that forwards a client's request sends further headers beside the secret. Such a request
         # is not from inside: a client must not reach /admin through it.
+        self.came = time.time()
         self.inside = trusted == {}
         trusted = trusted or {}
         call = trusted[CALL_ID].decode("latin-1") if CALL_ID in trusted else ""

@@ -168,8 +168,9 @@ def _ended(answer: Refusal, max_round: float) -> str:
     if answer.reason in (Reason.DIVERGED, Reason.UNREADABLE, Reason.TOO_LARGE):
         return _ABOUT[answer.reason]
     return (
-        f"This call was lost. Its handler was entered once, stopped at an unknown point after question {answer.round}, "
-        "and may still be running; it was not entered again. Start a new call if that is safe."
+        "This call was lost. Its handler was entered once, stopped at an unknown point after round "
+        f"{answer.round} of its questions, and may still be running; it was not entered again. Start a new "
+        "call if that is safe."
     )
 
 

@@ -210,7 +210,8 @@ async def test_a_router_that_copies_an_id_of_the_client_names_no_call(pair: tupl
     async with Caller(a.url) as caller:
         sent = caller.envelope("tools/call", {"name": "ask", "arguments": {}})
         # The first of two equal keys leads a proxy, the last one counts here.
-        twice = json.dumps(sent.body).replace('"params": {', f'"params": {{"{field}": "h1.{chosen}.x", "{field}": null, ')
+        begin = f'"params": {{"{field}": "h1.{chosen}.x", "{field}": null, '
+        twice = json.dumps(sent.body).replace('"params": {', begin)
         named = {**sent.headers, **SECRET_HEADER, CALL_ID.decode(): chosen}
         async with httpx2.AsyncClient() as http:
             told = (await http.post(a.url, content=twice, headers=named)).json()
