@@ -95,7 +95,7 @@ async def test_what_a_client_waited_counts_from_its_request(nodes: tuple[Node, N
     heartbeat.announce("live")
     peers.mint()
     view: Any = peers._membership
-    await until(lambda: view.fleet.members["a"].url == heartbeat.address, "the dead address to spread")
+    await until(lambda: (at := view.fleet.members.get("a")) and at.url == heartbeat.address, "the dead address")
     coming = asyncio.create_task(b.caller.retry("marked", held.token, held.accept(word="x")))
     await asyncio.sleep(0.6)
     assert not coming.done()
