@@ -182,14 +182,14 @@ def retried(call: Call, event: Retry, now: float) -> Move:
         # The outcome is on its way to the store: nobody needs an answer any more, or is asked for one (rule 11).
         return _join(call, event)
     if decision is Decision.DELIVER:
-        return _accept_if_leased(call, case, now)
+        return _ask_store_first(call, event, now) or _accept(call, case, now)
     if decision is Decision.JOIN:
         return _join(call, event)
     if decision is Decision.ASK_AGAIN:
         if call.ended is not None and call.phase is Phase.PARKED and call.outbox.in_flight is None:
             # Nobody waits for an answer any more: this retry gets the outcome, whatever it brings (rule 11).
             return finished(call._replace(waiting=(event,)), call.ended, now)
-        return Move(call, (Respond(event.waiter, questions(call, now)),))
+        return _ask_again(call, event, now)
     if decision is Decision.NEWER:
         # A later owner was acknowledged: this frame is stale, whatever it knows.
         return lose_ownership(call, "stale", (event,))
@@ -209,9 +209,25 @@ def _join(call: Call, event: Retry) -> Move:
     return Move(call._replace(phase=phase, outbox=outbox), effects)
 
 
-def _accept_if_leased(call: Call, case: Case, now: float) -> Move:
-    """Accept a round's answers, if this node may run without asking the store (rule 6)."""
-    event, write = case.retry, call.outbox.in_flight
+def _ask_again(call: Call, event: Retry, now: float) -> Move:
+    """Ask the current questions again, if no other node can have taken them over (rule 6). Only a parked frame waits
+    for the store first: one that runs may be gone before the store has answered."""
+    if call.phase is Phase.PARKED:
+        first = _ask_store_first(call, event, now)
+    else:
+        first = None if _is_sure(call, event, now) else Move(call, refuse_all((event,), Reason.UNAVAILABLE, call))
+    return first or Move(call, (Respond(event.waiter, questions(call, now)),))
+
+
+def _is_sure(call: Call, event: Retry, now: float) -> bool:
+    """Whether this node may act without asking the store: the window that the frame runs under is open."""
+    return event.lease.incarnation == call.incarnation and leases.is_open(event.lease, now)
+
+
+def _ask_store_first(call: Call, event: Retry, now: float) -> Move | None:
+    """What a frame that waits for answers does first where it may not act without asking the store (rule 6): it is
+    verified, or refuses. None where it may act."""
+    write = call.outbox.in_flight
     if write is not None and write.op in (Op.VERIFY, Op.HEAL):
         outbox, effects = call.outbox.resend()
         undecided = (*call.undecided, event)
@@ -223,9 +239,7 @@ def _accept_if_leased(call: Call, case: Case, now: float) -> Move:
         outbox, effects = call.outbox.send(Write(Op.VERIFY, incarnation=event.lease.incarnation))
         undecided = (*call.undecided, event)
         return Move(call._replace(phase=Phase.VERIFYING, outbox=outbox, undecided=undecided), effects)
-    if not leases.is_open(event.lease, now):
-        return Move(call, refuse_all((event,), Reason.UNAVAILABLE, call))
-    return _accept(call, case, now)
+    return None if _is_sure(call, event, now) else Move(call, refuse_all((event,), Reason.UNAVAILABLE, call))
 
 
 def _accept(call: Call, case: Case, now: float) -> Move:

@@ -186,3 +186,7 @@ class Store(Protocol):
     def request_counts(self) -> Mapping[str, int]:
         """How many requests were submitted since the start, by the name of their script (`commit`, `renew`, `leave`,
         ...). Reads are among them, as `read`."""
+
+    @property
+    def unreadable_leases(self) -> int:
+        """How many entries of the node registry the last `nodes()` of all leases has skipped."""

@@ -175,6 +175,10 @@ class MemoryStore:
     def request_counts(self) -> Mapping[str, int]:
         return self._request_counts
 
+    @property
+    def unreadable_leases(self) -> int:
+        return 0
+
 
 def _summary(call: CallId, record: Record) -> Summary:
     head = record.head

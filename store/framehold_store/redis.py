@@ -189,3 +189,7 @@ class RedisStore:
     @property
     def request_counts(self) -> Mapping[str, int]:
         return self._request_counts
+
+    @property
+    def unreadable_leases(self) -> int:
+        return self._registry.unreadable

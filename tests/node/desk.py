@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -43,6 +44,7 @@ class Card:
 
     def __init__(self, *unable: str) -> None:
         self.variables = contextvars.copy_context()
+        self.came = time.time()
         self._unable = unable
 
     def taken_over(self) -> None:

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from framehold_core import lease, record, recovery, replay, retry, rounds, takeover, writes
-from framehold_core.call import Call, Move, Phase, drop_and_forget, send
+from framehold_core.call import Call, Move, Phase, drop_and_forget, questions, send
 from framehold_core.effects import Effect, Go, Op, Outcome, Questions, Relay, Respond, Run, Write
-from framehold_core.events import Acked, Asked, Event, Evict, Finished, Found, Intended, Renewed, Resulted, Stop
+from framehold_core.events import Acked, Asked, Event, Evict, Finished, Found, Intended, Renewed, Resulted, Retry, Stop
 from framehold_core.lease import Lease, NodeRecord
 from framehold_core.requests import (
     Claim,
@@ -138,8 +138,9 @@ def hasty_evidence(process: Process, record_: Record, members: dict[str, NodeRec
     return Evidence.GONE if alive else _RIGHT_EVIDENCE(process, record_, members, told)
 
 
-def skips_verify(call: Call, case: retry.Case, now: float) -> Move:
-    return rounds._accept(call, case, now)
+def asks_anybody(call: Call, event: Retry, now: float) -> Move:
+    """A frame asks its questions again, whoever owns the call by now."""
+    return Move(call, (Respond(event.waiter, questions(call, now)),))
 
 
 def any_window(call: Call, write: Write, packed: writes.Packed, reply: Reply, held: Lease, now: float) -> Event:

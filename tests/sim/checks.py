@@ -193,6 +193,15 @@ class Watch:
         if (slot.call.id, answer.round, answer.round_history) not in self._parked:
             self.fail("I3 output-gate", f"questions of round {answer.round} of {slot.call.id} leave uncommitted")
 
+    def i3_asked_by_the_owner(self, slot: Slot) -> None:
+        """No question is asked again by a frame whose call another process has taken over. Where a lease may run out
+        early, an open window proves nothing."""
+        stored, call = self._world.store.calls.get(slot.call.id), slot.call
+        if not self._strict or self._world.plan.rushes or stored is None or stored.record.epoch <= call.epoch:
+            return
+        if stored.record.owner != call.owner or stored.record.head.boot != slot.process.boot:
+            self.fail("I3 output-gate", f"{call.id} asks again at epoch {call.epoch}, but is another's by now")
+
     def i3_outcome_gated(self, slot: Slot, text: str, ungated: bool) -> None:
         """No outcome leaves before the store holds it, but for rule 1's exception."""
         call = slot.call.id

@@ -65,12 +65,14 @@ RED: dict[str, Mutation] = {
     "verify-keeps-epoch": Mutation("3", ((_SCRIPTS, Verify, broken.keeps_epoch(Verify)),)),
     "claim-keeps-epoch": Mutation("3", ((_SCRIPTS, Claim, broken.keeps_epoch(Claim)),)),
     "window-of-another-incarnation": Mutation("4", ((writes, "event", broken.any_window),)),
+    "verify-skipped": Mutation("4", ((rounds, "_ask_store_first", lambda *_: None),)),
     "lapsed-frame-goes-on": Mutation("4", _rows(Renewed, broken.unverified)),
     "lapse-taken-for-death": Mutation("5", ((Process, "evidence", broken.lapse_is_death),)),
     # Claims from an owner that lives: its window is open, so an effect that it was let go for runs after its successor
     # has recorded it. The epoch fences its writes, but nothing fences an effect.
     "owner-thought-gone": Mutation("5", ((Process, "evidence", broken.hasty_evidence),)),
     "effect-outside-the-window": Mutation("6", ((rounds, "_tell_handler", broken.heedless),)),
+    "asked-again-outside-the-window": Mutation("6", ((rounds, "_ask_again", broken.asks_anybody),)),
     "behind-taken-for-current": Mutation("7", ((record, "check_fence", broken.never_behind),)),
     "effect-cut-by-an-operator": Mutation("8", _rows(Stop, broken.stops_anything)),
     "shield-off": Mutation("8", ((rounds, "effect_under_way", lambda _: False),)),
@@ -130,10 +132,6 @@ MASKED: dict[str, tuple[str, Mutation]] = {
     "lapse-ignored": (
         "whoever claimed meanwhile raised the epoch",
         Mutation("4", ((lease, "renew", broken.revives),)),
-    ),
-    "verify-skipped": (
-        "the frame's next write is fenced, and its effects wait for the verification",
-        Mutation("4", ((rounds, "_accept_if_leased", broken.skips_verify),)),
     ),
     "withheld-for-good": (
         "the round overruns, and whoever rebuilds it runs the effect or is in doubt",

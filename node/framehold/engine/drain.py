@@ -39,6 +39,10 @@ from .token_record import TokenRecord
 logger = logging.getLogger(__name__)
 
 _ENDS = "this node shuts down and the call ends with it; start it again if that is safe"
+_CUT = (
+    "this node shuts down, and the call's first round was cut off: how much of it was done is not known; start the "
+    "call again if that is safe"
+)
 _MOVES = "this node shuts down; nothing was lost; send the same request again"
 _NEW = "this node shuts down; nothing was started; send the request again"
 CARRIED = (
@@ -92,11 +96,13 @@ class Drain:
 
     def shutdown_detail(self, slot: Slot) -> str:
         """The text of the refusal for requests that wait for this call when the node closes."""
+        if slot.frame is not None and slot.call.round == 0:
+            return _CUT
         if not self.shared and not isinstance(slot.backing.records, TokenRecord):
             return _ENDS
         if slot.frame is None:
             return CARRIED
-        return _MOVES if slot.call.reentrant and slot.call.round > 0 else _ENDS
+        return _MOVES if slot.call.reentrant else _ENDS
 
     def divert_start(self, call: CallId | None) -> Elsewhere | fx.Refusal | None:
         """The reply to a new call if this node doesn't take it: another node, or a refusal. None if it takes it."""

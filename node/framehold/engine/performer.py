@@ -58,6 +58,7 @@ class NoCarrier:
     """The carrier of a round whose requests have all left."""
 
     variables = contextvars.Context()
+    came = 0.0
 
     def taken_over(self) -> None:
         """Do nothing: no request waits."""
@@ -204,6 +205,7 @@ class Performer:
         self._observers.dropped(slot, effect.cause)
         frame, slot.frame = slot.frame, None
         slot.log, slot.size, slot.packed, slot.questions, slot.shown_questions = (), 0, None, (), ()
+        slot.renew_handler()
         if frame is not None:
             # A burst has one log line of its own; its single frames are logged for debugging only.
             level = logging.DEBUG if effect.cause in _BURST_CAUSES else logging.INFO

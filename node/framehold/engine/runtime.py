@@ -126,10 +126,14 @@ class Runtime:
 
     async def end(self) -> None:
         """Drop every frame. Running effects end first. Then handlers are cancelled, and waiting requests are
-        refused."""
-        await self.drain(0.0)
-        self.draining.closed = True
-        await self.tasks.wait_for_effects()
+        refused. A node whose name was taken hands nothing off, and waits half a lease's life at most."""
+        if self.heartbeat.lost.is_set():
+            self.draining.closed = True
+            await self.tasks.wait_for_effects(self.settings.lease_ttl / 2)
+        else:
+            await self.drain(0.0)
+            self.draining.closed = True
+            await self.tasks.wait_for_effects()
         for slot in self.table:
             self._drop(slot, fx.Reason.UNAVAILABLE, self.draining.shutdown_detail(slot))
 
@@ -177,7 +181,7 @@ class Runtime:
             slot = self.table.add(self._slot(claims.call, handler, self._store_backing_of(handler)))
         waiter, held = Waiter(next(self._waiters)), self.heartbeat.lease
         event = ev.Retry(waiter, claims.round, claims.epoch, claims.mark, claims.node, given, held)
-        return await self._wait(slot, event, Arrival(carrier, _future(), raw=answers))
+        return await self._wait(slot, event, Arrival(carrier, _future(), handler, raw=answers))
 
     async def replay(
         self, carried: Carried, answers: Mapping[str, Any], handler: HandlerEntry, carrier: RoundCarrier

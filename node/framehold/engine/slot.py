@@ -37,11 +37,13 @@ class Backing(NamedTuple):
 
 @dataclass(slots=True)
 class Arrival:
-    """A request that waits for its reply. `raw` are its answers as they came, by key; `parsed` are the answers that
-    their questions have parsed, by key. `came` is its time of arrival, in seconds on the node's clock."""
+    """A request that waits for its reply. `handler` is its own entry into the handler, which was not used yet; None for
+    a first request, whose entry is the slot's. `raw` are its answers as they came, by key; `parsed` are the answers
+    that their questions have parsed, by key. `came` is its time of arrival, in seconds on the node's clock."""
 
     carrier: RoundCarrier
     future: asyncio.Future[Answer]
+    handler: HandlerEntry | None = None
     parsed: dict[str, Any] = field(default_factory=dict)
     raw: Mapping[str, Any] = field(default_factory=dict)
     came: float = field(default_factory=clock.now)
@@ -149,6 +151,12 @@ class Slot:
             # An empty dict keeps the memory of its former items.
             self.arrivals = _NOBODY
         return arrival
+
+    def renew_handler(self) -> None:
+        """The frame is gone. If requests still wait, one of them may have the call continued here: its entry replaces
+        the one that the frame has used."""
+        waiting = (arrival.handler for arrival in self.arrivals.values())
+        self.handler = next((handler for handler in waiting if handler is not None), self.handler)
 
     def may_run(self) -> bool:
         """Whether an effect may run, or a reply be sent, without asking the store: the window of the lease that this

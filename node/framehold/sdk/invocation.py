@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextvars
 import json
 import logging
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -48,10 +49,12 @@ class Outcome:
 class Round:
     """The request that carries a round."""
 
-    __slots__ = ("ctx", "variables")
+    __slots__ = ("came", "ctx", "variables")
 
     def __init__(self, ctx: Ctx) -> None:
         self.ctx = ctx
+        hop = hops.of(ctx.request)
+        self.came = time.time() if hop is None else hop.came
         self.variables = contextvars.copy_context()
 
     def taken_over(self) -> None:

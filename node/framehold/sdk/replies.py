@@ -58,6 +58,15 @@ def broke_off() -> MCPError:
     return MCPError(types.INTERNAL_ERROR, text)
 
 
+def cut_off() -> MCPError:
+    """The reply to a request that this process cuts off, since it ends."""
+    text = (
+        "this node ended before it answered: whether the request was run is not known; a retry with the same "
+        "requestState is answered as once; without one, start the call again if that is safe"
+    )
+    return MCPError(types.INTERNAL_ERROR, text)
+
+
 async def too_large(limit: int, receive: Receive, send: Send) -> None:
     """Refuse a body of more than `limit` bytes, with status 413. The rest of the body is received and thrown away for a
     while: most clients read nothing before they have sent everything, and closing a connection with unread bytes would
@@ -159,8 +168,9 @@ def _ended(answer: Refusal, max_round: float) -> str:
     if answer.reason in (Reason.DIVERGED, Reason.UNREADABLE, Reason.TOO_LARGE):
         return _ABOUT[answer.reason]
     return (
-        f"This call was lost. Its handler was entered once, stopped at an unknown point after question {answer.round}, "
-        "and may still be running; it was not entered again. Start a new call if that is safe."
+        "This call was lost. Its handler was entered once, stopped at an unknown point after round "
+        f"{answer.round} of its questions, and may still be running; it was not entered again. Start a new "
+        "call if that is safe."
     )
 
 

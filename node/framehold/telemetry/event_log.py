@@ -177,7 +177,7 @@ class EventLog(Observer):
 def _recovered(takeover: Takeover) -> str:
     if takeover.resumed is None:
         return "the call goes on, and nobody waits for it now: whoever comes next hears what it came to"
-    return f"the call goes on: its client has its reply {takeover.resumed - takeover.asked:.2f} s after it came"
+    return f"the call goes on: its client has its reply {takeover.resumed - takeover.came:.2f} s after its request came"
 
 
 _UNDECIDED = (Phase.LOOKING, Phase.CLAIMING)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import AsyncIterator
 from typing import Any
@@ -83,6 +84,26 @@ async def test_a_call_of_a_node_that_died_is_told_from_its_retry_to_its_reply(no
     await b.operator.evict(call_of(held.token))
     await b.caller.retry("marked", again.token, again.accept(word="y"))
     assert len((await b.operator.happened())["takeovers"]) == 1
+
+
+async def test_what_a_client_waited_counts_from_its_request(nodes: tuple[Node, Node]) -> None:
+    """Not from the last look at the record: it was held until the dead node's lease was gone."""
+    a, b = nodes
+    held = await a.caller.call("marked")
+    heartbeat, peers = a.runtime.heartbeat, b.runtime.peers
+    heartbeat.address = "http://127.0.0.1:1"
+    heartbeat.announce("live")
+    peers.mint()
+    view: Any = peers._membership
+    await until(lambda: (at := view.fleet.members.get("a")) and at.url == heartbeat.address, "the dead address")
+    coming = asyncio.create_task(b.caller.retry("marked", held.token, held.accept(word="x")))
+    await asyncio.sleep(0.6)
+    assert not coming.done()
+    await heartbeat.close()
+    await coming
+    told = (await b.operator.happened())["events"][-1]["text"]
+    took = re.search(r"its client has its reply ([0-9.]+) s after its request came", told)
+    assert took is not None and float(took[1]) >= 0.6
 
 
 async def test_a_call_that_was_handed_off_is_told_with_who_did(nodes: tuple[Node, Node]) -> None:

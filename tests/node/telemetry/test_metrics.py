@@ -489,6 +489,29 @@ async def test_effects_under_once() -> None:
         assert (await scraped(client)).since(begin) == {**writes, **appends, **rounds("works", asked=1)}
 
 
+@moves("store_unreadable")
+async def test_what_somebody_else_wrote_into_the_store(
+    redis: RedisServer, tmp_path: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Zero from the start. The scan passes over what it can't read, counts it, and sees what comes after it."""
+    space = tmp_path.name
+    async with sharing(redis, space, "a", one) as a:
+        begin = await scraped(a)
+        assert (begin['store_unreadable{kind="record"}'], begin['store_unreadable{kind="lease"}']) == (0, 0)
+        spoilt, whole = await a.call("one"), await a.call("one")
+        with redis.client() as client:
+            client.hset(f"fh:{space}:{{{spoilt.token.split('.')[1]}}}:r", "created", "9" * 400)
+            client.zadd(f"fh:{space}:nodes", {"z": 4e12})
+            client.set(f"fh:{space}:node:z", f'[1, 2, "i", "b", {10**400}, "z", "", "live", "", ""]')
+        scan = a.runtime.orphan_scan
+        scan._pause = scan._step = 0.0
+        scan.marked = await scan.walk()
+        found = await scraped(a)
+        assert (found['store_unreadable{kind="record"}'], found['store_unreadable{kind="lease"}']) == (1, 1)
+        assert scan.marked.looked == 1 and "1 records can't be read: they are passed over" in caplog.text
+        assert (await answer(a, "one", whole)).text == "w"
+
+
 # ---- the node
 
 
