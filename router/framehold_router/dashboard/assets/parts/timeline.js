@@ -123,6 +123,7 @@ const DRAWN = {
   verified: ({ x, y }) => html`<circle cx=${x} cy=${y} r="5" />`,
   healed: ({ x, y }) => html`<circle cx=${x} cy=${y} r="5" />`,
   finished: ({ x, y }) => html`${hit(x, x + 4, y)}<rect x=${x} width="4" y=${y - 13} height="26" rx="1" />`,
+  failed: ({ x, y }) => html`${hit(x, x + 4, y)}<rect x=${x} width="4" y=${y - 13} height="26" rx="1" /><path d=${`M${x - 2} ${y - 20}l8 8M${x + 6} ${y - 20}l-8 8`} />`,
   cancelled: ({ x, y }) => html`${hit(x, x + 4, y)}<rect x=${x} width="4" y=${y - 13} height="26" rx="1" />${polygon([[x - 7, y - 5], [x - 7, y + 5], [x - 1, y]])}`,
   lost: ({ x, y }) => html`<rect x=${x - 6} width="12" y=${y - 6} height="12" /><path d=${`M${x - 3} ${y - 3}l6 6M${x + 3} ${y - 3}l-6 6`} />`,
 };
