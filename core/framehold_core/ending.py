@@ -38,8 +38,8 @@ that."""
 
 
 class Ending(NamedTuple):
-    """How a call ended. Where an exception ended it, `error` is the name of its class, and `place` is where the author's
-    code raised it, as `module:function:line`; both are empty where there was none."""
+    """How a call ended. Where an exception ended it, `error` is the name of its class, and `place` is where the
+    author's code raised it, as `module:function:line`; both are empty where there was none."""
 
     how: How
     error: str = ""

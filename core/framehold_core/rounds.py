@@ -272,8 +272,8 @@ def left(call: Call, event: Left, now: float) -> Move:
 
 
 def _left_behind(call: Call, unasked: Ending) -> Ending | None:
-    """How a call ends whose frame is dropped in the middle of a round. `unasked` is how one ends that has asked nothing:
-    nobody has a token to come back with. A marked call goes on with its next retry."""
+    """How a call ends whose frame is dropped in the middle of a round. `unasked` is how one ends that has asked
+    nothing: nobody has a token to come back with. A marked call goes on with its next retry."""
     if call.round == 0:
         return unasked
     return None if call.reentrant else LOST

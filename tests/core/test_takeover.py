@@ -17,8 +17,8 @@ from framehold_core.effects import (
     Relay,
     Run,
 )
-from framehold_core.errors import ProtocolError
 from framehold_core.ending import LOST, Ending, How
+from framehold_core.errors import ProtocolError
 from framehold_core.events import Diverged, Rebuilt, Unreadable, WriteRefused
 from framehold_core.journal import Lane, decode_all
 from framehold_core.replay import Cursor

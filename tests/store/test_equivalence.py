@@ -116,7 +116,9 @@ class Drawer:
     def finish(self, stored: Stored | None) -> Request:
         fence = self.fence(stored.record if stored else None)
         outcome = self.data.draw(st.binary(max_size=3))
-        return Finish(self.call, fence, outcome, self.data.draw(ENDINGS), self.ttl, self.answered(fence), self.data.draw(RANS))
+        return Finish(
+            self.call, fence, outcome, self.data.draw(ENDINGS), self.ttl, self.answered(fence), self.data.draw(RANS)
+        )
 
     def claim(self, stored: Stored | None) -> Request:
         draw = self.data.draw

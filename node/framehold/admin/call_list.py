@@ -1,5 +1,5 @@
-"""The list of the calls that ended on a node, for operators: filtered, sorted, and one page at a time. It is short enough
-to be made in one turn of the loop: a millisecond."""
+"""The list of the calls that ended on a node, for operators: filtered, sorted, and one page at a time. It is short
+enough to be made in one turn of the loop: a millisecond."""
 
 from __future__ import annotations
 

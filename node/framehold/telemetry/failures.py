@@ -1,7 +1,7 @@
 """The class of an exception, and the place in the author's code that raised it.
 
-The law: neither has a value or the text of an exception. The place is the innermost frame of the author's code: what the
-author calls in a library counts for the line that calls it.
+The law: neither has a value or the text of an exception. The place is the innermost frame of the author's code: what
+the author calls in a library counts for the line that calls it.
 
 The SDK makes an error result of an exception, and the exception is gone then. So whoever makes that result remembers
 the exception's class and place (`remember`) for the one who reports the outcome (`remembered`), in the context of the

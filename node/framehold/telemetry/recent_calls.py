@@ -4,8 +4,8 @@ The law: it only remembers, and no more than MAX_CALLS of those that completed a
 a crowd of good calls does not drive out the bad ones. It has no content and no user; of an exception it has the class
 and the place.
 
-A call is in it once, as it ended last. An end here need not be the call's: one that diverged may go on under other code.
-When its frame is rebuilt here after all, it is no longer listed.
+A call is in it once, as it ended last. An end here need not be the call's: one that diverged may go on under other
+code. When its frame is rebuilt here after all, it is no longer listed.
 """
 
 from __future__ import annotations

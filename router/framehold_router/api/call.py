@@ -1,9 +1,9 @@
-"""Shows one call: its record, which is read once, and the state of its frame, which its owner reports. And shows where the
-router sends a token.
+"""Shows one call: its record, which is read once, and the state of its frame, which its owner reports. And shows where
+the router sends a token.
 
 The law: no sealed value is opened. Of a journal, keys and sizes are shown, never values. The sentence on what will
-happen to the call follows the rules by which nodes decide (docs/protocol.md, rules 5, 12, 15 and 16). Of a token only the
-routing prefix is read: no token is opened, stored or logged.
+happen to the call follows the rules by which nodes decide (docs/protocol.md, rules 5, 12, 15 and 16). Of a token only
+the routing prefix is read: no token is opened, stored or logged.
 """
 
 from __future__ import annotations
@@ -163,8 +163,8 @@ def _entries(raw: Sequence[bytes]) -> tuple[EntryView, ...]:
 
 
 class Known(NamedTuple):
-    """What is known of a call beside its record. `live` is the call as its owner lists it. `lives`: the process that owns
-    it has its lease. `answered`: the owner said whether it holds the frame. `diverged`: its replay diverged on the
+    """What is known of a call beside its record. `live` is the call as its owner lists it. `lives`: the process that
+    owns it has its lease. `answered`: the owner said whether it holds the frame. `diverged`: its replay diverged on the
     owner."""
 
     live: LeaseView | None
@@ -210,9 +210,9 @@ def _fate(record: Record, known: Known) -> str:
         return "Not re-entrant, and its frame is gone: its next retry is told that it is lost."
     if diverged:
         return (
-            f"{record.owner} can't continue it: its replay there diverged from its journal, and its next retry is told so "
-            f"again. The log of {record.owner} names what differs. The journal is kept until {until} for the code that "
-            "wrote it: start nodes with that code."
+            f"{record.owner} can't continue it: its replay there diverged from its journal, and its next retry is told "
+            f"so again. The log of {record.owner} names what differs. The journal is kept until {until} for the code "
+            "that wrote it: start nodes with that code."
         )
     # The record doesn't say how long the token is valid, only that the record itself is kept longer (rule 17).
     without = f"as long as its token is valid; without one it goes at {until}."

@@ -1,4 +1,5 @@
-"""Lists the calls that ended in the last hour: each node lists those that ended on it, and the router merges their pages.
+"""Lists the calls that ended in the last hour: each node lists those that ended on it, and the router merges their
+pages.
 
 The law: nothing of it is stored. What a node saw goes with its process. A call that ended on two nodes, as one that
 diverged here and went on there, is listed as it ended last.
@@ -12,7 +13,6 @@ from framehold_core.ids import NodeId
 
 from ..models.calls import CallsQuery, CallsView, EndedCallView
 from . import leases, paging
-from .node_client import Unanswered
 from .sources import Asked, Sources
 
 PATH = "/admin/calls"

@@ -1,12 +1,12 @@
-"""Pages of a list of calls that each node has a part of: the cursor, which the router sends to all nodes, and the merging
-of their pages.
+"""Pages of a list of calls that each node has a part of: the cursor, which the router sends to all nodes, and the
+merging of their pages.
 
 The law: the order is total, and no server keeps state between two pages. Calls are ordered by one of their values, and
 calls with equal values by their ids. A cursor is the pair (value, id) of the last call of a page, so any node can list
 the calls after it. A missing value counts as 0. A cursor comes from a client, so it is validated.
 
-All nodes get the same cursor, and each returns its first items after it. So the first items of the whole fleet are among
-them.
+All nodes get the same cursor, and each returns its first items after it. So the first items of the whole fleet are
+among them.
 """
 
 from __future__ import annotations
@@ -90,8 +90,8 @@ def _wrong() -> ValueError:
 
 
 def merge(pages: Sequence[Page[ListedT]], query: Order, rank: Callable[[ListedT], Any]) -> Page[ListedT]:
-    """Merge pages of several nodes, which all answer `query`, into one. A call that is listed twice counts once: the item
-    with the highest `rank`."""
+    """Merge pages of several nodes, which all answer `query`, into one. A call that is listed twice counts once: the
+    item with the highest `rank`."""
     best = _best((item for page in pages for item in page.items), rank)
     last = [key(query.sort, page.items[-1]) for page in pages if page.next is not None and page.items]
     # After the end of a page that is not the last of its node, items may be missing.

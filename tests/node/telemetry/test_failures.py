@@ -99,9 +99,7 @@ def test_an_exception_that_no_code_of_the_authors_raised_has_no_place() -> None:
     assert failure_of(MCPError(-1, "it can't be asked")) == ("mcp.shared.exceptions.MCPError", "")
 
 
-def test_a_server_that_is_an_installed_package_has_places_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_that_is_an_installed_package_has_places_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = tmp_path / "site-packages" / "shop.py"
     module = ModuleType("shop")
     monkeypatch.setitem(sys.modules, "shop", module)

@@ -39,8 +39,8 @@ def named(api: Api, text: str) -> str:
         raise ConfigError(f"{page.total:,} calls begin with {text}; give more of the id (framehold leases -o json)")
     missing = f" (no answer came from {', '.join(page.missing)})" if page.missing else ""
     raise ConfigError(
-        f"no call that a node holds, and not one alone that ended in the last hour, begins with {text}{missing}; give the "
-        "whole id"
+        f"no call that a node holds, and not one alone that ended in the last hour, begins with {text}{missing}; give "
+        "the whole id"
     )
 
 
