@@ -39,7 +39,7 @@ async def answer(sources: Sources, asked: Asked) -> LeasesView:
     members, missing = _asked(sources.fleet(), query)
     pages, silent = await gather(sources, members, PATH, LeasesView, query)
     merged = merge(pages, query)
-    return merged.model_copy(update={"missing": (*missing, *silent)})
+    return LeasesView(items=merged.items, total=merged.total, next=merged.next, missing=(*missing, *silent))
 
 
 def check_cursor(after: str | None, sort: Sort | CallSort) -> None:

@@ -164,7 +164,7 @@ async def test_calls_that_an_operator_or_a_client_ends_are_cancelled_and_those_w
         leaving = asyncio.create_task(at.call("works"))
         await entered.wait()
         leaving.cancel()
-        await until(lambda: at.runtime.counts["left"] == 1)
+        await until(lambda: at.runtime.counts["left"] == 1, "the round was left")
         await at.call("marked")
         (slot,) = at.runtime.table
         slot.call = slot.call._replace(expires=0.0)
@@ -190,7 +190,7 @@ async def test_an_unmarked_call_whose_frame_is_gone_is_lost_and_listed_once() ->
         leaving = asyncio.create_task(at.retry("works", heard.token, heard.accept(word="y")))
         await entered.wait()
         leaving.cancel()
-        await until(lambda: at.runtime.counts["left"] == 1)
+        await until(lambda: at.runtime.counts["left"] == 1, "the round was left")
         before = await listed(operator)
         assert [(item["outcome"], item["rounds"]) for item in before] == [("lost", 1)]
         assert "lost" in (await at.retry("works", heard.token, heard.accept(word="y"))).text

@@ -105,7 +105,11 @@ def test_a_server_that_is_an_installed_package_has_places_too(tmp_path: Path, mo
     monkeypatch.setitem(sys.modules, "shop", module)
     exec(compile("def refund():\n    return helper()\n\ndef helper():\n    return {}['a']\n", str(source), "exec"),
          module.__dict__)  # fmt: skip
-    assert failure_of(raised(module.refund)).place == "shop:helper:5"
+    caught = sdk(
+        "def run():\n    try:\n        fail()\n    except Exception as error:\n        return error\n",
+        fail=module.refund,
+    )
+    assert failure_of(caught()).place == "shop:helper:5"
 
 
 def test_a_long_or_odd_name_of_a_class_is_cut() -> None:
