@@ -103,7 +103,7 @@ RED: dict[str, Mutation] = {
     "token-without-a-record-begins-anew": Mutation(
         "17", ((_TABLE, _FOUND, continuation.Row(broken.guesses, (*_TABLE[_FOUND].to, Phase.RUNNING))),)
     ),
-    "ending-not-kept": Mutation("stored", ((_SCRIPTS, Finish, broken.says_all_is_well),)),
+    "ending-not-kept": Mutation("ending", ((_SCRIPTS, Finish, broken.says_all_is_well),)),
     "relayed-twice": Mutation("19", ((Process, "relay", broken.passes_on_anything),)),
     "relayed-without-end": Mutation("19", ((node, "MAX_RELAYS", 99),)),
     "both-fences-off": Mutation(

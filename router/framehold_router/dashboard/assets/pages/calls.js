@@ -93,7 +93,7 @@ const columns = (then) => [
   { name: "Call", head: true, hint: "The first letters of its id", cell: ({ call_id: id }) => html`<${Link} to=${["calls", id]} class="mono" title=${`Inspect ${id}`}>${prefix(id)}</${Link}>` },
   { name: "Tool", cell: ({ tool }) => html`<${Name} text=${tool} />` },
   { name: "How", cell: ({ outcome }) => html`<${Outcome} name=${outcome} />` },
-  { name: "Error", hint: "The class of the exception", cell: ({ error }) => html`<${Name} text=${error || NONE} mono />` },
+  { name: "Error", hint: "The class of the exception", cell: ({ error }) => html`<span title=${error || undefined}><${Name} text=${error.split(".").at(-1) || NONE} mono /></span>` },
   { name: "Raised at", hint: "The line of the author's code: module, function, line", cell: ({ place }) => html`<${Name} text=${place || NONE} mono />` },
   { name: "Node", cell: ({ node_id: id }) => html`<${NodeLink} id=${id} />` },
   { name: "Rounds", number: true, sort: "rounds", hint: "How often it asked", cell: ({ rounds }) => number(rounds) },
