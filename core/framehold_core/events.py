@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from .ending import CANCELLED, COMPLETED, Ending
 from .ids import NodeId, Waiter
 from .journal import Draft, Entry
 from .lease import Lease
@@ -90,7 +91,7 @@ class Finished:
     """The handler returned or raised. `outcome` is a value of the shell's: the core only hands it on."""
 
     outcome: object
-    cause: str = ""
+    ending: Ending = COMPLETED
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +201,7 @@ class Stop:
     """An operator ends the call with `outcome`, a value of the shell's like the outcome of a handler."""
 
     outcome: object
-    cause: str = "cancelled"
+    ending: Ending = CANCELLED
 
 
 Event = (

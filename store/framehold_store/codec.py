@@ -156,7 +156,8 @@ def _result(request: Result) -> Arguments:
 
 def _finish(request: Finish) -> Arguments:
     fence = _fence(request.fence, request.ttl, _NO_HISTORY, request.answered)
-    return (*fence, request.outcome, request.cause, round(request.ran * 1000))
+    ending = request.ending
+    return (*fence, request.outcome, ending.how.value, round(request.ran * 1000), ending.error, ending.place)
 
 
 def _verify(request: Verify) -> Arguments:
@@ -232,6 +233,8 @@ def _record(flat: Sequence[bytes]) -> Record:
         int(texts.get("out_round", "0")),
         texts.get("cause", ""),
         _read_trail(texts),
+        texts.get("error", ""),
+        texts.get("place", ""),
     )
 
 

@@ -26,6 +26,7 @@ from framehold_core.effects import (
     Run,
     Write,
 )
+from framehold_core.ending import Ending, How
 from framehold_core.events import Evict, Expired, Finished, Overran, Rebuilt, Renewed, StoreBack
 from framehold_core.requests import Evidence
 from framehold_core.writes import once_digest
@@ -411,4 +412,4 @@ def test_a_parked_frame_with_a_withheld_effect_expires_and_is_not_evicted() -> N
     node = withheld(parked())
     assert node.feed(Evict()) == ()
     node.now += TOKEN_TTL
-    assert node.feed(Expired()) == (Cancel("expired"), Forget())
+    assert node.feed(Expired()) == (Cancel("expired"), Forget(Ending(How.EXPIRED)))

@@ -19,6 +19,7 @@ from framehold.frame.asks import Question
 from framehold.frame.frame import Frame
 from framehold_core import effects as fx
 from framehold_core import journal
+from framehold_core.ending import COMPLETED, Ending, How
 from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import NodeId
 from framehold_core.requests import Reply, Request
@@ -83,8 +84,8 @@ class Talk:
         finally:
             del outcome
 
-    def failed(self, outcome: object) -> bool:
-        return isinstance(outcome, Exception)
+    def ending(self, outcome: object) -> Ending:
+        return Ending(How.TOOL_ERROR, type(outcome).__name__) if isinstance(outcome, Exception) else COMPLETED
 
     def describe(self) -> dict[str, str]:
         return dict.fromkeys(("tool", "code", "method", "target", "args", "principal"), "")

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING
 from framehold_core import journal, retry
 from framehold_core.call import Phase
 from framehold_core.effects import Effect, Op, Outcome, Questions, Relay, Respond
+from framehold_core.ending import CANCELLED
 from framehold_core.errors import JournalError
 from framehold_core.events import Event, Left, Retry, Start, Stop
 from framehold_core.requests import Answered, Record, RecordState, Reply, Request, Stored, Verdict
 
 from .bound_checks import BoundWatch
 from .effect_checks import EffectWatch
+from .handlers import ended
 from .plan import LONG
 from .replay_checks import ReplayWatch
 
@@ -87,9 +89,12 @@ class Watch:
         if after.record.state is RecordState.OPEN:
             self._parked.add((request.call, after.record.round, after.record.history))
         if after.record.state is RecordState.DONE:
-            self._outcomes.setdefault(request.call, set()).add(after.record.outcome.split(b":", 1)[1].decode())
-            if after.record.cause == "cancelled":
+            text = after.record.outcome.split(b":", 1)[1].decode()
+            self._outcomes.setdefault(request.call, set()).add(text)
+            if after.record.ending == CANCELLED:
                 self._stopped.add(request.call)
+            elif after.record.ending != ended(text):
+                self.fail("stored", f"{request.call} ended with {text}, and its record says {after.record.ending}")
         self.effects.applied(request, attempt)
         if attempt is not None and reply.verdict is Verdict.OK and attempt.write.op in CARRIERS:
             self.i4_answers_fixed(request.call, attempt.believed)

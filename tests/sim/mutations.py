@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from framehold_core import continuation, lease, record, replay, retry, rounds, writes
 from framehold_core.call import Phase
 from framehold_core.events import Asked, Evict, Finished, Found, Intended, Renewed, Retry, Stop
-from framehold_core.requests import Claim, Commit, Intent, Verify
+from framehold_core.requests import Claim, Commit, Finish, Intent, Verify
 
 from . import broken, node, scripts
 from .clients import Client
@@ -105,6 +105,7 @@ RED: dict[str, Mutation] = {
     "token-without-a-record-begins-anew": Mutation(
         "17", ((_TABLE, _FOUND, continuation.Row(broken.guesses, (*_TABLE[_FOUND].to, Phase.RUNNING))),)
     ),
+    "ending-not-kept": Mutation("ending", ((_SCRIPTS, Finish, broken.says_all_is_well),)),
     "relayed-twice": Mutation("19", ((Process, "relay", broken.passes_on_anything),)),
     "relayed-without-end": Mutation("19", ((node, "MAX_RELAYS", 99),)),
     "both-fences-off": Mutation(

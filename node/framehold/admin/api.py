@@ -1,4 +1,4 @@
-"""The admin API of a node: the paths leases, events, profile, drain, cancel and evict below `/admin/`.
+"""The admin API of a node: the paths leases, calls, events, profile, drain, cancel and evict below `/admin/`.
 
 The law: a request without access learns nothing, not even which calls there are. Each response is the JSON of a model
 in `framehold_router.models`. A response that is no success is an `ErrorView`, which says what was not done.
@@ -17,7 +17,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from framehold_core.ids import CallId, is_call_id
-from framehold_router.models.calls import LeaseQuery
+from framehold_router.models.calls import CallsQuery, LeaseQuery
 from framehold_router.models.events import EventsQuery
 from framehold_router.models.fields import printable
 from framehold_router.models.nodes import DoneView, ErrorView
@@ -25,7 +25,8 @@ from framehold_router.models.nodes import DoneView, ErrorView
 from ..hosts.attached import Attached
 from ..sdk.hop import Hop
 from ..telemetry.event_log import EventLog
-from . import access, lease_list
+from ..telemetry.recent_calls import RecentCalls
+from . import access, call_list, lease_list
 from .actions import Actions, Done
 from .profile import Profile
 
@@ -54,10 +55,13 @@ class Admin:
         self._actions = Actions(runtime)
         self.profile = Profile(attached)
         runtime.observers.add(self._event_log)
+        self._recent_calls = RecentCalls()
+        runtime.observers.add(self._recent_calls)
         # One list or profile at a time: each takes about a millisecond of every turn of the loop.
         self._lists = asyncio.Lock()
         self.endpoints: dict[str, tuple[str, Callable[[Request], Awaitable[Response]]]] = {
             "/admin/leases": ("GET", self._leases),
+            "/admin/calls": ("GET", self._calls),
             "/admin/events": ("GET", self._events),
             "/admin/profile": ("GET", self._profile),
             "/admin/drain": ("POST", self._drain),
@@ -89,6 +93,15 @@ class Admin:
             query = LeaseQuery.model_validate(dict(request.query_params))
             async with self._lists:
                 return _json(await lease_list.leases(self._runtime, query))
+        except ValidationError as error:
+            raise _BadRequest(_validation_text(error, "parameter")) from None
+        except ValueError as error:
+            raise _BadRequest(str(error)) from None
+
+    async def _calls(self, request: Request) -> Response:
+        try:
+            query = CallsQuery.model_validate(dict(request.query_params))
+            return _json(call_list.calls(self._recent_calls, self._runtime.heartbeat.lease.node, query))
         except ValidationError as error:
             raise _BadRequest(_validation_text(error, "parameter")) from None
         except ValueError as error:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
-from framehold_router.models.nodes import ErrorView, NodeStatus
+from framehold_router.models.nodes import ErrorView, FailingView, NodeStatus
 
 from ..engine import memory
 from ..hosts.attached import Attached
 from ..sdk import hop as hops
+from ..telemetry.metrics import Metrics
 from ..telemetry.prometheus import heartbeat_age
 from . import access
 
+MAX_FAILING = 10
+"""How many tools the status names that failed lately."""
 _UNCOUNTED = "nothing is counted here: FRAMEHOLD_METRICS is false; start this node without it, or with true\n"
 
 
@@ -69,6 +73,7 @@ def node_state(attached: Attached) -> NodeStatus:
         orphaned=marked.orphaned,
         stuck=marked.stuck,
         rounds=metrics and metrics.rounds,
+        **(failures(metrics) if metrics else {}),
         resume_p50=metrics and metrics.resumes.quantile(0.5),
         resume_p99=metrics and metrics.resumes.quantile(0.99),
         store_seconds=metrics and metrics.writes.quantile(0.5),
@@ -80,6 +85,17 @@ def node_state(attached: Attached) -> NodeStatus:
         handed_off=runtime.draining.released if runtime.draining.begun else None,
         tools=tuple(attached.names),
     )
+
+
+def failures(metrics: Metrics) -> dict[str, Any]:
+    """The fields of the status about calls that ended and failed in the last ten minutes."""
+    counted = [(name, *tool.recent.counts()) for name, tool in metrics.tools.items()]
+    failing = sorted((item for item in counted if item[2]), key=lambda item: -item[2])[:MAX_FAILING]
+    return {
+        "ended": sum(ended for _, ended, _ in counted),
+        "failed": sum(failed for _, _, failed in counted),
+        "failing": tuple(FailingView(tool=name, ended=ended, failed=failed) for name, ended, failed in failing),
+    }
 
 
 Probe = Callable[[Attached, Request], Response]

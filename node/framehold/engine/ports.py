@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+from framehold_core.ending import Ending
 from framehold_core.lease import NodeRecord
 from framehold_core.requests import Reply, Request
 from framehold_store.base import Done
@@ -40,8 +41,8 @@ class HandlerEntry(Protocol):
         if the frame is dead. This coroutine is the frame's task itself: a coroutine around it would add memory to each
         parked frame."""
 
-    def failed(self, outcome: object) -> bool:
-        """Whether this outcome is an error of the handler."""
+    def ending(self, outcome: object) -> Ending:
+        """How a call ends by this outcome: completed, or by an error of the tool or of the protocol."""
 
     def describe(self) -> dict[str, str]:
         """The fields of the record's head about this handler: tool, code, method, target, and the digests args and

@@ -128,9 +128,13 @@ class Slot:
     def load_record(self, record: Record) -> None:
         """Begin again from the record of a claimed call; `add_entries` with its journal comes next."""
         self.log, self.size, self.code, self.replayed = (), 0, record.head.code, True
+        self.began = self.began_by(record)
+
+    def began_by(self, record: Record) -> float:
+        """When the call of `record` began, in seconds since 1970."""
         # A store inside this process has times of this process's clock.
         alone = isinstance(self.backing.beat, Alone)
-        self.began = clock.wall(record.created) if alone else record.created
+        return clock.wall(record.created) if alone else record.created
 
     def add_entries(self, entries: tuple[bytes, ...]) -> None:
         """Append journal entries that the store has now."""

@@ -51,7 +51,7 @@ class Exposition(Collector):
         yield from self._node()
 
     def _rounds(self) -> Iterator[Metric]:
-        tools = self.metrics.tools
+        tools = self.metrics.named_tools()
         ends = (((name, end), count) for name, tool in tools.items() for end, count in tool.ends.items())
         yield families.counts(
             "rounds", "Rounds that came to an end, by tool and by what came of them.", ("tool", "outcome"), ends

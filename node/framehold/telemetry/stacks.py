@@ -54,7 +54,8 @@ Raw = tuple[CodeType, Mapping[str, object]]
 
 
 class Place(NamedTuple):
-    """A frame by its code: the module, the function's qualified name, the file, and the line where it begins."""
+    """A frame by its code: the module, the function's qualified name, the file, and the line where the function begins
+    (in a traceback: the line that ran)."""
 
     module: str
     function: str
@@ -71,9 +72,18 @@ class Place(NamedTuple):
     @property
     def name(self) -> str:
         """`module.function:line`, with printable characters only and without a path."""
+        return self.text(".")
+
+    def text(self, between: str) -> str:
+        """The module, `between`, the function and the line, with printable characters only and without a path."""
         module = re.split(r"[/\\]", self.module)[-1]
-        name, line = f"{module}.{self.function}", f":{self.line}"
+        name, line = f"{module}{between}{self.function}", f":{self.line}"
         return "".join(sign if sign.isprintable() else "?" for sign in name[: MAX_NAME_CHARACTERS - len(line)]) + line
+
+    def owner(self, handlers: frozenset[str] = frozenset()) -> str | None:
+        """The part that this frame belongs to; None for a library that is not known. `handlers` are the top-level
+        packages that handlers come from."""
+        return _owner(self.module, self.file, handlers)[0]
 
 
 class Judgement(NamedTuple):

@@ -10,6 +10,14 @@ from .events import EventView
 from .fields import Count, Lenient, Seconds, Share, Text
 
 
+class FailingView(Lenient):
+    """How many calls of a tool ended in the last ten minutes, and how many of them failed."""
+
+    tool: Text
+    ended: Count
+    failed: Count
+
+
 class NodeStatus(Lenient):
     """The status of a node: its answer to `GET /admin/node`. Unknown fields are ignored."""
 
@@ -35,6 +43,12 @@ class NodeStatus(Lenient):
     """Calls whose handlers killed their nodes too often, found by the last scan."""
     rounds: Count | None = None
     """Rounds that were answered since the start of the process."""
+    ended: Count | None = None
+    """Calls that ended in the last ten minutes, and failed or not."""
+    failed: Count | None = None
+    """Calls of the last ten minutes whose handlers failed: with an error result, or an error of the protocol."""
+    failing: tuple[FailingView, ...] = ()
+    """The tools that failed in the last ten minutes, the most failures first; at most 10."""
     resume_p50: Seconds | None = None
     """Seconds from a retry to its answer: the median of the last minute."""
     resume_p99: Seconds | None = None
@@ -141,6 +155,12 @@ class OverviewView(BaseModel):
     orphaned: int
     stuck: int
     rounds_per_second: float | None = None
+    ended: int = 0
+    """Calls that ended in the last ten minutes, and failed or not."""
+    failed: int = 0
+    """Calls of the last ten minutes whose handlers failed."""
+    failing: list[FailingView] = []
+    """The tools that failed in the last ten minutes, the most failures first; at most 10."""
     resume_p50: float | None = None
     """The median of the nodes' medians."""
     resume_p99: float | None = None

@@ -21,7 +21,7 @@ from tests.node.stage import Stage, stage
 
 pytestmark = pytest.mark.anyio
 
-READS, ACTIONS = ("leases", "events"), ("drain", "cancel", "evict")
+READS, ACTIONS = ("leases", "calls", "events"), ("drain", "cancel", "evict")
 PATHS = [("GET", path) for path in (*READS, "node")] + [("POST", path) for path in ACTIONS]
 
 

@@ -147,6 +147,17 @@ async def test_a_call_whose_handler_went_another_way_is_told_as_diverged_without
     assert kinds(told) == [Kind.TAKEOVER, Kind.DIVERGED]
 
 
+async def test_a_replay_that_diverges_on_the_node_that_dropped_the_frame_is_told(nodes: tuple[Node, Node]) -> None:
+    """No node has died: it is no takeover, and an event all the same."""
+    a, _ = nodes
+    held = await a.caller.call("wanders")
+    await a.operator.evict(call_of(held.token))
+    assert (await a.caller.retry("wanders", held.token, held.accept(word="x"))).result["isError"]
+    told = await a.operator.happened()
+    assert kinds(told) == [Kind.EVICTED, Kind.DIVERGED] and told["takeovers"] == []
+    assert "secret" not in str(told)
+
+
 async def test_a_frame_that_was_fenced_is_told_and_the_write_is_counted(nodes: tuple[Node, Node]) -> None:
     a, b = nodes
     held = await a.caller.call("marked")

@@ -148,6 +148,17 @@ async def test_a_call_of_two_rounds() -> None:
         assert 0 < end.mean("round_duration_seconds", '{tool="one"}') < 1
 
 
+async def test_what_an_alert_asks_for_is_there_before_anything_happened() -> None:
+    """At 0, for each tool that is advertised: so the first event is seen."""
+    async with stage(one) as client:
+        begin = await scraped(client)
+    names = [f'rounds_total{{outcome="{end}",tool="{tool}"}}' for end in ("ended", "failed", "refused")
+             for tool in ("one", "other")]  # fmt: skip
+    names += [f'replay_divergence_total{{tool="{tool}"}}' for tool in ("one", "other")]
+    names += ['lease_ops_total{op="claim",result="lost"}', 'lease_ops_total{op="claim",result="stuck"}']
+    assert {name: begin.samples.get(name) for name in names} == dict.fromkeys(names, 0.0)
+
+
 @moves("rounds_total", "rounds_per_call", "inflight_rounds", "leases")
 async def test_calls_that_never_ask_and_one_that_runs() -> None:
     """They cost the store nothing, and one that fails is told from one that ends."""

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from framehold_router.models.choices import Sort, State
+from framehold_core.ending import How
+from framehold_router.models.choices import CallSort, Sort, State
 
 from ..show.output import Output
 
@@ -110,6 +111,35 @@ def leases(
     _show(lambda api: leases(api, query, every), url, token, output, watch)
 
 
+def calls(
+    failed: Annotated[bool, typer.Option("--failed", help="Only those that failed.")] = False,
+    outcome: Annotated[How | None, typer.Option(help="Only those that ended so.")] = None,
+    tool: Annotated[str | None, typer.Option(help="Only calls of this tool.")] = None,
+    node: Annotated[str | None, typer.Option(help="Only calls that ended on this node.")] = None,
+    sort: Annotated[CallSort, typer.Option(help="The greatest first.")] = CallSort.ENDED,
+    limit: Annotated[int, typer.Option(help="How many, 1 to 1000.")] = 100,
+    output: Printed = Output.TABLE,
+    watch: Watch = False,
+    url: Url = ROUTER,
+    token: Token = None,
+) -> None:
+    """List the calls that ended in the last hour, and how each ended: the error's class, and the line that raised it.
+
+    A node keeps the newest 1000 that completed and the newest 1000 that did not, and loses them when its process ends.
+    Of several filters each must hold."""
+    from .calls import calls
+
+    query: dict[str, Any] = {
+        "failed": failed or None,
+        "outcome": outcome,
+        "tool": tool,
+        "node": node,
+        "sort": sort,
+        "limit": limit,
+    }
+    _show(lambda api: calls(api, query), url, token, output, watch)
+
+
 def lease(
     call: Call, output: Printed = Output.TABLE, watch: Watch = False, url: Url = ROUTER, token: Token = None
 ) -> None:
@@ -157,5 +187,5 @@ def drain(
 
 def add(app: typer.Typer) -> None:
     """Add the commands to `app`."""
-    for command in (status, nodes, capacity, leases, lease, ring, drain, cancel, evict):
+    for command in (status, nodes, capacity, leases, calls, lease, ring, drain, cancel, evict):
         app.command(rich_help_panel=_PANEL)(command)
