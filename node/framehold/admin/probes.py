@@ -7,12 +7,14 @@ from collections.abc import Callable
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
-from framehold_router.models.nodes import ErrorView, NodeStatus
+from framehold_router.models.fields import printable
+from framehold_router.models.nodes import ErrorView, NodeStatus, StallView
 
 from ..engine import memory
 from ..hosts.attached import Attached
 from ..sdk import hop as hops
 from ..telemetry.prometheus import heartbeat_age
+from ..telemetry.stalls import Stall
 from . import access
 
 _UNCOUNTED = "nothing is counted here: FRAMEHOLD_METRICS is false; start this node without it, or with true\n"
@@ -70,12 +72,25 @@ def node_state(attached: Attached) -> NodeStatus:
         resume_p99=metrics and metrics.resumes.quantile(0.99),
         store_seconds=metrics and metrics.writes.quantile(0.5),
         loop_lag_p99=metrics and metrics.lags.quantile(0.99),
+        last_stall=_stall_view(attached.stalls.last),
         heartbeat_age=heartbeat_age(runtime),
         rss=memory.resident(),
         memory_limit=None if model is None else model.limit,
         errors=runtime.counts["broken"] + (metrics.errors() if metrics else 0),
         handed_off=runtime.draining.released if runtime.draining.begun else None,
         tools=tuple(attached.names),
+    )
+
+
+def _stall_view(stall: Stall | None) -> StallView | None:
+    if stall is None:
+        return None
+    return StallView(
+        at=stall.at,
+        seconds=stall.seconds,
+        tool=printable(stall.tool) or None,
+        where=stall.where or None,
+        stack=stall.stack,
     )
 
 

@@ -132,7 +132,7 @@ class Invocation:
         ctx, self._ctx = self._ctx, None
         assert ctx is not None, "a handler is entered once per invocation"
         session = FrameSession(frame, self._handler.connect(ctx))
-        current.set(Present(session, None, frame))
+        current.set(Present(session, None, frame, tool=self.tool))
         try:
             raw, params = self._inputs(ctx, frame, given)
             inner = FrameContext(

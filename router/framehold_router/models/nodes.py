@@ -10,6 +10,20 @@ from .events import EventView
 from .fields import Count, Lenient, Seconds, Text
 
 
+class StallView(Lenient):
+    """A time in which the event loop of a node stood: one piece of code kept it, and nothing else ran."""
+
+    at: float
+    """When it began, in seconds since 1970."""
+    seconds: Seconds
+    tool: Text | None = None
+    """The tool or prompt whose code stood there; null if it was no handler's."""
+    where: Text | None = None
+    """The code that stood there, as `module:function:line`; null if the process was stopped, or got no processor."""
+    stack: tuple[Text, ...] = ()
+    """The functions above the loop, the innermost first, each as `module:function:line`."""
+
+
 class NodeStatus(Lenient):
     """The status of a node: its answer to `GET /admin/node`. Unknown fields are ignored."""
 
@@ -36,6 +50,8 @@ class NodeStatus(Lenient):
     """Seconds that the store took for a write: the median of the last minute."""
     loop_lag_p99: Seconds | None = None
     """Seconds by which the event loop was late, in the last minute."""
+    last_stall: StallView | None = None
+    """The last time that the event loop stood for longer than a second; null if it never has."""
     heartbeat_age: Seconds | None = None
     """Seconds since the node lease was last renewed; null if there is no lease to renew."""
     rss: Count | None = None
