@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from framehold_router.models.fields import printable
-from framehold_router.models.nodes import ErrorView, NodeStatus, StallView
+from framehold_router.models.nodes import ErrorView, NodeStatus, PauseView, StallView
 
 from ..engine import memory
 from ..hosts.attached import Attached
@@ -78,6 +78,7 @@ def node_state(attached: Attached) -> NodeStatus:
         memory_limit=None if model is None else model.limit,
         errors=runtime.counts["broken"] + (metrics.errors() if metrics else 0),
         handed_off=runtime.draining.released if runtime.draining.begun else None,
+        paused=tuple(PauseView(**pause._asdict()) for pause in runtime.door.pauses.known.values()),
         tools=tuple(attached.names),
     )
 

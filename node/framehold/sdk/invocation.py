@@ -118,6 +118,15 @@ class Invocation:
             return "hold"
         return strategy
 
+    @property
+    def asks(self) -> bool | None:
+        """Whether the handler asks or uses `once`. True: its author marked it. False: it has no way to its client that
+        could be seen. None: not known."""
+        marks = self.marks
+        if marks.reentrant or marks.strategy is not None or marks.ttl is not None:
+            return True
+        return None if self._handler.lookup.takes_context(self._handler.method, self._raw) else False
+
     def take(self) -> Invocation:
         """Begin a call: keep the answers and the state that came with the request, since a replay needs them. Returns
         this invocation."""

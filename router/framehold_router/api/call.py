@@ -14,7 +14,6 @@ from framehold_core import journal
 from framehold_core.errors import JournalError, JournalVersionError, StoreUnavailable
 from framehold_core.ids import CallId, NodeId, is_call_id
 from framehold_core.requests import Read, Record, RecordState, Stored
-from framehold_core.writes import MAX_ATTEMPTS
 
 from ..fleet.membership import Member
 from ..models.calls import CallView, EntryView, LeaseView, Trail
@@ -40,7 +39,8 @@ async def answer(sources: Sources, asked: Asked) -> CallView:
             live = await leases.one(sources, owner, call)
         except Unanswered:
             answered = False
-    return _view(call, stored).model_copy(update={"live": live, "fate": _fate(record, live, lives, answered)})
+    fate = _fate(record, live, lives, answered, sources.max_attempts)
+    return _view(call, stored).model_copy(update={"live": live, "fate": fate})
 
 
 def named(asked: Asked) -> CallId:
@@ -128,9 +128,9 @@ def _entries(raw: Sequence[bytes]) -> tuple[EntryView, ...]:
     return tuple(found)
 
 
-def _fate(record: Record, live: LeaseView | None, lives: bool, answered: bool) -> str:
+def _fate(record: Record, live: LeaseView | None, lives: bool, answered: bool, max_attempts: int) -> str:
     """What will happen to a call, in sentences. `live` is the call as its owner lists it. `lives`: the process that
-    owns it has its lease. `answered`: the owner said whether it holds the frame."""
+    owns it has its lease. `answered`: the owner said whether it holds the frame. With `max_attempts` it is stuck."""
     until = datetime.fromtimestamp(min(record.expires, 2**33), UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     if record.state is RecordState.DONE:
         return f"It has ended; its outcome, or the digest of a large one, is kept until {until} for late duplicates."
@@ -143,7 +143,7 @@ def _fate(record: Record, live: LeaseView | None, lives: bool, answered: bool) -
         return "Its node runs a round of it."
     if lives and not answered:
         return "Its node has its lease and did not say whether it holds the frame: look again, and look at the node."
-    if record.attempts >= MAX_ATTEMPTS:
+    if record.attempts >= max_attempts:
         return (
             f"It is stuck: {record.attempts} owners in a row are gone that ran it, and nobody enters it again. Its "
             f"retries are told so until {until}. Look why its handler kills its nodes."

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from .events import EventView
-from .fields import Count, Lenient, Seconds, Text
+from .fields import MAX_TEXT_CHARACTERS, Count, Lenient, Seconds, Text
 
 
 class StallView(Lenient):
@@ -22,6 +22,33 @@ class StallView(Lenient):
     """The code that stood there, as `module:function:line`; null if the process was stopped, or got no processor."""
     stack: tuple[Text, ...] = ()
     """The functions above the loop, the innermost first, each as `module:function:line`."""
+
+
+class PauseView(Lenient):
+    """A paused tool."""
+
+    tool: Text
+    at: Seconds
+    """When it was paused, in seconds since 1970."""
+    by: Text
+    """`operator`, or `framehold` if it paused the tool by itself."""
+    why: Text = ""
+
+
+class ToolQuery(BaseModel):
+    """The body of a request that acts on one tool: the name of a tool or a prompt, or `resources/read` for all
+    resources."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    tool: str = Field(min_length=1, max_length=MAX_TEXT_CHARACTERS)
+
+
+class PauseQuery(ToolQuery):
+    """The body of a request to pause a tool."""
+
+    why: str = Field("", max_length=MAX_TEXT_CHARACTERS)
+    """For other operators; clients are not told."""
 
 
 class NodeStatus(Lenient):
@@ -62,6 +89,8 @@ class NodeStatus(Lenient):
     process."""
     handed_off: Count | None = None
     """Calls that were handed off since the node began to drain; null if it does not drain."""
+    paused: tuple[PauseView, ...] = ()
+    """The paused tools that it knows."""
     tools: tuple[Text, ...] = ()
     """Names of its tools, which metrics use as labels."""
 
@@ -161,6 +190,8 @@ class OverviewView(BaseModel):
     store_seconds: float | None = None
     events: list[EventView]
     """The last 20 events."""
+    paused: list[PauseView] = []
+    """The paused tools, in order of their names."""
     attention: list[str] = []
     """Problems that need an operator, one sentence each; empty if there are none."""
 
