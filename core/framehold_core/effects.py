@@ -113,6 +113,10 @@ class Reason(StrEnum):
     OVERRAN = "overran"
     UNREADABLE = "unreadable"
     TOO_LARGE = "too-large"
+    PAUSED = "paused"
+    """The tool is paused: nothing was started."""
+    WAITS = "waits"
+    """The tool is paused: the call waits where it is."""
 
 
 class Questions(NamedTuple):

@@ -136,9 +136,11 @@ class WriteRefused:
 
 @dataclass(frozen=True, slots=True)
 class StoreDown:
-    """The store did not answer; whether the write was applied is unknown."""
+    """The store did not answer; whether the write was applied is unknown. `why` is for the clients of a call that was
+    looked up and must not be claimed now, though the store answers."""
 
     is_open: bool
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)

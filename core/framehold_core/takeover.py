@@ -153,8 +153,8 @@ def claim_refused(call: Call, event: WriteRefused, now: float) -> Move:
 
 
 def lookup_unanswered(call: Call, event: StoreDown, now: float) -> Move:
-    """The store did not answer a lookup or a claim."""
-    return _end_without_frame(call, refuse_all(call.undecided, Reason.UNAVAILABLE, call))
+    """The store did not answer a lookup or a claim, or the call must not be claimed now."""
+    return _end_without_frame(call, refuse_all(call.undecided, Reason.UNAVAILABLE, call, event.why))
 
 
 def rebuilt(call: Call, event: Rebuilt, now: float) -> Move:

@@ -49,6 +49,9 @@ class Settings(FleetSettings):
     rehearse: bool = False
     """Drop each frame of a re-entrant handler when it asks, so that each answer replays the handler. This tests the
     author's promise that the handler is re-entrant."""
+    pause_after: int = Field(3, ge=0)
+    """How many processes the calls of one tool may end within ten minutes before the tool is paused. 0: it never is
+    paused by itself; 1 counts as 2, since the end of one process proves nothing."""
     pickle: bool = True
     """Whether a result of `once` may be pickled if JSON can't hold it."""
     max_value: int = Field(1024 * 1024, gt=0)

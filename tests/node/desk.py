@@ -62,6 +62,7 @@ class Talk:
     principal: str | None = None
     lifetime: float | None = None
     tool = code = ""
+    asks = None
 
     def __init__(
         self,

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from framehold_core import continuation, lease, record, replay, retry, rounds, writes
+from framehold_core import continuation, lease, pauses, record, replay, retry, rounds, writes
 from framehold_core.call import Phase
 from framehold_core.events import Asked, Evict, Finished, Found, Intended, Renewed, Retry, Stop
 from framehold_core.requests import Claim, Commit, Finish, Intent, Verify
@@ -99,6 +99,7 @@ RED: dict[str, Mutation] = {
     ),
     "attempts-not-counted": Mutation("15", ((_SCRIPTS, Claim, broken.uncounted_claim),)),
     "attempts-never-forgiven": Mutation("15", ((_SCRIPTS, Commit, broken.unforgiving_commit),)),
+    "nobody-is-blamed": Mutation("27", ((pauses, "is_blamed", lambda _: False),)),
     "claim-ignores-the-mark": Mutation("16", ((_SCRIPTS, Claim, broken.claims_unmarked),)),
     "record-dies-before-its-token": Mutation("17", ((scripts, "SKEW", -2.0),)),
     "asked-again-for-a-whole-life": Mutation("17", ((rounds, "questions", broken.lasts_anew),)),

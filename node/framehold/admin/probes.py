@@ -8,13 +8,15 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
-from framehold_router.models.nodes import ErrorView, FailingView, NodeStatus
+from framehold_router.models.fields import printable
+from framehold_router.models.nodes import ErrorView, FailingView, NodeStatus, PauseView, StallView
 
 from ..engine import memory
 from ..hosts.attached import Attached
 from ..sdk import hop as hops
 from ..telemetry.metrics import Metrics
 from ..telemetry.prometheus import heartbeat_age
+from ..telemetry.stalls import Stall
 from . import access
 
 MAX_FAILING = 10
@@ -78,11 +80,13 @@ def node_state(attached: Attached) -> NodeStatus:
         resume_p99=metrics and metrics.resumes.quantile(0.99),
         store_seconds=metrics and metrics.writes.quantile(0.5),
         loop_lag_p99=metrics and metrics.lags.quantile(0.99),
+        last_stall=_stall_view(attached.stalls.last),
         heartbeat_age=heartbeat_age(runtime),
         rss=memory.resident(),
         memory_limit=None if model is None else model.limit,
         errors=runtime.counts["broken"] + (metrics.errors() if metrics else 0),
         handed_off=runtime.draining.released if runtime.draining.begun else None,
+        paused=tuple(PauseView(**pause._asdict()) for pause in runtime.door.pauses.known.values()),
         tools=tuple(attached.names),
     )
 
@@ -96,6 +100,18 @@ def failures(metrics: Metrics) -> dict[str, Any]:
         "failed": sum(failed for _, _, failed in counted),
         "failing": tuple(FailingView(tool=name, ended=ended, failed=failed) for name, ended, failed in failing),
     }
+
+
+def _stall_view(stall: Stall | None) -> StallView | None:
+    if stall is None:
+        return None
+    return StallView(
+        at=stall.at,
+        seconds=stall.seconds,
+        tool=printable(stall.tool) or None,
+        where=stall.where or None,
+        stack=stall.stack,
+    )
 
 
 Probe = Callable[[Attached, Request], Response]

@@ -125,6 +125,15 @@ class Invocation:
             return "hold"
         return strategy
 
+    @property
+    def asks(self) -> bool | None:
+        """Whether the handler asks or uses `once`. True: its author marked it. False: it has no way to its client that
+        could be seen. None: not known."""
+        marks = self.marks
+        if marks.reentrant or marks.strategy is not None or marks.ttl is not None:
+            return True
+        return None if self._handler.lookup.takes_context(self._handler.method, self._raw) else False
+
     def take(self) -> Invocation:
         """Begin a call: keep the answers and the state that came with the request, since a replay needs them. Returns
         this invocation."""
@@ -139,7 +148,7 @@ class Invocation:
         ctx, self._ctx = self._ctx, None
         assert ctx is not None, "a handler is entered once per invocation"
         session = FrameSession(frame, self._handler.connect(ctx))
-        current.set(Present(session, None, frame))
+        current.set(Present(session, None, frame, tool=self.tool))
         try:
             raw, params = self._inputs(ctx, frame, given)
             inner = FrameContext(

@@ -67,7 +67,7 @@ def _is_wrapper(error: BaseException) -> bool:
 def _places(error: BaseException) -> list[Place]:
     """The frames of an exception's traceback, the innermost last."""
     walked = traceback.walk_tb(error.__traceback__)
-    return [Place.of((frame.f_code, frame.f_globals))._replace(line=line) for frame, line in walked]
+    return [Place.of((frame.f_code, frame.f_globals, line)) for frame, line in walked]
 
 
 def _place(places: list[Place]) -> str:
@@ -77,7 +77,7 @@ def _place(places: list[Place]) -> str:
         packages = (place.module.partition(".")[0] for place in places if place.owner() is None)
         authors = frozenset(list(packages)[:1])
         own = [place for place in places if place.owner(authors) == HANDLERS]
-    return own[-1].text(":") if own else ""
+    return own[-1].where if own else ""
 
 
 def _clean(name: str) -> str:

@@ -18,7 +18,6 @@ from framehold_core.ending import How
 from framehold_core.errors import JournalError, JournalVersionError, StoreUnavailable
 from framehold_core.ids import CallId, NodeId, is_call_id
 from framehold_core.requests import Read, Record, RecordState, Stored
-from framehold_core.writes import MAX_ATTEMPTS
 
 from ..fleet import session_ids
 from ..fleet.membership import Member
@@ -51,7 +50,7 @@ async def answer(sources: Sources, asked: Asked) -> CallView:
     if record.state is RecordState.OPEN and live is None and lives and answered:
         ended = await calls.one(sources, call, record.owner)
     diverged = ended is not None and ended.outcome == How.DIVERGED
-    known = Known(live, lives, answered, diverged)
+    known = Known(live, lives, answered, diverged, sources.max_attempts)
     return _view(call, stored).model_copy(
         update={"live": live, "fate": _fate(record, known), "outcome": _outcome(record, known)}
     )
@@ -165,12 +164,13 @@ def _entries(raw: Sequence[bytes]) -> tuple[EntryView, ...]:
 class Known(NamedTuple):
     """What is known of a call beside its record. `live` is the call as its owner lists it. `lives`: the process that
     owns it has its lease. `answered`: the owner said whether it holds the frame. `diverged`: its replay diverged on the
-    owner."""
+    owner. With `max_attempts` attempts it is stuck."""
 
     live: LeaseView | None
     lives: bool
     answered: bool
     diverged: bool
+    max_attempts: int
 
 
 def _outcome(record: Record, known: Known) -> str:
@@ -179,14 +179,14 @@ def _outcome(record: Record, known: Known) -> str:
         return record.ending.how.value
     if record.state is not RecordState.OPEN or known.live is not None:
         return ""
-    if record.attempts >= MAX_ATTEMPTS and not (known.lives and not known.answered):
+    if record.attempts >= known.max_attempts and not (known.lives and not known.answered):
         return How.STUCK.value
     return How.DIVERGED.value if known.diverged else ""
 
 
 def _fate(record: Record, known: Known) -> str:
     """What will happen to a call, in sentences."""
-    live, lives, answered, diverged = known
+    live, lives, answered, diverged, max_attempts = known
     until = datetime.fromtimestamp(min(record.expires, 2**33), UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     if record.state is RecordState.DONE:
         return f"It has ended; its outcome, or the digest of a large one, is kept until {until} for late duplicates."
@@ -199,7 +199,7 @@ def _fate(record: Record, known: Known) -> str:
         return "Its node runs a round of it."
     if lives and not answered:
         return "Its node has its lease and did not say whether it holds the frame: look again, and look at the node."
-    if record.attempts >= MAX_ATTEMPTS:
+    if record.attempts >= max_attempts:
         return (
             f"It is stuck: {record.attempts} owners in a row are gone that ran it, and nobody enters it again. Its "
             f"retries are told so until {until}. Look why its handler kills its nodes."

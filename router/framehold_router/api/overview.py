@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from statistics import median
 from typing import NamedTuple
 
-from ..models.nodes import FailingView, NodeView, OverviewView
+from ..models.nodes import FailingView, NodeView, OverviewView, PauseView
 from ..telemetry.counters import Meter
 from . import attention
 from .events import Events
@@ -104,9 +104,16 @@ class Overview:
             affinity=self._rates.affinity(),
             failovers_last_hour=self._failovers.since(sources, gathered, now - HOUR),
             store_seconds=_middle(node.store_seconds for node in nodes),
+            paused=_paused(nodes),
             events=self._events.latest(sources, gathered)[:EVENTS],
         )
         return overview.model_copy(update={"attention": attention.of(overview, nodes)})
+
+
+def _paused(nodes: Iterable[NodeView]) -> list[PauseView]:
+    """The paused tools: what any node knows of, in order of their names."""
+    found = {pause.tool: pause for node in nodes for pause in node.paused}
+    return [found[tool] for tool in sorted(found)]
 
 
 def _sum(counts: Iterable[int | None]) -> int:

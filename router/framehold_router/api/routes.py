@@ -14,7 +14,16 @@ from pydantic import BaseModel, ConfigDict
 from ..models.calls import CallsQuery, CallsView, CallView, LeaseQuery, LeasesView, LookupQuery, LookupView
 from ..models.capacity import CapacityView
 from ..models.events import EventsView, FailoversView
-from ..models.nodes import AccessView, DoneView, NodesView, OverviewView, RingQuery, RingView
+from ..models.nodes import (
+    AccessView,
+    DoneView,
+    NodesView,
+    OverviewView,
+    PauseQuery,
+    RingQuery,
+    RingView,
+    ToolQuery,
+)
 from ..models.profile import NodeDetailView
 from ..models.tradeoff import TradeoffView
 from .access import Need
@@ -71,7 +80,13 @@ ROUTES = (
     Route("POST", "lookup", "lookup", "Where a token goes", LookupView, body=LookupQuery),
     Route("POST", "nodes/{node_id}/drain", "drain", "Have a node hand off what it holds", DoneView, Need.ACTION,
           errors=(404, 409, 502), status=202),
+    Route("POST", "nodes/{node_id}/undrain", "undrain", "Have a node that drains take calls again", DoneView,
+          Need.ACTION, errors=(404, 409, 502)),
     Route("POST", "leases/{call_id}/cancel", "cancel", "End a call for good", DoneView, Need.ACTION,
+          errors=(404, 409, 502)),
+    Route("POST", "tools/pause", "pause", "Refuse new calls of a tool, and let the others wait", DoneView, Need.ACTION,
+          body=PauseQuery, errors=(404, 409, 502)),
+    Route("POST", "tools/resume", "resume", "End the pause of a tool", DoneView, Need.ACTION, body=ToolQuery,
           errors=(404, 409, 502)),
     Route("POST", "leases/{call_id}/evict", "evict", "Drop a call's frame; its journal stays", DoneView, Need.ACTION,
           errors=(404, 409, 502)),

@@ -66,6 +66,9 @@ class Api:
             "drain": actions.drain,
             "cancel": actions.cancel,
             "evict": actions.evict,
+            "pause": actions.pause,
+            "resume": actions.resume,
+            "undrain": actions.undrain,
         }
         self._plain: dict[str, Handler] = {"stream": self._stream, "openapi": self._openapi}
         self._document = json.dumps(document())

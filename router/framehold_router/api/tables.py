@@ -20,6 +20,8 @@ from ..models.nodes import NodesView, NodeView, RingNodeView, RingView
 from ..models.tradeoff import TradeoffView
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_NESTED = ("last_stall", "paused")
+"""Fields that are models themselves: no cell can hold them."""
 _METRIC = ("option", "condition", "metric", "value", "unit", "missing")
 _PHASES = ("detect", "claim", "replay", "resume", "total")
 
@@ -40,7 +42,8 @@ def table(view: BaseModel) -> str | None:
     )
     for kind, item, name in lists:
         if isinstance(view, kind):
-            return _csv(tuple(item.model_fields), (row.model_dump(mode="json") for row in getattr(view, name)))
+            columns = tuple(name for name in item.model_fields if name not in _NESTED)
+            return _csv(columns, (row.model_dump(mode="json") for row in getattr(view, name)))
     return None
 
 

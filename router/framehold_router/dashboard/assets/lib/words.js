@@ -138,6 +138,8 @@ export const KINDS = {
   refused: { label: "refused", tone: "warn" },
   cancelled: { label: "cancelled", tone: "idle" },
   drain: { label: "drain", tone: "warn" },
+  paused: { label: "tool paused", tone: "bad" },
+  resumed: { label: "tool resumed", tone: "good" },
   store_silent: { label: "store silent", tone: "bad" },
   store_back: { label: "store back", tone: "good" },
   lease_lapsed: { label: "lease lapsed", tone: "bad" },

@@ -15,6 +15,7 @@ import { Name, NodeLink } from "../parts/name.js";
 import { Callout, Empty, Loading, Problem } from "../parts/notice.js";
 import { Buttons, OnCall } from "../parts/oncall.js";
 import { Card, Page } from "../parts/page.js";
+import { OnTool, PauseButton } from "../parts/pause.js";
 import { Outcome, State } from "../parts/state.js";
 import { Table } from "../parts/table.js";
 import { Timeline } from "../parts/timeline.js";
@@ -42,23 +43,26 @@ function One({ id }) {
   const [open, setOpen] = useState(true);
   const { data, error, again } = useRead(`leases/${part(id)}`, {}, { every: open ? OPEN : ENDED });
   const [asked, setAsked] = useState(null);
+  const [ofTool, setOfTool] = useState(null);
   const [done, setDone] = useState("");
   const goesOn = data === null || (["open", "released", "none"].includes(data.record) && !(data.record === "none" && data.outcome));
   if (goesOn !== open) setOpen(goesOn);
   const finished = (sentence) => {
     setAsked(null);
+    setOfTool(null);
     setDone(sentence);
     again();
   };
   const call = data && { ...data, state: data.live?.state ?? "", node_id: data.live?.node_id ?? data.node_id, entries: data.journal.length };
   return html`<${Page} title=${`Call ${prefix(id)}`} name=${html`Call <span class="mono">${prefix(id)}</span>`} back=${html`<${Back} ended=${!goesOn} />`} lead=${data?.fate}
-    actions=${call && goesOn && html`<${Buttons} call=${call} onAsk=${setAsked} />`}>
+    actions=${call && html`<${PauseButton} tool=${call.tool} onAsk=${setOfTool} />${goesOn && html`<${Buttons} call=${call} onAsk=${setAsked} />`}`}>
     <div role="status">${done && html`<${Callout} tone="good"><p>${done}</p></${Callout}>`}</div>
     ${error && html`<${Unknown} error=${error} id=${id} again=${again} known=${data !== null} />`}
     ${data === null && !error && html`<${Loading} what="the call" />`}
     ${data !== null && failed(data.outcome) && html`<${Failure} view=${data} />`}
     ${data !== null && html`<${Facts} view=${data} /><${Trail} view=${data} /><${Journal} view=${data} />`}
     ${asked && call && html`<${OnCall} what=${asked} call=${call} onDone=${finished} onClose=${() => setAsked(null)} />`}
+    ${ofTool && call && html`<${OnTool} what=${ofTool} tool=${call.tool} onDone=${finished} onClose=${() => setOfTool(null)} />`}
   </${Page}>`;
 }
 

@@ -12,6 +12,7 @@ import { Lag } from "../parts/lag.js";
 import { Name, NodeLink } from "../parts/name.js";
 import { Empty, Loading } from "../parts/notice.js";
 import { Card, Page } from "../parts/page.js";
+import { Paused } from "../parts/pause.js";
 import { Stat, Stats } from "../parts/stat.js";
 import { State } from "../parts/state.js";
 import { Table } from "../parts/table.js";
@@ -27,6 +28,7 @@ export default function Overview() {
   const { lost } = goneFrom(departed, nodes);
   return html`<${Page} title="Overview" lead=${lead(overview)}>
     <${Attention} />
+    <${Paused} paused=${overview.paused} />
     <${Numbers} overview=${overview} nodes=${nodes} lost=${lost} />
     ${overview.failing.length > 0 && html`<${Failing} failing=${overview.failing} />`}
     <${Trends} />
