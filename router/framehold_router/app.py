@@ -28,6 +28,7 @@ from .api.survey import Survey
 from .config import RouterSettings
 from .fleet.departures import Departures
 from .fleet.membership import Fleet, Membership
+from .fleet.store_health import StoreHealth
 from .fleet.trust import Trust
 from .http.server import Front, serve
 from .http.upstream import Upstream
@@ -89,6 +90,7 @@ async def running(settings: RouterSettings, listening: socket.socket) -> AsyncIt
             node_client=node_client,
             survey=survey,
             event_logs=event_logs,
+            store_health=StoreHealth(store, lambda: membership.stale),
             departures=departures,
             place=placer.where,
             retries=metrics.meter if metrics is not None else None,

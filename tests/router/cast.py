@@ -21,6 +21,7 @@ from framehold_router.fleet.address import address_of
 from framehold_router.fleet.departures import Departures
 from framehold_router.fleet.membership import Fleet, Member
 from framehold_router.fleet.node_stats import Stats
+from framehold_router.fleet.store_health import StoreHealth
 from framehold_router.fleet.trust import Trust
 from framehold_router.pages import pages
 from framehold_store.memory import MemoryStore
@@ -63,6 +64,8 @@ class Cast:
         self.asked: list[web.Request] = []
         self.store = MemoryStore(lambda: NOW)
         self.departures = Departures(lambda: NOW)
+        self.stale = False
+        """Whether the store does not answer reads."""
         self.now = 0.0
         """On a clock that never goes back."""
         self.token: str | None = None
@@ -103,6 +106,7 @@ class Cast:
             node_client=asker,
             survey=survey,
             event_logs=event_logs,
+            store_health=StoreHealth(self.store, lambda: self.stale),
             departures=self.departures,
             clock=lambda: NOW,
             **self.more,

@@ -266,15 +266,3 @@ def test_an_answer_that_was_overtaken_changes_nothing() -> None:
     later = life.log
     life.add(Happened(node_id="a", boot="b", takeovers=(takeover("c1", "under way"),), seq=3))
     assert life.log is later
-
-
-async def test_who_is_gone_says_nothing_of_the_store(stage: Stage) -> None:
-    """Its last event was that the store is silent, then it was killed: that says nothing about the store now."""
-    a, _ = await stage.teller("a"), await stage.teller("b")
-    a.tell(event(1, kind="store_silent"))
-    client = await stage.cast.client()
-    assert any("the store does not answer" in text for text in (await get(client, "/api/v1/overview"))["attention"])
-    stage.cast.members = stage.cast.members[1:]
-    stage.cast.departures._add_event("node_lost", NodeId("a"), NOW + 5, "is lost")  # type: ignore[arg-type]
-    overview = await get(client, "/api/v1/overview")
-    assert overview["attention"] == [] and len(overview["events"]) == 2

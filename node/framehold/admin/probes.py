@@ -7,12 +7,14 @@ from collections.abc import Callable
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
+from framehold_router.fleet.store_health import state_of
 from framehold_router.models.nodes import ErrorView, NodeStatus
 
 from ..engine import memory
+from ..engine.heartbeat import Alone
 from ..hosts.attached import Attached
 from ..sdk import hop as hops
-from ..telemetry.prometheus import heartbeat_age
+from ..telemetry.prometheus import heartbeat_age, state
 from . import access
 
 _UNCOUNTED = "nothing is counted here: FRAMEHOLD_METRICS is false; start this node without it, or with true\n"
@@ -57,12 +59,14 @@ def node_state(attached: Attached) -> NodeStatus:
         node_id=held.node,
         incarnation=held.incarnation,
         boot=held.boot,
-        state=runtime.heartbeat.state,
+        state=state(runtime),
         pid=stats.pid,
         parked=stats.parked,
         in_flight=stats.in_flight,
         version=stats.version,
         frames=runtime.table.frames,
+        max_parked=runtime.settings.max_parked,
+        store=None if isinstance(runtime.heartbeat, Alone) else state_of(runtime.heartbeat.trouble),
         orphaned=marked.orphaned,
         stuck=marked.stuck,
         rounds=metrics and metrics.rounds,

@@ -35,7 +35,7 @@ MAX_EVENTS = 500
 """How many events are remembered."""
 MAX_SINGLE_EVENTS, BURST_SECONDS = 20, 1.0
 """How many events of one kind are recorded one by one within so many seconds."""
-_IDLE = Phase.IDLE
+_IDLE, _REBUILDING = Phase.IDLE, Phase.REBUILDING
 
 
 @dataclass(slots=True)
@@ -107,12 +107,12 @@ class EventLog(Observer):
         """A call took a step. Most steps are no event for operators."""
         if was is _IDLE:
             if isinstance(event, ev.Retry):
-                self._takeovers.looked(slot)
+                self._takeovers.looked(slot, event.round)
         elif was in _UNDECIDED:
             self._lookup_ended(slot, event, effects)
-        elif self._takeovers.under_way and slot in self._takeovers.under_way:
-            if isinstance(event, ev.Diverged | ev.Unreadable):
-                self.happened(Kind.DIVERGED, _STRAYED, slot)
+        if was is _REBUILDING and isinstance(event, ev.Diverged | ev.Unreadable):
+            self.happened(Kind.DIVERGED, _STRAYED, slot)
+        if was not in _UNDECIDED and self._takeovers.under_way and slot in self._takeovers.under_way:
             takeover = self._takeovers.stepped(slot, event, effects)
             if takeover is not None and takeover.outcome == "recovered":
                 self.happened(Kind.RECOVERED, _recovered(takeover), slot)
@@ -129,7 +129,7 @@ class EventLog(Observer):
             takeover = self._takeovers.refused(slot, event.verdict)
             if takeover is not None and takeover.outcome == "lost":
                 self.happened(Kind.LOST, _FROM[takeover.reason].format(takeover.from_node) + _LOST, slot)
-            elif event.verdict is Verdict.STUCK:
+            elif takeover is not None:
                 self.happened(Kind.STUCK, _STUCK, slot)
         elif isinstance(event, ev.StoreDown | ev.Unreadable):
             self._takeovers.undecided(slot)

@@ -1,13 +1,16 @@
 """The takeovers of this process: calls that another process ran before. When their retries came, and how they ended.
 
     1. a retry comes and no frame is here: `looked`
-    2. its record is read, and its owner is gone or has released it: `found`
+    2. its record is read, and its owner is gone or has released it: `found`. If the owner's lease stands and nobody
+       answers there, the request waits and begins with 1 again: its takeover counts from when it first came
     3. the claim is granted, or it is now recorded that the call is lost, or it is stuck: `claimed`, `refused`
     4. the handler was entered again and stands where it stood: `rebuilt`
     5. the retry has its reply, or never will: `stepped`
 
 The law: it only remembers, and no more than the last MAX_TAKEOVERS. A frame that this process dropped itself and
-rebuilds is no takeover. Each change has a number, so that a router can ask for the changes since the last one it got.
+rebuilds is no takeover, nor is a round of a call that is carried in its token: no process holds such a call between two
+rounds. A stuck call is one takeover, however often its client asks for it. Each change has a number, so that a router
+can ask for the changes since the last one it got.
 """
 
 from __future__ import annotations
@@ -21,16 +24,19 @@ from typing import Literal
 from framehold_core import effects as fx
 from framehold_core import events as ev
 from framehold_core.call import Phase
-from framehold_core.ids import prefix
+from framehold_core.ids import CallId, prefix
 from framehold_core.requests import Evidence, Verdict
 from framehold_router.models.events import TakeoverView
 
 from ..engine.slot import Slot
+from ..engine.token_record import TokenRecord
 
 MAX_TAKEOVERS = 500
 """How many takeovers are remembered."""
 _MAX_LOOKUPS = 10_000
 """How many lookups under way have their start time remembered."""
+_LONGEST_WAIT = 30.0
+"""Seconds after which a lookup can't belong to a request that came before the last one."""
 _UNDECIDED = (Phase.LOOKING, Phase.CLAIMING)
 
 Ending = Literal["under way", "recovered", "lost", "stuck", "diverged", "unreadable", "failed"]
@@ -83,7 +89,10 @@ class Takeovers:
     def __init__(self, number: Callable[[], int]) -> None:
         self._number = number
         self._takeovers: deque[Takeover] = deque()
-        self._asked: dict[Slot, float] = {}
+        self._asked: dict[Slot, tuple[int, float]] = {}
+        """For each lookup under way the round that was asked for, and when."""
+        self._waits: dict[tuple[CallId, int], float] = {}
+        """For each call and round whose lookup led to another node: when the request came."""
         self._claims: dict[Slot, Takeover] = {}
         self.under_way: dict[Slot, Takeover] = {}
         """Those that have not come to an end."""
@@ -92,17 +101,24 @@ class Takeovers:
         """The takeovers that changed after the change with the number `after`, the newest last."""
         return tuple(item.view(to_node) for item in self._takeovers if item.changed > after)
 
-    def looked(self, slot: Slot) -> None:
-        """A retry came, and nothing of its call is here."""
+    def looked(self, slot: Slot, round_: int) -> None:
+        """A retry with the answers to this round came, and nothing of its call is here."""
+        now = time.time()
         if len(self._asked) >= _MAX_LOOKUPS:
-            self._asked = {slot: at for slot, at in self._asked.items() if slot.call.phase in _UNDECIDED}
+            self._asked = {slot: asked for slot, asked in self._asked.items() if slot.call.phase in _UNDECIDED}
+        if len(self._waits) >= _MAX_LOOKUPS:
+            self._waits = {key: at for key, at in self._waits.items() if now - at < _LONGEST_WAIT}
+        first = self._waits.pop((slot.call.id, round_), now)
         if len(self._asked) < _MAX_LOOKUPS:
-            self._asked[slot] = time.time()
+            self._asked[slot] = round_, first if now - first < _LONGEST_WAIT else now
 
     def found(self, slot: Slot, event: ev.Found, effects: Sequence[fx.Effect]) -> None:
         """The record of the call was read."""
         write = next((item for item in effects if isinstance(item, fx.Write)), None)
-        if write is None or event.stored is None:
+        if write is None or event.stored is None or isinstance(slot.backing.records, TokenRecord):
+            if any(isinstance(item, fx.Relay) for item in effects) and (asked := self._asked.get(slot)) is not None:
+                # If the other node does not answer, the request comes back.
+                self._waits[slot.call.id, asked[0]] = asked[1]
             self.undecided(slot)
             return
         record, released = event.stored.record, write.evidence is Evidence.RELEASED
@@ -116,7 +132,7 @@ class Takeovers:
             reason if released or write.evidence is Evidence.OWNER else "died",
             owner,
             record.head.boot,
-            self._asked.get(slot, time.time()),
+            self._asked.get(slot, (0, time.time()))[1],
             record.epoch,
         )
 
@@ -137,12 +153,15 @@ class Takeovers:
         return takeover
 
     def refused(self, slot: Slot, verdict: Verdict) -> Takeover | None:
-        """The claim was refused. Returns the takeover if that ends it, else None."""
+        """The claim was refused. Returns the takeover if that ends it, else None; also None if it is remembered that
+        the call is stuck."""
         takeover = self._claims.get(slot)
         self.undecided(slot)
         if takeover is None or verdict not in _REFUSED:
             return None
         takeover.outcome = _REFUSED[verdict]
+        if takeover.outcome == "stuck" and any(_is_same(takeover, other) for other in self._takeovers):
+            return None
         self._remember(takeover)
         return takeover
 
@@ -170,3 +189,8 @@ class Takeovers:
         if len(self._takeovers) >= MAX_TAKEOVERS:
             self.under_way.pop(self._takeovers.popleft().slot, None)
         self._takeovers.append(takeover)
+
+
+def _is_same(takeover: Takeover, other: Takeover) -> bool:
+    """Whether both say that the same call is stuck."""
+    return other.outcome == takeover.outcome and other.slot.call.id == takeover.slot.call.id

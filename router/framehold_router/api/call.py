@@ -12,13 +12,14 @@ from datetime import UTC, datetime
 
 from framehold_core import journal
 from framehold_core.errors import JournalError, JournalVersionError, StoreUnavailable
-from framehold_core.ids import CallId, NodeId, is_call_id
+from framehold_core.ids import CallId, NodeId, is_call_id, prefix
 from framehold_core.requests import Read, Record, RecordState, Stored
 from framehold_core.writes import MAX_ATTEMPTS
 
 from ..fleet.membership import Member
 from ..models.calls import CallView, EntryView, LeaseView, Trail
 from ..models.choices import State
+from ..models.events import Kind
 from . import leases
 from .node_client import Unanswered
 from .sources import Asked, Refused, Sources
@@ -40,7 +41,33 @@ async def answer(sources: Sources, asked: Asked) -> CallView:
             live = await leases.one(sources, owner, call)
         except Unanswered:
             answered = False
-    return _view(call, stored).model_copy(update={"live": live, "fate": _fate(record, live, lives, answered)})
+    fate = _fate(record, live, lives, answered)
+    if record.state is RecordState.OPEN and live is None and await _diverged(sources, call, record):
+        fate = f"{_DIVERGED} {fate}"
+    return _view(call, stored).model_copy(update={"live": live, "fate": fate})
+
+
+_DIVERGED = (
+    "Its handler took another way than its journal says when it was entered again: its code has changed, or is not "
+    "deterministic. Its answers were not taken, and its next retry fails alike unless the code that wrote the journal "
+    "is back."
+)
+
+
+async def _diverged(sources: Sources, call: CallId, record: Record) -> bool:
+    """Whether a replay of this call has diverged since the last step that its record knows."""
+    last = max((step.at for step in record.trail), default=0.0) - _CLOCKS_APART
+    gathered = await sources.event_logs.gathered()
+    logs = (*gathered.here, *gathered.gone)
+    return any(
+        event.kind == Kind.DIVERGED and event.call == prefix(call) and event.at >= last
+        for log in logs
+        for event in log.events
+    )
+
+
+_CLOCKS_APART = 1.0
+"""Seconds by which the clock of a node, which events have, may be behind that of the store, which steps have."""
 
 
 def named(asked: Asked) -> CallId:

@@ -19,10 +19,11 @@ MAX_ARCS = 4096
 
 async def nodes(sources: Sources, asked: Asked) -> NodesView:
     """`GET nodes`."""
-    return NodesView(nodes=await sources.survey.nodes(), departed=_departed(sources))
+    return NodesView(nodes=await sources.survey.nodes(), departed=departed(sources))
 
 
-def _departed(sources: Sources) -> list[DepartedView]:
+def departed(sources: Sources) -> list[DepartedView]:
+    """The nodes that departed in the last hour and have no lease now, the newest first."""
     members, since = sources.fleet().members, sources.clock() - HOUR
     gone = [item for item in sources.departures.all() if item.detected > since and item.node not in members]
     gone.sort(key=lambda item: item.detected, reverse=True)
@@ -34,6 +35,7 @@ def _departed(sources: Sources) -> list[DepartedView]:
             last_heartbeat=item.last_heartbeat,
             detected=item.detected,
             calls=item.parked,
+            store=sources.survey.last_words.get((item.node, item.boot)),
         )
         for item in gone[:MAX_DEPARTED]
     ]

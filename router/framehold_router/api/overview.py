@@ -17,11 +17,11 @@ from ..telemetry.counters import Meter
 from . import attention
 from .events import Events
 from .failovers import Failovers
+from .fleet import HOUR, departed
 from .sources import VERSION, Asked, Sources
 
 MINUTE = 60.0
 EVENTS = 20
-HOUR = 3600.0
 
 
 class _Seen(NamedTuple):
@@ -84,25 +84,34 @@ class Overview:
 
     async def answer(self, sources: Sources, asked: Asked) -> OverviewView:
         """`GET overview`."""
-        nodes, gathered = await asyncio.gather(sources.survey.nodes(), sources.event_logs.gathered())
-        now = sources.clock()
-        overview = OverviewView(
+        nodes, gathered, store = await asyncio.gather(
+            sources.survey.nodes(), sources.event_logs.gathered(), sources.store_health.look()
+        )
+        now, events = sources.clock(), self._events.latest(sources, gathered)
+        stuck = _sum(node.stuck for node in nodes)
+        seen = attention.Seen(now, nodes, departed(sources), events, stuck, store)
+        problems = attention.of(seen)
+        return OverviewView(
             at=now,
             version=VERSION,
             nodes=dict(Counter(node.state for node in nodes)),
             parked=_sum(node.parked for node in nodes),
             in_flight=_sum(node.in_flight for node in nodes),
             orphaned=_sum(node.orphaned for node in nodes),
-            stuck=_sum(node.stuck for node in nodes),
+            stuck=stuck,
             rounds_per_second=self._rates.rounds_per_second(),
             resume_p50=_middle(node.resume_p50 for node in nodes),
             resume_p99=max((node.resume_p99 for node in nodes if node.resume_p99 is not None), default=None),
             affinity=self._rates.affinity(),
             failovers_last_hour=self._failovers.since(sources, gathered, now - HOUR),
             store_seconds=_middle(node.store_seconds for node in nodes),
-            events=self._events.latest(sources, gathered)[:EVENTS],
+            store=seen.store_state,
+            store_used=store.memory.used if store.memory is not None else None,
+            store_limit=store.memory.limit if store.memory is not None else None,
+            events=events[:EVENTS],
+            problems=problems,
+            attention=attention.texts(problems),
         )
-        return overview.model_copy(update={"attention": attention.of(overview, nodes)})
 
 
 def _sum(counts: Iterable[int | None]) -> int:

@@ -16,6 +16,7 @@ from framehold_store.base import Store
 from ..fleet.departures import Departures
 from ..fleet.membership import Fleet
 from ..fleet.ring import Change
+from ..fleet.store_health import StoreHealth
 from ..models.nodes import ErrorView
 from ..routing.placement import Placement
 from ..routing.request_facts import Facts
@@ -38,6 +39,7 @@ class Sources:
     node_client: NodeClient
     survey: Survey
     event_logs: EventLogs
+    store_health: StoreHealth
     departures: Departures = field(default_factory=Departures)
     place: Callable[[Facts], Placement | None] = lambda facts: None
     retries: Meter | None = None

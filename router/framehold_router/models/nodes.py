@@ -8,6 +8,21 @@ from pydantic import BaseModel, ConfigDict
 
 from .events import EventView
 from .fields import Count, Lenient, Seconds, Text
+from .problems import ProblemView
+
+
+class StallView(Lenient):
+    """A time in which the event loop of a node stood: one piece of code kept it, and nothing else ran."""
+
+    at: float
+    """When it began, in seconds since 1970."""
+    seconds: Seconds
+    tool: Text | None = None
+    """The tool or prompt whose code stood there; null if it was no handler's."""
+    where: Text | None = None
+    """The code that stood there, as `module:function:line`; null if the process was stopped, or got no processor."""
+    stack: tuple[Text, ...] = ()
+    """The functions above the loop, the innermost first, each as `module:function:line`."""
 
 
 class NodeStatus(Lenient):
@@ -17,12 +32,17 @@ class NodeStatus(Lenient):
     incarnation: Text
     boot: Text
     state: Text
+    """`live`, `draining`, `lapsed` (its node lease is not valid) or `lost` (another process has its name)."""
     pid: Count | None = None
     parked: Count | None = None
     in_flight: Count | None = None
     version: Text | None = None
     frames: Count | None = None
     """Calls whose frames are in memory."""
+    max_parked: Count | None = None
+    """The limit on `frames`."""
+    store: Text | None = None
+    """What its last heartbeat met: the store `answers`, is `full` or `silent`; null if it has no lease to renew."""
     orphaned: Count | None = None
     """Calls whose node is gone and that no node has taken over yet, found by the last scan. Only one node scans."""
     stuck: Count | None = None
@@ -36,6 +56,8 @@ class NodeStatus(Lenient):
     """Seconds that the store took for a write: the median of the last minute."""
     loop_lag_p99: Seconds | None = None
     """Seconds by which the event loop was late, in the last minute."""
+    last_stall: StallView | None = None
+    """The last time that the event loop stood for longer than a second; null if it never has."""
     heartbeat_age: Seconds | None = None
     """Seconds since the node lease was last renewed; null if there is no lease to renew."""
     rss: Count | None = None
@@ -72,6 +94,8 @@ class DepartedView(BaseModel):
     """When its lease was found gone."""
     calls: Count | None = None
     """Calls that were parked on the node, as its last lease says; null if that lease has no number."""
+    store: Text | None = None
+    """What the node last said of the store, as in `NodeStatus`; null if this router had not asked it."""
 
 
 class NodesView(BaseModel):
@@ -143,10 +167,17 @@ class OverviewView(BaseModel):
     """The part of retries that this router sent to the node which held the call, from 0 to 1."""
     failovers_last_hour: int
     store_seconds: float | None = None
+    store: Text = "answers"
+    """Whether the store `answers`, is `full` or `silent`, by the worst that any process of the fleet says."""
+    store_used: Count | None = None
+    """Bytes of memory that the fullest server of the store uses; null if it has no limit, or does not say it."""
+    store_limit: Count | None = None
     events: list[EventView]
     """The last 20 events."""
+    problems: list[ProblemView] = []
+    """What needs an operator, the harm that is done now first; empty if nothing does."""
     attention: list[str] = []
-    """Problems that need an operator, one sentence each; empty if there are none."""
+    """The texts of `problems`."""
 
 
 class AccessView(BaseModel):

@@ -85,6 +85,7 @@ export const STATES = {
   live: { tone: "good", means: "It renews its node lease and takes new calls." },
   draining: { tone: "warn", means: "It takes no new call, and hands off what others may carry on." },
   unreachable: { tone: "bad", means: "It has a node lease and doesn't answer: dead, or cut off. Its counts are its last heartbeat's." },
+  late: { tone: "warn", means: "It has not renewed its node lease for long." },
   lapsed: { tone: "bad", means: "It couldn't renew its node lease: its calls wait until the store has confirmed them." },
   "other keys": { tone: "bad", means: "It has none of this fleet's keys: nothing is sent to it." },
   lost: { tone: "bad", means: "Its node lease ran out. Retries of its calls go elsewhere." },
