@@ -13,9 +13,11 @@ from typing import Any, NamedTuple
 
 import aiohttp
 import pytest
+from pydantic import SecretStr
 
 from framehold_router.app import running
 from framehold_router.config import RouterSettings
+from framehold_router.fleet.trust import Trust
 from tests.node.nodes import KEY
 from tests.node.operating import TOKEN, Node, call_of, marked, pair, unmarked
 from tests.router.cast import SOON
@@ -178,8 +180,8 @@ async def test_nobody_else_is_told(fleet: Fleet) -> None:
 
 
 async def test_a_node_that_drains(redis: RedisServer) -> None:
-    """Its calls go to the other, which is told as a failover with all its times; and an open stream keeps no router
-    from ending."""
+    """Its calls go to the other, which is shown as a hand-off with its times, and with who ordered it; it is no
+    failover. An open stream keeps no router from ending."""
     async with AsyncExitStack() as stack:
         fleet = await stack.enter_async_context(fleet_of(redis))
         moved = await fleet.parked()
@@ -196,13 +198,16 @@ async def test_a_node_that_drains(redis: RedisServer) -> None:
         told = await fleet.until("failovers", lambda told: told["failovers"])
         [found] = told["failovers"]
         assert (found["node_id"], found["reason"], found["recovered"]) == ("a", "released", 1)
-        assert found["durations"].keys() == {"claim", "replay", "resume"}
+        assert found["planned"] and found["durations"].keys() == {"claim", "replay", "resume", "total"}
         steps = [(step["step"], step["node_id"]) for step in (await fleet.get(f"leases/{call}"))["trail"]]
         assert steps == [("parked", "a"), ("released", "a"), ("claimed", "b"), ("parked", "b")]
-        kinds = {event["kind"] for event in (await fleet.get("events"))["events"]}
-        assert {"node_draining", "takeover"} <= kinds, kinds
+        events = (await fleet.get("events"))["events"]
+        assert {"node_draining", "takeover"} <= {event["kind"] for event in events}, events
+        name = Trust([KEY.encode()]).credential(SecretStr(TOKEN))
+        assert f"an operator (admin token {name}) ordered this node to drain" in json.dumps(events)
+        assert TOKEN not in json.dumps(events)
         overview = await fleet.get("overview")
-        assert (overview["nodes"], overview["failovers_last_hour"]) == ({"draining": 1, "live": 1}, 1)
+        assert (overview["nodes"], overview["failovers_last_hour"]) == ({"draining": 1, "live": 1}, 0)
         await stack.enter_async_context(fleet.http.get("/api/v1/stream"))
         began = time.monotonic()
     assert time.monotonic() - began < 8.0, "the streams would keep it for 10 s"

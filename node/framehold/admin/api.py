@@ -1,4 +1,4 @@
-"""The admin API of a node: the paths leases, events, profile, drain, cancel and evict below `/admin/`.
+"""The admin API of a node: the paths leases, profile, drain, cancel and evict below `/admin/`.
 
 The law: a request without access learns nothing, not even which calls there are. Each response is the JSON of a model
 in `framehold_router.models`. A response that is no success is an `ErrorView`, which says what was not done.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -17,18 +18,20 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from framehold_core.ids import CallId, is_call_id
+from framehold_router.api.node_client import CREDENTIAL
 from framehold_router.models.calls import LeaseQuery
-from framehold_router.models.events import EventsQuery
+from framehold_router.models.events import Kind
 from framehold_router.models.fields import printable
 from framehold_router.models.nodes import DoneView, ErrorView
 
 from ..hosts.attached import Attached
+from ..sdk import hop as hops
 from ..sdk.hop import Hop
-from ..telemetry.event_log import EventLog
 from . import access, lease_list
 from .actions import Actions, Done
 from .profile import Profile
 
+_CREDENTIAL = re.compile(r"[0-9a-f]{8}")
 MAX_BODY_BYTES = 4096
 """The largest body of a request: it has one call id."""
 
@@ -50,15 +53,12 @@ class Admin:
 
     def __init__(self, attached: Attached) -> None:
         self._runtime = runtime = attached.runtime
-        self._event_log = EventLog(runtime.heartbeat)
         self._actions = Actions(runtime)
         self.profile = Profile(attached)
-        runtime.observers.add(self._event_log)
         # One list or profile at a time: each takes about a millisecond of every turn of the loop.
         self._lists = asyncio.Lock()
         self.endpoints: dict[str, tuple[str, Callable[[Request], Awaitable[Response]]]] = {
             "/admin/leases": ("GET", self._leases),
-            "/admin/events": ("GET", self._events),
             "/admin/profile": ("GET", self._profile),
             "/admin/drain": ("POST", self._drain),
             "/admin/cancel": ("POST", self._cancel),
@@ -94,13 +94,6 @@ class Admin:
         except ValueError as error:
             raise _BadRequest(str(error)) from None
 
-    async def _events(self, request: Request) -> Response:
-        try:
-            query = EventsQuery.model_validate(dict(request.query_params))
-        except ValidationError as error:
-            raise _BadRequest(_validation_text(error, "parameter")) from None
-        return _json(self._event_log.since(query.after))
-
     async def _profile(self, request: Request) -> Response:
         async with self._lists:
             return _json(await self.profile.view())
@@ -110,6 +103,8 @@ class Admin:
         if runtime.draining.begun:
             return _json(DoneView(done="this node drains already; nothing more was done"), 202)
         patience = runtime.settings.drain_timeout
+        text = f"{self._operator(request)} ordered this node to drain: it takes no new call, and hands off what it may"
+        runtime.observers.happened(Kind.DRAIN, text, None)
         runtime.tasks.spawn(runtime.drain(patience))
         text = (
             "this node drains: it takes no new call, hands off what others may carry on, and keeps the rest for "
@@ -118,10 +113,21 @@ class Admin:
         return _json(DoneView(done=text), 202)
 
     async def _cancel(self, request: Request) -> Response:
-        return _action_reply(await self._actions.cancel(await _call(request)))
+        return _action_reply(await self._actions.cancel(await _call(request), self._operator(request)))
 
     async def _evict(self, request: Request) -> Response:
-        return _action_reply(self._actions.evict(await _call(request)))
+        return _action_reply(self._actions.evict(await _call(request), self._operator(request)))
+
+    def _operator(self, request: Request) -> str:
+        """Who orders an action, as events have it: an operator by the name of the admin token. A router of the fleet
+        names the token that it was shown; whoever asks this node itself has shown its own."""
+        hop, runtime = hops.of(request), self._runtime
+        if hop is not None and hop.inside:
+            name = str(printable(request.headers.get(CREDENTIAL, "")))
+            name = name if _CREDENTIAL.fullmatch(name) else ""
+        else:
+            name = runtime.peers.trust.credential(runtime.settings.admin_token)
+        return f"an operator (admin token {name})" if name else "an operator"
 
 
 async def _call(request: Request) -> CallId:

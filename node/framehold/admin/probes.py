@@ -78,6 +78,7 @@ def node_state(attached: Attached) -> NodeStatus:
         rss=memory.resident(),
         memory_limit=None if model is None else model.limit,
         errors=runtime.counts["broken"] + (metrics.errors() if metrics else 0),
+        fenced=metrics and metrics.fenced,
         handed_off=runtime.draining.released if runtime.draining.begun else None,
         tools=tuple(attached.names),
     )

@@ -19,12 +19,15 @@ from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp.server.subscriptions import InMemorySubscriptionBus
 
 from framehold_core.errors import ConfigError
+from framehold_router.fleet.event_writer import EventWriter
 from framehold_store.seal import Sealer
 
 from ..app import counted
 from ..config import Settings
+from ..engine.heartbeat import Heartbeat
 from ..engine.runtime import Runtime
 from ..telemetry import loop_lag, tracing
+from ..telemetry.event_log import EventLog
 from ..telemetry.metrics import Metrics
 from ..telemetry.tool_labels import ToolLabels
 from .event_bus import FleetBus
@@ -57,6 +60,13 @@ class Attached:
         self.names = ToolLabels(handlers.names)
         """The names of tools that may be labels of metrics."""
         self.exposition = counted(runtime, self.names)
+        self.event_writer = EventWriter(runtime.store)
+        """Writes the events of this node to the event log of its fleet."""
+        self._event_log = EventLog(runtime.heartbeat, self.event_writer.write)
+        # A node alone has no fleet whose routers would read it.
+        self._reports = isinstance(runtime.heartbeat, Heartbeat)
+        if self._reports:
+            runtime.observers.add(self._event_log)
         self._users = 0
         self._bus = _joined(server, runtime, settings)
         self.lifespan = server.lifespan
@@ -112,6 +122,9 @@ class Attached:
                     await self.runtime.open()
                     if self.metrics is not None:
                         self.runtime.tasks.spawn(loop_lag.watch(self.metrics.late))
+                    if self._reports:
+                        self.runtime.tasks.spawn(self.event_writer.run())
+                        self.runtime.tasks.spawn(self._event_log.watch())
                     if self._bus is not None:
                         self._bus.open()
                 yield state

@@ -9,8 +9,7 @@
 
 The law: it only remembers, and no more than the last MAX_TAKEOVERS. A frame that this process dropped itself and
 rebuilds is no takeover, nor is a round of a call that is carried in its token: no process holds such a call between two
-rounds. A stuck call is one takeover, however often its client asks for it. Each change has a number, so that a router
-can ask for the changes since the last one it got.
+rounds. A stuck call is one takeover, however often its client asks for it.
 """
 
 from __future__ import annotations
@@ -62,11 +61,9 @@ class Takeover:
     outcome: Ending = "under way"
     call: str = ""
     tool: str = ""
-    changed: int = 0
-    """The number of its last change."""
 
-    def view(self, to_node: str) -> TakeoverView:
-        """The takeover as the API shows it; `to_node` is this node."""
+    def view(self, to_node: str, to_boot: str) -> TakeoverView:
+        """The takeover as the API shows it; `to_node` and `to_boot` are this process."""
         return TakeoverView(
             call=self.call,
             tool=self.tool,
@@ -74,6 +71,7 @@ class Takeover:
             from_node=self.from_node,
             from_boot=self.from_boot,
             to_node=to_node,
+            to_boot=to_boot,
             epoch=self.epoch,
             asked=self.asked,
             claimed=self.claimed,
@@ -84,10 +82,10 @@ class Takeover:
 
 
 class Takeovers:
-    """The takeovers of one process. `number` returns the number of the next change, greater than all before."""
+    """The takeovers of one process. `changed` is called with each takeover that is new or has changed."""
 
-    def __init__(self, number: Callable[[], int]) -> None:
-        self._number = number
+    def __init__(self, changed: Callable[[Takeover], None]) -> None:
+        self._changed = changed
         self._takeovers: deque[Takeover] = deque()
         self._asked: dict[Slot, tuple[int, float]] = {}
         """For each lookup under way the round that was asked for, and when."""
@@ -96,10 +94,6 @@ class Takeovers:
         self._claims: dict[Slot, Takeover] = {}
         self.under_way: dict[Slot, Takeover] = {}
         """Those that have not come to an end."""
-
-    def views(self, to_node: str, after: int = 0) -> tuple[TakeoverView, ...]:
-        """The takeovers that changed after the change with the number `after`, the newest last."""
-        return tuple(item.view(to_node) for item in self._takeovers if item.changed > after)
 
     def looked(self, slot: Slot, round_: int) -> None:
         """A retry with the answers to this round came, and nothing of its call is here."""
@@ -169,7 +163,8 @@ class Takeovers:
         """A call that is being taken over took a step. Returns the takeover if it has ended, else None."""
         takeover = self.under_way[slot]
         if isinstance(event, ev.Rebuilt):
-            takeover.replayed, takeover.changed = time.time(), self._number()
+            takeover.replayed = time.time()
+            self._changed(takeover)
         if any(isinstance(item, fx.Respond) and not isinstance(item.response, fx.Refusal) for item in effects):
             takeover.outcome, takeover.resumed = "recovered", time.time()
         elif slot.call.phase in (Phase.IDLE, Phase.LOOKING):
@@ -179,16 +174,17 @@ class Takeovers:
             takeover.outcome = "recovered"
         else:
             return None
-        takeover.changed = self._number()
         del self.under_way[slot]
+        self._changed(takeover)
         return takeover
 
     def _remember(self, takeover: Takeover) -> None:
         slot = takeover.slot
-        takeover.call, takeover.tool, takeover.changed = prefix(slot.call.id), slot.tool, self._number()
+        takeover.call, takeover.tool = prefix(slot.call.id), slot.tool
         if len(self._takeovers) >= MAX_TAKEOVERS:
             self.under_way.pop(self._takeovers.popleft().slot, None)
         self._takeovers.append(takeover)
+        self._changed(takeover)
 
 
 def _is_same(takeover: Takeover, other: Takeover) -> bool:

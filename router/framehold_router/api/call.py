@@ -57,13 +57,8 @@ _DIVERGED = (
 async def _diverged(sources: Sources, call: CallId, record: Record) -> bool:
     """Whether a replay of this call has diverged since the last step that its record knows."""
     last = max((step.at for step in record.trail), default=0.0) - _CLOCKS_APART
-    gathered = await sources.event_logs.gathered()
-    logs = (*gathered.here, *gathered.gone)
-    return any(
-        event.kind == Kind.DIVERGED and event.call == prefix(call) and event.at >= last
-        for log in logs
-        for event in log.events
-    )
+    events = (await sources.log.logged()).events
+    return any(event.kind == Kind.DIVERGED and event.call == prefix(call) and event.at >= last for event in events)
 
 
 _CLOCKS_APART = 1.0

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from itertools import islice
 
 from framehold_core.ids import NodeId
 
 from ..fleet.ring import Ring
 from ..models.nodes import ArcView, DepartedView, NodesView, RingNodeView, RingQuery, RingView
+from .fleet_log import Logged
 from .sources import Asked, Sources
 
 HOUR = 3600.0
@@ -19,23 +21,24 @@ MAX_ARCS = 4096
 
 async def nodes(sources: Sources, asked: Asked) -> NodesView:
     """`GET nodes`."""
-    return NodesView(nodes=await sources.survey.nodes(), departed=departed(sources))
+    found, logged = await asyncio.gather(sources.survey.nodes(), sources.log.logged())
+    return NodesView(nodes=found, departed=departed(sources, logged))
 
 
-def departed(sources: Sources) -> list[DepartedView]:
+def departed(sources: Sources, logged: Logged) -> list[DepartedView]:
     """The nodes that departed in the last hour and have no lease now, the newest first."""
     members, since = sources.fleet().members, sources.clock() - HOUR
-    gone = [item for item in sources.departures.all() if item.detected > since and item.node not in members]
+    gone = [end for end in logged.ends.values() if end.detected > since and NodeId(end.node_id) not in members]
     gone.sort(key=lambda item: item.detected, reverse=True)
     return [
         DepartedView(
-            node_id=item.node,
+            node_id=item.node_id,
             boot=item.boot,
             how="left" if item.left else "lost",
             last_heartbeat=item.last_heartbeat,
             detected=item.detected,
-            calls=item.parked,
-            store=sources.survey.last_words.get((item.node, item.boot)),
+            calls=item.calls,
+            store=sources.survey.last_words.get((item.node_id, item.boot)),
         )
         for item in gone[:MAX_DEPARTED]
     ]

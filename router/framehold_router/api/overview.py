@@ -15,7 +15,6 @@ from typing import NamedTuple
 from ..models.nodes import NodeView, OverviewView
 from ..telemetry.counters import Meter
 from . import attention
-from .events import Events
 from .failovers import Failovers
 from .fleet import HOUR, departed
 from .sources import VERSION, Asked, Sources
@@ -79,17 +78,16 @@ class Rates:
 class Overview:
     """Builds the overview of one router."""
 
-    def __init__(self, rates: Rates, failovers: Failovers, events: Events) -> None:
-        self._rates, self._failovers, self._events = rates, failovers, events
+    def __init__(self, rates: Rates, failovers: Failovers) -> None:
+        self._rates, self._failovers = rates, failovers
 
     async def answer(self, sources: Sources, asked: Asked) -> OverviewView:
         """`GET overview`."""
-        nodes, gathered, store = await asyncio.gather(
-            sources.survey.nodes(), sources.event_logs.gathered(), sources.store_health.look()
+        nodes, logged, store = await asyncio.gather(
+            sources.survey.nodes(), sources.log.logged(), sources.store_health.look()
         )
-        now, events = sources.clock(), self._events.latest(sources, gathered)
-        stuck = _sum(node.stuck for node in nodes)
-        seen = attention.Seen(now, nodes, departed(sources), events, stuck, store)
+        now, stuck = sources.clock(), _sum(node.stuck for node in nodes)
+        seen = attention.Seen(now, nodes, departed(sources, logged), logged.events, stuck, store)
         problems = attention.of(seen)
         return OverviewView(
             at=now,
@@ -103,12 +101,12 @@ class Overview:
             resume_p50=_middle(node.resume_p50 for node in nodes),
             resume_p99=max((node.resume_p99 for node in nodes if node.resume_p99 is not None), default=None),
             affinity=self._rates.affinity(),
-            failovers_last_hour=self._failovers.since(sources, gathered, now - HOUR),
+            failovers_last_hour=self._failovers.since(logged, now - HOUR),
             store_seconds=_middle(node.store_seconds for node in nodes),
             store=seen.store_state,
             store_used=store.memory.used if store.memory is not None else None,
             store_limit=store.memory.limit if store.memory is not None else None,
-            events=events[:EVENTS],
+            events=list(logged.events[:EVENTS]),
             problems=problems,
             attention=attention.texts(problems),
         )

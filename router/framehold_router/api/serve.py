@@ -20,8 +20,7 @@ from ..models.calls import LeasesView
 from ..models.events import EventView
 from ..models.fields import printable
 from ..models.nodes import AccessView, ErrorView, NodesView, OverviewView
-from . import actions, call, failovers, fleet, leases, lookup, node, tradeoff
-from . import events as happened
+from . import actions, call, events, failovers, fleet, leases, lookup, node, tradeoff
 from .access import Access
 from .openapi import document
 from .overview import Overview, Rates
@@ -46,8 +45,8 @@ class Api:
         self._sources, self._access = sources, access
         rates = Rates(time.monotonic, sources.retries)
         sources.survey.noted = rates.note
-        failures, events = failovers.Failovers(), happened.Events()
-        self._overview = Overview(rates, failures, events)
+        failures = failovers.Failovers()
+        self._overview = Overview(rates, failures)
         self.stream = Stream(self._look)
         self._answers: dict[str, Answer] = {
             "access": self._access_view,

@@ -34,15 +34,19 @@ class StoreLook(NamedTuple):
 
 
 class StoreHealth:
-    """The health of one store. `stale` says whether the last read of the node leases failed. `clock` gives seconds that
-    never go back."""
+    """The health of one store. `stale` says whether the last read of the node leases failed, `trouble` why this
+    router's last write failed (None if it did not). `clock` gives seconds that never go back."""
 
-    def __init__(self, store: Store, stale: Callable[[], bool], clock: Callable[[], float] = time.monotonic) -> None:
-        self._store, self._stale, self._clock = store, stale, clock
+    def __init__(
+        self,
+        store: Store,
+        stale: Callable[[], bool],
+        trouble: Callable[[], StoreUnavailable | None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._store, self._stale, self._trouble, self._clock = store, stale, trouble, clock
         self._memory: MemoryUse | None = None
         self._asked: float | None = None
-        self.trouble: StoreUnavailable | None = None
-        """Why this router's last write failed; None if the store took it."""
 
     async def look(self) -> StoreLook:
         """The present state. The memory is as it was when the store last said it."""
@@ -56,4 +60,5 @@ class StoreHealth:
             except StoreUnavailable as error:
                 return StoreLook(state_of(error), self._memory)
         used_up = self._memory is not None and self._memory.used >= self._memory.limit
-        return StoreLook(FULL if used_up else state_of(self.trouble), self._memory)
+        # A write may fail for other reasons: that reads are answered shows that the store is not silent.
+        return StoreLook(FULL if used_up or isinstance(self._trouble(), StoreFull) else ANSWERS, self._memory)

@@ -66,6 +66,8 @@ class NodeStatus(Lenient):
     errors: Count | None = None
     """Calls that ended by a fault of the node, and requests that the store did not answer, since the start of the
     process."""
+    fenced: Count | None = None
+    """Writes that the store refused because another node has the call, since the start of the process."""
     handed_off: Count | None = None
     """Calls that were handed off since the node began to drain; null if it does not drain."""
     tools: tuple[Text, ...] = ()

@@ -47,11 +47,14 @@ def admin(access: Access) -> Finding:
     return warn("admin token", says, "export FRAMEHOLD_ADMIN_TOKEN=$(framehold keys new) for routers and nodes")
 
 
+_LOGS = "see the logs of the nodes, and of the router"
+
+
 def verdict(problems: Sequence[ProblemView], nodes: Sequence[NodeView]) -> list[Finding]:
     """The problems that the router reports: a failure for each that harms users now, a warning for each other."""
     if problems:
         kinds = {Severity.HARM: fail, Severity.RISK: warn}
-        return [kinds[problem.severity]("fleet", problem.text, problem.next) for problem in problems]
+        return [kinds[problem.severity]("fleet", problem.text, problem.next or _LOGS) for problem in problems]
     return [ok("fleet", f"{figures.many(len(nodes), 'node')} known, and each answers the router")]
 
 

@@ -77,7 +77,8 @@ def _failovers(api: Api, view: OverviewView) -> str:
     if not view.failovers_last_hour:
         return "none in the last hour"
     count_text = f"{view.failovers_last_hour:,} in the last hour"
-    latest = next(iter(api.get("failovers", FailoversView).view.failovers), None)
+    failovers = api.get("failovers", FailoversView).view.failovers
+    latest = next((failover for failover in failovers if not failover.planned), None)
     if latest is None:
         return count_text
     counts = (("recovered", latest.recovered), ("lost", latest.lost), ("stuck", latest.stuck))

@@ -98,6 +98,7 @@ export const STATES = {
   released: { tone: "warn", means: "It was handed off: its next retry replays it on another node." },
   done: { tone: "good", means: "It has ended; its outcome is kept for late duplicates." },
   none: { tone: "idle", means: "It has no record yet." },
+  planned: { tone: "idle", means: "It drained: nobody waited for its node lease to run out." },
   recovered: { tone: "good", means: "It was replayed, and went on." },
   "under way": { tone: "busy", means: "It is being carried on." },
   diverged: { tone: "bad", means: "Its handler did something else than its journal says, and was stopped." },
