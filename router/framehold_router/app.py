@@ -102,8 +102,7 @@ async def running(settings: RouterSettings, listening: socket.socket) -> AsyncIt
             credential=trust.credential(settings.admin_token),
         )
         shown = pages(sources, settings.admin_token, page(metrics))
-        pages_socket = await _serve_on_socket(stack, shown)
-        relay = _relay(metrics, placer, upstream, trust, settings, pages_socket)
+        relay = _relay(metrics, placer, upstream, trust, settings, await _serve_on_socket(stack, shown))
         front = await serve(relay, settings, listening)
         front.refused = relay.refused
         try:

@@ -189,6 +189,8 @@ class AccessView(BaseModel):
     """Whether this router has an admin token. Without one, reads are open to everybody and actions to nobody."""
     token_right: bool
     """Whether the request shows the admin token, as Bearer."""
+    credential: Text = ""
+    """How events name this token; empty if it is not right."""
 
 
 class DoneView(BaseModel):
