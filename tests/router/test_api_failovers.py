@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from framehold_core.ids import NodeId
+from framehold_core.ids import Boot, NodeId
 from framehold_router.api.overview import Rates
 from framehold_router.models.nodes import NodeView
 from tests.router.cast import NOW, Cast, cast_of, get, said, saying
@@ -139,6 +139,16 @@ async def test_a_node_that_was_killed_while_it_drained_is_a_failover(cast: Cast)
     [found] = (await failovers(cast))["failovers"]
     assert not found["planned"]
     assert (await get(await cast.client(), "/api/v1/overview"))["failovers_last_hour"] == 1
+
+
+async def test_a_process_that_came_back_with_all_its_calls_failed_over_to_nobody(cast: Cast) -> None:
+    """Its lease ran out while the store was full; it is a failover where another node took a call meanwhile."""
+    await node(cast, "a")
+    await saw(cast, "z", 0, 3)
+    cast.members.append(cast.members[0]._replace(node=NodeId("z"), boot=Boot("b1")))
+    assert (await failovers(cast))["failovers"] == []
+    await cast.logs(takeover=takeover("c1", 5, 6, 7, 9))
+    assert [found["node_id"] for found in (await failovers(cast))["failovers"]] == ["z"]
 
 
 async def test_a_call_that_several_nodes_found_stuck_is_one(cast: Cast) -> None:

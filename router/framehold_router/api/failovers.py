@@ -56,7 +56,8 @@ def _all(logged: Logged) -> Iterable[FailoverView]:
         if takeover.reason != "evicted":
             groups[takeover.from_node, takeover.from_boot].append(takeover)
     for key, end in logged.ends.items():
-        if not end.left:
+        # A process that came back, and of which nobody took a call, has failed over to nobody.
+        if not end.left and key not in logged.here:
             groups.setdefault(key, [])
     for key, calls in groups.items():
         yield _failover(*key, calls, logged.ends.get(key))

@@ -37,11 +37,13 @@ Item = TypeVar("Item")
 
 class Logged(NamedTuple):
     """What is known of the past: the latest events (the newest first), the takeovers, and the last end of each life of
-    a node, by node and boot. `changes` grows whenever one of them has changed."""
+    a node, by node and boot. `here` are the lives that have a lease now. `changes` grows whenever one of them has
+    changed."""
 
     events: tuple[EventView, ...] = ()
     takeovers: tuple[TakeoverView, ...] = ()
     ends: Mapping[tuple[str, str], EndView] = MappingProxyType({})
+    here: frozenset[tuple[str, str]] = frozenset()
     changes: int = 0
 
 
@@ -120,7 +122,7 @@ class FleetLog:
         for end in sorted(self._ends.values(), key=lambda end: end.detected):
             ends[end.node_id, end.boot] = end
         takeovers = tuple(_ended(item, here) for item in self._takeovers.values())
-        return Logged(tuple(events), takeovers, MappingProxyType(ends), self._logged.changes + 1)
+        return Logged(tuple(events), takeovers, MappingProxyType(ends), here, self._logged.changes + 1)
 
 
 def _ended(takeover: TakeoverView, here: frozenset[tuple[str, str]]) -> TakeoverView:

@@ -17,7 +17,7 @@ import { State } from "../parts/state.js";
 import { Table } from "../parts/table.js";
 import { Ago, At } from "../parts/time.js";
 
-const LEAD = "From a node's last heartbeat to the first answer of a call that it held; of a hand-off, which was planned, from its client's retry.";
+const LEAD = "From a node's last heartbeat to the first answer of a call that it held. A hand-off was planned, and is no failover.";
 const HOUR = 3600;
 const REASONS = { died: "died", released: "ended while it handed off its calls", restarted: "was restarted" };
 
@@ -48,11 +48,11 @@ function Totals({ failovers, fenced }) {
   const lost = sum(failovers, "lost");
   const stuck = sum(failovers, "stuck") + sum(failovers, "failed");
   const unplanned = failovers.filter(({ planned }) => !planned);
+  const handed = failovers.length - unplanned.length;
   const recent = unplanned.filter((one) => (whenOf(one) ?? 0) > now() - HOUR).length;
   const totals = unplanned.map(({ durations }) => durations.total).filter((total) => total !== undefined);
   return html`<${Stats} label="All failovers and hand-offs of the last day">
-    <${Stat} label="Failovers" value=${number(unplanned.length)} note=${`${number(recent)} in the last hour`} />
-    <${Stat} label="Hand-offs" value=${number(failovers.length - unplanned.length)} note="planned" title="Nodes that drained, and whose calls went on elsewhere." />
+    <${Stat} label="Failovers" value=${number(unplanned.length)} note=${`${number(recent)} in the last hour${handed ? `; ${plural(handed, "hand-off")}` : ""}`} />
     <${Stat} label="Calls recovered" value=${number(sum(failovers, "recovered"))} note="they went on" />
     <${Stat} label="Under way" value=${number(sum(failovers, "under_way"))} note="being carried on" />
     <${Stat} label="Calls lost" value=${number(lost)} note="not re-entrant" tone=${lost ? "bad" : undefined} />
