@@ -67,6 +67,8 @@ def node_state(attached: Attached) -> NodeStatus:
         frames=runtime.table.frames,
         max_parked=runtime.settings.max_parked,
         store=None if isinstance(runtime.heartbeat, Alone) else state_of(runtime.heartbeat.trouble),
+        frame_bytes=None if model is None or model.measured is None else round(model.measured),
+        loop_busy=metrics and metrics.busy.share(),
         orphaned=marked.orphaned,
         stuck=marked.stuck,
         rounds=metrics and metrics.rounds,

@@ -1,4 +1,4 @@
-"""The nodes of a fleet, and the part of the ring that each node has."""
+"""The nodes of a fleet, the part of the ring that each node has, and what happened lately."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from itertools import islice
 from framehold_core.ids import NodeId
 
 from ..fleet.ring import Ring
+from ..models.events import EventsView
 from ..models.nodes import ArcView, DepartedView, NodesView, RingNodeView, RingQuery, RingView
 from .fleet_log import Logged
 from .sources import Asked, Sources
@@ -42,6 +43,11 @@ def departed(sources: Sources, logged: Logged) -> list[DepartedView]:
         )
         for item in gone[:MAX_DEPARTED]
     ]
+
+
+async def events(sources: Sources, asked: Asked) -> EventsView:
+    """`GET events`: the latest events of the event log."""
+    return EventsView(events=list((await sources.log.logged()).events))
 
 
 async def ring(sources: Sources, asked: Asked) -> RingView:

@@ -20,7 +20,7 @@ from ..models.calls import LeasesView
 from ..models.events import EventView
 from ..models.fields import printable
 from ..models.nodes import AccessView, ErrorView, NodesView, OverviewView
-from . import actions, call, events, failovers, fleet, leases, lookup, node, tradeoff
+from . import actions, call, capacity, failovers, fleet, leases, lookup, node, tradeoff
 from .access import Access
 from .openapi import document
 from .overview import Overview, Rates
@@ -53,12 +53,13 @@ class Api:
             "overview": self._overview.answer,
             "nodes": fleet.nodes,
             "node": node.answer,
+            "capacity": capacity.answer,
             "ring": fleet.ring,
             "leases": leases.answer,
             "call": call.answer,
             "failovers": failures.answer,
             "tradeoff": tradeoff.Measurements().answer,
-            "events": events.answer,
+            "events": fleet.events,
             "lookup": lookup.answer,
             "drain": actions.drain,
             "cancel": actions.cancel,

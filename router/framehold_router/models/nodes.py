@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from .events import EventView
-from .fields import Count, Lenient, Seconds, Text
+from .fields import Count, Lenient, Seconds, Share, Text
 from .problems import ProblemView
 
 
@@ -40,9 +40,13 @@ class NodeStatus(Lenient):
     frames: Count | None = None
     """Calls whose frames are in memory."""
     max_parked: Count | None = None
-    """The limit on `frames`."""
+    """The limit on frames: FRAMEHOLD_MAX_PARKED."""
     store: Text | None = None
     """What its last heartbeat met: the store `answers`, is `full` or `silent`; null if it has no lease to renew."""
+    frame_bytes: Count | None = None
+    """Bytes of one frame; null until they were measured, which needs some hundred frames and a limit on memory."""
+    loop_busy: Share | None = None
+    """The part of the last minute in which the event loop used a processor."""
     orphaned: Count | None = None
     """Calls whose node is gone and that no node has taken over yet, found by the last scan. Only one node scans."""
     stuck: Count | None = None
