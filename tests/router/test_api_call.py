@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from framehold_core.errors import StoreUnavailable
-from framehold_core.ids import CallId
+from framehold_core.ids import CallId, prefix
 from framehold_core.requests import Commit, Evidence, Head, Request, Seen
 from framehold_router.fleet.node_stats import Stats
 from framehold_router.routing.placement import Placer
@@ -150,9 +150,22 @@ async def test_a_stuck_call(cast: Cast) -> None:
     ]
     body = await shown(cast, story, story.ask, *claims)
     assert body["attempts"] == 5
-    assert body["fate"].startswith("It is stuck: 5 owners in a row are gone that ran it")
+    assert body["stuck"] and body["fate"].startswith("It is stuck: 5 owners in a row are gone that ran it")
     await node(cast, held(story.call, "running", "node-2"), "node-2", "dead")
     assert (await shown(cast, story))["fate"] == "Its node runs a round of it."
+
+
+async def test_a_call_that_diverged(cast: Cast) -> None:
+    """Its fate says so until it is claimed again; the divergence of another call, or an older one, says nothing."""
+    story = Story()
+    await node(cast, HOLDS_NONE)
+    about = {"id": "1", "node_id": "node-1", "kind": "diverged", "text": "so"}
+    await cast.logs(event={**about, "at": NOW - 60, "call": prefix(story.call)})
+    await cast.logs(event={**about, "id": "2", "at": NOW, "call": "another1"})
+    assert "took another way" not in (await shown(cast, story, story.ask))["fate"]
+    await cast.logs(event={**about, "id": "3", "at": NOW, "call": prefix(story.call)})
+    fate = (await shown(cast, story))["fate"]
+    assert fate.startswith("Its handler took another way than its journal says")
 
 
 async def test_a_call_that_has_ended(cast: Cast) -> None:

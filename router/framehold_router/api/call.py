@@ -44,7 +44,8 @@ async def answer(sources: Sources, asked: Asked) -> CallView:
     fate = _fate(record, live, lives, answered)
     if record.state is RecordState.OPEN and live is None and await _diverged(sources, call, record):
         fate = f"{_DIVERGED} {fate}"
-    return _view(call, stored).model_copy(update={"live": live, "fate": fate})
+    stuck = record.state is RecordState.OPEN and live is None and record.attempts >= MAX_ATTEMPTS
+    return _view(call, stored).model_copy(update={"live": live, "fate": fate, "stuck": stuck})
 
 
 _DIVERGED = (

@@ -109,6 +109,8 @@ class CallView(Lenient):
     round: Count
     attempts: Count
     """How many owners in a row have died while they ran the present round."""
+    stuck: bool = False
+    """Whether as many owners have died as may: no node enters the call again."""
     created: Seconds | None = None
     expires: Seconds | None = None
     journal: tuple[EntryView, ...] = ()

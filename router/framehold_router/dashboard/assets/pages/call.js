@@ -83,7 +83,7 @@ function Facts({ view }) {
       ${fact("Tool", html`<${Name} text=${view.tool} />`)}
       ${fact("Method", html`<${Name} text=${view.method || NONE} mono />`)}
       ${fact("Frame", live ? html`<span title=${live.phase}><${State} name=${live.state} /></span>` : "no node holds one")}
-      ${fact("Record", html`<${State} name=${record} />${cause && html` <span class="why">${CAUSES[cause] ?? cause}</span>`}`)}
+      ${fact("Record", html`<${State} name=${view.stuck ? "stuck" : record} />${cause && html` <span class="why">${CAUSES[cause] ?? cause}</span>`}`)}
       ${fact("Owner", view.node_id ? html`<${NodeLink} id=${view.node_id} />` : "nobody")}
       ${fact("Re-entrant", view.reentrant ? "yes" : "no", "Whether its handler may be entered again, from its journal")}
       ${fact("Round", number(view.round), "How often it has asked")}
