@@ -100,6 +100,7 @@ async def running(settings: RouterSettings, listening: socket.socket) -> AsyncIt
             change=lambda: membership.change,
             report=settings.tradeoff_report,
             credential=trust.credential(settings.admin_token),
+            max_attempts=settings.max_attempts,
         )
         shown = pages(sources, settings.admin_token, page(metrics))
         relay = _relay(metrics, placer, upstream, trust, settings, await _serve_on_socket(stack, shown))

@@ -111,7 +111,7 @@ def test_a_round_that_killed_its_node_is_no_wait() -> None:
     """Each owner entered it at once, and the next one claimed it: nobody parked it there. The end of the last one is
     known where a node was seen to end."""
     parked, first = step("parked", 1, 1, "a", 1, 1), step("claimed", 1, 2, "b", 11)
-    seen = {**view(parked, first, step("claimed", 1, 3, "c", 21)), "stuck": True}
+    seen = {**view(parked, first, step("claimed", 1, 3, "c", 21)), "outcome": "stuck"}
     died = [{"kind": "node_lost", "node_id": "b", "at": T + 13, "call": "", "epoch": None}]
     assert spans(tale(seen, 30, died))[2:] == [("round", "b", 11, 13), ("unheld", "b", 13, 21), ("unheld", "c", 21, 30)]
     died += [{"kind": "node_lost", "node_id": "c", "at": T + 24, "call": "", "epoch": None}]

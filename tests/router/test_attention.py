@@ -3,6 +3,8 @@ follows from another one."""
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,9 +13,10 @@ from framehold_router.api import attention
 from framehold_router.api.attention import Seen
 from framehold_router.fleet.store_health import ANSWERS, FULL, SILENT, StoreLook
 from framehold_router.models.events import EventView
-from framehold_router.models.nodes import DepartedView, NodeView, StallView
+from framehold_router.models.nodes import DepartedView, FailingView, NodeView, PauseView, StallView
 from framehold_router.models.problems import ProblemView
 from framehold_store.base import MemoryUse
+from tests.processes import ROOT
 from tests.router.cast import NOW
 
 
@@ -28,9 +31,9 @@ def lost(name: str, how: Any = "lost", ago: float = 180.0, store: str | None = N
 
 
 def seen(
-    *nodes: NodeView, departed: Any = (), events: Any = (), stuck: int = 0, store: StoreLook | None = None
+    *nodes: NodeView, departed: Any = (), events: Any = (), stuck: int = 0, store: StoreLook | None = None, **tools: Any
 ) -> list[ProblemView]:
-    return attention.of(Seen(NOW, nodes, list(departed), list(events), stuck, store or StoreLook()))
+    return attention.of(Seen(NOW, nodes, list(departed), list(events), stuck, store or StoreLook(), **tools))
 
 
 def kinds(problems: list[ProblemView]) -> list[tuple[str, str, str]]:
@@ -105,6 +108,44 @@ def test_calls_that_are_stuck_or_diverged() -> None:
     assert (stuck.kind, stuck.severity, stuck.link) == ("calls_stuck", "harm", "/dashboard/leases?state=stuck")
     assert (book.kind, book.tool, pay.tool) == ("diverged", "book", "pay")
     assert book.text.startswith("2 calls of book took another way") and pay.text.startswith("1 call of pay")
+
+
+def test_a_tool_that_is_paused_or_fails() -> None:
+    """As its own problem each; a few failed calls of many are none."""
+    pauses = [
+        PauseView(tool="pay", at=NOW, by="framehold", why="its calls ended 3 processes"),
+        PauseView(tool="b", at=NOW, by="operator"),
+    ]
+    by_itself, by_operator = seen(node(), paused=pauses)
+    assert (by_itself.kind, by_itself.severity, by_itself.tool) == ("tool_paused", "harm", "pay")
+    assert (
+        "paused by itself (its calls ended 3 processes)" in by_itself.text and "framehold resume pay" in by_itself.next
+    )
+    assert "tool b is paused by an operator:" in by_operator.text
+    failing = [
+        FailingView(tool=tool, ended=ended, failed=failed)
+        for tool, ended, failed in (("a/b", 503, 258), ("c", 100, 20), ("d", 5, 5))
+    ]
+    [fails] = seen(node(), failing=failing)
+    assert (fails.kind, fails.severity, fails.tool) == ("calls_fail", "harm", "a/b")
+    assert (
+        fails.text.startswith("51% of the calls of a/b failed")
+        and fails.link == "/dashboard/calls?failed=true&tool=a%2Fb"
+    )
+
+
+def test_each_link_leads_somewhere() -> None:
+    """To a section that is there; pages of the dashboard are linked by their own tests."""
+    source = Path(attention.__file__).read_text(encoding="utf-8").replace("{_RUNBOOK}", attention._RUNBOOK)
+    links = set(re.findall(r"(docs/[a-z]+\.md)#([a-z-]+)", source))
+    assert len(links) >= 5
+    for page, anchor in links:
+        text = (ROOT / page).read_text(encoding="utf-8")
+        headings = {
+            re.sub(r"[^a-z0-9 -]", "", found.lower()).replace(" ", "-")
+            for found in re.findall(r"^#+ (.*)$", text, re.M)
+        }
+        assert anchor in headings, (page, anchor)
 
 
 # ---- the store

@@ -93,15 +93,19 @@ class EventLog(Observer):
         """A call took a step. Most steps are no event for operators."""
         if was is _IDLE:
             if isinstance(event, ev.Retry):
-                self._takeovers.looked(slot, event.round)
+                self._takeovers.looked(slot)
         elif was in _UNDECIDED:
             self._lookup_ended(slot, event, effects)
-        if was is _REBUILDING and isinstance(event, ev.Diverged | ev.Unreadable):
-            self.happened(Kind.DIVERGED, _STRAYED, slot)
-        if was not in _UNDECIDED and self._takeovers.under_way and slot in self._takeovers.under_way:
-            takeover = self._takeovers.stepped(slot, event, effects)
-            if takeover is not None and takeover.outcome == "recovered":
-                self.happened(Kind.RECOVERED, _recovered(takeover), slot)
+        else:
+            if was is _REBUILDING and isinstance(event, ev.Diverged | ev.Unreadable):
+                self.happened(Kind.DIVERGED, _STRAYED, slot)
+            if self._takeovers.under_way and slot in self._takeovers.under_way:
+                self._takeover_stepped(slot, event, effects)
+
+    def _takeover_stepped(self, slot: Slot, event: ev.Event, effects: Sequence[fx.Effect]) -> None:
+        takeover = self._takeovers.stepped(slot, event, effects)
+        if takeover is not None and takeover.outcome == "recovered":
+            self.happened(Kind.RECOVERED, _recovered(takeover), slot)
 
     def _lookup_ended(self, slot: Slot, event: ev.Event, effects: Sequence[fx.Effect]) -> None:
         """The lookup of a call's record, or a claim, has ended."""
@@ -119,6 +123,8 @@ class EventLog(Observer):
                 self.happened(Kind.STUCK, _STUCK, slot)
         elif isinstance(event, ev.StoreDown | ev.Unreadable):
             self._takeovers.undecided(slot)
+            if isinstance(event, ev.Unreadable):
+                self.happened(Kind.DIVERGED, _STRAYED, slot)
 
     def _heartbeat_ended(self, reply: Reply | StoreUnavailable) -> None:
         """A heartbeat has ended: with a reply of the store, or without one."""
@@ -165,7 +171,9 @@ class EventLog(Observer):
 def _recovered(takeover: Takeover) -> str:
     if takeover.resumed is None:
         return "the call goes on, and nobody waits for it now: whoever comes next hears what it came to"
-    return f"the call goes on: its client has its reply {takeover.resumed - takeover.asked:.2f} s after it came"
+    return (
+        f"the call goes on: its client has its reply {takeover.resumed - takeover.asked:.2f} s after its request came"
+    )
 
 
 _UNDECIDED = (Phase.LOOKING, Phase.CLAIMING)

@@ -2,7 +2,7 @@
 
     1. a retry comes and no frame is here: `looked`
     2. its record is read, and its owner is gone or has released it: `found`. If the owner's lease stands and nobody
-       answers there, the request waits and begins with 1 again: its takeover counts from when it first came
+       answers there, the request waits and begins with 1 again: its takeover counts from when it came to this node
     3. the claim is granted, or it is now recorded that the call is lost, or it is stuck: `claimed`, `refused`
     4. the handler was entered again and stands where it stood: `rebuilt`
     5. the retry has its reply, or never will: `stepped`
@@ -23,7 +23,7 @@ from typing import Literal
 from framehold_core import effects as fx
 from framehold_core import events as ev
 from framehold_core.call import Phase
-from framehold_core.ids import CallId, prefix
+from framehold_core.ids import prefix
 from framehold_core.requests import Evidence, Verdict
 from framehold_router.models.events import TakeoverView
 
@@ -34,8 +34,6 @@ MAX_TAKEOVERS = 500
 """How many takeovers are remembered."""
 _MAX_LOOKUPS = 10_000
 """How many lookups under way have their start time remembered."""
-_LONGEST_WAIT = 30.0
-"""Seconds after which a lookup can't belong to a request that came before the last one."""
 _UNDECIDED = (Phase.LOOKING, Phase.CLAIMING)
 
 Ending = Literal["under way", "recovered", "lost", "stuck", "diverged", "unreadable", "failed"]
@@ -87,32 +85,22 @@ class Takeovers:
     def __init__(self, changed: Callable[[Takeover], None]) -> None:
         self._changed = changed
         self._takeovers: deque[Takeover] = deque()
-        self._asked: dict[Slot, tuple[int, float]] = {}
-        """For each lookup under way the round that was asked for, and when."""
-        self._waits: dict[tuple[CallId, int], float] = {}
-        """For each call and round whose lookup led to another node: when the request came."""
+        self._asked: dict[Slot, float] = {}
         self._claims: dict[Slot, Takeover] = {}
         self.under_way: dict[Slot, Takeover] = {}
         """Those that have not come to an end."""
 
-    def looked(self, slot: Slot, round_: int) -> None:
-        """A retry with the answers to this round came, and nothing of its call is here."""
-        now = time.time()
+    def looked(self, slot: Slot) -> None:
+        """A retry came, and nothing of its call is here."""
         if len(self._asked) >= _MAX_LOOKUPS:
-            self._asked = {slot: asked for slot, asked in self._asked.items() if slot.call.phase in _UNDECIDED}
-        if len(self._waits) >= _MAX_LOOKUPS:
-            self._waits = {key: at for key, at in self._waits.items() if now - at < _LONGEST_WAIT}
-        first = self._waits.pop((slot.call.id, round_), now)
+            self._asked = {slot: at for slot, at in self._asked.items() if slot.call.phase in _UNDECIDED}
         if len(self._asked) < _MAX_LOOKUPS:
-            self._asked[slot] = round_, first if now - first < _LONGEST_WAIT else now
+            self._asked[slot] = time.time()
 
     def found(self, slot: Slot, event: ev.Found, effects: Sequence[fx.Effect]) -> None:
         """The record of the call was read."""
         write = next((item for item in effects if isinstance(item, fx.Write)), None)
         if write is None or event.stored is None or isinstance(slot.backing.records, TokenRecord):
-            if any(isinstance(item, fx.Relay) for item in effects) and (asked := self._asked.get(slot)) is not None:
-                # If the other node does not answer, the request comes back.
-                self._waits[slot.call.id, asked[0]] = asked[1]
             self.undecided(slot)
             return
         record, released = event.stored.record, write.evidence is Evidence.RELEASED
@@ -121,12 +109,13 @@ class Takeovers:
         reason: Literal["released", "restarted"] = "released" if released else "restarted"
         # A record that was released names no owner: its token was minted there.
         owner = slot.call.undecided[0].node if released else record.owner
+        looked = self._asked.get(slot, time.time())
         self._claims[slot] = Takeover(
             slot,
             reason if released or write.evidence is Evidence.OWNER else "died",
             owner,
             record.head.boot,
-            self._asked.get(slot, (0, time.time()))[1],
+            min((arrival.carrier.came for arrival in slot.arrivals.values()), default=looked),
             record.epoch,
         )
 

@@ -14,10 +14,12 @@ from functools import partial
 from typing import NamedTuple
 from urllib.parse import quote
 
+from framehold_core.pauses import FRAMEHOLD
+
 from ..fleet.membership import DRAINING, LIVE, STRANGE
 from ..fleet.store_health import FULL, SILENT, StoreLook
 from ..models.events import EventView, Kind
-from ..models.nodes import DepartedView, NodeView
+from ..models.nodes import DepartedView, FailingView, NodeView, PauseView
 from ..models.problems import ProblemView, Severity
 from .survey import UNREACHABLE
 from .wording import STUCK, many, span
@@ -33,6 +35,9 @@ _STALL_HARMS, _STALL_SHOWN = 60.0, 600.0
 """Seconds after a stall for which users count as harmed by it, and for which it is reported: it will come again."""
 _DIVERGED_SHOWN = 3600.0
 """Seconds for which a divergence is reported."""
+FAILING_SHARE, FAILING_CALLS = 0.2, 5
+"""A tool is reported if a larger share of its calls failed than this, and more than so many: as by the alert
+FrameholdCallsFail."""
 LAPSED, TAKEN = "lapsed", "lost"
 """States that a node reports of itself: its lease is not valid; another process has its name."""
 _RUNBOOK = "docs/runbook.md#"
@@ -51,8 +56,8 @@ _harm, _risk = partial(_problem, Severity.HARM), partial(_problem, Severity.RISK
 
 class Seen(NamedTuple):
     """What a verdict is made from: the time (seconds since 1970), the nodes that have leases, the nodes that departed
-    in the last hour and are not back, the latest events (the newest first), the number of stuck calls, and the
-    store."""
+    in the last hour and are not back, the latest events (the newest first), the number of stuck calls, the store, the
+    tools that are paused, and those that failed lately."""
 
     at: float
     nodes: Sequence[NodeView]
@@ -60,6 +65,8 @@ class Seen(NamedTuple):
     events: Sequence[EventView]
     stuck: int
     store: StoreLook
+    paused: Sequence[PauseView] = ()
+    failing: Sequence[FailingView] = ()
 
     @property
     def live(self) -> bool:
@@ -134,6 +141,27 @@ def _diverged(seen: Seen) -> Iterator[ProblemView]:
         )
         do = "bring back the code that wrote the journal; the node's log names the two questions that differ"
         yield _harm("diverged", text, do, f"{_RUNBOOK}frameholdreplaydivergence", tool=tool)
+
+
+def _paused(seen: Seen) -> Iterator[ProblemView]:
+    for pause in seen.paused:
+        who = "by itself" if pause.by == FRAMEHOLD else "by an operator"
+        why = f" ({pause.why})" if pause.why else ""
+        text = f"tool {pause.tool} is paused {who}{why}: new calls of it are refused, parked ones wait"
+        do = f"when it is mended: framehold resume {pause.tool}"
+        yield _harm("tool_paused", text, do, "docs/operating.md#pausing-a-tool", tool=pause.tool)
+
+
+def _failing(seen: Seen) -> Iterator[ProblemView]:
+    for tool in seen.failing:
+        if tool.failed > FAILING_CALLS and tool.failed > FAILING_SHARE * tool.ended:
+            text = (
+                f"{tool.failed / tool.ended:.0%} of the calls of {tool.tool} failed in the last ten minutes: "
+                f"{tool.failed:,} of {tool.ended:,}"
+            )
+            do = f"framehold calls --failed --tool {tool.tool} names the lines that raise"
+            link = f"/dashboard/calls?failed=true&tool={quote(tool.tool, safe='')}"
+            yield _harm("calls_fail", text, do, link, tool=tool.tool)
 
 
 def _lost(seen: Seen) -> Iterator[ProblemView]:
@@ -227,6 +255,8 @@ _RULES: tuple[Callable[[Seen], Iterator[ProblemView]], ...] = (
     _no_live_node,
     _stuck,
     _diverged,
+    _paused,
+    _failing,
     _of_nodes,
     _lost,
 )

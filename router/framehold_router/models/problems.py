@@ -31,4 +31,4 @@ class ProblemView(Lenient):
     next: str
     """What to do."""
     link: str
-    """Where there is more: a page of the dashboard (`/dashboard/...`), or a section of `docs/runbook.md`."""
+    """Where there is more: a page of the dashboard (`/dashboard/...`), or a section of the documentation."""

@@ -27,6 +27,8 @@ _HEADS: dict[str, tuple[str, ...]] = {
     "alive": (),
     "append": (),
     "allowed": (),
+    "pause": (),
+    "died": (),
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
+import re
 import time
 from collections.abc import AsyncIterator
 from typing import Any
@@ -13,7 +13,7 @@ from mcp.server.mcpserver import Context
 
 import framehold
 from framehold.engine.heartbeat import Alone, Heartbeat
-from framehold.engine.replies import Elsewhere, Parked
+from framehold.engine.replies import Parked
 from framehold.frame.frame import Frame
 from framehold.telemetry import event_log as chronicles
 from framehold.telemetry import takeovers
@@ -21,7 +21,6 @@ from framehold.telemetry.event_log import EventLog
 from framehold_core.errors import StoreUnavailable
 from framehold_core.events import Evict
 from framehold_core.ids import Boot, Incarnation, NodeId, prefix
-from framehold_core.lease import NodeRecord
 from framehold_core.requests import Claim, Evidence, Read, Reply, Verdict
 from framehold_core.writes import MAX_ATTEMPTS
 from framehold_router.models.events import EventView, Kind, LogEntry, TakeoverView
@@ -87,6 +86,29 @@ async def test_a_call_of_a_node_that_died_is_told_from_its_retry_to_its_reply(no
     assert len((await b.happened())["takeovers"]) == 1
 
 
+async def test_what_a_client_waited_counts_from_its_request(nodes: tuple[Node, Node]) -> None:
+    """Not from the last look at the record: it was held until the dead node's lease was gone."""
+    a, b = nodes
+    held = await a.caller.call("marked")
+    heartbeat, peers = a.runtime.heartbeat, b.runtime.peers
+    heartbeat.address = "http://127.0.0.1:1"
+    heartbeat.announce("live")
+    peers.mint()
+    view: Any = peers._membership
+    await until(lambda: (at := view.fleet.members.get("a")) and at.url == heartbeat.address, "the dead address")
+    coming = asyncio.create_task(b.caller.retry("marked", held.token, held.accept(word="x")))
+    await asyncio.sleep(0.6)
+    assert not coming.done()
+    await heartbeat.close()
+    await coming
+    happened = await b.happened()
+    (takeover,) = happened["takeovers"]
+    assert takeover["resumed"] - takeover["asked"] >= 0.6
+    told = happened["events"][-1]["text"]
+    took = re.search(r"its client has its reply ([0-9.]+) s after its request came", told)
+    assert took is not None and float(took[1]) >= 0.6
+
+
 async def test_a_call_that_was_handed_off_is_told_with_who_did(nodes: tuple[Node, Node]) -> None:
     a, b = nodes
     held = await a.caller.call("marked")
@@ -128,6 +150,17 @@ async def test_a_call_whose_handler_went_another_way_is_told_as_diverged_without
     (takeover,) = told["takeovers"]
     assert takeover["outcome"] == "diverged" and takeover["replayed"] is None and "secret" not in str(told)
     assert kinds(told) == [Kind.TAKEOVER, Kind.DIVERGED]
+
+
+async def test_a_replay_that_diverges_on_the_node_that_dropped_the_frame_is_told(nodes: tuple[Node, Node]) -> None:
+    """No node has died: it is no takeover, and an event all the same."""
+    a, _ = nodes
+    held = await a.caller.call("wanders")
+    await a.operator.evict(call_of(held.token))
+    assert (await a.caller.retry("wanders", held.token, held.accept(word="x"))).result["isError"]
+    told = await a.happened()
+    assert kinds(told) == [Kind.EVICTED, Kind.DIVERGED] and told["takeovers"] == []
+    assert "secret" not in str(told)
 
 
 async def test_a_frame_that_was_fenced_is_told_and_the_write_is_counted(nodes: tuple[Node, Node]) -> None:
@@ -394,43 +427,3 @@ async def test_a_round_of_a_call_in_its_token_is_taken_from_nobody() -> None:
         assert (await at.retry("twice", again.token, again.accept(word="y"))).text == "xy"
         assert (chronicle.events, chronicle.takeovers) == ([], [])
         assert not chronicle.log._takeovers._asked and not chronicle.log._takeovers._claims
-
-
-async def test_a_call_that_diverges_after_an_eviction_is_told_too() -> None:
-    """Nobody took it over: its own node rebuilds it, and meets other code."""
-    asked = itertools.count()
-
-    async def strays(frame: Frame) -> object:
-        return await frame.ask(question(f"{next(asked)}?"))
-
-    async with desk(shared=True) as at:
-        chronicle = watching(at)
-        call = await at.runtime.start(Talk(strays, reentrant=True), Card())
-        assert isinstance(call, Parked)
-        slot = at.runtime.table.get(call.call)
-        assert slot is not None
-        at.runtime.feed(slot, Evict())
-        answers = dict.fromkeys(call.questions, "yes")
-        await at.runtime.retry(at.claims(call), answers, Talk(strays, reentrant=True), Card())
-        assert [(event.kind, event.call) for event in chronicle.events] == [(Kind.DIVERGED, prefix(call.call))]
-        assert chronicle.takeovers == []
-
-
-async def test_a_retry_that_waited_for_a_lease_counts_from_when_it_came(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The lookup that led to the claim was the last of several; its client has waited since the first."""
-    now = [1000.0]
-    monkeypatch.setattr("framehold.telemetry.takeovers.time.time", lambda: now[0])
-    async with desk(shared=True) as at:
-        chronicle, call = watching(at), await begun(at)
-        await carried_off(at, call)
-        lease = NodeRecord(NodeId("other"), Incarnation("i0"), Boot("b0"), 0, "http://other:1", "live", "", "", 0.0)
-        await at.store.register(lease, 60.0)
-        assert isinstance(await retried(at, call), Elsewhere)
-        await at.store.unregister(lease)
-        now[0] += 4.5
-        await retried(at, call)
-        (takeover,) = chronicle.takeovers
-        assert (takeover.asked, takeover.resumed) == (1000.0, 1004.5)
-        assert "its client has its reply 4.50 s after it came" in chronicle.events[-1].text
-        # The next round is another request, and did not wait.
-        assert not chronicle.log._takeovers._waits
