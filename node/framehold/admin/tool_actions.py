@@ -29,8 +29,8 @@ MAX_NAMED = 50
 
 
 class ToolActions:
-    """Pauses and resumes tools for an `operator`, as events name them. `names` returns the names of the server's tools and prompts, None if the server can't
-    list them."""
+    """Pauses and resumes tools for an `operator`, as events name them. `names` returns the names of the server's tools
+    and prompts, None if the server can't list them."""
 
     def __init__(self, pauses: PausedTools, names: Callable[[], Iterable[str] | None]) -> None:
         self._pauses, self._names = pauses, names
