@@ -154,12 +154,16 @@ async def test_the_overview(cast: Cast) -> None:
     recent = takeover("c1", 90, 91, 92, 93)
     old = takeover("c2", -7200, node="y")
     await node(cast, "a", recent, old, events=[event(n, NOW + n) for n in range(30)], **figures)
-    await node(cast, "b", resume_p50=0.4, resume_p99=0.1, store_seconds=0.03, state="draining")
+    paused = {"tool": "book", "at": NOW, "by": "framehold", "why": "it ends its processes"}
+    await node(cast, "b", resume_p50=0.4, resume_p99=0.1, store_seconds=0.03, state="draining", paused=[paused])
     cast.members.append(cast.members[0]._replace(node=NodeId("c"), address=None, url="nowhere"))
     body = await get(await cast.client(), "/api/v1/overview")
     assert body.pop("version")
     assert [item["id"] for item in body.pop("events")] == [str(n) for n in range(29, 9, -1)]
-    assert len(body.pop("attention")) == 2, "of a node without an address, and of a stuck call"
+    needs = body.pop("attention")
+    assert len(needs) == 3, "of a node without an address, of a stuck call, and of a paused tool"
+    assert needs[2].startswith("tool book is paused by itself (it ends its processes): new calls of it are refused")
+    assert needs[2].endswith("framehold resume book")
     middles = {name: pytest.approx(body.pop(name)) for name in ("resume_p50", "store_seconds")}
     assert middles == {"resume_p50": 0.3, "store_seconds": 0.02}
     assert body == {
@@ -173,6 +177,7 @@ async def test_the_overview(cast: Cast) -> None:
         "resume_p99": 0.5,
         "affinity": None,
         "failovers_last_hour": 1,
+        "paused": [paused],
     }
 
 
