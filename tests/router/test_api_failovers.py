@@ -191,13 +191,14 @@ async def test_the_overview(cast: Cast) -> None:
     recent = takeover("c1", 90, 91, 92, 93)
     old = takeover("c2", -7200, node="y")
     await node(cast, "a", recent, old, events=[event(n, NOW + n) for n in range(30)], **figures)
-    await node(cast, "b", resume_p50=0.4, resume_p99=0.1, store_seconds=0.03, state="draining")
+    paused = {"tool": "book", "at": NOW, "by": "framehold", "why": "it ends its processes"}
+    await node(cast, "b", resume_p50=0.4, resume_p99=0.1, store_seconds=0.03, state="draining", paused=[paused])
     cast.members.append(cast.members[0]._replace(node=NodeId("c"), address=None, url="nowhere"))
     body = await get(await cast.client(), "/api/v1/overview")
     assert body.pop("version")
     assert [item["id"] for item in body.pop("events")] == [str(n) for n in range(29, 9, -1)]
     problems = body.pop("problems")
-    assert [problem["kind"] for problem in problems] == ["calls_stuck", "node_unreachable"]
+    assert [problem["kind"] for problem in problems] == ["calls_stuck", "node_unreachable", "tool_paused"]
     assert body.pop("attention") == [f"{problem['text']}; {problem['next']}" for problem in problems]
     middles = {name: pytest.approx(body.pop(name)) for name in ("resume_p50", "store_seconds")}
     assert middles == {"resume_p50": 0.3, "store_seconds": 0.02}
@@ -215,6 +216,7 @@ async def test_the_overview(cast: Cast) -> None:
         "store": "answers",
         "store_used": None,
         "store_limit": None,
+        "paused": [paused],
     }
 
 

@@ -149,6 +149,26 @@ async def test_a_call_that_failed_is_not_taken_for_one_that_completed(fleet: Fle
     assert overview["ended"] >= 2 and "secret" not in str((failed, shown, overview))
 
 
+async def test_pause_and_resume(fleet: Fleet) -> None:
+    """One node writes it, all know it, and the overview says that somebody has to end it."""
+    held = await fleet.parked("unmarked")
+    status, body = await fleet.post("tools/pause", {"tool": "unmarked", "why": "it bills twice"})
+    assert status == 200, body
+    overview = await fleet.until("overview", lambda told: told["paused"])
+    assert [(one["tool"], one["why"]) for one in overview["paused"]] == [("unmarked", "it bills twice")]
+    assert any("framehold resume unmarked" in text for text in overview["attention"])
+    await fleet.until("nodes", lambda told: all(node["paused"] for node in told["nodes"]))
+    assert (await fleet.caller.call("unmarked")).result["isError"] is True
+    assert (await fleet.caller.retry("unmarked", held.token, held.accept(word="x"))).status == 503
+    assert (await fleet.post("tools/resume", {"tool": "unmarked"}))[0] == 200
+    await fleet.until("nodes", lambda told: not any(node["paused"] for node in told["nodes"]))
+    assert not (await fleet.caller.retry("unmarked", held.token, held.accept(word="x"))).result.get("isError")
+    kinds = [event["kind"] for event in (await fleet.get("events"))["events"]]
+    assert kinds.count("paused") == kinds.count("resumed") == 1
+    assert (await fleet.post("tools/resume", {"tool": "unmarked"}))[0] == 404
+    assert (await fleet.post("tools/pause", {"tool": "typo"}))[0] == 404
+
+
 async def test_cancel(fleet: Fleet) -> None:
     """The call ends for good: its record says so, and its client gets that answer."""
     held = await fleet.parked("unmarked")
