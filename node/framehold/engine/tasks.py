@@ -29,6 +29,8 @@ class Tasks:
 
     def __init__(self, counts: Counter[str]) -> None:
         self._counts = counts
+        self.patience = CANCEL_TIMEOUT
+        """Seconds for which anybody waits for a cancelled handler. A process that has to end at once lowers it."""
         self._running: set[asyncio.Task[Any]] = set()
         self._cancelling: set[asyncio.Task[Any]] = set()
         self._effects: set[asyncio.Task[None]] = set()
@@ -47,11 +49,11 @@ class Tasks:
         task.add_done_callback(self._effects.discard)
         return task
 
-    async def wait_for_effects(self) -> None:
-        """Wait for running effects, at most CANCEL_TIMEOUT seconds: their results must be written before the store is
+    async def wait_for_effects(self, timeout: float = CANCEL_TIMEOUT) -> None:
+        """Wait for running effects, at most `timeout` seconds: their results must be written before the store is
         closed."""
         if self._effects:
-            await asyncio.wait(tuple(self._effects), timeout=CANCEL_TIMEOUT)
+            await asyncio.wait(tuple(self._effects), timeout=timeout)
 
     def cancel_frame(self, frame: Frame) -> None:
         """Mark a frame dead, cancel its handler, and wait for the handler's end in a task."""
@@ -67,23 +69,24 @@ class Tasks:
         return len(self._cancelling)
 
     async def _wait_for_end(self, handler: asyncio.Task[None]) -> None:
-        _, running = await asyncio.wait([handler], timeout=CANCEL_TIMEOUT)
+        patience = self.patience
+        _, running = await asyncio.wait([handler], timeout=patience)
         if running:
             self._counts["unburied"] += 1
             logger.warning(
-                "a cancelled handler still runs after %g s; what it does has no effect on its call", CANCEL_TIMEOUT
+                "a cancelled handler still runs after %g s; what it does has no effect on its call", patience
             )
 
     async def outlast(self, handler: asyncio.Task[None]) -> None:
-        """Wait for the end of a handler that is being cancelled, at most CANCEL_TIMEOUT seconds. The scopes around the
+        """Wait for the end of a handler that is being cancelled, at most `patience` seconds. The scopes around the
         caller can't cut this short."""
         with anyio.CancelScope(shield=True):
-            await asyncio.wait([handler], timeout=CANCEL_TIMEOUT)
+            await asyncio.wait([handler], timeout=self.patience)
 
     async def wait_for_cancelled(self) -> None:
-        """Wait for the handlers that are being cancelled, each at most CANCEL_TIMEOUT seconds from its cancellation."""
+        """Wait for the handlers that are being cancelled, each at most `patience` seconds from its cancellation."""
         if self._cancelling:
-            await asyncio.wait(tuple(self._cancelling), timeout=CANCEL_TIMEOUT + 1)
+            await asyncio.wait(tuple(self._cancelling), timeout=self.patience + 1)
 
     async def close(self) -> None:
         """Wait for the cancelled handlers, then cancel all other tasks."""

@@ -32,6 +32,8 @@ class RoundCarrier(Protocol):
     ending: asyncio.Task[None] | None
     """The handler of this round, if it is cancelled and had not ended when that was decided. The request leaves after
     it."""
+    came: float
+    """When the request reached this process, in seconds since 1970. It may have waited for a dead node's lease."""
 
     def taken_over(self) -> None:
         """This node took the call over from a process that is gone."""
