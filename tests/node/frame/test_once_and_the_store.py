@@ -398,8 +398,9 @@ async def test_calls_abandoned_in_an_effect_leave_no_cycles(uncollected: None) -
         retry = asyncio.ensure_future(at.retry(parked, {"q": "x"}))
         await effects.started.wait()
         retry.cancel()
-        await asyncio.wait([retry])
+        await turns(3)
         effects.go.set()
+        await asyncio.wait([retry])
         await turns(20)
         assert not len(at.runtime.table)
 
