@@ -311,8 +311,10 @@ class Frame:
             # A question in a shielded scope, or in a task that the handler does not wait for.
             ask.answer.cancel()
         self.pending = {}
-        if self._recorded is not None:
-            self._recorded.effects.kill()
+        # It refers back to the frame: the cycle is broken here, too.
+        recorded, self._recorded = self._recorded, None
+        if recorded is not None:
+            recorded.effects.kill()
         if task is None or task.done():
             return None
         if carrier is not None:
