@@ -26,6 +26,7 @@ from .engine.observer import Observers
 from .engine.orphan_scan import OrphanScan
 from .engine.peers import Peers
 from .engine.performer import Performer
+from .engine.rechecks import Rechecks
 from .engine.records import SKEW, CallRecords
 from .engine.runtime import Parts, Runtime, load_of, run_all
 from .engine.shared import Shared
@@ -78,7 +79,8 @@ def assemble(settings: Settings, store: Store, is_shared: bool) -> Runtime:
     drain = Drain(shared, heartbeat, peers)
     sealer = Sealer(settings.secrets() or (os.urandom(32),), settings.namespace)
     payloads = Payloads(sealer, Values(pickle=settings.pickle, limit=settings.max_value))
-    records = CallRecords(settings, shared, payloads, drain.heir, peers.member)
+    rechecks = Rechecks(shared, heartbeat)
+    records = CallRecords(settings, shared, payloads, drain.heir, peers.member, rechecks.begin)
     performer, eviction = Performer(settings, shared, records), Eviction(settings, shared)
     orphan_scan = OrphanScan(store, heartbeat, SKEW + settings.max_round)
     return Runtime(
@@ -93,6 +95,7 @@ def assemble(settings: Settings, store: Store, is_shared: bool) -> Runtime:
             eviction=eviction,
             drain=drain,
             orphan_scan=orphan_scan,
+            rechecks=rechecks,
             after_renewal=after_renewal,
         )
     )

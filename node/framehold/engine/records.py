@@ -19,13 +19,13 @@ from framehold_core.effects import Op
 from framehold_core.errors import JournalError, SealError, StoreUnavailable
 from framehold_core.ids import Boot, CallId, NodeId, prefix
 from framehold_core.lease import Lease, NodeRecord
+from framehold_core.missing_nodes import MissingNodes
 from framehold_core.requests import Evidence, Head, Read, Record, RecordState, Reply, Stored, Verdict
 from framehold_router.fleet.membership import Member
 
 from .. import clock
 from ..config import Settings
 from ..frame.payloads import Payloads
-from .missing_nodes import MissingNodes
 from .replies import Answer, Ended, Questions
 from .shared import Shared
 from .slot import Slot
@@ -44,6 +44,10 @@ _LOST = (
     "call %s of %r is lost: the process that ran it is gone, and its handler is not marked @framehold.reentrant; it "
     "was not entered again, and its client is told so"
 )
+_FORGOTTEN = (
+    "call %s of %r: the store has no record of it that is whole, though its token is valid; its client is told that it "
+    "is lost, unless the node that the token names restores it"
+)
 _UNANSWERED = (
     "call %s: the store did not answer a %s: its frame, if it has one, stays and is written when the store is back; "
     "its client is told to try again (%s)"
@@ -59,7 +63,7 @@ class CallRecords:
 
     `heir` returns the name and the address of the node that carries a call on instead of this one, or None if this node
     does. `member` checks the address in a node's lease: nothing is sent to an address that the fleet does not
-    trust."""
+    trust. `went_back` is called when a write shows that the store went back to an older state."""
 
     def __init__(
         self,
@@ -68,10 +72,12 @@ class CallRecords:
         payloads: Payloads,
         heir: Callable[[CallId], tuple[NodeId, str] | None],
         member: Callable[[NodeRecord], Member],
+        went_back: Callable[[], None],
     ) -> None:
         self._settings, self.payloads = settings, payloads
         self._tasks, self._observers, self._feed = shared.tasks, shared.observers, shared.events.feed
-        self._heir, self._member = heir, member
+        self._heir, self._member, self._went_back = heir, member, went_back
+        self._counts = shared.counts
         self.gate = TakeoverGate()
         self._missing_nodes = MissingNodes(settings.lease_ttl)
         self.addresses: dict[NodeId, str] = {}
@@ -125,6 +131,7 @@ class CallRecords:
         if isinstance(event, ev.Acked):
             slot.add_entries(packed.entries)
             slot.packed = None
+            self._counts["healed"] += write.op is Op.HEAL
             if write.op is Op.PARK:
                 slot.questions = slot.unwritten_questions
                 slot.shown_questions += write.asks
@@ -132,6 +139,9 @@ class CallRecords:
             slot.load_record(event.stored.record)
             slot.add_entries(event.stored.journal)
         elif isinstance(event, ev.WriteRefused):
+            if event.verdict is Verdict.BEHIND and write.op not in (Op.VERIFY, Op.HEAL):
+                # A verification is a check itself: the lapse, or the write, that led to it was noticed.
+                self._went_back()
             if event.verdict is Verdict.LOST:
                 logger.warning(_LOST, prefix(slot.call.id), slot.tool, extra=slot.log_fields)
             else:
@@ -192,17 +202,14 @@ class CallRecords:
         elsewhere = frozenset(node.node for node in nodes if node.node != me.node)
         self._check_for_healers(slot, reply.stored, {me.node, *elsewhere})
         if reply.stored is None:
-            logger.info(
-                "call %s: no record of it that is whole: it expired, or the store lost it",
-                prefix(slot.call.id),
-                extra=slot.log_fields,
-            )
+            logger.warning(_FORGOTTEN, prefix(slot.call.id), slot.tool, extra=slot.log_fields)
             return ev.Found(None, (), None, elsewhere)
         if clock.now() < backing.beat.claims_from:
             raise StoreUnavailable("the store went back lately; nothing is claimed until its leases are told apart")
         record = reply.stored.record
-        evidence = _evidence(record, {node.node: node.boot for node in nodes}, me)
-        if evidence is Evidence.GONE and clock.now() < backing.beat.missing_from:
+        alive = {node.node: node.boot for node in nodes}
+        evidence = _evidence(record, alive, me)
+        if evidence is Evidence.GONE and (clock.now() < backing.beat.missing_from or me.node not in alive):
             raise StoreUnavailable("the store was away lately; its owner may only not have come back to it yet")
         if evidence in (Evidence.RELEASED, Evidence.GONE) and (heir := self._heir(slot.call.id)) is not None:
             slot.heir, self.addresses[heir[0]] = heir

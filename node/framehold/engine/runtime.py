@@ -40,6 +40,7 @@ from .orphan_scan import OrphanScan
 from .peers import Peers
 from .performer import Performer
 from .ports import HandlerEntry
+from .rechecks import Rechecks
 from .records import CallRecords
 from .replies import Answer
 from .shared import Shared
@@ -72,6 +73,7 @@ class Parts(NamedTuple):
     eviction: Eviction
     drain: Drain
     orphan_scan: OrphanScan
+    rechecks: Rechecks
     after_renewal: list[Callable[[], None]]
 
 
@@ -86,7 +88,8 @@ class Runtime:
         self.observers = shared.observers
         self.eviction, self.draining, self.orphan_scan = parts.eviction, parts.drain, parts.orphan_scan
         self.payloads, self._gate = parts.records.payloads, parts.records.gate
-        self._performer = parts.performer
+        self._performer, self._rechecks = parts.performer, parts.rechecks
+        self._doubts = 0
         self.after_renewal = parts.after_renewal
         """Functions that run after each renewal of the node lease. Slow work belongs there: the next renewal is
         farthest away then."""
@@ -288,8 +291,12 @@ class Runtime:
 
     def _lease_renewed(self) -> None:
         """The node lease was renewed, so the store answers: send unsent writes, and resume what waited for a valid
-        lease. In a parked call without pending intents nothing waits for one."""
+        lease. In a parked call without pending intents nothing waits for one. If the store may have gone back, all
+        frames are compared with it in the background."""
         held = self.heartbeat.lease
+        if self.heartbeat.doubts != self._doubts:
+            self._doubts = self.heartbeat.doubts
+            self._rechecks.begin()
         for busy in self.table:
             call = busy.call
             if (call.phase is not Phase.PARKED or call.intents) and busy.backing.beat is self.heartbeat:
