@@ -36,6 +36,7 @@ from framehold_core.events import (
     Expired,
     Intended,
     Overran,
+    Recheck,
     Renewed,
     Resulted,
     Stop,
@@ -100,6 +101,12 @@ class Driver:
         for slot in list(self.slots.values()):
             if slot.call.withheld or anew:
                 self.feed(slot, Renewed(held))
+
+    def recheck(self, slot: Slot) -> None:
+        """The store may have gone back: have this frame compared with it."""
+        held = self._process.lease
+        if held is not None and self.slots.get(slot.call.id) is slot:
+            self.feed(slot, Recheck(held))
 
     def evict(self) -> None:
         """Memory is short."""
@@ -200,6 +207,7 @@ class Driver:
             frame.doubt(effect.key)
         elif isinstance(effect, Cancel):
             self._world.watch.shielded(slot, frame, effect.cause)
+            self._world.watch.heals.dropped(slot, effect.cause)
             self._world.counts[f"frames {effect.cause}"] += 1
             slot.frame = None
         elif isinstance(effect, Forget):

@@ -10,16 +10,32 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from framehold_core import continuation, lease, record, replay, retry, rounds, writes
+from framehold_core import call as calls
+from framehold_core import continuation, lease, missing_nodes, outbox, record, recovery, replay, retry, rounds, writes
 from framehold_core.call import Phase
-from framehold_core.events import Asked, Evict, Finished, Found, Intended, Renewed, Retry, Stop
-from framehold_core.requests import Claim, Commit, Intent, Verify
+from framehold_core.events import (
+    Asked,
+    Evict,
+    Expired,
+    Finished,
+    Found,
+    Intended,
+    Recheck,
+    Renewed,
+    Retry,
+    Stop,
+    WriteRefused,
+)
+from framehold_core.requests import Claim, Commit, Finish, Heal, Intent, Release, Result, Verify
 
 from . import broken, node, scripts
 from .clients import Client
 from .driver import Driver
+from .edits import edited
 from .handlers import Frame
+from .membership import Membership
 from .node import Process
+from .scripts import Scripts
 from .world import World
 
 Patch = tuple[Any, Any, Any]
@@ -35,7 +51,7 @@ class Mutation(NamedTuple):
 
 _SCRIPTS, _TABLE = record._SCRIPTS, continuation.TABLE
 _ASKED, _FINISHED, _EVICT = (Phase.RUNNING, Asked), (Phase.RUNNING, Finished), (Phase.PARKED, Evict)
-_LEAVING = (Phase.RELEASING, Retry)
+_LEAVING, _KEPT_BACK = (Phase.RELEASING, Retry), (Phase.RELEASING, WriteRefused)
 _FOUND, _LATE = (Phase.LOOKING, Found), (Phase.PARKED, Asked)
 
 
@@ -46,6 +62,11 @@ def _rows(kind: type[Any], move: Any) -> tuple[Patch, ...]:
         for key, row in _TABLE.items()
         if key[1] is kind and row.move is not continuation.ignore
     )
+
+
+def _script(kind: type[Any], old: str, new: str) -> tuple[Patch, ...]:
+    """One script of the store, with a piece of its text replaced."""
+    return ((_SCRIPTS, kind, edited(_SCRIPTS[kind], old, new)),)
 
 
 RED: dict[str, Mutation] = {
@@ -72,9 +93,24 @@ RED: dict[str, Mutation] = {
     "owner-thought-gone": Mutation("5", ((Process, "evidence", broken.hasty_evidence),)),
     "effect-outside-the-window": Mutation("6", ((rounds, "_tell_handler", broken.heedless),)),
     "behind-taken-for-current": Mutation("7", ((record, "check_fence", broken.never_behind),)),
+    "released-without-healing": Mutation(
+        "7", ((_TABLE, _KEPT_BACK, _TABLE[_KEPT_BACK]._replace(move=recovery.released)),)
+    ),
+    "not-healed-at-notice": Mutation("7", _rows(Recheck, continuation.ignore)),
+    "released-is-over": Mutation("7", ((record, "check_fence", broken.released_is_over),)),
+    "heal-carries-unwritten-answers": Mutation(
+        "2", ((writes, "_heal", edited(writes._heal, "is not None and carried else", "is not None else")),)
+    ),
     "effect-cut-by-an-operator": Mutation("8", _rows(Stop, broken.stops_anything)),
     "shield-off": Mutation("8", ((rounds, "effect_under_way", lambda _: False),)),
     "evicted-in-an-effect": Mutation("8", ((_TABLE, _EVICT, _TABLE[_EVICT]._replace(move=broken.evicts_anything)),)),
+    "expired-in-an-effect": Mutation(
+        "8", _rows(Expired, edited(recovery.expired, "and not effect_under_way(call) ", ""))
+    ),
+    "dropped-forgets-who-came": Mutation(
+        "8",
+        ((recovery, "drop_frame", edited(calls.drop_frame, "._replace(undecided=call.undecided)", "")),),
+    ),
     "leaving-forgets-who-came": Mutation(
         "8", ((_TABLE, _LEAVING, _TABLE[_LEAVING]._replace(move=continuation.ignore)),)
     ),
@@ -105,6 +141,13 @@ RED: dict[str, Mutation] = {
     ),
     "relayed-twice": Mutation("19", ((Process, "relay", broken.passes_on_anything),)),
     "relayed-without-end": Mutation("19", ((node, "MAX_RELAYS", 99),)),
+    "sealed-anew": Mutation("20", ((Scripts, "write", broken.sealed_anew),)),
+    "late-reply-counts": Mutation("20", ((Scripts, "_live", broken.counts_late),)),
+    "sent-beside-another": Mutation(
+        "20", ((outbox.Outbox, "send", edited(outbox.Outbox.send, "self.in_flight is None", "True")),)
+    ),
+    "absence-believed": Mutation("25", ((Membership, "believes_absences", lambda *_: True),)),
+    "healer-not-waited-for": Mutation("25", ((missing_nodes.MissingNodes, "is_certain", lambda *_: True),)),
     "both-fences-off": Mutation(
         "fence", ((record, "check_fence", broken.blind_fence("owner", "incarnation", "epoch")),)
     ),
@@ -115,6 +158,97 @@ RED: dict[str, Mutation] = {
     ),
     "boundary-off": Mutation("I8", ((Process, "lets_in", lambda *_: True),)),
     "no-room-ignored": Mutation("I9", ((Driver, "make_room", lambda _: True),)),
+    # ---- the scripts, one condition each
+    "c1": Mutation("each-script", _script(Commit, "record.round != request.fence.round", "False")),
+    "c3": Mutation("each-script", _script(Intent, "or (record is not None and request.key in record.intents)", "")),
+    "c3b": Mutation("each-script", _script(Intent, "_clashes(record, request.answered) or", "")),
+    "c4": Mutation("each-script", _script(Result, "is not False", "is None")),
+    "c4b": Mutation("each-script", _script(Result, "stored.record.intents.get(request.key) is not False", "False")),
+    "c2": Mutation("each-script", _script(Commit, "_clashes(record, request.answered)", "False")),
+    "c5": Mutation("each-script", _script(Finish, "_clashes(stored.record, request.answered)", "False")),
+    "c6": Mutation("each-script", _script(Finish, "same and ", "")),
+    "c6b": Mutation("each-script", _script(Finish, " and record.outcome == request.outcome", "")),
+    "c7": Mutation(
+        "each-script",
+        _script(
+            Claim,
+            "record.state is RecordState.OPEN and mine",
+            "record.state is RecordState.OPEN and record.owner == request.owner",
+        ),
+    ),
+    "c7b": Mutation("each-script", _script(Claim, "and mine and record.epoch == request.seen.epoch + 1", "and mine")),
+    "c8": Mutation("each-script", _script(Claim, "record.head.reentrant and request.reentrant", "request.reentrant")),
+    "c8b": Mutation(
+        "each-script", _script(Claim, "record.head.reentrant and request.reentrant", "record.head.reentrant")
+    ),
+    "c9": Mutation("each-script", _script(Claim, "record.attempts >= request", "record.attempts > request")),
+    "c10": Mutation("each-script", _script(Heal, "fence.epoch + 1", "fence.epoch")),
+    "c11": Mutation("each-script", _script(Heal, "(stored.record.seen if stored else None) != request.seen", "False")),
+    "c11b": Mutation(
+        "each-script",
+        _script(Heal, "verdict is not Verdict.BEHIND", "verdict is not Verdict.BEHIND and verdict is not Verdict.OK"),
+    ),
+    "c11c": Mutation("each-script", _script(Heal, " and record.epoch > fence.epoch", "")),
+    "c12": Mutation(
+        "each-script", _script(Release, " and (record.epoch, record.position) == (fence.epoch, fence.position)", "")
+    ),
+    "c12b": Mutation(
+        "each-script",
+        _script(
+            Release, "(record.epoch, record.position) == (fence.epoch, fence.position)", "record.epoch == fence.epoch"
+        ),
+    ),
+    "c13": Mutation(
+        "each-script",
+        _script(
+            Verify,
+            "(record.owner, record.incarnation, record.epoch, record.position) == wanted",
+            "(record.owner, record.incarnation, record.epoch) == wanted[:3]",
+        ),
+    ),
+    "c14": Mutation("fence", ((record, "check_fence", edited(record.check_fence, "lower and not higher", "lower")),)),
+    "c15": Mutation(
+        "fence",
+        (
+            (
+                record,
+                "check_fence",
+                edited(record.check_fence, "record.state in (RecordState.DONE, RecordState.LOST)", "False"),
+            ),
+        ),
+    ),
+    "c18": Mutation(
+        "fence",
+        (
+            (
+                record,
+                "check_fence",
+                edited(record.check_fence, "resulting is not None and record.history == resulting", "False"),
+            ),
+        ),
+    ),
+    "c16": Mutation("each-script", ((record, "apply", edited(record.apply, "stored.record.expires <= now", "False")),)),
+    "c41": Mutation(
+        "each-script", ((record, "_died", edited(record._died, " and record.head.boot == request.boot", "")),)
+    ),
+    "c42": Mutation(
+        "each-script", ((record, "_claimable", edited(record._claimable, "record.seen != request.seen", "False")),)
+    ),
+    "c42b": Mutation(
+        "each-script",
+        ((record, "_claimable", edited(record._claimable, "return record.owner == request.owner", "return True")),),
+    ),
+    "c42c": Mutation(
+        "each-script",
+        (
+            (
+                record,
+                "_claimable",
+                edited(record._claimable, "return request.evidence is Evidence.RELEASED", "return True"),
+            ),
+        ),
+    ),
+    "c43": Mutation("each-script", _script(Release, 'owner="", incarnation="", ', "")),
 }
 """Mutations that must be found."""
 

@@ -104,13 +104,16 @@ class Plan:
     """How many calls a node may have at a time; 0 is no limit."""
     token_ttl: float = LONG
     """Seconds that a token is good for."""
+    restores: bool = False
+    """Whether nothing breaks but the store, which goes back: then live frames heal it, and what they hold is not lost
+    (`weather.restore`)."""
 
     @property
     def loses(self) -> bool:
         """Whether the store loses acknowledged writes, or lets them expire early: then only I3, I6, I8 and I9 are
         promised."""
         kinds = {fault.kind for fault in self.faults}
-        return bool(kinds & {"rollback", "failover", "forget"}) or (self.token_ttl < LONG and "jump" in kinds)
+        return bool(kinds & {"rollback", "failover", "forget", "empty"}) or (self.token_ttl < LONG and "jump" in kinds)
 
     @property
     def rushes(self) -> bool:
@@ -173,6 +176,8 @@ def draw(seed: int) -> Plan:
         faults += (Fault(rng.uniform(1.5, 6.0), "crash", rng.choice(nodes), rng.uniform(0.1, 2.0)),)
     if rng.random() < 0.06:
         faults += (Fault(rng.uniform(0.2, 2.0), "stop", rng.choice(nodes)),)
+    if rng.random() < 0.2 and not room and not any("x" in client.program for client in clients):
+        return Plan(seed, nodes, rates, clients, tuple(weather.restore(rng, nodes)), mischief, restores=True)
     return Plan(seed, nodes, rates, clients, faults, mischief, rehearses, room, token_ttl)
 
 

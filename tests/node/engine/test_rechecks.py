@@ -111,12 +111,12 @@ async def test_what_was_healed_outlives_its_node(pair: list[NodeProcess], redis:
     first, second = pair
     async with Caller(first.url) as at_first, Caller(second.url) as at_second:
         names = [f"n{number}" for number in range(10)]
-        parked = [await at_first.call("marked", arguments={"name": name}) for name in names]
+        parked = {name: await at_first.call("marked", arguments={"name": name}) for name in names}
         with redis.client() as client:
             client.flushall()
             await until(lambda: len(client.keys("fh:*}:r")) == 10, "the records")
         first.kill()
-        texts = await asyncio.gather(*(completed(at_second, name, heard) for name, heard in zip(names, parked)))
+        texts = await asyncio.gather(*(completed(at_second, name, heard) for name, heard in parked.items()))
     assert texts == [f"{name} yes yes" for name in names]
     assert sorted(entries(tmp_path / "entries")) == sorted(
         f"{at}-{name}" for name in names for at in ("begin", "middle")
@@ -130,12 +130,12 @@ async def test_a_node_that_drains_heals_what_the_store_lacks_before_it_goes(
     first, second = pair
     async with Caller(first.url) as at_first, Caller(second.url) as at_second:
         names = [f"n{number}" for number in range(10)]
-        parked = [await at_first.call("marked", arguments={"name": name}) for name in names]
+        parked = {name: await at_first.call("marked", arguments={"name": name}) for name in names}
         with redis.client() as client:
             client.flushall()
         first.terminate()
         await until(lambda: not first.alive, "the node's end")
-        texts = await asyncio.gather(*(completed(at_second, name, heard) for name, heard in zip(names, parked)))
+        texts = await asyncio.gather(*(completed(at_second, name, heard) for name, heard in parked.items()))
     assert texts == [f"{name} yes yes" for name in names]
     assert "10 calls handed off" in first.log()
     assert sorted(entries(tmp_path / "entries")) == sorted(
