@@ -46,6 +46,7 @@ from framehold_core.lease import Lease
 from framehold_core.writes import once_digest
 
 from .handlers import Frame, opened
+from .plan import LONG
 from .scripts import MAX_ROUND, Scripts, Slot
 from .transcript import tell_effects, tell_event
 
@@ -263,7 +264,9 @@ class Driver:
         self._world.say(self._process.boot, f"{slot.call.id} effect {name} runs")
         value = f"{slot.call.id}:{name}" if name[0] == "i" else f"{slot.call.id}:{name}:{frame.number}"
         rng = self._world.stream(f"effects {self._process.name}")
-        took = rng.choice((0.02, 0.02, 0.4)) * rng.random()
+        # Where tokens are short-lived an effect may outlast them: its frame does not expire before it.
+        longest = 0.4 if self._world.plan.token_ttl == LONG else 4.0
+        took = rng.choice((0.02, 0.02, longest)) * rng.random()
         self._process.later(took, self._end_effect, slot, frame, name, value)
 
     def _again(self, slot: Slot, frame: Frame, name: str) -> None:

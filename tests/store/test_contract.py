@@ -131,7 +131,7 @@ def fenced(name: str) -> list[Case]:
         Case("a position beyond the store's", base, change(position=9), BEHIND),
         Case("a position before the store's", base, change(position=0), FENCED),
         Case("after a finish", finished, change(epoch=7), FENCED),
-        Case("after a release", released, change(owner="node-2"), FENCED),
+        Case("after a release", released, change(position=0), FENCED),
         Case("after a release by an older epoch", released, change(epoch=7), BEHIND),
         Case("after a loss", lost, change(epoch=7), FENCED),
     ]
