@@ -21,6 +21,7 @@ def _plan(
     marked: bool = True,
     styles: tuple[str, ...] = FULL,
     rehearses: bool = False,
+    restores: bool = False,
 ) -> Plan:
     return Plan(
         seed=32,
@@ -30,6 +31,7 @@ def _plan(
         faults=tuple(item for item in happenings if isinstance(item, Fault)),
         mischief=tuple(item for item in happenings if isinstance(item, Mischief)),
         rehearses=rehearses,
+        restores=restores,
     )
 
 
@@ -67,6 +69,12 @@ STORIES = {
     "drained": _plan("k1; o1; k2", Fault(0.4, "drain", "a", 3.0), Mischief(0.45, 0, "full", "b")),
     "poison": _plan("k1; x1; k2"),
     "split_brain": _plan("k1; i1; k2", Fault(0.2, "failover", "a", 1.5, 0.01), Fault(0.4, "cut", "client>a", 1.5)),
+    "drained_after_the_store_was_emptied": _plan(
+        "k1; o1; k2", Fault(0.4, "empty", "store"), Fault(0.42, "drain", "a", 3.0), restores=True
+    ),
+    "killed_after_the_heal": _plan(
+        "k1; k2", Fault(0.4, "empty", "store"), Fault(0.9, "crash", "a", 3.0), restores=True
+    ),
     "store_went_back": _plan("k1; i1; k2", Fault(0.3, "rollback", "store", 0.0, 0.2)),
 }
 

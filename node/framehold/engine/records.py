@@ -204,11 +204,11 @@ class CallRecords:
         if reply.stored is None:
             logger.warning(_FORGOTTEN, prefix(slot.call.id), slot.tool, extra=slot.log_fields)
             return ev.Found(None, (), None, elsewhere)
-        if clock.now() < backing.beat.claims_from:
-            raise StoreUnavailable("the store went back lately; nothing is claimed until its leases are told apart")
         record = reply.stored.record
         alive = {node.node: node.boot for node in nodes}
         evidence = _evidence(record, alive, me)
+        if evidence is not None and clock.now() < backing.beat.claims_from:
+            raise StoreUnavailable("the store went back lately; nothing is claimed until its leases are told apart")
         if evidence is Evidence.GONE and (clock.now() < backing.beat.missing_from or me.node not in alive):
             raise StoreUnavailable("the store was away lately; its owner may only not have come back to it yet")
         if evidence in (Evidence.RELEASED, Evidence.GONE) and (heir := self._heir(slot.call.id)) is not None:

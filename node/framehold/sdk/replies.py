@@ -162,9 +162,9 @@ def _ended(answer: Refusal, max_round: float) -> str:
         return _ABOUT[answer.reason]
     if answer.reason is Reason.FORGOTTEN:
         return (
-            "This call was lost: the store has no trace of it, or of its last rounds. Its handler stopped at an "
-            f"unknown point after question {answer.round}, and may still be running; it was not entered again. What it "
-            "had done by then is done; start a new call if that is safe."
+            "This call was lost: the store of this node has no trace of it, or of its last rounds. Its handler stopped "
+            f"at an unknown point after question {answer.round}, and may still be running; it was not entered again. "
+            "What it had done by then is done; start a new call if that is safe."
         )
     return (
         f"This call was lost. Its handler was entered once, stopped at an unknown point after question {answer.round}, "

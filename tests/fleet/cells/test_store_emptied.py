@@ -80,6 +80,6 @@ async def test_a_call_that_nobody_holds_is_lost_and_its_client_is_told(
     with made.redis.client() as client:
         client.flushall()
     told = await call.insist(router)
-    assert told.result["isError"] and "This call was lost: the store has no trace of it" in told.text
+    assert told.result["isError"] and "This call was lost: the store of this node has no trace of it" in told.text
     assert "stopped at an unknown point after question 1" in told.text
     assert made.ledger.count(call.name, "entered") == 1

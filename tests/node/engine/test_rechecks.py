@@ -143,6 +143,20 @@ async def test_a_node_that_drains_heals_what_the_store_lacks_before_it_goes(
     )
 
 
+async def test_a_node_that_finds_no_lease_of_its_own_takes_no_call(
+    pair: list[NodeProcess], redis: RedisServer, tmp_path: Path
+) -> None:
+    """All leases are gone at once, so none of the others proves anything (rule 25)."""
+    first, second = pair
+    async with Caller(first.url) as at_first, Caller(second.url) as at_second:
+        heard = await at_first.call("unmarked", arguments={"name": "Ada"})
+        answers = {key: accepted(word="yes") for key in heard.asked}
+        with redis.client() as client:
+            client.delete(*client.keys("fh:*:node:*"))
+        told = await insist(lambda: at_second.retry("unmarked", heard.token, answers, arguments={"name": "Ada"}))
+    assert told.text == "Ada yes" and entries(tmp_path / "entries") == ["entered-Ada"]
+
+
 async def test_a_call_that_nobody_can_restore_is_lost_and_its_client_is_told(
     pair: list[NodeProcess], redis: RedisServer
 ) -> None:
@@ -154,6 +168,6 @@ async def test_a_call_that_nobody_can_restore_is_lost_and_its_client_is_told(
         with redis.client() as client:
             client.flushall()
         told = await answered(at_second, "Ada", heard)
-        assert told.result["isError"] and told.text.startswith("This call was lost: the store has no trace of it")
+        assert told.result["isError"] and "lost: the store of this node has no trace of it" in told.text
         assert "after question 1, and may still be running" in told.text
     assert "though its token is valid" in second.log()

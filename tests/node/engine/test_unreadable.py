@@ -207,7 +207,7 @@ async def test_a_journal_that_its_record_does_not_name(
     log = Log()
     told, again = await spoiled(redis, namespace, tmp_path, spoil, log, cover=False)
     if not named(told):
-        assert told.result["isError"] and "the store has no trace of it" in told.text
+        assert told.result["isError"] and "the store of this node has no trace of it" in told.text
     else:
         assert "is not the one that its record names" in caplog.text or "journal entry " in caplog.text, caplog.text
     assert again.text == "x x"
