@@ -18,6 +18,8 @@ from framehold_store.values import Values
 
 from . import clock
 from .config import Settings
+from .doors.door import Door
+from .doors.pauses import Pauses
 from .engine.drain import Drain
 from .engine.event_queue import EventQueue
 from .engine.eviction import Eviction
@@ -27,7 +29,7 @@ from .engine.orphan_scan import OrphanScan
 from .engine.peers import Peers
 from .engine.performer import Performer
 from .engine.rechecks import Rechecks
-from .engine.records import SKEW, CallRecords
+from .engine.records import SKEW, CallRecords, Ways
 from .engine.runtime import Parts, Runtime, load_of, run_all
 from .engine.shared import Shared
 from .engine.table import Table
@@ -79,10 +81,13 @@ def assemble(settings: Settings, store: Store, is_shared: bool) -> Runtime:
     drain = Drain(shared, heartbeat, peers)
     sealer = Sealer(settings.secrets() or (os.urandom(32),), settings.namespace)
     payloads = Payloads(sealer, Values(pickle=settings.pickle, limit=settings.max_value))
+    door = Door(heartbeat, Pauses(store, shared, settings.pause_after))
+    shared.observers.add(door.habits)
     rechecks = Rechecks(shared, heartbeat)
-    records = CallRecords(settings, shared, payloads, drain.heir, peers.member, rechecks.begin)
+    ways = Ways(drain.heir, peers.member, door.died, door.survived, rechecks.begin)
+    records = CallRecords(settings, shared, payloads, ways)
     performer, eviction = Performer(settings, shared, records), Eviction(settings, shared)
-    orphan_scan = OrphanScan(store, heartbeat, SKEW + settings.max_round)
+    orphan_scan = OrphanScan(store, heartbeat, settings.max_attempts, SKEW + settings.max_round)
     return Runtime(
         Parts(
             settings=settings,
@@ -94,6 +99,7 @@ def assemble(settings: Settings, store: Store, is_shared: bool) -> Runtime:
             performer=performer,
             eviction=eviction,
             drain=drain,
+            door=door,
             orphan_scan=orphan_scan,
             rechecks=rechecks,
             after_renewal=after_renewal,

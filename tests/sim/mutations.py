@@ -11,7 +11,19 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from framehold_core import call as calls
-from framehold_core import continuation, lease, missing_nodes, outbox, record, recovery, replay, retry, rounds, writes
+from framehold_core import (
+    continuation,
+    lease,
+    missing_nodes,
+    outbox,
+    pauses,
+    record,
+    recovery,
+    replay,
+    retry,
+    rounds,
+    writes,
+)
 from framehold_core.call import Phase
 from framehold_core.events import (
     Asked,
@@ -93,12 +105,14 @@ RED: dict[str, Mutation] = {
     "window-of-another-incarnation": Mutation("4", ((writes, "event", broken.any_window),)),
     # Whoever claimed meanwhile raised the epoch. But a store that went back is not noticed by its leases.
     "lapse-ignored": Mutation("4", ((lease, "renew", broken.revives),)),
+    "verify-skipped": Mutation("4", ((rounds, "_ask_store_first", lambda *_: None),)),
     "lapsed-frame-goes-on": Mutation("4", _rows(Renewed, broken.unverified)),
     "lapse-taken-for-death": Mutation("5", ((Process, "evidence", broken.lapse_is_death),)),
     # Claims from an owner that lives: its window is open, so an effect that it was let go for runs after its successor
     # has recorded it. The epoch fences its writes, but nothing fences an effect.
     "owner-thought-gone": Mutation("5", ((Process, "evidence", broken.hasty_evidence),)),
     "effect-outside-the-window": Mutation("6", ((rounds, "_tell_handler", broken.heedless),)),
+    "asked-again-outside-the-window": Mutation("6", ((rounds, "_ask_again", broken.asks_anybody),)),
     "behind-taken-for-current": Mutation("7", ((record, "check_fence", broken.never_behind),)),
     "released-without-healing": Mutation(
         "7", ((_TABLE, _KEPT_BACK, _TABLE[_KEPT_BACK]._replace(move=recovery.released)),)
@@ -140,12 +154,14 @@ RED: dict[str, Mutation] = {
     ),
     "attempts-not-counted": Mutation("15", ((_SCRIPTS, Claim, broken.uncounted_claim),)),
     "attempts-never-forgiven": Mutation("15", ((_SCRIPTS, Commit, broken.unforgiving_commit),)),
+    "nobody-is-blamed": Mutation("27", ((pauses, "is_blamed", lambda _: False),)),
     "claim-ignores-the-mark": Mutation("16", ((_SCRIPTS, Claim, broken.claims_unmarked),)),
     "record-dies-before-its-token": Mutation("17", ((scripts, "SKEW", -2.0),)),
     "asked-again-for-a-whole-life": Mutation("17", ((rounds, "questions", broken.lasts_anew),)),
     "token-without-a-record-begins-anew": Mutation(
         "17", ((_TABLE, _FOUND, continuation.Row(broken.guesses, (*_TABLE[_FOUND].to, Phase.RUNNING))),)
     ),
+    "ending-not-kept": Mutation("ending", ((_SCRIPTS, Finish, broken.says_all_is_well),)),
     "relayed-twice": Mutation("19", ((Process, "relay", broken.passes_on_anything),)),
     "relayed-without-end": Mutation("19", ((node, "MAX_RELAYS", 99),)),
     "sealed-anew": Mutation("20", ((Scripts, "write", broken.sealed_anew),)),
@@ -186,10 +202,6 @@ MASKED: dict[str, tuple[str, Mutation]] = {
     "owner-fence-off": (
         "each change of owner raises the epoch",
         Mutation("fence", ((record, "check_fence", broken.blind_fence("owner", "incarnation")),)),
-    ),
-    "verify-skipped": (
-        "the frame's next write is fenced, and its effects wait for the verification",
-        Mutation("4", ((rounds, "_accept_if_leased", broken.skips_verify),)),
     ),
     "withheld-for-good": (
         "the round overruns, and whoever rebuilds it runs the effect or is in doubt",

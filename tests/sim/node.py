@@ -172,7 +172,7 @@ class Process:
                 CallId(what.call), self.name, self.member.incarnation, what.reentrant, self.world.plan.token_ttl
             )
             program = what.program if self._variant is None else changed(what.program, self._variant)
-            slot = self.driver.slots[what.call] = Slot(self, call, program)
+            slot = self.driver.slots[what.call] = Slot(self, call, program, what.program)
         self.open[waiter] = Open(what, event, origin)
         self.driver.feed(slot, event)
 
@@ -289,6 +289,10 @@ class Process:
         if not all(self.member.missing.is_certain(node, {self.name, *members}, self.now()) for node in beyond):
             return False
         return evidence is not Evidence.GONE or self.member.believes_absences(members)
+
+    def is_ended(self, record: Record, evidence: Evidence | None) -> bool:
+        """Whether the process that ran a call is gone."""
+        return evidence is Evidence.GONE or (evidence is Evidence.OWNER and record.head.boot != self.boot)
 
     def evidence(self, record: Record, members: dict[str, NodeRecord], told: Told) -> Evidence | None:
         """Why this node may claim a call (rules 3 to 5), None while its owner may live."""

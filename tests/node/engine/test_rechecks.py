@@ -169,5 +169,5 @@ async def test_a_call_that_nobody_can_restore_is_lost_and_its_client_is_told(
             client.flushall()
         told = await answered(at_second, "Ada", heard)
         assert told.result["isError"] and "lost: the store of this node has no trace of it" in told.text
-        assert "after question 1, and may still be running" in told.text
+        assert "after round 1 of its questions, and may still be running" in told.text
     assert "though its token is valid" in second.log()
