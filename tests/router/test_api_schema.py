@@ -52,6 +52,9 @@ NODE = {
     "GET /admin/leases": saying({"items": [LEASE], "total": 1, "next": None}),
     "GET /admin/calls": saying({"items": [ENDED], "total": 1, "next": None}),
     "POST /admin/drain": saying({"done": "it drains"}, 202),
+    "POST /admin/undrain": saying({"done": "it takes calls again"}),
+    "POST /admin/pause": saying({"done": "it is paused"}),
+    "POST /admin/resume": saying({"done": "it takes calls again"}),
     "POST /admin/cancel": on_call,
     "POST /admin/evict": on_call,
 }
@@ -92,7 +95,7 @@ def closed(schema: Any) -> Any:
 async def ask(client: Client, route: Route, url: str = "", **more: Any) -> tuple[int, str, str]:
     url = url or (BASE + route.path).format(node_id="a", call_id=CALL)
     if route.body is not None:
-        more.setdefault("json", {"token": f"h1.{CALL}.x"})
+        more.setdefault("json", {"tool": "t"} if route.path.startswith("tools/") else {"token": f"h1.{CALL}.x"})
     headers = {"Authorization": f"Bearer {TOKEN}"} | more.pop("headers", {})
     async with client.request(route.method, url, headers=headers, **more) as response:
         if response.content_type == "text/event-stream":
