@@ -85,9 +85,8 @@ async def running(settings: RouterSettings, listening: socket.socket) -> AsyncIt
         node_client, survey = _node_readers(stack, trust, fleet)
         log, writer = _event_log(stack, store, fleet, departures)
         placer = Placer(fleet, time.monotonic)
-        metrics: Metrics | None = None
-        if settings.metrics:
-            metrics = await stack.enter_async_context(counting(membership, departures, survey.nodes))
+        counted = counting(membership, departures, survey.nodes)
+        metrics = await stack.enter_async_context(counted) if settings.metrics else None
         sources = Sources(
             fleet=fleet,
             store=store,

@@ -13,6 +13,7 @@ from framehold_core.errors import DivergenceError, LimitExceeded
 from framehold_core.ids import CallId
 from framehold_core.journal import Draft
 
+from ..frame.asking_threads import AskingThreads
 from ..frame.entropy import Entropy
 from ..frame.frame import Frame
 from ..frame.payloads import Payloads
@@ -32,6 +33,7 @@ class FrameServices:
     feed: Feed
     payloads: Payloads
     tasks: Tasks
+    asking_threads: AskingThreads
     max_journal: int
     rebuilt: Callable[[Slot], None]
     ended: Callable[[Slot, Frame, object], None]
@@ -64,6 +66,11 @@ class FrameLink:
     def drops(self) -> bool:
         """Whether the frame is dropped after each round."""
         return self._slot.backing.drops
+
+    @property
+    def asking_threads(self) -> AskingThreads:
+        """The threads of this node's handlers that wait for answers."""
+        return self._services.asking_threads
 
     def phase(self) -> Phase:
         """The phase of the call."""

@@ -28,6 +28,7 @@ from framehold_store.base import Store
 
 from .. import clock
 from ..config import Settings
+from ..frame.context import take_back
 from ..frame.entropy import SystemEntropy
 from ..frame.ports import RoundCarrier
 from ..version import STARTED, VERSION
@@ -132,10 +133,13 @@ class Runtime:
         await self.draining.drain(patience, parked, leaves)
 
     async def end(self) -> None:
-        """Drop every frame. Running effects end first. Then handlers are cancelled, and waiting requests are
-        refused. A node whose name was taken hands nothing off, and waits half a lease's life at most."""
+        """Drop every frame. Running effects end first. Then handlers are cancelled, and waiting requests are refused.
+        Returns when the handlers have ended, since the refusals leave after them: an HTTP server that stops next still
+        sends these. A node whose name was taken hands nothing off, and waits three quarters of a lease's life at most:
+        half for effects, a quarter for handlers."""
         if self.heartbeat.lost.is_set():
             self.draining.closed = True
+            self.tasks.patience = min(self.tasks.patience, self.settings.lease_ttl / 4)
             await self.tasks.wait_for_effects(self.settings.lease_ttl / 2)
         else:
             await self.drain(0.0)
@@ -143,6 +147,7 @@ class Runtime:
             await self.tasks.wait_for_effects()
         for slot in self.table:
             self._drop(slot, fx.Reason.UNAVAILABLE, self.draining.shutdown_detail(slot))
+        await self.tasks.wait_for_cancelled()
 
     async def close(self) -> None:
         """Drop every frame, end the background tasks, give the node lease back, and close the store."""
@@ -261,10 +266,19 @@ class Runtime:
         except asyncio.CancelledError:
             if slot.pop_arrival(event.waiter) is not None:
                 self.feed(slot, ev.Left(event.waiter))
+                if slot.call.abandoned and slot.frame is not None:
+                    # An effect runs: the handler is cancelled when its result is stored (docs/protocol.md, rule 8).
+                    arrival.carrier.ending = slot.frame.task
                 slot.next_carrier()
             raise
         finally:
             self.observers.answered(slot, event, answer, clock.now() - began)
+            try:
+                if (handler := arrival.carrier.ending) is not None:
+                    # The author's middleware around this request may close what the handler's cleanup needs.
+                    await self.tasks.outlast(handler)
+            finally:
+                take_back(arrival.carrier)
 
     def _step(self, slot: Slot, event: ev.Event) -> None:
         was = slot.call.phase

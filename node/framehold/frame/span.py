@@ -94,6 +94,11 @@ def enter() -> None:
         contexts.attach(trace.set_span_in_context(own))
 
 
+def is_rounds(value: Any) -> bool:
+    """Whether a value in a handler's context belongs to the tracing of its rounds: each request has its own."""
+    return isinstance(value, Context | RoundSpan)
+
+
 def next_value(mine: Any, fresh: Any) -> Any:
     """The new value of a context variable of a handler. `mine` is its value in the handler's context, `fresh` its value
     in the context of the request that resumes the handler.

@@ -9,6 +9,7 @@ Private parts of the SDK that are touched here; a test names the release:
 
 from __future__ import annotations
 
+import asyncio
 import contextvars
 import logging
 from collections.abc import AsyncIterator
@@ -114,7 +115,12 @@ class Attached:
     @asynccontextmanager
     async def _run(self, server: Server[Any]) -> AsyncIterator[Any]:
         """The server's lifespan with the runtime inside it. The first entry opens the runtime, the last exit closes
-        it."""
+        it.
+
+        Raises:
+            ConfigError: the program runs on trio, or the handlers can't be served as they are marked.
+        """
+        _require_asyncio()
         async with self.lifespan(server) as state:
             self.lifespan_state = state
             if not self._users:
@@ -137,6 +143,17 @@ class Attached:
                 if self._users == 0:
                     await self.runtime.close()
                     await tracing.flush()
+
+
+def _require_asyncio() -> None:
+    """Raise ConfigError if the running event loop is not asyncio's. The SDK runs on trio, too; frames don't."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        raise ConfigError(
+            "an attached server runs on asyncio only, and this program runs it on trio; nothing was started; run it on "
+            "asyncio (anyio.run(main) without backend='trio'), or serve it without Framehold"
+        ) from None
 
 
 def _tool(variables: contextvars.Context) -> str:

@@ -11,6 +11,7 @@ import asyncio
 from enum import Enum
 from typing import Any
 
+import anyio
 from mcp.server.connection import Connection
 from mcp.server.runner import aclose_shielded, modern_error_data
 from mcp.server.streamable_http import check_accept_headers
@@ -243,29 +244,24 @@ class Entry:
         attached = self._attached
         exchange.open()
         connection = Identity(client)
-        main = asyncio.current_task()
-        assert main is not None, "a request runs in a task"
-        watch = asyncio.get_running_loop().call_later(WATCH_AFTER, exchange.watch, main, receive)
-        try:
-            kernel = self._kernels[connection.protocol_version]
-            result = await kernel.round(exchange, connection, attached.lifespan_state, found.method, found.params)
-        except asyncio.CancelledError:
-            if not exchange.gone:
-                raise
-            main.uncancel()
-        except Misdirected as elsewhere:
-            return elsewhere
-        except Unavailable as error:
-            await exchange.error(error.error, error.retry_after)
-        except Exception as error:
-            await exchange.error(modern_error_data(error))
-        else:
-            await exchange.result(result)
-        finally:
-            watch.cancel()
-            exchange.close()
-            if connection.used:
-                await aclose_shielded(connection)
+        with anyio.CancelScope() as scope:
+            watch = asyncio.get_running_loop().call_later(WATCH_AFTER, exchange.watch, scope, receive)
+            try:
+                kernel = self._kernels[connection.protocol_version]
+                result = await kernel.round(exchange, connection, attached.lifespan_state, found.method, found.params)
+            except Misdirected as elsewhere:
+                return elsewhere
+            except Unavailable as error:
+                await exchange.error(error.error, error.retry_after)
+            except Exception as error:
+                await exchange.error(modern_error_data(error))
+            else:
+                await exchange.result(result)
+            finally:
+                watch.cancel()
+                exchange.close()
+                if connection.used:
+                    await aclose_shielded(connection)
         return None
 
 
