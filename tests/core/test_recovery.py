@@ -178,7 +178,7 @@ def test_a_frame_does_not_expire_in_the_middle_of_an_effect() -> None:
     node.results()
     assert node.feed(Expired()) == (), "the result is on its way"
     node.commit()
-    assert node.feed(Expired()) == (Cancel("expired"), Forget())
+    assert node.feed(Expired()) == (Cancel("expired"), Forget(Ending(How.EXPIRED)))
 
 
 def test_asking_again_mints_a_token_that_ends_with_the_round() -> None:
