@@ -78,12 +78,11 @@ def assemble(settings: Settings, store: Store, is_shared: bool) -> Runtime:
     heartbeat: Heartbeat | Alone = Alone(settings.node_id)
     if is_shared:
         heartbeat = Heartbeat(store, settings.node_id, settings.advertise_url, settings.lease_ttl, hooks)
-    drain = Drain(shared, heartbeat, peers)
+    drain, rechecks = Drain(shared, heartbeat, peers), Rechecks(shared, heartbeat)
     sealer = Sealer(settings.secrets() or (os.urandom(32),), settings.namespace)
     payloads = Payloads(sealer, Values(pickle=settings.pickle, limit=settings.max_value))
     door = Door(heartbeat, Pauses(store, shared, settings.pause_after))
     shared.observers.add(door.habits)
-    rechecks = Rechecks(shared, heartbeat)
     ways = Ways(drain.heir, peers.member, door.died, door.survived, rechecks.begin)
     records = CallRecords(settings, shared, payloads, ways)
     performer, eviction = Performer(settings, shared, records), Eviction(settings, shared)

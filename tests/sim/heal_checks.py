@@ -43,7 +43,7 @@ class HealWatch:
         plan, nodes = self._world.plan, self._world.store.nodes
         if not plan.restores:
             return
-        held = {slot.call.id for slot in self._slots() if slot.frame is not None}
+        held = {slot.call.id for slot in self._slots() if slot.frame is not None and self._is_found(slot)}
         self._lost |= self.known - held
         self._unnoticed = {
             slot.call.id
@@ -97,6 +97,11 @@ class HealWatch:
         return [
             slot for process in self._world.nodes.values() if process.alive for slot in process.driver.slots.values()
         ]
+
+    def _is_found(self, slot: Slot) -> bool:
+        """Whether the client's token leads to this frame without a record: it names this node, or there is none yet."""
+        tokens = [client.tokens[-1] for client in self._world.clients if client.call == slot.call.id and client.tokens]
+        return all(token.node == slot.process.name for token in tokens)
 
     def _is_behind(self, slot: Slot) -> bool:
         """Whether the store has less of a call than this frame was acknowledged."""

@@ -125,9 +125,7 @@ RED: dict[str, Mutation] = {
     "effect-cut-by-an-operator": Mutation("8", _rows(Stop, broken.stops_anything)),
     "shield-off": Mutation("8", ((rounds, "effect_under_way", lambda _: False),)),
     "evicted-in-an-effect": Mutation("8", ((_TABLE, _EVICT, _TABLE[_EVICT]._replace(move=broken.evicts_anything)),)),
-    "expired-in-an-effect": Mutation(
-        "8", _rows(Expired, edited(recovery.expired, "and not effect_under_way(call) ", ""))
-    ),
+    "expired-in-an-effect": Mutation("8", _rows(Expired, edited(recovery.expired, " or effect_under_way(call)", ""))),
     "dropped-forgets-who-came": Mutation(
         "8",
         ((recovery, "drop_frame", edited(calls.drop_frame, "._replace(undecided=call.undecided)", "")),),
