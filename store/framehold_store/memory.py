@@ -45,6 +45,7 @@ class MemoryStore:
         """Finished calls, the oldest first. In a plain dict, finding the first key would pass over the empty places of
         all dropped keys."""
         self._nodes: dict[NodeId, NodeRecord] = {}
+        self._poll = poll
         self._feed = Feed(poll)
         self._subscriber: Callable[[bytes], None] | None = None
         self._request_counts: Counter[str] = Counter()
@@ -166,7 +167,8 @@ class MemoryStore:
         self._subscriber = receive
 
     async def open(self) -> None:
-        """Nothing to make ready."""
+        if self._feed.closed:
+            self._feed = Feed(self._poll)
 
     async def close(self) -> None:
         self._feed.close()

@@ -45,12 +45,17 @@ class RedisStore:
     def __init__(self, config: StoreConfig) -> None:
         self._config = config
         self._keys = Keys(config.namespace)
-        self._servers = self._make_servers(config)
+        self._request_counts: Counter[str] = Counter()
+        self._use_fresh_servers()
+
+    def _use_fresh_servers(self) -> None:
+        """Use servers without connections from now on."""
+        self._servers = self._make_servers(self._config)
         self._send = self._servers.submit
         multi_key = self._servers.accepts_multi_key_commands
-        self._registry = Registry(self._keys, self._script, self._command, config.poll, multi_key)
-        self._request_counts: Counter[str] = Counter()
+        self._registry = Registry(self._keys, self._script, self._command, self._config.poll, multi_key)
         self._subscription: asyncio.Task[None] | None = None
+        self._closed = False
 
     def _make_servers(self, config: StoreConfig) -> Servers:
         if config.address is not None and config.address.kind == "cluster":
@@ -177,9 +182,12 @@ class RedisStore:
         self._subscription = asyncio.get_running_loop().create_task(following, name="framehold events")
 
     async def open(self) -> None:
-        """Do nothing: the first request connects, so a store may be down at the start."""
+        """Connect nothing: the first request connects, so a store may be down at the start."""
+        if self._closed:
+            self._use_fresh_servers()
 
     async def close(self) -> None:
+        self._closed = True
         await self._registry.close()
         if self._subscription is not None:
             self._subscription.cancel()

@@ -73,6 +73,7 @@ class Drain:
 
     def opened(self) -> None:
         """The node takes calls, for the first time or again."""
+        self._changed = asyncio.Event()
         self.begun = self.on = self.closed = self.over = False
         self._heartbeat.state = LIVE
 

@@ -9,6 +9,7 @@ Private parts of the SDK that are touched here; a test names the release:
 
 from __future__ import annotations
 
+import contextvars
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -24,18 +25,23 @@ from framehold_store.seal import Sealer
 from ..app import counted
 from ..config import Settings
 from ..engine.runtime import Runtime
-from ..telemetry import loop_lag, tracing
+from ..telemetry import loop_lag
 from ..telemetry.metrics import Metrics
 from ..telemetry.tool_labels import ToolLabels
 from .event_bus import FleetBus
 from .handlers import Handlers
-from .startup_warnings import notices
+from .lifetime import Lifetime
+from .startup_warnings import notices, refuse_workers
 
 logger = logging.getLogger(__name__)
 
+_connects: contextvars.ContextVar[Server[Any] | None] = contextvars.ContextVar("framehold_connects", default=None)
+"""The server whose `run` serves a connection in this context."""
+
 
 class Attached:
-    """A server whose handlers suspend. `lifespan_state` is the value that its lifespan has yielded, while it runs."""
+    """A server whose handlers suspend. `lifespan_state` is the value that its lifespan has yielded to the app that
+    serves it, while that app runs. A connection without an app has a lifespan of its own."""
 
     def __init__(
         self,
@@ -57,11 +63,13 @@ class Attached:
         self.names = ToolLabels(handlers.names)
         """The names of tools that may be labels of metrics."""
         self.exposition = counted(runtime, self.names)
-        self._users = 0
         self._bus = _joined(server, runtime, settings)
+        self._lifetime = Lifetime(runtime, self._begin)
         self.lifespan = server.lifespan
         """The lifespan that the author gave the server."""
         server.lifespan = self._run
+        self._serve_connection = server.run
+        server.run = self._connected  # type: ignore[method-assign]
 
     @property
     def metrics(self) -> Metrics | None:
@@ -98,28 +106,39 @@ class Attached:
 
     @asynccontextmanager
     async def _run(self, server: Server[Any]) -> AsyncIterator[Any]:
-        """The server's lifespan with the runtime inside it. The first entry opens the runtime, the last exit closes
-        it."""
-        async with self.lifespan(server) as state:
-            self.lifespan_state = state
-            if not self._users:
-                self.check()
-                for line in notices(self.settings, self.handlers, self.runtime.heartbeat.address, self.over_http):
-                    logger.warning(line)
-            self._users += 1
-            try:
-                if self._users == 1:
-                    await self.runtime.open()
-                    if self.metrics is not None:
-                        self.runtime.tasks.spawn(loop_lag.watch(self.metrics.late))
-                    if self._bus is not None:
-                        self._bus.open()
-                yield state
-            finally:
-                self._users -= 1
-                if self._users == 0:
-                    await self.runtime.close()
-                    await tracing.flush()
+        """The server's lifespan with the runtime inside it."""
+        connects = _connects.get() is server
+        with self._lifetime.named():
+            if self._lifetime.node != self.settings.node_id and not self.over_http:
+                # The address is that of the process, and so of its first node.
+                self.runtime.heartbeat.address = ""
+            async with self.lifespan(server) as state:
+                if not connects:
+                    self.lifespan_state = state
+                if not self._lifetime.is_open:
+                    self.check()
+                    if not connects:
+                        refuse_workers(self.settings)
+                    for line in notices(self.settings, self.handlers, self.runtime.heartbeat.address, self.over_http):
+                        logger.warning(line)
+                stays = connects and not self.handlers.host.opens_resources(self.lifespan)
+                async with self._lifetime.use(stays):
+                    yield state
+
+    async def _connected(self, *arguments: Any, **named: Any) -> None:
+        """`Server.run`: serve one connection."""
+        before = _connects.set(self.server)
+        try:
+            await self._serve_connection(*arguments, **named)
+        finally:
+            _connects.reset(before)
+
+    def _begin(self) -> None:
+        """Start what runs beside the runtime, which has just been opened."""
+        if self.metrics is not None:
+            self.runtime.tasks.spawn(loop_lag.watch(self.metrics.late))
+        if self._bus is not None:
+            self._bus.open()
 
 
 def _joined(server: Server[Any], runtime: Runtime, settings: Settings) -> FleetBus | None:
