@@ -122,6 +122,9 @@ class Lane:
             task.cancel()
             await asyncio.wait((task,))
         await self._link.drop()
+        self._settle_left()
+
+    def _settle_left(self) -> None:
         left = [*self._flight, *self._queue]
         self._flight.clear()
         self._queue.clear()
@@ -129,6 +132,14 @@ class Lane:
             item.settle(StoreUnavailable(f"the store was closed; {item.what} may or may not have been applied"))
 
     async def _run(self) -> None:
+        try:
+            await self._send_batches()
+        finally:
+            # It ends by cancellation only: by `close`, or with the event loop.
+            self._closed = True
+            self._settle_left()
+
+    async def _send_batches(self) -> None:
         while True:
             if not self._queue:
                 self._wake = asyncio.get_running_loop().create_future()

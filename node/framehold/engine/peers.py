@@ -27,13 +27,8 @@ class Peers:
         self.trust = trust
         self.node = NodeId(node)
         """The id of this node."""
-        self._store = store
+        self._membership = None if store is None else Membership(store, trust, POLLS_PER_READ)
         self._following: asyncio.Task[None] | None = None
-        self.opened()
-
-    def opened(self) -> None:
-        """Begin without a view of the fleet, for the first time or again."""
-        self._membership = None if self._store is None else Membership(self._store, self.trust, POLLS_PER_READ)
 
     async def close(self) -> None:
         """Stop following the fleet."""
@@ -50,7 +45,8 @@ class Peers:
     async def follow(self) -> None:
         """Read the fleet as it is now, and follow its changes from now on."""
         if self._membership is not None:
-            await asyncio.shield(self._follow(self._membership))
+            # The task is shared, and not awaited itself: the end of the event loop may have cancelled it.
+            await asyncio.wait((self._follow(self._membership),))
             await self._membership.refresh()
 
     def mint(self) -> CallId:

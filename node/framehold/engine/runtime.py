@@ -111,7 +111,6 @@ class Runtime:
             NodeNameTaken: another live process has this node's name; nothing was started.
         """
         self.draining.opened()
-        self.peers.opened()
         await self.store.open()
         await self.heartbeat.open()
         self.eviction.open()

@@ -4,6 +4,7 @@ Private parts of the SDK that are touched here; a test names the release:
 
 - `RequestStateBoundary._security`: the policy that seals this server's request states
 - `StreamableHTTPSessionManager._server_instances`: the number of sessions
+- `StreamableHTTPSessionManager._has_started`: whether the SDK's own app has been started
 - `ListenHandler._bus`: its events are published to the other nodes
 """
 
@@ -35,13 +36,14 @@ from .startup_warnings import notices, refuse_workers
 
 logger = logging.getLogger(__name__)
 
-_connects: contextvars.ContextVar[Server[Any] | None] = contextvars.ContextVar("framehold_connects", default=None)
-"""The server whose `run` serves a connection in this context."""
+_begins: contextvars.ContextVar[list[Server[Any]] | None] = contextvars.ContextVar("framehold_begins", default=None)
+"""The server whose next lifespan in this context is that of a whole service, and not of one connection. It is taken off
+the list, since tasks that begin meanwhile inherit the variable."""
 
 
 class Attached:
-    """A server whose handlers suspend. `lifespan_state` is the value that its lifespan has yielded to the app that
-    serves it, while that app runs. A connection without an app has a lifespan of its own."""
+    """A server whose handlers suspend. `lifespan_state` is the value that its lifespan has yielded to the service that
+    Framehold runs of it, while that runs. Any other connection has a lifespan of its own."""
 
     def __init__(
         self,
@@ -63,13 +65,13 @@ class Attached:
         self.names = ToolLabels(handlers.names)
         """The names of tools that may be labels of metrics."""
         self.exposition = counted(runtime, self.names)
+        self._address = ""
+        """The URL of this process, as far as it is known."""
         self._bus = _joined(server, runtime, settings)
         self._lifetime = Lifetime(runtime, self._begin)
         self.lifespan = server.lifespan
         """The lifespan that the author gave the server."""
         server.lifespan = self._run
-        self._serve_connection = server.run
-        server.run = self._connected  # type: ignore[method-assign]
 
     @property
     def metrics(self) -> Metrics | None:
@@ -107,31 +109,46 @@ class Attached:
     @asynccontextmanager
     async def _run(self, server: Server[Any]) -> AsyncIterator[Any]:
         """The server's lifespan with the runtime inside it."""
-        connects = _connects.get() is server
+        begun = _begins.get()
+        is_service = begun is not None and server in begun
+        if begun is not None and is_service:
+            begun.remove(server)
         with self._lifetime.named():
-            if self._lifetime.node != self.settings.node_id and not self.over_http:
-                # The address is that of the process, and so of its first node.
-                self.runtime.heartbeat.address = ""
+            if not self._lifetime.is_open:
+                self._choose_address()
             async with self.lifespan(server) as state:
-                if not connects:
+                if is_service:
                     self.lifespan_state = state
                 if not self._lifetime.is_open:
                     self.check()
-                    if not connects:
+                    if is_service:
                         refuse_workers(self.settings)
-                    for line in notices(self.settings, self.handlers, self.runtime.heartbeat.address, self.over_http):
+                    for line in notices(self.settings, self.handlers, self._address, self.over_http):
                         logger.warning(line)
-                stays = connects and not self.handlers.host.opens_resources(self.lifespan)
-                async with self._lifetime.use(stays):
+                opens = self.handlers.host.opens_resources(self.lifespan)
+                async with self._lifetime.use(stays=not (is_service or opens or self._has_app_of_the_sdk())):
                     yield state
 
-    async def _connected(self, *arguments: Any, **named: Any) -> None:
-        """`Server.run`: serve one connection."""
-        before = _connects.set(self.server)
+    def _choose_address(self) -> None:
+        """Give no address to the second node of a process if no app of Framehold's serves it: the address is that of
+        the process, and leads to the first node."""
+        heartbeat = self.runtime.heartbeat
+        self._address = heartbeat.address or self._address
+        second = self._lifetime.node != self.settings.node_id
+        heartbeat.address = "" if second and not self.over_http else self._address
+
+    def begin_service(self, over_http: bool = False) -> None:
+        """The next lifespan of the server that is entered in this context is that of a whole service: the runtime ends
+        with it."""
+        self.over_http = self.over_http or over_http
+        _begins.set([self.server])
+
+    def _has_app_of_the_sdk(self) -> bool:
+        """Whether the SDK's own app has been started: its end is that of a service, too."""
         try:
-            await self._serve_connection(*arguments, **named)
-        finally:
-            _connects.reset(before)
+            return getattr(self.server.session_manager, "_has_started", False) is True
+        except RuntimeError:
+            return False
 
     def _begin(self) -> None:
         """Start what runs beside the runtime, which has just been opened."""

@@ -1,6 +1,6 @@
 """How long the runtime of an attached server is open in this process.
 
-A user of the runtime is an app that serves the server, or one connection over a transport without an app: the SDK
+A user of the runtime is a service (an app, or `framehold stdio`), or one connection over another transport: the SDK
 enters the server's lifespan for each.
 
     1. the first user takes a node id and opens the runtime; later users share it

@@ -149,7 +149,7 @@ class Application:
         """Run the lifespan of the SDK's app. The warnings at its start are those for a server over HTTP."""
         if self._front is None:
             self._front = self._built()
-        self.attached.over_http = True
+        self.attached.begin_service(over_http=True)
         if self.attached.settings.log_level != "debug":
             for name in _SESSION_LOGGERS:
                 if (session_logger := logging.getLogger(name)).level == logging.NOTSET:

@@ -8,8 +8,6 @@ docstring. Any other model is rendered each time: its choices may have been comp
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from enum import EnumType
 from types import NoneType, UnionType
 from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
 
@@ -81,10 +79,6 @@ def _is_plain_field(field: FieldInfo) -> bool:
 def _is_plain_type(annotation: Any) -> bool:
     if annotation in _VALUES:
         return True
-    if isinstance(annotation, EnumType):
-        hooked = any(hasattr(annotation, hook) for hook in _HOOKS)
-        members: Iterable[Any] = annotation.__members__.values()
-        return not hooked and all(type(member.value) in _VALUES for member in members)
     origin, parts = get_origin(annotation), get_args(annotation)
     if origin is Literal:
         return all(type(part) in _VALUES for part in parts)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from enum import Enum
 from typing import Annotated, Any, Literal
 
 import pytest
@@ -133,11 +132,6 @@ def test_what_is_computed_is_rendered_each_time(model: type[BaseModel], change: 
     assert second == original(model) != first
 
 
-class Seat(Enum):
-    AISLE = "aisle"
-    WINDOW = "window"
-
-
 class Ordinary(BaseModel):
     """Where to sit."""
 
@@ -145,7 +139,6 @@ class Ordinary(BaseModel):
     row: int | None = Field(None, ge=1, le=40)
     price: float = 1.5
     sure: bool
-    seat: Seat
     meal: Literal["soup", "fish"] = "soup"
     days: list[Literal["mo", "tu"]] = Field(default_factory=list)
 

@@ -51,7 +51,7 @@ CHANGED = f"this release of mcp has moved a seam that was read off {MCP}: "
 
 TOUCHED = {
     "hosts/attach.py": {"_security", "_mcp_param_rejection", "mcp.server._otel", "mcp.server._streamable_http_modern"},
-    "hosts/attached.py": {"_security", "_bus", "_server_instances"},
+    "hosts/attached.py": {"_security", "_bus", "_server_instances", "_has_started"},
     "hosts/connections.py": {"_connection", "_request_outbound"},
     "hosts/fastmcp.py": {"_current_context", "_is_modern_protocol", "_srctx"},
     "hosts/fastmcp_components.py": {"_components", "_inner", "_original_name", "_original_uri", "_server"}
@@ -212,6 +212,7 @@ def test_the_manager_keeps_its_sessions_by_id() -> None:
     found = getattr(getattr(server, "_lowlevel_server", None), "session_manager", None)
     assert found is manager, CHANGED + "StreamableHTTPASGIApp.session_manager"
     assert getattr(found, "_server_instances", None) == {}, CHANGED + "StreamableHTTPSessionManager._server_instances"
+    assert manager._has_started is False, CHANGED + "StreamableHTTPSessionManager._has_started"
     assert names(manager._admit_session) == ["requestor"], CHANGED + "StreamableHTTPSessionManager._admit_session"
     transport = manager._admit_session("somebody")
     assert manager._server_instances == {transport.mcp_session_id: transport}, CHANGED + "_server_instances"
