@@ -3,15 +3,11 @@ several workers that would have to be one node."""
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import re
-import sys
 from collections.abc import Iterator
 
 from framehold_core.errors import ConfigError
 
-from ..config import Settings
+from ..config import Settings, workers
 from .handlers import Handlers
 
 _SHOWN = 10
@@ -22,16 +18,6 @@ _ONE_EACH = (
     "run one worker a process, each on a port of its own, with FRAMEHOLD_NODE_ID, FRAMEHOLD_ADVERTISE_URL and a shared "
     "store; or FRAMEHOLD_STRATEGY=replay with FRAMEHOLD_KEYS and without a store (docs/hosting.md)"
 )
-
-
-def workers() -> int:
-    """How many worker processes the ASGI server was started with whose worker this process is; 1 if it is none, or if
-    that can't be known. uvicorn, gunicorn, hypercorn and granian have the same option."""
-    if multiprocessing.parent_process() is None and "gunicorn.arbiter" not in sys.modules:
-        return 1
-    option = re.search(r" (?:--workers[ =]|-w[ =]?)(\d+)", " ".join(["", *sys.argv[1:]]))
-    named = option[1] if option else os.environ.get("WEB_CONCURRENCY") or os.environ.get("GRANIAN_WORKERS") or ""
-    return int(named) if named.isdecimal() else 1
 
 
 def refuse_workers(settings: Settings) -> None:

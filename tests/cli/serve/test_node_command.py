@@ -51,7 +51,7 @@ FILES = {
     "makes.py": SERVER
     + "def nobody(): return None\ndef fails(): raise RuntimeError('no database')\ndef needs(name): return mcp\n"
     + "from starlette.applications import Starlette\ndef host(): return Starlette()",
-    "fast.py": "import sys\nsys.modules['fastmcp'] = None\nimport fastmcp",
+    "fast.py": "raise ModuleNotFoundError('as if it were not there', name='fastmcp')",
 }
 
 Run = Callable[..., str]
@@ -117,7 +117,7 @@ def refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
         ("makes.py:needs", "missing 1 required positional argument: 'name'"),
         ("makes.py:host", "host is a Starlette app, which may host a server and is none"),
         ("empty.py", "if a function makes it, name the function, as empty.py:create_server"),
-        ("fast.py", "there is no module 'fastmcp' (fast.py:3); install it: pip install 'framehold[fastmcp]'"),
+        ("fast.py", "there is no module 'fastmcp' (fast.py:1); install it: pip install 'framehold[fastmcp]'"),
         (".relative:mcp", "can't be imported"),
     ],
 )

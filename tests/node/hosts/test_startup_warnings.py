@@ -15,9 +15,8 @@ from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 
 import framehold
-from framehold.config import Settings
+from framehold.config import Settings, workers
 from framehold.engine.heartbeat import Heartbeat
-from framehold.hosts import startup_warnings
 from framehold.hosts.attached import Attached, logger
 from framehold.http.app import Application
 from framehold_core.errors import ConfigError
@@ -133,9 +132,9 @@ def test_the_number_of_workers(
 ) -> None:
     """As the command line says, else the environment."""
     as_worker(monkeypatch, argv, **environment)
-    assert startup_warnings.workers() == number
+    assert workers() == number
     monkeypatch.setattr(multiprocessing, "parent_process", lambda: None)
-    assert startup_warnings.workers() == 1
+    assert workers() == 1
 
 
 async def test_several_workers_are_warned_or_refused(
