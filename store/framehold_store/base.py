@@ -11,12 +11,13 @@ says what happens when a store loses acknowledged writes.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import CallId, NodeId
 from framehold_core.lease import NodeRecord, Renewal
+from framehold_core.pauses import Pause, Tools
 from framehold_core.requests import RecordState, Reply, Request
 
 Clock = Callable[[], float]
@@ -58,14 +59,36 @@ class ScanStep(NamedTuple):
     unreadable: int
 
 
+MAX_EVENTS = 5_000
+"""Entries that the event log of a fleet keeps at most."""
+MAX_EVENT_AGE = 86_400.0
+"""Seconds for which the event log keeps an entry at most."""
+
+
+class StoredEvent(NamedTuple):
+    """One entry of the event log. `place` is greater than that of each entry before it."""
+
+    place: str
+    entry: bytes
+
+
+class MemoryUse(NamedTuple):
+    """How many bytes of memory a server of the store uses, and how many it may use."""
+
+    used: int
+    limit: int
+
+
 class Store(Protocol):
     """Records and journals of calls, and the registry of nodes. Belongs to one event loop from `open` to `close`; only
-    `request_counts` may be read from another thread. The methods are of four kinds:
+    `request_counts` may be read from another thread. The methods are of five kinds:
 
     - records of calls: `submit`, `run`
     - node leases: `register`, `renew`, `unregister`, `nodes`, `count_nodes`, `changes`
     - a walk over all records: `scan`
+    - paused tools: `tools`, `pause`, `resume`, `died`, `cleared`
     - messages between nodes: `publish`, `subscribe`
+    - what operators see: `append_events`, `events`, `memory`
     """
 
     def submit(self, request: Request, done: Done) -> None:
@@ -160,6 +183,47 @@ class Store(Protocol):
                 repeated.
         """
 
+    async def tools(self) -> Tools:
+        """The paused tools, and those that the end of a process is held against. One small read.
+
+        Raises:
+            StoreUnavailable: no answer came in time.
+        """
+
+    async def pause(self, pause: Pause) -> None:
+        """Pause a tool until it is resumed; its last pause counts. Durable like a record. The ends of processes that
+        were held against the tool are forgotten.
+
+        Raises:
+            StoreUnavailable: no answer came in time; sending it again is safe.
+        """
+
+    async def resume(self, tool: str) -> bool:
+        """End the pause of a tool; whether it was paused. The ends of processes that were held against the tool are
+        forgotten. Idempotent.
+
+        Raises:
+            StoreUnavailable: no answer came in time; sending it again is safe.
+        """
+
+    async def died(self, tool: str, boot: str, limit: int, why: str) -> tuple[Pause | None, bool]:
+        """Hold the end of a process against a tool, and pause the tool if `limit` is reached
+        (`framehold_core.pauses.is_poison`). Atomic; an end that is reported again counts once.
+
+        Returns:
+            The pause of the tool, None if it is not paused; and whether this report paused it, with `why`.
+
+        Raises:
+            StoreUnavailable: no answer came in time; sending it again is safe.
+        """
+
+    async def cleared(self, tool: str) -> None:
+        """Forget the ends of processes that were held against a tool. A pause stays. Idempotent.
+
+        Raises:
+            StoreUnavailable: no answer came in time; sending it again is safe.
+        """
+
     async def publish(self, message: bytes) -> None:
         """Send a message to every node of the namespace, this node included. Nothing is stored: a node that has not
         subscribed now misses the message. Messages of different nodes arrive in any order.
@@ -171,6 +235,30 @@ class Store(Protocol):
     def subscribe(self, receive: Callable[[bytes], None]) -> None:
         """Call `receive` on the event loop with every published message, until the store is closed. May be called once
         from `open` to `close`. `receive` must not raise."""
+
+    async def append_events(self, entries: Sequence[bytes]) -> None:
+        """Add entries to the event log of the namespace. It keeps the last MAX_EVENTS entries, none for longer than
+        MAX_EVENT_AGE seconds. An entry may be added twice.
+
+        Raises:
+            StoreFull: the store has no room for them.
+            StoreUnavailable: no answer came in time; some of them may have been added.
+        """
+
+    async def events(self, after: str = "", count: int = 500) -> tuple[StoredEvent, ...]:
+        """The first `count` entries of the event log after the place `after`, in order. An entry that is none of ours
+        is empty.
+
+        Raises:
+            StoreUnavailable: no answer came in time, or somebody else has written there.
+        """
+
+    async def memory(self) -> MemoryUse | None:
+        """The memory of the server that is the fullest; None if no server has a limit, or none says so.
+
+        Raises:
+            StoreUnavailable: no answer came in time.
+        """
 
     async def open(self) -> None:
         """Make ready, for the first time or again after `close`, in this or another event loop. A store in memory keeps
@@ -189,3 +277,7 @@ class Store(Protocol):
     def request_counts(self) -> Mapping[str, int]:
         """How many requests were submitted since the start, by the name of their script (`commit`, `renew`, `leave`,
         ...). Reads are among them, as `read`."""
+
+    @property
+    def unreadable_leases(self) -> int:
+        """How many entries of the node registry the last `nodes()` of all leases has skipped."""

@@ -1,8 +1,9 @@
-"""What is done by hand: drain, cancel, evict. Each asks first, and needs the admin token."""
+"""What is done by hand: drain and undo it, cancel, evict, pause, resume. Each asks first, and needs the admin token."""
 
 from __future__ import annotations
 
 import pytest
+from playwright.async_api import Route
 
 from tests.dashboard.conftest import Screens
 from tests.dashboard.screen import Screen
@@ -68,6 +69,38 @@ async def test_a_node_is_drained(at_fleet: Screen, fleet: Stage) -> None:
         await fleet.until(f"leases/{call}", lambda told: told["record"] == "released")
 
 
+async def test_a_drain_is_taken_back(at_fleet: Screen, fleet: Stage) -> None:
+    async with fleet.another_node() as (name, _):
+        await at_fleet.open("/nodes")
+        await at_fleet.page.get_by_role("button", name=f"Drain {name}").click()
+        await agree(at_fleet, "Drain")
+        await at_fleet.page.get_by_role("button", name=f"Undo the drain of {name}").click()
+        await agree(at_fleet, "Undo drain")
+        await at_fleet.sees("This node takes calls again")
+        await at_fleet.page.get_by_role("button", name=f"Drain {name}").wait_for()
+        assert await at_fleet.findings() == []
+
+
+async def test_a_tool_is_paused_and_resumed(at_fleet: Screen, fleet: Stage) -> None:
+    """From the page of one of its calls; the overview says which are paused, and has the way back."""
+    call, heard = await fleet.parked_at(NODES[1], "sign_contract")
+    await at_fleet.open(f"/calls/{call}")
+    await at_fleet.page.get_by_role("button", name="Pause tool").click()
+    await at_fleet.page.get_by_role("dialog").get_by_text("refuse new calls").wait_for()
+    await agree(at_fleet, "Pause the tool")
+    await at_fleet.page.get_by_role("button", name="Resume tool").wait_for()
+    await fleet.until("nodes", lambda told: all(node["paused"] for node in told["nodes"]))
+    assert (await fleet.call("sign_contract")).result["isError"] is True
+    await at_fleet.open("/")
+    await at_fleet.sees("tool sign_contract is paused by an operator", "Paused tools")
+    assert await at_fleet.findings() == []
+    await at_fleet.page.get_by_role("button", name="Resume sign_contract").click()
+    await agree(at_fleet, "Resume the tool")
+    await at_fleet.sees("takes calls again")
+    await fleet.until("nodes", lambda told: not any(node["paused"] for node in told["nodes"]))
+    assert not (await fleet.answer("sign_contract", heard)).result.get("isError")
+
+
 @pytest.mark.parametrize("what", ACTIONS)
 async def test_who_says_no_does_nothing(at_fleet: Screen, fleet: Stage, what: str) -> None:
     """By the button, or by Escape; and the focus is back where it was."""
@@ -86,6 +119,28 @@ async def test_who_says_no_does_nothing(at_fleet: Screen, fleet: Stage, what: st
         assert focused == f"{what.capitalize()} call {call[:8]}"
     assert posted == []
     assert (await fleet.get(f"leases/{call}"))["live"]["state"] == "parked"
+
+
+async def test_the_focus_is_given_back_to_a_row_that_was_drawn_anew(at_fleet: Screen, fleet: Stage) -> None:
+    """Its node was silent while the dialog was open, so the row was gone for one look."""
+    call, _ = await fleet.parked_at(NODES[2])
+    await at_fleet.open(f"/leases?call={call}")
+    await ask_for(at_fleet, "evict", call)
+    row = at_fleet.page.locator("tr", has_text=call[:8])
+
+    async def silent(route: Route) -> None:
+        answer = await route.fetch()
+        told = {**await answer.json(), "items": [], "total": 0, "missing": [NODES[2]]}
+        await route.fulfill(response=answer, json=told)
+
+    await at_fleet.page.route("**/api/v1/leases?*", silent)
+    await row.wait_for(state="detached")
+    await at_fleet.page.unroute("**/api/v1/leases?*", silent)
+    await row.wait_for()
+    await at_fleet.page.get_by_role("button", name="Keep as it is").click()
+    await at_fleet.page.get_by_role("dialog").wait_for(state="detached")
+    focused = await at_fleet.page.evaluate("() => document.activeElement.getAttribute('aria-label')")
+    assert focused == f"Evict call {call[:8]}"
 
 
 async def test_without_the_token_nothing_is_shown(fleet: Stage, screens: Screens) -> None:

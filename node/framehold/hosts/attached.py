@@ -21,13 +21,18 @@ from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp.server.subscriptions import InMemorySubscriptionBus
 
 from framehold_core.errors import ConfigError
+from framehold_router.fleet.event_writer import EventWriter
 from framehold_store.seal import Sealer
 
 from ..app import counted
 from ..config import Settings
+from ..engine.heartbeat import Heartbeat
 from ..engine.runtime import Runtime
-from ..telemetry import loop_lag
+from ..sdk.present_call import current
+from ..telemetry.event_log import EventLog
 from ..telemetry.metrics import Metrics
+from ..telemetry.stacks import authors
+from ..telemetry.stalls import StallWatch
 from ..telemetry.tool_labels import ToolLabels
 from .event_bus import FleetBus
 from .handlers import Handlers
@@ -67,6 +72,14 @@ class Attached:
         self.exposition = counted(runtime, self.names)
         self._address = ""
         """The URL of this process, as far as it is known."""
+        self.event_writer = EventWriter(runtime.store)
+        """Writes the events of this node to the event log of its fleet."""
+        self._event_log = EventLog(runtime.heartbeat, self.event_writer.write)
+        # A node alone has no fleet whose routers would read it.
+        self._reports = isinstance(runtime.heartbeat, Heartbeat)
+        if self._reports:
+            runtime.observers.add(self._event_log)
+        self.stalls = StallWatch(_tool, late=None if self.metrics is None else self.metrics.late)
         self._bus = _joined(server, runtime, settings)
         self._lifetime = Lifetime(runtime, self._begin)
         self.lifespan = server.lifespan
@@ -152,10 +165,18 @@ class Attached:
 
     def _begin(self) -> None:
         """Start what runs beside the runtime, which has just been opened."""
-        if self.metrics is not None:
-            self.runtime.tasks.spawn(loop_lag.watch(self.metrics.late))
+        self.runtime.tasks.spawn(self.stalls.watch(authors(self.handlers.asking())))
+        if self._reports:
+            self.runtime.tasks.spawn(self.event_writer.run())
+            self.runtime.tasks.spawn(self._event_log.watch())
         if self._bus is not None:
             self._bus.open()
+
+
+def _tool(variables: contextvars.Context) -> str:
+    """The tool of the call that the code with these context variables belongs to; empty if it belongs to none."""
+    present = variables.get(current)
+    return "" if present is None else present.tool
 
 
 def _joined(server: Server[Any], runtime: Runtime, settings: Settings) -> FleetBus | None:

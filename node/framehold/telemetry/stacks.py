@@ -49,31 +49,42 @@ _INSTALLED = re.compile(r"[/\\](site|dist)-packages[/\\]")
 _STANDARD = tuple({sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")})
 
 
-Raw = tuple[CodeType, Mapping[str, object]]
-"""A frame's code, and the globals that it runs in."""
+Raw = tuple[CodeType, Mapping[str, object], int]
+"""A frame's code, the globals that it runs in, and the line at which it stands."""
 
 
 class Place(NamedTuple):
-    """A frame by its code: the module, the function's qualified name, the file, and the line where it begins."""
+    """A frame by its code: the module, the function's qualified name, the file, the line where the function begins,
+    and the line at which the frame stands (0: not known)."""
 
     module: str
     function: str
     file: str
     line: int
+    at: int = 0
 
     @classmethod
     def of(cls, raw: Raw) -> Place:
         """The place of a frame."""
-        code, names = raw
+        code, names, at = raw
         module = names.get("__name__")
-        return cls(module if isinstance(module, str) else "?", code.co_qualname, code.co_filename, code.co_firstlineno)
+        named = module if isinstance(module, str) else "?"
+        return cls(named, code.co_qualname, code.co_filename, code.co_firstlineno, at)
 
     @property
     def name(self) -> str:
-        """`module.function:line`, with printable characters only and without a path."""
-        module = re.split(r"[/\\]", self.module)[-1]
-        name, line = f"{module}.{self.function}", f":{self.line}"
-        return "".join(sign if sign.isprintable() else "?" for sign in name[: MAX_NAME_CHARACTERS - len(line)]) + line
+        """`module.function:line` with the line where the function begins."""
+        return _printable(f"{_bare(self.module)}.{self.function}", self.line)
+
+    @property
+    def where(self) -> str:
+        """`module:function:line` with the line at which the frame stands."""
+        return _printable(f"{_bare(self.module)}:{self.function}", self.at)
+
+    def owner(self, handlers: frozenset[str] = frozenset()) -> str | None:
+        """The part that this frame belongs to; None for a library that is not known. `handlers` are the top-level
+        packages that handlers come from."""
+        return _owner(self.module, self.file, handlers)[0]
 
 
 class Judgement(NamedTuple):
@@ -84,6 +95,17 @@ class Judgement(NamedTuple):
     where: str
 
 
+def _bare(module: str) -> str:
+    """A module's name without a path: a program that is run by its path may be named by it."""
+    return re.split(r"[/\\]", module)[-1]
+
+
+def _printable(name: str, line: int) -> str:
+    """`name:line` with printable characters only, cut to MAX_NAME_CHARACTERS."""
+    end = f":{line}"
+    return "".join(sign if sign.isprintable() else "?" for sign in name[: MAX_NAME_CHARACTERS - len(end)]) + end
+
+
 def loop_frame(callback: FrameType | None) -> FrameType | None:
     """The frame that runs the loop, found from `callback`, the frame that called a callback of the loop."""
     while callback is not None and callback.f_code.co_qualname in ("Handle._run", _LOOP_TURN):
@@ -92,11 +114,11 @@ def loop_frame(callback: FrameType | None) -> FrameType | None:
 
 
 def frames_above(frame: FrameType | None, base: FrameType | None) -> list[Raw]:
-    """The frames above `base`, from `frame` outwards, as code and globals. It must be quick, since the stack may change
-    soon. Frame objects are not kept: their local variables would be freed in another thread than their own."""
+    """The frames above `base`, from `frame` outwards, as code, globals and line. It must be quick, since the stack may
+    change soon. Frame objects are not kept: their local variables would be freed in another thread than their own."""
     found: list[Raw] = []
     while frame is not None and frame is not base and len(found) < _MAX_FRAMES:
-        found.append((frame.f_code, frame.f_globals))
+        found.append((frame.f_code, frame.f_globals, frame.f_lineno or 0))
         frame = frame.f_back
     return found
 

@@ -25,7 +25,10 @@ _HEADS: dict[str, tuple[str, ...]] = {
     "leave": ("lease",),
     "member": (),
     "alive": (),
+    "append": (),
     "allowed": (),
+    "pause": (),
+    "died": (),
 }
 
 
