@@ -72,7 +72,10 @@ def framehold(
 @app.command()
 def up(
     target: Annotated[
-        str | None, typer.Argument(help="The server: module:name, file.py or file.py:name. Without: an example.")
+        str | None,
+        typer.Argument(
+            help="The server: module:name, file.py or file.py:name; or a function that makes it. Without: an example."
+        ),
     ] = None,
     nodes: Annotated[int, typer.Option(callback=_between(1, 50), help="How many nodes, 1 to 50.")] = 3,
     port: Annotated[
