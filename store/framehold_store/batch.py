@@ -97,7 +97,9 @@ class Lane:
             item.deadline = loop.time() + self._timeout
         self._queue.append(item)
         if self._wake is not None:
-            self._wake.set_result(None)
+            # While the event loop ends it is cancelled, and the item is settled by the lane's own end.
+            if not self._wake.done():
+                self._wake.set_result(None)
             self._wake = None
         elif self._task is None:
             self._task = loop.create_task(self._run(), name=f"framehold lane {self._link.name}")
