@@ -83,6 +83,7 @@ class Drain:
 
     def opened(self) -> None:
         """The node takes calls, for the first time or again."""
+        self._changed = asyncio.Event()
         self.begun = self.on = self.closed = self.over = self.leaving = False
         self._heartbeat.state = LIVE
 

@@ -20,7 +20,7 @@ from framehold_core import effects as fx
 from framehold_core import events as ev
 from framehold_core.call import Call, Phase, drop_and_forget
 from framehold_core.continuation import step
-from framehold_core.ids import CallId, Waiter, prefix
+from framehold_core.ids import CallId, NodeId, Waiter, prefix
 from framehold_core.lease import Lease
 from framehold_router.fleet.node_stats import Stats
 from framehold_router.fleet.trust import Trust
@@ -122,6 +122,12 @@ class Runtime:
         self.tasks.spawn(self._sweep())
         if isinstance(self.heartbeat, Heartbeat):
             self.tasks.spawn(self.orphan_scan.run())
+
+    def rename(self, node: NodeId) -> None:
+        """Give this node another id than the settings name, before it is opened."""
+        self.peers.node = node
+        for lease_holder in (self.heartbeat, self._unleased):
+            lease_holder.lease = lease_holder.lease._replace(node=node)
 
     async def drain(self, patience: float, parked: bool = True, leaves: bool = True) -> None:
         """Leave the fleet: take no new call and hand off the calls that other nodes may carry on. Then wait up to

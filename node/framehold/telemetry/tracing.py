@@ -29,6 +29,7 @@ from framehold_core import events as ev
 from framehold_core.call import Phase
 from framehold_core.ids import prefix
 
+from ..engine.heartbeat import Alone, Heartbeat
 from ..engine.observer import Observer
 from ..engine.replies import Answer, Elsewhere
 from ..engine.slot import Slot
@@ -131,11 +132,11 @@ class _Replay(NamedTuple):
 
 
 class Tracing(Observer):
-    """Sets attributes about the call on the span of each request, and makes the spans of replays. `node` is the name of
-    this node."""
+    """Sets attributes about the call on the span of each request, and makes the spans of replays. The lease of
+    `heartbeat` names this node."""
 
-    def __init__(self, node: str) -> None:
-        self._node = node
+    def __init__(self, heartbeat: Heartbeat | Alone) -> None:
+        self._heartbeat = heartbeat
         self._tracer = trace.get_tracer("framehold")
         self._replays: dict[Slot, _Replay] = {}
         self._routes: dict[int, str] = {}
@@ -204,5 +205,5 @@ class Tracing(Observer):
             # Half of a surrogate pair would make the whole batch of spans fail on its way to the collector.
             "framehold.tool": slot.tool.encode("utf-8", "replace").decode(),
             "framehold.epoch": slot.call.epoch,
-            "framehold.node": self._node,
+            "framehold.node": self._heartbeat.lease.node,
         }

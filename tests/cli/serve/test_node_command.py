@@ -48,6 +48,10 @@ FILES = {
     "leaves.py": "import sys\nsys.exit('a reason')",
     "imports.py": "import surely_not_installed",
     "null.py": "\0",
+    "makes.py": SERVER
+    + "def nobody(): return None\ndef fails(): raise RuntimeError('no database')\ndef needs(name): return mcp\n"
+    + "from starlette.applications import Starlette\ndef host(): return Starlette()",
+    "fast.py": "raise ModuleNotFoundError('as if it were not there', name='fastmcp')",
 }
 
 Run = Callable[..., str]
@@ -108,6 +112,12 @@ def refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
         ("leaves.py", "can't be imported: SystemExit: a reason"),
         ("", "can't be imported"),
         (":mcp", "can't be imported"),
+        ("makes.py:nobody", "nobody() returned NoneType, which is no server"),
+        ("makes.py:fails", "can't be imported: RuntimeError: no database (makes.py:"),
+        ("makes.py:needs", "missing 1 required positional argument: 'name'"),
+        ("makes.py:host", "host is a Starlette app, which may host a server and is none"),
+        ("empty.py", "if a function makes it, name the function, as empty.py:create_server"),
+        ("fast.py", "there is no module 'fastmcp' (fast.py:1); install it: pip install 'framehold[fastmcp]'"),
         (".relative:mcp", "can't be imported"),
     ],
 )

@@ -18,9 +18,10 @@ from framehold_core.errors import ConfigError
 from ...config import Settings
 from ...hosts.attached import Attached
 from ...hosts.event_bus import end_streams
-from ...http.app import Application, asgi
+from ...http.app import Application
 from .limits import raise_files
 from .log import announce, log
+from .target import app_of
 
 logger = logging.getLogger("framehold")
 BACKLOG = 65_535
@@ -33,7 +34,7 @@ GRACE = 10.0
 
 
 def run(server: Any, settings: Settings, host: str, port: int) -> None:
-    """Serve `server` as one node until a signal.
+    """Serve `server`, or an app that `framehold.asgi` made of one, as one node until a signal.
 
     Raises:
         ConfigError: the server can't be served, its handlers' marks don't fit the settings, or the port can't be used.
@@ -41,10 +42,7 @@ def run(server: Any, settings: Settings, host: str, port: int) -> None:
     """
     log(settings, node=settings.node_id)
     raise_files()
-    try:
-        app = asgi(server, settings)
-    except TypeError as error:
-        raise ConfigError(str(error)) from None
+    app = app_of(server, settings)
     app.attached.check()
     listening = listen(host, port)
     heartbeat, address = app.attached.runtime.heartbeat, url_of(host, listening)

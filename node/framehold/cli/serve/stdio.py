@@ -186,6 +186,7 @@ class Shutdown:
 async def _serve(attached: Attached, incoming: Incoming, wire: io.TextIOWrapper) -> int:
     server, shutdown = attached.server, Shutdown(attached.runtime, incoming)
     shutdown.watch()
+    attached.begin_service()
     # The lifespan is outside the transport's task group, which would wrap its errors in an exception group.
     async with server.lifespan(server) as state:
         try:
