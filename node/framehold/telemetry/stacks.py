@@ -43,6 +43,8 @@ _KNOWN = {
     **dict.fromkeys(("framehold_store", "redis", "fakeredis"), STORE),
 }
 """The part that each known top-level package belongs to."""
+_BETWEEN = ("anyio", "uvloop")
+"""Packages that call what they are given, in a thread or on the loop."""
 _WAITING = ("selectors", "asyncio.windows_events")
 _LOOP_TURN = "BaseEventLoop._run_once"
 _INSTALLED = re.compile(r"[/\\](site|dist)-packages[/\\]")
@@ -71,9 +73,17 @@ class Place(NamedTuple):
     @property
     def name(self) -> str:
         """`module.function:line`, with printable characters only and without a path."""
-        module = re.split(r"[/\\]", self.module)[-1]
-        name, line = f"{module}.{self.function}", f":{self.line}"
-        return "".join(sign if sign.isprintable() else "?" for sign in name[: MAX_NAME_CHARACTERS - len(line)]) + line
+        return self.at(self.line, ".")
+
+    def at(self, line: int, between: str = ":") -> str:
+        """`module:function:line` for a line of the function, with printable characters only and without a path."""
+        module, end = re.split(r"[/\\]", self.module)[-1], f":{line}"
+        return printable(f"{module}{between}{self.function}", MAX_NAME_CHARACTERS - len(end)) + end
+
+
+def printable(name: str, limit: int = MAX_NAME_CHARACTERS) -> str:
+    """The first `limit` characters of a name, with `?` for each that can't be printed."""
+    return "".join(sign if sign.isprintable() else "?" for sign in name[:limit])
 
 
 class Judgement(NamedTuple):
@@ -120,6 +130,18 @@ def judge(stack: Sequence[Place], handlers: frozenset[str] = frozenset()) -> Jud
             break
     part, place = decides or (OTHER, stack[0])
     return Judgement(part, (mark or place).name)
+
+
+def is_authors(place: Place, packages: frozenset[str] = frozenset()) -> bool:
+    """Whether a frame is of an author's code: of one of these top-level packages, or neither installed, nor of the
+    standard library, nor Framehold's."""
+    return _owner(place.module, place.file, packages)[0] == HANDLERS
+
+
+def is_unknown(place: Place) -> bool:
+    """Whether a frame is of none of the packages that stand between a server and its handlers."""
+    top = place.module.partition(".")[0]
+    return top not in _KNOWN and top not in _BETWEEN and top not in sys.stdlib_module_names
 
 
 def authors(functions: Iterable[object]) -> frozenset[str]:
