@@ -16,6 +16,7 @@ from framehold.engine.runtime import Runtime
 from framehold.engine.token_claims import Claims
 from framehold.frame.asks import Question
 from framehold.frame.frame import Frame
+from framehold.telemetry.raised_at import raised_at
 from framehold_core import effects as fx
 from framehold_core import journal
 from framehold_core.errors import StoreUnavailable
@@ -83,6 +84,9 @@ class Talk:
 
     def failed(self, outcome: object) -> bool:
         return isinstance(outcome, Exception)
+
+    def raised(self, outcome: object) -> tuple[str, str] | None:
+        return raised_at(outcome) if isinstance(outcome, Exception) else None
 
     def describe(self) -> dict[str, str]:
         return dict.fromkeys(("tool", "code", "method", "target", "args", "principal"), "")

@@ -43,6 +43,10 @@ class HandlerEntry(Protocol):
     def failed(self, outcome: object) -> bool:
         """Whether this outcome is an error of the handler."""
 
+    def raised(self, outcome: object) -> tuple[str, str] | None:
+        """The class of the exception that this outcome was made of, and its place `module:function:line`, empty if it
+        is not in the author's code. None where there was no exception, or where that is not known."""
+
     def describe(self) -> dict[str, str]:
         """The fields of the record's head about this handler: tool, code, method, target, and the digests args and
         principal."""

@@ -22,6 +22,8 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.methods import is_input_required
 from pydantic import PrivateAttr
 
+from ..sdk import failures
+
 
 class Raised(types.CallToolResult):
     """The error result of a tool, and the exception that the tool raised."""
@@ -67,6 +69,7 @@ async def _kept_tool(running: Awaitable[Any], name: str) -> Any:
     try:
         result = await running
     except FastMCPError as error:
+        failures.note(error)
         return Raised(error, name)
     if isinstance(result, InputRequiredToolResult):
         return result.input_required
@@ -141,6 +144,7 @@ async def _with_protocol_errors(running: Awaitable[Any]) -> Any:
     try:
         return await running
     except FastMCPError as error:
+        failures.note(error)
         raise to_mcp_error(error) from _untraced(error)
 
 

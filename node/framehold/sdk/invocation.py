@@ -27,8 +27,9 @@ from framehold_core.errors import JournalError
 from ..engine import token_claims
 from ..frame.asks import NO_ANSWERS, Question
 from ..frame.frame import Frame
+from ..telemetry.raised_at import RaisedAt, raised_at
+from . import failures, questions
 from . import hop as hops
-from . import questions
 from .marks import Marks
 from .present_call import Present, current
 from .session import META, Ctx, FrameContext, FrameSession
@@ -39,10 +40,12 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome of a handler: a result as the SDK takes it, or the error that the handler raised."""
+    """The outcome of a handler: a result as the SDK takes it, or the error that the handler raised. `raised` names what
+    the author's code raised, also where the SDK made a result of it; None where it is not known."""
 
     result: Any = None
     error: BaseException | None = None
+    raised: RaisedAt | None = None
 
 
 class Round:
@@ -145,14 +148,15 @@ class Invocation:
             running = self._handler.enter(inner, params)
             # All that this Python frame refers to would stay in memory while the call is parked.
             del ctx, given, raw, inner, params, session
-            outcome = Outcome(_tagged(await running, frame, self._handler.runtime.settings.max_body))
+            result = _tagged(await running, frame, self._handler.runtime.settings.max_body)
+            outcome = Outcome(result, raised=failures.noted())
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:
             # Any exception of a handler is its outcome: otherwise its client would never get a response.
             if frame.dead and not isinstance(error, Exception):
                 raise
-            outcome = Outcome(error=error)
+            outcome = Outcome(error=error, raised=failures.noted() or raised_at(error))
         try:
             frame.end(outcome)
         finally:
@@ -186,6 +190,12 @@ class Invocation:
         result = outcome.result
         is_error = result.get("isError") if isinstance(result, Mapping) else getattr(result, "is_error", False)
         return outcome.error is not None or is_error is True
+
+    def raised(self, outcome: object) -> RaisedAt | None:
+        """The exception of the handler by its class and place; None where it raised nothing, or where that is not
+        known."""
+        assert isinstance(outcome, Outcome)
+        return outcome.raised if self.failed(outcome) else None
 
     def describe(self) -> dict[str, str]:
         """The fields of the call's record. They hold no contents: arguments and user are digests."""

@@ -3,7 +3,8 @@ would keep itself and the request in memory while the frame is parked: 3 KB in a
 
 The law: results and log lines are those of the SDK, word for word. A test plays both ways. The SDK's own way is taken
 where something else stands between (a subclass, an extension that intercepts, a patched layer), and for a tool that is
-not async or has parameters from `Resolve`.
+not async or has parameters from `Resolve`. Either way what the tool raised is noted, unless the SDK's first layer is
+not the SDK's own.
 
 Private parts of the SDK that are touched here; a test names the release and checks them:
 
@@ -16,6 +17,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Awaitable, Coroutine
+from functools import partial
 from operator import is_
 from types import FunctionType, MethodType
 from typing import Any
@@ -29,6 +31,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolRequestParams, CallToolResult, TextContent
 from pydantic import ValidationError
 
+from . import failures
 from .wrapped_handler import Handler
 
 _log = logging.getLogger("mcp.server.mcpserver.server")
@@ -107,7 +110,8 @@ def straightened(handler: Handler) -> Handler:
     if not isinstance(handler, MethodType) or handler.__func__ is not MCPServer._handle_call_tool:
         return handler
     server: Any = handler.__self__
-    sdk_way: Handler = handler
+    own = bool(_OWN_LAYERS) and handler.__func__ is _OWN_LAYERS[0]
+    sdk_way: Handler = partial(_run_layers, server) if own else handler
 
     def enter(ctx: Any, params: CallToolRequestParams) -> Awaitable[Any]:
         manager = server._tool_manager
@@ -130,6 +134,19 @@ def _ordinary(server: MCPServer[Any], manager: ToolManager, tool: Tool) -> bool:
     whole = kinds and type(server).call_tool is MCPServer.call_tool
     touched = "call_tool" in vars(server) or "call_tool" in vars(manager)
     return whole and not touched and tool.is_async and not tool.resolved_params and _untouched()
+
+
+async def _run_layers(server: MCPServer[Any], ctx: Any, params: CallToolRequestParams) -> Any:
+    """Run the tool through the SDK's layers, as `MCPServer._handle_call_tool` does, and note what it raised."""
+    context: Context[Any, Any] = Context(
+        request_context=ctx, mcp_server=server, input_params=params, subscriptions=server._subscriptions
+    )
+    try:
+        return await server.call_tool(params.name, params.arguments or {}, context)
+    except MCPError:
+        raise
+    except Exception as failure:
+        return _error_result(params.name, failure)
 
 
 async def _run(server: MCPServer[Any], tool: Tool, ctx: Any, params: CallToolRequestParams) -> Any:
@@ -180,7 +197,8 @@ def _failure(name: str, error: Exception) -> ToolError:
 
 
 def _error_result(name: str, failure: Exception) -> CallToolResult:
-    """Log the failure of a tool as the SDK does, and return it as an error result."""
+    """Log the failure of a tool as the SDK does, note it, and return it as an error result."""
+    failures.note(failure)
     if not isinstance(failure, ToolError) or isinstance(failure, UnexpectedToolError):
         _log.error("Tool %r raised an unexpected exception", name, exc_info=failure)
     elif isinstance(failure.__cause__, ValidationError):

@@ -31,19 +31,23 @@ class RaisedAt(NamedTuple):
 def raised_at(error: BaseException) -> RaisedAt:
     """The exception that an author's code raised, as `error` brought it: beneath what the SDK wraps round it, and of an
     exception group the first one. Its tracebacks must not have been removed."""
-    found = error
-    for _ in range(_MAX_CAUSES):
-        place = _place(found.__traceback__)
-        if isinstance(found, BaseExceptionGroup) and found.exceptions:
+    found: BaseException | None = error
+    foreign: list[BaseException] = []
+    while found is not None and len(foreign) < _MAX_CAUSES:
+        if isinstance(found, BaseExceptionGroup):
             found = found.exceptions[0]
-        elif not place and found.__cause__ is not None and _top(type(found).__module__) in _WRAPPERS:
-            found = found.__cause__
+        elif place := _place(found.__traceback__):
+            return RaisedAt(_class_name(found), place)
         else:
-            break
-    return RaisedAt(_class_name(type(found)), place)
+            foreign.append(found)
+            found = found.__cause__ or found.__context__
+    # No line of the author's was passed: what the SDK wrapped says more than its wrapper.
+    cause = next((item for item in foreign if _top(type(item).__module__) not in _WRAPPERS), error)
+    return RaisedAt(_class_name(cause), "")
 
 
-def _class_name(kind: type[BaseException]) -> str:
+def _class_name(error: BaseException) -> str:
+    kind = type(error)
     return printable(kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}")
 
 
