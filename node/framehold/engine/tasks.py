@@ -50,7 +50,7 @@ class Tasks:
         """Mark a frame dead, cancel its handler, and wait for the handler's end in a task."""
         handler = frame.kill()
         if handler is not None:
-            ending = self.spawn(self._wait_for_end(handler))
+            ending = self.spawn(self._wait_for_end(handler, frame))
             self._cancelling.add(ending)
             ending.add_done_callback(self._cancelling.discard)
 
@@ -59,12 +59,14 @@ class Tasks:
         """How many cancelled handlers may still run."""
         return len(self._cancelling)
 
-    async def _wait_for_end(self, handler: asyncio.Task[None]) -> None:
+    async def _wait_for_end(self, handler: asyncio.Task[None], frame: Frame) -> None:
         _, running = await asyncio.wait([handler], timeout=CANCEL_TIMEOUT)
         if running:
             self._counts["unburied"] += 1
             logger.warning(
-                "a cancelled handler still runs after %g s; what it does has no effect on its call", CANCEL_TIMEOUT
+                "a cancelled handler still runs after %g s; what it does has no effect on its call",
+                CANCEL_TIMEOUT,
+                extra=frame.log_fields,
             )
 
     async def close(self) -> None:

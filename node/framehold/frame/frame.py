@@ -87,9 +87,14 @@ class Frame:
         self.dead = False
         self.round = 1
         self.task: asyncio.Task[None] | None = None
-        self.context: contextvars.Context | None = handler_context(carrier.variables)
+        self.context: contextvars.Context | None = handler_context(carrier.variables, self)
         """The handler's own context, None once it has ended. `deliver` refreshes it, since a handler may wait for
         other tasks that ask for it."""
+
+    @property
+    def log_fields(self) -> Mapping[str, Any]:
+        """The fields of a log line that the handler writes now; see `logged_call`."""
+        return self._host.log_fields(self)
 
     async def ask(self, question: Question, key: str | None = None) -> Any:
         """Suspend until the client has answered; return its answer (`Question.result`).
