@@ -245,6 +245,24 @@ async def test_a_drain_that_meets_its_deadline_names_what_it_costs(caplog: pytes
     assert text.endswith(f"1 rounds that run are cut; lost: {named}, 2 more; cut: runs {prefix(slot.call.id)}")
 
 
+async def test_refused_requests_show_no_id_and_no_token(lines: Lines) -> None:
+    """Tampered tokens, answers that don't fit, calls that nobody knows: whoever logs them shows the beginning only."""
+
+    async def asks(ctx: Context) -> str:
+        """Asks once."""
+        return said(await ctx.elicit("one", Word))
+
+    async with stage(asks) as client:
+        asked = await client.call("asks")
+        tokens = [asked.token, asked.token[:-2], asked.token.replace(asked.token[3:9], "zzzzzz")]
+        for token in tokens:
+            await client.retry("asks", token, {key: {"action": "odd"} for key in asked.asked})
+        await client.retry("asks", asked.token, asked.accept(word="x"))
+        await client.retry("asks", asked.token, asked.accept(word="another"))
+    text = "\n".join(f"{record.getMessage()} {vars(record)}" for record in lines.records)
+    assert lines.records and not [word for token in tokens for word in (token, token.split(".")[1]) if word in text]
+
+
 async def test_work_that_is_shared_names_no_call() -> None:
     """It is begun by one request and serves all."""
     found, connecting = list[Any](), asyncio.Event()

@@ -16,7 +16,6 @@ from typing import Any
 
 from pythonjsonlogger.core import RESERVED_ATTRS
 from pythonjsonlogger.json import JsonFormatter
-from rich.logging import RichHandler
 
 from framehold_router.config import FleetSettings
 
@@ -67,6 +66,9 @@ def _gives_way(handler: logging.Handler) -> bool:
 
 
 def _writes_to_terminal(handler: logging.Handler) -> bool:
+    # Slow to import, and of use only where something has added a handler.
+    from rich.logging import RichHandler
+
     if isinstance(handler, RichHandler):
         stream: object = handler.console.file
     else:
