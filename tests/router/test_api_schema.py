@@ -56,7 +56,9 @@ async def client() -> AsyncIterator[Client]:
     async with AsyncExitStack() as stack:
         cast = Cast(stack)
         cast.token, cast.more["report"] = TOKEN, str(RECORDED)
-        await cast.node("a", saying(said("a", rounds=3, tools=["t"], rss=5)), NODE, boot="boot-1")
+        await cast.node(
+            "a", saying(said("a", rounds=3, tools=["t"], rss=5, frames=1, max_parked=9)), NODE, boot="boot-1"
+        )
         line = journal.encode(journal.entry(0, Draft(Kind.ASK, "k", 0, Lane.MAIN, "", "json", b"secret"), b"sealed"))
         batch = Batch((line,), journal.chain(journal.GENESIS, (line,)))
         await cast.store.run(Commit(CALL, fence(0, 0, owner="a"), batch, 600.0, None, HEAD))

@@ -31,7 +31,7 @@ from ..engine.observer import Observer
 from ..engine.replies import Answer, Elsewhere, Ended, Parked
 from ..engine.slot import Slot
 from .tool_labels import OTHER, ToolLabels
-from .window import RecentDurations
+from .window import BusyShare, RecentDurations
 
 ROUND = (*HOP, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 PER_CALL = (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 50.0, 100.0)
@@ -100,6 +100,7 @@ class Metrics(Observer):
         self.failing = {step: Tally(FAILOVER) for step in STEPS}
         self.journals, self.appends, self.lag = Tally(BYTES), Tally(HOP), Tally(HOP)
         self.resumes, self.writes, self.lags = RecentDurations(), RecentDurations(), RecentDurations()
+        self.busy = BusyShare()
         self._marks: dict[Slot, Mark] = {}
 
     def errors(self) -> int:
@@ -110,6 +111,7 @@ class Metrics(Observer):
         """The event loop was late by so many seconds."""
         self.lag.observe(seconds)
         self.lags.add(seconds)
+        self.busy.read()
 
     def _tool(self, slot: Slot, asks: bool = False) -> Tool:
         return self.tools.get(slot.tool) or self._labelled(slot.tool, asks)

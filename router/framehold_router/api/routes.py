@@ -12,6 +12,7 @@ from typing import NamedTuple
 from pydantic import BaseModel, ConfigDict
 
 from ..models.calls import CallView, LeaseQuery, LeasesView, LookupQuery, LookupView
+from ..models.capacity import CapacityView
 from ..models.events import EventsView, FailoversView
 from ..models.nodes import AccessView, DoneView, NodesView, OverviewView, RingQuery, RingView
 from ..models.profile import NodeDetailView
@@ -53,6 +54,8 @@ ROUTES = (
     Route("GET", "nodes", "nodes", "All nodes", NodesView, listed=True),
     Route("GET", "nodes/{node_id}", "node", "One node: where its memory and its loop's time go", NodeDetailView,
           errors=(404, 502)),
+    Route("GET", "capacity", "capacity", "How much of each limit is used, and whether a node may be lost", CapacityView,
+          listed=True),
     Route("GET", "ring", "ring", "Each node's part of the ring", RingView, query=RingQuery, listed=True),
     Route("GET", "leases", "leases", "Calls that nodes hold, and those that nobody holds", LeasesView,
           query=LeaseQuery, listed=True),

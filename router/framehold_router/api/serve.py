@@ -20,7 +20,7 @@ from ..models.calls import LeasesView
 from ..models.events import EventView
 from ..models.fields import printable
 from ..models.nodes import AccessView, ErrorView, NodesView, OverviewView
-from . import actions, call, failovers, fleet, leases, lookup, node, tradeoff
+from . import actions, call, capacity, failovers, fleet, leases, lookup, node, tradeoff
 from . import events as happened
 from .access import Access
 from .openapi import document
@@ -54,6 +54,7 @@ class Api:
             "overview": self._overview.answer,
             "nodes": fleet.nodes,
             "node": node.answer,
+            "capacity": capacity.answer,
             "ring": fleet.ring,
             "leases": leases.answer,
             "call": call.answer,

@@ -14,6 +14,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from ..models.calls import LeasesView, LeaseView
+from ..models.capacity import CapacityView, ResourceView
 from ..models.events import EventsView, EventView, FailoversView, FailoverView
 from ..models.nodes import NodesView, NodeView, RingNodeView, RingView
 from ..models.tradeoff import TradeoffView
@@ -34,6 +35,7 @@ def table(view: BaseModel) -> str | None:
         (LeasesView, LeaseView, "items"),
         (EventsView, EventView, "events"),
         (RingView, RingNodeView, "nodes"),
+        (CapacityView, ResourceView, "resources"),
     )
     for kind, item, name in lists:
         if isinstance(view, kind):

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from .events import EventView
-from .fields import Count, Lenient, Seconds, Text
+from .fields import Count, Lenient, Seconds, Share, Text
 
 
 class NodeStatus(Lenient):
@@ -23,6 +23,12 @@ class NodeStatus(Lenient):
     version: Text | None = None
     frames: Count | None = None
     """Calls whose frames are in memory."""
+    max_parked: Count | None = None
+    """The limit on frames: FRAMEHOLD_MAX_PARKED."""
+    frame_bytes: Count | None = None
+    """Bytes of one frame; null until they were measured, which needs some hundred frames and a limit on memory."""
+    loop_busy: Share | None = None
+    """The part of the last minute in which the event loop used a processor."""
     orphaned: Count | None = None
     """Calls whose node is gone and that no node has taken over yet, found by the last scan. Only one node scans."""
     stuck: Count | None = None

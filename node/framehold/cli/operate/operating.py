@@ -68,6 +68,15 @@ def ring(output: Printed = Output.TABLE, watch: Watch = False, url: Url = ROUTER
     _show(ring, url, token, output, watch)
 
 
+def capacity(output: Printed = Output.TABLE, watch: Watch = False, url: Url = ROUTER, token: Token = None) -> None:
+    """Show how much of each limit is used, which fills first, and whether the fleet can lose a node.
+
+    Exits with 1 where the other nodes lack room for what the fullest one uses."""
+    from .views import capacity
+
+    _show(capacity, url, token, output, watch)
+
+
 def leases(
     state: Annotated[State | None, typer.Option(help="Only calls in it; else all but those that ended.")] = None,
     expiring: Annotated[float | None, typer.Option(help="Only those that expire within so many seconds.")] = None,
@@ -148,5 +157,5 @@ def drain(
 
 def add(app: typer.Typer) -> None:
     """Add the commands to `app`."""
-    for command in (status, nodes, leases, lease, ring, drain, cancel, evict):
+    for command in (status, nodes, capacity, leases, lease, ring, drain, cancel, evict):
         app.command(rich_help_panel=_PANEL)(command)

@@ -48,7 +48,8 @@ const TOOLS = [
   { name: "Frames", number: true, cell: ({ frames }) => number(frames) },
   { name: "Parked", number: true, cell: ({ parked }) => number(parked) },
   { name: "Running", number: true, cell: ({ running }) => number(running) },
-  { name: "Memory", number: true, hint: "About: each frame is reckoned to weigh as much as any.", cell: ({ bytes: weight }) => (weight === null ? "–" : `≈ ${bytes(weight)}`) },
+  { name: "Journals", number: true, hint: "The size of their journals in the store.", cell: ({ journal_bytes: size }) => bytes(size) },
+  { name: "Memory", number: true, hint: "About: each frame counts as much as any other. Unknown until the node has measured a frame, which needs a memory limit and 300 frames.", cell: ({ bytes: weight }) => (weight === null ? "–" : `≈ ${bytes(weight)}`) },
 ];
 
 /** `loop` as the API has it. */
