@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from .ending import CANCELLED, COMPLETED, Ending
 from .ids import NodeId, Waiter
 from .journal import Draft, Entry
 from .lease import Lease
@@ -90,7 +91,7 @@ class Finished:
     """The handler returned or raised. `outcome` is a value of the shell's: the core only hands it on."""
 
     outcome: object
-    cause: str = ""
+    ending: Ending = COMPLETED
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +136,11 @@ class WriteRefused:
 
 @dataclass(frozen=True, slots=True)
 class StoreDown:
-    """The store did not answer; whether the write was applied is unknown."""
+    """The store did not answer; whether the write was applied is unknown. `why` is for the clients of a call that was
+    looked up and must not be claimed now, though the store answers."""
 
     is_open: bool
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +203,7 @@ class Stop:
     """An operator ends the call with `outcome`, a value of the shell's like the outcome of a handler."""
 
     outcome: object
-    cause: str = "cancelled"
+    ending: Ending = CANCELLED
 
 
 Event = (

@@ -167,7 +167,9 @@ def _finish(stored: Stored | None, request: Finish, now: float) -> Applied:
         answers=answers,
         outcome=request.outcome,
         out_round=fence.round,
-        cause=request.cause,
+        cause=request.ending.how.value,
+        error=request.ending.error,
+        place=request.ending.place,
         expires=now + request.ttl,
     )
     done = done.stepped(Moved.FINISHED, fence.owner, now, request.ran)

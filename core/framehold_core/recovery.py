@@ -24,6 +24,7 @@ from .call import (
     send_verify,
 )
 from .effects import Effect, Forget, Lookup, Op, Outcome, RaiseInDoubt, Reason, Respond, Ungated, Write
+from .ending import LOST, Ending, How
 from .errors import impossible
 from .events import Acked, Drain, Evict, Expired, Renewed, StoreBack, StoreDown, WriteRefused
 from .outbox import Outbox
@@ -164,12 +165,12 @@ def write_unanswered(call: Call, event: StoreDown, now: float) -> Move:
         # The first request runs: no question was asked, so no token exists, and nobody could come back for this frame.
         replies = refuse_all(call.waiting, Reason.UNAVAILABLE, call, UNKEPT)
         call, effects = drop_frame(call, "unavailable")
-        return Move(call._replace(undecided=()), (*replies, *effects, Forget()))
+        return Move(call._replace(undecided=()), (*replies, *effects, Forget(LOST)))
     # The write extended nothing: the tokens of the last round expire when they would have. While the first request
     # runs there is no token: the frame waits no longer than one would have lasted.
     expires = call.expires if call.round else now + call.ttl
     if write.op is Op.FINISH and event.is_open:
-        outcome = Outcome(write.outcome, cause=write.cause)
+        outcome = Outcome(write.outcome)
         replies = tuple(Respond(item.waiter, outcome) for item in call.waiting)
         counted: tuple[Effect, ...] = (Ungated(),) if replies else ()
         kept = call._replace(phase=Phase.STRANDED, outbox=stalled, waiting=(), expires=expires)
@@ -198,7 +199,9 @@ def store_back(call: Call, event: StoreBack, now: float) -> Move:
 
 def expired(call: Call, event: Expired, now: float) -> Move:
     """No token of this call can be valid any more: drop the frame, unless an effect of it is under way (rule 8)."""
-    return drop_and_forget(call, "expired") if now >= call.expires and not effect_under_way(call) else Move(call)
+    if now < call.expires or effect_under_way(call):
+        return Move(call)
+    return drop_and_forget(call, "expired", Ending(How.EXPIRED))
 
 
 def evicted(call: Call, event: Evict, now: float) -> Move:

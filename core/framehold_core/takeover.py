@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from .call import Call, Move, Phase, drop_frame, refuse_all, send_verify
 from .effects import Effect, Forget, Lookup, Op, Outcome, Reason, Refusal, Relay, Respond, Run, Write
+from .ending import Ending, How
 from .events import Claimed, Diverged, Found, Rebuilt, Retry, StoreDown, Unreadable, WriteRefused
 from .ids import Incarnation
 from .journal import Draft, Entry, Kind, round_history
@@ -78,7 +79,7 @@ def _from_record(decision: Decision, record: Record) -> Outcome | Refusal | None
     if decision is Decision.CONFLICT:
         return Refusal(Reason.CONFLICT, record.round)
     if decision is Decision.OUTCOME:
-        return Outcome(sealed=record.outcome, position=record.position, cause=record.cause)
+        return Outcome(sealed=record.outcome, position=record.position)
     if decision is Decision.LOST:
         return Refusal(Reason.LOST, record.round, record.cause)
     if decision is Decision.ALREADY:
@@ -94,9 +95,19 @@ def _beyond_record(retry: Retry, event: Found, reason: Reason) -> Effect:
     return Respond(retry.waiter, Refusal(reason, retry.round, "the store has no trace of it"))
 
 
+_ENDS = {Reason.LOST: How.LOST, Reason.UNKNOWN: How.LOST, Reason.STUCK: How.STUCK}
+"""How a call has ended by a refusal that is final."""
+
+
 def _end_without_frame(call: Call, responses: tuple[Effect, ...]) -> Move:
     """Each request is answered, and no frame is made here."""
-    return Move(call._replace(phase=Phase.IDLE, outbox=EMPTY, undecided=(), tries=0), (*responses, Forget()))
+    idle = call._replace(phase=Phase.IDLE, outbox=EMPTY, undecided=(), tries=0)
+    refusals = (item.response for item in responses if isinstance(item, Respond))
+    for refusal in refusals:
+        if isinstance(refusal, Refusal) and refusal.reason in _ENDS:
+            ended = idle._replace(round=max(call.round, refusal.round))
+            return Move(ended, (*responses, Forget(Ending(_ENDS[refusal.reason]))))
+    return Move(idle, (*responses, Forget()))
 
 
 def claim_granted(call: Call, event: Claimed, now: float) -> Move:
@@ -142,8 +153,8 @@ def claim_refused(call: Call, event: WriteRefused, now: float) -> Move:
 
 
 def lookup_unanswered(call: Call, event: StoreDown, now: float) -> Move:
-    """The store did not answer a lookup or a claim."""
-    return _end_without_frame(call, refuse_all(call.undecided, Reason.UNAVAILABLE, call))
+    """The store did not answer a lookup or a claim, or the call must not be claimed now."""
+    return _end_without_frame(call, refuse_all(call.undecided, Reason.UNAVAILABLE, call, event.why))
 
 
 def rebuilt(call: Call, event: Rebuilt, now: float) -> Move:
@@ -170,4 +181,4 @@ def _give_up(call: Call, reason: Reason, why: str) -> Move:
     """Drop the frame that could not be rebuilt, and refuse each request that waited for it."""
     replies = refuse_all(call.undecided, reason, call, why)
     call, effects = drop_frame(call, reason.value)
-    return Move(call._replace(undecided=()), (*replies, *effects, Forget()))
+    return Move(call._replace(undecided=()), (*replies, *effects, Forget(Ending(How.DIVERGED))))

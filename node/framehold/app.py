@@ -18,6 +18,8 @@ from framehold_store.values import Values
 
 from . import clock
 from .config import Settings
+from .doors.door import Door
+from .doors.pauses import Pauses
 from .engine.drain import Drain
 from .engine.event_queue import EventQueue
 from .engine.eviction import Eviction
@@ -26,7 +28,7 @@ from .engine.observer import Observers
 from .engine.orphan_scan import OrphanScan
 from .engine.peers import Peers
 from .engine.performer import Performer
-from .engine.records import SKEW, CallRecords
+from .engine.records import SKEW, CallRecords, Ways
 from .engine.runtime import Parts, Runtime, load_of, run_all
 from .engine.shared import Shared
 from .engine.table import Table
@@ -78,9 +80,11 @@ def assemble(settings: Settings, store: Store, is_shared: bool) -> Runtime:
     drain = Drain(shared, heartbeat, peers)
     sealer = Sealer(settings.secrets() or (os.urandom(32),), settings.namespace)
     payloads = Payloads(sealer, Values(pickle=settings.pickle, limit=settings.max_value))
-    records = CallRecords(settings, shared, payloads, drain.heir, peers.member)
+    door = Door(heartbeat, Pauses(store, shared, settings.pause_after))
+    shared.observers.add(door.habits)
+    records = CallRecords(settings, shared, payloads, Ways(drain.heir, peers.member, door.died, door.survived))
     performer, eviction = Performer(settings, shared, records), Eviction(settings, shared)
-    orphan_scan = OrphanScan(store, heartbeat, SKEW + settings.max_round)
+    orphan_scan = OrphanScan(store, heartbeat, settings.max_attempts, SKEW + settings.max_round)
     return Runtime(
         Parts(
             settings=settings,
@@ -92,6 +96,7 @@ def assemble(settings: Settings, store: Store, is_shared: bool) -> Runtime:
             performer=performer,
             eviction=eviction,
             drain=drain,
+            door=door,
             orphan_scan=orphan_scan,
             after_renewal=after_renewal,
         )

@@ -36,6 +36,9 @@ class Settings(FleetSettings):
     evicted for new calls; if there is none, new calls are refused."""
     max_parked_per_principal: int = Field(1_000, gt=0)
     """How many calls one authenticated user may have on this node. Further calls of that user are refused."""
+    max_sessions: int | None = Field(None, gt=0)
+    """How many sessions of clients of earlier revisions this node may have. Beyond that, a client that opens one is
+    refused. None: as many as half of the memory for calls holds, at most 10,000."""
     memory_limit: ByteSize | None = Field(None, gt=0)
     """Bytes (512Mi and 2GiB are understood) that this process may have resident; by default the limit of its cgroup.
     From 90 % on, frames of re-entrant handlers that were parked the longest are evicted until 80 % are reached. If
@@ -46,6 +49,9 @@ class Settings(FleetSettings):
     rehearse: bool = False
     """Drop each frame of a re-entrant handler when it asks, so that each answer replays the handler. This tests the
     author's promise that the handler is re-entrant."""
+    pause_after: int = Field(3, ge=0)
+    """How many processes the calls of one tool may end within ten minutes before the tool is paused. 0: it never is
+    paused by itself; 1 counts as 2, since the end of one process proves nothing."""
     pickle: bool = True
     """Whether a result of `once` may be pickled if JSON can't hold it."""
     max_value: int = Field(1024 * 1024, gt=0)

@@ -95,6 +95,7 @@ async def running(settings: RouterSettings, listening: socket.socket) -> AsyncIt
             retries=metrics.meter if metrics is not None else None,
             change=lambda: membership.change,
             report=settings.tradeoff_report,
+            max_attempts=settings.max_attempts,
         )
         shown = pages(sources, settings.admin_token, page(metrics))
         pages_socket = await _serve_on_socket(stack, shown)

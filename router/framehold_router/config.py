@@ -13,6 +13,7 @@ from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from framehold_core.errors import ConfigError
+from framehold_core.writes import MAX_ATTEMPTS
 from framehold_store.config import StoreConfig
 
 KEY_BYTES = 32
@@ -40,8 +41,10 @@ class FleetSettings(BaseSettings):
     """A line for people, or a JSON object for machines."""
     metrics: bool = True
     """Whether metrics are counted, and served at `/metrics`."""
+    max_attempts: int = Field(MAX_ATTEMPTS, gt=0)
+    """How many processes may end in one round of a call before the call is stuck: no node enters its handler again."""
     admin_token: SecretStr | None = None
-    """The token for the actions drain, cancel and evict. If it is set, reads of the API need it too."""
+    """The token for the actions drain, cancel, evict, pause and resume. If it is set, reads of the API need it too."""
 
     @field_validator("keys", mode="before")
     @classmethod

@@ -17,6 +17,7 @@ from typing import NamedTuple, Protocol
 from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import CallId, NodeId
 from framehold_core.lease import NodeRecord, Renewal
+from framehold_core.pauses import Pause, Tools
 from framehold_core.requests import RecordState, Reply, Request
 
 Clock = Callable[[], float]
@@ -60,11 +61,12 @@ class ScanStep(NamedTuple):
 
 class Store(Protocol):
     """Records and journals of calls, and the registry of nodes. Belongs to one event loop; only `request_counts` may be
-    read from another thread. The methods are of four kinds:
+    read from another thread. The methods are of five kinds:
 
     - records of calls: `submit`, `run`
     - node leases: `register`, `renew`, `unregister`, `nodes`, `count_nodes`, `changes`
     - a walk over all records: `scan`
+    - paused tools: `tools`, `pause`, `resume`, `died`, `cleared`
     - messages between nodes: `publish`, `subscribe`
     """
 
@@ -160,6 +162,47 @@ class Store(Protocol):
                 repeated.
         """
 
+    async def tools(self) -> Tools:
+        """The paused tools, and those that the end of a process is held against. One small read.
+
+        Raises:
+            StoreUnavailable: no answer came in time.
+        """
+
+    async def pause(self, pause: Pause) -> None:
+        """Pause a tool until it is resumed; its last pause counts. Durable like a record. The ends of processes that
+        were held against the tool are forgotten.
+
+        Raises:
+            StoreUnavailable: no answer came in time; sending it again is safe.
+        """
+
+    async def resume(self, tool: str) -> bool:
+        """End the pause of a tool; whether it was paused. The ends of processes that were held against the tool are
+        forgotten. Idempotent.
+
+        Raises:
+            StoreUnavailable: no answer came in time; sending it again is safe.
+        """
+
+    async def died(self, tool: str, boot: str, limit: int, why: str) -> tuple[Pause | None, bool]:
+        """Hold the end of a process against a tool, and pause the tool if `limit` is reached
+        (`framehold_core.pauses.is_poison`). Atomic; an end that is reported again counts once.
+
+        Returns:
+            The pause of the tool, None if it is not paused; and whether this report paused it, with `why`.
+
+        Raises:
+            StoreUnavailable: no answer came in time; sending it again is safe.
+        """
+
+    async def cleared(self, tool: str) -> None:
+        """Forget the ends of processes that were held against a tool. A pause stays. Idempotent.
+
+        Raises:
+            StoreUnavailable: no answer came in time; sending it again is safe.
+        """
+
     async def publish(self, message: bytes) -> None:
         """Send a message to every node of the namespace, this node included. Nothing is stored: a node that has not
         subscribed now misses the message. Messages of different nodes arrive in any order.
@@ -186,3 +229,7 @@ class Store(Protocol):
     def request_counts(self) -> Mapping[str, int]:
         """How many requests were submitted since the start, by the name of their script (`commit`, `renew`, `leave`,
         ...). Reads are among them, as `read`."""
+
+    @property
+    def unreadable_leases(self) -> int:
+        """How many entries of the node registry the last `nodes()` of all leases has skipped."""

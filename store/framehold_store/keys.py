@@ -5,6 +5,7 @@
     fh:<ns>:{<call>}:j     list         its journal: encoded entries, in order; dropped when the call ends
     fh:<ns>:node:<id>      string       a node's lease, with a TTL (scripts/lease.lua has its format)
     fh:<ns>:nodes          sorted set   the names of nodes, scored by the instant when their leases end
+    fh:<ns>:tools          hash         which tools are paused, and the ends of processes held against them (pauses.py)
     fh:<ns>:changes        channel      a message for each change of the membership: the lease's key; nothing is stored
     fh:<ns>:events         channel      messages of a node to all nodes: sealed server events; nothing is stored
 
@@ -15,8 +16,8 @@ may live on another shard than the leases. No script touches both; the list is o
 a sorted set because a name must be removed some time after its lease has ended: readers would have to clean a plain
 set, and would race with a node that registers again. Each renewal writes the name of its node again.
 
-All keys of a call carry one TTL, set by the same script; `nodes` is trimmed by each renewal. Nothing else is ever
-written.
+All keys of a call carry one TTL, set by the same script; `nodes` is trimmed by each renewal. `tools` has no TTL: a
+paused tool stays paused until it is resumed. Nothing else is ever written.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ class Keys:
         """The SCAN pattern of the records of all calls. A namespace has no character with a meaning in patterns."""
         self._node = f"fh:{namespace}:node:"
         self.nodes = f"fh:{namespace}:nodes"
+        self.tools = f"fh:{namespace}:tools"
         self.changes = f"fh:{namespace}:changes"
         self.events = f"fh:{namespace}:events"
 

@@ -11,14 +11,16 @@ from __future__ import annotations
 
 import heapq
 import logging
+import time
 from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from itertools import islice
 
-from framehold_core import lease, record
+from framehold_core import lease, pauses, record
 from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import CallId, NodeId
 from framehold_core.lease import NodeRecord, Renewal
+from framehold_core.pauses import Pause, Tools
 from framehold_core.requests import Record, RecordState, Reply, Request, Stored
 
 from .base import POLL, Clock, Done, ScanStep, Summary
@@ -45,6 +47,8 @@ class MemoryStore:
         """Finished calls, the oldest first. In a plain dict, finding the first key would pass over the empty places of
         all dropped keys."""
         self._nodes: dict[NodeId, NodeRecord] = {}
+        self._pauses: dict[str, Pause] = {}
+        self._deaths: dict[str, dict[str, float]] = {}
         self._feed = Feed(poll)
         self._subscriber: Callable[[bytes], None] | None = None
         self._request_counts: Counter[str] = Counter()
@@ -152,6 +156,28 @@ class MemoryStore:
         found = tuple(_summary(call, stored) for call, stored in seen if stored.expires > now)
         return ScanStep(str(rest or ""), found, 0)
 
+    async def tools(self) -> Tools:
+        return Tools(tuple(self._pauses[tool] for tool in sorted(self._pauses)), frozenset(self._deaths))
+
+    async def cleared(self, tool: str) -> None:
+        self._deaths.pop(tool, None)
+
+    async def pause(self, pause: Pause) -> None:
+        self._pauses[pause.tool] = pause
+        self._deaths.pop(pause.tool, None)
+
+    async def resume(self, tool: str) -> bool:
+        self._deaths.pop(tool, None)
+        return self._pauses.pop(tool, None) is not None
+
+    async def died(self, tool: str, boot: str, limit: int, why: str) -> tuple[Pause | None, bool]:
+        deaths = self._deaths[tool] = pauses.add_death(self._deaths.get(tool, {}), boot, self._clock())
+        known = self._pauses.get(tool)
+        if known is not None or not pauses.is_poison(deaths, limit):
+            return known, False
+        pause = self._pauses[tool] = Pause(tool, time.time(), pauses.FRAMEHOLD, why)
+        return pause, True
+
     async def count_nodes(self) -> int:
         return len(await MemoryStore.nodes(self))
 
@@ -174,6 +200,10 @@ class MemoryStore:
     @property
     def request_counts(self) -> Mapping[str, int]:
         return self._request_counts
+
+    @property
+    def unreadable_leases(self) -> int:
+        return 0
 
 
 def _summary(call: CallId, record: Record) -> Summary:

@@ -17,6 +17,7 @@ from redis.exceptions import ResponseError
 from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import NodeId, prefix
 from framehold_core.lease import NodeRecord, Renewal
+from framehold_core.pauses import Pause, Tools
 from framehold_core.requests import Reply, Request
 
 from . import codec
@@ -27,6 +28,7 @@ from .cluster import Cluster
 from .config import StoreConfig
 from .connections import open_pool
 from .keys import Keys
+from .pauses import PausedTools
 from .registry import Registry
 from .scan import scan
 from .scripts import SCRIPTS
@@ -49,6 +51,7 @@ class RedisStore:
         self._send = self._servers.submit
         multi_key = self._servers.accepts_multi_key_commands
         self._registry = Registry(self._keys, self._script, self._command, config.poll, multi_key)
+        self._tools = PausedTools(self._keys, self._script, self._command)
         self._request_counts: Counter[str] = Counter()
         self._subscription: asyncio.Task[None] | None = None
 
@@ -157,6 +160,25 @@ class RedisStore:
     async def scan(self, cursor: str = "", count: int = 100) -> ScanStep:
         return await scan(self._servers, self._command, self._keys, cursor, count)
 
+    async def tools(self) -> Tools:
+        return await self._tools.read()
+
+    async def cleared(self, tool: str) -> None:
+        self._request_counts["cleared"] += 1
+        await self._tools.cleared(tool)
+
+    async def pause(self, pause: Pause) -> None:
+        self._request_counts["pause"] += 1
+        await self._tools.pause(pause)
+
+    async def resume(self, tool: str) -> bool:
+        self._request_counts["pause"] += 1
+        return await self._tools.resume(tool)
+
+    async def died(self, tool: str, boot: str, limit: int, why: str) -> tuple[Pause | None, bool]:
+        self._request_counts["died"] += 1
+        return await self._tools.died(tool, boot, limit, why)
+
     async def count_nodes(self) -> int:
         return await self._registry.count_nodes()
 
@@ -189,3 +211,7 @@ class RedisStore:
     @property
     def request_counts(self) -> Mapping[str, int]:
         return self._request_counts
+
+    @property
+    def unreadable_leases(self) -> int:
+        return self._registry.unreadable

@@ -52,12 +52,13 @@ LEASE: dict[str, Any] = {
 
 
 class Asked(NamedTuple):
-    """One request: its method, path, query and headers (names in lower case)."""
+    """One request: its method, path, query, headers (names in lower case) and body."""
 
     method: str
     path: str
     query: dict[str, str]
     headers: dict[str, str]
+    body: bytes = b""
 
 
 @dataclass
@@ -95,7 +96,8 @@ def fake_router() -> Iterator[FakeRouter]:
         def do_GET(self) -> None:
             parts = urlsplit(self.path)
             headers = {name.lower(): value for name, value in self.headers.items()}
-            asked = Asked(self.command, parts.path, dict(parse_qsl(parts.query)), headers)
+            sent = self.rfile.read(int(headers.get("content-length", 0)))
+            asked = Asked(self.command, parts.path, dict(parse_qsl(parts.query)), headers, sent)
             status, body = router.answer(asked)
             self.send_response(status)
             if 300 <= status < 400:

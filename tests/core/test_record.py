@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from framehold_core import record
+from framehold_core.ending import COMPLETED
 from framehold_core.ids import Boot, CallId, Incarnation, NodeId
 from framehold_core.journal import GENESIS, chain
 from framehold_core.requests import (
@@ -79,7 +80,7 @@ def result(key: str = "open", fence: Fence = FENCE) -> Result:
 
 
 def finish(outcome: bytes = b"42", answered: Answered | None = YES, fence: Fence = FENCE) -> Finish:
-    return Finish(CALL, fence, outcome, "", TTL, answered, RAN)
+    return Finish(CALL, fence, outcome, COMPLETED, TTL, answered, RAN)
 
 
 def claim(evidence: Evidence = Evidence.GONE, seen: Seen = RECORD.seen, *, reentrant: bool = True) -> Claim:

@@ -18,6 +18,7 @@ from framehold_core.effects import (
     Relay,
     Write,
 )
+from framehold_core.ending import Ending, How
 from framehold_core.events import Drain, Evict, Expired, Finished, StoreBack, WriteRefused
 from framehold_core.requests import Evidence, Verdict
 from tests.core.driver import TOKEN_TTL, answer, elsewhere, parked, reach, rebuild, resumed, running
@@ -163,7 +164,7 @@ def test_a_frame_expires_with_its_last_token() -> None:
     node.now += TOKEN_TTL - 1
     assert node.feed(Expired()) == () and node.call.phase is Phase.PARKED
     node.now += 1
-    assert node.feed(Expired()) == (Cancel("expired"), Forget())
+    assert node.feed(Expired()) == (Cancel("expired"), Forget(Ending(How.EXPIRED)))
 
 
 def test_asking_again_mints_a_token_that_ends_with_the_round() -> None:
@@ -177,7 +178,7 @@ def test_asking_again_mints_a_token_that_ends_with_the_round() -> None:
     node.now += TOKEN_TTL - 61
     assert node.feed(Expired()) == () and node.feed(StoreBack()) == ()
     node.now += 1
-    assert node.feed(Expired()) == (Cancel("expired"), Forget())
+    assert node.feed(Expired()) == (Cancel("expired"), Forget(Ending(How.EXPIRED)))
 
 
 @pytest.mark.parametrize("phase", [Phase.RUNNING, Phase.PARKING, Phase.FINISHING, Phase.VERIFYING, Phase.HEALING])

@@ -17,6 +17,7 @@ from framehold_core.effects import (
     Relay,
     Run,
 )
+from framehold_core.ending import LOST, Ending, How
 from framehold_core.errors import ProtocolError
 from framehold_core.events import Diverged, Rebuilt, Unreadable, WriteRefused
 from framehold_core.journal import Lane, decode_all
@@ -40,7 +41,7 @@ def test_a_token_without_a_record_enters_no_handler() -> None:
     first.shelf.stored = None
     node = elsewhere(first)
     node.retry(answer("a"))
-    assert Forget() in node.look()
+    assert Forget(LOST) in node.look()
     assert isinstance(node.heard[1], Refusal) and node.heard[1].reason is Reason.UNKNOWN
 
 
@@ -220,7 +221,7 @@ def test_what_can_not_be_read_is_said_and_left_as_it_is(phase: Phase) -> None:
     assert node.heard[1] == node.heard[2]
     refusal = node.heard[1]
     assert isinstance(refusal, Refusal) and (refusal.reason, refusal.detail) == (Reason.UNREADABLE, UNREADABLE)
-    assert Cancel("unreadable") in effects and Forget() in effects
+    assert Cancel("unreadable") in effects and Forget(Ending(How.DIVERGED)) in effects
     assert node.call.phase is Phase.IDLE and node.call.outbox.in_flight is None and node.call.undecided == ()
     assert node.shelf.stored is before
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -16,9 +17,9 @@ from framehold.engine.runtime import Runtime
 from framehold.engine.token_claims import Claims
 from framehold.frame.asks import Question
 from framehold.frame.frame import Frame
-from framehold.telemetry.raised_at import raised_at
 from framehold_core import effects as fx
 from framehold_core import journal
+from framehold_core.ending import COMPLETED, Ending, How
 from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import NodeId
 from framehold_core.requests import Reply, Request
@@ -44,6 +45,7 @@ class Card:
 
     def __init__(self, *unable: str) -> None:
         self.variables = contextvars.copy_context()
+        self.came = time.time()
         self._unable = unable
 
     def taken_over(self) -> None:
@@ -60,6 +62,7 @@ class Talk:
     principal: str | None = None
     lifetime: float | None = None
     tool = code = ""
+    asks = None
 
     def __init__(
         self,
@@ -82,11 +85,8 @@ class Talk:
         finally:
             del outcome
 
-    def failed(self, outcome: object) -> bool:
-        return isinstance(outcome, Exception)
-
-    def raised(self, outcome: object) -> tuple[str, str] | None:
-        return raised_at(outcome) if isinstance(outcome, Exception) else None
+    def ending(self, outcome: object) -> Ending:
+        return Ending(How.TOOL_ERROR, type(outcome).__name__) if isinstance(outcome, Exception) else COMPLETED
 
     def describe(self) -> dict[str, str]:
         return dict.fromkeys(("tool", "code", "method", "target", "args", "principal"), "")

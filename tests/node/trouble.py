@@ -104,6 +104,25 @@ async def node_at(redis: RedisServer, lease_ttl: float) -> AsyncIterator[Node]:
         """Ask nothing."""
         return "silence"
 
+    @mcp.tool()
+    async def polite(ctx: Context) -> str:
+        """Take a context, and ask nothing."""
+        here.entered.append("polite")
+        return "thanks"
+
+    @mcp.tool()
+    async def careful() -> str:
+        """Take no context, and run an effect."""
+        here.entered.append("careful")
+        return str(await framehold.once("effect", lambda: "careful"))
+
+    @mcp.tool()
+    @framehold.options(ttl=60)
+    async def marked() -> str:
+        """Be marked, and take no context."""
+        here.entered.append("marked")
+        return "marked"
+
     settings = Settings(
         store_url=redis.url, namespace="trouble", node_id="one", keys=(KEY,), lease_ttl=lease_ttl, log_level="info"
     )

@@ -183,6 +183,49 @@ async def test_drain(cast: Cast) -> None:
     assert (await post(client, "/api/v1/nodes/%00%22%0A..%2F/drain"))[0] == 404
 
 
+async def test_a_drain_is_taken_back(cast: Cast) -> None:
+    await node(cast, "a", saying({"done": "never asked"}), "undrain")
+    await node(cast, "b", saying({"error": "it does not drain; nothing was done"}, 409), "undrain")
+    client = await cast.client()
+    assert await post(client, "/api/v1/nodes/b/undrain") == (409, {"error": "it does not drain; nothing was done"})
+    assert len(cast.asked) == 1
+
+
+async def on_tool(client: Client, what: str, **body: Any) -> tuple[int, Any]:
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    async with client.post(f"/api/v1/tools/{what}", headers=headers, json=body) as response:
+        return response.status, await response.json()
+
+
+@pytest.mark.parametrize("what", ["pause", "resume"])
+async def test_one_node_changes_a_tool_for_all(cast: Cast, what: str) -> None:
+    """One that can't be reached is passed over. The store has it for the others."""
+    told: list[Any] = []
+
+    async def done(request: web.Request) -> web.StreamResponse:
+        told.append(await request.json())
+        return await saying({"done": f"{what}d"})(request)
+
+    client = await cast.client()
+    status, body = await on_tool(client, what, tool="book")
+    assert (status, "no node is live" in body["error"]) == (502, True)
+    cast.members.append(member("a", "http://127.0.0.1:1"))
+    await node(cast, "b", done, what)
+    await node(cast, "c", done, what)
+    assert await on_tool(client, what, tool="a/b") == (200, {"done": f"{what}d"})
+    assert len(told) == 1 and told[0]["tool"] == "a/b"
+    for wrong in ({}, {"tool": ""}, {"tool": "x" * 201}, {"tool": "book", "until": "noon"}):
+        assert (await on_tool(client, what, **wrong))[0] == 400
+    assert len(told) == 1
+
+
+@pytest.mark.parametrize(("status", "text"), [(404, "there is no tool typo"), (503, "the store did not answer")])
+async def test_what_a_node_says_of_a_tool_is_passed_on(cast: Cast, status: int, text: str) -> None:
+    await node(cast, "a", saying({"error": text}, status), "pause")
+    found, body = await on_tool(await cast.client(), "pause", tool="typo")
+    assert (found, text in body["error"]) == (404 if status == 404 else 502, True)
+
+
 async def test_what_is_no_call_id_is_not_looked_for(cast: Cast) -> None:
     """Neither in the store nor at nodes."""
     await node(cast, "a", saying({"done": "never asked"}))

@@ -13,11 +13,13 @@ from typing import Any, NamedTuple
 
 import aiohttp
 import pytest
+from mcp.server.mcpserver import Context
 
 from framehold_router.app import running
 from framehold_router.config import RouterSettings
 from tests.node.nodes import KEY
 from tests.node.operating import TOKEN, Node, call_of, marked, pair, unmarked
+from tests.node.stage import Word, said
 from tests.router.cast import SOON
 from tests.store.server import RedisServer
 from tests.wire import Caller, Heard
@@ -62,7 +64,7 @@ async def fleet_of(redis: RedisServer) -> AsyncIterator[Fleet]:
     url = f"http://127.0.0.1:{listening.getsockname()[1]}"
     settings = RouterSettings(store_url=redis.url, namespace=namespace, keys=(KEY,), admin_token=TOKEN)
     async with AsyncExitStack() as stack:
-        nodes = await stack.enter_async_context(pair(redis, namespace, marked, unmarked))
+        nodes = await stack.enter_async_context(pair(redis, namespace, marked, unmarked, refund))
         await stack.enter_async_context(running(settings, listening))
         http = await stack.enter_async_context(aiohttp.ClientSession(url, headers=BEARER))
         caller = await stack.enter_async_context(Caller(f"{url}/mcp"))
@@ -116,6 +118,32 @@ async def test_pages_lead_through_all_calls(fleet: Fleet) -> None:
             after = f"&after={page['next']}"
         assert len(found) == len(set(found)) == page["total"], order
         assert wanted <= set(found), order
+
+
+async def refund(ctx: Context) -> str:
+    """Asks, then fails."""
+    raise LookupError(said(await ctx.elicit("Which order?", Word)))
+
+
+async def test_a_call_that_failed_is_not_taken_for_one_that_completed(fleet: Fleet) -> None:
+    """Wherever one looks: in the list, on its own page, in the overview, and among the nodes."""
+    good, bad = await fleet.parked("unmarked"), await fleet.parked("refund")
+    await fleet.caller.retry("unmarked", good.token, good.accept(word="secret"))
+    heard = await fleet.caller.retry("refund", bad.token, bad.accept(word="secret"))
+    assert heard.result["isError"]
+    failed = await fleet.get("calls?failed=true&tool=refund")
+    [item] = failed["items"]
+    line = f"{__name__}:refund:{refund.__code__.co_firstlineno + 2}"
+    how = {"outcome": "tool_error", "error": "LookupError", "place": line}
+    assert {name: item[name] for name in how} == how and item["call_id"] == call_of(bad.token)
+    ended = {one["call_id"]: one["outcome"] for one in (await fleet.get("calls"))["items"]}
+    assert (ended[call_of(good.token)], ended[call_of(bad.token)]) == ("completed", "tool_error")
+    shown = await fleet.get(f"leases/{call_of(bad.token)}")
+    assert (shown["record"], {name: shown[name] for name in how}) == ("done", how)
+    assert (await fleet.get(f"leases/{call_of(good.token)}"))["outcome"] == "completed"
+    overview = await fleet.until("overview", lambda told: told["failed"])
+    assert overview["failing"] == [{"tool": "refund", "ended": 1, "failed": 1}]
+    assert overview["ended"] >= 2 and "secret" not in str((failed, shown, overview))
 
 
 async def test_cancel(fleet: Fleet) -> None:

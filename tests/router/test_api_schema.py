@@ -28,6 +28,17 @@ TOKEN = "correct-horse-battery-staple"
 CALL = CallId("0123456789abcdef0123456789abcdef")
 DOCUMENT = document()
 LEASE = {"call_id": CALL, "tool": "t", "node_id": "a", "state": "parked", "reentrant": True, "epoch": 1, "round": 1}
+ENDED = {
+    "call_id": CALL,
+    "tool": "t",
+    "node_id": "a",
+    "outcome": "lost",
+    "reentrant": True,
+    "rounds": 1,
+    "began": NOW,
+    "ended": NOW,
+    "seconds": 0.0,
+}
 EVENT = {"id": "1", "at": NOW, "kind": "stuck", "text": "it is stuck"}
 TAKEOVER = {"call": "01234567", "tool": "t", "reason": "died", "from_node": "z", "to_node": "a", "epoch": 2, "asked": 1}
 
@@ -39,6 +50,7 @@ async def on_call(request: web.Request) -> web.StreamResponse:
 
 NODE = {
     "GET /admin/leases": saying({"items": [LEASE], "total": 1, "next": None}),
+    "GET /admin/calls": saying({"items": [ENDED], "total": 1, "next": None}),
     "GET /admin/events": saying({"node_id": "a", "boot": "b", "events": [EVENT], "takeovers": [TAKEOVER]}),
     "POST /admin/drain": saying({"done": "it drains"}, 202),
     "POST /admin/cancel": on_call,

@@ -31,6 +31,10 @@ class BoundWatch:
         self._fail = fail
         self._minted: set[Token] = set()
         self._claims: dict[tuple[str, int], int] = {}
+        self._reported: set[str] = set()
+        self._forgiven: set[str] = set()
+        self._blamed: dict[tuple[str, int], int] = {}
+        """Claims of a round, since what was held against its handler was forgotten, from processes that ended in it."""
 
     # ---- what the world reports
 
@@ -49,6 +53,21 @@ class BoundWatch:
         if reply.verdict is Verdict.OK and not own and request.evidence is not Evidence.RELEASED:
             self._claims[place] = self._claims.get(place, 0) + 1
         self.i9_stuck_at_five(place, reply)
+        ended = request.evidence is Evidence.GONE or (request.evidence is Evidence.OWNER and not own)
+        held = before.record.attempts and before.record.head.boot not in self._forgiven
+        if reply.verdict is Verdict.OK and ended and held:
+            self._blamed[place] = self._blamed.get(place, 0) + 1
+            self.i9_paused(place)
+
+    def forgiven(self) -> None:
+        """What was held against a handler is forgotten. Claims from processes that were reported before may be on
+        their way."""
+        self._blamed.clear()
+        self._forgiven = set(self._reported)
+
+    def reported(self, boot: str) -> None:
+        """The end of a process is held against a handler."""
+        self._reported.add(boot)
 
     # ---- the invariants
 
@@ -79,6 +98,13 @@ class BoundWatch:
             self._fail("I9 bounded", f"round {place[1]} of {place[0]} has outlived {claims} processes")
         if reply.verdict is Verdict.STUCK and claims != MAX_CLAIMS:
             self._fail("I9 bounded", f"{place[0]} is stuck after {claims} processes")
+
+    def i9_paused(self, place: tuple[str, int]) -> None:
+        """A handler that has ended as many processes as it may is paused, and not entered (rule 27). Of the processes
+        that it ended, the first is not known for it, and the last is not claimed from."""
+        limit = self._world.plan.poison
+        if limit and self._blamed[place] > limit - 2:
+            self._fail("I9 bounded", f"round {place[1]} of {place[0]} goes on, though {limit} processes ended in it")
 
     def i9_bounded(self, slot: Slot, slots: dict[str, Slot]) -> None:
         """A node has no more calls than it has room for; a call has no more writes in line than its handler has steps,

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING
 from framehold_core import journal, retry
 from framehold_core.call import Phase
 from framehold_core.effects import Effect, Op, Outcome, Questions, Relay, Respond
+from framehold_core.ending import CANCELLED
 from framehold_core.errors import JournalError
 from framehold_core.events import Event, Left, Retry, Start, Stop
 from framehold_core.requests import Answered, Record, RecordState, Reply, Request, Stored, Verdict
 
 from .bound_checks import BoundWatch
 from .effect_checks import EffectWatch
+from .handlers import ended
 from .plan import LONG
 from .replay_checks import ReplayWatch
 
@@ -87,9 +89,12 @@ class Watch:
         if after.record.state is RecordState.OPEN:
             self._parked.add((request.call, after.record.round, after.record.history))
         if after.record.state is RecordState.DONE:
-            self._outcomes.setdefault(request.call, set()).add(after.record.outcome.split(b":", 1)[1].decode())
-            if after.record.cause == "cancelled":
+            text = after.record.outcome.split(b":", 1)[1].decode()
+            self._outcomes.setdefault(request.call, set()).add(text)
+            if after.record.ending == CANCELLED:
                 self._stopped.add(request.call)
+            elif after.record.ending != ended(text):
+                self.fail("stored", f"{request.call} ended with {text}, and its record says {after.record.ending}")
         self.effects.applied(request, attempt)
         if attempt is not None and reply.verdict is Verdict.OK and attempt.write.op in CARRIERS:
             self.i4_answers_fixed(request.call, attempt.believed)
@@ -192,6 +197,15 @@ class Watch:
         """No question leaves before the store holds its commit."""
         if (slot.call.id, answer.round, answer.round_history) not in self._parked:
             self.fail("I3 output-gate", f"questions of round {answer.round} of {slot.call.id} leave uncommitted")
+
+    def i3_asked_by_the_owner(self, slot: Slot) -> None:
+        """No question is asked again by a frame whose call another process has taken over. Where a lease may run out
+        early, an open window proves nothing."""
+        stored, call = self._world.store.calls.get(slot.call.id), slot.call
+        if not self._strict or self._world.plan.rushes or stored is None or stored.record.epoch <= call.epoch:
+            return
+        if stored.record.owner != call.owner or stored.record.head.boot != slot.process.boot:
+            self.fail("I3 output-gate", f"{call.id} asks again at epoch {call.epoch}, but is another's by now")
 
     def i3_outcome_gated(self, slot: Slot, text: str, ungated: bool) -> None:
         """No outcome leaves before the store holds it, but for rule 1's exception."""

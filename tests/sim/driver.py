@@ -38,6 +38,7 @@ from framehold_core.events import (
     Overran,
     Renewed,
     Resulted,
+    Retry,
     Stop,
     StoreBack,
 )
@@ -160,6 +161,9 @@ class Driver:
         """Let the checks see a step before anything of it is done."""
         watch = self._world.watch
         watch.nobody_forgotten(was, event, slot.call, effects)
+        replies = (item.response for item in effects if isinstance(item, Respond))
+        if isinstance(event, Retry) and any(isinstance(reply, Questions) for reply in replies):
+            watch.i3_asked_by_the_owner(slot)
         if isinstance(event, Intended):
             watch.effects.intended(was, event.key)
         elif isinstance(event, Diverged):

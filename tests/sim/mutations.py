@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from framehold_core import continuation, lease, record, replay, retry, rounds, writes
+from framehold_core import continuation, lease, pauses, record, replay, retry, rounds, writes
 from framehold_core.call import Phase
 from framehold_core.events import Asked, Evict, Finished, Found, Intended, Renewed, Retry, Stop
-from framehold_core.requests import Claim, Commit, Intent, Verify
+from framehold_core.requests import Claim, Commit, Finish, Intent, Verify
 
 from . import broken, node, scripts
 from .clients import Client
@@ -65,12 +65,14 @@ RED: dict[str, Mutation] = {
     "verify-keeps-epoch": Mutation("3", ((_SCRIPTS, Verify, broken.keeps_epoch(Verify)),)),
     "claim-keeps-epoch": Mutation("3", ((_SCRIPTS, Claim, broken.keeps_epoch(Claim)),)),
     "window-of-another-incarnation": Mutation("4", ((writes, "event", broken.any_window),)),
+    "verify-skipped": Mutation("4", ((rounds, "_ask_store_first", lambda *_: None),)),
     "lapsed-frame-goes-on": Mutation("4", _rows(Renewed, broken.unverified)),
     "lapse-taken-for-death": Mutation("5", ((Process, "evidence", broken.lapse_is_death),)),
     # Claims from an owner that lives: its window is open, so an effect that it was let go for runs after its successor
     # has recorded it. The epoch fences its writes, but nothing fences an effect.
     "owner-thought-gone": Mutation("5", ((Process, "evidence", broken.hasty_evidence),)),
     "effect-outside-the-window": Mutation("6", ((rounds, "_tell_handler", broken.heedless),)),
+    "asked-again-outside-the-window": Mutation("6", ((rounds, "_ask_again", broken.asks_anybody),)),
     "behind-taken-for-current": Mutation("7", ((record, "check_fence", broken.never_behind),)),
     "effect-cut-by-an-operator": Mutation("8", _rows(Stop, broken.stops_anything)),
     "shield-off": Mutation("8", ((rounds, "effect_under_way", lambda _: False),)),
@@ -97,12 +99,14 @@ RED: dict[str, Mutation] = {
     ),
     "attempts-not-counted": Mutation("15", ((_SCRIPTS, Claim, broken.uncounted_claim),)),
     "attempts-never-forgiven": Mutation("15", ((_SCRIPTS, Commit, broken.unforgiving_commit),)),
+    "nobody-is-blamed": Mutation("27", ((pauses, "is_blamed", lambda _: False),)),
     "claim-ignores-the-mark": Mutation("16", ((_SCRIPTS, Claim, broken.claims_unmarked),)),
     "record-dies-before-its-token": Mutation("17", ((scripts, "SKEW", -2.0),)),
     "asked-again-for-a-whole-life": Mutation("17", ((rounds, "questions", broken.lasts_anew),)),
     "token-without-a-record-begins-anew": Mutation(
         "17", ((_TABLE, _FOUND, continuation.Row(broken.guesses, (*_TABLE[_FOUND].to, Phase.RUNNING))),)
     ),
+    "ending-not-kept": Mutation("ending", ((_SCRIPTS, Finish, broken.says_all_is_well),)),
     "relayed-twice": Mutation("19", ((Process, "relay", broken.passes_on_anything),)),
     "relayed-without-end": Mutation("19", ((node, "MAX_RELAYS", 99),)),
     "both-fences-off": Mutation(
@@ -130,10 +134,6 @@ MASKED: dict[str, tuple[str, Mutation]] = {
     "lapse-ignored": (
         "whoever claimed meanwhile raised the epoch",
         Mutation("4", ((lease, "renew", broken.revives),)),
-    ),
-    "verify-skipped": (
-        "the frame's next write is fenced, and its effects wait for the verification",
-        Mutation("4", ((rounds, "_accept_if_leased", broken.skips_verify),)),
     ),
     "withheld-for-good": (
         "the round overruns, and whoever rebuilds it runs the effect or is in doubt",

@@ -166,7 +166,7 @@ class Process:
                 CallId(what.call), self.name, self.member.incarnation, what.reentrant, self.world.plan.token_ttl
             )
             program = what.program if self._variant is None else changed(what.program, self._variant)
-            slot = self.driver.slots[what.call] = Slot(self, call, program)
+            slot = self.driver.slots[what.call] = Slot(self, call, program, what.program)
         self.open[waiter] = Open(what, event, origin)
         self.driver.feed(slot, event)
 
@@ -270,6 +270,10 @@ class Process:
         """Who carries on what this node would claim, if it drains: it leaves, so its claim would be another's next."""
         others = (name for name in members if name != self.name and not self.world.nodes[name].draining)
         return next(others, None) if self.draining else None
+
+    def is_ended(self, record: Record, evidence: Evidence | None) -> bool:
+        """Whether the process that ran a call is gone."""
+        return evidence is Evidence.GONE or (evidence is Evidence.OWNER and record.head.boot != self.boot)
 
     def evidence(self, record: Record, members: dict[str, NodeRecord], told: Told) -> Evidence | None:
         """Why this node may claim a call (rules 3 to 5), None while its owner may live."""

@@ -104,6 +104,8 @@ class Plan:
     """How many calls a node may have at a time; 0 is no limit."""
     token_ttl: float = LONG
     """Seconds that a token is good for."""
+    poison: int = 0
+    """How many processes the calls of a handler may end before it is paused; 0: it never is. An operator resumes it."""
 
     @property
     def loses(self) -> bool:
@@ -173,7 +175,10 @@ def draw(seed: int) -> Plan:
         faults += (Fault(rng.uniform(1.5, 6.0), "crash", rng.choice(nodes), rng.uniform(0.1, 2.0)),)
     if rng.random() < 0.06:
         faults += (Fault(rng.uniform(0.2, 2.0), "stop", rng.choice(nodes)),)
-    return Plan(seed, nodes, rates, clients, faults, mischief, rehearses, room, token_ttl)
+    poison = 0
+    if rng.random() < 0.05:
+        poison, clients = 3, (*clients[:-1], replace(clients[-1], program="k1; x1; k2", reentrant=True))
+    return Plan(seed, nodes, rates, clients, faults, mischief, rehearses, room, token_ttl, poison)
 
 
 def _client(rng: random.Random, nodes: tuple[str, ...]) -> Intent:

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING
 
-from framehold_core import journal, lease, writes
+from framehold_core import journal, lease, pauses, writes
 from framehold_core.call import Call, Phase, progress
 from framehold_core.effects import Op, Write
 from framehold_core.errors import JournalError
 from framehold_core.events import Acked, Claimed, Event, Found, StoreDown, Unreadable
 from framehold_core.journal import Draft, Entry
 from framehold_core.lease import Lease
-from framehold_core.requests import Answered, Evidence, Head, Read, Reply, Request, Stored
+from framehold_core.requests import Answered, Evidence, Head, Read, Record, Reply, Request, Stored
 from framehold_core.writes import Packed, Terms
 
 from .handlers import Frame
@@ -50,10 +50,12 @@ class Attempt:
 class Slot:
     """One call on one process."""
 
-    def __init__(self, process: Process, call: Call, program: str) -> None:
+    def __init__(self, process: Process, call: Call, program: str, tool: str) -> None:
         self.process = process
         self.call = call
         self.program = program
+        self.tool = tool
+        """The program as clients name it, whatever code the process has for it."""
         self.frame: Frame | None = None
         self.log: list[bytes] = []
         self.attempt: Attempt | None = None
@@ -119,6 +121,9 @@ class Scripts:
         elif isinstance(event, Acked):
             slot.log += attempt.packed.entries
             self._count(attempt.write.op)
+            if self._world.plan.poison and slot.claimed is not None and attempt.write.op in (Op.PARK, Op.FINISH):
+                store = self._world.store
+                store.call(self._process, store.cleared, (slot.tool,), lambda _: None)
         self._feed(slot, event)
         if isinstance(event, Claimed) and slot.call.incarnation != event.stored.record.incarnation:
             self._world.watch.fail("core", f"{slot.call.id} was claimed under another incarnation than its frame has")
@@ -204,4 +209,21 @@ class Scripts:
         except JournalError as error:
             self._feed(slot, Unreadable(str(error)))
             return
-        self._feed(slot, Found(stored, entries, evidence, elsewhere))
+        event = Found(stored, entries, evidence, elsewhere)
+        if stored is not None and self._world.plan.poison and process.is_ended(stored.record, evidence):
+            self._ask_whether_paused(slot, stored.record, event)
+        else:
+            self._feed(slot, event)
+
+    def _ask_whether_paused(self, slot: Slot, record: Record, event: Event) -> None:
+        """Hold the end of the process that ran a call against the handler. One that is paused for it is not entered."""
+        number, store = slot.lookup, self._world.store
+        if not pauses.is_blamed(record):
+            self._feed(slot, event)
+            return
+
+        def answered(paused: bool) -> None:
+            if self._looking(slot, number):
+                self._feed(slot, StoreDown(False) if paused else event)
+
+        store.call(self._process, store.died, (slot.tool, record.head.boot), answered)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from framehold_core import lease, record
+from framehold_core import lease, pauses, record
 from framehold_core.lease import NodeRecord
 from framehold_core.requests import Reply, Request, Stored
 
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from .node import Process
     from .scripts import Attempt
     from .world import World
+
+
+RESUMED_AFTER = 1.0
+"""Seconds after which an operator resumes a handler that was paused."""
 
 
 class Primary(NamedTuple):
@@ -35,6 +39,8 @@ class Store:
         self._rate, self._ahead = rate, 0.0
         self._down_until = 0.0
         self._undo: list[tuple[float, dict[str, Any], str, Any]] = []
+        self._paused: set[str] = set()
+        self._deaths: dict[str, dict[str, float]] = {}
         self._astray: dict[str, Primary] = {}
         self.calls: dict[str, Stored] = {}
         self.nodes: dict[str, NodeRecord] = {}
@@ -78,6 +84,28 @@ class Store:
         if attempt is not None and self._world.lines is not None:
             self._world.say("store", f"{request.call} {attempt.write.op} of {attempt.who} -> {reply.verdict}")
         return reply
+
+    def died(self, tool: str, boot: str) -> bool:
+        """The script by which the end of a process is held against a handler; whether the handler is paused now."""
+        self._world.watch.bounds.reported(boot)
+        deaths = self._deaths[tool] = pauses.add_death(self._deaths.get(tool, {}), boot, self.now())
+        if tool not in self._paused and pauses.is_poison(deaths, self._world.plan.poison):
+            self._world.counts["pauses"] += 1
+            self._world.say("store", f"[{tool}] is paused")
+            self._paused.add(tool)
+            self._world.after(RESUMED_AFTER, self._resume, tool)
+        return tool in self._paused
+
+    def cleared(self, tool: str) -> None:
+        """A call of the handler that was taken over has moved on: it does not end its process."""
+        self._deaths.pop(tool, None)
+        self._world.watch.bounds.forgiven()
+
+    def _resume(self, tool: str) -> None:
+        self._world.say("operator", f"resumes [{tool}]")
+        self._paused.discard(tool)
+        self._deaths.pop(tool, None)
+        self._world.watch.bounds.forgiven()
 
     def members(self) -> dict[str, NodeRecord]:
         """The node leases that live."""

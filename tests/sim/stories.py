@@ -5,6 +5,7 @@ The transcripts are kept beside the code, so that whoever changes a rule reads i
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from .plan import Intent, Mischief, Plan
@@ -66,6 +67,7 @@ STORIES = {
     ),
     "drained": _plan("k1; o1; k2", Fault(0.4, "drain", "a", 3.0), Mischief(0.45, 0, "full", "b")),
     "poison": _plan("k1; x1; k2"),
+    "poison_paused": replace(_plan("k1; x1; k2"), poison=3),
     "split_brain": _plan("k1; i1; k2", Fault(0.2, "failover", "a", 1.5, 0.01), Fault(0.4, "cut", "client>a", 1.5)),
     "store_went_back": _plan("k1; i1; k2", Fault(0.3, "rollback", "store", 0.0, 0.2)),
 }

@@ -85,6 +85,15 @@ def test_a_handler_that_kills_its_nodes_is_entered_by_five_claims_and_is_stuck()
     assert (world.counts["entries"], world.counts["takeovers"], world.counts["ended stuck"]) == (1 + 5, 5, 1)
 
 
+def test_a_handler_that_ends_three_processes_is_paused_until_it_is_resumed() -> None:
+    """Rule 27: once by its call, then once for each of two claims; a resumed one goes on until it is stuck."""
+    text, _ = story(STORIES["poison_paused"])
+    before, _, after = text.partition("is paused")
+    assert before.count("enter the handler") == 3 and "resumes" in after and "enter the handler" in after
+    world, violation = play(STORIES["poison_paused"])
+    assert violation is None and world.counts["ended stuck"] == 1 and world.counts["pauses"] > 1
+
+
 def test_owner_and_epoch_fence_mask_each_other() -> None:
     """Either alone refuses what the other would; without both, histories go back."""
     assert {"owner-fence-off", "epoch-fence-off"} <= set(MASKED)

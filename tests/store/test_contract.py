@@ -26,7 +26,7 @@ from framehold_core.requests import (
     Verify,
 )
 from framehold_store import Store
-from tests.store.calls import E0, E1, E2, E3, PLAIN, Story, answers, batch, fence
+from tests.store.calls import E0, E1, E2, E3, PLAIN, RAISED, Story, answers, batch, fence
 
 pytestmark = pytest.mark.anyio
 
@@ -357,11 +357,11 @@ async def test_answers_and_results_are_recorded(store: Store) -> None:
 
 
 async def test_a_tombstone_keeps_the_outcome_and_drops_the_journal(store: Store) -> None:
-    """And lives as long as the finish says."""
+    """And how the call ended; it lives as long as the finish says."""
     story = Story()
     record, journal = await stored(store, story, story.ask, story.finish._replace(ttl=60.0))
     assert (record.state, record.outcome, record.out_round) == (RecordState.DONE, b"\x00out\xff", 1)
-    assert (record.cause, record.answers, record.position) == ("returned", {1: answers(1)}, 1)
+    assert (record.ending, record.answers, record.position) == (RAISED, {1: answers(1)}, 1)
     assert record.expires == pytest.approx(record.created + 60.0, abs=2.0)
     assert journal == ()
 

@@ -1,4 +1,4 @@
-"""The admin API of a node: the paths leases, events, profile, drain, cancel and evict below `/admin/`.
+"""The admin API of a node: the paths below `/admin/` by which operators read its calls and events, and act on them.
 
 The law: a request without access learns nothing, not even which calls there are. Each response is the JSON of a model
 in `framehold_router.models`. A response that is no success is an `ErrorView`, which says what was not done.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.requests import ClientDisconnect, Request
@@ -17,20 +17,24 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from framehold_core.ids import CallId, is_call_id
-from framehold_router.models.calls import LeaseQuery
+from framehold_router.models.calls import CallsQuery, LeaseQuery
 from framehold_router.models.events import EventsQuery
-from framehold_router.models.fields import printable
+from framehold_router.models.fields import MAX_TEXT_CHARACTERS, printable
 from framehold_router.models.nodes import DoneView, ErrorView
 
 from ..hosts.attached import Attached
 from ..sdk.hop import Hop
 from ..telemetry.event_log import EventLog
-from . import access, lease_list
+from ..telemetry.recent_calls import RecentCalls
+from . import access, call_list, lease_list
 from .actions import Actions, Done
 from .profile import Profile
+from .tool_actions import ToolActions
 
+RequestT = TypeVar("RequestT", bound=BaseModel)
+_TOOL = '{"tool": "..."}'
 MAX_BODY_BYTES = 4096
-"""The largest body of a request: it has one call id."""
+"""The largest body of a request: it names one call or one tool."""
 
 
 class _CallRequest(BaseModel):
@@ -39,6 +43,15 @@ class _CallRequest(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     call_id: str = Field(max_length=64)
+
+
+class _ToolRequest(BaseModel):
+    """The body of a request that acts on one tool."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    tool: str = Field(min_length=1, max_length=MAX_TEXT_CHARACTERS)
+    why: str = Field("", max_length=MAX_TEXT_CHARACTERS)
 
 
 class _BadRequest(Exception):
@@ -52,17 +65,24 @@ class Admin:
         self._runtime = runtime = attached.runtime
         self._event_log = EventLog(runtime.heartbeat)
         self._actions = Actions(runtime)
+        self._tools = ToolActions(attached.runtime.door.pauses, attached.handlers.names)
         self.profile = Profile(attached)
         runtime.observers.add(self._event_log)
+        self._recent_calls = RecentCalls()
+        runtime.observers.add(self._recent_calls)
         # One list or profile at a time: each takes about a millisecond of every turn of the loop.
         self._lists = asyncio.Lock()
         self.endpoints: dict[str, tuple[str, Callable[[Request], Awaitable[Response]]]] = {
             "/admin/leases": ("GET", self._leases),
+            "/admin/calls": ("GET", self._calls),
             "/admin/events": ("GET", self._events),
             "/admin/profile": ("GET", self._profile),
             "/admin/drain": ("POST", self._drain),
+            "/admin/undrain": ("POST", self._undrain),
             "/admin/cancel": ("POST", self._cancel),
             "/admin/evict": ("POST", self._evict),
+            "/admin/pause": ("POST", self._pause),
+            "/admin/resume": ("POST", self._resume),
         }
         """By path: the HTTP method of the endpoint, and the function that serves it."""
 
@@ -94,6 +114,15 @@ class Admin:
         except ValueError as error:
             raise _BadRequest(str(error)) from None
 
+    async def _calls(self, request: Request) -> Response:
+        try:
+            query = CallsQuery.model_validate(dict(request.query_params))
+            return _json(call_list.calls(self._recent_calls, self._runtime.heartbeat.lease.node, query))
+        except ValidationError as error:
+            raise _BadRequest(_validation_text(error, "parameter")) from None
+        except ValueError as error:
+            raise _BadRequest(str(error)) from None
+
     async def _events(self, request: Request) -> Response:
         try:
             query = EventsQuery.model_validate(dict(request.query_params))
@@ -110,12 +139,20 @@ class Admin:
         if runtime.draining.begun:
             return _json(DoneView(done="this node drains already; nothing more was done"), 202)
         patience = runtime.settings.drain_timeout
-        runtime.tasks.spawn(runtime.drain(patience))
+        runtime.tasks.spawn(runtime.drain(patience, leaves=False))
         text = (
             "this node drains: it takes no new call, hands off what others may carry on, and keeps the rest for "
-            f"{patience:g} s; its process goes on until whoever runs it ends it"
+            f"{patience:g} s; its process goes on until whoever runs it ends it, and until then the drain can be taken "
+            "back"
         )
         return _json(DoneView(done=text), 202)
+
+    async def _undrain(self, request: Request) -> Response:
+        draining = self._runtime.draining
+        if draining.undo():
+            return _action_reply(Done(200, "this node takes calls again; what it has handed off stays where it is"))
+        why = "its process leaves the fleet" if draining.leaving or draining.closed else "it does not drain"
+        return _action_reply(Done(409, f"{why}; nothing was done"))
 
     async def _cancel(self, request: Request) -> Response:
         return _action_reply(await self._actions.cancel(await _call(request)))
@@ -123,28 +160,41 @@ class Admin:
     async def _evict(self, request: Request) -> Response:
         return _action_reply(self._actions.evict(await _call(request)))
 
+    async def _pause(self, request: Request) -> Response:
+        named = await _body(request, _ToolRequest, _TOOL)
+        return _action_reply(await self._tools.pause(named.tool, named.why))
+
+    async def _resume(self, request: Request) -> Response:
+        named = await _body(request, _ToolRequest, _TOOL)
+        return _action_reply(await self._tools.resume(named.tool))
+
 
 async def _call(request: Request) -> CallId:
     """The call that the body of a request names. Raises `_BadRequest`."""
+    named = await _body(request, _CallRequest, '{"call_id": "..."}')
+    if not is_call_id(named.call_id):
+        raise _BadRequest("call_id is wrong: a call's id has 22 to 36 letters, digits or hyphens; nothing was done")
+    return CallId(named.call_id)
+
+
+async def _body(request: Request, kind: type[RequestT], form: str) -> RequestT:
+    """The body of a request, which has the form `form`. Raises `_BadRequest`."""
     body = b""
     async for piece in request.stream():
         body += piece
         if len(body) > MAX_BODY_BYTES:
             raise _BadRequest(f"the body is longer than {MAX_BODY_BYTES} bytes; nothing was done")
     try:
-        named = _CallRequest.model_validate(_parsed(body))
+        return kind.model_validate(_parsed(body, form))
     except ValidationError as error:
         raise _BadRequest(_validation_text(error, "field")) from None
-    if not is_call_id(named.call_id):
-        raise _BadRequest("call_id is wrong: a call's id has 22 to 36 letters, digits or hyphens; nothing was done")
-    return CallId(named.call_id)
 
 
-def _parsed(body: bytes) -> Any:
+def _parsed(body: bytes, form: str) -> Any:
     try:
         return json.loads(body)
     except (ValueError, RecursionError):
-        raise _BadRequest('the body is not JSON; nothing was done; send {"call_id": "..."}') from None
+        raise _BadRequest(f"the body is not JSON; nothing was done; send {form}") from None
 
 
 def _validation_text(error: ValidationError, what: str) -> str:

@@ -25,7 +25,6 @@ from framehold_router.models.fields import printable
 from framehold_store.base import Summary
 
 from .. import clock
-from ..engine.orphan_scan import is_stuck
 from ..engine.records import SKEW
 from ..engine.runtime import Runtime
 from ..engine.slot import Slot
@@ -218,7 +217,7 @@ def _passes(query: LeaseQuery, view: LeaseView) -> bool:
 
 
 def _scanned_view(runtime: Runtime, item: Summary) -> LeaseView:
-    stuck = is_stuck(item)
+    stuck = runtime.orphan_scan.is_stuck(item)
     return LeaseView(
         call_id=item.call,
         tool=item.tool,

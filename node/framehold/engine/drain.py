@@ -7,6 +7,9 @@
     3. running rounds, and parked calls that only this process can carry on, have until the deadline
     4. requests that wait at the deadline are refused, frames are dropped, and the lease is given back
 
+A drain that an operator ordered may be taken back until the process leaves: the node takes calls again. What it has
+released by then is carried on by the node that gets the next retry, this one or another.
+
 The law: a drain waits for answers of people until its deadline and no longer, and no call is released while its handler
 runs (docs/protocol.md, rule 8).
 """
@@ -39,6 +42,10 @@ from .token_record import TokenRecord
 logger = logging.getLogger(__name__)
 
 _ENDS = "this node shuts down and the call ends with it; start it again if that is safe"
+_CUT = (
+    "this node shuts down, and the call's first round was cut off: how much of it was done is not known; start the "
+    "call again if that is safe"
+)
 _MOVES = "this node shuts down; nothing was lost; send the same request again"
 _NEW = "this node shuts down; nothing was started; send the request again"
 CARRIED = (
@@ -60,8 +67,9 @@ _RELEASE_TIMEOUT = 5.0
 class Drain:
     """Decides which requests a node takes, and how it leaves its fleet.
 
-    `begun` is true from the start of a drain, `on` once the node knows which nodes carry its calls on, `over` when the
-    first drain has waited for its calls or met its deadline, `closed` when nothing runs on this node any more."""
+    `leaving` is true once the process itself ends after the drain. `begun` is true from the start of a drain, `on`
+    once the node knows which nodes carry its calls on, `over` when the first drain has waited for its calls or met
+    its deadline, `closed` when nothing runs on this node any more."""
 
     def __init__(self, shared: Shared, heartbeat: Heartbeat | Alone, peers: Peers) -> None:
         self._heartbeat, self._peers = heartbeat, peers
@@ -69,13 +77,15 @@ class Drain:
         self._observers, self._feed = shared.observers, shared.events.feed
         self._changed = asyncio.Event()
         self._visitors = self._releases_answered = 0
-        self.begun = self.on = self.closed = self.over = False
+        self.begun = self.on = self.closed = self.over = self.leaving = False
+        self._order: object = None
+        """The present drain; a drain that finds another one here was taken back."""
         self.released = 0
         """How many calls this drain has handed off."""
 
     def opened(self) -> None:
         """The node takes calls, for the first time or again."""
-        self.begun = self.on = self.closed = self.over = False
+        self.begun = self.on = self.closed = self.over = self.leaving = False
         self._heartbeat.state = LIVE
 
     @property
@@ -94,11 +104,13 @@ class Drain:
 
     def shutdown_detail(self, slot: Slot) -> str:
         """The text of the refusal for requests that wait for this call when the node closes."""
+        if slot.frame is not None and slot.call.round == 0:
+            return _CUT
         if not self.shared and not isinstance(slot.backing.records, TokenRecord):
             return _ENDS
         if slot.frame is None:
             return CARRIED
-        return _MOVES if slot.call.reentrant and slot.call.round > 0 else _ENDS
+        return _MOVES if slot.call.reentrant else _ENDS
 
     def divert_start(self, call: CallId | None) -> Elsewhere | fx.Refusal | None:
         """The reply to a new call if this node doesn't take it: another node, or a refusal. None if it takes it."""
@@ -147,25 +159,47 @@ class Drain:
             self._visitors -= 1
             self._changed.set()
 
-    async def drain(self, patience: float, parked: bool) -> None:
+    async def drain(self, patience: float, parked: bool, leaves: bool) -> None:
         """Hand calls off; then wait up to `patience` seconds for rounds that run and, if `parked`, for calls that only
-        this process can carry on. If a drain was begun before, wait up to `patience` seconds for that one."""
+        this process can carry on. If a drain was begun before, wait up to `patience` seconds for that one. `leaves`
+        says that the process ends then: such a drain can't be taken back."""
         began = clock.now()
+        self.leaving = self.leaving or leaves
         if self.begun:
             await self._wait(lambda: self._is_still() and (self.over or not parked), began + patience)
             return
-        self.begun = True
+        self.begun, order = True, object()
+        self._order = order
         try:
-            await self._drain(began, patience, parked)
+            await self._drain(order, began, patience, parked)
         finally:
-            self.over = True
-            self._changed.set()
+            if self._order is order:
+                self.over = True
+                self._changed.set()
 
-    async def _drain(self, began: float, patience: float, parked: bool) -> None:
+    def undo(self) -> bool:
+        """Take the drain back: the node takes calls again. False if it does not drain, or if its process leaves."""
+        if not self.begun or self.leaving or self.closed:
+            return False
+        self._order = None
+        self.begun = self.on = self.over = False
+        released, self.released = self.released, 0
+        self._heartbeat.announce(LIVE)
+        self._changed.set()
+        self._log_info(
+            f"the drain was taken back: this node takes calls again; {released} calls were handed off by then"
+        )
+        return True
+
+    async def _drain(self, order: object, began: float, patience: float, parked: bool) -> None:
         await self._peers.follow()
+        if self._order is not order:
+            return
         self.on = True
         self._heartbeat.announce(DRAINING)
-        await self._hand_off()
+        await self._hand_off(order)
+        if self._order is not order:
+            return
         waiting, running = self._remaining()
         if (waiting and parked) or running:
             self._log_info(
@@ -173,7 +207,10 @@ class Drain:
                 f"rounds that run have {patience:g} s"
             )
         over = self._is_empty if parked else self._is_still
-        if await self._wait(over, began + patience):
+        ended = await self._wait(lambda: self._order is not order or over(), began + patience)
+        if self._order is not order:
+            return
+        if ended:
             self._log_info(f"node drained: {self.released} calls handed off")
         waiting, running = self._remaining()
         if waiting or running:
@@ -210,12 +247,12 @@ class Drain:
     def _is_still(self) -> bool:
         return not self._table.load()[1] and not self._visitors
 
-    async def _hand_off(self) -> None:
-        """Release the calls that may be carried on elsewhere. If the store answers none of a portion, the frames of the
-        rest are dropped without a release: their journals are in the store, and the next owner waits until this node's
-        lease is gone."""
+    async def _hand_off(self, order: object) -> None:
+        """Release the calls that may be carried on elsewhere, until the drain is taken back. If the store answers none
+        of a portion, the frames of the rest are dropped without a release: their journals are in the store,
+        and the next owner waits until this node's lease is gone."""
         parked = filter(self._may_go, self._table)
-        while portion := tuple(itertools.islice(parked, _PORTION)):
+        while self._order is order and (portion := tuple(itertools.islice(parked, _PORTION))):
             answered = self._releases_answered
             for slot in portion:
                 self._feed(slot, ev.Drain())

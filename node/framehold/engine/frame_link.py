@@ -126,7 +126,7 @@ class FrameLink:
         """The client can't be asked: the call ends with `outcome`, and the handler is cancelled."""
         frame = self._slot.frame
         if frame is not None:
-            self._services.feed(self._slot, ev.Finished(outcome, "refused"))
+            self._services.feed(self._slot, ev.Finished(outcome, self._slot.handler.ending(outcome)))
             self._services.tasks.cancel_frame(frame)
 
     def ended(self, frame: Frame, outcome: object) -> None:

@@ -33,7 +33,7 @@ class Observer:
         malformed."""
 
     def call_refused(self, tool: str) -> None:
-        """A new call was refused because of a limit, before it had a slot."""
+        """A new call was refused before it had a slot: because of a limit, or because the store can't be written."""
 
     def dropped(self, slot: Slot, cause: str) -> None:
         """A frame was cancelled, evicted or let go."""

@@ -40,30 +40,33 @@ MAX_NAMED_CALLS = 1000
 
 class Marked(NamedTuple):
     """What a scan found. `looked` is the number of records, `orphaned` and `stuck` are counts of calls, and `calls`
-    lists up to MAX_NAMED_CALLS of these."""
+    lists up to MAX_NAMED_CALLS of these. `unreadable` counts records that were passed over: another program wrote them,
+    or a newer release."""
 
     looked: int = 0
     orphaned: int = 0
     stuck: int = 0
     calls: tuple[Summary, ...] = ()
+    unreadable: int = 0
 
 
 class OrphanScan:
-    """The scan of one node. `outlives` is for how many seconds a record is kept after its last token has expired: such
-    a call is not counted, since its client can't come back. `marked` is what the last scan found; empty on a node that
-    doesn't scan."""
+    """The scan of one node. `max_attempts` is how many processes may end in one round of a call before it is stuck.
+    `pace` has the seconds between two steps, and between two scans. `outlives` is for how many seconds a record
+    is kept after its last token has expired: such a call is not counted, since its client can't come back.
+    `marked` is what the last scan found; empty on a node that doesn't scan."""
 
     def __init__(
         self,
         store: Store,
         heartbeat: Heartbeat | Alone,
+        max_attempts: int = MAX_ATTEMPTS,
         outlives: float = 0.0,
-        step: float = STEP,
-        pause: float = PAUSE,
+        pace: tuple[float, float] = (STEP, PAUSE),
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._store, self._heartbeat, self._step, self._pause = store, heartbeat, step, pause
-        self._outlives, self._clock = outlives, clock
+        self._store, self._heartbeat, (self._step, self._pause) = store, heartbeat, pace
+        self._max_attempts, self._outlives, self._clock = max_attempts, outlives, clock
         self.marked = Marked()
         self.rank = 0
         """How many live nodes stood before this one by name at the last check."""
@@ -94,7 +97,8 @@ class OrphanScan:
             if self.rank or me not in boots:
                 return Marked()
             swept = await self._store.scan(cursor, PORTION)
-            marked = _add_found(marked, swept.found, boots, self._clock() + self._outlives)
+            marked = self._add_found(marked, swept.found, boots)
+            marked = marked._replace(unreadable=marked.unreadable + swept.unreadable)
             cursor = swept.cursor
             if not cursor:
                 break
@@ -105,25 +109,32 @@ class OrphanScan:
                 marked.orphaned,
                 marked.stuck,
             )
+        if marked.unreadable > self.marked.unreadable:
+            logger.warning(
+                "%d records can't be read: they are passed over, and their calls are not counted; check who else "
+                "writes this store",
+                marked.unreadable,
+            )
         return marked
 
+    def is_stuck(self, item: Summary) -> bool:
+        """Whether the call's handler is not entered again, since it was entered too often (docs/protocol.md, rule
+        15)."""
+        return item.state is RecordState.OPEN and item.attempts >= self._max_attempts
 
-def is_stuck(item: Summary) -> bool:
-    """Whether the call's handler is not entered again, since it was entered too often (docs/protocol.md, rule 15)."""
-    return item.state is RecordState.OPEN and item.attempts >= MAX_ATTEMPTS
-
-
-def _add_found(marked: Marked, found: Iterable[Summary], boots: Mapping[NodeId, Boot], until: float) -> Marked:
-    for item in found:
-        # A call that has not asked, or whose token has expired, has no client that could come back.
-        awaited = item.round > 0 and item.expires > until
-        stuck = awaited and is_stuck(item)
-        gone = item.state is RecordState.OPEN and boots.get(NodeId(item.owner)) != item.boot
-        orphaned = awaited and gone and not stuck
-        marked = Marked(
-            marked.looked + 1,
-            marked.orphaned + orphaned,
-            marked.stuck + stuck,
-            (*marked.calls, item) if (stuck or orphaned) and len(marked.calls) < MAX_NAMED_CALLS else marked.calls,
-        )
-    return marked
+    def _add_found(self, marked: Marked, found: Iterable[Summary], boots: Mapping[NodeId, Boot]) -> Marked:
+        until = self._clock() + self._outlives
+        for item in found:
+            # A call that has not asked, or whose token has expired, has no client that could come back.
+            awaited = item.round > 0 and item.expires > until
+            stuck = awaited and self.is_stuck(item)
+            gone = item.state is RecordState.OPEN and boots.get(NodeId(item.owner)) != item.boot
+            orphaned = awaited and gone and not stuck
+            marked = Marked(
+                marked.looked + 1,
+                marked.orphaned + orphaned,
+                marked.stuck + stuck,
+                (*marked.calls, item) if (stuck or orphaned) and len(marked.calls) < MAX_NAMED_CALLS else marked.calls,
+                marked.unreadable,
+            )
+        return marked

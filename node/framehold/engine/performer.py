@@ -18,6 +18,7 @@ from framehold_core import effects as fx
 from framehold_core import events as ev
 from framehold_core import journal
 from framehold_core.call import Phase
+from framehold_core.ending import COMPLETED
 from framehold_core.errors import JournalError, SealError
 from framehold_core.ids import NodeId, prefix
 from framehold_core.journal import Draft, Kind, Lane
@@ -58,6 +59,7 @@ class NoCarrier:
     """The carrier of a round whose requests have all left."""
 
     variables = contextvars.Context()
+    came = 0.0
 
     def taken_over(self) -> None:
         """Do nothing: no request waits."""
@@ -144,8 +146,8 @@ class Performer:
     def _ended(self, slot: Slot, frame: Frame, outcome: object) -> None:
         """The handler of `frame` has ended. The frame may have been dropped before."""
         if slot.frame is frame and not frame.dead:
-            self._feed(slot, ev.Finished(outcome))
-        elif frame.dead and slot.handler.failed(outcome):
+            self._feed(slot, ev.Finished(outcome, slot.handler.ending(outcome)))
+        elif frame.dead and slot.handler.ending(outcome) != COMPLETED:
             self._counts["unclean"] += 1
             logger.warning(
                 "a handler of %r raised while it was cancelled; its call is not harmed by it",
@@ -204,6 +206,7 @@ class Performer:
         self._observers.dropped(slot, effect.cause)
         frame, slot.frame = slot.frame, None
         slot.log, slot.size, slot.packed, slot.questions, slot.shown_questions = (), 0, None, (), ()
+        slot.renew_handler()
         if frame is not None:
             # A burst has one log line of its own; its single frames are logged for debugging only.
             level = logging.DEBUG if effect.cause in _BURST_CAUSES else logging.INFO

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+from framehold_core.effects import Refusal
+from framehold_core.ending import Ending
 from framehold_core.lease import NodeRecord
-from framehold_core.requests import Reply, Request
+from framehold_core.pauses import Pause
+from framehold_core.requests import Record, Reply, Request
 from framehold_store.base import Done
 
 from ..frame.frame import Frame
@@ -34,18 +37,18 @@ class HandlerEntry(Protocol):
     def code(self) -> str: ...
     @property
     def strategy(self) -> str: ...
+    @property
+    def asks(self) -> bool | None:
+        """Whether the handler asks or uses `once`, as far as can be known before it runs; None: not known."""
+        ...
 
     async def enter(self, frame: Frame, given: bytes) -> None:
         """Run the handler in `frame` and pass its outcome to `frame.end`, whatever happens. Raises CancelledError only
         if the frame is dead. This coroutine is the frame's task itself: a coroutine around it would add memory to each
         parked frame."""
 
-    def failed(self, outcome: object) -> bool:
-        """Whether this outcome is an error of the handler."""
-
-    def raised(self, outcome: object) -> tuple[str, str] | None:
-        """The class of the exception that this outcome was made of, and its place `module:function:line`, empty if it
-        is not in the author's code. None where there was no exception, or where that is not known."""
+    def ending(self, outcome: object) -> Ending:
+        """How a call ends by this outcome: completed, or by an error of the tool or of the protocol."""
 
     def describe(self) -> dict[str, str]:
         """The fields of the record's head about this handler: tool, code, method, target, and the digests args and
@@ -56,6 +59,48 @@ class HandlerEntry(Protocol):
 
     def load(self, data: bytes) -> object:
         """Decode an outcome from its tombstone."""
+
+
+class PausedTools(Protocol):
+    """The paused tools. `known` has them by name, as this node knows them."""
+
+    @property
+    def known(self) -> Mapping[str, Pause]: ...
+
+    async def pause(self, tool: str, why: str) -> bool:
+        """Pause a tool for an operator; whether it was not paused before. Raises StoreUnavailable."""
+
+    async def resume(self, tool: str) -> bool:
+        """End the pause of a tool; whether it was paused. Raises StoreUnavailable."""
+
+
+class Door(Protocol):
+    """Decides which calls may enter a handler on this node, beside limits and drains."""
+
+    @property
+    def pauses(self) -> PausedTools: ...
+
+    def refusal(self, handler: HandlerEntry, begins: bool) -> Refusal | None:
+        """The refusal of a request; None if it may go on. `begins` says whether it begins a call."""
+
+    def paused(self, tool: str) -> Refusal | None:
+        """The refusal of a new call of `tool` if that is paused, else None."""
+
+    async def died(self, handler: HandlerEntry, record: Record) -> bool:
+        """The process that ran a call is gone. Returns whether the call must not be claimed, since its tool is paused.
+
+        Raises:
+            StoreUnavailable: the store did not answer.
+        """
+
+    def survived(self, handler: HandlerEntry) -> None:
+        """A call whose process was gone has moved on here: a round of it was parked, or it ended."""
+
+    async def open(self) -> None:
+        """Make ready, before the first call."""
+
+    def renewed(self) -> None:
+        """A heartbeat was acknowledged."""
 
 
 class CallStore(Protocol):

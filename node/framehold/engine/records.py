@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from functools import partial
+from typing import NamedTuple
 
 from framehold_core import effects as fx
 from framehold_core import events as ev
@@ -27,6 +28,7 @@ from .. import clock
 from ..config import Settings
 from ..frame.payloads import Payloads
 from .missing_nodes import MissingNodes
+from .ports import HandlerEntry
 from .replies import Answer, Ended, Questions
 from .shared import Shared
 from .slot import Slot
@@ -50,29 +52,40 @@ _UNANSWERED = (
     "its client is told to try again (%s)"
 )
 _UNREADABLE = "call %s: it is not continued here, and its client is told so: %s"
+_PAUSED = "its tool is paused; the call waits, nothing was taken; send the same request again later"
 _TIMED_OPS = (Op.PARK, Op.FINISH)
 """The writes that report for how long their round ran."""
 _WHOLE, _DIGEST = b"=", b"#"
 
 
+class Ways(NamedTuple):
+    """What a lookup asks others. `heir` returns the name and the address of the node that carries a call on instead of
+    this one, or None if this node does. `member` checks the address in a node's lease: nothing is sent to an address
+    that the fleet does not trust. `died` takes a handler and the record of its call whose process is gone, and returns
+    whether the call must not be claimed; it raises StoreUnavailable. `survived` takes the handler of such a call when a
+    round of it was parked here, or it has ended."""
+
+    heir: Callable[[CallId], tuple[NodeId, str] | None]
+    member: Callable[[NodeRecord], Member]
+    died: Callable[[HandlerEntry, Record], Awaitable[bool]]
+    survived: Callable[[HandlerEntry], None]
+
+
 class CallRecords:
     """Reads and writes call records for one node. The replies of the store are fed to the event queue as events.
 
-    `heir` returns the name and the address of the node that carries a call on instead of this one, or None if this node
-    does. `member` checks the address in a node's lease: nothing is sent to an address that the fleet does not
-    trust."""
+    `ways` are the questions about other nodes and about the tool that a lookup asks."""
 
     def __init__(
         self,
         settings: Settings,
         shared: Shared,
         payloads: Payloads,
-        heir: Callable[[CallId], tuple[NodeId, str] | None],
-        member: Callable[[NodeRecord], Member],
+        ways: Ways,
     ) -> None:
         self._settings, self.payloads = settings, payloads
         self._tasks, self._observers, self._feed = shared.tasks, shared.observers, shared.events.feed
-        self._heir, self._member = heir, member
+        self._heir, self._member, self._died, self._survived = ways
         self.bursts = LogBursts(logger)
         """The lines that each call would cause while the store does not answer."""
         self.gate = TakeoverGate()
@@ -107,7 +120,8 @@ class CallRecords:
             boot = slot.backing.beat.lease.boot
             slot.head = Head(boot=boot, reentrant=slot.handler.reentrant, **slot.handler.describe())
         tombstone_ttl = slot.call.ttl + SKEW
-        return writes.Terms(slot.head, tombstone_ttl + self._settings.max_round, tombstone_ttl)
+        record_ttl = tombstone_ttl + self._settings.max_round
+        return writes.Terms(slot.head, record_ttl, tombstone_ttl, self._settings.max_attempts)
 
     def _write_replied(
         self, slot: Slot, write: fx.Write, packed: writes.Packed, began: float, reply: Reply | StoreUnavailable
@@ -128,6 +142,8 @@ class CallRecords:
         if isinstance(event, ev.Acked):
             slot.add_entries(packed.entries)
             slot.packed = None
+            if slot.orphaned and write.op in _TIMED_OPS:
+                self._survived(slot.handler)
             if write.op is Op.PARK:
                 slot.questions = slot.unwritten_questions
                 slot.shown_questions += write.asks
@@ -212,6 +228,8 @@ class CallRecords:
             return ev.Found(reply.stored, (), None, elsewhere)
         # The process that ran the call is gone, and the frame with it. It may have had this node's name.
         slot.orphaned = evidence is Evidence.GONE or (evidence is Evidence.OWNER and record.head.boot != me.boot)
+        if slot.orphaned and await self._died(slot.handler, record):
+            return ev.StoreDown(slot.may_run(), _PAUSED)
         if evidence is None:
             # The live owner reads the journal itself. It may be of a newer release, so it is not decoded here.
             return ev.Found(reply.stored, (), None, elsewhere)

@@ -40,7 +40,7 @@ from .heartbeat import Alone, Heartbeat
 from .orphan_scan import OrphanScan
 from .peers import Peers
 from .performer import Performer
-from .ports import HandlerEntry
+from .ports import Door, HandlerEntry
 from .records import CallRecords
 from .replies import Answer
 from .shared import Shared
@@ -72,6 +72,7 @@ class Parts(NamedTuple):
     performer: Performer
     eviction: Eviction
     drain: Drain
+    door: Door
     orphan_scan: OrphanScan
     after_renewal: list[Callable[[], None]]
 
@@ -85,6 +86,7 @@ class Runtime:
         shared = parts.shared
         self.table, self.counts, self.tasks = shared.table, shared.counts, shared.tasks
         self.observers = shared.observers
+        self.door = parts.door
         self.eviction, self.draining, self.orphan_scan = parts.eviction, parts.drain, parts.orphan_scan
         self.payloads, self._gate = parts.records.payloads, parts.records.gate
         self._performer = parts.performer
@@ -92,6 +94,7 @@ class Runtime:
         """Functions that run after each renewal of the node lease. Slow work belongs there: the next renewal is
         farthest away then."""
         self.after_renewal.insert(0, self._lease_renewed)
+        self.after_renewal.append(self.door.renewed)
         self.feed = shared.events.feed
         shared.events.attach(self._step)
         self._waiters = itertools.count(1)
@@ -114,23 +117,28 @@ class Runtime:
         self.draining.opened()
         await self.store.open()
         await self.heartbeat.open()
+        await self.door.open()
         self.eviction.open()
         self.tasks.spawn(self._sweep())
         if isinstance(self.heartbeat, Heartbeat):
             self.tasks.spawn(self.orphan_scan.run())
 
-    async def drain(self, patience: float, parked: bool = True) -> None:
+    async def drain(self, patience: float, parked: bool = True, leaves: bool = True) -> None:
         """Leave the fleet: take no new call and hand off the calls that other nodes may carry on. Then wait up to
         `patience` seconds for rounds that run and, if `parked`, for calls that only this process can carry on. Call
-        `close` next."""
-        await self.draining.drain(patience, parked)
+        `close` next, unless the process goes on (`leaves` is false)."""
+        await self.draining.drain(patience, parked, leaves)
 
     async def end(self) -> None:
         """Drop every frame. Running effects end first. Then handlers are cancelled, and waiting requests are
-        refused."""
-        await self.drain(0.0)
-        self.draining.closed = True
-        await self.tasks.wait_for_effects()
+        refused. A node whose name was taken hands nothing off, and waits half a lease's life at most."""
+        if self.heartbeat.lost.is_set():
+            self.draining.closed = True
+            await self.tasks.wait_for_effects(self.settings.lease_ttl / 2)
+        else:
+            await self.drain(0.0)
+            self.draining.closed = True
+            await self.tasks.wait_for_effects()
         for slot in self.table:
             self._drop(slot, fx.Reason.UNAVAILABLE, self.draining.shutdown_detail(slot))
 
@@ -154,6 +162,9 @@ class Runtime:
             return answer
         if call_id is not None and self.table.get(call_id) is not None:
             return fx.Refusal(fx.Reason.UNAVAILABLE, detail=_ARRIVED_TWICE)
+        if (refusal := self.door.refusal(handler, True)) is not None:
+            self.observers.call_refused(handler.tool)
+            return refusal
         self.eviction.admit(handler.principal)
         if handler.strategy == "replay":
             backing = Backing(TokenRecord(), self._unleased, token_record.begun(), True)
@@ -173,12 +184,14 @@ class Runtime:
         """
         if (answer := self.draining.divert_retry(claims.call)) is not None:
             return answer
+        if (refusal := self.door.refusal(handler, False)) is not None:
+            return refusal
         given, slot = answers_of.given(answers), self.table.get(claims.call)
         if slot is None:
             slot = self.table.add(self._slot(claims.call, handler, self._store_backing_of(handler)))
         waiter, held = Waiter(next(self._waiters)), self.heartbeat.lease
         event = ev.Retry(waiter, claims.round, claims.epoch, claims.mark, claims.node, given, held)
-        return await self._wait(slot, event, Arrival(carrier, _future(), raw=answers))
+        return await self._wait(slot, event, Arrival(carrier, _future(), handler, raw=answers))
 
     async def replay(
         self, carried: Carried, answers: Mapping[str, Any], handler: HandlerEntry, carrier: RoundCarrier
@@ -193,6 +206,8 @@ class Runtime:
         """
         if (answer := self.draining.divert_retry(carried.call, CARRIED)) is not None:
             return answer
+        if (refusal := self.door.refusal(handler, False)) is not None:
+            return refusal
         self.eviction.admit(handler.principal)
         given = answers_of.given(answers)
         records, entropy, mark = token_record.arrived(carried, self.payloads.sealer)

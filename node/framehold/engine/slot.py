@@ -38,11 +38,13 @@ class Backing(NamedTuple):
 
 @dataclass(slots=True)
 class Arrival:
-    """A request that waits for its reply. `raw` are its answers as they came, by key; `parsed` are the answers that
-    their questions have parsed, by key. `came` is its time of arrival, in seconds on the node's clock."""
+    """A request that waits for its reply. `handler` is its own entry into the handler, which was not used yet; None for
+    a first request, whose entry is the slot's. `raw` are its answers as they came, by key; `parsed` are the answers
+    that their questions have parsed, by key. `came` is its time of arrival, in seconds on the node's clock."""
 
     carrier: RoundCarrier
     future: asyncio.Future[Answer]
+    handler: HandlerEntry | None = None
     parsed: dict[str, Any] = field(default_factory=dict)
     raw: Mapping[str, Any] = field(default_factory=dict)
     came: float = field(default_factory=clock.now)
@@ -144,9 +146,13 @@ class Slot:
     def load_record(self, record: Record) -> None:
         """Begin again from the record of a claimed call; `add_entries` with its journal comes next."""
         self.log, self.size, self.code, self.replayed = (), 0, record.head.code, True
+        self.began = self.began_by(record)
+
+    def began_by(self, record: Record) -> float:
+        """When the call of `record` began, in seconds since 1970."""
         # A store inside this process has times of this process's clock.
         alone = isinstance(self.backing.beat, Alone)
-        self.began = clock.wall(record.created) if alone else record.created
+        return clock.wall(record.created) if alone else record.created
 
     def add_entries(self, entries: tuple[bytes, ...]) -> None:
         """Append journal entries that the store has now."""
@@ -167,6 +173,12 @@ class Slot:
             # An empty dict keeps the memory of its former items.
             self.arrivals = _NOBODY
         return arrival
+
+    def renew_handler(self) -> None:
+        """The frame is gone. If requests still wait, one of them may have the call continued here: its entry replaces
+        the one that the frame has used."""
+        waiting = (arrival.handler for arrival in self.arrivals.values())
+        self.handler = next((handler for handler in waiting if handler is not None), self.handler)
 
     def may_run(self) -> bool:
         """Whether an effect may run, or a reply be sent, without asking the store: the window of the lease that this

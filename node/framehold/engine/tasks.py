@@ -40,11 +40,11 @@ class Tasks:
         task.add_done_callback(self._effects.discard)
         return task
 
-    async def wait_for_effects(self) -> None:
-        """Wait for running effects, at most CANCEL_TIMEOUT seconds: their results must be written before the store is
+    async def wait_for_effects(self, timeout: float = CANCEL_TIMEOUT) -> None:
+        """Wait for running effects, at most `timeout` seconds: their results must be written before the store is
         closed."""
         if self._effects:
-            await asyncio.wait(tuple(self._effects), timeout=CANCEL_TIMEOUT)
+            await asyncio.wait(tuple(self._effects), timeout=timeout)
 
     def cancel_frame(self, frame: Frame) -> None:
         """Mark a frame dead, cancel its handler, and wait for the handler's end in a task."""

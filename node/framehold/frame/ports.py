@@ -25,6 +25,8 @@ class RoundCarrier(Protocol):
     """The request of a round: where the frame's notifications go, and what its client can answer."""
 
     variables: contextvars.Context
+    came: float
+    """When the request reached this process, in seconds since 1970. It may have waited for a dead node's lease."""
 
     def taken_over(self) -> None:
         """This node took the call over from a process that is gone."""

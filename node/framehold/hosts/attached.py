@@ -9,6 +9,7 @@ Private parts of the SDK that are touched here; a test names the release:
 
 from __future__ import annotations
 
+import contextvars
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -24,8 +25,11 @@ from framehold_store.seal import Sealer
 from ..app import counted
 from ..config import Settings
 from ..engine.runtime import Runtime
-from ..telemetry import loop_lag, tracing
+from ..sdk.present_call import current
+from ..telemetry import tracing
 from ..telemetry.metrics import Metrics
+from ..telemetry.stacks import authors
+from ..telemetry.stalls import StallWatch
 from ..telemetry.tool_labels import ToolLabels
 from .event_bus import FleetBus
 from .handlers import Handlers
@@ -57,6 +61,7 @@ class Attached:
         self.names = ToolLabels(handlers.names)
         """The names of tools that may be labels of metrics."""
         self.exposition = counted(runtime, self.names)
+        self.stalls = StallWatch(_tool, late=None if self.metrics is None else self.metrics.late)
         self._users = 0
         self._bus = _joined(server, runtime, settings)
         self.lifespan = server.lifespan
@@ -110,8 +115,7 @@ class Attached:
             try:
                 if self._users == 1:
                     await self.runtime.open()
-                    if self.metrics is not None:
-                        self.runtime.tasks.spawn(loop_lag.watch(self.metrics.late))
+                    self.runtime.tasks.spawn(self.stalls.watch(authors(self.handlers.asking())))
                     if self._bus is not None:
                         self._bus.open()
                 yield state
@@ -120,6 +124,12 @@ class Attached:
                 if self._users == 0:
                     await self.runtime.close()
                     await tracing.flush()
+
+
+def _tool(variables: contextvars.Context) -> str:
+    """The tool of the call that the code with these context variables belongs to; empty if it belongs to none."""
+    present = variables.get(current)
+    return "" if present is None else present.tool
 
 
 def _joined(server: Server[Any], runtime: Runtime, settings: Settings) -> FleetBus | None:

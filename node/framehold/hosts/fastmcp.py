@@ -158,6 +158,10 @@ class ComponentLookup(NamedTuple):
         """Whether the function may ask."""
         return self.may_ask
 
+    def takes_context(self, method: str, params: Mapping[str, Any]) -> bool:
+        """Whether the function may ask: any function of FastMCP can find its context."""
+        return self.may_ask
+
 
 def _read(read: Callable[[Any], Any]) -> Any:
     return property(read)

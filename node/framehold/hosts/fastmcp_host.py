@@ -72,6 +72,10 @@ class FastMCPHost:
         """Whether `fn` is async by FastMCP's rule: a function that is not async has no await that could suspend."""
         return is_coroutine_function(fn)
 
+    def takes_context(self, fn: Any) -> bool:
+        """True: a function may call `get_context()`, and so may each of its dependencies."""
+        return True
+
     def asking(self) -> Iterator[tuple[str, Any]]:
         """The async functions, each with the name of its tool, prompt or resource."""
         for component in self._served():

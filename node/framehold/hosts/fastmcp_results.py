@@ -22,7 +22,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.methods import is_input_required
 from pydantic import PrivateAttr
 
-from ..sdk import failures
+from ..telemetry.failures import remember
 
 
 class Raised(types.CallToolResult):
@@ -35,6 +35,7 @@ class Raised(types.CallToolResult):
         unknown = isinstance(error, DisabledError | NotFoundError)
         text = f"Unknown tool: {name!r}" if unknown else str(error)
         super().__init__(content=[types.TextContent(type="text", text=text)], is_error=True)
+        remember(error)
         self._error = _untraced(error)
 
     def again(self) -> NoReturn:
@@ -69,7 +70,6 @@ async def _kept_tool(running: Awaitable[Any], name: str) -> Any:
     try:
         result = await running
     except FastMCPError as error:
-        failures.note(error)
         return Raised(error, name)
     if isinstance(result, InputRequiredToolResult):
         return result.input_required
@@ -144,7 +144,7 @@ async def _with_protocol_errors(running: Awaitable[Any]) -> Any:
     try:
         return await running
     except FastMCPError as error:
-        failures.note(error)
+        remember(error)
         raise to_mcp_error(error) from _untraced(error)
 
 

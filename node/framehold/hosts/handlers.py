@@ -34,6 +34,12 @@ class Handlers:
         fn = self.host.function(method, params)
         return fn is not None and self.host.may_ask(fn)
 
+    def takes_context(self, method: str, params: Mapping[str, Any]) -> bool:
+        """Whether the handler of a request may ask, and gets the object by which handlers usually do; true where the
+        host can't know. False if there is no such handler."""
+        fn = self.host.function(method, params)
+        return fn is not None and self.host.may_ask(fn) and self.host.takes_context(fn)
+
     def asking(self) -> Iterator[Any]:
         """The functions that may ask."""
         return (fn for _, fn in self.host.asking())

@@ -40,6 +40,10 @@ class Host(Protocol):
         """Whether `fn`, a function of this server, may ask its client."""
         ...
 
+    def takes_context(self, fn: Any) -> bool:
+        """Whether `fn` gets the object by which functions usually ask; true where this is not known."""
+        ...
+
     def asking(self) -> Iterator[tuple[str, Any]]:
         """The functions that may ask, each with its name in messages, as in `tool "book"`."""
         ...

@@ -35,6 +35,10 @@ class LowLevelHost:
         """True: the SDK takes async handlers only."""
         return True
 
+    def takes_context(self, fn: Any) -> bool:
+        """True: each handler gets the context of its request."""
+        return True
+
     def asking(self) -> Iterator[tuple[str, Any]]:
         """The registered functions, by method."""
         found = ((method, self.function(method, {})) for method in sorted(INPUT_REQUIRED_METHODS))

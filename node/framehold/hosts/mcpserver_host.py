@@ -17,6 +17,7 @@ from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.prompts import PromptManager
 from mcp.server.mcpserver.resources import Resource, ResourceManager
 from mcp.server.mcpserver.tools import ToolManager
+from mcp.server.mcpserver.utilities.context_injection import find_context_parameter
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
 
@@ -79,6 +80,10 @@ class MCPServerHost:
     def may_ask(self, fn: Any) -> bool:
         """Whether `fn` is async: a function that is not async has no await that could suspend."""
         return is_async(fn)
+
+    def takes_context(self, fn: Any) -> bool:
+        """Whether a parameter of `fn` is annotated as a `Context`, by the SDK's rule."""
+        return find_context_parameter(fn) is not None
 
     def asking(self) -> Iterator[tuple[str, Any]]:
         """The async functions, each with the name of its tool, prompt or resource."""

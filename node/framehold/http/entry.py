@@ -30,7 +30,7 @@ from ..frame.logged_call import NamedCall, logged_call
 from ..hosts.attach import param_rejection
 from ..hosts.attached import Attached
 from ..sdk.hop import Hop
-from ..sdk.replies import Misdirected, Unavailable, broke_off, not_held, out_of_reach, too_large
+from ..sdk.replies import Misdirected, Unavailable, broke_off, cut_off, not_held, out_of_reach, too_large
 from ..telemetry import tracing
 from ..wires import saga
 from .body import Body, TooLarge, left
@@ -126,6 +126,7 @@ class Entry:
             return
         if data is None:
             return
+        scope["framehold"].distrust_call(data)
         found = ordinary(scope["headers"], data) if acceptable else None
         if found is None or not (self._mirrors_nothing(found) or await self._mirrors_correctly(request, found)):
             await self._rest(scope, body.replay, send)
@@ -185,16 +186,21 @@ class Entry:
         # These are read now, as they came: a middleware may edit the parameters.
         client, progress = self._identities.connection(found.params["_meta"]), _progress(found.params)
         exchange, search = Exchange(request, found.id, progress, send), OwnerSearch(self._attached.settings.lease_ttl)
-        await self._turns.mine()
-        while (elsewhere := await self._round(exchange, found, client, receive)) is not None:
-            if hop.relayed:
-                await self._refuse_relayed(exchange, request, receive, send)
-                return
-            # The table has no slot for this request. A node that drains waits for the request all the same.
-            with self._attached.runtime.draining.visited():
-                if await self._forward(exchange, elsewhere.address, (request.scope, data), receive, search):
-                    return
+        try:
             await self._turns.mine()
+            while (elsewhere := await self._round(exchange, found, client, receive)) is not None:
+                if hop.relayed:
+                    await self._refuse_relayed(exchange, request, receive, send)
+                    return
+                # The table has no slot for this request. A node that drains waits for the request all the same.
+                with self._attached.runtime.draining.visited():
+                    if await self._forward(exchange, elsewhere.address, (request.scope, data), receive, search):
+                        return
+                await self._turns.mine()
+        except asyncio.CancelledError:
+            # The HTTP server ends and cuts off what it still serves; by itself it would reply 500, without a word.
+            await exchange.cut_off(cut_off().error, self._attached.runtime.retry_after)
+            raise
 
     async def _refuse_relayed(self, exchange: Exchange, request: Request, receive: Receive, send: Send) -> None:
         """Reply to a node that relayed a request of a call which is not held here (docs/protocol.md, rule 19)."""

@@ -48,7 +48,7 @@ class Exchange:
     def __init__(self, request: Request, request_id: RequestId, progress_token: str | int | None, send: Send) -> None:
         self.request, self.request_id = request, request_id
         self._send, self._progress_token = send, progress_token
-        self._streaming = self._closed = False
+        self._streaming = self._closed = self._replied = False
         self._lock: asyncio.Lock | None = None
         self._watch: asyncio.Task[None] | None = None
         self.gone = False
@@ -135,7 +135,11 @@ class Exchange:
     def onward(self) -> Send:
         """The `send` for another node's response to this request: the client gets it as it comes, or as the rest of
         an event stream that began here."""
-        return StreamRest(self._send, self.request_id) if self._streaming else self._send
+        return StreamRest(self._send, self.request_id) if self._streaming else self._pass_on
+
+    async def _pass_on(self, message: Message) -> None:
+        self._replied = True
+        await self._send(message)
 
     def open(self) -> None:
         """Begin a pass through the kernel: from now on its notifications are sent."""
@@ -153,13 +157,22 @@ class Exchange:
         await self._finish({"jsonrpc": "2.0", "id": self.request_id, "result": result}, 200, None)
 
     async def error(self, error: ErrorData, retry_after: int | None = None) -> None:
-        """Reply with an error; `retry_after` (seconds) makes it a 503."""
+        """Reply with an error; `retry_after` (seconds) makes it a 503. In an event stream, whose status was sent
+        before, the data of the error says so."""
         status = ERROR_CODE_HTTP_STATUS.get(error.code, 200) if retry_after is None else 503
         body = error.model_dump(by_alias=True, mode="json", exclude_none=True)
         await self._finish({"jsonrpc": "2.0", "id": self.request_id, "error": body}, status, retry_after)
 
+    async def cut_off(self, error: ErrorData, retry_after: int) -> None:
+        """Reply with an error if no reply was begun, and the client is still there."""
+        if not self._replied and not self.gone:
+            await self.error(error, retry_after)
+
     async def _finish(self, message: dict[str, Any], status: int, retry_after: int | None) -> None:
+        self._replied = True
         if self._streaming:
+            if retry_after is not None:
+                message["error"] = _retryable(message["error"], retry_after)
             assert self._lock is not None
             async with self._lock:
                 self.close()
@@ -180,14 +193,15 @@ class StreamRest:
 
     def __init__(self, send: Send, request_id: RequestId) -> None:
         self._send, self._request_id = send, request_id
-        self._content_type, self._status = b"", 0
+        self._content_type, self._status, self._retry_after = b"", 0, b""
         self._body: list[bytes] = []
 
     async def __call__(self, message: Message) -> None:
         """Take one ASGI message of the other node's response."""
         if message["type"] == "http.response.start":
-            self._status = message["status"]
-            self._content_type = dict(message["headers"]).get(b"content-type", b"").partition(b";")[0].strip().lower()
+            headers = dict(message["headers"])
+            self._status, self._retry_after = message["status"], headers.get(b"retry-after", b"")
+            self._content_type = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
             return
         body, more = message.get("body", b""), message.get("more_body", False)
         if self._content_type != b"text/event-stream":
@@ -204,9 +218,19 @@ class StreamRest:
         except ValueError:
             found = None
         if isinstance(found, dict):
+            error = found.get("error")
+            if isinstance(error, dict) and self._retry_after.isdigit():
+                return {**found, "error": _retryable(error, int(self._retry_after[:4]))}
             return found
         text = f"the node that holds this call answered with status {self._status} and no message; retry, or ask it"
         return {"jsonrpc": "2.0", "id": self._request_id, "error": {"code": INTERNAL_ERROR, "message": text}}
+
+
+def _retryable(error: dict[str, Any], retry_after: int) -> dict[str, Any]:
+    """An error in an event stream with what status 503 and the header Retry-After would say: the same request may
+    succeed in `retry_after` seconds."""
+    data = error.get("data")
+    return {**error, "data": {**(data if isinstance(data, dict) else {}), "retryAfter": retry_after}}
 
 
 def _json(message: dict[str, Any]) -> bytes:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextvars
 import json
 import logging
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -22,14 +23,15 @@ from pydantic import BaseModel
 from pydantic_core import PydanticSerializationError
 
 from framehold_core import journal
+from framehold_core.ending import COMPLETED, Ending, How
 from framehold_core.errors import JournalError
 
 from ..engine import token_claims
 from ..frame.asks import NO_ANSWERS, Question
 from ..frame.frame import Frame
-from ..telemetry.raised_at import RaisedAt, raised_at
-from . import failures, questions
+from ..telemetry.failures import Failure, failure_of, remembered
 from . import hop as hops
+from . import questions
 from .marks import Marks
 from .present_call import Present, current
 from .session import META, Ctx, FrameContext, FrameSession
@@ -40,21 +42,23 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome of a handler: a result as the SDK takes it, or the error that the handler raised. `raised` names what
-    the author's code raised, also where the SDK made a result of it; None where it is not known."""
+    """The outcome of a handler: a result as the SDK takes it, or the error that the handler raised. `failure` has the
+    class and place of the exception behind either, if there was one."""
 
     result: Any = None
     error: BaseException | None = None
-    raised: RaisedAt | None = None
+    failure: Failure | None = None
 
 
 class Round:
     """The request that carries a round."""
 
-    __slots__ = ("ctx", "variables")
+    __slots__ = ("came", "ctx", "variables")
 
     def __init__(self, ctx: Ctx) -> None:
         self.ctx = ctx
+        hop = hops.of(ctx.request)
+        self.came = time.time() if hop is None else hop.came
         self.variables = contextvars.copy_context()
 
     def taken_over(self) -> None:
@@ -121,6 +125,15 @@ class Invocation:
             return "hold"
         return strategy
 
+    @property
+    def asks(self) -> bool | None:
+        """Whether the handler asks or uses `once`. True: its author marked it. False: it has no way to its client that
+        could be seen. None: not known."""
+        marks = self.marks
+        if marks.reentrant or marks.strategy is not None or marks.ttl is not None:
+            return True
+        return None if self._handler.lookup.takes_context(self._handler.method, self._raw) else False
+
     def take(self) -> Invocation:
         """Begin a call: keep the answers and the state that came with the request, since a replay needs them. Returns
         this invocation."""
@@ -135,7 +148,7 @@ class Invocation:
         ctx, self._ctx = self._ctx, None
         assert ctx is not None, "a handler is entered once per invocation"
         session = FrameSession(frame, self._handler.connect(ctx))
-        current.set(Present(session, None, frame))
+        current.set(Present(session, None, frame, tool=self.tool))
         try:
             raw, params = self._inputs(ctx, frame, given)
             inner = FrameContext(
@@ -149,14 +162,14 @@ class Invocation:
             # All that this Python frame refers to would stay in memory while the call is parked.
             del ctx, given, raw, inner, params, session
             result = _tagged(await running, frame, self._handler.runtime.settings.max_body)
-            outcome = Outcome(result, raised=failures.noted())
+            outcome = Outcome(result, failure=remembered())
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:
             # Any exception of a handler is its outcome: otherwise its client would never get a response.
             if frame.dead and not isinstance(error, Exception):
                 raise
-            outcome = Outcome(error=error, raised=failures.noted() or raised_at(error))
+            outcome = Outcome(error=error, failure=remembered() or failure_of(error))
         try:
             frame.end(outcome)
         finally:
@@ -183,19 +196,15 @@ class Invocation:
         whole = raw if (meta := (ctx.params or {}).get(META)) is None else {**raw, META: meta}
         return raw, self._handler.params_type.model_validate(whole, by_name=False)
 
-    def failed(self, outcome: object) -> bool:
-        """Whether the handler raised. The SDK turns the exception of a tool into a result; an outcome that was loaded
-        from its record is a mapping."""
+    def ending(self, outcome: object) -> Ending:
+        """How a call ends by this outcome. The SDK turns the exception of a tool into a result; an outcome that was
+        loaded from its record is a mapping."""
         assert isinstance(outcome, Outcome)
-        result = outcome.result
+        result, failure = outcome.result, outcome.failure
+        if outcome.error is not None:
+            return Ending(How.PROTOCOL_ERROR, *(failure or failure_of(outcome.error)))
         is_error = result.get("isError") if isinstance(result, Mapping) else getattr(result, "is_error", False)
-        return outcome.error is not None or is_error is True
-
-    def raised(self, outcome: object) -> RaisedAt | None:
-        """The exception of the handler by its class and place; None where it raised nothing, or where that is not
-        known."""
-        assert isinstance(outcome, Outcome)
-        return outcome.raised if self.failed(outcome) else None
+        return Ending(How.TOOL_ERROR, *(failure or ())) if is_error is True else COMPLETED
 
     def describe(self) -> dict[str, str]:
         """The fields of the call's record. They hold no contents: arguments and user are digests."""

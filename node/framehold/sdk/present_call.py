@@ -20,12 +20,14 @@ class Present(NamedTuple):
     """The call that the running code belongs to.
 
     On 2026-07-28 it has a `frame`, and `request_id` is None. On earlier revisions it has no frame: `request_id` is the
-    id of its request, and `unrecorded` keeps its effects and values while it runs."""
+    id of its request, and `unrecorded` keeps its effects and values while it runs. `tool` is the name of its tool or
+    prompt, or the method."""
 
     session: ServerSession
     request_id: RequestId | None
     frame: Frame | None
     unrecorded: Unrecorded | None = None
+    tool: str = ""
 
     def recorder(self) -> Recorded | Unrecorded:
         """The object that keeps the effects and values of this call."""

@@ -15,6 +15,8 @@ from starlette.types import Receive, Scope, Send
 from framehold_core.effects import Reason, Refusal
 from framehold_router.fleet.trust import NOT_HELD
 
+PAUSED_RETRY_AFTER = 15
+"""Seconds after which the client of a paused tool's call may try again: a pause lasts until somebody ends it."""
 _DISCARD_TIMEOUT = 10.0
 """Seconds in all for which the rest of a refused body is received and thrown away."""
 _DISCARD_SILENCE = 1.0
@@ -54,6 +56,15 @@ def broke_off() -> MCPError:
     text = (
         "the node that this call was passed on to broke off before it answered; whether it was run is not known; start "
         "it again if that is safe"
+    )
+    return MCPError(types.INTERNAL_ERROR, text)
+
+
+def cut_off() -> MCPError:
+    """The reply to a request that this process cuts off, since it ends."""
+    text = (
+        "this node ended before it answered: whether the request was run is not known; a retry with the same "
+        "requestState is answered as once; without one, start the call again if that is safe"
     )
     return MCPError(types.INTERNAL_ERROR, text)
 
@@ -121,6 +132,8 @@ def refusal(answer: Refusal, method: str, retry_after: int, max_round: float) ->
     if reason is Reason.ALREADY_ANSWERED:
         text = answer.detail or "this round was already answered and the call has moved on; nothing was changed"
         raise MCPError(types.INVALID_PARAMS, text, {"reason": "already_answered"})
+    if reason is Reason.WAITS:
+        raise Unavailable(_WAITS, PAUSED_RETRY_AFTER)
     text = _ended(answer, max_round)
     if method == "tools/call":
         return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=True).model_dump(
@@ -129,7 +142,15 @@ def refusal(answer: Refusal, method: str, retry_after: int, max_round: float) ->
     raise MCPError(types.INTERNAL_ERROR, text, {"reason": reason.value})
 
 
+_WAITS = (
+    "an operator has this tool paused, or its calls ended too many processes; the call waits and nothing was taken; "
+    "send the same request again later"
+)
 _ABOUT = {
+    Reason.PAUSED: (
+        "This tool is paused by its operator, and takes no new calls for now. Nothing was started. Tell the user, and "
+        "try again later or do without it."
+    ),
     Reason.DIVERGED: (
         "The call can't be continued: its handler was entered again and came to something else than it did before. Its "
         "answers were not taken, and no recorded effect was run again; the server's log names both ways. Start a new "
@@ -156,11 +177,12 @@ def _ended(answer: Refusal, max_round: float) -> str:
         )
     if answer.reason is Reason.STUCK:
         return "Several nodes failed while they ran this call, so it is not tried again. Tell the operator."
-    if answer.reason in (Reason.DIVERGED, Reason.UNREADABLE, Reason.TOO_LARGE):
+    if answer.reason in _ABOUT:
         return _ABOUT[answer.reason]
     return (
-        f"This call was lost. Its handler was entered once, stopped at an unknown point after question {answer.round}, "
-        "and may still be running; it was not entered again. Start a new call if that is safe."
+        "This call was lost. Its handler was entered once, stopped at an unknown point after round "
+        f"{answer.round} of its questions, and may still be running; it was not entered again. Start a new "
+        "call if that is safe."
     )
 
 

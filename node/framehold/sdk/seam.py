@@ -56,7 +56,9 @@ class Seam:
 
     async def __call__(self, ctx: Ctx, params: Any) -> Any:
         if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
-            return await self._earlier(ctx, params)
+            tool = Invocation(self.wrapped, ctx, params).tool
+            refusal = self.runtime.door.paused(tool)
+            return await self._earlier(ctx, params) if refusal is None else self._wire_reply(refusal)
         state = (ctx.params or {}).get("requestState")
         if isinstance(state, str) and state.startswith((token_claims.OURS, token_claims.REPLAY)):
             return self._wire_reply(await self._retry(ctx, params, state))

@@ -30,6 +30,11 @@ class HandlerLookup(Protocol):
         """Whether the function may ask its client."""
         ...
 
+    def takes_context(self, method: str, params: Mapping[str, Any]) -> bool:
+        """Whether the function may ask, and gets the object by which functions usually do; true where that is not
+        known."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class WrappedHandler:

@@ -35,7 +35,7 @@ MAX_EVENTS = 500
 """How many events are remembered."""
 MAX_SINGLE_EVENTS, BURST_SECONDS = 20, 1.0
 """How many events of one kind are recorded one by one within so many seconds."""
-_IDLE = Phase.IDLE
+_IDLE, _REBUILDING = Phase.IDLE, Phase.REBUILDING
 
 
 @dataclass(slots=True)
@@ -110,12 +110,16 @@ class EventLog(Observer):
                 self._takeovers.looked(slot)
         elif was in _UNDECIDED:
             self._lookup_ended(slot, event, effects)
-        elif self._takeovers.under_way and slot in self._takeovers.under_way:
-            if isinstance(event, ev.Diverged | ev.Unreadable):
+        else:
+            if was is _REBUILDING and isinstance(event, ev.Diverged | ev.Unreadable):
                 self.happened(Kind.DIVERGED, _STRAYED, slot)
-            takeover = self._takeovers.stepped(slot, event, effects)
-            if takeover is not None and takeover.outcome == "recovered":
-                self.happened(Kind.RECOVERED, _recovered(takeover), slot)
+            if self._takeovers.under_way and slot in self._takeovers.under_way:
+                self._takeover_stepped(slot, event, effects)
+
+    def _takeover_stepped(self, slot: Slot, event: ev.Event, effects: Sequence[fx.Effect]) -> None:
+        takeover = self._takeovers.stepped(slot, event, effects)
+        if takeover is not None and takeover.outcome == "recovered":
+            self.happened(Kind.RECOVERED, _recovered(takeover), slot)
 
     def _lookup_ended(self, slot: Slot, event: ev.Event, effects: Sequence[fx.Effect]) -> None:
         """The lookup of a call's record, or a claim, has ended."""
@@ -133,6 +137,8 @@ class EventLog(Observer):
                 self.happened(Kind.STUCK, _STUCK, slot)
         elif isinstance(event, ev.StoreDown | ev.Unreadable):
             self._takeovers.undecided(slot)
+            if isinstance(event, ev.Unreadable):
+                self.happened(Kind.DIVERGED, _STRAYED, slot)
 
     def _heartbeat_ended(self, reply: Reply | StoreUnavailable) -> None:
         """A heartbeat has ended: with a reply of the store, or without one."""
@@ -177,7 +183,7 @@ class EventLog(Observer):
 def _recovered(takeover: Takeover) -> str:
     if takeover.resumed is None:
         return "the call goes on, and nobody waits for it now: whoever comes next hears what it came to"
-    return f"the call goes on: its client has its reply {takeover.resumed - takeover.asked:.2f} s after it came"
+    return f"the call goes on: its client has its reply {takeover.resumed - takeover.came:.2f} s after its request came"
 
 
 _UNDECIDED = (Phase.LOOKING, Phase.CLAIMING)

@@ -51,7 +51,7 @@ class Exposition(Collector):
         yield from self._node()
 
     def _rounds(self) -> Iterator[Metric]:
-        tools = self.metrics.tools
+        tools = self.metrics.named_tools()
         ends = (((name, end), count) for name, tool in tools.items() for end, count in tool.ends.items())
         yield families.counts(
             "rounds", "Rounds that came to an end, by tool and by what came of them.", ("tool", "outcome"), ends
@@ -104,6 +104,9 @@ class Exposition(Collector):
         yield families.counts_by("op", "store_errors", "Requests that the store did not answer.", errors)
         spent = {op: counts.seconds for op, counts in ops}
         yield families.histograms_by("op", "store_op_duration_seconds", "From a request to the store's answer.", spent)
+        spoilt = {"record": self._runtime.orphan_scan.marked.unreadable, "lease": self._runtime.store.unreadable_leases}
+        text = "Entries of the store that can't be read; records as the one node found that looks."
+        yield families.gauges_by("kind", "store_unreadable", text, spoilt)
         yield families.count("fenced_writes", "Writes that the store refused as another's.", metrics.fenced)
         yield families.histogram("journal_bytes", "The journal of a call when it parks.", metrics.journals)
         yield families.histogram("journal_append_duration_seconds", "Writes that carry entries.", metrics.appends)

@@ -43,47 +43,48 @@ _KNOWN = {
     **dict.fromkeys(("framehold_store", "redis", "fakeredis"), STORE),
 }
 """The part that each known top-level package belongs to."""
-_BETWEEN = ("anyio", "uvloop")
-"""Packages that call what they are given, in a thread or on the loop."""
 _WAITING = ("selectors", "asyncio.windows_events")
 _LOOP_TURN = "BaseEventLoop._run_once"
 _INSTALLED = re.compile(r"[/\\](site|dist)-packages[/\\]")
 _STANDARD = tuple({sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")})
 
 
-Raw = tuple[CodeType, Mapping[str, object]]
-"""A frame's code, and the globals that it runs in."""
+Raw = tuple[CodeType, Mapping[str, object], int]
+"""A frame's code, the globals that it runs in, and the line at which it stands."""
 
 
 class Place(NamedTuple):
-    """A frame by its code: the module, the function's qualified name, the file, and the line where it begins."""
+    """A frame by its code: the module, the function's qualified name, the file, the line where the function begins,
+    and the line at which the frame stands (0: not known)."""
 
     module: str
     function: str
     file: str
     line: int
+    at: int = 0
 
     @classmethod
     def of(cls, raw: Raw) -> Place:
         """The place of a frame."""
-        code, names = raw
+        code, names, at = raw
         module = names.get("__name__")
-        return cls(module if isinstance(module, str) else "?", code.co_qualname, code.co_filename, code.co_firstlineno)
+        named = module if isinstance(module, str) else "?"
+        return cls(named, code.co_qualname, code.co_filename, code.co_firstlineno, at)
 
     @property
     def name(self) -> str:
-        """`module.function:line`, with printable characters only and without a path."""
-        return self.at(self.line, ".")
+        """`module.function:line` with the line where the function begins."""
+        return _printable(f"{_bare(self.module)}.{self.function}", self.line)
 
-    def at(self, line: int, between: str = ":") -> str:
-        """`module:function:line` for a line of the function, with printable characters only and without a path."""
-        module, end = re.split(r"[/\\]", self.module)[-1], f":{line}"
-        return printable(f"{module}{between}{self.function}", MAX_NAME_CHARACTERS - len(end)) + end
+    @property
+    def where(self) -> str:
+        """`module:function:line` with the line at which the frame stands."""
+        return _printable(f"{_bare(self.module)}:{self.function}", self.at)
 
-
-def printable(name: str, limit: int = MAX_NAME_CHARACTERS) -> str:
-    """The first `limit` characters of a name, with `?` for each that can't be printed."""
-    return "".join(sign if sign.isprintable() else "?" for sign in name[:limit])
+    def owner(self, handlers: frozenset[str] = frozenset()) -> str | None:
+        """The part that this frame belongs to; None for a library that is not known. `handlers` are the top-level
+        packages that handlers come from."""
+        return _owner(self.module, self.file, handlers)[0]
 
 
 class Judgement(NamedTuple):
@@ -94,6 +95,17 @@ class Judgement(NamedTuple):
     where: str
 
 
+def _bare(module: str) -> str:
+    """A module's name without a path: a program that is run by its path may be named by it."""
+    return re.split(r"[/\\]", module)[-1]
+
+
+def _printable(name: str, line: int) -> str:
+    """`name:line` with printable characters only, cut to MAX_NAME_CHARACTERS."""
+    end = f":{line}"
+    return "".join(sign if sign.isprintable() else "?" for sign in name[: MAX_NAME_CHARACTERS - len(end)]) + end
+
+
 def loop_frame(callback: FrameType | None) -> FrameType | None:
     """The frame that runs the loop, found from `callback`, the frame that called a callback of the loop."""
     while callback is not None and callback.f_code.co_qualname in ("Handle._run", _LOOP_TURN):
@@ -102,11 +114,11 @@ def loop_frame(callback: FrameType | None) -> FrameType | None:
 
 
 def frames_above(frame: FrameType | None, base: FrameType | None) -> list[Raw]:
-    """The frames above `base`, from `frame` outwards, as code and globals. It must be quick, since the stack may change
-    soon. Frame objects are not kept: their local variables would be freed in another thread than their own."""
+    """The frames above `base`, from `frame` outwards, as code, globals and line. It must be quick, since the stack may
+    change soon. Frame objects are not kept: their local variables would be freed in another thread than their own."""
     found: list[Raw] = []
     while frame is not None and frame is not base and len(found) < _MAX_FRAMES:
-        found.append((frame.f_code, frame.f_globals))
+        found.append((frame.f_code, frame.f_globals, frame.f_lineno or 0))
         frame = frame.f_back
     return found
 
@@ -130,18 +142,6 @@ def judge(stack: Sequence[Place], handlers: frozenset[str] = frozenset()) -> Jud
             break
     part, place = decides or (OTHER, stack[0])
     return Judgement(part, (mark or place).name)
-
-
-def is_authors(place: Place, packages: frozenset[str] = frozenset()) -> bool:
-    """Whether a frame is of an author's code: of one of these top-level packages, or neither installed, nor of the
-    standard library, nor Framehold's."""
-    return _owner(place.module, place.file, packages)[0] == HANDLERS
-
-
-def is_unknown(place: Place) -> bool:
-    """Whether a frame is of none of the packages that stand between a server and its handlers."""
-    top = place.module.partition(".")[0]
-    return top not in _KNOWN and top not in _BETWEEN and top not in sys.stdlib_module_names
 
 
 def authors(functions: Iterable[object]) -> frozenset[str]:

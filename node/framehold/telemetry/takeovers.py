@@ -49,6 +49,8 @@ class Takeover:
     from_node: str
     from_boot: str
     asked: float
+    came: float
+    """When the request that asked for it reached this process: it may have waited for the dead node's lease since."""
     epoch: int
     claimed: float | None = None
     replayed: float | None = None
@@ -116,7 +118,8 @@ class Takeovers:
             reason if released or write.evidence is Evidence.OWNER else "died",
             owner,
             record.head.boot,
-            self._asked.get(slot, time.time()),
+            asked := self._asked.get(slot, time.time()),
+            min((arrival.carrier.came for arrival in slot.arrivals.values()), default=asked),
             record.epoch,
         )
 

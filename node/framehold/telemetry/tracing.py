@@ -31,6 +31,7 @@ from opentelemetry.util.types import AttributeValue
 from framehold_core import effects as fx
 from framehold_core import events as ev
 from framehold_core.call import Phase
+from framehold_core.ending import Ending
 from framehold_core.ids import prefix
 
 from ..engine.observer import Observer
@@ -215,7 +216,7 @@ class Tracing(Observer):
             span.set_attribute("framehold.to_node", answer.node)
             _led_elsewhere.set(span.get_span_context())
         elif isinstance(answer, Ended):
-            _record_raised(span, slot.handler.raised(answer.outcome))
+            _record_failure(span, slot.handler.ending(answer.outcome))
         elif isinstance(answer, fx.Refusal):
             span.set_attribute("framehold.refused", answer.reason.value)
         span.set_attribute("framehold.route", route or ("start" if isinstance(event, ev.Start) else "resume"))
@@ -230,8 +231,8 @@ class Tracing(Observer):
         }
 
 
-def _record_raised(span: Span, raised: tuple[str, str] | None) -> None:
-    """Add OpenTelemetry's event for an exception, with its class and its place (`module:function:line`)."""
-    if raised is not None:
-        error, place = raised
-        span.add_event("exception", {"exception.type": error, "framehold.place": place})
+def _record_failure(span: Span, ending: Ending) -> None:
+    """Add OpenTelemetry's event for an exception, with its class and its place (`module:function:line`), if the handler
+    raised one that is known."""
+    if ending.error:
+        span.add_event("exception", {"exception.type": ending.error, "framehold.place": ending.place})

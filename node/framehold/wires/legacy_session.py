@@ -81,7 +81,8 @@ class LegacyCalls:
             Unavailable: this node runs as many such calls as it may hold frames; nothing was started.
         """
         ctx = replace(ctx, session=LegacySession(ctx))
-        current.set(Present(ctx.session, ctx.request_id, None, Unrecorded(self._runtime.payloads.values)))
+        tool, unrecorded = str((ctx.params or {}).get("name") or ctx.method), Unrecorded(self._runtime.payloads.values)
+        current.set(Present(ctx.session, ctx.request_id, None, unrecorded, tool))
         try:
             # A drain waits for this call. Over HTTP `session_affinity` counts it, while its client listens.
             waited = contextlib.nullcontext() if ctx.request is not None else self._runtime.draining.visited()

@@ -1,4 +1,4 @@
-"""Sends the actions of an operator to nodes: drain, cancel, evict.
+"""Sends the actions of an operator to nodes: drain, undrain, cancel, evict, pause, resume.
 
 The law: an action on a call is done only by the node that holds the call. It is sent to each node once at most. If an
 answer is missing, whether the action was done is unknown, and the error says so.
@@ -16,7 +16,7 @@ from framehold_core.ids import NodeId, prefix
 
 from ..fleet.membership import Member
 from ..models.fields import printable
-from ..models.nodes import DoneView, ErrorView
+from ..models.nodes import DoneView, ErrorView, ToolQuery
 from .call import named, owner_of, read
 from .node_client import Outcome, Unanswered
 from .sources import Asked, Refused, Sources
@@ -35,13 +35,22 @@ class _NodeReply(NamedTuple):
 
 async def drain(sources: Sources, asked: Asked) -> DoneView:
     """`POST nodes/{node_id}/drain`."""
+    return await _on_node(sources, asked, "drain")
+
+
+async def undrain(sources: Sources, asked: Asked) -> DoneView:
+    """`POST nodes/{node_id}/undrain`."""
+    return await _on_node(sources, asked, "undrain")
+
+
+async def _on_node(sources: Sources, asked: Asked, what: str) -> DoneView:
     name = asked.path["node_id"]
     member = sources.fleet().members.get(NodeId(name))
     if member is None:
         raise Refused(404, "no node of this name has a lease: nothing was done; see `nodes` for those that have")
-    reply = await _act(sources, member, "drain", {})
-    _log.info("an operator had node %.80r drained: %s", name, _status(reply))
-    return _result((reply,), "drain")
+    reply = await _act(sources, member, what, {})
+    _log.info("an operator wanted to %s node %.80r: %s", what, name, _status(reply))
+    return _result((reply,), what)
 
 
 async def cancel(sources: Sources, asked: Asked) -> DoneView:
@@ -52,6 +61,34 @@ async def cancel(sources: Sources, asked: Asked) -> DoneView:
 async def evict(sources: Sources, asked: Asked) -> DoneView:
     """`POST leases/{call_id}/evict`."""
     return await _on_call(sources, asked, "evict")
+
+
+async def pause(sources: Sources, asked: Asked) -> DoneView:
+    """`POST tools/pause`."""
+    return await _on_tool(sources, asked, "pause")
+
+
+async def resume(sources: Sources, asked: Asked) -> DoneView:
+    """`POST tools/resume`."""
+    return await _on_tool(sources, asked, "resume")
+
+
+async def _on_tool(sources: Sources, asked: Asked, what: str) -> DoneView:
+    """Have one node write the change to the store: the others read it there. Another node is asked only while none was
+    reached."""
+    assert isinstance(asked.body, ToolQuery)
+    replies: list[_NodeReply] = []
+    for member in sources.fleet().members.values():
+        if member.address is not None:
+            replies.append(await _act(sources, member, what, asked.body.model_dump()))
+            if replies[-1].outcome is not None:
+                break
+    _log.info("an operator wanted to %s tool %.80r: %s", what, asked.body.tool, ", ".join(map(_status, replies)))
+    if not replies:
+        raise Refused(502, f"no node is live: the {what} was not done; start one, then try again")
+    if (outcome := replies[-1].outcome) is not None and outcome.status == 404:
+        raise Refused(404, _text(outcome))
+    return _result(replies, what)
 
 
 async def _on_call(sources: Sources, asked: Asked, what: str) -> DoneView:

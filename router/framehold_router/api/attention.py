@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from framehold_core.pauses import FRAMEHOLD
+
 from ..fleet.membership import DRAINING, LIVE, STRANGE
 from ..models.events import EventView, Kind
-from ..models.nodes import NodeView, OverviewView
+from ..models.nodes import NodeView, OverviewView, PauseView
 from .survey import UNREACHABLE
 from .wording import many, span
 
@@ -33,7 +35,7 @@ def of(overview: OverviewView, nodes: Sequence[NodeView]) -> list[str]:
     if overview.stuck:
         calls = many(overview.stuck, "call is", "calls are")
         found.append(f"{calls} stuck: {STUCK}; see framehold leases --state stuck, and mend the tool")
-    return [*found, *silent(overview.events)]
+    return [*found, *map(_paused, overview.paused), *silent(overview.events)]
 
 
 STUCK = "too many nodes died of the same round, so none enters it again, and its client is told so"
@@ -41,6 +43,16 @@ ORPHANED = (
     "their nodes are gone; each goes on elsewhere when its client comes back, and is told that it is lost where its "
     "tool is not marked re-entrant"
 )
+
+
+def _paused(pause: PauseView) -> str:
+    """What is wrong with a paused tool, and how its pause ends."""
+    who = "by itself" if pause.by == FRAMEHOLD else "by an operator"
+    why = f" ({pause.why})" if pause.why else ""
+    return (
+        f"tool {pause.tool} is paused {who}{why}: new calls of it are refused, parked ones wait; when it is mended: "
+        f"framehold resume {pause.tool}"
+    )
 
 
 def of_nodes(nodes: Sequence[NodeView]) -> list[str]:

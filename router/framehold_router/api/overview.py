@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from statistics import median
 from typing import NamedTuple
 
-from ..models.nodes import NodeView, OverviewView
+from ..models.nodes import FailingView, NodeView, OverviewView, PauseView
 from ..telemetry.counters import Meter
 from . import attention
 from .events import Events
@@ -22,6 +22,7 @@ from .sources import VERSION, Asked, Sources
 MINUTE = 60.0
 EVENTS = 20
 HOUR = 3600.0
+MAX_FAILING = 10
 
 
 class _Seen(NamedTuple):
@@ -94,19 +95,39 @@ class Overview:
             in_flight=_sum(node.in_flight for node in nodes),
             orphaned=_sum(node.orphaned for node in nodes),
             stuck=_sum(node.stuck for node in nodes),
+            ended=_sum(node.ended for node in nodes),
+            failed=_sum(node.failed for node in nodes),
+            failing=_failing(nodes),
             rounds_per_second=self._rates.rounds_per_second(),
             resume_p50=_middle(node.resume_p50 for node in nodes),
             resume_p99=max((node.resume_p99 for node in nodes if node.resume_p99 is not None), default=None),
             affinity=self._rates.affinity(),
             failovers_last_hour=self._failovers.since(sources, gathered, now - HOUR),
             store_seconds=_middle(node.store_seconds for node in nodes),
+            paused=_paused(nodes),
             events=self._events.latest(sources, gathered)[:EVENTS],
         )
         return overview.model_copy(update={"attention": attention.of(overview, nodes)})
 
 
+def _paused(nodes: Iterable[NodeView]) -> list[PauseView]:
+    """The paused tools: what any node knows of, in order of their names."""
+    found = {pause.tool: pause for node in nodes for pause in node.paused}
+    return [found[tool] for tool in sorted(found)]
+
+
 def _sum(counts: Iterable[int | None]) -> int:
     return sum(count or 0 for count in counts)
+
+
+def _failing(nodes: Iterable[NodeView]) -> list[FailingView]:
+    """The tools that failed lately on any node, the most failures first."""
+    ended, failed = Counter[str](), Counter[str]()
+    for item in (item for node in nodes for item in node.failing):
+        ended[item.tool] += item.ended
+        failed[item.tool] += item.failed
+    worst = failed.most_common(MAX_FAILING)
+    return [FailingView(tool=tool, ended=ended[tool], failed=count) for tool, count in worst]
 
 
 def _middle(values: Iterable[float | None]) -> float | None:

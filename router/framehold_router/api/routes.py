@@ -11,10 +11,19 @@ from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
-from ..models.calls import CallView, LeaseQuery, LeasesView, LookupQuery, LookupView
+from ..models.calls import CallsQuery, CallsView, CallView, LeaseQuery, LeasesView, LookupQuery, LookupView
 from ..models.capacity import CapacityView
 from ..models.events import EventsView, FailoversView
-from ..models.nodes import AccessView, DoneView, NodesView, OverviewView, RingQuery, RingView
+from ..models.nodes import (
+    AccessView,
+    DoneView,
+    NodesView,
+    OverviewView,
+    PauseQuery,
+    RingQuery,
+    RingView,
+    ToolQuery,
+)
 from ..models.profile import NodeDetailView
 from ..models.tradeoff import TradeoffView
 from .access import Need
@@ -60,6 +69,8 @@ ROUTES = (
     Route("GET", "leases", "leases", "Calls that nodes hold, and those that nobody holds", LeasesView,
           query=LeaseQuery, listed=True),
     Route("GET", "leases/{call_id}", "call", "One call", CallView, errors=(404, 503)),
+    Route("GET", "calls", "calls", "Calls that ended in the last hour, and how", CallsView, query=CallsQuery,
+          listed=True),
     Route("GET", "failovers", "failovers", "What came of each node's end", FailoversView, listed=True),
     Route("GET", "tradeoff", "tradeoff", "What each option costs, and whom it harms, as it was measured", TradeoffView,
           listed=True, errors=(404, 503)),
@@ -69,7 +80,13 @@ ROUTES = (
     Route("POST", "lookup", "lookup", "Where a token goes", LookupView, body=LookupQuery),
     Route("POST", "nodes/{node_id}/drain", "drain", "Have a node hand off what it holds", DoneView, Need.ACTION,
           errors=(404, 409, 502), status=202),
+    Route("POST", "nodes/{node_id}/undrain", "undrain", "Have a node that drains take calls again", DoneView,
+          Need.ACTION, errors=(404, 409, 502)),
     Route("POST", "leases/{call_id}/cancel", "cancel", "End a call for good", DoneView, Need.ACTION,
+          errors=(404, 409, 502)),
+    Route("POST", "tools/pause", "pause", "Refuse new calls of a tool, and let the others wait", DoneView, Need.ACTION,
+          body=PauseQuery, errors=(404, 409, 502)),
+    Route("POST", "tools/resume", "resume", "End the pause of a tool", DoneView, Need.ACTION, body=ToolQuery,
           errors=(404, 409, 502)),
     Route("POST", "leases/{call_id}/evict", "evict", "Drop a call's frame; its journal stays", DoneView, Need.ACTION,
           errors=(404, 409, 502)),

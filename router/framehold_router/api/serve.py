@@ -16,11 +16,11 @@ from urllib.parse import quote
 from aiohttp import web
 from pydantic import BaseModel, ValidationError
 
-from ..models.calls import LeasesView
+from ..models.calls import CallsView, LeasesView
 from ..models.events import EventView
 from ..models.fields import printable
 from ..models.nodes import AccessView, ErrorView, NodesView, OverviewView
-from . import actions, call, capacity, failovers, fleet, leases, lookup, node, tradeoff
+from . import actions, call, calls, capacity, failovers, fleet, leases, node, tradeoff
 from . import events as happened
 from .access import Access
 from .openapi import document
@@ -58,13 +58,17 @@ class Api:
             "ring": fleet.ring,
             "leases": leases.answer,
             "call": call.answer,
+            "calls": calls.answer,
             "failovers": failures.answer,
             "tradeoff": tradeoff.Measurements().answer,
             "events": events.answer,
-            "lookup": lookup.answer,
+            "lookup": call.lookup,
             "drain": actions.drain,
             "cancel": actions.cancel,
             "evict": actions.evict,
+            "pause": actions.pause,
+            "resume": actions.resume,
+            "undrain": actions.undrain,
         }
         self._plain: dict[str, Handler] = {"stream": self._stream, "openapi": self._openapi}
         self._document = json.dumps(document())
@@ -122,7 +126,7 @@ def shown(request: web.Request, view: BaseModel, form: str, route: Route) -> web
     if form != "csv":
         return in_json(view, route.status)
     response = web.Response(text=table(view), content_type="text/csv", charset="utf-8")
-    if isinstance(view, LeasesView):
+    if isinstance(view, LeasesView | CallsView):
         if view.next is not None:
             target = request.rel_url.update_query(after=view.next)
             response.headers["Link"] = f'<{target.raw_path_qs}>; rel="next"'

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from pydantic import BaseModel
 
+from framehold_core.writes import MAX_ATTEMPTS
 from framehold_store.base import Store
 
 from ..fleet.departures import Departures
@@ -31,7 +32,8 @@ VERSION = metadata.version("framehold")
 class Sources:
     """The parts of a router that its API reads. `place` gives the placement that a request would get now, and changes
     nothing. `retries` is the meter that counts retries, None without metrics. `change` gives the last change of the
-    ring. `report` is the path of the trade-off report, empty if there is none. `clock` gives seconds since 1970."""
+    ring. `report` is the path of the trade-off report, empty if there is none. `max_attempts`
+    is how many processes may end in one round of a call before it is stuck. `clock` gives seconds since 1970."""
 
     fleet: Callable[[], Fleet]
     store: Store
@@ -43,6 +45,7 @@ class Sources:
     retries: Meter | None = None
     change: Callable[[], Change | None] = lambda: None
     report: str = ""
+    max_attempts: int = MAX_ATTEMPTS
     clock: Callable[[], float] = time.time
 
 

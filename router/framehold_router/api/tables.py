@@ -13,13 +13,15 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from ..models.calls import LeasesView, LeaseView
+from ..models.calls import CallsView, EndedCallView, LeasesView, LeaseView
 from ..models.capacity import CapacityView, ResourceView
 from ..models.events import EventsView, EventView, FailoversView, FailoverView
 from ..models.nodes import NodesView, NodeView, RingNodeView, RingView
 from ..models.tradeoff import TradeoffView
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_NESTED = ("last_stall", "paused")
+"""Fields that are models themselves: no cell can hold them."""
 _METRIC = ("option", "condition", "metric", "value", "unit", "missing")
 _PHASES = ("detect", "claim", "replay", "resume", "total")
 
@@ -33,13 +35,15 @@ def table(view: BaseModel) -> str | None:
     lists: tuple[tuple[type[BaseModel], type[BaseModel], str], ...] = (
         (NodesView, NodeView, "nodes"),
         (LeasesView, LeaseView, "items"),
+        (CallsView, EndedCallView, "items"),
         (EventsView, EventView, "events"),
         (RingView, RingNodeView, "nodes"),
         (CapacityView, ResourceView, "resources"),
     )
     for kind, item, name in lists:
         if isinstance(view, kind):
-            return _csv(tuple(item.model_fields), (row.model_dump(mode="json") for row in getattr(view, name)))
+            columns = tuple(name for name in item.model_fields if name not in _NESTED)
+            return _csv(columns, (row.model_dump(mode="json") for row in getattr(view, name)))
     return None
 
 

@@ -27,6 +27,8 @@ class Kind(StrEnum):
     REFUSED = "refused"
     CANCELLED = "cancelled"
     DRAIN = "drain"
+    PAUSED = "paused"
+    RESUMED = "resumed"
     STORE_SILENT = "store_silent"
     STORE_BACK = "store_back"
     LEASE_LAPSED = "lease_lapsed"

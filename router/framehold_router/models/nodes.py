@@ -4,10 +4,59 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from .events import EventView
-from .fields import Count, Lenient, Seconds, Share, Text
+from .fields import MAX_TEXT_CHARACTERS, Count, Lenient, Seconds, Share, Text
+
+
+class FailingView(Lenient):
+    """How many calls of a tool ended in the last ten minutes, and how many of them failed."""
+
+    tool: Text
+    ended: Count
+    failed: Count
+
+
+class StallView(Lenient):
+    """A time in which the event loop of a node stood: one piece of code kept it, and nothing else ran."""
+
+    at: float
+    """When it began, in seconds since 1970."""
+    seconds: Seconds
+    tool: Text | None = None
+    """The tool or prompt whose code stood there; null if it was no handler's."""
+    where: Text | None = None
+    """The code that stood there, as `module:function:line`; null if the process was stopped, or got no processor."""
+    stack: tuple[Text, ...] = ()
+    """The functions above the loop, the innermost first, each as `module:function:line`."""
+
+
+class PauseView(Lenient):
+    """A paused tool."""
+
+    tool: Text
+    at: Seconds
+    """When it was paused, in seconds since 1970."""
+    by: Text
+    """`operator`, or `framehold` if it paused the tool by itself."""
+    why: Text = ""
+
+
+class ToolQuery(BaseModel):
+    """The body of a request that acts on one tool: the name of a tool or a prompt, or `resources/read` for all
+    resources."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    tool: str = Field(min_length=1, max_length=MAX_TEXT_CHARACTERS)
+
+
+class PauseQuery(ToolQuery):
+    """The body of a request to pause a tool."""
+
+    why: str = Field("", max_length=MAX_TEXT_CHARACTERS)
+    """For other operators; clients are not told."""
 
 
 class NodeStatus(Lenient):
@@ -35,6 +84,12 @@ class NodeStatus(Lenient):
     """Calls whose handlers killed their nodes too often, found by the last scan."""
     rounds: Count | None = None
     """Rounds that were answered since the start of the process."""
+    ended: Count | None = None
+    """Calls that ended in the last ten minutes, and failed or not."""
+    failed: Count | None = None
+    """Calls of the last ten minutes whose handlers failed: with an error result, or an error of the protocol."""
+    failing: tuple[FailingView, ...] = ()
+    """The tools that failed in the last ten minutes, the most failures first; at most 10."""
     resume_p50: Seconds | None = None
     """Seconds from a retry to its answer: the median of the last minute."""
     resume_p99: Seconds | None = None
@@ -42,6 +97,8 @@ class NodeStatus(Lenient):
     """Seconds that the store took for a write: the median of the last minute."""
     loop_lag_p99: Seconds | None = None
     """Seconds by which the event loop was late, in the last minute."""
+    last_stall: StallView | None = None
+    """The last time that the event loop stood for longer than a second; null if it never has."""
     heartbeat_age: Seconds | None = None
     """Seconds since the node lease was last renewed; null if there is no lease to renew."""
     rss: Count | None = None
@@ -52,6 +109,8 @@ class NodeStatus(Lenient):
     process."""
     handed_off: Count | None = None
     """Calls that were handed off since the node began to drain; null if it does not drain."""
+    paused: tuple[PauseView, ...] = ()
+    """The paused tools that it knows."""
     tools: tuple[Text, ...] = ()
     """Names of its tools, which metrics use as labels."""
 
@@ -141,6 +200,12 @@ class OverviewView(BaseModel):
     orphaned: int
     stuck: int
     rounds_per_second: float | None = None
+    ended: int = 0
+    """Calls that ended in the last ten minutes, and failed or not."""
+    failed: int = 0
+    """Calls of the last ten minutes whose handlers failed."""
+    failing: list[FailingView] = []
+    """The tools that failed in the last ten minutes, the most failures first; at most 10."""
     resume_p50: float | None = None
     """The median of the nodes' medians."""
     resume_p99: float | None = None
@@ -151,6 +216,8 @@ class OverviewView(BaseModel):
     store_seconds: float | None = None
     events: list[EventView]
     """The last 20 events."""
+    paused: list[PauseView] = []
+    """The paused tools, in order of their names."""
     attention: list[str] = []
     """Problems that need an operator, one sentence each; empty if there are none."""
 

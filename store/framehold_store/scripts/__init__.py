@@ -26,6 +26,8 @@ _HEADS: dict[str, tuple[str, ...]] = {
     "member": (),
     "alive": (),
     "allowed": (),
+    "pause": (),
+    "died": (),
 }
 
 

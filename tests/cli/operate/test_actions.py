@@ -1,7 +1,8 @@
-"""`framehold cancel`, `evict` and `drain`: their requests, their confirmation, and their output."""
+"""`framehold cancel`, `evict`, `drain`, `pause` and `resume`: their requests, their confirmation, and their output."""
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from typing import Any
@@ -66,6 +67,35 @@ def test_a_refusal_is_the_routers_own_words(operator: Operator, router: FakeRout
     )
     router.refuse(f"POST leases/{CALL}/evict", 403, "nothing was done; set FRAMEHOLD_ADMIN_TOKEN")
     assert operator("evict", CALL) == (2, "", "framehold: 403: nothing was done; set FRAMEHOLD_ADMIN_TOKEN\n")
+
+
+def test_a_tool_is_paused_and_resumed(operator: Operator, router: FakeRouter) -> None:
+    router.say("POST tools/pause", {"done": "tool a/b is paused"})
+    router.say("POST tools/resume", {"done": "tool a/b takes calls again"})
+    assert operator("pause", "a/b", "--why", "it bills twice", *GIVEN) == (0, "tool a/b is paused\n", "")
+    assert operator("resume", "a/b", *GIVEN) == (0, "tool a/b takes calls again\n", "")
+    assert [json.loads(one.body) for one in router.asked] == [{"tool": "a/b", "why": "it bills twice"}, {"tool": "a/b"}]
+    assert all(one.headers["authorization"] == f"Bearer {TOKEN}" for one in router.asked)
+    router.refuse("POST tools/resume", 404, "tool a/b is not paused; nothing was done")
+    assert operator("resume", "a/b", *GIVEN) == (1, "", "framehold: 404: tool a/b is not paused; nothing was done\n")
+
+
+@pytest.mark.parametrize(("answer", "code", "sent"), [(True, 0, 1), (False, 1, 0)])
+def test_a_person_is_asked_before_a_tool_is_paused(
+    answer: bool, code: int, sent: int, operator: Operator, router: FakeRouter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
+    monkeypatch.setattr(typer, "confirm", lambda text, **_: answer and text.startswith("pause book? New calls of it"))
+    router.say("POST tools/pause", {"done": "ok"})
+    assert operator("pause", "book", *GIVEN).code == code and len(router.asked) == sent
+    assert operator("pause", "book", "--yes", *GIVEN).code == 0
+
+
+def test_a_drain_is_taken_back(operator: Operator, router: FakeRouter) -> None:
+    router.say("POST nodes/n1/undrain", {"done": "this node takes calls again"})
+    assert operator("drain", "n1", "--undo", *GIVEN) == (0, "this node takes calls again\n", "")
+    router.refuse("POST nodes/n1/undrain", 409, "it does not drain; nothing was done")
+    assert operator("drain", "n1", "--undo", *GIVEN).code == 1
 
 
 def test_a_drain_is_followed_until_the_node_is_empty(operator: Operator, router: FakeRouter, fast: list[float]) -> None:

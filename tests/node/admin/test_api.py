@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,14 +15,18 @@ from starlette.responses import PlainTextResponse, Response
 import framehold
 from framehold.admin import lease_list
 from framehold.config import Settings
+from framehold_core.ids import CallId
 from framehold_router.models.calls import LeasesView
 from tests.node.nodes import KEY, served
-from tests.node.operating import PROOF, SHOWN, TOKEN, Operator, call_of, marked, unmarked
+from tests.node.operating import PROOF, SHOWN, TOKEN, Operator, call_of, marked, pair, unmarked
 from tests.node.stage import Stage, stage
+from tests.processes import until
+from tests.store.server import RedisServer
 
 pytestmark = pytest.mark.anyio
 
-READS, ACTIONS = ("leases", "events"), ("drain", "cancel", "evict")
+READS = ("leases", "calls", "events")
+ACTIONS = ("drain", "undrain", "cancel", "evict", "pause", "resume")
 PATHS = [("GET", path) for path in (*READS, "node")] + [("POST", path) for path in ACTIONS]
 
 
@@ -216,6 +221,55 @@ async def test_whoever_drains_again_waits_within_a_patience_of_its_own() -> None
         # Nobody who only waits for rounds waits for people, however long they have.
         await asyncio.wait_for(at.runtime.drain(10.0, parked=False), 5)
         assert not at.runtime.draining.over
+
+
+async def test_a_drain_is_taken_back_while_its_process_goes_on() -> None:
+    """The node takes calls again, also after a drain that is over. Once the process leaves nothing is taken back."""
+    async with stage(unmarked, admin_token=TOKEN, drain_timeout=20.0) as at, Operator(at.url) as operator:
+        refused = await operator.ask("POST", "undrain")
+        assert refused.status == 409 and "it does not drain; nothing was done" in refused.text
+        held = await at.call("unmarked")
+        for ends_first in (False, True):
+            await operator.ask("POST", "drain")
+            assert (await at.call("unmarked")).status == 503
+            if ends_first:
+                assert (await at.retry("unmarked", held.token, held.accept(word="x"))).text == " x"
+                await until(lambda: at.runtime.draining.over, "the end of the drain")
+            done = await operator.ask("POST", "undrain")
+            assert done.status == 200 and "takes calls again" in done.text
+            state = (await operator.ask("GET", "node")).json
+            assert (state["state"], state["handed_off"]) == ("live", None)
+            taken = await at.call("unmarked")
+            assert (await at.retry("unmarked", taken.token, taken.accept(word="y"))).text == " y"
+        told = [event["text"] for event in (await operator.happened())["events"] if event["kind"] == "drain"]
+        assert [text.split(":")[0] for text in told] == [
+            "node drains",
+            "the drain was taken back",
+            "node drains",
+            "node drained",
+            "the drain was taken back",
+        ]
+        leaving = asyncio.create_task(at.runtime.drain(0.2))
+        await until(lambda: at.runtime.draining.leaving, "the process to leave")
+        refused = await operator.ask("POST", "undrain")
+        assert refused.status == 409 and "its process leaves the fleet" in refused.text
+        await leaving
+
+
+async def test_what_a_node_handed_off_before_its_drain_was_taken_back_goes_on(
+    redis: RedisServer, tmp_path: Path
+) -> None:
+    """Wherever its retry arrives: here, too. The router's view of the node is that of its lease."""
+    async with pair(redis, tmp_path.name, marked) as (a, b):
+        held = [await a.caller.call("marked") for _ in range(2)]
+        await a.operator.ask("POST", "drain")
+        await until(lambda: a.runtime.draining.released == 2, "the calls to be handed off")
+        assert (await a.operator.ask("POST", "undrain")).status == 200
+        for node, heard in zip((a, b), held, strict=True):
+            second = await node.caller.retry("marked", heard.token, heard.accept(word="x"))
+            assert second.messages == [" two?"]
+            assert node.runtime.table.get(CallId(call_of(heard.token))) is not None
+        assert a.runtime.heartbeat.state == "live"
 
 
 async def test_a_drain_that_met_its_deadline_is_counted_once() -> None:

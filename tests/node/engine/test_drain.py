@@ -188,6 +188,24 @@ async def test_at_the_deadline_whoever_waits_is_told_and_may_try_again_elsewhere
         assert entries(tmp_path / "entries") == ["entered-Jo", "running-Ivy"]
 
 
+async def test_a_second_signal_says_what_it_cuts_off(pair: Pair) -> None:
+    """A first round has no token: its client is told that nobody knows how far it came. Here, and through the other
+    node, which waits for this one's response."""
+    calls = [asyncio.create_task(pair.at_first.call("long", arguments={"name": "Lu"}))]
+    heard = await begun(pair.at_first, "slow", "Mo")
+    calls += [asyncio.create_task(answered(at, "slow", "Mo", heard)) for at in (pair.at_first, pair.at_second)]
+    await until(lambda: {"long-Lu", "running-Mo"} <= set(pair.ledger), "both rounds")
+    await pair.drains()
+    pair.first.terminate()
+    long, *slow = await asyncio.gather(*calls)
+    await pair.drained()
+    assert (long.status, long.code) == (503, -32603) and "is not known" in long.text
+    assert (slow[0].status, slow[0].code) == (503, -32603) and "answered as once" in slow[0].text
+    # The other node reads the record again, and carries the call on.
+    (pair.folder / "Mo").touch()
+    assert slow[1].status == 503 or slow[1].messages == ["Mo two?"]
+
+
 async def test_a_second_signal_waits_for_nothing(pair: Pair) -> None:
     """Whoever is in a hurry says so twice."""
     heard = await begun(pair.at_first, "unmarked", "Kim")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from framehold import clock
 from framehold_core.call import Phase
 from tests.node.nodes import entries, node
+from tests.node.scraping import scraped
 from tests.node.trouble import call_of, insist, node_at, refused
 from tests.processes import until
 from tests.store.server import RedisServer
@@ -37,6 +39,57 @@ async def test_a_store_that_is_down_at_the_start(redis: RedisServer) -> None:
         redis.start()
         heard = await insist(lambda: one.caller.call("ask", arguments=arguments))
         assert await one.complete(heard, "a") == "a is done"
+
+
+@pytest.mark.parametrize("trouble", ["silent", "full"])
+async def test_what_may_ask_is_refused_at_the_door_while_the_store_takes_no_writes(
+    redis: RedisServer, trouble: str
+) -> None:
+    """Its handler is not entered: what it does before its first question would be done, and then refused. What has
+    shown that it asks nothing is served on."""
+    redis.start()
+    arguments = {"name": "b", "rounds": 2}
+    async with node_at(redis, 3) as one:
+        heard = await one.ask("a")
+        for name in ("careful", "polite", "marked"):
+            assert (await one.caller.call(name)).status == 200
+        one.entered.clear()
+        with redis.client() as client:
+            if trouble == "full":
+                client.config_set("maxmemory", 1)
+            else:
+                client.save()
+                redis.stop()
+            beat = one.runtime.heartbeat
+            await until(lambda: beat.missing_from == math.inf, "a heartbeat without its reply")
+            for closed in (False, True):
+                if closed:
+                    await until(lambda: not one.window_open, "the lease to run out")
+                for name in ("ask", "careful", "marked"):
+                    refusal = await one.caller.call(name, arguments=arguments if name == "ask" else {})
+                    assert refused(refusal), name
+                    assert "nothing was started" in refusal.text and "store" in refusal.text
+                assert (await one.caller.call("silent")).text == "silence"
+                assert (await one.caller.call("polite")).text == "thanks"
+            assert set(one.entered) == {"polite"}
+            assert (await scraped(one.caller))['rounds_total{outcome="refused",tool="ask"}'] == 2
+            if trouble == "full":
+                client.config_set("maxmemory", 0)
+            else:
+                redis.start()
+        assert await one.complete(await insist(lambda: one.caller.call("ask", arguments=arguments)), "b") == "b is done"
+        assert await one.complete(heard, "a") == "a is done"
+
+
+async def test_what_is_not_known_of_a_tool_is_decided_for_safety(redis: RedisServer) -> None:
+    """A process that never reached its store has seen nothing of its tools: what takes a context may ask."""
+    async with node_at(redis, 3) as one:
+        assert refused(await one.caller.call("polite")) and refused(await one.caller.call("marked"))
+        assert one.entered == []
+        assert (await one.caller.call("silent")).text == "silence"
+        # It has no way to ask that can be seen; it is known after its first call.
+        assert refused(await one.caller.call("careful")) and refused(await one.caller.call("careful"))
+        assert one.entered == ["careful"]
 
 
 async def test_a_store_that_is_restarted_with_its_data(redis: RedisServer) -> None:

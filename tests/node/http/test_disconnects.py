@@ -71,7 +71,7 @@ async def test_leaving_a_running_round_cancels_its_handler(round_: int, speaks: 
         assert client.runtime.counts["left"] == 1 and not len(client.runtime.table)
         if round_ == 2:
             told = await client.retry("work", heard.token, heard.accept(word="x"))
-            assert told.result["isError"] and "entered once, stopped at an unknown point after question 1" in told.text
+            assert told.result["isError"] and "stopped at an unknown point after round 1 of its questions" in told.text
     assert seen == ["running", "silenced"]
 
 

@@ -47,7 +47,8 @@ class Seen(Observer):
 
     def answered(self, slot: Slot, event: ev.Start | ev.Retry, answer: Answer | None, seconds: float) -> None:
         if isinstance(answer, Ended):
-            self.raised.append(slot.handler.raised(answer.outcome))
+            ending = slot.handler.ending(answer.outcome)
+            self.raised.append((ending.error, ending.place) if ending.error else None)
 
 
 def high() -> MCPServer[Any]:

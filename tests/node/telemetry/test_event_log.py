@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import AsyncIterator
 from typing import Any
@@ -85,6 +86,26 @@ async def test_a_call_of_a_node_that_died_is_told_from_its_retry_to_its_reply(no
     assert len((await b.operator.happened())["takeovers"]) == 1
 
 
+async def test_what_a_client_waited_counts_from_its_request(nodes: tuple[Node, Node]) -> None:
+    """Not from the last look at the record: it was held until the dead node's lease was gone."""
+    a, b = nodes
+    held = await a.caller.call("marked")
+    heartbeat, peers = a.runtime.heartbeat, b.runtime.peers
+    heartbeat.address = "http://127.0.0.1:1"
+    heartbeat.announce("live")
+    peers.mint()
+    view: Any = peers._membership
+    await until(lambda: (at := view.fleet.members.get("a")) and at.url == heartbeat.address, "the dead address")
+    coming = asyncio.create_task(b.caller.retry("marked", held.token, held.accept(word="x")))
+    await asyncio.sleep(0.6)
+    assert not coming.done()
+    await heartbeat.close()
+    await coming
+    told = (await b.operator.happened())["events"][-1]["text"]
+    took = re.search(r"its client has its reply ([0-9.]+) s after its request came", told)
+    assert took is not None and float(took[1]) >= 0.6
+
+
 async def test_a_call_that_was_handed_off_is_told_with_who_did(nodes: tuple[Node, Node]) -> None:
     a, b = nodes
     held = await a.caller.call("marked")
@@ -124,6 +145,17 @@ async def test_a_call_whose_handler_went_another_way_is_told_as_diverged_without
     (takeover,) = told["takeovers"]
     assert takeover["outcome"] == "diverged" and takeover["replayed"] is None and "secret" not in str(told)
     assert kinds(told) == [Kind.TAKEOVER, Kind.DIVERGED]
+
+
+async def test_a_replay_that_diverges_on_the_node_that_dropped_the_frame_is_told(nodes: tuple[Node, Node]) -> None:
+    """No node has died: it is no takeover, and an event all the same."""
+    a, _ = nodes
+    held = await a.caller.call("wanders")
+    await a.operator.evict(call_of(held.token))
+    assert (await a.caller.retry("wanders", held.token, held.accept(word="x"))).result["isError"]
+    told = await a.operator.happened()
+    assert kinds(told) == [Kind.EVICTED, Kind.DIVERGED] and told["takeovers"] == []
+    assert "secret" not in str(told)
 
 
 async def test_a_frame_that_was_fenced_is_told_and_the_write_is_counted(nodes: tuple[Node, Node]) -> None:

@@ -148,6 +148,17 @@ async def test_a_call_of_two_rounds() -> None:
         assert 0 < end.mean("round_duration_seconds", '{tool="one"}') < 1
 
 
+async def test_what_an_alert_asks_for_is_there_before_anything_happened() -> None:
+    """At 0, for each tool that is advertised: so the first event is seen."""
+    async with stage(one) as client:
+        begin = await scraped(client)
+    names = [f'rounds_total{{outcome="{end}",tool="{tool}"}}' for end in ("ended", "failed", "refused")
+             for tool in ("one", "other")]  # fmt: skip
+    names += [f'replay_divergence_total{{tool="{tool}"}}' for tool in ("one", "other")]
+    names += ['lease_ops_total{op="claim",result="lost"}', 'lease_ops_total{op="claim",result="stuck"}']
+    assert {name: begin.samples.get(name) for name in names} == dict.fromkeys(names, 0.0)
+
+
 @moves("rounds_total", "rounds_per_call", "inflight_rounds", "leases")
 async def test_calls_that_never_ask_and_one_that_runs() -> None:
     """They cost the store nothing, and one that fails is told from one that ends."""
@@ -487,6 +498,29 @@ async def test_effects_under_once() -> None:
         appends = {"journal_append_duration_seconds_count": 3, "journal_bytes_count": 1}
         writes = {**asked("intent"), **asked("result"), **asked("commit")}
         assert (await scraped(client)).since(begin) == {**writes, **appends, **rounds("works", asked=1)}
+
+
+@moves("store_unreadable")
+async def test_what_somebody_else_wrote_into_the_store(
+    redis: RedisServer, tmp_path: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Zero from the start. The scan passes over what it can't read, counts it, and sees what comes after it."""
+    space = tmp_path.name
+    async with sharing(redis, space, "a", one) as a:
+        begin = await scraped(a)
+        assert (begin['store_unreadable{kind="record"}'], begin['store_unreadable{kind="lease"}']) == (0, 0)
+        spoilt, whole = await a.call("one"), await a.call("one")
+        with redis.client() as client:
+            client.hset(f"fh:{space}:{{{spoilt.token.split('.')[1]}}}:r", "created", "9" * 400)
+            client.zadd(f"fh:{space}:nodes", {"z": 4e12})
+            client.set(f"fh:{space}:node:z", f'[1, 2, "i", "b", {10**400}, "z", "", "live", "", ""]')
+        scan = a.runtime.orphan_scan
+        scan._pause = scan._step = 0.0
+        scan.marked = await scan.walk()
+        found = await scraped(a)
+        assert (found['store_unreadable{kind="record"}'], found['store_unreadable{kind="lease"}']) == (1, 1)
+        assert scan.marked.looked == 1 and "1 records can't be read: they are passed over" in caplog.text
+        assert (await answer(a, "one", whole)).text == "w"
 
 
 # ---- the node

@@ -112,11 +112,16 @@ def test_a_function_is_named_by_its_module_and_the_line_where_it_begins() -> Non
     assert (BOOKS, HELPER.name) == ("weather.book:12", "weather.prices.Table.read:40")
 
 
+def test_a_frame_is_placed_by_the_line_at_which_it_stands() -> None:
+    assert TOOL._replace(at=14).where == "weather:book:14"
+
+
 @pytest.mark.parametrize("module", HOSTILE)
 def test_a_name_is_fit_to_print_and_no_path(module: str) -> None:
-    name = Place(module, "book", "/srv/app/weather.py", 123).name
-    assert name.isprintable() and len(name) <= MAX_NAME_CHARACTERS and name.endswith(":123")
-    assert "/" not in name and "\\" not in name
+    place = Place(module, "book", "/srv/app/weather.py", 123, 123)
+    for name in (place.name, place.where):
+        assert name.isprintable() and len(name) <= MAX_NAME_CHARACTERS and name.endswith(":123")
+        assert "/" not in name and "\\" not in name
 
 
 def test_a_module_whose_name_is_no_text_is_not_asked_for_one() -> None:
@@ -125,7 +130,7 @@ def test_a_module_whose_name_is_no_text_is_not_asked_for_one() -> None:
             raise AssertionError("it ran")
 
     code = test_a_name_is_fit_to_print_and_no_path.__code__
-    assert Place.of((code, {"__name__": Odd()})).module == "?"
+    assert Place.of((code, {"__name__": Odd()}, 7)).module == "?"
 
 
 def test_a_stack_ends_above_the_frame_that_runs_the_loop() -> None:
@@ -137,6 +142,6 @@ def test_a_stack_ends_above_the_frame_that_runs_the_loop() -> None:
         return here, here.f_back
 
     here, base = inner()
-    assert [code.co_name for code, _ in frames_above(here, base)] == ["inner"]
+    assert [code.co_name for code, _, _ in frames_above(here, base)] == ["inner"]
     assert frames_above(base, base) == [] and frames_above(None, base) == []
     assert loop_frame(base) is base and loop_frame(None) is None

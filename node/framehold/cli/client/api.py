@@ -91,19 +91,21 @@ class Api:
         asked = {name: _query_value(value) for name, value in query.items() if value is not None}
         return self._request("GET", what, kind, asked)
 
-    def act(self, *path: str) -> DoneView:
-        """Perform an action: POST to the path below `/api/v1` that these words make.
+    def act(self, *path: str, **body: str) -> DoneView:
+        """Perform an action: POST `body` as JSON, if there is any, to the path below `/api/v1` that these words make.
 
         Raises:
             Refused: the router refuses the action.
             ConfigError: no router of this release answers."""
-        return self._request("POST", "/".join(quote(word, safe="") for word in path), DoneView, {}).view
+        return self._request("POST", "/".join(quote(word, safe="") for word in path), DoneView, {}, body or None).view
 
-    def _request(self, method: str, what: str, kind: type[View], query: dict[str, str]) -> Answer[View]:
+    def _request(
+        self, method: str, what: str, kind: type[View], query: dict[str, str], body: dict[str, str] | None = None
+    ) -> Answer[View]:
         where = f"{self.url}/api/v1/{what}"
         undone = "; nothing was done" if method == "POST" else ""
         try:
-            response = self._http.request(method, where, params=query)
+            response = self._http.request(method, where, params=query, json=body)
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
             raise self._no_response_error(error, method) from None
         if response.status_code == httpx2.codes.UNAUTHORIZED:

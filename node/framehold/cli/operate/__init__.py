@@ -1,1 +1,1 @@
-"""The commands of operators: `status`, `nodes`, `leases`, `ring`, `drain`, `cancel` and `evict`."""
+"""The commands of operators: `status`, `nodes`, `leases`, `ring`, `drain`, `cancel`, `evict`, `pause` and `resume`."""

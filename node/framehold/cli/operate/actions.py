@@ -1,4 +1,4 @@
-"""`framehold cancel CALL` and `framehold evict CALL`: an operator's actions on one call.
+"""An operator's actions: `framehold cancel CALL`, `evict CALL`, `pause TOOL` and `resume TOOL`.
 
 The law: in a terminal nothing is done before the user has confirmed it. A script needs no confirmation.
 """
@@ -41,15 +41,39 @@ def act(api: Api, action: Literal["cancel", "evict"], text: str, sure: bool) -> 
     return code
 
 
-def perform(api: Api, *path: str) -> int:
-    """Perform the action at this path of the API, and print the router's reply.
+def pause(api: Api, tool: str, why: str, sure: bool) -> int:
+    """Pause a tool. `sure`: ask for no confirmation.
+
+    Returns the exit code: 0, or 1 if the user says no or the router refuses the action.
+
+    Raises:
+        Refused: the admin token is missing or wrong."""
+    asked = f"pause {visible.line(tool)}? New calls of it are refused, and parked ones wait, until it is resumed"
+    if not sure and sys.stdin.isatty() and not typer.confirm(asked, err=True):
+        print("nothing was done", file=sys.stderr)
+        return 1
+    return perform(api, "tools", "pause", tool=tool, why=why)
+
+
+def resume(api: Api, tool: str) -> int:
+    """End the pause of a tool.
+
+    Returns the exit code: 0, or 1 if the router refuses the action.
+
+    Raises:
+        Refused: the admin token is missing or wrong."""
+    return perform(api, "tools", "resume", tool=tool)
+
+
+def perform(api: Api, *path: str, **body: str) -> int:
+    """Perform the action at this path of the API with this body, and print the router's reply.
 
     Returns the exit code: 0, or 1 if the router refuses the action.
 
     Raises:
         Refused: the admin token is missing or wrong."""
     try:
-        done = api.act(*path).done
+        done = api.act(*path, **body).done
     except Refused as refused:
         if refused.status in (401, 403):
             raise

@@ -1,4 +1,4 @@
-"""`framehold drain NODE`: asks a node to drain, and follows it until it holds nothing.
+"""`framehold drain NODE`: asks a node to drain, and follows it until it holds nothing; or takes its drain back.
 
 The steps:
 1. read the node's boot, since a process that restarts under the same name is another one
@@ -53,6 +53,16 @@ def drain(api: Api, name: str, timeout: float, wait: bool = True) -> int:
     except KeyboardInterrupt:
         print(f"stopped looking; {name} drains on", file=sys.stderr)
         return _INTERRUPTED
+
+
+def undrain(api: Api, name: str) -> int:
+    """Take the drain of the node `name` back.
+
+    Returns the exit code: 0, or 1 if the node refuses: it does not drain, or its process leaves.
+
+    Raises:
+        Refused: the admin token is missing or wrong."""
+    return perform(api, "nodes", name, "undrain")
 
 
 PrintLine = Callable[[str], None]

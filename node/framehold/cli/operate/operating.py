@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from framehold_router.models.choices import Sort, State
+from framehold_core.ending import How
+from framehold_router.models.choices import CallSort, Sort, State
 
 from ..show.output import Output
 
@@ -33,6 +34,7 @@ Token = Annotated[
 Printed = Annotated[Output, typer.Option("--output", "-o", help="How to print it.")]
 Watch = Annotated[bool, typer.Option("--watch", "-w", help="Show it every 2 seconds until Ctrl-C.")]
 Call = Annotated[str, typer.Argument(help="Its id, or as much of it as no other call begins with.")]
+Tool = Annotated[str, typer.Argument(help="The name of a tool or a prompt; resources/read stands for all resources.")]
 Sure = Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")]
 
 
@@ -110,6 +112,35 @@ def leases(
     _show(lambda api: leases(api, query, every), url, token, output, watch)
 
 
+def calls(
+    failed: Annotated[bool, typer.Option("--failed", help="Only those that failed.")] = False,
+    outcome: Annotated[How | None, typer.Option(help="Only those that ended so.")] = None,
+    tool: Annotated[str | None, typer.Option(help="Only calls of this tool.")] = None,
+    node: Annotated[str | None, typer.Option(help="Only calls that ended on this node.")] = None,
+    sort: Annotated[CallSort, typer.Option(help="The greatest first.")] = CallSort.ENDED,
+    limit: Annotated[int, typer.Option(help="How many, 1 to 1000.")] = 100,
+    output: Printed = Output.TABLE,
+    watch: Watch = False,
+    url: Url = ROUTER,
+    token: Token = None,
+) -> None:
+    """List the calls that ended in the last hour, and how each ended: the error's class, and the line that raised it.
+
+    A node keeps the newest 1000 that completed and the newest 1000 that did not, and loses them when its process ends.
+    Of several filters each must hold."""
+    from .calls import calls
+
+    query: dict[str, Any] = {
+        "failed": failed or None,
+        "outcome": outcome,
+        "tool": tool,
+        "node": node,
+        "sort": sort,
+        "limit": limit,
+    }
+    _show(lambda api: calls(api, query), url, token, output, watch)
+
+
 def lease(
     call: Call, output: Printed = Output.TABLE, watch: Watch = False, url: Url = ROUTER, token: Token = None
 ) -> None:
@@ -141,6 +172,7 @@ def drain(
     node: Annotated[str, typer.Argument(help="The node's name.")],
     timeout: Annotated[float, typer.Option(help="Seconds to follow it.", min=0)] = 60.0,
     wait: Annotated[bool, typer.Option(help="Follow it until it holds nothing.")] = True,
+    undo: Annotated[bool, typer.Option("--undo", help="Take its drain back: it takes calls again.")] = False,
     url: Url = ROUTER,
     token: Token = None,
 ) -> None:
@@ -149,13 +181,41 @@ def drain(
     Its process goes on until it is stopped. Exits with 1 where the node still holds something after the timeout; it
     drains on."""
     from ..client.api import Api
-    from .draining import drain
+    from .draining import drain, undrain
 
     with Api(url, token) as api:
-        raise typer.Exit(drain(api, node, timeout, wait))
+        raise typer.Exit(undrain(api, node) if undo else drain(api, node, timeout, wait))
+
+
+def pause(
+    tool: Tool,
+    why: Annotated[str, typer.Option(help="Why, for other operators; clients are not told.")] = "",
+    yes: Sure = False,
+    url: Url = ROUTER,
+    token: Token = None,
+) -> None:
+    """Refuse new calls of TOOL on all nodes, and let those that are parked wait, until it is resumed. Needs the admin
+    token.
+
+    A round that runs ends. A parked call waits as long as its token is valid."""
+    from ..client.api import Api
+    from .actions import pause
+
+    with Api(url, token) as api:
+        raise typer.Exit(pause(api, tool, why, yes))
+
+
+def resume(tool: Tool, url: Url = ROUTER, token: Token = None) -> None:
+    """End the pause of TOOL: it takes calls again, and parked ones go on. Needs the admin token."""
+    from ..client.api import Api
+    from .actions import resume
+
+    with Api(url, token) as api:
+        raise typer.Exit(resume(api, tool))
 
 
 def add(app: typer.Typer) -> None:
     """Add the commands to `app`."""
-    for command in (status, nodes, capacity, leases, lease, ring, drain, cancel, evict):
+    listing = (status, nodes, capacity, leases, calls, lease, ring)
+    for command in (*listing, drain, cancel, evict, pause, resume):
         app.command(rich_help_panel=_PANEL)(command)

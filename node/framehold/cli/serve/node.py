@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
 import socket
+import threading
 from types import FrameType
 from typing import Any
 
@@ -25,6 +27,8 @@ logger = logging.getLogger("framehold")
 BACKLOG = 65_535
 """Connections that may wait to be accepted, up to the kernel's net.core.somaxconn. All calls of a dead node may come at
 once, and a router gives up a connection that is not accepted within a second."""
+_CUT_SHORT = 1
+"""The exit code of a process that didn't end by itself within a lease's life after its name was taken."""
 GRACE = 10.0
 """Seconds that running rounds have to end after Ctrl-C."""
 
@@ -133,8 +137,15 @@ async def _serve(server: uvicorn.Server, app: Application, listening: socket.soc
 
 
 async def _leave_when_lost(server: uvicorn.Server, app: Application) -> None:
-    """End this process when another process has taken its node name (docs/protocol.md, rule 4)."""
-    await app.attached.runtime.heartbeat.lost.wait()
+    """End this process when another process has taken its node name (docs/protocol.md, rule 4): requests that wait are
+    refused, and whatever then still runs is cut off when one lease's life is over."""
+    runtime = app.attached.runtime
+    await runtime.heartbeat.lost.wait()
+    # A thread of its own: an effect in a thread, or a handler that blocks the event loop, holds up everything else.
+    deadline = threading.Timer(runtime.settings.lease_ttl, os._exit, (_CUT_SHORT,))
+    deadline.daemon = True
+    deadline.start()
+    await runtime.end()
     server.should_exit = True
 
 

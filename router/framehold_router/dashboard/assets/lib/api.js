@@ -91,7 +91,7 @@ function parsed(text) {
 export const read = (path, params, signal) => ask("GET", path, { params, signal });
 
 /** Send an action; returns what was done, in a sentence. Throws Trouble. */
-export const act = async (path) => (await ask("POST", path)).done;
+export const act = async (path, body) => (await ask("POST", path, { body })).done;
 
 /** Look up where a token goes. It is sent in the body, because URLs are logged. Throws Trouble. */
 export const lookup = (token) => ask("POST", "lookup", { body: { token } });

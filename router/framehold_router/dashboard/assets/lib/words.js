@@ -107,6 +107,21 @@ export const STATES = {
   "not known": { tone: "warn", means: "It did no harm where it was looked at, and was not looked at everywhere." },
 };
 
+/** How calls end: labels, meanings and tones. The bad ones are those that an operator or an author has to look at. */
+export const OUTCOMES = {
+  completed: { label: "completed", tone: "good", means: "Its handler returned a result." },
+  tool_error: { label: "tool error", tone: "bad", means: "The result of the tool is an error." },
+  protocol_error: { label: "protocol error", tone: "bad", means: "Its client got an error of the protocol." },
+  cancelled: { label: "cancelled", tone: "idle", means: "An operator ended it, or its client left before it had asked." },
+  lost: { label: "lost", tone: "bad", means: "Its frame is gone, and its handler may not be entered again." },
+  expired: { label: "expired", tone: "idle", means: "Its client did not come back while its token was valid." },
+  diverged: { label: "diverged", tone: "bad", means: "The code that runs now can't continue it: it goes another way than its journal says." },
+  stuck: { label: "stuck", tone: "bad", means: "Its handler killed its nodes too often: nobody enters it again." },
+};
+
+/** Whether a call that ended so failed. */
+export const failed = (outcome) => OUTCOMES[outcome]?.tone === "bad";
+
 /** The labels and tones of the kinds of events. */
 export const KINDS = {
   node_joined: { label: "joined", tone: "good" },
@@ -123,6 +138,8 @@ export const KINDS = {
   refused: { label: "refused", tone: "warn" },
   cancelled: { label: "cancelled", tone: "idle" },
   drain: { label: "drain", tone: "warn" },
+  paused: { label: "tool paused", tone: "bad" },
+  resumed: { label: "tool resumed", tone: "good" },
   store_silent: { label: "store silent", tone: "bad" },
   store_back: { label: "store back", tone: "good" },
   lease_lapsed: { label: "lease lapsed", tone: "bad" },

@@ -9,15 +9,18 @@ import { Chart } from "../parts/chart.js";
 import { goneFrom } from "../parts/departed.js";
 import { Events } from "../parts/events.js";
 import { Lag } from "../parts/lag.js";
-import { NodeLink } from "../parts/name.js";
+import { Name, NodeLink } from "../parts/name.js";
 import { Empty, Loading } from "../parts/notice.js";
 import { Card, Page } from "../parts/page.js";
+import { Paused } from "../parts/pause.js";
 import { Stat, Stats } from "../parts/stat.js";
 import { State } from "../parts/state.js";
 import { Table } from "../parts/table.js";
 
 /** Seconds without a heartbeat that no usual FRAMEHOLD_LEASE_TTL explains. */
 const SILENT = 15;
+/** The share of failed calls from which an alert would tell somebody (FrameholdCallsFail). */
+const LARGE = 0.2;
 
 export default function Overview() {
   const { overview, nodes, departed, events } = useLive();
@@ -25,7 +28,9 @@ export default function Overview() {
   const { lost } = goneFrom(departed, nodes);
   return html`<${Page} title="Overview" lead=${lead(overview)}>
     <${Attention} />
+    <${Paused} paused=${overview.paused} />
     <${Numbers} overview=${overview} nodes=${nodes} lost=${lost} />
+    ${overview.failing.length > 0 && html`<${Failing} failing=${overview.failing} />`}
     <${Trends} />
     <div class="columns">
       <${Card} title="Nodes" actions=${html`<${Link} to=${["nodes"]}>All nodes</${Link}>`}><${Short} nodes=${nodes} lost=${lost} /></${Card}>
@@ -47,13 +52,14 @@ function Numbers({ overview, nodes, lost }) {
   const old = silent >= SILENT ? [`as of ${span(silent)} ago`] : [];
   const note = [...others.map(([state, count]) => `${number(count)} ${state}`), ...gone, ...old].join(", ") || "all that have a lease";
   const tone = others.some(([state]) => toneOf(state) === "bad") || !overview.nodes.live ? "bad" : lost.length || old.length ? "warn" : "good";
-  const { parked, in_flight, orphaned, stuck, affinity, store_seconds, failovers_last_hour } = overview;
+  const { parked, in_flight, orphaned, stuck, affinity, store_seconds, failovers_last_hour, ended, failed } = overview;
+  const share = ended ? failed / ended : null;
   return html`<${Stats} label="The fleet in numbers" dozen>
     <${Stat} label="Nodes live" value=${number(overview.nodes.live ?? 0)} note=${note} tone=${tone} to=${[["nodes"]]} />
     <${Stat} label="Parked calls" value=${number(parked)} note="wait for answers" to=${[["leases"], { state: "parked" }]} />
     <${Stat} label="In flight" value=${number(in_flight)} note="requests now" to=${[["leases"], { state: "running" }]} />
     <${Stat} label="Rounds per second" value=${rate(overview.rounds_per_second)} note="last minute" />
-    <${Stat} label="Resume p50" value=${seconds(overview.resume_p50)} note="retry to answer" />
+    <${Stat} label="Failed calls" value=${percent(share)} note=${ended ? `${number(failed)} of ${number(ended)}, 10 min` : "none ended, 10 min"} tone=${failed ? (share > LARGE ? "bad" : "warn") : undefined} to=${[["calls"], { failed: "true" }]} />
     <${Stat} label="Resume p99" value=${seconds(overview.resume_p99)} note="the slowest node's" />
     <${Stat} label="Affinity" value=${percent(affinity)} note="retries sent right" title="The part of retries that this router sent to the node which held the call." />
     <${Stat} label="Store" value=${seconds(store_seconds)} note="for a write" />
@@ -63,6 +69,18 @@ function Numbers({ overview, nodes, lost }) {
     <${Stat} label="Failovers" value=${number(failovers_last_hour)} note="last hour" tone=${failovers_last_hour ? "warn" : undefined} to=${[["failovers"]]} />
   </${Stats}>`;
 }
+
+const FAILING = [
+  { name: "Tool", head: true, cell: ({ tool }) => html`<${Link} to=${["calls"]} query=${{ failed: "true", tool }}><${Name} text=${tool} /></${Link}>` },
+  { name: "Failed", number: true, cell: ({ failed }) => number(failed) },
+  { name: "Ended", number: true, cell: ({ ended }) => number(ended) },
+  { name: "Share", number: true, cell: ({ failed, ended }) => html`<span class=${failed / ended > LARGE ? "bad-share" : undefined}>${percent(failed / ended)}</span>` },
+];
+
+/** The tools whose calls failed lately. */
+const Failing = ({ failing }) => html`<${Card} title="Tools that fail" note="Calls that ended in the last ten minutes." actions=${html`<${Link} to=${["calls"]} query=${{ failed: "true" }}>Failed calls</${Link}>`}>
+  <${Table} label="Tools that fail" columns=${FAILING} rows=${failing} keyOf=${({ tool }) => tool} />
+</${Card}>`;
 
 const PARKED = [{ name: "parked", of: "parked", hue: 1, area: true }];
 const ROUNDS = [{ name: "per second", of: "rounds", hue: 2, area: true }];

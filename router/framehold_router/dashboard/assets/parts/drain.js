@@ -1,5 +1,5 @@
 /**
- * Have a node hand off what it holds.
+ * Have a node hand off what it holds, or take that back.
  *
  * The law: whoever asks for it is told before what becomes of this very node's calls, and after it what the node said.
  */
@@ -11,13 +11,15 @@ import { Callout } from "./notice.js";
 import { sentence } from "./told.js";
 
 const WHY_NOT = {
-  draining: "It drains already.",
   unreachable: "It doesn't answer: there is nobody to ask.",
   "other keys": "It has other keys, so this router can't ask it.",
 };
 
 /** The button; `onDrain` is told of the node whose drain is wanted. Where it can't be, it stays in reach and says why. */
 export function Drain({ node, onDrain }) {
+  if (node.state === "draining") {
+    return html`<button type="button" title="Have it take calls again" aria-label=${`Undo the drain of ${node.node_id}`} onClick=${() => onDrain(node)}>Undo drain</button>`;
+  }
   const why = WHY_NOT[node.state];
   return html`<button type="button" aria-disabled=${why ? "true" : undefined} title=${why ?? "Take no new calls, and hand off what others may carry on"}
     aria-label=${`Drain ${node.node_id}`} onClick=${() => why || onDrain(node)}>Drain</button>`;
@@ -33,9 +35,10 @@ export function useDrain(nodes) {
   };
   const node = wanted && (nodes.find(({ node_id }) => node_id === wanted.node_id) ?? wanted);
   const others = wanted && nodes.filter(({ node_id, state }) => state === "live" && node_id !== wanted.node_id).length;
+  const Form = wanted?.state === "draining" ? Undo : Ask;
   return {
     ask: setWanted,
-    dialog: node && html`<${Ask} node=${node} others=${others} onDone=${done} onClose=${() => setWanted(null)} />`,
+    dialog: node && html`<${Form} node=${node} others=${others} onDone=${done} onClose=${() => setWanted(null)} />`,
     told: html`<div class="outcome" role="status">${said && html`<${Callout} tone="good" title=${said.node_id}><p>${sentence(said.text)}</p></${Callout}>`}</div>`,
   };
 }
@@ -49,7 +52,15 @@ function Ask({ node: { node_id, parked, in_flight }, others, onDone, onClose }) 
       <li>rounds that run, and calls that only this process can carry on, have until its drain deadline. Calls that are still
         parked then are lost when the process ends.</li>
     </ul>
-    <p>The process goes on until whoever runs it ends it. A drain can't be taken back: start the node again to have it take calls.</p>
+    <p>The process goes on until whoever runs it ends it. Until then the drain can be taken back; what it has handed off stays with others.</p>
     ${others === 0 && html`<${Callout} tone="bad" role="alert"><p>No other node is live. Nobody can carry its calls on, and new calls are refused until another node comes.</p></${Callout}>`}
+  </${Confirm}>`;
+}
+
+function Undo({ node: { node_id, handed_off }, onDone, onClose }) {
+  const run = () => act(`nodes/${part(node_id)}/undrain`);
+  return html`<${Confirm} title=${`Undo the drain of ${node_id}?`} label="Undo drain" act=${run} onDone=${onDone} onClose=${onClose}>
+    <p>It takes new calls again. ${handed_off ? `The ${plural(handed_off, "call")} that it has handed off go on where their next retries arrive.` : "It has handed off nothing yet."}</p>
+    <p>If its process was told to end, the node refuses, and ends.</p>
   </${Confirm}>`;
 }

@@ -1,0 +1,53 @@
+"""Paused tools: when a tool is paused by itself (docs/protocol.md, rule 27).
+
+A process that ended is held against a tool if a call of the tool had been taken over by that process, and had not moved
+on since: `attempts` of its record says that another process had ended in the same round before. The first of these ends
+is counted once for each tool, since every later one proves it. One end proves nothing: all calls of that process, of
+all tools, stood there. Nor do several where a call of the tool that was taken over has moved on meanwhile: its handler
+was entered again, and its process lived.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from .requests import Record
+
+WINDOW = 600.0
+"""Seconds within which the ends of processes are added up."""
+OPERATOR, FRAMEHOLD = "operator", "framehold"
+"""Who paused a tool."""
+
+
+class Pause(NamedTuple):
+    """A paused tool. `at` is in seconds since 1970, `by` is OPERATOR or FRAMEHOLD, `why` is for people."""
+
+    tool: str
+    at: float
+    by: str
+    why: str
+
+
+class Tools(NamedTuple):
+    """The paused tools in order of their names, and the tools that the end of a process is held against."""
+
+    paused: tuple[Pause, ...] = ()
+    suspected: frozenset[str] = frozenset()
+
+
+def is_blamed(record: Record) -> bool:
+    """Whether the end of the process that `record` names is held against the tool of the call. The caller knows that
+    this process is gone."""
+    return record.attempts > 0
+
+
+def add_death(deaths: Mapping[str, float], boot: str, now: float) -> dict[str, float]:
+    """The processes that count at `now`, and `boot`, which ended. Each is named by its boot, with the time (in seconds)
+    when its end was first held against the tool."""
+    return {boot: now, **{known: at for known, at in deaths.items() if at > now - WINDOW}}
+
+
+def is_poison(deaths: Mapping[str, float], limit: int) -> bool:
+    """Whether a tool is paused for these ends of processes; `limit` is how many processes a tool may end."""
+    return len(deaths) + 1 >= limit

@@ -1,0 +1,85 @@
+"""The door of a node: which requests may enter a handler, beside limits and drains.
+
+A paused tool takes no new call, and its calls wait: their answers are not taken, and no handler is entered again
+(docs/protocol.md, rule 27). What runs, runs to the end of its round.
+
+A node that can't write to the store enters no new handler that needs it (docs/protocol.md, rule 6). Its own lease says
+whether it can: a heartbeat is a write. What never asks is served on, and so is strategy replay, which needs no store.
+"""
+
+from __future__ import annotations
+
+import math
+
+from framehold_core import lease
+from framehold_core.effects import Reason, Refusal
+from framehold_core.requests import Record
+
+from .. import clock
+from ..engine.heartbeat import Alone, Heartbeat
+from ..engine.ports import HandlerEntry
+from .habits import Habits
+from .pauses import Pauses
+
+_NO_STORE = (
+    "{}, and this tool may ask or run an effect, which needs the store; nothing was started; send the same request "
+    "again"
+)
+_UNHEARD = "the store did not take this node's last heartbeat"
+_LAPSED = "this node has no valid lease: the store does not answer, or the lease lapsed"
+
+
+class Door:
+    """Decides on requests of one node: the engine's `Door`."""
+
+    def __init__(self, heartbeat: Heartbeat | Alone, pauses: Pauses) -> None:
+        self._heartbeat, self.pauses = heartbeat, pauses
+        self.habits = Habits()
+        """What this process has seen of its tools."""
+
+    def refusal(self, handler: HandlerEntry, begins: bool) -> Refusal | None:
+        """The refusal of a request; None if it may go on. `begins` says whether it begins a call."""
+        if handler.tool in self.pauses.known:
+            return Refusal(Reason.PAUSED if begins else Reason.WAITS)
+        if begins and (trouble := self._store_trouble()) is not None and self._needs_store(handler):
+            return Refusal(Reason.UNAVAILABLE, detail=_NO_STORE.format(trouble))
+        return None
+
+    def paused(self, tool: str) -> Refusal | None:
+        """The refusal of a new call of `tool` if that is paused, else None. It is for calls that need no store."""
+        return Refusal(Reason.PAUSED) if tool in self.pauses.known else None
+
+    async def died(self, handler: HandlerEntry, record: Record) -> bool:
+        """The process that ran a call is gone; whether its tool is paused, so that the call must not be claimed.
+
+        Raises:
+            StoreUnavailable: the store did not answer.
+        """
+        return await self.pauses.died(handler.tool, record)
+
+    def survived(self, handler: HandlerEntry) -> None:
+        """A call whose process was gone has moved on here."""
+        self.pauses.survived(handler.tool)
+
+    async def open(self) -> None:
+        """Learn which tools are paused, before the first call."""
+        await self.pauses.read()
+
+    def renewed(self) -> None:
+        """A heartbeat was acknowledged."""
+        self.pauses.renewed()
+
+    def _store_trouble(self) -> str | None:
+        """Why this node can't write to the store, as far as its lease tells; None if it can."""
+        if self._heartbeat.missing_from == math.inf:
+            return _UNHEARD
+        return None if lease.is_open(self._heartbeat.lease, clock.now()) else _LAPSED
+
+    def _needs_store(self, handler: HandlerEntry) -> bool:
+        if handler.strategy == "replay":
+            return False
+        asks = handler.asks
+        if asks:
+            return True
+        seen = self.habits.uses_store(handler.tool)
+        return asks is None if seen is None else seen

@@ -1,0 +1,131 @@
+"""The paused tools, as this node knows them.
+
+The store has them, for all nodes. A node reads them at its start and after each heartbeat, so a pause reaches all nodes
+within a third of FRAMEHOLD_LEASE_TTL. While the store does not answer, what was read last stands.
+
+A tool is paused by an operator, or by itself when its calls have ended too many processes (docs/protocol.md, rule 27).
+Then the node that finds the last of these processes gone pauses it, before it would enter the handler again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping
+
+from framehold_core.errors import StoreUnavailable
+from framehold_core.pauses import OPERATOR, WINDOW, Pause, is_blamed
+from framehold_core.requests import Record
+from framehold_router.models.events import Kind
+from framehold_store.base import Store
+
+from ..engine.shared import Shared
+
+logger = logging.getLogger(__name__)
+
+_BY_ITSELF = "its calls ended {} processes within {:g} minutes"
+_NEXT = "new calls are refused, parked ones wait; when it is mended: framehold resume {}"
+
+
+class Pauses:
+    """The paused tools of one node. `limit` is how many processes the calls of a tool may end before it is paused by
+    itself; 0: it never is."""
+
+    def __init__(self, store: Store, shared: Shared, limit: int) -> None:
+        self._store, self._tasks, self._observers, self._limit = store, shared.tasks, shared.observers, limit
+        self._known: Mapping[str, Pause] = {}
+        self._suspected: frozenset[str] = frozenset()
+        self._reading: asyncio.Task[None] | None = None
+        self._changes = 0
+
+    @property
+    def known(self) -> Mapping[str, Pause]:
+        """The paused tools by name, as last read."""
+        return self._known
+
+    async def read(self) -> None:
+        """Read the paused tools. If the store does not answer, what is known stands."""
+        changes = self._changes
+        try:
+            found = await self._store.tools()
+        except StoreUnavailable as error:
+            logger.info("the paused tools were not read: %s", error)
+            return
+        if changes == self._changes:
+            self._known, self._suspected = {pause.tool: pause for pause in found.paused}, found.suspected
+
+    def renewed(self) -> None:
+        """A heartbeat was acknowledged: read the paused tools, unless that is under way."""
+        if self._reading is None or self._reading.done():
+            self._reading = self._tasks.spawn(self.read())
+
+    async def pause(self, tool: str, why: str) -> bool:
+        """Pause a tool for an operator; whether it was not paused before.
+
+        Raises:
+            StoreUnavailable: it is not known whether the store took it.
+        """
+        fresh, pause = tool not in self.known, Pause(tool, time.time(), OPERATOR, why)
+        await self._store.pause(pause)
+        self._learn({**self.known, tool: pause})
+        self._report(Kind.PAUSED, f"tool {tool!r} is paused by an operator{_because(why)}: {_NEXT.format(tool)}")
+        return fresh
+
+    async def resume(self, tool: str) -> bool:
+        """End the pause of a tool; whether it was paused.
+
+        Raises:
+            StoreUnavailable: it is not known whether the store took it.
+        """
+        paused = await self._store.resume(tool)
+        self._learn({name: pause for name, pause in self.known.items() if name != tool})
+        if paused:
+            self._report(Kind.RESUMED, f"tool {tool!r} is resumed by an operator: its calls go on")
+        return paused
+
+    async def died(self, tool: str, record: Record) -> bool:
+        """The process that ran a call of `tool` is gone, as `record` names it. Hold that against the tool where it
+        counts; whether the tool is paused now, so that the call must not be claimed.
+
+        Raises:
+            StoreUnavailable: the store did not answer.
+        """
+        if tool in self.known:
+            return True
+        if not self._limit or not is_blamed(record):
+            return False
+        why = _BY_ITSELF.format(self._limit, WINDOW / 60)
+        pause, fresh = await self._store.died(tool, record.head.boot, self._limit, why)
+        self._suspected |= {tool}
+        if pause is not None:
+            self._learn({**self.known, tool: pause})
+        if fresh:
+            self._report(Kind.PAUSED, f"tool {tool!r} is paused by itself{_because(why)}: {_NEXT.format(tool)}")
+        return pause is not None
+
+    def survived(self, tool: str) -> None:
+        """A call of `tool` whose process was gone has moved on here: its handler does not end its process. What was
+        held against the tool is forgotten."""
+        if tool in self._suspected:
+            self._suspected -= {tool}
+            self._tasks.spawn(self._clear(tool))
+
+    async def _clear(self, tool: str) -> None:
+        try:
+            await self._store.cleared(tool)
+        except StoreUnavailable as error:
+            logger.info("what is held against tool %r was not forgotten: %s", tool, error)
+
+    def _learn(self, known: Mapping[str, Pause]) -> None:
+        """Take over a change. A read that is under way may not have seen it, and is dropped."""
+        self._known = known
+        self._changes += 1
+
+    def _report(self, kind: Kind, text: str) -> None:
+        logger.warning("%s", text)
+        self._observers.happened(kind, text, None)
+
+
+def _because(why: str) -> str:
+    return f" ({why})" if why else ""

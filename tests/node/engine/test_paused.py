@@ -1,0 +1,195 @@
+"""A paused tool: what new calls, parked ones and other nodes hear of it, and a tool that is paused by itself."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client
+from mcp.server.mcpserver import Context
+
+import framehold
+from framehold_core import events as ev
+from framehold_core.ids import CallId
+from framehold_core.pauses import FRAMEHOLD
+from framehold_store.keys import Keys
+from tests.node.operating import Node, call_of, marked, pair, unmarked
+from tests.node.stage import Word, said
+from tests.processes import DEADLINE, until
+from tests.store.server import RedisServer
+from tests.wire import Heard
+
+pytestmark = pytest.mark.anyio
+ENTERED: list[str] = []
+
+
+@framehold.reentrant
+async def noted(ctx: Context, name: str = "") -> str:
+    """Notes that it is entered; asks twice."""
+    ENTERED.append(name)
+    first = said(await ctx.elicit(f"{name} one?", Word))
+    return f"{name} {first} {said(await ctx.elicit(f'{name} two?', Word))}"
+
+
+@pytest.fixture(autouse=True)
+def nobody_entered() -> None:
+    ENTERED.clear()
+
+
+@pytest.fixture
+async def nodes(redis: RedisServer, tmp_path: Path) -> AsyncIterator[tuple[Node, Node]]:
+    async with pair(redis, tmp_path.name, noted, marked, unmarked, lease_ttl=3.0, pause_after=3) as both:
+        yield both
+
+
+async def pause(node: Node, tool: str, **more: str) -> None:
+    answer = await node.operator.ask("POST", "pause", json={"tool": tool, **more})
+    assert answer.status == 200 and f"tool {tool} is paused" in answer.text
+
+
+async def resume(node: Node, tool: str) -> None:
+    assert (await node.operator.ask("POST", "resume", json={"tool": tool})).status == 200
+
+
+async def told_to_wait(node: Node, tool: str, heard: Heard) -> None:
+    """A retry is not taken, and is told to come again, later than after an outage."""
+    refused = await node.caller.retry(tool, heard.token, heard.accept(word="x"))
+    assert refused.status == 503 and int(refused.headers["retry-after"]) == 15
+    assert "the call waits and nothing was taken" in refused.text
+
+
+async def test_a_paused_tool_takes_no_new_call_and_its_calls_wait(nodes: tuple[Node, Node]) -> None:
+    a, b = nodes
+    held = await a.caller.call("noted")
+    await pause(a, "noted", why="it bills twice")
+    refused = await a.caller.call("noted")
+    assert refused.status == 200 and refused.result["isError"] is True
+    assert "paused" in refused.text and "Nothing was started" in refused.text and "bills" not in refused.text
+    await told_to_wait(a, "noted", held)
+    assert ENTERED == [""] and (await a.caller.call("unmarked")).status == 200
+    known = (await a.operator.ask("GET", "node")).json["paused"]
+    assert [(one["tool"], one["by"], one["why"]) for one in known] == [("noted", "operator", "it bills twice")]
+    # The other node learns of it with its next heartbeat; so does one that takes the call over.
+    await until(lambda: b.runtime.door.pauses.known, "the other node to know")
+    await told_to_wait(b, "noted", held)
+    await resume(b, "noted")
+    await until(lambda: not a.runtime.door.pauses.known, "the first node to know")
+    second = await a.caller.retry("noted", held.token, held.accept(word="x"))
+    assert (await a.caller.retry("noted", second.token, second.accept(word="y"))).text == " x y"
+    assert ENTERED == [""]
+    happened = (await a.operator.happened())["events"] + (await b.operator.happened())["events"]
+    assert [event["kind"] for event in happened if event["kind"] in ("paused", "resumed")] == ["paused", "resumed"]
+
+
+async def test_a_pause_outlives_the_processes(redis: RedisServer, tmp_path: Path) -> None:
+    async with pair(redis, tmp_path.name, noted, lease_ttl=3.0) as (a, _):
+        await pause(a, "noted")
+    async with pair(redis, tmp_path.name, noted, lease_ttl=3.0) as (a, b):
+        for node in (a, b):
+            assert (await node.caller.call("noted")).result["isError"] is True
+        assert ENTERED == []
+
+
+async def test_clients_of_2025_are_told_too(nodes: tuple[Node, Node]) -> None:
+    a, _ = nodes
+    await pause(a, "noted")
+
+    async def never(*_: Any) -> Any:
+        raise AssertionError("a paused tool asks nothing")
+
+    async with Client(a.caller.url, mode="legacy", elicitation_callback=never) as old:
+        result = await old.call_tool("noted", {})
+        assert result.is_error and "Nothing was started" in result.content[0].text  # type: ignore[union-attr]
+    assert ENTERED == []
+
+
+async def test_what_an_operator_may_pause(nodes: tuple[Node, Node], redis: RedisServer) -> None:
+    a, _ = nodes
+
+    async def asked(what: str, **body: Any) -> tuple[int, str]:
+        answer = await a.operator.ask("POST", what, json=body)
+        return answer.status, answer.text
+
+    status, text = await asked("pause", tool="typo")
+    assert status == 404 and "there is no tool or prompt typo here; nothing was done; there are: noted" in text
+    assert (await asked("resume", tool="noted")) == (404, "tool noted is not paused; nothing was done")
+    for body in ({}, {"tool": ""}, {"tool": "x" * 201}, {"tool": "noted", "until": "noon"}):
+        assert (await asked("pause", **body))[0] == 400
+    assert (await a.operator.ask("POST", "pause", headers={}, json={"tool": "noted"})).status == 403
+    assert (await asked("pause", tool="resources/read"))[0] == 200
+    await pause(a, "noted")
+    assert "was paused before" in (await asked("pause", tool="noted"))[1]
+    redis.pause()
+    try:
+        status, text = await asked("resume", tool="noted")
+        assert status == 503 and "not known" in text
+    finally:
+        redis.resume()
+
+
+# ---- a tool whose calls end their processes
+
+
+def ended(redis: RedisServer, namespace: str, node: Node, heard: Heard, boot: str, attempts: int) -> None:
+    """Have the record say that a process which is gone ran the call: one that had claimed it, if there were
+    attempts."""
+    call = call_of(heard.token)
+    slot = node.runtime.table.get(CallId(call))
+    if slot is not None:
+        node.runtime.feed(slot, ev.Evict("admin"))
+    gone = {"owner": "gone", "inc": "gone", "boot": boot, "attempts": attempts}
+    with redis.client() as client:
+        client.hset(Keys(namespace).call(call)[0], mapping=gone)
+
+
+async def test_a_call_whose_processes_ended_is_not_claimed_by_the_next(
+    nodes: tuple[Node, Node], redis: RedisServer, tmp_path: Path
+) -> None:
+    """Two that had claimed it, and the one before them."""
+    a, b = nodes
+    held = await a.caller.call("noted")
+    answer = {"word": "x"}
+    ended(redis, tmp_path.name, a, held, "boot-2", 1)
+    await a.runtime.store.died("noted", "boot-1", 3, "test")
+    ENTERED.clear()
+    refused = await a.caller.retry("noted", held.token, held.accept(**answer))
+    assert refused.status == 503 and "its tool is paused; the call waits" in refused.text
+    assert ENTERED == []
+    [known] = (await a.operator.ask("GET", "node")).json["paused"]
+    assert known["by"] == FRAMEHOLD and known["why"] == "its calls ended 3 processes within 10 minutes"
+    assert "framehold resume noted" in str((await a.operator.happened())["events"])
+    await told_to_wait(a, "noted", held)
+    await until(lambda: b.runtime.door.pauses.known, "the other node to know")
+    await resume(a, "noted")
+    second = await a.caller.retry("noted", held.token, held.accept(**answer))
+    assert second.messages == [" two?"] and ENTERED == [""]
+
+
+async def test_a_call_that_moves_on_clears_its_tool(
+    nodes: tuple[Node, Node], redis: RedisServer, tmp_path: Path
+) -> None:
+    a, _ = nodes
+    held = await a.caller.call("noted")
+    ended(redis, tmp_path.name, a, held, "boot-1", 1)
+    assert (await a.caller.retry("noted", held.token, {})).messages == [" one?"]
+    assert (await a.runtime.store.tools()).suspected == {"noted"}
+    assert (await a.caller.retry("noted", held.token, held.accept(word="x"))).messages == [" two?"]
+    async with asyncio.timeout(DEADLINE):
+        while (await a.runtime.store.tools()).suspected:
+            await asyncio.sleep(0.01)
+    assert a.runtime.door.pauses.known == {}
+
+
+async def test_so_many_processes_may_end_in_one_round(redis: RedisServer, tmp_path: Path) -> None:
+    """A setting. With no pause by itself the call is stuck."""
+    async with pair(redis, tmp_path.name, noted, lease_ttl=3.0, max_attempts=2, pause_after=0) as (a, _):
+        held = await a.caller.call("noted")
+        ended(redis, tmp_path.name, a, held, "boot-1", 1)
+        assert (await a.caller.retry("noted", held.token, {})).messages == [" one?"]
+        ended(redis, tmp_path.name, a, held, "boot-2", 2)
+        stuck = await a.caller.retry("noted", held.token, held.accept(word="x"))
+        assert stuck.result["isError"] is True and "Several nodes failed" in stuck.text
+        assert (await a.runtime.store.tools()).suspected == frozenset()

@@ -1,0 +1,85 @@
+"""Paused tools: the same of every store."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+
+from framehold_core.pauses import FRAMEHOLD, OPERATOR, Pause, Tools
+from framehold_store import Store, StoreConfig
+from framehold_store.keys import Keys
+from framehold_store.redis import RedisStore
+from tests.store.server import RedisServer
+
+pytestmark = pytest.mark.anyio
+BOOK = Pause("book", 1_800_000_000.0, OPERATOR, "it bills twice")
+ODD = Pause("tools/\N{SNOWMAN} d:p:", 1.5, OPERATOR, "")
+
+
+async def test_a_tool_is_paused_until_it_is_resumed(store: Store) -> None:
+    assert await store.tools() == Tools() and not await store.resume("book")
+    await store.pause(ODD)
+    await store.pause(BOOK)
+    assert await store.tools() == Tools((BOOK, ODD))
+    again = BOOK._replace(why="it still does")
+    await store.pause(again)
+    assert await store.tools() == Tools((again, ODD))
+    assert await store.resume("book") and not await store.resume("book")
+    assert await store.tools() == Tools((ODD,))
+
+
+async def test_the_ends_of_processes_pause_a_tool(store: Store) -> None:
+    """The first of them is not reported: each reported one proves another. Each counts once, for its own tool."""
+    assert await store.died("book", "boot-2", 3, "why") == (None, False)
+    assert await store.died("book", "boot-2", 3, "why") == (None, False)
+    assert await store.died("move", "boot-3", 3, "why") == (None, False)
+    pause, fresh = await store.died("book", "boot-3", 3, "why")
+    assert pause is not None and fresh
+    assert (pause.tool, pause.by, pause.why) == ("book", FRAMEHOLD, "why") and pause.at > 1_700_000_000
+    assert await store.tools() == Tools((pause,), frozenset({"book", "move"}))
+    assert await store.died("book", "boot-4", 3, "another") == (pause, False)
+
+
+async def test_what_was_held_against_a_tool_is_forgotten_when_it_is_resumed_or_paused_by_hand(store: Store) -> None:
+    await store.died("book", "boot-2", 3, "why")
+    await store.died("book", "boot-3", 3, "why")
+    assert await store.resume("book")
+    assert await store.died("book", "boot-4", 3, "why") == (None, False)
+    await store.pause(BOOK)
+    assert await store.resume("book")
+    assert await store.died("book", "boot-5", 3, "why") == (None, False)
+
+
+async def test_a_tool_is_cleared_when_a_call_of_it_lives(store: Store) -> None:
+    """Its pause stays."""
+    await store.died("book", "boot-2", 3, "why")
+    await store.pause(ODD)
+    await store.died(ODD.tool, "boot-2", 3, "why")
+    assert await store.tools() == Tools((ODD,), frozenset({"book", ODD.tool}))
+    await store.cleared("book")
+    await store.cleared(ODD.tool)
+    assert await store.tools() == Tools((ODD,))
+    assert await store.died("book", "boot-3", 3, "why") == (None, False)
+
+
+async def test_an_end_counts_for_ten_minutes(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("framehold_core.pauses.WINDOW", 0.0)
+    monkeypatch.setattr("framehold_store.pauses.WINDOW", 0.001)
+    for number in range(4):
+        if number:
+            await anyio.sleep(0.005)
+        assert await store.died("book", f"boot-{number}", 3, "why") == (None, False)
+
+
+@pytest.mark.parametrize("garbage", ["{", "[1]", "null", '[1,"x",2,3]', "[[]]"])
+async def test_a_pause_that_can_not_be_read_stands(shared_server: RedisServer, namespace: str, garbage: str) -> None:
+    """A tool that was paused must not run because somebody wrote garbage. Ends that can't be read are forgotten."""
+    store = RedisStore(StoreConfig(shared_server.url, namespace))
+    with shared_server.client() as client:
+        client.hset(Keys(namespace).tools, mapping=dict.fromkeys(("p:book", "d:move", "other"), garbage))
+    [pause] = (await store.tools()).paused
+    assert (pause.tool, pause.by) == ("book", "")
+    assert await store.died("move", "boot-2", 3, "why") == (None, False)
+    assert (await store.died("move", "boot-3", 3, "why"))[1]
+    assert await store.resume("book")
+    await store.close()
