@@ -15,7 +15,7 @@ import traceback
 from contextvars import ContextVar
 from typing import NamedTuple
 
-from .stacks import HANDLERS, SDK, Place
+from .stacks import FRAMEHOLD, HANDLERS, SDK, Place
 
 
 class Failure(NamedTuple):
@@ -39,11 +39,12 @@ def failure_of(error: BaseException) -> Failure:
     while found is not None and len(foreign) < _MAX_CAUSES:
         if isinstance(found, BaseExceptionGroup):
             found = found.exceptions[0]
-        elif place := _place(_places(found)):
+            continue
+        places = _places(found)
+        if not _is_wrapper(found, places) and (place := _place(places)):
             return Failure(_class_name(found), place)
-        else:
-            foreign.append(found)
-            found = found.__cause__ or found.__context__
+        foreign.append(found)
+        found = found.__cause__ or found.__context__
     # No line of the author's was passed: what the SDK has wrapped says more than the wrapper.
     return Failure(_class_name(next((item for item in foreign if not _is_sdks(item)), error)), "")
 
@@ -56,6 +57,13 @@ def remember(error: BaseException) -> None:
 def remembered() -> Failure | None:
     """The failure that was remembered last in this context; None if none was."""
     return _remembered.get()
+
+
+def _is_wrapper(error: BaseException, places: list[Place]) -> bool:
+    """Whether the SDK put this exception around another one. A middleware of the author's may have passed it on since:
+    then its traceback has lines of the author's, too."""
+    raised_by = places[-1].owner() if places else SDK
+    return error.__cause__ is not None and _is_sdks(error) and raised_by in (SDK, FRAMEHOLD)
 
 
 def _is_sdks(error: BaseException) -> bool:
