@@ -11,7 +11,7 @@ says what happens when a store loses acknowledged writes.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from framehold_core.errors import StoreUnavailable
@@ -59,6 +59,26 @@ class ScanStep(NamedTuple):
     unreadable: int
 
 
+MAX_EVENTS = 5_000
+"""Entries that the event log of a fleet keeps at most."""
+MAX_EVENT_AGE = 86_400.0
+"""Seconds for which the event log keeps an entry at most."""
+
+
+class StoredEvent(NamedTuple):
+    """One entry of the event log. `place` is greater than that of each entry before it."""
+
+    place: str
+    entry: bytes
+
+
+class MemoryUse(NamedTuple):
+    """How many bytes of memory a server of the store uses, and how many it may use."""
+
+    used: int
+    limit: int
+
+
 class Store(Protocol):
     """Records and journals of calls, and the registry of nodes. Belongs to one event loop; only `request_counts` may be
     read from another thread. The methods are of five kinds:
@@ -68,6 +88,7 @@ class Store(Protocol):
     - a walk over all records: `scan`
     - paused tools: `tools`, `pause`, `resume`, `died`, `cleared`
     - messages between nodes: `publish`, `subscribe`
+    - what operators see: `append_events`, `events`, `memory`
     """
 
     def submit(self, request: Request, done: Done) -> None:
@@ -214,6 +235,30 @@ class Store(Protocol):
     def subscribe(self, receive: Callable[[bytes], None]) -> None:
         """Call `receive` on the event loop with every published message, until the store is closed. May be called once
         per store. `receive` must not raise."""
+
+    async def append_events(self, entries: Sequence[bytes]) -> None:
+        """Add entries to the event log of the namespace. It keeps the last MAX_EVENTS entries, none for longer than
+        MAX_EVENT_AGE seconds. An entry may be added twice.
+
+        Raises:
+            StoreFull: the store has no room for them.
+            StoreUnavailable: no answer came in time; some of them may have been added.
+        """
+
+    async def events(self, after: str = "", count: int = 500) -> tuple[StoredEvent, ...]:
+        """The first `count` entries of the event log after the place `after`, in order. An entry that is none of ours
+        is empty.
+
+        Raises:
+            StoreUnavailable: no answer came in time, or somebody else has written there.
+        """
+
+    async def memory(self) -> MemoryUse | None:
+        """The memory of the server that is the fullest; None if no server has a limit, or none says so.
+
+        Raises:
+            StoreUnavailable: no answer came in time.
+        """
 
     async def open(self) -> None:
         """Make ready. A store that is down now is no error here: requests get `StoreUnavailable` until it is back.

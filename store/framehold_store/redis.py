@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from redis.exceptions import ResponseError
@@ -21,12 +21,13 @@ from framehold_core.pauses import Pause, Tools
 from framehold_core.requests import Reply, Request
 
 from . import codec
-from .base import Done, ScanStep
+from .base import Done, MemoryUse, ScanStep, StoredEvent
 from .batch import Item, pack
 from .channels import follow
 from .cluster import Cluster
 from .config import StoreConfig
 from .connections import open_pool
+from .event_log import EventLog, memory, refused
 from .keys import Keys
 from .pauses import PausedTools
 from .registry import Registry
@@ -51,6 +52,7 @@ class RedisStore:
         self._send = self._servers.submit
         multi_key = self._servers.accepts_multi_key_commands
         self._registry = Registry(self._keys, self._script, self._command, config.poll, multi_key)
+        self._log = EventLog(self._keys, self._script, self._command)
         self._tools = PausedTools(self._keys, self._script, self._command)
         self._request_counts: Counter[str] = Counter()
         self._subscription: asyncio.Task[None] | None = None
@@ -91,8 +93,8 @@ class RedisStore:
             _log.warning(
                 "store %s refused a %s (%s): its caller hears StoreUnavailable", self._config.target, name, raw
             )
-            return StoreUnavailable(
-                f"the store refused the {name} ({raw}); it was not completed; look at the store's own log"
+            return refused(
+                f"the store refused the {name} ({raw}); it was not completed; look at the store's own log", raw
             )
         _log.error(
             "the record of call %s can't be read (%s): the call is not continued; check who else writes this store",
@@ -139,7 +141,7 @@ class RedisStore:
         """
         raw = await self._command(key, "EVALSHA", SCRIPTS[name].sha, 1, key, *arguments)
         if isinstance(raw, ResponseError):
-            raise StoreUnavailable(f"the store refused to {name} ({raw}); look at the store's own log")
+            raise refused(f"the store refused to {name} ({raw}); look at the store's own log", raw)
         return raw
 
     async def register(self, node: NodeRecord, ttl: float) -> Renewal:
@@ -197,6 +199,15 @@ class RedisStore:
 
         following = follow(self._servers.pool, self._keys.events, on_message, self._config.op_timeout)
         self._subscription = asyncio.get_running_loop().create_task(following, name="framehold events")
+
+    async def append_events(self, entries: Sequence[bytes]) -> None:
+        await self._log.append(entries)
+
+    async def events(self, after: str = "", count: int = 500) -> tuple[StoredEvent, ...]:
+        return await self._log.read(after, count)
+
+    async def memory(self) -> MemoryUse | None:
+        return await memory(self._servers)
 
     async def open(self) -> None:
         """Do nothing: the first request connects, so a store may be down at the start."""

@@ -60,9 +60,13 @@ class Stage:
                 await asyncio.sleep(0.05)
         return told
 
+    async def call(self, tool: str) -> Heard:
+        """A new call, and what its first request came to."""
+        return await self._caller.call(tool)
+
     async def ask(self, tool: str) -> Heard:
         """A new call, up to its first question."""
-        heard = await self._caller.call(tool)
+        heard = await self.call(tool)
         assert heard.token, heard
         return heard
 

@@ -1,4 +1,4 @@
-"""What is done by hand: drain, cancel, evict. Each asks first, and needs the admin token."""
+"""What is done by hand: drain and undo it, cancel, evict, pause, resume. Each asks first, and needs the admin token."""
 
 from __future__ import annotations
 
@@ -67,6 +67,38 @@ async def test_a_node_is_drained(at_fleet: Screen, fleet: Stage) -> None:
         row = at_fleet.page.locator("tr", has_text=name).first
         await row.get_by_text("draining").or_(row.get_by_text("left")).first.wait_for()
         await fleet.until(f"leases/{call}", lambda told: told["record"] == "released")
+
+
+async def test_a_drain_is_taken_back(at_fleet: Screen, fleet: Stage) -> None:
+    async with fleet.another_node() as (name, _):
+        await at_fleet.open("/nodes")
+        await at_fleet.page.get_by_role("button", name=f"Drain {name}").click()
+        await agree(at_fleet, "Drain")
+        await at_fleet.page.get_by_role("button", name=f"Undo the drain of {name}").click()
+        await agree(at_fleet, "Undo drain")
+        await at_fleet.sees("This node takes calls again")
+        await at_fleet.page.get_by_role("button", name=f"Drain {name}").wait_for()
+        assert await at_fleet.findings() == []
+
+
+async def test_a_tool_is_paused_and_resumed(at_fleet: Screen, fleet: Stage) -> None:
+    """From the page of one of its calls; the overview says which are paused, and has the way back."""
+    call, heard = await fleet.parked_at(NODES[1], "sign_contract")
+    await at_fleet.open(f"/calls/{call}")
+    await at_fleet.page.get_by_role("button", name="Pause tool").click()
+    await at_fleet.page.get_by_role("dialog").get_by_text("refuse new calls").wait_for()
+    await agree(at_fleet, "Pause the tool")
+    await at_fleet.page.get_by_role("button", name="Resume tool").wait_for()
+    await fleet.until("nodes", lambda told: all(node["paused"] for node in told["nodes"]))
+    assert (await fleet.call("sign_contract")).result["isError"] is True
+    await at_fleet.open("/")
+    await at_fleet.sees("tool sign_contract is paused by an operator", "Paused tools")
+    assert await at_fleet.findings() == []
+    await at_fleet.page.get_by_role("button", name="Resume sign_contract").click()
+    await agree(at_fleet, "Resume the tool")
+    await at_fleet.sees("takes calls again")
+    await fleet.until("nodes", lambda told: not any(node["paused"] for node in told["nodes"]))
+    assert not (await fleet.answer("sign_contract", heard)).result.get("isError")
 
 
 @pytest.mark.parametrize("what", ACTIONS)

@@ -150,7 +150,7 @@ async def test_a_stuck_call(cast: Cast) -> None:
     ]
     body = await shown(cast, story, story.ask, *claims)
     assert body["attempts"] == 5
-    assert body["fate"].startswith("It is stuck: 5 owners in a row are gone that ran it")
+    assert body["outcome"] == "stuck" and body["fate"].startswith("It is stuck: 5 owners in a row are gone that ran it")
     await node(cast, held(story.call, "running", "node-2"), "node-2", "dead")
     assert (await shown(cast, story))["fate"] == "Its node runs a round of it."
 

@@ -51,7 +51,6 @@ async def on_call(request: web.Request) -> web.StreamResponse:
 NODE = {
     "GET /admin/leases": saying({"items": [LEASE], "total": 1, "next": None}),
     "GET /admin/calls": saying({"items": [ENDED], "total": 1, "next": None}),
-    "GET /admin/events": saying({"node_id": "a", "boot": "b", "events": [EVENT], "takeovers": [TAKEOVER]}),
     "POST /admin/drain": saying({"done": "it drains"}, 202),
     "POST /admin/cancel": on_call,
     "POST /admin/evict": on_call,
@@ -71,6 +70,7 @@ async def client() -> AsyncIterator[Client]:
         await cast.node(
             "a", saying(said("a", rounds=3, tools=["t"], rss=5, frames=1, max_parked=9)), NODE, boot="boot-1"
         )
+        await cast.logs(event=EVENT, takeover=TAKEOVER)
         line = journal.encode(journal.entry(0, Draft(Kind.ASK, "k", 0, Lane.MAIN, "", "json", b"secret"), b"sealed"))
         batch = Batch((line,), journal.chain(journal.GENESIS, (line,)))
         await cast.store.run(Commit(CALL, fence(0, 0, owner="a"), batch, 600.0, None, HEAD))

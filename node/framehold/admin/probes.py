@@ -8,14 +8,16 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
+from framehold_router.fleet.store_health import state_of
 from framehold_router.models.fields import printable
 from framehold_router.models.nodes import ErrorView, FailingView, NodeStatus, PauseView, StallView
 
 from ..engine import memory
+from ..engine.heartbeat import Alone
 from ..hosts.attached import Attached
 from ..sdk import hop as hops
 from ..telemetry.metrics import Metrics
-from ..telemetry.prometheus import heartbeat_age
+from ..telemetry.prometheus import heartbeat_age, state
 from ..telemetry.stalls import Stall
 from . import access
 
@@ -63,13 +65,14 @@ def node_state(attached: Attached) -> NodeStatus:
         node_id=held.node,
         incarnation=held.incarnation,
         boot=held.boot,
-        state=runtime.heartbeat.state,
+        state=state(runtime),
         pid=stats.pid,
         parked=stats.parked,
         in_flight=stats.in_flight,
         version=stats.version,
         frames=runtime.table.frames,
         max_parked=runtime.settings.max_parked,
+        store=None if isinstance(runtime.heartbeat, Alone) else state_of(runtime.heartbeat.trouble),
         frame_bytes=None if model is None or model.measured is None else round(model.measured),
         loop_busy=metrics and metrics.busy.share(),
         orphaned=marked.orphaned,
@@ -85,6 +88,7 @@ def node_state(attached: Attached) -> NodeStatus:
         rss=memory.resident(),
         memory_limit=None if model is None else model.limit,
         errors=runtime.counts["broken"] + (metrics.errors() if metrics else 0),
+        fenced=metrics and metrics.fenced,
         handed_off=runtime.draining.released if runtime.draining.begun else None,
         paused=tuple(PauseView(**pause._asdict()) for pause in runtime.door.pauses.known.values()),
         tools=tuple(attached.names),

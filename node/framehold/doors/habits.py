@@ -42,9 +42,12 @@ class Habits(Observer):
         failed: it may not have come to its question."""
         if slot.head is not None:
             _add(self._with, slot.tool)
-        elif type(answer) is Ended and type(event) is ev.Start:
-            if slot.handler.ending(answer.outcome) == COMPLETED:
-                _add(self._without, slot.tool)
+        elif type(event) is ev.Start and type(answer) is Ended and _completed(slot, answer):
+            _add(self._without, slot.tool)
+
+
+def _completed(slot: Slot, answer: Ended) -> bool:
+    return slot.handler.ending(answer.outcome) == COMPLETED
 
 
 def _add(names: set[str], name: str) -> None:

@@ -73,6 +73,8 @@ class Heartbeat:
         self.address = address
         """The URL under which other nodes and routers reach this node."""
         self.state = LIVE
+        self.trouble: StoreUnavailable | None = None
+        """Why the last heartbeat failed; None if the store answered it."""
         self._store, self._ttl = store, ttl
         self._hurry = asyncio.Event()
         self._registered = False
@@ -143,11 +145,12 @@ class Heartbeat:
         try:
             renewal, beat = await self._ask()
         except StoreUnavailable as error:
+            self.trouble = error
             self._report(started, error)
             self._log_silence(error)
             self.missing_from = math.inf
             return None
-        self._silence_logged = 0
+        self._silence_logged, self.trouble = 0, None
         self._report(started, renewal)
         if self.missing_from == math.inf:
             self.missing_from = clock.now() + self._ttl
@@ -222,6 +225,7 @@ class Alone:
         self.claims_from = self.missing_from = -math.inf
         self.lost = asyncio.Event()
         self.renewed_at: float | None = None
+        self.trouble: StoreUnavailable | None = None
         self.address = ""
         self.state = LIVE
 

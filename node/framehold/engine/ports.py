@@ -67,11 +67,13 @@ class PausedTools(Protocol):
     @property
     def known(self) -> Mapping[str, Pause]: ...
 
-    async def pause(self, tool: str, why: str) -> bool:
-        """Pause a tool for an operator; whether it was not paused before. Raises StoreUnavailable."""
+    async def pause(self, tool: str, why: str, operator: str) -> bool:
+        """Pause a tool for an operator, as events name them; whether it was not paused before. Raises
+        StoreUnavailable."""
 
-    async def resume(self, tool: str) -> bool:
-        """End the pause of a tool; whether it was paused. Raises StoreUnavailable."""
+    async def resume(self, tool: str, operator: str) -> bool:
+        """End the pause of a tool for an operator, as events name them; whether it was paused. Raises
+        StoreUnavailable."""
 
 
 class Door(Protocol):

@@ -20,13 +20,16 @@ from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp.server.subscriptions import InMemorySubscriptionBus
 
 from framehold_core.errors import ConfigError
+from framehold_router.fleet.event_writer import EventWriter
 from framehold_store.seal import Sealer
 
 from ..app import counted
 from ..config import Settings
+from ..engine.heartbeat import Heartbeat
 from ..engine.runtime import Runtime
 from ..sdk.present_call import current
 from ..telemetry import tracing
+from ..telemetry.event_log import EventLog
 from ..telemetry.metrics import Metrics
 from ..telemetry.stacks import authors
 from ..telemetry.stalls import StallWatch
@@ -61,6 +64,13 @@ class Attached:
         self.names = ToolLabels(handlers.names)
         """The names of tools that may be labels of metrics."""
         self.exposition = counted(runtime, self.names)
+        self.event_writer = EventWriter(runtime.store)
+        """Writes the events of this node to the event log of its fleet."""
+        self._event_log = EventLog(runtime.heartbeat, self.event_writer.write)
+        # A node alone has no fleet whose routers would read it.
+        self._reports = isinstance(runtime.heartbeat, Heartbeat)
+        if self._reports:
+            runtime.observers.add(self._event_log)
         self.stalls = StallWatch(_tool, late=None if self.metrics is None else self.metrics.late)
         self._users = 0
         self._bus = _joined(server, runtime, settings)
@@ -116,6 +126,9 @@ class Attached:
                 if self._users == 1:
                     await self.runtime.open()
                     self.runtime.tasks.spawn(self.stalls.watch(authors(self.handlers.asking())))
+                    if self._reports:
+                        self.runtime.tasks.spawn(self.event_writer.run())
+                        self.runtime.tasks.spawn(self._event_log.watch())
                     if self._bus is not None:
                         self._bus.open()
                 yield state

@@ -112,7 +112,7 @@ async def _on_call(sources: Sources, asked: Asked, what: str) -> DoneView:
 
 async def _act(sources: Sources, member: Member, what: str, body: dict[str, str]) -> _NodeReply:
     try:
-        return _NodeReply(member, await sources.node_client.act(member, f"/admin/{what}", body))
+        return _NodeReply(member, await sources.node_client.act(member, f"/admin/{what}", body, sources.credential))
     except Unanswered as error:
         return _NodeReply(member, unknown=error.sent)
 

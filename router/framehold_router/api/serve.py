@@ -21,7 +21,6 @@ from ..models.events import EventView
 from ..models.fields import printable
 from ..models.nodes import AccessView, ErrorView, NodesView, OverviewView
 from . import actions, call, calls, capacity, failovers, fleet, leases, node, tradeoff
-from . import events as happened
 from .access import Access
 from .openapi import document
 from .overview import Overview, Rates
@@ -46,8 +45,8 @@ class Api:
         self._sources, self._access = sources, access
         rates = Rates(time.monotonic, sources.retries)
         sources.survey.noted = rates.note
-        failures, events = failovers.Failovers(), happened.Events()
-        self._overview = Overview(rates, failures, events)
+        failures = failovers.Failovers()
+        self._overview = Overview(rates, failures)
         self.stream = Stream(self._look)
         self._answers: dict[str, Answer] = {
             "access": self._access_view,
@@ -61,7 +60,7 @@ class Api:
             "calls": calls.answer,
             "failovers": failures.answer,
             "tradeoff": tradeoff.Measurements().answer,
-            "events": events.answer,
+            "events": fleet.events,
             "lookup": call.lookup,
             "drain": actions.drain,
             "cancel": actions.cancel,

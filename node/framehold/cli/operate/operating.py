@@ -5,6 +5,7 @@ The modules that a command needs are imported when it runs, because most of them
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from ..show.sheet import Sheet
 
 ROUTER = "http://127.0.0.1:8080"
+UNKNOWN = 3
+"""The exit code of `status` if nothing is known of the fleet."""
 _PANEL = "Operate a running fleet"
 
 Url = Annotated[str, typer.Option("--url", help="The router's address.")]
@@ -47,13 +50,19 @@ def _show(draw: Callable[[Api], Sheet], url: str, token: str | None, output: Out
 
 
 def status(output: Printed = Output.TABLE, watch: Watch = False, url: Url = ROUTER, token: Token = None) -> None:
-    """Tell whether anything is stuck, where, why, and what will happen to it.
+    """Tell whether anything is wrong, where, why, and what will happen to it.
 
-    Exits with 1 where something needs an operator: a node that does not answer or has other keys, no live node, a stuck
-    call, a silent store. With 2 where no router answers. Else with 0."""
+    Exits with 1 where users are harmed now, with 2 where something will harm them, with 3 where the router does not
+    tell: none answers, or it wants the admin token. Else with 0."""
+    from ..client.api import NoRouter, Refused
+    from ..show import visible
     from .status import status
 
-    _show(status, url, token, output, watch)
+    try:
+        _show(status, url, token, output, watch)
+    except (NoRouter, Refused) as error:
+        print("framehold:", visible.line(str(error)), file=sys.stderr)
+        raise typer.Exit(UNKNOWN) from None
 
 
 def nodes(output: Printed = Output.TABLE, watch: Watch = False, url: Url = ROUTER, token: Token = None) -> None:

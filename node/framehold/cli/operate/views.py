@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import time
 
-from framehold_router.api import attention
 from framehold_router.models.capacity import CapacityView, ResourceView
-from framehold_router.models.nodes import NodesView, NodeView, RingView
+from framehold_router.models.nodes import NodesView, NodeView, OverviewView, RingView
 
 from ..client.api import Api
 from ..show import figures
-from ..show.sheet import Grid, Sheet, lines
+from ..show.sheet import Grid, Sheet
+from .problems import problems_of, shown
 
 _NODES = (
     *("NODE", "STATE", "PARKED", "IN FLIGHT", "RESUME P99", "LAG P99", "MEMORY", "HEARTBEAT", "UP", "PID", "VERSION"),
@@ -22,10 +22,10 @@ _NODES = (
 def nodes(api: Api) -> Sheet:
     """A sheet of the nodes that the router knows, with their problems below. Its JSON is the list of nodes."""
     answer, now = api.get("nodes", NodesView), time.time()
+    of_nodes = [problem for problem in problems_of(api.get("overview", OverviewView)) if problem.node]
     found = answer.view.nodes
     grid = Grid(_NODES, [_node(one, now) for one in found], "There is no node.")
-    wrong = lines(attention.of_nodes(found))
-    return Sheet([grid, *([wrong] if wrong else [])], answer.raw["nodes"], answer.view)
+    return Sheet([grid, *([shown(of_nodes)] if of_nodes else [])], answer.raw["nodes"], answer.view)
 
 
 def _node(one: NodeView, now: float) -> list[str]:

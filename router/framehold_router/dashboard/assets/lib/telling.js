@@ -7,6 +7,7 @@ const when = ({ from, to }) => `${seconds(to - from)}, from ${clock(from)} to ${
 const ROUNDS = {
   parked: (span) => `Round ${span.number} ran on ${span.node} for ${when(span)}, and asked.`,
   finished: (span) => `Round ${span.number} ran on ${span.node} for ${when(span)}, and the call ended.`,
+  cut: (span) => `Round ${span.number} was entered on ${span.node} at ${clock(span.from)}, and never ended there.`,
   failed: (span) => `Round ${span.number} ran on ${span.node} for ${when(span)}, and the call failed.`,
   running: (span) => `Round ${span.number} runs on ${span.node}, for ${seconds(span.to - span.from)} by now.`,
 };

@@ -2,7 +2,8 @@
  * The trail of a call as a timeline: spans on lanes, one lane for each node, and marks between them.
  *
  * The law: nothing is guessed. A round began `ran` seconds before the step that ended it. Between rounds a call is parked
- * on the node that asked last. A span says that no node held the frame only if there is evidence: a handoff, an eviction,
+ * on the node that asked last. A node that claimed a call entered its round at once; if the next step is another claim, that
+ * round never ended. A span says that no node held the frame only if there is evidence: a handoff, an eviction,
  * the last heartbeat of a lost node, or the present answer of the node.
  *
  * Spans are `{what: "round" | "parked" | "unheld", node, from, to, number, epoch, how}`, `how` what ended a round; marks
@@ -67,15 +68,19 @@ function waits(steps, rounds, view, now) {
     if (until <= at) return;
     const held = n + 1 < steps.length || view.live !== null || view.record === "none";
     const unheld = step === "released" || !held;
-    found.push({ what: unheld ? "unheld" : "parked", node, from: at, to: until, number: round, epoch, unsure: unheld && step !== "released" });
+    const span = { node, from: at, to: until, number: round, epoch, unsure: unheld && step !== "released" };
+    const next = steps[n + 1]?.step ?? (view.outcome === "stuck" && "claimed");
+    const cut = step === "claimed" && next === "claimed" ? { what: "round", how: "cut", number: round + 1 } : { what: "parked" };
+    found.push({ ...span, ...(unheld ? { what: "unheld" } : cut), cut });
   });
   return found;
 }
 
 /** A wait in which its node lost the frame is two. */
 function parted(wait, gone) {
+  const { cut, ...span } = wait;
   const lost = gone.find(({ node, at }) => node === wait.node && at > wait.from && at < wait.to);
-  return lost ? [{ ...wait, what: "parked", unsure: false, to: lost.at }, { ...wait, what: "unheld", unsure: false, from: lost.at }] : [wait];
+  return lost ? [{ ...span, ...cut, unsure: false, to: lost.at }, { ...span, what: "unheld", how: undefined, unsure: false, from: lost.at }] : [span];
 }
 
 /** An end is drawn as what it was: a failure, a cancellation, or the handler's own. */

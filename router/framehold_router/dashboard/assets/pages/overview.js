@@ -14,11 +14,9 @@ import { Empty, Loading } from "../parts/notice.js";
 import { Card, Page } from "../parts/page.js";
 import { Paused } from "../parts/pause.js";
 import { Stat, Stats } from "../parts/stat.js";
-import { State } from "../parts/state.js";
+import { SILENT, State, stateOf } from "../parts/state.js";
 import { Table } from "../parts/table.js";
 
-/** Seconds without a heartbeat that no usual FRAMEHOLD_LEASE_TTL explains. */
-const SILENT = 15;
 /** The share of failed calls from which an alert would tell somebody (FrameholdCallsFail). */
 const LARGE = 0.2;
 
@@ -52,7 +50,7 @@ function Numbers({ overview, nodes, lost }) {
   const old = silent >= SILENT ? [`as of ${span(silent)} ago`] : [];
   const note = [...others.map(([state, count]) => `${number(count)} ${state}`), ...gone, ...old].join(", ") || "all that have a lease";
   const tone = others.some(([state]) => toneOf(state) === "bad") || !overview.nodes.live ? "bad" : lost.length || old.length ? "warn" : "good";
-  const { parked, in_flight, orphaned, stuck, affinity, store_seconds, failovers_last_hour, ended, failed } = overview;
+  const { parked, in_flight, orphaned, stuck, affinity, failovers_last_hour, ended, failed } = overview;
   const share = ended ? failed / ended : null;
   return html`<${Stats} label="The fleet in numbers" dozen>
     <${Stat} label="Nodes live" value=${number(overview.nodes.live ?? 0)} note=${note} tone=${tone} to=${[["nodes"]]} />
@@ -62,12 +60,20 @@ function Numbers({ overview, nodes, lost }) {
     <${Stat} label="Failed calls" value=${percent(share)} note=${ended ? `${number(failed)} of ${number(ended)}, 10 min` : "none ended, 10 min"} tone=${failed ? (share > LARGE ? "bad" : "warn") : undefined} to=${[["calls"], { failed: "true" }]} />
     <${Stat} label="Resume p99" value=${seconds(overview.resume_p99)} note="the slowest node's" />
     <${Stat} label="Affinity" value=${percent(affinity)} note="retries sent right" title="The part of retries that this router sent to the node which held the call." />
-    <${Stat} label="Store" value=${seconds(store_seconds)} note="for a write" />
+    <${Store} overview=${overview} />
     <${Stat} label="Memory" value=${bytes(memory)} note="of all nodes" />
     <${Stat} label="Orphaned" value=${number(orphaned)} note="node gone" tone=${orphaned ? "warn" : undefined} to=${[["leases"], { state: "orphaned" }]} />
     <${Stat} label="Stuck" value=${number(stuck)} note="not entered again" tone=${stuck ? "bad" : undefined} to=${[["leases"], { state: "stuck" }]} />
     <${Stat} label="Failovers" value=${number(failovers_last_hour)} note="last hour" tone=${failovers_last_hour ? "warn" : undefined} to=${[["failovers"]]} />
   </${Stats}>`;
+}
+
+/** The last time of a write says nothing of a store that is full or silent. */
+function Store({ overview: { store = "answers", store_seconds, store_used: used, store_limit: limit } }) {
+  const full = limit ? used / limit : 0;
+  const note = limit ? `for a write; ${percent(full, 0)} full` : "for a write";
+  if (store !== "answers") return html`<${Stat} label="Store" value=${store} note="no node can write" tone="bad" />`;
+  return html`<${Stat} label="Store" value=${seconds(store_seconds)} note=${note} tone=${full >= 0.8 ? "warn" : undefined} />`;
 }
 
 const FAILING = [
@@ -97,7 +103,7 @@ function Trends() {
 
 const COLUMNS = [
   { name: "Node", head: true, cell: ({ node_id }) => html`<${NodeLink} id=${node_id} />` },
-  { name: "State", cell: ({ state }) => html`<${State} name=${state} />` },
+  { name: "State", cell: (node) => html`<${State} name=${stateOf(node)} />` },
   { name: "Parked", number: true, cell: ({ parked, most }) => html`${number(parked)}<${Meter} value=${parked} most=${most} />` },
   { name: "In flight", number: true, cell: ({ in_flight }) => number(in_flight) },
   { name: "Loop lag p99", number: true, cell: ({ loop_lag_p99 }) => html`<${Lag} value=${loop_lag_p99} />` },

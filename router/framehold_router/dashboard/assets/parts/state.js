@@ -27,6 +27,12 @@ export function Outcome({ name }) {
   return html`<span class=${`state ${tone}`} title=${means}><${Mark} tone=${tone} />${label}</span>`;
 }
 
+/** Seconds without a heartbeat that no usual FRAMEHOLD_LEASE_TTL explains. */
+export const SILENT = 15;
+
+/** The state of a node. One that says "live" and has not renewed its lease for long is late. */
+export const stateOf = ({ state, heartbeat_age: age }) => (state === "live" && age >= SILENT ? "late" : state);
+
 /** The kind of an event. */
 export function Kind({ name }) {
   const { tone = "idle", label = name } = KINDS[name] ?? {};
