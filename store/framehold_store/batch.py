@@ -21,6 +21,7 @@ pipeline (both a fifth more when the machine is busy); here 12 us with 128 write
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -102,7 +103,9 @@ class Lane:
                 self._wake.set_result(None)
             self._wake = None
         elif self._task is None:
-            self._task = loop.create_task(self._run(), name=f"framehold lane {self._link.name}")
+            # In an empty context: the lane serves all requests, and takes over nothing of the first one.
+            name = f"framehold lane {self._link.name}"
+            self._task = loop.create_task(self._run(), name=name, context=contextvars.Context())
 
     def recall(self) -> list[Item]:
         """Empty the queue and return its items, which are not settled. Items in flight stay: they are settled, or put

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 
 from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import Boot, CallId, NodeId
@@ -39,7 +40,9 @@ class Peers:
 
     def _follow(self, membership: Membership) -> asyncio.Task[None]:
         if self._following is None:
-            self._following = asyncio.create_task(membership.open(), name="framehold peers")
+            # All calls share it: it takes over nothing of the one that comes first.
+            following = membership.open()
+            self._following = asyncio.create_task(following, name="framehold peers", context=contextvars.Context())
         return self._following
 
     async def follow(self) -> None:

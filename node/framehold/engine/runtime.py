@@ -30,6 +30,7 @@ from .. import clock
 from ..config import Settings
 from ..frame.context import take_back
 from ..frame.entropy import SystemEntropy
+from ..frame.logged_call import logged_call
 from ..frame.ports import RoundCarrier
 from ..version import STARTED, VERSION
 from . import answer_parsing as answers_of
@@ -259,6 +260,8 @@ class Runtime:
 
     async def _wait(self, slot: Slot, event: ev.Start | ev.Retry, arrival: Arrival) -> Answer:
         began, answer = clock.now(), None
+        # Also for the lines of the author's middleware that come after the round, in this task.
+        logged_call.set(slot)
         try:
             if isinstance(event, ev.Retry):
                 arrival.parsed = answers_of.parsed(slot, event.round, arrival.raw)

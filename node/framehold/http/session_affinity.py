@@ -119,7 +119,7 @@ class SessionAffinity:
         if data is None:
             return
         result = await self._forward.forward(address, (scope, data), receive, send)
-        if result is ForwardResult.BROKEN:
+        if result in (ForwardResult.BROKEN, ForwardResult.VANISHED):
             await PlainTextResponse(_BROKEN, 502)(scope, receive, send)
         elif result is not ForwardResult.ANSWERED:
             await PlainTextResponse(_UNREACHED, 503, {"retry-after": "1"})(scope, receive, send)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import signal
 import socket
@@ -58,7 +57,9 @@ Run = Callable[..., str]
 
 
 @pytest.fixture
-def refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+def refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], kept_loggers: None
+) -> Run:
     """Runs a command in this process that must be refused. Returns its one line."""
     for name, text in FILES.items():
         (tmp_path / name).write_text(text)
@@ -71,8 +72,6 @@ def refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
         raise AssertionError("it started")
 
     monkeypatch.setattr(uvicorn.Server, "serve", never)
-    # It would be the whole test run's.
-    monkeypatch.setattr(logging, "basicConfig", lambda **_: None)
 
     def run(*arguments: str, **environment: str | None) -> str:
         for name, value in environment.items():

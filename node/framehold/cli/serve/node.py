@@ -19,6 +19,7 @@ from ...config import Settings
 from ...hosts.attached import Attached
 from ...hosts.event_bus import end_streams
 from ...http.app import Application
+from ...telemetry.log_fields import add_call_fields
 from .limits import raise_files
 from .log import announce, log
 from .target import app_of
@@ -41,6 +42,7 @@ def run(server: Any, settings: Settings, host: str, port: int) -> None:
         NodeNameTaken: another process runs under this node's name.
     """
     log(settings, node=settings.node_id)
+    add_call_fields()
     raise_files()
     app = app_of(server, settings)
     app.attached.check()
@@ -84,6 +86,8 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to serve."""
         self._loop = asyncio.get_running_loop()
+        # The lifespan of the author's server may have added handlers.
+        add_call_fields()
         await super().startup(sockets)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
