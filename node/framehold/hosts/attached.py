@@ -71,6 +71,7 @@ class Attached:
         self.names = ToolLabels(handlers.names)
         """The names of tools that may be labels of metrics."""
         self.exposition = counted(runtime, self.names)
+        self._warned = False
         self._address = ""
         """The URL of this process, as far as it is known."""
         self.event_writer = EventWriter(runtime.store)
@@ -142,11 +143,17 @@ class Attached:
                     self.check()
                     if is_service:
                         refuse_workers(self.settings)
-                    for line in notices(self.settings, self.handlers, self._address, self.over_http):
-                        logger.warning(line)
+                    self._warn()
                 opens = self.handlers.host.opens_resources(self.lifespan)
                 async with self._lifetime.use(stays=not (is_service or opens or self._has_app_of_the_sdk())):
                     yield state
+
+    def _warn(self) -> None:
+        """Log the warnings about the start, at the first start only: each connection may be a start."""
+        if not self._warned:
+            self._warned = True
+            for line in notices(self.settings, self.handlers, self._address, self.over_http):
+                logger.warning(line)
 
     def _choose_address(self) -> None:
         """Give no address to the second node of a process if no app of Framehold's serves it: the address is that of

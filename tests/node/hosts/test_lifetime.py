@@ -111,7 +111,9 @@ def test_connections_one_after_the_other_over_a_shared_store(
     told = asyncio.run(all_of_them()) if one else [asyncio.run(completes(server, mode)) for mode in modes]
     assert told == ["hello"] * 4
     shown = [one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING]
-    assert [line for line in shown if "FRAMEHOLD_ADVERTISE_URL" not in line] == [] and "lapsed" not in caplog.text
+    # Both say, once, that nobody reaches a node without an address.
+    assert [one for one in shown if "FRAMEHOLD_ADVERTISE_URL" not in one] == [] and len(shown) <= 2
+    assert "lapsed" not in caplog.text
     with redis.client() as client:
         assert not client.exists(f"fh:{tmp_path.name}:node:n")
 
