@@ -321,6 +321,36 @@ async def test_a_torn_record_is_missing(store: RedisStore, server: RedisServer, 
     assert stored.journal == (E0,)
 
 
+@pytest.mark.parametrize("name", ["ask_again", "intent", "finish", "release", "verify"])
+@pytest.mark.parametrize("command", [("RPUSH", b"more"), ("LPOP",), ("DEL",)])
+async def test_no_write_builds_on_a_torn_record(
+    store: RedisStore, server: RedisServer, command: tuple[str | bytes, ...], name: str
+) -> None:
+    """A journal of another length than its record says: each write is told that the store went back."""
+    story = Story()
+    await store.run(story.ask)
+    with server.client() as admin:
+        admin.execute_command(command[0], f"fh:default:{{{story.call}}}:j", *command[1:])
+        assert (await store.run(story.read)).verdict is Verdict.MISSING
+        before = admin.hgetall(f"fh:default:{{{story.call}}}:r")
+        reply = await store.run(getattr(story, name))
+        assert (reply.verdict, reply.stored) == (Verdict.BEHIND, None)
+        assert admin.hgetall(f"fh:default:{{{story.call}}}:r") == before
+    assert (await store.run(story.heals(None, fence(1, 1), E0))).verdict is Verdict.OK
+    assert (await store.run(story.read)).verdict is Verdict.OK
+
+
+async def test_a_released_record_without_its_journal_is_missing(store: RedisStore, server: RedisServer) -> None:
+    """Nobody takes over what can't be replayed."""
+    story = Story()
+    await store.run(story.ask)
+    await store.run(story.release)
+    with server.client() as admin:
+        admin.delete(f"fh:default:{{{story.call}}}:j")
+    assert (await store.run(story.read)).verdict is Verdict.MISSING
+    assert (await store.run(story.take)).verdict is Verdict.MISSING
+
+
 WRITES = [
     "ask",
     "ask_again",

@@ -3,7 +3,8 @@
     1. its lease says `draining`: routers take it off their rings; a request that still comes for a new call, or for a
        call that was handed off, is passed on to another node
     2. parked calls of re-entrant handlers are released, a portion at a time, and so is each such call that parks later:
-       its next retry goes on elsewhere without waiting for a lease to run out
+       its next retry goes on elsewhere without waiting for a lease to run out; what the store has lost of such a call
+       is written again first (docs/protocol.md, rule 7)
     3. running rounds, and parked calls that only this process can carry on, have until the deadline
     4. requests that wait at the deadline are refused, frames are dropped, and the lease is given back
 
@@ -26,6 +27,7 @@ from framehold_core import effects as fx
 from framehold_core import events as ev
 from framehold_core import lease
 from framehold_core.call import Phase, may_be_dropped
+from framehold_core.effects import Op
 from framehold_core.ids import CallId, NodeId, prefix
 from framehold_router.fleet.membership import DRAINING, LIVE
 from framehold_router.models.events import Kind
@@ -46,7 +48,7 @@ _CUT = (
     "this node shuts down, and the call's first round was cut off: how much of it was done is not known; start the "
     "call again if that is safe"
 )
-_MOVES = "this node shuts down; nothing was lost; send the same request again"
+_MOVES = "this node shuts down; another one goes on with what the store has of this call; send the same request again"
 _NEW = "this node shuts down; nothing was started; send the request again"
 CARRIED = (
     "this node shuts down; nothing was done; send the same request again: another node carries the call on, or says "
@@ -292,4 +294,5 @@ def _names(what: str, slots: Sequence[Slot]) -> str:
 
 
 def _is_on_its_way(slot: Slot) -> bool:
-    return slot.call.phase is Phase.RELEASING
+    """Whether the release of a call awaits its answer, or the heal that goes before it."""
+    return slot.call.outbox.has(Op.RELEASE)

@@ -65,6 +65,9 @@ class Heartbeat:
         """Before this time (seconds on the node's clock) a missing lease does not prove that its node is gone: leases
         ran out while the store was away, and each node registers again with its next heartbeat (docs/protocol.md,
         rule 5)."""
+        self.doubts = 0
+        """How often the store may have gone back to an older state: it was silent, or the lease lapsed
+        (docs/protocol.md, rule 7)."""
         self.lost = asyncio.Event()
         """Set when another process runs under this node's name."""
         self.renewed_at: float | None = clock.now()
@@ -159,6 +162,7 @@ class Heartbeat:
         self._report(started, renewal)
         if self.missing_from == math.inf:
             self.missing_from = clock.now() + self._ttl
+            self.doubts += 1
         if renewal is Renewal.RENEWED:
             self._registered, self.renewed_at = True, started
             self.lease = self.lease._replace(beat=beat, until=window_until(started, self._ttl))
@@ -190,13 +194,15 @@ class Heartbeat:
         return await self._store.register(self._record(), self._ttl), 0
 
     async def _reincarnate(self, beat: int) -> Renewal | None:
-        """The lease lapsed: register a new incarnation. If `beat`, the beat in the store, is lower than the last one,
-        the store went back to an older state.
+        """The lease lapsed: register a new incarnation. The store went back to an older state if `beat`, the beat in
+        the store, is lower than the last one, or if the lease is gone (0) before it can have run out.
 
         If the old lease can't be deleted nothing changes: the next renewal lapses again.
         """
-        if 0 < beat < self.lease.beat:
+        held_on = self.renewed_at is not None and clock.now() < self.renewed_at + self._ttl
+        if beat < self.lease.beat and (beat or held_on):
             self.claims_from = clock.now() + self._ttl
+        self.doubts += 1
         logger.warning("the node lease lapsed; frames are verified with the store before they run again")
         try:
             await self._store.unregister(self._record())
@@ -228,6 +234,7 @@ class Alone:
     def __init__(self, node: str) -> None:
         self.lease = Lease(NodeId(node), Incarnation(_fresh()), Boot(_fresh()), 1, math.inf)
         self.claims_from = self.missing_from = -math.inf
+        self.doubts = 0
         self.lost = asyncio.Event()
         self.renewed_at: float | None = None
         self.trouble: StoreUnavailable | None = None

@@ -42,6 +42,7 @@ from .orphan_scan import OrphanScan
 from .peers import Peers
 from .performer import Performer
 from .ports import Door, HandlerEntry
+from .rechecks import Rechecks
 from .records import CallRecords
 from .replies import Answer
 from .shared import Shared
@@ -75,6 +76,7 @@ class Parts(NamedTuple):
     drain: Drain
     door: Door
     orphan_scan: OrphanScan
+    rechecks: Rechecks
     after_renewal: list[Callable[[], None]]
 
 
@@ -90,7 +92,8 @@ class Runtime:
         self.door = parts.door
         self.eviction, self.draining, self.orphan_scan = parts.eviction, parts.drain, parts.orphan_scan
         self.payloads, self._gate = parts.records.payloads, parts.records.gate
-        self._performer = parts.performer
+        self._performer, self._rechecks = parts.performer, parts.rechecks
+        self._doubts = 0
         self.after_renewal = parts.after_renewal
         """Functions that run after each renewal of the node lease. Slow work belongs there: the next renewal is
         farthest away then."""
@@ -326,8 +329,12 @@ class Runtime:
 
     def _lease_renewed(self) -> None:
         """The node lease was renewed, so the store answers: send unsent writes, and resume what waited for a valid
-        lease. In a parked call without pending intents nothing waits for one."""
+        lease. In a parked call without pending intents nothing waits for one. If the store may have gone back, all
+        frames are compared with it in the background."""
         held = self.heartbeat.lease
+        if self.heartbeat.doubts != self._doubts:
+            self._doubts = self.heartbeat.doubts
+            self._rechecks.begin()
         for busy in self.table:
             call = busy.call
             if (call.phase is not Phase.PARKED or call.intents) and busy.backing.beat is self.heartbeat:

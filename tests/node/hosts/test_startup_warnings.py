@@ -192,5 +192,5 @@ async def test_rounds_at_another_process_are_refused_while_the_one_without_an_ad
             async with served(unlisted(one)) as here, Caller(here) as caller:
                 heard = await caller.call("ask")
                 refused = await other.retry("ask", heard.token, heard.accept(word="x"))
-                assert refused.status == 503 and "can't be reached; nothing was lost" in refused.text
+                assert refused.status == 503 and "can't be reached; nothing was done here" in refused.text
             assert (await other.retry("ask", heard.token, heard.accept(word="x"))).text == "x"
