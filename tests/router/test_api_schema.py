@@ -39,6 +39,8 @@ ENDED = {
     "ended": NOW,
     "seconds": 0.0,
 }
+PAUSE = {"tool": "u", "at": NOW, "by": "framehold", "why": "it ends its processes"}
+STALL = {"at": NOW, "seconds": 2.5, "tool": "t", "where": "app:t:7", "stack": ["app:t:7"]}
 EVENT = {"id": "1", "at": NOW, "kind": "stuck", "text": "it is stuck"}
 TAKEOVER = {"call": "01234567", "tool": "t", "reason": "died", "from_node": "z", "to_node": "a", "epoch": 2, "asked": 1}
 
@@ -71,7 +73,10 @@ async def client() -> AsyncIterator[Client]:
         cast = Cast(stack)
         cast.token, cast.more["report"] = TOKEN, str(RECORDED)
         await cast.node(
-            "a", saying(said("a", rounds=3, tools=["t"], rss=5, frames=1, max_parked=9)), NODE, boot="boot-1"
+            "a",
+            saying(said("a", rounds=3, tools=["t"], rss=5, frames=1, max_parked=9, paused=[PAUSE], last_stall=STALL)),
+            NODE,
+            boot="boot-1",
         )
         await cast.logs(event=EVENT, takeover=TAKEOVER)
         line = journal.encode(journal.entry(0, Draft(Kind.ASK, "k", 0, Lane.MAIN, "", "json", b"secret"), b"sealed"))
@@ -95,7 +100,7 @@ def closed(schema: Any) -> Any:
 async def ask(client: Client, route: Route, url: str = "", **more: Any) -> tuple[int, str, str]:
     url = url or (BASE + route.path).format(node_id="a", call_id=CALL)
     if route.body is not None:
-        more.setdefault("json", {"tool": "t"} if route.path.startswith("tools/") else {"token": f"h1.{CALL}.x"})
+        more.setdefault("json", {"token": f"h1.{CALL}.x"} if route.answers == "lookup" else {"tool": "t"})
     headers = {"Authorization": f"Bearer {TOKEN}"} | more.pop("headers", {})
     async with client.request(route.method, url, headers=headers, **more) as response:
         if response.content_type == "text/event-stream":
