@@ -174,6 +174,7 @@ class Runtime:
         """
         if (answer := self.draining.divert_start(call_id)) is not None:
             return answer
+        await self.door.wait_for_lease(handler)
         if call_id is not None and self.table.get(call_id) is not None:
             return fx.Refusal(fx.Reason.UNAVAILABLE, detail=_ARRIVED_TWICE)
         if (refusal := self.door.refusal(handler, True)) is not None:
