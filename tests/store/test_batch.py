@@ -248,6 +248,24 @@ async def test_closing_answers_what_is_left(server: RedisServer) -> None:
     server.resume()
 
 
+async def test_a_lane_that_ends_with_its_event_loop_answers_what_is_left(server: RedisServer) -> None:
+    """The loop cancels all tasks: whoever asks the store in his own end is told at once that it is closed."""
+    store = RedisStore(StoreConfig(server.url, op_timeout=60.0))
+    await store.run(Story().ask)
+    (lane,) = [task for task in asyncio.all_tasks() if task.get_name().startswith("framehold lane")]
+    lane.cancel()
+    outcomes = await all_of(store, asks(2))
+    assert [str(outcome) for outcome in outcomes if isinstance(outcome, StoreUnavailable)] == [
+        "the store was closed; commit may or may not have been applied"
+    ] * 2
+    with pytest.raises(StoreUnavailable, match="the store is closed; commit was not sent"):
+        await store.run(Story().ask)
+    await store.close()
+    await store.open()
+    assert (await store.run(Story().ask)).verdict is Verdict.OK
+    await store.close()
+
+
 async def test_a_cancelled_wait_is_not_recalled(store: RedisStore) -> None:
     """The request is applied, and its reply disturbs nobody."""
     story = Story()

@@ -21,14 +21,14 @@ import asyncio
 import contextlib
 import itertools
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from framehold_core import effects as fx
 from framehold_core import events as ev
 from framehold_core import lease
 from framehold_core.call import Phase, may_be_dropped
 from framehold_core.effects import Op
-from framehold_core.ids import CallId, NodeId
+from framehold_core.ids import CallId, NodeId, prefix
 from framehold_router.fleet.membership import DRAINING, LIVE
 from framehold_router.models.events import Kind
 from framehold_router.routing.placement import fresh_call
@@ -60,6 +60,8 @@ _LOST = "another process runs under this node's name, so no call runs here; noth
 _LATER = "they continue from their journals, here or, when this node's lease is gone, elsewhere"
 _PORTION = 500
 """How many calls are released at once. More would fill the queue of the store and block the loop for running rounds."""
+_MAX_NAMED, _MAX_TOOL_CHARACTERS = 20, 100
+"""How many calls the report of a deadline names, and how much of each tool's name, which a client may have chosen."""
 _RELEASE_TIMEOUT = 5.0
 """Seconds to wait for the release of one portion. A store that doesn't answer must not hold up a drain."""
 
@@ -85,6 +87,7 @@ class Drain:
 
     def opened(self) -> None:
         """The node takes calls, for the first time or again."""
+        self._changed = asyncio.Event()
         self.begun = self.on = self.closed = self.over = self.leaving = False
         self._heartbeat.state = LIVE
 
@@ -216,9 +219,11 @@ class Drain:
         if waiting or running:
             self._counts["deadline"] += 1
             # The process may end now, or go on after `/admin/drain` and answer some of these calls.
+            lost = [slot for slot in self._table if slot.call.phase is Phase.PARKED]
+            cut = [slot for slot in self._table if slot.call.phase is not Phase.PARKED]
             self._log_warning(
                 f"drain met its deadline: {waiting} parked calls that only this process can carry on are lost when it "
-                f"ends, {running} rounds that run are cut"
+                f"ends, {running} rounds that run are cut{_names('lost', lost)}{_names('cut', cut)}"
             )
 
     def _log_info(self, text: str) -> None:
@@ -276,6 +281,16 @@ class Drain:
                 async with asyncio.timeout(left):
                     await self._changed.wait()
         return True
+
+
+def _names(what: str, slots: Sequence[Slot]) -> str:
+    """Which calls these are, each by its tool and the beginning of its id, as `; lost: book 5f3a9c01`; empty for none.
+    After the first few only their number follows."""
+    if not slots:
+        return ""
+    named = [f"{slot.tool[:_MAX_TOOL_CHARACTERS]} {prefix(slot.call.id)}" for slot in slots[:_MAX_NAMED]]
+    more = [f"{len(slots) - _MAX_NAMED} more"] if len(slots) > _MAX_NAMED else []
+    return f"; {what}: {', '.join([*named, *more])}"
 
 
 def _is_on_its_way(slot: Slot) -> bool:

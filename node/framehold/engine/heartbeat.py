@@ -96,7 +96,8 @@ class Heartbeat:
             if clock.now() > started + self._ttl + 1.0:
                 raise NodeNameTaken(
                     f"another live process is registered as node {self.lease.node!r}; nothing was started; "
-                    "give this one another FRAMEHOLD_NODE_ID, or stop the other"
+                    "give this one another FRAMEHOLD_NODE_ID, or stop the other (all workers of one server have one "
+                    "id: run one worker a process)"
                 )
             await asyncio.sleep(self._ttl / 5)
         if taken:
@@ -105,7 +106,8 @@ class Heartbeat:
         self._task = asyncio.create_task(self._run(), name="framehold-heartbeat")
 
     async def close(self) -> None:
-        """Stop the heartbeat and delete the lease, so that other nodes need not wait until it runs out."""
+        """Stop the heartbeat and delete the lease, so that other nodes need not wait until it runs out. A later `open`
+        registers a new incarnation."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -116,6 +118,9 @@ class Heartbeat:
                 await self._store.unregister(self._record())
             except StoreUnavailable:
                 logger.info("the store did not hear that this node leaves; its lease will run out by itself")
+        self._registered, self._silence_logged = False, 0
+        self.lease = self.lease._replace(incarnation=Incarnation(_fresh()), beat=0)
+        self.lost, self._hurry = asyncio.Event(), asyncio.Event()
 
     def announce(self, state: str) -> None:
         """Publish at once, with an extra renewal, that this node is `live` or `draining` now."""

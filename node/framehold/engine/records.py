@@ -23,6 +23,7 @@ from framehold_core.lease import Lease, NodeRecord
 from framehold_core.missing_nodes import MissingNodes
 from framehold_core.requests import Evidence, Head, Read, Record, RecordState, Reply, Stored, Verdict
 from framehold_router.fleet.membership import Member
+from framehold_router.telemetry.log_bursts import LogBursts
 
 from .. import clock
 from ..config import Settings
@@ -91,6 +92,8 @@ class CallRecords:
         self._settings, self.payloads, self._counts = settings, payloads, shared.counts
         self._tasks, self._observers, self._feed = shared.tasks, shared.observers, shared.events.feed
         self._heir, self._member, self._died, self._survived, self._went_back = ways
+        self.bursts = LogBursts(logger)
+        """The lines that each call would cause while the store does not answer."""
         self.gate = TakeoverGate()
         self._missing_nodes = MissingNodes(settings.lease_ttl)
         self.addresses: dict[NodeId, str] = {}
@@ -134,7 +137,7 @@ class CallRecords:
         if slot.call.outbox.in_flight is not write:
             return
         if isinstance(reply, StoreUnavailable):
-            logger.warning(_UNANSWERED, prefix(slot.call.id), write.op.value, reply, extra=slot.log_fields)
+            self.bursts.warning(_UNANSWERED, prefix(slot.call.id), write.op.value, reply, extra=slot.log_fields)
             self._feed(slot, ev.StoreDown(slot.may_run()))
             return
         try:
@@ -185,7 +188,7 @@ class CallRecords:
                 await self.gate.enter(slot)
             return await self._read_and_judge(slot)
         except StoreUnavailable as error:
-            logger.warning(_UNANSWERED, prefix(slot.call.id), "read", error, extra=slot.log_fields)
+            self.bursts.warning(_UNANSWERED, prefix(slot.call.id), "read", error, extra=slot.log_fields)
             return ev.StoreDown(slot.may_run())
         except JournalError as error:
             logger.error(_UNREADABLE, prefix(slot.call.id), error, extra=slot.log_fields)

@@ -20,7 +20,7 @@ from framehold_core import effects as fx
 from framehold_core import events as ev
 from framehold_core.call import Call, Phase, drop_and_forget
 from framehold_core.continuation import step
-from framehold_core.ids import CallId, Waiter, prefix
+from framehold_core.ids import CallId, NodeId, Waiter, prefix
 from framehold_core.lease import Lease
 from framehold_router.fleet.node_stats import Stats
 from framehold_router.fleet.trust import Trust
@@ -30,6 +30,7 @@ from .. import clock
 from ..config import Settings
 from ..frame.context import take_back
 from ..frame.entropy import SystemEntropy
+from ..frame.logged_call import logged_call
 from ..frame.ports import RoundCarrier
 from ..version import STARTED, VERSION
 from . import answer_parsing as answers_of
@@ -126,6 +127,12 @@ class Runtime:
         if isinstance(self.heartbeat, Heartbeat):
             self.tasks.spawn(self.orphan_scan.run())
 
+    def rename(self, node: NodeId) -> None:
+        """Give this node another id than the settings name, before it is opened."""
+        self.peers.node = node
+        for lease_holder in (self.heartbeat, self._unleased):
+            lease_holder.lease = lease_holder.lease._replace(node=node)
+
     async def drain(self, patience: float, parked: bool = True, leaves: bool = True) -> None:
         """Leave the fleet: take no new call and hand off the calls that other nodes may carry on. Then wait up to
         `patience` seconds for rounds that run and, if `parked`, for calls that only this process can carry on. Call
@@ -167,6 +174,7 @@ class Runtime:
         """
         if (answer := self.draining.divert_start(call_id)) is not None:
             return answer
+        await self.door.wait_for_lease(handler)
         if call_id is not None and self.table.get(call_id) is not None:
             return fx.Refusal(fx.Reason.UNAVAILABLE, detail=_ARRIVED_TWICE)
         if (refusal := self.door.refusal(handler, True)) is not None:
@@ -256,6 +264,8 @@ class Runtime:
 
     async def _wait(self, slot: Slot, event: ev.Start | ev.Retry, arrival: Arrival) -> Answer:
         began, answer = clock.now(), None
+        # Also for the lines of the author's middleware that come after the round, in this task.
+        logged_call.set(slot)
         try:
             if isinstance(event, ev.Retry):
                 arrival.parsed = answers_of.parsed(slot, event.round, arrival.raw)
