@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
+import anyio
+
 from framehold import clock
 from framehold.app import assemble
 from framehold.config import Settings
@@ -45,6 +47,8 @@ class Card:
 
     def __init__(self, *unable: str) -> None:
         self.variables = contextvars.copy_context()
+        self.handler_context: contextvars.Context | None = None
+        self.ending: asyncio.Task[None] | None = None
         self.came = time.time()
         self._unable = unable
 
@@ -76,12 +80,17 @@ class Talk:
         self.reentrant, self.strategy, self.given = reentrant, strategy, b""
 
     async def enter(self, frame: Frame, given: bytes) -> None:
+        if frame.dead:
+            return
+        outcome: object = None
+        with frame.scope() as scope:
+            try:
+                outcome = await self._script(frame)
+            except Exception as error:
+                outcome = error
         try:
-            outcome = await self._script(frame)
-        except Exception as error:
-            outcome = error
-        try:
-            frame.end(outcome)
+            if not scope.cancelled_caught:
+                frame.end(outcome)
         finally:
             del outcome
 
@@ -175,6 +184,12 @@ def reason(answer: object) -> fx.Reason:
     """Why a request was refused."""
     assert isinstance(answer, fx.Refusal), answer
     return answer.reason
+
+
+async def shielded(event: asyncio.Event) -> None:
+    """Wait for `event` in a handler that is cancelled."""
+    with anyio.CancelScope(shield=True):
+        await event.wait()
 
 
 async def turns(count: int) -> None:

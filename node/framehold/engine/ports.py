@@ -43,9 +43,9 @@ class HandlerEntry(Protocol):
         ...
 
     async def enter(self, frame: Frame, given: bytes) -> None:
-        """Run the handler in `frame` and pass its outcome to `frame.end`, whatever happens. Raises CancelledError only
-        if the frame is dead. This coroutine is the frame's task itself: a coroutine around it would add memory to each
-        parked frame."""
+        """Run the handler within `frame.scope()` and pass its outcome to `frame.end`. Only a handler that was cancelled
+        with its frame has no outcome. Raises CancelledError only if the frame is dead. This coroutine is the frame's
+        task itself: a coroutine around it would add memory to each parked frame."""
 
     def ending(self, outcome: object) -> Ending:
         """How a call ends by this outcome: completed, or by an error of the tool or of the protocol."""
@@ -84,6 +84,9 @@ class Door(Protocol):
 
     def refusal(self, handler: HandlerEntry, begins: bool) -> Refusal | None:
         """The refusal of a request; None if it may go on. `begins` says whether it begins a call."""
+
+    async def wait_for_lease(self, handler: HandlerEntry) -> None:
+        """Wait a moment for the node lease, if a new call needs the store and the lease has only run out."""
 
     def paused(self, tool: str) -> Refusal | None:
         """The refusal of a new call of `tool` if that is paused, else None."""

@@ -51,8 +51,6 @@ class Exchange:
         self._streaming = self._closed = self._replied = False
         self._lock: asyncio.Lock | None = None
         self._watch: asyncio.Task[None] | None = None
-        self.gone = False
-        """Whether the client left before its reply."""
 
     @property
     def transport(self) -> TransportContext:
@@ -93,13 +91,14 @@ class Exchange:
             params["message"] = message
         await self.notify("notifications/progress", params)
 
-    def watch(self, main: asyncio.Task[Any], receive: Receive) -> None:
-        """Cancel `main` when the client disconnects, and send pings while the stream is silent. `close` ends this."""
+    def watch(self, scope: anyio.CancelScope, receive: Receive) -> None:
+        """Cancel `scope`, in which the request runs, when the client disconnects, and send pings while the stream is
+        silent. `close` ends this."""
         if not self._closed:
-            watch = self._watch_client(main, receive)
+            watch = self._watch_client(scope, receive)
             self._watch = asyncio.get_running_loop().create_task(watch, name="framehold-watch")
 
-    async def _watch_client(self, main: asyncio.Task[Any], receive: Receive) -> None:
+    async def _watch_client(self, scope: anyio.CancelScope, receive: Receive) -> None:
         receiving = asyncio.ensure_future(receive())
         try:
             while True:
@@ -107,8 +106,7 @@ class Exchange:
                 if not done:
                     await self._send_event(b": ping\r\n\r\n")
                 elif receiving.result()["type"] == "http.disconnect":
-                    self.gone = True
-                    main.cancel()
+                    scope.cancel()
                     return
                 else:
                     receiving = asyncio.ensure_future(receive())
@@ -164,8 +162,8 @@ class Exchange:
         await self._finish({"jsonrpc": "2.0", "id": self.request_id, "error": body}, status, retry_after)
 
     async def cut_off(self, error: ErrorData, retry_after: int) -> None:
-        """Reply with an error if no reply was begun, and the client is still there."""
-        if not self._replied and not self.gone:
+        """Reply with an error if no reply was begun."""
+        if not self._replied:
             await self.error(error, retry_after)
 
     async def _finish(self, message: dict[str, Any], status: int, retry_after: int | None) -> None:

@@ -7,6 +7,7 @@ The handler's result is tagged, and carries the journal entries of its call.
 
 from __future__ import annotations
 
+import asyncio
 import contextvars
 import json
 import logging
@@ -53,13 +54,15 @@ class Outcome:
 class Round:
     """The request that carries a round."""
 
-    __slots__ = ("came", "ctx", "variables")
+    __slots__ = ("came", "ctx", "ending", "handler_context", "variables")
 
     def __init__(self, ctx: Ctx) -> None:
         self.ctx = ctx
         hop = hops.of(ctx.request)
         self.came = time.time() if hop is None else hop.came
         self.variables = contextvars.copy_context()
+        self.handler_context: contextvars.Context | None = None
+        self.ending: asyncio.Task[None] | None = None
 
     def taken_over(self) -> None:
         """Mark the response's route header: this node took the call over."""
@@ -145,24 +148,28 @@ class Invocation:
     async def enter(self, frame: Frame, given: bytes) -> None:
         """Run the handler in `frame`, and report its outcome to `frame`. `given` are the answers and the state that
         came with the call's first request, as `take` kept them (canonical JSON; empty: none)."""
+        if frame.dead:
+            return
         ctx, self._ctx = self._ctx, None
         assert ctx is not None, "a handler is entered once per invocation"
         session = FrameSession(frame, self._handler.connect(ctx))
         current.set(Present(session, None, frame, tool=self.tool))
+        outcome = None
         try:
-            raw, params = self._inputs(ctx, frame, given)
-            inner = FrameContext(
-                session=session,
-                lifespan_context=ctx.lifespan_context,
-                protocol_version=ctx.protocol_version,
-                method=ctx.method,
-                params=raw,
-            )
-            running = self._handler.enter(inner, params)
-            # All that this Python frame refers to would stay in memory while the call is parked.
-            del ctx, given, raw, inner, params, session
-            result = _tagged(await running, frame, self._handler.runtime.settings.max_body)
-            outcome = Outcome(result, failure=remembered())
+            with frame.scope():
+                raw, params = self._inputs(ctx, frame, given)
+                inner = FrameContext(
+                    session=session,
+                    lifespan_context=ctx.lifespan_context,
+                    protocol_version=ctx.protocol_version,
+                    method=ctx.method,
+                    params=raw,
+                )
+                running = self._handler.enter(inner, params)
+                # All that this Python frame refers to would stay in memory while the call is parked.
+                del ctx, given, raw, inner, params, session
+                result = _tagged(await running, frame, self._handler.runtime.settings.max_body)
+                outcome = Outcome(result, failure=remembered())
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:
@@ -170,6 +177,9 @@ class Invocation:
             if frame.dead and not isinstance(error, Exception):
                 raise
             outcome = Outcome(error=error, failure=remembered() or failure_of(error))
+        if outcome is None:
+            # The frame was cancelled, and its scope has ended the cancellation.
+            return
         try:
             frame.end(outcome)
         finally:
