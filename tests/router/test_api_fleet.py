@@ -278,7 +278,7 @@ async def test_a_handler_that_kept_the_loop_is_named(redis: RedisServer) -> None
         assert {(problem["kind"], problem["severity"], problem["tool"]) for problem in named} == {
             ("loop_stood", "harm", "blocks")
         }
-        assert all("in tool 'blocks', at test_api_fleet:blocks:" in problem["text"] for problem in named)
+        assert all("in tool 'blocks', at tests.router.test_api_fleet:blocks:" in problem["text"] for problem in named)
 
 
 # ---- a store in trouble
