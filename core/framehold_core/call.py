@@ -6,6 +6,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from .effects import Cancel, Effect, Forget, Go, Lookup, Op, Questions, Reason, Refusal, Respond, Write
+from .ending import Ending
 from .events import Answer, Event, Finished, Retry, Start
 from .ids import CallId, Incarnation, NodeId
 from .journal import GENESIS, Draft
@@ -102,6 +103,7 @@ AWAITING = {
     Op.PARK: Phase.PARKING,
     Op.FINISH: Phase.FINISHING,
     Op.HEAL: Phase.HEALING,
+    Op.RELEASE: Phase.RELEASING,
 }
 """The phase in which the answer to a write is awaited, for the writes whose kind alone decides it."""
 
@@ -206,9 +208,9 @@ def drop_frame(call: Call, cause: str) -> tuple[Call, tuple[Effect, ...]]:
     return without_frame(call)._replace(undecided=call.undecided), (Cancel(cause),)
 
 
-def drop_and_forget(call: Call, cause: str) -> Move:
-    """Cancel the frame of a call that no request waits for."""
-    return Move(without_frame(call), (Cancel(cause), Forget()))
+def drop_and_forget(call: Call, cause: str, ending: Ending | None = None) -> Move:
+    """Cancel the frame of a call that no request waits for. `ending` is how the call ended by it, if it did."""
+    return Move(without_frame(call), (Cancel(cause), Forget(ending)))
 
 
 TAKEN = (

@@ -14,6 +14,7 @@ from enum import StrEnum
 from math import inf
 from typing import NamedTuple
 
+from .ending import Ending
 from .events import Answer
 from .ids import Incarnation, Waiter
 from .journal import Draft, Entry
@@ -36,7 +37,7 @@ class Op(StrEnum):
 class Write(NamedTuple):
     """Send one write; answered by `Acked`, `Claimed`, `WriteRefused` or `StoreDown`. The same value may be sent again:
     the shell must then send the same bytes. `drafts` are appended at the call's position; `asks` are the questions of
-    the round that a PARK begins."""
+    the round that a PARK begins, `ending` is how the call ends by a FINISH."""
 
     op: Op
     drafts: tuple[Draft, ...] = ()
@@ -44,7 +45,7 @@ class Write(NamedTuple):
     answered: Answered | None = None
     key: str = ""
     outcome: object = None
-    cause: str = ""
+    ending: Ending | None = None
     seen: Seen | None = None
     evidence: Evidence | None = None
     incarnation: Incarnation | None = None
@@ -104,8 +105,9 @@ class Reason(StrEnum):
 
     CONFLICT = "conflict"
     ALREADY_ANSWERED = "already-answered"
-    UNKNOWN = "unknown"
     LOST = "lost"
+    FORGOTTEN = "forgotten"
+    """The store lost the call, or the round that the token proves, and no live frame can restore it."""
     STUCK = "stuck"
     DIVERGED = "diverged"
     UNAVAILABLE = "unavailable"
@@ -138,7 +140,6 @@ class Outcome(NamedTuple):
     value: object = None
     sealed: bytes = b""
     position: int = 0
-    cause: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +173,9 @@ class Ungated:
 
 @dataclass(frozen=True, slots=True)
 class Forget:
-    """Nothing of this call is left here."""
+    """Nothing of this call is left here. `ending` is how the call ended; None where it may go on, here or elsewhere."""
+
+    ending: Ending | None = None
 
 
 Effect = Write | Lookup | Run | Deliver | Go | Kept | RaiseInDoubt | Cancel | Respond | Relay | Ungated | Forget

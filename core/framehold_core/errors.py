@@ -15,6 +15,7 @@ FrameholdError
 |   +-- ResultNotKept          it ran, and its result can't be stored
 +-- StoreError
 |   +-- StoreUnavailable       the store did not answer in time
+|   |   +-- StoreFull              the store has no room: it answers, and refuses what would take more
 |   +-- NodeNameTaken          another process runs under this node's name
 +-- AskError
 |   +-- DuplicateAsk           two identical unkeyed questions are pending together
@@ -93,6 +94,11 @@ class StoreError(FrameholdError):
 
 class StoreUnavailable(StoreError):
     """The store did not answer in time; whether the operation was applied is unknown, and repeating it is safe."""
+
+
+class StoreFull(StoreUnavailable):
+    """The store has reached the limit on its memory: it answers, and refuses what would take more. Nothing was
+    written."""
 
 
 class NodeNameTaken(StoreError):

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from .ending import CANCELLED, COMPLETED, Ending
 from .ids import NodeId, Waiter
 from .journal import Draft, Entry
 from .lease import Lease
@@ -90,7 +91,7 @@ class Finished:
     """The handler returned or raised. `outcome` is a value of the shell's: the core only hands it on."""
 
     outcome: object
-    cause: str = ""
+    ending: Ending = COMPLETED
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +177,14 @@ class Renewed:
 
 
 @dataclass(frozen=True, slots=True)
+class Recheck:
+    """The store may have gone back to an older state: compare the record with this frame now. `lease` is the node's
+    lease as it stands."""
+
+    lease: Lease
+
+
+@dataclass(frozen=True, slots=True)
 class Overran:
     """The round has run longer than its limit."""
 
@@ -202,7 +211,7 @@ class Stop:
     """An operator ends the call with `outcome`, a value of the shell's like the outcome of a handler."""
 
     outcome: object
-    cause: str = "cancelled"
+    ending: Ending = CANCELLED
 
 
 Event = (
@@ -224,6 +233,7 @@ Event = (
     | Claimed
     | StoreBack
     | Renewed
+    | Recheck
     | Overran
     | Expired
     | Evict

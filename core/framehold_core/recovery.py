@@ -21,11 +21,13 @@ from .call import (
     may_be_dropped,
     refuse_all,
     run_withheld,
+    send,
     send_verify,
 )
 from .effects import Effect, Forget, Lookup, Op, Outcome, RaiseInDoubt, Reason, Respond, Ungated, Write
+from .ending import LOST, Ending, How
 from .errors import impossible
-from .events import Acked, Drain, Evict, Expired, Renewed, StoreBack, StoreDown, WriteRefused
+from .events import Acked, Drain, Evict, Expired, Recheck, Renewed, StoreBack, StoreDown, WriteRefused
 from .outbox import Outbox
 from .requests import Verdict
 from .takeover import MAX_TRIES
@@ -41,7 +43,7 @@ def write_refused(call: Call, event: WriteRefused, now: float) -> Move:
     write = call.outbox.in_flight
     if write is None:
         impossible("the store refused a write of a call that has none in flight")
-    if event.verdict is Verdict.BEHIND and write.op is not Op.RELEASE:
+    if event.verdict is Verdict.BEHIND:
         return _heal(call, write, event)
     if write.op is Op.INTEND and event.verdict is Verdict.CONFLICT:
         call = _pass_on_contents(call._replace(intents=call.intents - {write.key}), write)
@@ -121,6 +123,19 @@ def renewed(call: Call, event: Renewed, now: float) -> Move:
     return Move(call, effects)
 
 
+def rechecked(call: Call, event: Recheck, now: float) -> Move:
+    """The store may have gone back: verify the frame, behind the writes in line. Where the record lacks something the
+    verification is BEHIND, and the frame heals it now instead of at its next round (rule 7).
+
+    The write in flight is no check: it may have been applied before the store went back. A heal in flight is followed
+    by the write that it stands in for, and that one is."""
+    outbox = call.outbox
+    if call.position == 0 or outbox.has(Op.HEAL) or any(write.op is Op.VERIFY for write in outbox.queue):
+        return Move(call)
+    outbox, effects = send(call, Write(Op.VERIFY, incarnation=event.lease.incarnation))
+    return Move(call._replace(outbox=outbox), effects)
+
+
 def refresh_leases(call: Call, event: Renewed, now: float) -> Move:
     """Undecided requests are decided later under the lease as it is now."""
     if not call.undecided:
@@ -164,12 +179,12 @@ def write_unanswered(call: Call, event: StoreDown, now: float) -> Move:
         # The first request runs: no question was asked, so no token exists, and nobody could come back for this frame.
         replies = refuse_all(call.waiting, Reason.UNAVAILABLE, call, UNKEPT)
         call, effects = drop_frame(call, "unavailable")
-        return Move(call._replace(undecided=()), (*replies, *effects, Forget()))
+        return Move(call._replace(undecided=()), (*replies, *effects, Forget(LOST)))
     # The write extended nothing: the tokens of the last round expire when they would have. While the first request
     # runs there is no token: the frame waits no longer than one would have lasted.
     expires = call.expires if call.round else now + call.ttl
     if write.op is Op.FINISH and event.is_open:
-        outcome = Outcome(write.outcome, cause=write.cause)
+        outcome = Outcome(write.outcome)
         replies = tuple(Respond(item.waiter, outcome) for item in call.waiting)
         counted: tuple[Effect, ...] = (Ungated(),) if replies else ()
         kept = call._replace(phase=Phase.STRANDED, outbox=stalled, waiting=(), expires=expires)
@@ -198,7 +213,9 @@ def store_back(call: Call, event: StoreBack, now: float) -> Move:
 
 def expired(call: Call, event: Expired, now: float) -> Move:
     """No token of this call can be valid any more: drop the frame, unless an effect of it is under way (rule 8)."""
-    return drop_and_forget(call, "expired") if now >= call.expires and not effect_under_way(call) else Move(call)
+    if now < call.expires or effect_under_way(call):
+        return Move(call)
+    return drop_and_forget(call, "expired", Ending(How.EXPIRED))
 
 
 def evicted(call: Call, event: Evict, now: float) -> Move:
@@ -213,6 +230,12 @@ def drained(call: Call, event: Drain, now: float) -> Move:
         return Move(call)
     outbox, effects = call.outbox.send(Write(Op.RELEASE))
     return Move(call._replace(phase=Phase.RELEASING, outbox=outbox), effects)
+
+
+def release_refused(call: Call, event: WriteRefused, now: float) -> Move:
+    """The store refused the release. Where it went back this frame is the only whole copy of the call: it heals the
+    record, and is released after that (rule 7). Any other verdict says that the call is another's."""
+    return write_refused(call, event, now) if event.verdict is Verdict.BEHIND else released(call, event, now)
 
 
 def released(call: Call, event: Acked | WriteRefused | StoreDown, now: float) -> Move:

@@ -11,6 +11,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import NamedTuple
 
+from .ending import LOST, Ending, How
 from .ids import Boot, CallId, Incarnation, NodeId
 from .trail import Moved, Step, followed
 
@@ -79,8 +80,9 @@ class Record(NamedTuple):
     The store writes some fields under shorter names: `incarnation` is `inc`, `position` is `n`, `history` is `jh`.
     `created` and `expires` are in seconds on the store's clock. `attempts` counts the owners that died running the
     present round. `answers` maps a round to the digest of its answers; `intents`, the digest of a `once` key to whether
-    its result is recorded. `outcome` is sealed, and was given in round `out_round`. `trail` is there to look at, and
-    decides nothing."""
+    its result is recorded. `outcome` is sealed, and was given in round `out_round`. `cause` is how the call ended, or
+    why it was lost; `error` and `place` are those of an `Ending`. These and `trail` are there to look at, and decide
+    nothing."""
 
     state: RecordState
     head: Head
@@ -99,6 +101,20 @@ class Record(NamedTuple):
     out_round: int = 0
     cause: str = ""
     trail: tuple[Step, ...] = ()
+    error: str = ""
+    place: str = ""
+
+    @property
+    def ending(self) -> Ending | None:
+        """How the call ended. None while it is open, and where an earlier release ended it and did not say how."""
+        if self.state is RecordState.LOST:
+            return LOST
+        if self.state is not RecordState.DONE:
+            return None
+        try:
+            return Ending(How(self.cause), self.error, self.place)
+        except ValueError:
+            return None
 
     @property
     def seen(self) -> Seen:
@@ -198,7 +214,7 @@ class Finish(NamedTuple):
     call: CallId
     fence: Fence
     outcome: bytes
-    cause: str
+    ending: Ending
     ttl: float
     answered: Answered | None = None
     ran: float = 0.0

@@ -40,6 +40,7 @@ from .effects import (
     Run,
     Write,
 )
+from .ending import CANCELLED, LOST, Ending
 from .errors import impossible
 from .events import Acked, Asked, Finished, Intended, Left, Noted, Overran, Resulted, Retry, Start, Stop
 from .journal import Draft, Kind, Lane
@@ -86,9 +87,9 @@ def finished(call: Call, event: Finished, now: float) -> Move:
     """The handler ended while a round runs: commit its outcome. A call that never wrote anything ends without the
     store."""
     if call.position == 0 and call.outbox.in_flight is None:
-        replies = tuple(Respond(item.waiter, Outcome(event.outcome, cause=event.cause)) for item in call.waiting)
-        return Move(call._replace(phase=Phase.IDLE, waiting=()), (*replies, Forget()))
-    write = Write(Op.FINISH, answered=unsent_answers(call), outcome=event.outcome, cause=event.cause)
+        replies = tuple(Respond(item.waiter, Outcome(event.outcome)) for item in call.waiting)
+        return Move(call._replace(phase=Phase.IDLE, waiting=()), (*replies, Forget(event.ending)))
+    write = Write(Op.FINISH, answered=unsent_answers(call), outcome=event.outcome, ending=event.ending)
     outbox, effects = call.outbox.send(write)
     call = call._replace(phase=Phase.FINISHING, answers_sent=True, outbox=outbox, ended=event, abandoned=False)
     return Move(call, effects)
@@ -101,7 +102,7 @@ def stopped(call: Call, event: Stop, now: float) -> Move:
     Nothing is done while an effect or a write is under way (rule 8): nobody could say whether it took place."""
     if call.intents or call.outbox.in_flight is not None:
         return Move(call)
-    return finished(call, Finished(event.outcome, event.cause), now)
+    return finished(call, Finished(event.outcome, event.ending), now)
 
 
 def finished_unheard(call: Call, event: Finished, now: float) -> Move:
@@ -115,16 +116,16 @@ def acked(call: Call, event: Acked, now: float) -> Move:
     if write is None:
         impossible("the store acknowledged a write of a call that has none in flight")
     if write.op is Op.FINISH:
-        outcome = Outcome(write.outcome, cause=write.cause)
+        outcome = Outcome(write.outcome)
         replies = tuple(Respond(item.waiter, outcome) for item in call.waiting)
-        return Move(without_frame(call), (*replies, Forget()), call.undecided)
+        return Move(without_frame(call), (*replies, Forget(write.ending)), call.undecided)
     if write.op is Op.PARK:
         return _parked(call, write, event, now)
     outbox, sent = call.outbox.next()
     call = call._replace(epoch=event.epoch, position=event.position, history=event.history, outbox=outbox)
     call, effects = _tell_handler(call, write, event)
     if call.abandoned and not effect_under_way(call):
-        return drop_and_forget(call, "left")
+        return drop_and_forget(call, "left", _left_behind(call, CANCELLED))
     # An end that came while no exchange was open, or while the store was healed, is still to be committed (rule 11).
     ended = (call.ended,) if call.phase is Phase.RUNNING and call.ended is not None else ()
     return Move(call, (*effects, *sent), ended)
@@ -182,21 +183,21 @@ def retried(call: Call, event: Retry, now: float) -> Move:
         # The outcome is on its way to the store: nobody needs an answer any more, or is asked for one (rule 11).
         return _join(call, event)
     if decision is Decision.DELIVER:
-        return _accept_if_leased(call, case, now)
+        return _ask_store_first(call, event, now) or _accept(call, case, now)
     if decision is Decision.JOIN:
         return _join(call, event)
     if decision is Decision.ASK_AGAIN:
         if call.ended is not None and call.phase is Phase.PARKED and call.outbox.in_flight is None:
             # Nobody waits for an answer any more: this retry gets the outcome, whatever it brings (rule 11).
             return finished(call._replace(waiting=(event,)), call.ended, now)
-        return Move(call, (Respond(event.waiter, questions(call, now)),))
+        return _ask_again(call, event, now)
     if decision is Decision.NEWER:
         # A later owner was acknowledged: this frame is stale, whatever it knows.
         return lose_ownership(call, "stale", (event,))
     if decision is Decision.AHEAD:
         if event.node != call.owner:
             return Move(call, (Relay(event.waiter, event.node),))
-        return Move(call, refuse_all((event,), Reason.LOST, call, "the store lost a later round"))
+        return Move(call, (Respond(event.waiter, Refusal(Reason.FORGOTTEN, event.round)),))
     reason = Reason.CONFLICT if decision is Decision.CONFLICT else Reason.ALREADY_ANSWERED
     return Move(call, (Respond(event.waiter, Refusal(reason, call.round)),))
 
@@ -209,9 +210,25 @@ def _join(call: Call, event: Retry) -> Move:
     return Move(call._replace(phase=phase, outbox=outbox), effects)
 
 
-def _accept_if_leased(call: Call, case: Case, now: float) -> Move:
-    """Accept a round's answers, if this node may run without asking the store (rule 6)."""
-    event, write = case.retry, call.outbox.in_flight
+def _ask_again(call: Call, event: Retry, now: float) -> Move:
+    """Ask the current questions again, if no other node can have taken them over (rule 6). Only a parked frame waits
+    for the store first: one that runs may be gone before the store has answered."""
+    if call.phase is Phase.PARKED:
+        first = _ask_store_first(call, event, now)
+    else:
+        first = None if _is_sure(call, event, now) else Move(call, refuse_all((event,), Reason.UNAVAILABLE, call))
+    return first or Move(call, (Respond(event.waiter, questions(call, now)),))
+
+
+def _is_sure(call: Call, event: Retry, now: float) -> bool:
+    """Whether this node may act without asking the store: the window that the frame runs under is open."""
+    return event.lease.incarnation == call.incarnation and leases.is_open(event.lease, now)
+
+
+def _ask_store_first(call: Call, event: Retry, now: float) -> Move | None:
+    """What a frame that waits for answers does first where it may not act without asking the store (rule 6): it is
+    verified, or refuses. None where it may act."""
+    write = call.outbox.in_flight
     if write is not None and write.op in (Op.VERIFY, Op.HEAL):
         outbox, effects = call.outbox.resend()
         undecided = (*call.undecided, event)
@@ -223,9 +240,7 @@ def _accept_if_leased(call: Call, case: Case, now: float) -> Move:
         outbox, effects = call.outbox.send(Write(Op.VERIFY, incarnation=event.lease.incarnation))
         undecided = (*call.undecided, event)
         return Move(call._replace(phase=Phase.VERIFYING, outbox=outbox, undecided=undecided), effects)
-    if not leases.is_open(event.lease, now):
-        return Move(call, refuse_all((event,), Reason.UNAVAILABLE, call))
-    return _accept(call, case, now)
+    return None if _is_sure(call, event, now) else Move(call, refuse_all((event,), Reason.UNAVAILABLE, call))
 
 
 def _accept(call: Call, case: Case, now: float) -> Move:
@@ -267,7 +282,15 @@ def left(call: Call, event: Left, now: float) -> Move:
         return Move(call)
     if effect_under_way(call):
         return Move(call._replace(abandoned=True))
-    return drop_and_forget(call, "left")
+    return drop_and_forget(call, "left", _left_behind(call, CANCELLED))
+
+
+def _left_behind(call: Call, unasked: Ending) -> Ending | None:
+    """How a call ends whose frame is dropped in the middle of a round. `unasked` is how one ends that has asked
+    nothing: nobody has a token to come back with. A marked call goes on with its next retry."""
+    if call.round == 0:
+        return unasked
+    return None if call.reentrant else LOST
 
 
 def overran(call: Call, event: Overran, now: float) -> Move:
@@ -276,5 +299,6 @@ def overran(call: Call, event: Overran, now: float) -> Move:
     replies = refuse_all(call.waiting, Reason.OVERRAN, call)
     if effect_under_way(call):
         return Move(call._replace(waiting=(), abandoned=True), replies)
+    ending = _left_behind(call, LOST)
     call, effects = drop_frame(call, "overran")
-    return Move(call._replace(undecided=()), (*replies, *effects, Forget()))
+    return Move(call._replace(undecided=()), (*replies, *effects, Forget(ending)))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from .call import Call, Move, Phase, drop_frame, refuse_all, send_verify
 from .effects import Effect, Forget, Lookup, Op, Outcome, Reason, Refusal, Relay, Respond, Run, Write
+from .ending import Ending, How
 from .events import Claimed, Diverged, Found, Rebuilt, Retry, StoreDown, Unreadable, WriteRefused
 from .ids import Incarnation
 from .journal import Draft, Entry, Kind, round_history
@@ -43,7 +44,7 @@ def recorded_progress(stored: Stored, entries: tuple[Entry, ...]) -> Progress:
 def found(call: Call, event: Found, now: float) -> Move:
     """The record was read: answer each retry from it, or claim the call for those that need a frame."""
     if event.stored is None:
-        replies = tuple(_beyond_record(retry, event, Reason.UNKNOWN) for retry in call.undecided)
+        replies = tuple(_beyond_record(retry, event) for retry in call.undecided)
         return _end_without_frame(call, replies)
     record = event.stored.record
     at = recorded_progress(event.stored, event.entries)
@@ -55,7 +56,7 @@ def found(call: Call, event: Found, now: float) -> Move:
         if response is not None:
             effects.append(Respond(retry.waiter, response))
         elif decision in (Decision.NEWER, Decision.AHEAD):
-            effects.append(_beyond_record(retry, event, Reason.LOST))
+            effects.append(_beyond_record(retry, event))
         elif event.evidence is None:
             effects.append(Relay(retry.waiter, record.owner))
         else:
@@ -78,7 +79,7 @@ def _from_record(decision: Decision, record: Record) -> Outcome | Refusal | None
     if decision is Decision.CONFLICT:
         return Refusal(Reason.CONFLICT, record.round)
     if decision is Decision.OUTCOME:
-        return Outcome(sealed=record.outcome, position=record.position, cause=record.cause)
+        return Outcome(sealed=record.outcome, position=record.position)
     if decision is Decision.LOST:
         return Refusal(Reason.LOST, record.round, record.cause)
     if decision is Decision.ALREADY:
@@ -86,17 +87,28 @@ def _from_record(decision: Decision, record: Record) -> Outcome | Refusal | None
     return None
 
 
-def _beyond_record(retry: Retry, event: Found, reason: Reason) -> Effect:
+def _beyond_record(retry: Retry, event: Found) -> Effect:
     """A retry whose token is newer than the record, or whose call has no record, is relayed to the node that minted the
-    token: a live frame there heals the record (rule 7). Where that node is not alive the retry is refused."""
+    token: a live frame there heals the record (rule 7). Where that node is not alive the call is lost: its token proves
+    that it was asked `retry.round`, and nobody knows what ran since."""
     if retry.node in event.elsewhere:
         return Relay(retry.waiter, retry.node)
-    return Respond(retry.waiter, Refusal(reason, retry.round, "the store has no trace of it"))
+    return Respond(retry.waiter, Refusal(Reason.FORGOTTEN, retry.round))
+
+
+_ENDS = {Reason.LOST: How.LOST, Reason.FORGOTTEN: How.LOST, Reason.STUCK: How.STUCK}
+"""How a call has ended by a refusal that is final."""
 
 
 def _end_without_frame(call: Call, responses: tuple[Effect, ...]) -> Move:
     """Each request is answered, and no frame is made here."""
-    return Move(call._replace(phase=Phase.IDLE, outbox=EMPTY, undecided=(), tries=0), (*responses, Forget()))
+    idle = call._replace(phase=Phase.IDLE, outbox=EMPTY, undecided=(), tries=0)
+    refusals = (item.response for item in responses if isinstance(item, Respond))
+    for refusal in refusals:
+        if isinstance(refusal, Refusal) and refusal.reason in _ENDS:
+            ended = idle._replace(round=max(call.round, refusal.round))
+            return Move(ended, (*responses, Forget(Ending(_ENDS[refusal.reason]))))
+    return Move(idle, (*responses, Forget()))
 
 
 def claim_granted(call: Call, event: Claimed, now: float) -> Move:
@@ -134,8 +146,10 @@ def claim_refused(call: Call, event: WriteRefused, now: float) -> Move:
     """The claim was refused: another was faster, or nobody may enter this handler again."""
     if event.verdict is Verdict.CHANGED and call.tries < MAX_TRIES:
         return Move(call._replace(phase=Phase.LOOKING, outbox=EMPTY, tries=call.tries + 1), (Lookup(),))
-    reasons = {Verdict.LOST: Reason.LOST, Verdict.STUCK: Reason.STUCK, Verdict.MISSING: Reason.UNKNOWN}
-    reason = reasons.get(event.verdict, Reason.UNAVAILABLE)
+    if event.verdict is Verdict.MISSING:
+        forgotten = (Respond(retry.waiter, Refusal(Reason.FORGOTTEN, retry.round)) for retry in call.undecided)
+        return _end_without_frame(call, tuple(forgotten))
+    reason = {Verdict.LOST: Reason.LOST, Verdict.STUCK: Reason.STUCK}.get(event.verdict, Reason.UNAVAILABLE)
     record = event.stored.record if event.stored else None
     refusal = Refusal(reason, record.round if record else 0, record.cause if record else "")
     return _end_without_frame(call, tuple(Respond(retry.waiter, refusal) for retry in call.undecided))
@@ -170,4 +184,4 @@ def _give_up(call: Call, reason: Reason, why: str) -> Move:
     """Drop the frame that could not be rebuilt, and refuse each request that waited for it."""
     replies = refuse_all(call.undecided, reason, call, why)
     call, effects = drop_frame(call, reason.value)
-    return Move(call._replace(undecided=()), (*replies, *effects, Forget()))
+    return Move(call._replace(undecided=()), (*replies, *effects, Forget(Ending(How.DIVERGED))))

@@ -98,7 +98,9 @@ def request(call: Call, write: Write, packed: Packed, terms: Terms, log: Sequenc
     if write.op is Op.PARK:
         return Commit(call.id, fence, batch, ttl, write.answered, head, ran)
     if write.op is Op.FINISH:
-        return Finish(call.id, fence, packed.outcome, write.cause, terms.tombstone_ttl, write.answered, ran)
+        if write.ending is None:
+            impossible("a finish does not say how the call ended")
+        return Finish(call.id, fence, packed.outcome, write.ending, terms.tombstone_ttl, write.answered, ran)
     if write.op is Op.INTEND:
         return Intent(call.id, fence, batch, ttl, write.key, write.answered, head)
     if write.op is Op.RESULT:

@@ -28,6 +28,7 @@ from .engine.observer import Observers
 from .engine.orphan_scan import OrphanScan
 from .engine.peers import Peers
 from .engine.performer import Performer
+from .engine.rechecks import Rechecks
 from .engine.records import SKEW, CallRecords, Ways
 from .engine.runtime import Parts, Runtime, load_of, run_all
 from .engine.shared import Shared
@@ -82,7 +83,9 @@ def assemble(settings: Settings, store: Store, is_shared: bool) -> Runtime:
     payloads = Payloads(sealer, Values(pickle=settings.pickle, limit=settings.max_value))
     door = Door(heartbeat, Pauses(store, shared, settings.pause_after))
     shared.observers.add(door.habits)
-    records = CallRecords(settings, shared, payloads, Ways(drain.heir, peers.member, door.died, door.survived))
+    rechecks = Rechecks(shared, heartbeat)
+    ways = Ways(drain.heir, peers.member, door.died, door.survived, rechecks.begin)
+    records = CallRecords(settings, shared, payloads, ways)
     performer, eviction = Performer(settings, shared, records), Eviction(settings, shared)
     orphan_scan = OrphanScan(store, heartbeat, settings.max_attempts, SKEW + settings.max_round)
     return Runtime(
@@ -98,6 +101,7 @@ def assemble(settings: Settings, store: Store, is_shared: bool) -> Runtime:
             drain=drain,
             door=door,
             orphan_scan=orphan_scan,
+            rechecks=rechecks,
             after_renewal=after_renewal,
         )
     )

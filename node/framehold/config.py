@@ -6,8 +6,11 @@ Each limit has a default. The error for a reached limit names its setting.
 
 from __future__ import annotations
 
+import multiprocessing
+import os
 import re
 import socket
+import sys
 from typing import Any, Literal
 
 from pydantic import ByteSize, Field, ValidationError, field_validator
@@ -36,6 +39,12 @@ class Settings(FleetSettings):
     evicted for new calls; if there is none, new calls are refused."""
     max_parked_per_principal: int = Field(1_000, gt=0)
     """How many calls one authenticated user may have on this node. Further calls of that user are refused."""
+    max_asking_threads: int = Field(256, gt=0)
+    """How many threads of handlers that are not async may wait for answers on this node. Further questions from threads
+    fail."""
+    max_sessions: int | None = Field(None, gt=0)
+    """How many sessions of clients of earlier revisions this node may have. Beyond that, a client that opens one is
+    refused. None: as many as half of the memory for calls holds, at most 10,000."""
     memory_limit: ByteSize | None = Field(None, gt=0)
     """Bytes (512Mi and 2GiB are understood) that this process may have resident; by default the limit of its cgroup.
     From 90 % on, frames of re-entrant handlers that were parked the longest are evicted until 80 % are reached. If
@@ -110,6 +119,16 @@ def with_arguments(settings: Settings, **arguments: Any) -> Settings:
         return Settings(**{**settings.model_dump(exclude_unset=True), **arguments})
     except ValidationError as error:
         raise wrong(error, arguments) from None
+
+
+def workers() -> int:
+    """How many worker processes the ASGI server was started with whose worker this process is; 1 if it is none, or if
+    that can't be known. uvicorn, gunicorn, hypercorn and granian have the same option."""
+    if multiprocessing.parent_process() is None and "gunicorn.arbiter" not in sys.modules:
+        return 1
+    option = re.search(r" (?:--workers[ =]|-w[ =]?)(\d+)", " ".join(["", *sys.argv[1:]]))
+    named = option[1] if option else os.environ.get("WEB_CONCURRENCY") or os.environ.get("GRANIAN_WORKERS") or ""
+    return int(named) if named.isdecimal() else 1
 
 
 def _hostname() -> str:

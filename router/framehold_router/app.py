@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import tempfile
 import time
@@ -21,22 +22,26 @@ from aiohttp import web
 from framehold_core.errors import ConfigError
 from framehold_store import Store, open_store
 
-from .api.event_logs import EventLogs
+from .api.fleet_log import FleetLog
 from .api.node_client import NodeClient
 from .api.sources import Sources
 from .api.survey import Survey
 from .config import RouterSettings
 from .fleet.departures import Departures
+from .fleet.event_writer import EventWriter
 from .fleet.membership import Fleet, Membership
+from .fleet.store_health import StoreHealth
 from .fleet.trust import Trust
 from .http.server import Front, serve
 from .http.upstream import Upstream
 from .metrics import Metrics, counting, page
+from .models.events import LogEntry
 from .pages import end_streams, pages, serve_pages
 from .routing import request_facts
 from .routing.counted_relay import CountedRelay
 from .routing.placement import Placer
 from .routing.relay import Relay
+from .telemetry.counters import Meter
 
 DRAIN = 10.0
 """Seconds for which requests under way may go on when a router ends."""
@@ -78,27 +83,27 @@ async def running(settings: RouterSettings, listening: socket.socket) -> AsyncIt
 
         upstream = Upstream(settings)
         stack.push_async_callback(upstream.close)
-        node_client, survey, event_logs = _node_readers(stack, trust, fleet)
+        node_client, survey = _node_readers(stack, trust, fleet)
+        log, writer = _event_log(stack, store, fleet, departures)
         placer = Placer(fleet, time.monotonic)
-        metrics: Metrics | None = None
-        if settings.metrics:
-            metrics = await stack.enter_async_context(counting(membership, departures, survey.nodes))
+        counted = counting(membership, departures, survey.nodes)
+        metrics = await stack.enter_async_context(counted) if settings.metrics else None
         sources = Sources(
             fleet=fleet,
             store=store,
             node_client=node_client,
             survey=survey,
-            event_logs=event_logs,
-            departures=departures,
+            log=log,
+            store_health=StoreHealth(store, lambda: membership.stale, lambda: writer.trouble),
             place=placer.where,
             retries=metrics.meter if metrics is not None else None,
             change=lambda: membership.change,
             report=settings.tradeoff_report,
+            credential=trust.credential(settings.admin_token),
             max_attempts=settings.max_attempts,
         )
         shown = pages(sources, settings.admin_token, page(metrics))
-        pages_socket = await _serve_on_socket(stack, shown)
-        relay = _relay(metrics, placer, upstream, trust, settings, pages_socket)
+        relay = _relay(metrics, placer, upstream, trust, settings, await _serve_on_socket(stack, shown))
         front = await serve(relay, settings, listening)
         front.refused = relay.refused
         try:
@@ -122,17 +127,36 @@ async def _open_membership(
     return store, membership
 
 
-def _node_readers(
-    stack: AsyncExitStack, trust: Trust, fleet: Callable[[], Fleet]
-) -> tuple[NodeClient, Survey, EventLogs]:
+def _node_readers(stack: AsyncExitStack, trust: Trust, fleet: Callable[[], Fleet]) -> tuple[NodeClient, Survey]:
     """The parts that read from nodes by HTTP; `stack` closes them."""
     node_client = NodeClient(trust)
     stack.push_async_callback(node_client.close)
-    event_logs = EventLogs(fleet, node_client)
-    stack.push_async_callback(event_logs.close)
     survey = Survey(fleet, node_client)
     stack.push_async_callback(survey.close)
-    return node_client, survey, event_logs
+    return node_client, survey
+
+
+def _event_log(
+    stack: AsyncExitStack, store: Store, fleet: Callable[[], Fleet], departures: Departures
+) -> tuple[FleetLog, EventWriter]:
+    """The event log of the fleet, and what writes to it what this router sees; `stack` ends both."""
+    log, writer = FleetLog(store, fleet), EventWriter(store)
+    stack.push_async_callback(log.close)
+    task = asyncio.create_task(writer.run(), name="framehold event writer")
+    stack.push_async_callback(_end, task)
+
+    def seen(entry: LogEntry) -> None:
+        log.add(entry)
+        if entry.event is not None:
+            writer.write(entry.event.id, entry)
+
+    departures.on_entry = seen
+    return log, writer
+
+
+async def _end(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.wait((task,))
 
 
 async def _serve_on_socket(stack: AsyncExitStack, shown: web.Application) -> str:
@@ -146,7 +170,18 @@ async def _serve_on_socket(stack: AsyncExitStack, shown: web.Application) -> str
 def _relay(
     metrics: Metrics | None, placer: Placer, upstream: Upstream, trust: Trust, settings: RouterSettings, pages: str
 ) -> Relay:
-    """The handler of requests; it counts them if there are metrics. `pages` is the socket of the router's pages."""
-    if metrics is None:
-        return Relay(placer, request_facts.read, upstream, trust, settings, pages)
-    return CountedRelay(metrics.meter, placer, request_facts.read, upstream, trust, settings, pages)
+    """The handler of requests; it counts them if there are metrics, and makes spans of them if a provider collects
+    spans. `pages` is the socket of the router's pages."""
+    parts = (placer, request_facts.read, upstream, trust, settings, pages)
+    if (traced := _traced_relay()) is not None:
+        return traced(Meter() if metrics is None else metrics.meter, *parts)
+    return Relay(*parts) if metrics is None else CountedRelay(metrics.meter, *parts)
+
+
+def _traced_relay() -> type[CountedRelay] | None:
+    """The relay that makes spans, if OpenTelemetry is installed and has a provider."""
+    try:
+        from .routing import traced_relay
+    except ImportError:
+        return None
+    return traced_relay.TracedRelay if traced_relay.provided() else None

@@ -88,7 +88,8 @@ def end_streams(app: web.Application) -> None:
 
 class _Pages:
     def __init__(self, sources: Sources, token: SecretStr | None) -> None:
-        self._sources, self._access = sources, Access(token.get_secret_value() if token is not None else None)
+        self._sources = sources
+        self._access = Access(token.get_secret_value() if token is not None else None, sources.credential)
 
     def app(self) -> web.Application:
         app = web.Application(middlewares=[_plain, self._checked], client_max_size=_MAX_BODY_BYTES)

@@ -11,7 +11,7 @@ says what happens when a store loses acknowledged writes.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from framehold_core.errors import StoreUnavailable
@@ -59,15 +59,36 @@ class ScanStep(NamedTuple):
     unreadable: int
 
 
+MAX_EVENTS = 5_000
+"""Entries that the event log of a fleet keeps at most."""
+MAX_EVENT_AGE = 86_400.0
+"""Seconds for which the event log keeps an entry at most."""
+
+
+class StoredEvent(NamedTuple):
+    """One entry of the event log. `place` is greater than that of each entry before it."""
+
+    place: str
+    entry: bytes
+
+
+class MemoryUse(NamedTuple):
+    """How many bytes of memory a server of the store uses, and how many it may use."""
+
+    used: int
+    limit: int
+
+
 class Store(Protocol):
-    """Records and journals of calls, and the registry of nodes. Belongs to one event loop; only `request_counts` may be
-    read from another thread. The methods are of five kinds:
+    """Records and journals of calls, and the registry of nodes. Belongs to one event loop from `open` to `close`; only
+    `request_counts` may be read from another thread. The methods are of five kinds:
 
     - records of calls: `submit`, `run`
     - node leases: `register`, `renew`, `unregister`, `nodes`, `count_nodes`, `changes`
     - a walk over all records: `scan`
     - paused tools: `tools`, `pause`, `resume`, `died`, `cleared`
     - messages between nodes: `publish`, `subscribe`
+    - what operators see: `append_events`, `events`, `memory`
     """
 
     def submit(self, request: Request, done: Done) -> None:
@@ -213,19 +234,50 @@ class Store(Protocol):
 
     def subscribe(self, receive: Callable[[bytes], None]) -> None:
         """Call `receive` on the event loop with every published message, until the store is closed. May be called once
-        per store. `receive` must not raise."""
+        from `open` to `close`. `receive` must not raise."""
+
+    async def append_events(self, entries: Sequence[bytes]) -> None:
+        """Add entries to the event log of the namespace. It keeps the last MAX_EVENTS entries, none for longer than
+        MAX_EVENT_AGE seconds. An entry may be added twice.
+
+        Raises:
+            StoreFull: the store has no room for them.
+            StoreUnavailable: no answer came in time; some of them may have been added.
+        """
+
+    async def events(self, after: str = "", count: int = 500) -> tuple[StoredEvent, ...]:
+        """The first `count` entries of the event log after the place `after`, in order. An entry that is none of ours
+        is empty.
+
+        Raises:
+            StoreUnavailable: no answer came in time, or somebody else has written there.
+        """
+
+    async def memory(self) -> MemoryUse | None:
+        """The memory of the server that is the fullest; None if no server has a limit, or none says so.
+
+        Raises:
+            StoreUnavailable: no answer came in time.
+        """
 
     async def open(self) -> None:
-        """Make ready. A store that is down now is no error here: requests get `StoreUnavailable` until it is back.
+        """Make ready, for the first time or again after `close`, in this or another event loop. A store in memory keeps
+        its records meanwhile. A store that is down now is no error here: requests get `StoreUnavailable` until it is
+        back.
 
         Raises:
             ConfigError: the store can never be used as configured.
         """
 
     async def close(self) -> None:
-        """Close connections and end tasks. Requests under way get `StoreUnavailable`. Idempotent."""
+        """Close connections and end tasks, until the next `open`. Requests under way get `StoreUnavailable`.
+        Idempotent."""
 
     @property
     def request_counts(self) -> Mapping[str, int]:
         """How many requests were submitted since the start, by the name of their script (`commit`, `renew`, `leave`,
         ...). Reads are among them, as `read`."""
+
+    @property
+    def unreadable_leases(self) -> int:
+        """How many entries of the node registry the last `nodes()` of all leases has skipped."""

@@ -43,6 +43,8 @@ VERSION = b"1"
 Argument = str | bytes | int
 Arguments = tuple[Argument, ...]
 
+_LATEST_MS = 253_402_300_799_999
+"""The end of the year 9999 in milliseconds since 1970. Python knows no later date."""
 _NO_HISTORY = "-"
 _NO_ANSWERS = ("", "", "")
 _STEPS = {step.value[0]: step for step in Moved}
@@ -54,6 +56,18 @@ _OK = tuple(Reply(Verdict.OK, epoch) for epoch in range(64))
 def milliseconds(seconds: float) -> int:
     """`seconds` as whole milliseconds for PEXPIRE, at least 1: an expiry of 0 would delete the key."""
     return max(1, ceil(seconds * 1000))
+
+
+def seconds(milliseconds: str | int) -> float:
+    """A stored time as seconds since 1970.
+
+    Raises:
+        ValueError: it is no number, or no time before the year 10000.
+    """
+    found = int(milliseconds)
+    if not 0 <= found <= _LATEST_MS:
+        raise ValueError(f"{str(found)[:20]} is no time")
+    return found / 1000
 
 
 def encode(request: Request) -> tuple[Script, Arguments]:
@@ -142,7 +156,8 @@ def _result(request: Result) -> Arguments:
 
 def _finish(request: Finish) -> Arguments:
     fence = _fence(request.fence, request.ttl, _NO_HISTORY, request.answered)
-    return (*fence, request.outcome, request.cause, round(request.ran * 1000))
+    ending = request.ending
+    return (*fence, request.outcome, ending.how.value, round(request.ran * 1000), ending.error, ending.place)
 
 
 def _verify(request: Verify) -> Arguments:
@@ -210,14 +225,16 @@ def _record(flat: Sequence[bytes]) -> Record:
         int(texts["n"]),
         texts["jh"],
         int(texts["attempts"]),
-        int(texts["created"]) / 1000,
-        int(texts["expires"]) / 1000,
+        seconds(texts["created"]),
+        seconds(texts["expires"]),
         {int(field[2:]): _read_answers(field, text) for field, text in texts.items() if field.startswith("a:")},
         {field[2:]: {"i": False, "r": True}[text] for field, text in texts.items() if field.startswith("k:")},
         outcome,
         int(texts.get("out_round", "0")),
         texts.get("cause", ""),
         _read_trail(texts),
+        texts.get("error", ""),
+        texts.get("place", ""),
     )
 
 

@@ -7,6 +7,7 @@
     fh:<ns>:nodes          sorted set   the names of nodes, scored by the instant when their leases end
     fh:<ns>:tools          hash         which tools are paused, and the ends of processes held against them (pauses.py)
     fh:<ns>:changes        channel      a message for each change of the membership: the lease's key; nothing is stored
+    fh:<ns>:log            stream       the event log of the fleet, for operators (event_log.py, scripts/append.lua)
     fh:<ns>:events         channel      messages of a node to all nodes: sealed server events; nothing is stored
 
 The call is the hash tag, so a call's two keys share a slot of a Redis Cluster and calls spread over all of them.
@@ -16,8 +17,8 @@ may live on another shard than the leases. No script touches both; the list is o
 a sorted set because a name must be removed some time after its lease has ended: readers would have to clean a plain
 set, and would race with a node that registers again. Each renewal writes the name of its node again.
 
-All keys of a call carry one TTL, set by the same script; `nodes` is trimmed by each renewal. `tools` has no TTL: a
-paused tool stays paused until it is resumed. Nothing else is ever written.
+All keys of a call carry one TTL, set by the same script; `nodes` is trimmed by each renewal, `log` by each append.
+`tools` has no TTL: a paused tool stays paused until it is resumed. Nothing else is ever written.
 """
 
 from __future__ import annotations
@@ -54,6 +55,7 @@ class Keys:
         self.tools = f"fh:{namespace}:tools"
         self.changes = f"fh:{namespace}:changes"
         self.events = f"fh:{namespace}:events"
+        self.log = f"fh:{namespace}:log"
 
     def call(self, call: str) -> tuple[str, str]:
         """The keys of the record and the journal of a call.

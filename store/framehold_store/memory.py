@@ -12,8 +12,8 @@ from __future__ import annotations
 import heapq
 import logging
 import time
-from collections import Counter, OrderedDict
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections import Counter, OrderedDict, deque
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from itertools import islice
 
 from framehold_core import lease, pauses, record
@@ -23,7 +23,7 @@ from framehold_core.lease import NodeRecord, Renewal
 from framehold_core.pauses import Pause, Tools
 from framehold_core.requests import Record, RecordState, Reply, Request, Stored
 
-from .base import POLL, Clock, Done, ScanStep, Summary
+from .base import MAX_EVENT_AGE, MAX_EVENTS, POLL, Clock, Done, MemoryUse, ScanStep, StoredEvent, Summary
 from .feed import Feed
 
 _log = logging.getLogger(__name__)
@@ -49,9 +49,13 @@ class MemoryStore:
         self._nodes: dict[NodeId, NodeRecord] = {}
         self._pauses: dict[str, Pause] = {}
         self._deaths: dict[str, dict[str, float]] = {}
+        self._poll = poll
         self._feed = Feed(poll)
         self._subscriber: Callable[[bytes], None] | None = None
         self._request_counts: Counter[str] = Counter()
+        self._log: deque[tuple[float, int, bytes]] = deque(maxlen=MAX_EVENTS)
+        """The event log: when each entry was added, its number, and the entry."""
+        self._logged = 0
 
     def submit(self, request: Request, done: Done) -> None:
         reply = self._apply(request)
@@ -191,8 +195,22 @@ class MemoryStore:
     def subscribe(self, receive: Callable[[bytes], None]) -> None:
         self._subscriber = receive
 
+    async def append_events(self, entries: Sequence[bytes]) -> None:
+        for entry in entries:
+            self._logged += 1
+            self._log.append((self._clock(), self._logged, entry))
+
+    async def events(self, after: str = "", count: int = 500) -> tuple[StoredEvent, ...]:
+        last, kept_from = int(after or 0), self._clock() - MAX_EVENT_AGE
+        kept = (item for item in self._log if item[1] > last and item[0] >= kept_from)
+        return tuple(StoredEvent(f"{number:012}", entry) for _, number, entry in islice(kept, count))
+
+    async def memory(self) -> MemoryUse | None:
+        return None
+
     async def open(self) -> None:
-        """Nothing to make ready."""
+        if self._feed.closed:
+            self._feed = Feed(self._poll)
 
     async def close(self) -> None:
         self._feed.close()
@@ -200,6 +218,10 @@ class MemoryStore:
     @property
     def request_counts(self) -> Mapping[str, int]:
         return self._request_counts
+
+    @property
+    def unreadable_leases(self) -> int:
+        return 0
 
 
 def _summary(call: CallId, record: Record) -> Summary:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from redis.exceptions import ResponseError
@@ -21,12 +21,13 @@ from framehold_core.pauses import Pause, Tools
 from framehold_core.requests import Reply, Request
 
 from . import codec
-from .base import Done, ScanStep
+from .base import Done, MemoryUse, ScanStep, StoredEvent
 from .batch import Item, pack
 from .channels import follow
 from .cluster import Cluster
 from .config import StoreConfig
 from .connections import open_pool
+from .event_log import EventLog, memory, refused
 from .keys import Keys
 from .pauses import PausedTools
 from .registry import Registry
@@ -47,13 +48,19 @@ class RedisStore:
     def __init__(self, config: StoreConfig) -> None:
         self._config = config
         self._keys = Keys(config.namespace)
-        self._servers = self._make_servers(config)
+        self._request_counts: Counter[str] = Counter()
+        self._use_fresh_servers()
+
+    def _use_fresh_servers(self) -> None:
+        """Use servers without connections from now on."""
+        self._servers = self._make_servers(self._config)
         self._send = self._servers.submit
         multi_key = self._servers.accepts_multi_key_commands
-        self._registry = Registry(self._keys, self._script, self._command, config.poll, multi_key)
+        self._registry = Registry(self._keys, self._script, self._command, self._config.poll, multi_key)
+        self._log = EventLog(self._keys, self._script, self._command)
         self._tools = PausedTools(self._keys, self._script, self._command)
-        self._request_counts: Counter[str] = Counter()
         self._subscription: asyncio.Task[None] | None = None
+        self._closed = False
 
     def _make_servers(self, config: StoreConfig) -> Servers:
         if config.address is not None and config.address.kind == "cluster":
@@ -91,8 +98,8 @@ class RedisStore:
             _log.warning(
                 "store %s refused a %s (%s): its caller hears StoreUnavailable", self._config.target, name, raw
             )
-            return StoreUnavailable(
-                f"the store refused the {name} ({raw}); it was not completed; look at the store's own log"
+            return refused(
+                f"the store refused the {name} ({raw}); it was not completed; look at the store's own log", raw
             )
         _log.error(
             "the record of call %s can't be read (%s): the call is not continued; check who else writes this store",
@@ -139,7 +146,7 @@ class RedisStore:
         """
         raw = await self._command(key, "EVALSHA", SCRIPTS[name].sha, 1, key, *arguments)
         if isinstance(raw, ResponseError):
-            raise StoreUnavailable(f"the store refused to {name} ({raw}); look at the store's own log")
+            raise refused(f"the store refused to {name} ({raw}); look at the store's own log", raw)
         return raw
 
     async def register(self, node: NodeRecord, ttl: float) -> Renewal:
@@ -198,10 +205,22 @@ class RedisStore:
         following = follow(self._servers.pool, self._keys.events, on_message, self._config.op_timeout)
         self._subscription = asyncio.get_running_loop().create_task(following, name="framehold events")
 
+    async def append_events(self, entries: Sequence[bytes]) -> None:
+        await self._log.append(entries)
+
+    async def events(self, after: str = "", count: int = 500) -> tuple[StoredEvent, ...]:
+        return await self._log.read(after, count)
+
+    async def memory(self) -> MemoryUse | None:
+        return await memory(self._servers)
+
     async def open(self) -> None:
-        """Do nothing: the first request connects, so a store may be down at the start."""
+        """Connect nothing: the first request connects, so a store may be down at the start."""
+        if self._closed:
+            self._use_fresh_servers()
 
     async def close(self) -> None:
+        self._closed = True
         await self._registry.close()
         if self._subscription is not None:
             self._subscription.cancel()
@@ -211,3 +230,7 @@ class RedisStore:
     @property
     def request_counts(self) -> Mapping[str, int]:
         return self._request_counts
+
+    @property
+    def unreadable_leases(self) -> int:
+        return self._registry.unreadable

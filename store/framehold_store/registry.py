@@ -22,7 +22,7 @@ from framehold_core.ids import Boot, Incarnation, NodeId, is_node_id
 from framehold_core.lease import NodeRecord, Renewal
 
 from .channels import follow
-from .codec import milliseconds
+from .codec import milliseconds, seconds
 from .feed import Feed
 from .keys import FORGET_MS, Keys
 
@@ -111,6 +111,11 @@ class Registry:
             )
         return sorted(name.decode("utf-8", "replace") for name in raw)
 
+    @property
+    def unreadable(self) -> int:
+        """How many entries the last read of all leases has skipped."""
+        return len(self._garbage)
+
     async def count_nodes(self) -> int:
         return int(await self._script("alive", self._keys.nodes))
 
@@ -186,11 +191,12 @@ def _read(name: str, value: Any) -> NodeRecord | None:
     """The lease that is stored under the name of a node; None if `value` is no lease of that node."""
     try:
         _, beat, inc, boot, expires, node, address, state, code, stats, *_ = json.loads(value)
+        until = seconds(expires) if type(expires) is int else None
     except (ValueError, TypeError, RecursionError):
         return None
     texts = (inc, boot, node, address, state, code, stats)
-    if not all(isinstance(text, str) for text in texts) or type(beat) is not int or type(expires) is not int:
+    if not all(isinstance(text, str) for text in texts) or type(beat) is not int or until is None:
         return None
     if node != name:
         return None
-    return NodeRecord(NodeId(node), Incarnation(inc), Boot(boot), beat, address, state, code, stats, expires / 1000)
+    return NodeRecord(NodeId(node), Incarnation(inc), Boot(boot), beat, address, state, code, stats, until)

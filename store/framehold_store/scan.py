@@ -19,7 +19,7 @@ from framehold_core.requests import RecordState
 
 from .base import ScanStep, Summary
 from .batch import Item, pack
-from .codec import VERSION
+from .codec import VERSION, seconds
 from .keys import Keys
 from .servers import Servers
 
@@ -104,5 +104,5 @@ def _read(call: CallId, row: Any) -> Summary | None:
     epoch, round_, attempts, reentrant = map(int, rest)
     return Summary(
         *(call, RecordState(state), owner, inc, boot, epoch, round_, attempts, bool(reentrant), tool, strategy),
-        *(int(created) / 1000, int(expires) / 1000),
+        *(seconds(created), seconds(expires)),
     )

@@ -290,9 +290,15 @@ def _same(one: Any, other: Any) -> bool:
     return one is other or bool(one == other)
 
 
-def _fresh(error: Exception) -> Exception:
+def _fresh(error: object) -> Exception:
     """`error` without the traceback, cause and context of an earlier raise. They are set past the class's own
-    `__setattr__`, because the exception may be a frozen dataclass."""
+    `__setattr__`, because the exception may be a frozen dataclass.
+
+    Raises:
+        TypeError: `error`, which was read from the store, is no exception.
+    """
+    if not isinstance(error, Exception):
+        raise TypeError(f"a {_name(type(error))} stands where an exception was stored")
     for name, nothing in (("__cause__", None), ("__context__", None), ("__suppress_context__", False)):
         BaseException.__setattr__(error, name, nothing)
     return BaseException.with_traceback(error, None)

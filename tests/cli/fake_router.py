@@ -51,6 +51,12 @@ LEASE: dict[str, Any] = {
 }
 
 
+def problem(severity: str = "harm", **other: Any) -> dict[str, Any]:
+    """A problem as a router reports it."""
+    fields = {"kind": "node_unreachable", "node": "n1", "text": "n1 doesn't answer at http://127.0.0.1:1"}
+    return {"severity": severity, **fields, "next": "look at its log", "link": "/dashboard/nodes/n1", **other}
+
+
 class Asked(NamedTuple):
     """One request: its method, path, query, headers (names in lower case) and body."""
 

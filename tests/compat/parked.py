@@ -20,7 +20,7 @@ from tests.store.server import RedisServer
 from tests.wire import Heard
 
 FIRST, SECOND = "node-1", "node-2"
-LOST = "entered once, stopped at an unknown point after question 1"
+LOST = "entered once, stopped at an unknown point after round 1 of its questions"
 TOO_LARGE = "its result was too large to be kept"
 Dumps = dict[str, Dump]
 

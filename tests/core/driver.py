@@ -16,6 +16,7 @@ from framehold_core import journal, record, writes
 from framehold_core.call import Call, Phase
 from framehold_core.continuation import step
 from framehold_core.effects import Effect, Op, Outcome, Questions, Refusal, Relay, Respond, Write
+from framehold_core.ending import COMPLETED, Ending
 from framehold_core.events import (
     Acked,
     Answer,
@@ -154,9 +155,9 @@ class Node:
         draft = Draft(Kind.RESULT, key, self.call.round, Lane.SIDE, f"fp-{key}", "json", b"1")
         return self.feed(Resulted(writes.once_digest(key), draft))
 
-    def finishes(self, outcome: str = "done", cause: str = "") -> tuple[Effect, ...]:
+    def finishes(self, outcome: str = "done", ending: Ending = COMPLETED) -> tuple[Effect, ...]:
         """The handler ends."""
-        return self.feed(Finished(outcome, cause))
+        return self.feed(Finished(outcome, ending))
 
     def lapse(self) -> None:
         """The node's lease lapsed; it goes on under a new incarnation."""

@@ -10,11 +10,27 @@ from __future__ import annotations
 import pytest
 
 from framehold_core.call import Phase
-from framehold_core.effects import Cancel, Deliver, Effect, Forget, Go, Kept, Lookup, Op, Outcome, Run, Write
+from framehold_core.effects import (
+    Cancel,
+    Deliver,
+    Effect,
+    Forget,
+    Go,
+    Kept,
+    Lookup,
+    Op,
+    Outcome,
+    Questions,
+    Reason,
+    Refusal,
+    Run,
+    Write,
+)
+from framehold_core.ending import Ending, How
 from framehold_core.events import Evict, Expired, Finished, Overran, Rebuilt, Renewed, StoreBack
 from framehold_core.requests import Evidence
 from framehold_core.writes import once_digest
-from tests.core.driver import TOKEN_TTL, Node, answer, elsewhere, parked, reach, rebuild, resumed, running
+from tests.core.driver import TOKEN_TTL, Node, Token, answer, elsewhere, parked, reach, rebuild, resumed, running
 
 K, L = once_digest("k"), once_digest("l")
 
@@ -35,6 +51,56 @@ def stored_incarnation(node: Node) -> str:
     """The incarnation that the record names."""
     assert node.shelf.stored is not None
     return node.shelf.stored.record.incarnation
+
+
+# ---- a frame that is asked for its questions again
+
+
+def asked_twice() -> tuple[Node, Token]:
+    """A call at round 2, and the token of round 1."""
+    node = parked("a")
+    token = node.token
+    assert token is not None
+    node.retry(answer("a"))
+    node.asks("b")
+    node.commit()
+    return node, token
+
+
+def test_questions_are_asked_again_only_by_who_may_own_the_call() -> None:
+    """At once inside the window; not at all while it is shut; under another incarnation once the frame is verified."""
+    node, token = asked_twice()
+    inside = node.retry(answer("a"), token=token)
+    assert isinstance(node.heard[inside], Questions)
+    node.now = node.lease.until
+    shut = node.retry(answer("a"), token=token)
+    assert node.heard[shut] == Refusal(Reason.UNAVAILABLE, 2) and node.call.phase is Phase.PARKED
+    lapsed(node)
+    late = node.retry(answer("a"), token=token)
+    assert node.call.phase is Phase.VERIFYING and late not in node.heard
+    node.commit()
+    assert isinstance(asked := node.heard[late], Questions) and asked.epoch == 2
+
+
+def test_a_frame_whose_call_was_taken_over_asks_nothing_again() -> None:
+    """The verification finds it out, and the record decides what the client hears."""
+    node, token = asked_twice()
+    other = elsewhere(node)
+    other.retry(answer("b"))
+    other.look(Evidence.GONE)
+    other.commit()
+    lapsed(node)
+    late = node.retry(answer("a"), token=token)
+    assert Cancel("fenced") in node.commit() and node.call.phase is Phase.LOOKING and late not in node.heard
+
+
+def test_a_round_that_runs_asks_nothing_again_under_another_incarnation() -> None:
+    """It may be over before the store has answered: its client comes again."""
+    node, token = asked_twice()
+    node.retry(answer("b"))
+    lapsed(node)
+    late = node.retry(answer("a"), token=token)
+    assert node.heard[late] == Refusal(Reason.UNAVAILABLE, 2) and node.call.phase is Phase.RUNNING
 
 
 # ---- a frame that runs
@@ -346,4 +412,4 @@ def test_a_parked_frame_with_a_withheld_effect_expires_and_is_not_evicted() -> N
     node = withheld(parked())
     assert node.feed(Evict()) == ()
     node.now += TOKEN_TTL
-    assert node.feed(Expired()) == (Cancel("expired"), Forget())
+    assert node.feed(Expired()) == (Cancel("expired"), Forget(Ending(How.EXPIRED)))

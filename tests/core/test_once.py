@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from framehold_core.call import Phase
 from framehold_core.effects import Cancel, Forget, Go, Kept, Lookup, Op, Outcome, RaiseInDoubt, Reason, Refusal, Write
+from framehold_core.ending import CANCELLED
 from framehold_core.events import Evict, Overran, StoreBack, StoreDown
 from framehold_core.journal import Kind, decode_all
 from framehold_core.writes import once_digest
@@ -199,7 +200,7 @@ def test_a_first_round_whose_result_found_no_store_goes_once_it_is_written() -> 
     node.asks("a")
     node.feed(StoreDown(True))
     node.feed(StoreBack())
-    assert node.commit() == (Cancel("left"), Forget())
+    assert node.commit() == (Cancel("left"), Forget(CANCELLED))
 
 
 def test_a_first_round_that_parked_unheard_goes_with_its_last_result() -> None:

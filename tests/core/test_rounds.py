@@ -20,6 +20,7 @@ from framehold_core.effects import (
     Run,
     Write,
 )
+from framehold_core.ending import COMPLETED, Ending, How
 from framehold_core.events import Noted
 from framehold_core.journal import Draft, Kind, Lane, decode_all
 from framehold_core.requests import RecordState
@@ -32,15 +33,19 @@ def test_a_call_that_never_asks_never_touches_the_store() -> None:
     node = Node()
     waiter = node.start()
     assert node.effects == (Run(1),)
-    assert node.finishes("42") == (Respond(waiter, Outcome("42")), Forget())
+    assert node.finishes("42") == (Respond(waiter, Outcome("42")), Forget(COMPLETED))
     assert node.call.phase is Phase.IDLE
     assert node.shelf.stored is None
 
 
-def test_a_handler_that_raises_ends_with_its_cause() -> None:
-    node = running()
-    node.finishes("boom", cause="ValueError")
-    assert node.heard[1] == Outcome("boom", cause="ValueError")
+def test_the_record_of_a_handler_that_raised_says_so() -> None:
+    """The class and the place, from the handler's end to the record; whoever forgets the call hears it too."""
+    raised = Ending(How.TOOL_ERROR, "ValueError", "shop:refund:41")
+    node = resumed()
+    node.finishes("boom", raised)
+    assert node.commit()[-1] == Forget(raised)
+    assert node.heard[2] == Outcome("boom")
+    assert node.shelf.stored is not None and node.shelf.stored.record.ending == raised
 
 
 def test_no_result_leaves_before_its_commit_is_acknowledged() -> None:
@@ -236,7 +241,7 @@ def test_a_token_ahead_of_the_frame_goes_to_the_node_that_minted_it() -> None:
     node.retry(answer("a"), token=node.token._replace(round=5, node="n9"))
     assert isinstance(node.heard[2], Relay) and node.heard[2].node == "n9"
     node.retry(answer("a"), token=node.token._replace(round=5))
-    assert node.heard[3] == Refusal(Reason.LOST, 1, "the store lost a later round")
+    assert node.heard[3] == Refusal(Reason.FORGOTTEN, 5)
 
 
 # ---- a finish while nobody listens

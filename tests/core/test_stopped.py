@@ -6,6 +6,7 @@ import pytest
 
 from framehold_core.call import Phase
 from framehold_core.effects import Cancel, Forget, Op, Outcome, Respond, Write
+from framehold_core.ending import CANCELLED
 from framehold_core.events import Stop, StoreBack
 from framehold_core.requests import RecordState
 from tests.core.driver import answer, elsewhere, parked, rebuild, resumed, running
@@ -16,14 +17,14 @@ def test_a_parked_call_that_is_stopped_ends_at_once_and_for_good(reentrant: bool
     """Nobody waits for it, and it is written all the same: a retry hears it, on any node, and nothing is entered."""
     node = parked(reentrant=reentrant)
     (write,) = node.feed(Stop("cancelled by hand"))
-    assert isinstance(write, Write) and write.op is Op.FINISH and write.cause == "cancelled"
-    assert node.commit() == (Forget(),)
+    assert isinstance(write, Write) and write.op is Op.FINISH and write.ending == CANCELLED
+    assert node.commit() == (Forget(CANCELLED),)
     assert node.shelf.stored is not None and node.shelf.stored.record.state is RecordState.DONE
     other = elsewhere(node)
     for token_answers in ((answer("a"),), ()):
         waiter = other.retry(*token_answers)
         other.look()
-        assert other.heard[waiter] == Outcome(sealed=b"cancelled by hand", position=1, cause="cancelled")
+        assert other.heard[waiter] == Outcome(sealed=b"cancelled by hand", position=1)
         assert other.call.phase is Phase.IDLE
 
 
@@ -33,7 +34,7 @@ def test_a_retry_that_meets_the_end_of_a_stopped_call_hears_it_when_it_is_writte
     waiter = node.retry(answer("a"))
     assert node.effects == () and waiter not in node.heard
     node.commit()
-    assert node.heard[waiter] == Outcome("cancelled by hand", cause="cancelled")
+    assert node.heard[waiter] == Outcome("cancelled by hand")
 
 
 def test_whoever_waits_for_the_round_of_a_stopped_call_hears_its_end() -> None:
@@ -41,14 +42,14 @@ def test_whoever_waits_for_the_round_of_a_stopped_call_hears_its_end() -> None:
     node.feed(Stop("cancelled by hand"))
     assert node.call.phase is Phase.FINISHING and 2 not in node.heard
     node.commit()
-    assert node.heard[2] == Outcome("cancelled by hand", cause="cancelled")
+    assert node.heard[2] == Outcome("cancelled by hand")
     assert node.shelf.stored is not None and 1 in node.shelf.stored.record.answers
 
 
 def test_a_stopped_call_that_never_wrote_anything_ends_without_the_store() -> None:
     node = running()
-    outcome = Outcome("cancelled by hand", cause="cancelled")
-    assert node.feed(Stop("cancelled by hand")) == (Respond(1, outcome), Forget())
+    outcome = Outcome("cancelled by hand")
+    assert node.feed(Stop("cancelled by hand")) == (Respond(1, outcome), Forget(CANCELLED))
     assert node.shelf.stored is None
 
 
@@ -73,8 +74,8 @@ def test_the_end_of_a_stopped_call_is_written_when_the_store_is_back() -> None:
     node.feed(Stop("cancelled by hand"))
     assert node.store_down() == () and node.call.phase is Phase.STRANDED
     node.feed(StoreBack())
-    assert node.commit() == (Forget(),)
-    assert node.shelf.stored is not None and node.shelf.stored.record.cause == "cancelled"
+    assert node.commit() == (Forget(CANCELLED),)
+    assert node.shelf.stored is not None and node.shelf.stored.record.ending == CANCELLED
 
 
 def test_a_frame_that_was_fenced_stops_nothing() -> None:

@@ -17,6 +17,7 @@ from framehold_core.effects import (
     Ungated,
     Write,
 )
+from framehold_core.ending import CANCELLED, COMPLETED, LOST, Ending, How
 from framehold_core.events import Expired, Finished, StoreBack
 from framehold_core.recovery import UNKEPT
 from framehold_core.writes import once_digest
@@ -37,7 +38,7 @@ def test_round_1_without_a_store_keeps_nothing() -> None:
     """No token was minted: nobody could ever come back."""
     node = running()
     node.asks("a")
-    assert node.store_down()[-2:] == (Cancel("unavailable"), Forget())
+    assert node.store_down()[-2:] == (Cancel("unavailable"), Forget(LOST))
     assert node.heard[1] == Refusal(Reason.UNAVAILABLE, detail=UNKEPT)
 
 
@@ -86,7 +87,7 @@ def test_a_stranded_frame_goes_with_the_last_token_of_its_round() -> None:
     node.now += TOKEN_TTL - 61
     assert node.feed(Expired()) == ()
     node.now += 1
-    assert node.feed(Expired()) == (Cancel("expired"), Forget())
+    assert node.feed(Expired()) == (Cancel("expired"), Forget(Ending(How.EXPIRED)))
 
 
 def test_a_write_that_was_applied_unheard_is_not_applied_twice() -> None:
@@ -107,7 +108,7 @@ def test_an_outcome_leaves_ungated_inside_the_window_and_is_counted() -> None:
     assert node.store_down(is_open=True)[0] == Ungated()
     assert node.heard[2] == Outcome("42")
     assert ops(node.feed(StoreBack())) == [Op.FINISH]
-    assert node.commit() == (Forget(),)
+    assert node.commit() == (Forget(COMPLETED),)
 
 
 def test_outside_the_window_an_outcome_waits_for_its_commit() -> None:
@@ -124,7 +125,7 @@ def test_a_stranded_call_that_nobody_wants_ends_with_its_tokens() -> None:
     node = reach(Phase.STRANDED)
     assert node.feed(Expired()) == ()
     node.now += TOKEN_TTL
-    assert node.feed(Expired()) == (Cancel("expired"), Forget())
+    assert node.feed(Expired()) == (Cancel("expired"), Forget(Ending(How.EXPIRED)))
 
 
 def test_parked_frames_resume_while_the_store_is_away() -> None:
@@ -162,7 +163,7 @@ def test_an_effect_in_flight_is_kept_with_its_frame_in_round_1_too() -> None:
     node.store_down()
     assert node.call.phase is Phase.STRANDED
     node.feed(StoreBack())
-    assert node.commit() == (Cancel("left"), Forget())
+    assert node.commit() == (Cancel("left"), Forget(CANCELLED))
 
 
 def test_a_handler_that_ends_while_its_questions_are_stranded_answers_the_retry() -> None:

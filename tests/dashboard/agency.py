@@ -51,6 +51,16 @@ async def sign_contract(ctx: Context) -> str:
     return await _asked(ctx, "sign here?")
 
 
+class CardExpired(Exception):
+    """A failure of the author's own."""
+
+
+@mcp.tool()
+async def pay_invoice(ctx: Context) -> str:
+    """Ask once, then fail."""
+    raise CardExpired(await _asked(ctx, "which card?"))
+
+
 @mcp.tool()
 async def summarise(seconds: float) -> float:
     """Work for so long, and let others work between."""

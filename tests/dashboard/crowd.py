@@ -28,7 +28,7 @@ from framehold_router.models.calls import LeaseQuery
 from framehold_router.models.choices import Sort
 from framehold_router.pages import pages
 from tests.node.operating import TOKEN
-from tests.router.cast import Answer, Cast, member, said, saying
+from tests.router.cast import Cast, member, said, saying
 
 CALLS = 100_000
 NODES = ("one", "two", "three", "four", "five")
@@ -126,16 +126,13 @@ def rows_of(node: str, count: int, rng: random.Random) -> list[Row]:
     ]
 
 
-def events_of(node: str) -> Answer:
-    """What a node remembers, with a hostile word at each place."""
+async def log_of(cast: Cast, node: str) -> None:
+    """What a node wrote to the event log, with a hostile word at each place."""
     at = time.time()
-    events = [
-        {"id": f"{number}", "at": at - number, "kind": "refused", "node_id": node, "tool": name, "text": name}
-        for number, name in enumerate(HOSTILE)
-    ]
-    takeover = {"call": "0123abcd", "reason": "died", "to_node": node, "epoch": 2, "asked": at - 9}
-    takeovers = [{**takeover, "tool": name, "from_node": name, "from_boot": "b"} for name in HOSTILE]
-    return saying({"node_id": node, "boot": "b", "events": events, "takeovers": takeovers})
+    for number, name in enumerate(HOSTILE):
+        event = {"id": f"{number}", "at": at - number, "kind": "refused", "node_id": node, "tool": name, "text": name}
+        takeover = {"call": "0123abcd", "reason": "died", "to_node": node, "epoch": 2, "asked": at - 9 - number}
+        await cast.logs(event=event, takeover={**takeover, "tool": name, "from_node": name, "from_boot": "b"})
 
 
 def report() -> dict[str, Any]:
@@ -163,7 +160,8 @@ async def crowd(calls: int = CALLS) -> AsyncIterator[Crowd]:
         cast = Cast(stack)
         rows = {name: rows_of(name, calls // len(NODES), rng) for name in NODES}
         for name, held in rows.items():
-            more = {"GET /admin/leases": Listed(held).answer, "GET /admin/events": events_of(name)}
+            more = {"GET /admin/leases": Listed(held).answer}
+            await log_of(cast, name)
             counts = {"parked": len(held), "rss": 2**29, "memory_limit": 2**30, "tools": TOOLS, "boot": f"b-{name}"}
             await cast.node(name, saying(said(name, **counts)), more, boot=f"b-{name}")
         # Only a lease says these names: whoever can write to the store can write one.

@@ -8,6 +8,7 @@ and its calls were carried on; by the same browser, with the same checks. REPORT
 from __future__ import annotations
 
 import asyncio
+import itertools
 import sys
 import tempfile
 from collections.abc import AsyncIterator
@@ -50,6 +51,7 @@ async def pictures(made: Stage, folder: Path, traffic: float = TRAFFIC) -> list[
                 "nodes": "/nodes",
                 "node": watched,
                 "leases": "/leases",
+                "calls": "/calls",
                 "call": f"/calls/{call}",
                 "failovers": "/failovers",
                 "tradeoff": "/tradeoff",
@@ -94,12 +96,16 @@ async def failover(made: Stage) -> str:
 async def busy(made: Stage) -> AsyncIterator[None]:
     """Calls come and go meanwhile, and some work."""
 
+    turns = itertools.count()
+
     async def calls() -> None:
         while True:
             heard = await made.ask("refund")
             await made.work(0.1)
             await asyncio.sleep(0.2)
             await made.answer("refund", await made.answer("refund", heard))
+            if next(turns) % 4 == 0:
+                await made.answer("pay_invoice", await made.ask("pay_invoice"))
             made.calls.append(("book_trip", await made.ask("book_trip")))
             await asyncio.sleep(1.0)
 

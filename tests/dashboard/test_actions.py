@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from playwright.async_api import Route
 
 from tests.dashboard.conftest import Screens
 from tests.dashboard.screen import Screen
@@ -118,6 +119,28 @@ async def test_who_says_no_does_nothing(at_fleet: Screen, fleet: Stage, what: st
         assert focused == f"{what.capitalize()} call {call[:8]}"
     assert posted == []
     assert (await fleet.get(f"leases/{call}"))["live"]["state"] == "parked"
+
+
+async def test_the_focus_is_given_back_to_a_row_that_was_drawn_anew(at_fleet: Screen, fleet: Stage) -> None:
+    """Its node was silent while the dialog was open, so the row was gone for one look."""
+    call, _ = await fleet.parked_at(NODES[2])
+    await at_fleet.open(f"/leases?call={call}")
+    await ask_for(at_fleet, "evict", call)
+    row = at_fleet.page.locator("tr", has_text=call[:8])
+
+    async def silent(route: Route) -> None:
+        answer = await route.fetch()
+        told = {**await answer.json(), "items": [], "total": 0, "missing": [NODES[2]]}
+        await route.fulfill(response=answer, json=told)
+
+    await at_fleet.page.route("**/api/v1/leases?*", silent)
+    await row.wait_for(state="detached")
+    await at_fleet.page.unroute("**/api/v1/leases?*", silent)
+    await row.wait_for()
+    await at_fleet.page.get_by_role("button", name="Keep as it is").click()
+    await at_fleet.page.get_by_role("dialog").wait_for(state="detached")
+    focused = await at_fleet.page.evaluate("() => document.activeElement.getAttribute('aria-label')")
+    assert focused == f"Evict call {call[:8]}"
 
 
 async def test_without_the_token_nothing_is_shown(fleet: Stage, screens: Screens) -> None:

@@ -17,6 +17,7 @@ PAGES = {
     "nodes": "/nodes",
     "node": f"/nodes/{NODES[0]}",
     "leases": "/leases",
+    "calls": "/calls",
     "call": "/calls/{call}",
     "failovers": "/failovers",
     "trade-off": "/tradeoff",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,7 +14,23 @@ from tests.dashboard.stage import NODES, Stage
 
 pytestmark = pytest.mark.anyio
 
-STORE = f"{NODES[0]}, {NODES[1]}: the store does not answer: look at the store"
+STORE = {
+    "severity": "harm",
+    "kind": "store_silent",
+    "node": "",
+    "tool": "",
+    "text": f"the store does not answer {NODES[0]}, {NODES[1]}: rounds wait for it",
+    "next": "look at the store",
+    "link": "docs/runbook.md#frameholdstoreerrors",
+}
+
+
+def of_node(node: str, kind: str, text: str, severity: str = "risk", tool: str = "") -> dict[str, Any]:
+    """A problem of one node, as a router reports it."""
+    named = {"severity": severity, "kind": kind, "node": node, "tool": tool, "text": f"{node} {text}"}
+    return {**named, "next": "look at it", "link": f"/dashboard/nodes/{node}"}
+
+
 _SAID = "() => document.querySelector('.attention [role=status]').textContent"
 _NOTED = """() => { window.said = [];
   const region = document.querySelector('.attention [role=status]');
@@ -22,10 +39,12 @@ _NOTED = """() => { window.said = [];
 
 
 class Told:
-    """The fleet as it is, with changes; polled, since its stream doesn't come through."""
+    """The fleet as it is, with changes; polled, since its stream doesn't come through. `problems` says what the router
+    reports at its n-th look."""
 
     def __init__(self, overview: dict[str, Any], nodes: dict[str, Any]) -> None:
         self.overview, self.nodes, self.silent = overview, nodes, False
+        self.problems: Callable[[int], list[dict[str, Any]]] = lambda look: []
         self._looks = 0
 
     async def answer(self, route: Route) -> None:
@@ -35,25 +54,17 @@ class Told:
         elif path == "stream":
             await route.fulfill(status=200, content_type="text/html", body="")
         elif path == "overview":
-            await route.fulfill(json={**self.overview, "at": time.time(), "attention": self.attention()})
+            self._looks += 1
+            problems = self.problems(self._looks)
+            await route.fulfill(json={**self.overview, "at": time.time(), "problems": problems})
         elif path == "nodes":
             await route.fulfill(json=self.nodes)
         else:
             await route.continue_()
 
-    def attention(self) -> list[str]:
-        """Ages that grow."""
-        self._looks += 1
-        if not self.overview["attention"]:
-            return []
-        return [
-            *(f"{name} has not renewed its node lease for {20 + self._looks}s: look at it" for name in NODES),
-            STORE,
-        ]
 
-
-async def told(screen: Screen, fleet: Stage, attention: bool = False) -> Told:
-    made = Told({**await fleet.get("overview"), "attention": attention, "orphaned": 0}, await fleet.get("nodes"))
+async def told(screen: Screen, fleet: Stage) -> Told:
+    made = Told({**await fleet.get("overview"), "orphaned": 0}, await fleet.get("nodes"))
     made.nodes["departed"] = []
     made.overview["events"] = []
     await screen.page.route("**/api/v1/**", made.answer)
@@ -62,12 +73,17 @@ async def told(screen: Screen, fleet: Stage, attention: bool = False) -> Told:
 
 async def test_one_cause_is_one_box_and_is_told_aloud_once(at_fleet: Screen, fleet: Stage) -> None:
     """The store before what follows from it; what holds of all nodes is said once; ages grow without a word."""
-    await told(at_fleet, fleet, attention=True)
+    made = await told(at_fleet, fleet)
+    late = "has not renewed its node lease for"
+    made.problems = lambda look: [STORE, *(of_node(name, "heartbeat_late", f"{late} {20 + look}s") for name in NODES)]
     await at_fleet.open("")
     await at_fleet.sees("the store does not answer")
     lines = await at_fleet.page.locator(".attention li").all_inner_texts()
     assert len(lines) == 2
-    assert lines[0] == STORE
+    assert lines[0] == (
+        f"The store does not answer {NODES[0]}, {NODES[1]}: rounds wait for it. Look at the store. "
+        "docs/runbook.md#frameholdstoreerrors"
+    )
     assert lines[1].startswith(NODES[0])
     assert lines[1].endswith("The same holds of 2 other nodes.")
     await at_fleet.until(f"() => ({_SAID})() !== ''")
@@ -104,22 +120,52 @@ async def test_a_node_that_went_twice_is_one_node(at_fleet: Screen, fleet: Stage
         {**end, "node_id": NODES[0], "boot": "b0"},
     ]
     await at_fleet.open("")
-    await at_fleet.sees("quarry was lost within the last hour and is not back")
+    await at_fleet.sees("1 lost")
     rows = await at_fleet.page.locator("main tbody tr").all_inner_texts()
     assert len(rows) == len(NODES) + 1
     assert sum("lost" in row for row in rows) == 1
-    assert "1 lost" in await at_fleet.shown()
-    assert "Nothing needs you" not in await at_fleet.shown()
 
 
 async def test_a_blocked_loop_is_said_with_its_node(at_fleet: Screen, fleet: Stage) -> None:
     """On the overview, where it is and where to look."""
     made = await told(at_fleet, fleet)
-    made.nodes["nodes"][1]["loop_lag_p99"] = 2.5
+    stood = of_node(NODES[1], "loop_stood", "stood for 12.0 s in tool 'refund', at shop:charge:42", "harm", "refund")
+    made.problems = lambda look: [stood]
     await at_fleet.open("")
-    await at_fleet.sees("its event loop was late by 2.50 s")
+    await at_fleet.sees("stood for 12.0 s in tool 'refund', at shop:charge:42")
+    assert await at_fleet.page.locator(".attention .callout.bad").count() == 1
     await at_fleet.page.locator(".attention").get_by_role("link", name=NODES[1]).click()
     await at_fleet.page.wait_for_url(f"**/nodes/{NODES[1]}")
+
+
+async def test_a_risk_is_told_from_harm_and_links_to_where_there_is_more(at_fleet: Screen, fleet: Stage) -> None:
+    """By its colour and mark; a page of the dashboard is a link that loads nothing anew."""
+    made = await told(at_fleet, fleet)
+    made.problems = lambda look: [{**of_node("quarry", "node_lost", "was lost"), "link": "/dashboard/failovers"}]
+    await at_fleet.open("")
+    await at_fleet.sees("quarry was lost. Look at it.")
+    assert await at_fleet.page.locator(".attention .callout.warn").count() == 1
+    assert "Nothing needs you" not in await at_fleet.shown()
+    await at_fleet.page.locator(".attention").get_by_role("link", name="Show failovers").click()
+    await at_fleet.page.wait_for_url("**/dashboard/failovers")
+
+
+async def test_a_silent_store_shows_no_good_figures(at_fleet: Screen, fleet: Stage) -> None:
+    """Its tile is red and has no old time of a write; a node that could not renew its lease is not green."""
+    made = await told(at_fleet, fleet)
+    made.overview |= {"store": "silent", "store_seconds": 0.00053}
+    made.nodes["nodes"][0] |= {"state": "lapsed", "heartbeat_age": 48.0}
+    made.nodes["nodes"][1] |= {"heartbeat_age": 48.0}
+    await at_fleet.open("/nodes")
+    await at_fleet.sees("lapsed", "late")
+    states = [
+        await row.locator(".state").get_attribute("class") for row in await at_fleet.page.locator("tbody tr").all()
+    ]
+    assert states == ["state bad", "state warn", "state good"]
+    await at_fleet.open("")
+    tile = at_fleet.page.locator(".stat.bad", has_text="Store")
+    await tile.wait_for()
+    assert "silent" in await tile.inner_text() and "0.53 ms" not in await at_fleet.shown()
 
 
 async def test_a_token_that_is_refused_is_told_from_signing_out(at_fleet: Screen, fleet: Stage) -> None:

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.anyio
 _FOCUSED = "() => document.activeElement.innerText || document.activeElement.getAttribute('aria-label') || ''"
 _RING = """() => { const style = getComputedStyle(document.activeElement);
   return style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) >= 1 || style.boxShadow !== 'none'; }"""
-NAMES = ("Overview", "Ring", "Nodes", "Leases", "Failovers", "Trade-off")
+NAMES = ("Overview", "Ring", "Nodes", "Leases", "Calls", "Failovers", "Trade-off")
 
 
 async def press(screen: Screen, *keys: str) -> str:

@@ -107,6 +107,20 @@ def test_what_is_not_known_is_not_drawn_as_known() -> None:
     assert spans(tale(released, 9))[1:] == [("parked", "a", 1, 3), ("unheld", "a", 3, 9)]
 
 
+def test_a_round_that_killed_its_node_is_no_wait() -> None:
+    """Each owner entered it at once, and the next one claimed it: nobody parked it there. The end of the last one is
+    known where a node was seen to end."""
+    parked, first = step("parked", 1, 1, "a", 1, 1), step("claimed", 1, 2, "b", 11)
+    seen = {**view(parked, first, step("claimed", 1, 3, "c", 21)), "outcome": "stuck"}
+    died = [{"kind": "node_lost", "node_id": "b", "at": T + 13, "call": "", "epoch": None}]
+    assert spans(tale(seen, 30, died))[2:] == [("round", "b", 11, 13), ("unheld", "b", 13, 21), ("unheld", "c", 21, 30)]
+    died += [{"kind": "node_lost", "node_id": "c", "at": T + 24, "call": "", "epoch": None}]
+    told = tale(seen, 30, died)
+    assert spans(told)[4:] == [("round", "c", 21, 24), ("unheld", "c", 24, 30)]
+    [cut, _] = [one for one in told["spans"] if one.get("how") == "cut"]
+    assert of("told(given)", cut).startswith("Round 2 was entered on b at") and "never ended" in of("told(given)", cut)
+
+
 def test_the_round_that_runs_ends_now() -> None:
     live = held("a", "running", resumed=T + 5)
     told = tale(view(step("parked", 1, 1, "a", 1, 1), live=live), 9)

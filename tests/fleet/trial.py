@@ -16,7 +16,7 @@ AGAIN = (502, 503, 504)
 """Statuses after which a request with a token is sent again: it is answered as once."""
 PATIENCE = 30.0
 """Seconds for which a client comes again. Longer than any fault of these tests lasts, on any machine."""
-LOST = "entered once, stopped at an unknown point after question 1, and may still be running"
+LOST = "entered once, stopped at an unknown point after round 1 of its questions, and may still be running"
 """What the client of an unmarked call is told that was lost in its second round (docs/protocol.md, I6)."""
 _numbers = itertools.count(1)
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
+
+import anyio
 
 from framehold import clock
 from framehold.app import assemble
@@ -18,6 +21,7 @@ from framehold.frame.asks import Question
 from framehold.frame.frame import Frame
 from framehold_core import effects as fx
 from framehold_core import journal
+from framehold_core.ending import COMPLETED, Ending, How
 from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import NodeId
 from framehold_core.requests import Reply, Request
@@ -43,6 +47,9 @@ class Card:
 
     def __init__(self, *unable: str) -> None:
         self.variables = contextvars.copy_context()
+        self.handler_context: contextvars.Context | None = None
+        self.ending: asyncio.Task[None] | None = None
+        self.came = time.time()
         self._unable = unable
 
     def taken_over(self) -> None:
@@ -73,17 +80,22 @@ class Talk:
         self.reentrant, self.strategy, self.given = reentrant, strategy, b""
 
     async def enter(self, frame: Frame, given: bytes) -> None:
+        if frame.dead:
+            return
+        outcome: object = None
+        with frame.scope() as scope:
+            try:
+                outcome = await self._script(frame)
+            except Exception as error:
+                outcome = error
         try:
-            outcome = await self._script(frame)
-        except Exception as error:
-            outcome = error
-        try:
-            frame.end(outcome)
+            if not scope.cancelled_caught:
+                frame.end(outcome)
         finally:
             del outcome
 
-    def failed(self, outcome: object) -> bool:
-        return isinstance(outcome, Exception)
+    def ending(self, outcome: object) -> Ending:
+        return Ending(How.TOOL_ERROR, type(outcome).__name__) if isinstance(outcome, Exception) else COMPLETED
 
     def describe(self) -> dict[str, str]:
         return dict.fromkeys(("tool", "code", "method", "target", "args", "principal"), "")
@@ -172,6 +184,12 @@ def reason(answer: object) -> fx.Reason:
     """Why a request was refused."""
     assert isinstance(answer, fx.Refusal), answer
     return answer.reason
+
+
+async def shielded(event: asyncio.Event) -> None:
+    """Wait for `event` in a handler that is cancelled."""
+    with anyio.CancelScope(shield=True):
+        await event.wait()
 
 
 async def turns(count: int) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from pathlib import Path
 
+import anyio.to_thread
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from pydantic import BaseModel
@@ -70,6 +72,14 @@ async def long(name: str) -> str:
     """Runs until the gate opens."""
     noted(f"long-{name}")
     await gate(name)
+    return f"{name} is done"
+
+
+@mcp.tool()
+async def stubborn(name: str) -> str:
+    """Runs on in a thread for a minute, whoever cancels it."""
+    noted(f"stubborn-{name}")
+    await anyio.to_thread.run_sync(time.sleep, 60.0)
     return f"{name} is done"
 
 

@@ -11,8 +11,14 @@ from mcp.server.mcpserver import Context
 
 import framehold
 from framehold.config import Settings
+from framehold.engine.observer import Observer
 from framehold.engine.runtime import Runtime
+from framehold.engine.slot import Slot
+from framehold_core.ids import prefix
+from framehold_router.fleet.event_writer import EventWriter
 from framehold_router.fleet.trust import Trust
+from framehold_router.models.events import LogEntry
+from framehold_store.base import MAX_EVENTS
 from tests.node.nodes import KEY, served
 from tests.node.stage import Word, said, server_of
 from tests.processes import DEADLINE
@@ -62,12 +68,6 @@ class Operator:
         assert answer.status == 200, answer
         return answer.json
 
-    async def happened(self, after: int = 0) -> Any:
-        """What the node remembers, and came after this."""
-        answer = await self.ask("GET", f"events?after={after}" if after else "events")
-        assert answer.status == 200, answer
-        return answer.json
-
     async def cancel(self, call: str) -> Answer:
         return await self.ask("POST", "cancel", json={"call_id": call})
 
@@ -93,12 +93,45 @@ async def unmarked(ctx: Context, name: str = "") -> str:
     return f"{name} {said(await ctx.elicit(f'{name} one?', Word))}"
 
 
+class Noted(Observer):
+    """Keeps the events of a node: kind, text, call and tool."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[str, str, str, str]] = []
+
+    def happened(self, kind: str, text: str, slot: Slot | None = None) -> None:
+        about = ("", "") if slot is None else (prefix(slot.call.id), slot.tool)
+        self.events.append((str(kind), text, *about))
+
+
+def noted(runtime: Runtime) -> Noted:
+    """Keeps the events of this node from now on."""
+    made = Noted()
+    runtime.observers.add(made)
+    return made
+
+
 class Node(NamedTuple):
-    """One node of a pair: its runtime, a client of it, and its operator."""
+    """One node of a pair: its runtime, a client of it, its operator, and what writes its events."""
 
     runtime: Runtime
     caller: Caller
     operator: Operator
+    writer: EventWriter
+
+    async def happened(self) -> dict[str, list[dict[str, Any]]]:
+        """The events and takeovers of this node that the event log of the fleet has."""
+        assert await self.writer.flush()
+        stored = await self.runtime.store.events(count=MAX_EVENTS)
+        entries = [LogEntry.model_validate_json(item.entry) for item in stored]
+        name = self.runtime.heartbeat.lease.node
+        events = [item.event.model_dump() for item in entries if item.event is not None and item.event.node_id == name]
+        found = {
+            (item.takeover.call, item.takeover.epoch): item.takeover.model_dump()
+            for item in entries
+            if item.takeover is not None and item.takeover.to_node == name
+        }
+        return {"events": events, "takeovers": [*found.values()]}
 
 
 @asynccontextmanager
@@ -113,5 +146,6 @@ async def pair(
             app = framehold.asgi(server_of("pair", *tools), Settings(node_id=name, **{**common, **settings}))
             url = await stack.enter_async_context(served(app))
             caller = await stack.enter_async_context(Caller(url))
-            made.append(Node(app.attached.runtime, caller, await stack.enter_async_context(Operator(url))))
+            operator = await stack.enter_async_context(Operator(url))
+            made.append(Node(app.attached.runtime, caller, operator, app.attached.event_writer))
         yield made[0], made[1]

@@ -13,14 +13,14 @@ from aiohttp.test_utils import TestClient, TestServer
 from pydantic import SecretStr
 
 from framehold_core.ids import Boot, Incarnation, NodeId
-from framehold_router.api.event_logs import EventLogs
+from framehold_router.api.fleet_log import FleetLog
 from framehold_router.api.node_client import ANSWER_TIMEOUT, NodeClient
 from framehold_router.api.sources import Sources
 from framehold_router.api.survey import Survey
 from framehold_router.fleet.address import address_of
-from framehold_router.fleet.departures import Departures
 from framehold_router.fleet.membership import Fleet, Member
 from framehold_router.fleet.node_stats import Stats
+from framehold_router.fleet.store_health import StoreHealth
 from framehold_router.fleet.trust import Trust
 from framehold_router.pages import pages
 from framehold_store.memory import MemoryStore
@@ -62,9 +62,8 @@ class Cast:
         self.members: list[Member] = []
         self.asked: list[web.Request] = []
         self.store = MemoryStore(lambda: NOW)
-        self.departures = Departures(lambda: NOW)
-        self.now = 0.0
-        """On a clock that never goes back."""
+        self.stale = False
+        """Whether the store does not answer reads."""
         self.token: str | None = None
         self.asker: NodeClient | None = None
         self.more: dict[str, Any] = {}
@@ -90,20 +89,24 @@ class Cast:
         server = await self._stack.enter_async_context(TestServer(app, host="127.0.0.1"))
         self.members.append(member(name, f"http://127.0.0.1:{server.port}", **other))
 
+    async def logs(self, **entry: Any) -> None:
+        """An entry of the fleet's event log: `event`, `takeover` or `end`, as JSON."""
+        await self.store.append_events([json.dumps(entry).encode()])
+
     async def sources(self, limit: float = ANSWER_TIMEOUT) -> Sources:
         asker = self.asker = NodeClient(TRUST, limit)
         survey = Survey(lambda: self.fleet, asker)
         self._stack.push_async_callback(asker.close)
         self._stack.push_async_callback(survey.close)
-        event_logs = EventLogs(lambda: self.fleet, asker, lambda: self.now)
-        self._stack.push_async_callback(event_logs.close)
+        log = FleetLog(self.store, lambda: self.fleet)
+        self._stack.push_async_callback(log.close)
         return Sources(
             fleet=lambda: self.fleet,
             store=self.store,
             node_client=asker,
             survey=survey,
-            event_logs=event_logs,
-            departures=self.departures,
+            log=log,
+            store_health=StoreHealth(self.store, lambda: self.stale, lambda: None),
             clock=lambda: NOW,
             **self.more,
         )

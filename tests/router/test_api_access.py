@@ -127,7 +127,7 @@ async def test_a_script_that_asks_for_itself_is_not_offered_basic(doors: Doors, 
 async def access(client: Client, shown: str) -> tuple[bool, bool]:
     """Whether a token is set, and whether this is it."""
     body = await get(client, f"{BASE}access", **({"Authorization": shown} if shown else {}))
-    assert set(body) == {"token_set", "token_right"}
+    assert set(body) == {"token_set", "token_right", "credential"}
     return body["token_set"], body["token_right"]
 
 
@@ -147,10 +147,19 @@ def test_the_token_is_compared_by_one_function_in_constant_time(monkeypatch: pyt
         return False
 
     monkeypatch.setattr("framehold_router.api.access.hmac.compare_digest", compare)
-    at, headers = Access(TOKEN), {"Authorization": f"Bearer {TOKEN}"}
+    at, headers = Access(TOKEN, "3f9a20c1"), {"Authorization": f"Bearer {TOKEN}"}
     assert at.refusal(Need.READ, headers) is not None and at.refusal(Need.ACTION, headers) is not None
-    assert at.view(headers).token_right is False
+    view = at.view(headers)
+    assert (view.token_right, view.credential) == (False, "")
     assert compared == [(TOKEN.encode(), TOKEN.encode())] * 3
+
+
+def test_whoever_has_the_token_is_told_how_events_name_it() -> None:
+    """And nobody else, also where no token is set."""
+    shown = {"Authorization": f"Bearer {TOKEN}"}
+    assert Access(TOKEN, "3f9a20c1").view(shown).credential == "3f9a20c1"
+    assert Access(TOKEN, "3f9a20c1").view({}).credential == ""
+    assert Access(None, "").view(shown).credential == ""
 
 
 @pytest.mark.parametrize("way", WAYS, ids=IDS)

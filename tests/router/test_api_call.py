@@ -15,7 +15,7 @@ from framehold_router.fleet.node_stats import Stats
 from framehold_router.routing.placement import Placer
 from framehold_router.routing.request_facts import Facts, Kind
 from tests.router.cast import NOW, Answer, Cast, cast_of, get, member, said, saying
-from tests.store.calls import E0, HEAD, PLAIN, Story, batch, fence
+from tests.store.calls import E0, HEAD, PLAIN, RAISED, Story, batch, fence
 
 pytestmark = pytest.mark.anyio
 
@@ -150,7 +150,7 @@ async def test_a_stuck_call(cast: Cast) -> None:
     ]
     body = await shown(cast, story, story.ask, *claims)
     assert body["attempts"] == 5
-    assert body["fate"].startswith("It is stuck: 5 owners in a row are gone that ran it")
+    assert body["outcome"] == "stuck" and body["fate"].startswith("It is stuck: 5 owners in a row are gone that ran it")
     await node(cast, held(story.call, "running", "node-2"), "node-2", "dead")
     assert (await shown(cast, story))["fate"] == "Its node runs a round of it."
 
@@ -160,7 +160,8 @@ async def test_a_call_that_has_ended(cast: Cast) -> None:
     story = Story()
     await node(cast, HOLDS_NONE)
     body = await shown(cast, story, story.ask, story.finish)
-    assert (body["record"], body["cause"], cast.asked) == ("done", "returned", [])
+    assert (body["record"], body["outcome"], cast.asked) == ("done", "tool_error", [])
+    assert (body["error"], body["place"]) == (RAISED.error, RAISED.place)
     assert body["fate"].startswith("It has ended; its outcome, or the digest of a large one, is kept until 2023-")
     assert [step["step"] for step in body["trail"]] == ["parked", "finished"]
     assert "out" not in str(body["journal"])
@@ -169,7 +170,46 @@ async def test_a_call_that_has_ended(cast: Cast) -> None:
 async def test_a_call_that_is_lost(cast: Cast) -> None:
     story = Story(PLAIN)
     body = await shown(cast, story, story.ask, story.claim)
-    assert (body["record"], body["fate"].split(":")[0]) == ("lost", "It is lost")
+    assert (body["record"], body["outcome"], body["fate"].split(":")[0]) == ("lost", "lost", "It is lost")
+
+
+def ended(call: str, outcome: str, node: str = "node-1") -> Answer:
+    item = {
+        "call_id": call,
+        "tool": "t",
+        "node_id": node,
+        "outcome": outcome,
+        "error": "KeyError",
+        "place": "shop:pay:7",
+    }
+    times = {"rounds": 1, "reentrant": True, "began": NOW, "ended": NOW + 9, "seconds": 9.0}
+    return saying({"items": [{**item, **times}], "total": 1})
+
+
+async def test_a_call_whose_replay_diverged(cast: Cast) -> None:
+    """Its next retry would diverge again: no replay is promised."""
+    story = Story()
+    calls = {"GET /admin/leases": HOLDS_NONE, "GET /admin/calls": ended(story.call, "diverged")}
+    await cast.node("node-1", saying(said("node-1")), calls, boot="boot-1")
+    body = await shown(cast, story, story.ask)
+    assert (body["record"], body["outcome"]) == ("open", "diverged")
+    assert body["fate"].startswith("node-1 can't continue it: its replay there diverged")
+    assert "replays it" not in body["fate"] and "2023-11-14 22:23:20 UTC" in body["fate"]
+    again = {"GET /admin/leases": held(story.call), "GET /admin/calls": ended(story.call, "diverged")}
+    cast.members.clear()
+    await cast.node("node-1", saying(said("node-1")), again, boot="boot-1")
+    body = await shown(cast, story)
+    assert (body["outcome"], body["fate"]) == ("", "Its node holds its frame; it continues when its client answers.")
+
+
+async def test_a_call_that_ended_without_a_record(cast: Cast) -> None:
+    """Most never ask: the node on which one ended tells how."""
+    calls = {"GET /admin/leases": HOLDS_NONE, "GET /admin/calls": ended(CALL, "tool_error", "b")}
+    await node(cast, HOLDS_NONE, "a")
+    await cast.node("b", saying(said("b")), calls)
+    body = await get(await cast.client(0.2), f"/api/v1/leases/{CALL}")
+    assert (body["record"], body["outcome"], body["node_id"]) == ("none", "tool_error", "b")
+    assert (body["error"], body["place"], body["fate"].split(",")[0]) == ("KeyError", "shop:pay:7", "It has ended")
 
 
 async def test_a_call_in_its_first_round(cast: Cast) -> None:

@@ -9,7 +9,6 @@ import pytest
 
 from framehold_core.ids import Boot, NodeId
 from framehold_router.api.overview import Rates
-from framehold_router.fleet.departures import Departure
 from framehold_router.models.nodes import NodeView
 from tests.router.cast import NOW, Cast, cast_of, get, said, saying
 
@@ -27,7 +26,8 @@ def takeover(
 ) -> dict[str, Any]:
     """`times` are when it was claimed, replayed and resumed, in seconds after NOW - 100."""
     named = dict(zip(("claimed", "replayed", "resumed"), times, strict=False))
-    fields = {"call": call, "tool": "t", "reason": "died", "from_node": node, "from_boot": "b1", "to_node": to}
+    fields = {"call": call, "tool": "t", "reason": "died", "from_node": node, "from_boot": "b1"}
+    fields |= {"to_node": to, "to_boot": "b-lease"}
     at = {name: None if time is None else NOW - 100 + time for name, time in {"asked": asked, **named}.items()}
     return fields | at | {"epoch": 2, "outcome": "recovered"} | other
 
@@ -36,14 +36,19 @@ def event(number: int, at: float, node: str = "a", kind: str = "takeover") -> di
     return {"id": str(number), "at": at, "node_id": node, "kind": kind, "text": f"event {number}"}
 
 
-async def node(cast: Cast, name: str, *takeovers: Any, fenced: int = 0, events: Any = (), **other: Any) -> None:
-    happened = {"node_id": name, "boot": "b", "events": list(events), "takeovers": list(takeovers), "fenced": fenced}
-    await cast.node(name, saying(said(name, **other)), {"GET /admin/events": saying(happened)})
+async def node(cast: Cast, name: str, *takeovers: Any, events: Any = (), **other: Any) -> None:
+    """A node, and what it wrote to the event log."""
+    await cast.node(name, saying(said(name, **other)))
+    for takeover in takeovers:
+        await cast.logs(takeover=takeover)
+    for event in events:
+        await cast.logs(event=event)
 
 
-def saw(cast: Cast, node: str, heartbeat: float, detected: float, left: bool = False) -> None:
-    gone = Departure(NodeId(node), Boot("b1"), "live", NOW - 100 + heartbeat, NOW - 100 + detected, left)
-    cast.departures._gone[gone.node, gone.boot] = gone
+async def saw(cast: Cast, node: str, heartbeat: float, detected: float, left: bool = False) -> None:
+    """A router saw this node end."""
+    at = {"last_heartbeat": NOW - 100 + heartbeat, "detected": NOW - 100 + detected}
+    await cast.logs(end={"node_id": node, "boot": "b1", "incarnation": "i1", "state": "live", "left": left, **at})
 
 
 async def failovers(cast: Cast) -> Any:
@@ -54,7 +59,7 @@ async def test_the_story_of_a_death(cast: Cast) -> None:
     """Calls that two nodes took over are one failover; its times are of the call that was resumed first."""
     await node(cast, "a", takeover("c1", 5, 6, 7, 9), takeover("c2", 4, 5, None, None, outcome="under way"), fenced=2)
     await node(cast, "b", takeover("c3", 4.5, 5, 6, 7, to="b"), takeover("c4", 20, outcome="lost"), fenced=3)
-    saw(cast, "z", 0, 3)
+    await saw(cast, "z", 0, 3)
     body = await failovers(cast)
     [found] = body["failovers"]
     assert body["fenced"] == 5
@@ -78,7 +83,7 @@ async def test_what_this_router_did_not_see(cast: Cast) -> None:
 async def test_a_node_that_looked_before_this_router(cast: Cast) -> None:
     """It claimed before the router's next look: the claim is counted from the retry."""
     await node(cast, "a", takeover("c1", 5, 6, 7, 9))
-    saw(cast, "z", 1, 6.5)
+    await saw(cast, "z", 1, 6.5)
     [found] = (await failovers(cast))["failovers"]
     assert found["durations"] == {"detect": 5.5, "claim": 1, "replay": 1, "resume": 2, "total": 8}
 
@@ -86,7 +91,7 @@ async def test_a_node_that_looked_before_this_router(cast: Cast) -> None:
 async def test_clocks_that_disagree(cast: Cast) -> None:
     """What would be negative is left out, and nothing else is."""
     await node(cast, "a", takeover("c1", 5, 2, 7, 6))
-    saw(cast, "z", 1, 3)
+    await saw(cast, "z", 1, 3)
     [found] = (await failovers(cast))["failovers"]
     assert found["durations"] == {"detect": 2, "replay": 5, "total": 5}
 
@@ -94,15 +99,15 @@ async def test_clocks_that_disagree(cast: Cast) -> None:
 async def test_how_far_it_has_come(cast: Cast) -> None:
     """A node that nobody came back for, and one whose first call is being replayed; the newest first."""
     await node(cast, "a", takeover("c1", 50, 51, node="y", outcome="under way"))
-    saw(cast, "z", 80, 83)
-    saw(cast, "x", 80, 83, left=True)
+    await saw(cast, "z", 80, 83)
+    await saw(cast, "x", 80, 83, left=True)
     first, second = (await failovers(cast))["failovers"]
     assert (first["node_id"], first["durations"], first["calls"]) == ("z", {"detect": 3.0}, [])
     assert (second["node_id"], second["durations"]) == ("y", {"claim": 1.0})
 
 
 async def test_other_outcomes_and_reasons(cast: Cast) -> None:
-    """A drain is a failover; a frame that its own node rebuilt is none; an unreadable call counts as failed."""
+    """A frame that its own node rebuilt is no failover; an unreadable call counts as failed."""
     await node(
         cast,
         "a",
@@ -115,11 +120,50 @@ async def test_other_outcomes_and_reasons(cast: Cast) -> None:
     assert (found["z"]["failed"], found["z"]["stuck"], found["d"]["reason"]) == (3, 1, "released")
 
 
+async def test_a_drain_is_a_hand_off_and_no_failover(cast: Cast) -> None:
+    """Its calls went on, however early: their time is counted from the retry, since nobody waited for a lease."""
+    calls = [takeover(f"c{n}", 5 + n, 5.1 + n, 5.2 + n, 5.3 + n, reason="released") for n in range(2)]
+    await node(cast, "a", *calls, takeover("c9", 20, outcome="lost"))
+    await saw(cast, "z", 8, 9, left=True)
+    [found] = (await failovers(cast))["failovers"]
+    assert (found["planned"], found["reason"], found["recovered"], found["lost"]) == (True, "released", 2, 1)
+    assert found["durations"]["total"] == pytest.approx(0.3) and "detect" not in found["durations"]
+    overview = await get(await cast.client(), "/api/v1/overview")
+    assert overview["failovers_last_hour"] == 0
+
+
+async def test_a_node_that_was_killed_while_it_drained_is_a_failover(cast: Cast) -> None:
+    """Some of its calls were handed off by then."""
+    await node(cast, "a", takeover("c1", 5, 6, 7, 9), takeover("c2", 1, 2, 3, 4, reason="released"))
+    await saw(cast, "z", 0, 3)
+    [found] = (await failovers(cast))["failovers"]
+    assert not found["planned"]
+    assert (await get(await cast.client(), "/api/v1/overview"))["failovers_last_hour"] == 1
+
+
+async def test_a_process_that_came_back_with_all_its_calls_failed_over_to_nobody(cast: Cast) -> None:
+    """Its lease ran out while the store was full; it is a failover where another node took a call meanwhile."""
+    await node(cast, "a")
+    await saw(cast, "z", 0, 3)
+    cast.members.append(cast.members[0]._replace(node=NodeId("z"), boot=Boot("b1")))
+    assert (await failovers(cast))["failovers"] == []
+    await cast.logs(takeover=takeover("c1", 5, 6, 7, 9))
+    assert [found["node_id"] for found in (await failovers(cast))["failovers"]] == ["z"]
+
+
+async def test_a_call_that_several_nodes_found_stuck_is_one(cast: Cast) -> None:
+    """Its client asks again and again, and meets another node each time."""
+    await node(cast, "a", takeover("c1", 5, outcome="stuck"), takeover("c1", 9, outcome="stuck", to="b"))
+    await node(cast, "b", takeover("c1", 12, outcome="stuck", to="b"), takeover("c2", 12, outcome="stuck", to="b"))
+    [found] = (await failovers(cast))["failovers"]
+    assert found["stuck"] == 2
+
+
 async def test_the_reason_is_that_of_the_call_whose_times_are_told(cast: Cast) -> None:
     """A node was killed and came back: most of its calls went on in its next life, the first ones elsewhere."""
     back = [takeover(f"r{n}", 20, 21, 22, 23, reason="restarted", to="z") for n in range(3)]
     await node(cast, "a", takeover("c1", 5, 6, 7, 9), *back)
-    saw(cast, "z", 0, 3)
+    await saw(cast, "z", 0, 3)
     [found] = (await failovers(cast))["failovers"]
     assert (found["reason"], found["resumed"], found["recovered"]) == ("died", NOW - 91, 4)
 
@@ -131,18 +175,11 @@ async def test_a_thousand_calls_of_one_node(cast: Cast) -> None:
     assert (found["recovered"], len(found["calls"]), found["calls"][0]["call"]) == (500, 100, "c499")
 
 
-async def test_a_node_that_does_not_tell(cast: Cast) -> None:
-    """The others do."""
-    await cast.node("b", saying(said("b")), {"GET /admin/events": saying("nonsense", 500)})
-    await node(cast, "a", takeover("c1", 5, 6, 7, 9))
-    assert len((await failovers(cast))["failovers"]) == 1
-
-
 async def test_events_of_all(cast: Cast) -> None:
-    """Nodes' and this router's, the newest first, and so many at most."""
+    """The newest first, and so many at most."""
     await node(cast, "a", events=[event(n, NOW + n) for n in range(0, 500, 2)])
     await node(cast, "b", events=[event(n, NOW + n, "b") for n in range(1, 600, 2)])
-    cast.departures._add_event("node_lost", NodeId("z"), NOW + 1000, "is lost")  # type: ignore[arg-type]
+    await cast.logs(event=event(1, NOW + 1000, "z", "node_lost"))
     events = (await get(await cast.client(), "/api/v1/events"))["events"]
     assert (len(events), events[0]["kind"], events[0]["node_id"]) == (500, "node_lost", "z")
     assert [item["at"] for item in events] == sorted((item["at"] for item in events), reverse=True)
@@ -160,10 +197,9 @@ async def test_the_overview(cast: Cast) -> None:
     body = await get(await cast.client(), "/api/v1/overview")
     assert body.pop("version")
     assert [item["id"] for item in body.pop("events")] == [str(n) for n in range(29, 9, -1)]
-    needs = body.pop("attention")
-    assert len(needs) == 3, "of a node without an address, of a stuck call, and of a paused tool"
-    assert needs[2].startswith("tool book is paused by itself (it ends its processes): new calls of it are refused")
-    assert needs[2].endswith("framehold resume book")
+    problems = body.pop("problems")
+    assert [problem["kind"] for problem in problems] == ["calls_stuck", "tool_paused", "node_unreachable"]
+    assert body.pop("attention") == [f"{problem['text']}; {problem['next']}" for problem in problems]
     middles = {name: pytest.approx(body.pop(name)) for name in ("resume_p50", "store_seconds")}
     assert middles == {"resume_p50": 0.3, "store_seconds": 0.02}
     assert body == {
@@ -177,6 +213,12 @@ async def test_the_overview(cast: Cast) -> None:
         "resume_p99": 0.5,
         "affinity": None,
         "failovers_last_hour": 1,
+        "ended": 0,
+        "failed": 0,
+        "failing": [],
+        "store": "answers",
+        "store_used": None,
+        "store_limit": None,
         "paused": [paused],
     }
 

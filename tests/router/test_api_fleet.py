@@ -7,24 +7,35 @@ import json
 import secrets
 import socket
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, NamedTuple
 
 import aiohttp
 import pytest
+from mcp.server.mcpserver import Context
+from pydantic import SecretStr
 
 from framehold_router.app import running
 from framehold_router.config import RouterSettings
+from framehold_router.fleet.trust import Trust
 from tests.node.nodes import KEY
 from tests.node.operating import TOKEN, Node, call_of, marked, pair, unmarked
+from tests.node.stage import Word, said
 from tests.router.cast import SOON
 from tests.store.server import RedisServer
+from tests.store.server import running as running_server
 from tests.wire import Caller, Heard
 
 pytestmark = pytest.mark.anyio
 
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
+
+
+async def blocks() -> str:
+    """Keeps the loop for longer than a second."""
+    time.sleep(1.3)
+    return "at last"
 
 
 class Fleet(NamedTuple):
@@ -57,12 +68,12 @@ class Fleet(NamedTuple):
 
 
 @asynccontextmanager
-async def fleet_of(redis: RedisServer) -> AsyncIterator[Fleet]:
+async def fleet_of(redis: RedisServer, **of_nodes: Any) -> AsyncIterator[Fleet]:
     namespace, listening = secrets.token_hex(4), socket.create_server(("127.0.0.1", 0))
     url = f"http://127.0.0.1:{listening.getsockname()[1]}"
     settings = RouterSettings(store_url=redis.url, namespace=namespace, keys=(KEY,), admin_token=TOKEN)
     async with AsyncExitStack() as stack:
-        nodes = await stack.enter_async_context(pair(redis, namespace, marked, unmarked))
+        nodes = await stack.enter_async_context(pair(redis, namespace, marked, unmarked, refund, blocks, **of_nodes))
         await stack.enter_async_context(running(settings, listening))
         http = await stack.enter_async_context(aiohttp.ClientSession(url, headers=BEARER))
         caller = await stack.enter_async_context(Caller(f"{url}/mcp"))
@@ -116,6 +127,32 @@ async def test_pages_lead_through_all_calls(fleet: Fleet) -> None:
             after = f"&after={page['next']}"
         assert len(found) == len(set(found)) == page["total"], order
         assert wanted <= set(found), order
+
+
+async def refund(ctx: Context) -> str:
+    """Asks, then fails."""
+    raise LookupError(said(await ctx.elicit("Which order?", Word)))
+
+
+async def test_a_call_that_failed_is_not_taken_for_one_that_completed(fleet: Fleet) -> None:
+    """Wherever one looks: in the list, on its own page, in the overview, and among the nodes."""
+    good, bad = await fleet.parked("unmarked"), await fleet.parked("refund")
+    await fleet.caller.retry("unmarked", good.token, good.accept(word="secret"))
+    heard = await fleet.caller.retry("refund", bad.token, bad.accept(word="secret"))
+    assert heard.result["isError"]
+    failed = await fleet.get("calls?failed=true&tool=refund")
+    [item] = failed["items"]
+    line = f"{__name__}:refund:{refund.__code__.co_firstlineno + 2}"
+    how = {"outcome": "tool_error", "error": "LookupError", "place": line}
+    assert {name: item[name] for name in how} == how and item["call_id"] == call_of(bad.token)
+    ended = {one["call_id"]: one["outcome"] for one in (await fleet.get("calls"))["items"]}
+    assert (ended[call_of(good.token)], ended[call_of(bad.token)]) == ("completed", "tool_error")
+    shown = await fleet.get(f"leases/{call_of(bad.token)}")
+    assert (shown["record"], {name: shown[name] for name in how}) == ("done", how)
+    assert (await fleet.get(f"leases/{call_of(good.token)}"))["outcome"] == "completed"
+    overview = await fleet.until("overview", lambda told: told["failed"])
+    assert overview["failing"] == [{"tool": "refund", "ended": 1, "failed": 1}]
+    assert overview["ended"] >= 2 and "secret" not in str((failed, shown, overview))
 
 
 async def test_pause_and_resume(fleet: Fleet) -> None:
@@ -198,8 +235,8 @@ async def test_nobody_else_is_told(fleet: Fleet) -> None:
 
 
 async def test_a_node_that_drains(redis: RedisServer) -> None:
-    """Its calls go to the other, which is told as a failover with all its times; and an open stream keeps no router
-    from ending."""
+    """Its calls go to the other, which is shown as a hand-off with its times, and with who ordered it; it is no
+    failover. An open stream keeps no router from ending."""
     async with AsyncExitStack() as stack:
         fleet = await stack.enter_async_context(fleet_of(redis))
         moved = await fleet.parked()
@@ -216,13 +253,75 @@ async def test_a_node_that_drains(redis: RedisServer) -> None:
         told = await fleet.until("failovers", lambda told: told["failovers"])
         [found] = told["failovers"]
         assert (found["node_id"], found["reason"], found["recovered"]) == ("a", "released", 1)
-        assert found["durations"].keys() == {"claim", "replay", "resume"}
+        assert found["planned"] and found["durations"].keys() == {"claim", "replay", "resume", "total"}
         steps = [(step["step"], step["node_id"]) for step in (await fleet.get(f"leases/{call}"))["trail"]]
         assert steps == [("parked", "a"), ("released", "a"), ("claimed", "b"), ("parked", "b")]
-        kinds = {event["kind"] for event in (await fleet.get("events"))["events"]}
-        assert {"node_draining", "takeover"} <= kinds, kinds
+        events = (await fleet.get("events"))["events"]
+        assert {"node_draining", "takeover"} <= {event["kind"] for event in events}, events
+        name = Trust([KEY.encode()]).credential(SecretStr(TOKEN))
+        assert f"an operator (admin token {name}) ordered this node to drain" in json.dumps(events)
+        assert TOKEN not in json.dumps(events)
         overview = await fleet.get("overview")
-        assert (overview["nodes"], overview["failovers_last_hour"]) == ({"draining": 1, "live": 1}, 1)
+        assert (overview["nodes"], overview["failovers_last_hour"]) == ({"draining": 1, "live": 1}, 0)
         await stack.enter_async_context(fleet.http.get("/api/v1/stream"))
         began = time.monotonic()
     assert time.monotonic() - began < 8.0, "the streams would keep it for 10 s"
+
+
+async def test_a_handler_that_kept_the_loop_is_named(redis: RedisServer) -> None:
+    """Though nobody was looking: the tool, and the line that stood there."""
+    async with fleet_of(redis) as fleet:
+        assert (await fleet.caller.call("blocks")).text == "at last"
+        stood = await fleet.until("overview", lambda told: any(problem["tool"] for problem in told["problems"]))
+        # The two nodes share this loop; a node notes a stall within a second after its end.
+        named = [problem for problem in stood["problems"] if problem["tool"]]
+        assert {(problem["kind"], problem["severity"], problem["tool"]) for problem in named} == {
+            ("loop_stood", "harm", "blocks")
+        }
+        assert all("in tool 'blocks', at test_api_fleet:blocks:" in problem["text"] for problem in named)
+
+
+# ---- a store in trouble
+
+
+@pytest.fixture
+def own_redis() -> Iterator[RedisServer]:
+    """A store that a test may fill and stop."""
+    with running_server(RedisServer(options=("--maxmemory-policy", "noeviction"))) as built:
+        yield built
+
+
+async def test_a_full_store_is_the_one_problem_and_nobody_is_told_to_start_nodes(own_redis: RedisServer) -> None:
+    """From the first refused write on, and after all leases have run out; and it is over when there is room."""
+
+    def kinds(told: Any) -> list[str]:
+        return [problem["kind"] for problem in told["problems"]]
+
+    async with fleet_of(own_redis, lease_ttl=1.5) as fleet:
+        held = await fleet.parked()
+        assert kinds(await fleet.get("overview")) == []
+        with own_redis.client() as client:
+            client.config_set("maxmemory", "1")
+            first = await fleet.until("overview", lambda told: told["problems"])
+            assert kinds(first) == ["store_full"] and first["store"] == "full"
+            gone = await fleet.until("overview", lambda told: not told["nodes"])
+            assert kinds(gone) == ["store_full"]
+            assert "do not restart nodes" in gone["problems"][0]["next"] and "start one" not in json.dumps(gone)
+            client.config_set("maxmemory", "0")
+        await fleet.until("overview", lambda told: told["nodes"] == {"live": 2} and not told["problems"])
+        assert (await fleet.caller.retry("marked", held.token, held.accept(word="x"))).token
+
+
+async def test_a_silent_store_is_the_one_problem_and_no_node_is_live(own_redis: RedisServer) -> None:
+    """Nodes that answer and have no valid lease are not live; what nodes saw meanwhile is in the log afterwards."""
+    async with fleet_of(own_redis, lease_ttl=1.5) as fleet:
+        own_redis.pause()
+        try:
+            silent = await fleet.until("overview", lambda told: told["nodes"] == {"lapsed": 2})
+            [problem] = silent["problems"]
+            assert problem["kind"] == "store_silent" and "does not answer a, b:" in problem["text"]
+            assert silent["store"] == "silent"
+        finally:
+            own_redis.resume()
+        await fleet.until("overview", lambda told: told["nodes"] == {"live": 2} and not told["problems"])
+        await fleet.until("events", lambda told: "store_back" in {event["kind"] for event in told["events"]})

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from framehold_core.ids import Boot, NodeId
+from framehold_core.ids import NodeId
 from framehold_router.api import fleet
-from framehold_router.fleet.departures import Departure
 from framehold_router.fleet.ring import POINTS, SPACE, Ring
 from framehold_router.models.nodes import NodesView
 from tests.router.cast import NOW, Cast, cast_of, get, member, said, saying
@@ -25,9 +24,11 @@ async def cast() -> AsyncIterator[Cast]:
         yield made
 
 
-def departs(cast: Cast, name: str, ago: float, boot: str = "b", left: bool = False, parked: int | None = None) -> None:
-    gone = Departure(NodeId(name), Boot(boot), "live", NOW - ago - 5, NOW - ago, left, parked)
-    cast.departures._gone[gone.node, gone.boot] = gone
+async def departs(
+    cast: Cast, name: str, ago: float, boot: str = "b", left: bool = False, parked: int | None = None
+) -> None:
+    at = {"last_heartbeat": NOW - ago - 5, "detected": NOW - ago}
+    await cast.logs(end={"node_id": name, "boot": boot, "state": "live", "left": left, "calls": parked, **at})
 
 
 async def departed(cast: Cast) -> Any:
@@ -40,9 +41,9 @@ async def departed(cast: Cast) -> Any:
 async def test_who_departed_is_told_beside_who_is_there(cast: Cast) -> None:
     """How, when, and how many calls it had; the newest first. Counts are of who is there."""
     await cast.node("a", saying(said("a")))
-    departs(cast, "x", 100, left=True, parked=0)
-    departs(cast, "y", 10, parked=7)
-    departs(cast, "z", 50)
+    await departs(cast, "x", 100, left=True, parked=0)
+    await departs(cast, "y", 10, parked=7)
+    await departs(cast, "z", 50)
     assert await departed(cast) == [
         {
             "node_id": name,
@@ -51,6 +52,7 @@ async def test_who_departed_is_told_beside_who_is_there(cast: Cast) -> None:
             "last_heartbeat": NOW - ago - 5,
             "detected": NOW - ago,
             "calls": calls,
+            "store": None,
         }
         for name, how, ago, calls in (("y", "lost", 10, 7), ("z", "lost", 50, None), ("x", "left", 100, 0))
     ]
@@ -61,20 +63,20 @@ async def test_who_has_a_lease_has_not_departed(cast: Cast) -> None:
     """By whatever boot, and even where it does not answer, or has other keys."""
     for name, state in (("a", "live"), ("b", "draining"), ("c", "other keys")):
         cast.members.append(member(name, f"http://127.0.0.1:1/{name}", state))
-        departs(cast, name, 10, boot="b1")
-        departs(cast, name, 20, boot="b2")
-    departs(cast, "d", 30, boot="b1")
-    departs(cast, "d", 20, boot="b2")
+        await departs(cast, name, 10, boot="b1")
+        await departs(cast, name, 20, boot="b2")
+    await departs(cast, "d", 30, boot="b1")
+    await departs(cast, "d", 20, boot="b2")
     assert [(item["node_id"], item["boot"]) for item in await departed(cast)] == [("d", "b2"), ("d", "b1")]
 
 
 async def test_departures_are_told_for_an_hour_and_a_hundred_of_them(cast: Cast) -> None:
     """However many there were."""
-    departs(cast, "old", fleet.HOUR + 1)
-    departs(cast, "recent", fleet.HOUR - 1)
+    await departs(cast, "old", fleet.HOUR + 1)
+    await departs(cast, "recent", fleet.HOUR - 1)
     assert [item["node_id"] for item in await departed(cast)] == ["recent"]
     for number in range(150):
-        departs(cast, f"n{number}", number)
+        await departs(cast, f"n{number}", number)
     assert [item["node_id"] for item in await departed(cast)] == [f"n{number}" for number in range(100)]
 
 

@@ -28,6 +28,17 @@ TOKEN = "correct-horse-battery-staple"
 CALL = CallId("0123456789abcdef0123456789abcdef")
 DOCUMENT = document()
 LEASE = {"call_id": CALL, "tool": "t", "node_id": "a", "state": "parked", "reentrant": True, "epoch": 1, "round": 1}
+ENDED = {
+    "call_id": CALL,
+    "tool": "t",
+    "node_id": "a",
+    "outcome": "lost",
+    "reentrant": True,
+    "rounds": 1,
+    "began": NOW,
+    "ended": NOW,
+    "seconds": 0.0,
+}
 PAUSE = {"tool": "u", "at": NOW, "by": "framehold", "why": "it ends its processes"}
 STALL = {"at": NOW, "seconds": 2.5, "tool": "t", "where": "app:t:7", "stack": ["app:t:7"]}
 EVENT = {"id": "1", "at": NOW, "kind": "stuck", "text": "it is stuck"}
@@ -41,7 +52,7 @@ async def on_call(request: web.Request) -> web.StreamResponse:
 
 NODE = {
     "GET /admin/leases": saying({"items": [LEASE], "total": 1, "next": None}),
-    "GET /admin/events": saying({"node_id": "a", "boot": "b", "events": [EVENT], "takeovers": [TAKEOVER]}),
+    "GET /admin/calls": saying({"items": [ENDED], "total": 1, "next": None}),
     "POST /admin/drain": saying({"done": "it drains"}, 202),
     "POST /admin/undrain": saying({"done": "it takes calls again"}),
     "POST /admin/pause": saying({"done": "it is paused"}),
@@ -62,8 +73,12 @@ async def client() -> AsyncIterator[Client]:
         cast = Cast(stack)
         cast.token, cast.more["report"] = TOKEN, str(RECORDED)
         await cast.node(
-            "a", saying(said("a", rounds=3, tools=["t"], rss=5, paused=[PAUSE], last_stall=STALL)), NODE, boot="boot-1"
+            "a",
+            saying(said("a", rounds=3, tools=["t"], rss=5, frames=1, max_parked=9, paused=[PAUSE], last_stall=STALL)),
+            NODE,
+            boot="boot-1",
         )
+        await cast.logs(event=EVENT, takeover=TAKEOVER)
         line = journal.encode(journal.entry(0, Draft(Kind.ASK, "k", 0, Lane.MAIN, "", "json", b"secret"), b"sealed"))
         batch = Batch((line,), journal.chain(journal.GENESIS, (line,)))
         await cast.store.run(Commit(CALL, fence(0, 0, owner="a"), batch, 600.0, None, HEAD))

@@ -260,8 +260,8 @@ async def test_closing_ends_all_readers(stack: AsyncExitStack) -> None:
 async def test_the_fleet_is_streamed(stack: AsyncExitStack) -> None:
     """Through the pages, with what the nodes say."""
     cast = Cast(stack)
-    events = {"GET /admin/events": saying({"node_id": "a", "boot": "b", "events": [event(1).model_dump()]})}
-    await cast.node("a", saying(said("a")), events)
+    await cast.node("a", saying(said("a")))
+    await cast.logs(event=event(1).model_dump())
     client = await cast.client()
     reader = await reading(stack, client, "/api/v1/stream")
     async with client.get("/api/v1/stream") as response:

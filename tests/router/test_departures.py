@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import Boot, Incarnation, NodeId
 from framehold_core.lease import NodeRecord
 from framehold_router.fleet import membership as module
-from framehold_router.fleet.departures import MAX_REMEMBERED, Departure, Departures
+from framehold_router.fleet.departures import MAX_REMEMBERED, Departures
 from framehold_router.fleet.membership import DRAINING, LIVE, Membership
 from framehold_router.fleet.node_stats import Stats
 from framehold_router.fleet.trust import Trust
+from framehold_router.models.events import EndView, EventView, LogEntry
 from framehold_store.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio
@@ -32,6 +35,8 @@ class Stage:
         self.seen = Departures(lambda: self.now)
         self.detected: list[float] = []
         self.seen.on_detected = self.detected.append
+        self.entries: list[LogEntry] = []
+        self.seen.on_entry = self.entries.append
         self.membership = Membership(self.store, KEYS)
         self.membership.on_looked = self.seen.look
         self.beats: dict[str, int] = {}
@@ -65,13 +70,20 @@ class Stage:
             await self.look(0.3)
             self.now -= 0.3
 
-    def of(self, name: str, boot: str = "b") -> Departure:
-        found = self.seen.of(name, boot)
-        assert found is not None
-        return found
+    def ends(self, name: str, boot: str = "b") -> list[EndView]:
+        ends = [entry.end for entry in self.entries if entry.end is not None]
+        return [end for end in ends if (end.node_id, end.boot) == (name, boot)]
+
+    def of(self, name: str, boot: str = "b") -> EndView:
+        """The last end of this life."""
+        return self.ends(name, boot)[-1]
+
+    @property
+    def events(self) -> list[EventView]:
+        return [entry.event for entry in self.entries if entry.event is not None]
 
     def told(self) -> list[tuple[str, str]]:
-        return [(event.kind, event.node_id) for event in self.seen.events()]
+        return [(event.kind, event.node_id) for event in self.events]
 
 
 @pytest.fixture
@@ -91,7 +103,7 @@ async def test_a_departure_tells_how_many_calls_its_last_lease_said(stage: Stage
     await stage.comes("b")
     await stage.look(0.001)
     await stage.look(TTL + 1.0)
-    assert (stage.of("a").parked, stage.of("b").parked) == (8, None)
+    assert (stage.of("a").calls, stage.of("b").calls) == (8, None)
 
 
 async def test_a_node_whose_lease_runs_out_is_lost(stage: Stage) -> None:
@@ -100,15 +112,15 @@ async def test_a_node_whose_lease_runs_out_is_lost(stage: Stage) -> None:
     await stage.look(0.001)
     await stage.lives("a")
     alive = stage.now
-    assert stage.seen.of("a", "b") is None
+    assert not stage.ends("a")
     await stage.look(TTL + 1.0)
     gone = stage.of("a")
-    assert (gone.node, gone.boot, gone.state, gone.left) == ("a", "b", LIVE, False)
+    assert (gone.node_id, gone.boot, gone.state, gone.left) == ("a", "b", LIVE, False)
     assert gone.detected == alive + TTL + 1.0
     assert gone.last_heartbeat == pytest.approx(alive, abs=0.01)
     assert stage.detected == [pytest.approx(TTL + 1.0, abs=0.01)]
     assert stage.told() == [("node_joined", "a"), ("node_lost", "a")]
-    assert "7.0 s after its last heartbeat" in stage.seen.events()[-1].text
+    assert "7.0 s after its last heartbeat" in stage.events[-1].text
     assert stage.seen.heartbeats() == {}
 
 
@@ -152,7 +164,7 @@ async def test_a_node_that_gives_its_lease_back_has_left(stage: Stage) -> None:
     await stage.look(0.5)
     assert stage.of("a").left
     assert stage.told() == [("node_joined", "a"), ("node_left", "a")]
-    assert stage.seen.events()[-1].text == "Node a has left: it gave its lease back"
+    assert stage.events[-1].text == "Node a has left: it gave its lease back"
     assert stage.detected == []
 
 
@@ -166,7 +178,7 @@ async def test_a_node_that_drained_has_left_however_long_it_was_silent(stage: St
     await stage.look(TTL + 1.0)
     assert stage.told() == [("node_joined", "a"), ("node_draining", "a"), ("node_left", "a")]
     assert (stage.of("a").state, stage.of("a").left) == (DRAINING, True)
-    assert stage.seen.events()[-1].text == "Node a has left: it drained, and its lease is gone"
+    assert stage.events[-1].text == "Node a has left: it drained, and its lease is gone"
     assert stage.detected == []
 
 
@@ -187,7 +199,7 @@ async def test_each_life_of_a_node_ends_by_itself(stage: Stage) -> None:
     stage.now += TTL + 0.5
     await stage.comes("a", "b2")
     await stage.look()
-    assert not stage.of("a", "b1").left and stage.seen.of("a", "b2") is None
+    assert not stage.of("a", "b1").left and not stage.ends("a", "b2")
     assert stage.told() == [("node_joined", "a"), ("node_lost", "a"), ("node_joined", "a")]
     assert stage.seen.heartbeats() == {"a": pytest.approx(stage.now)}
 
@@ -201,7 +213,7 @@ async def test_a_lapse_between_two_looks_is_no_departure(stage: Stage) -> None:
     await stage.store.register(stage.lease("a", "b", LIVE)._replace(inc=Incarnation("next"), beat=0), TTL)
     registered = stage.now
     await stage.look(0.1)
-    assert stage.seen.of("a", "b") is None
+    assert not stage.ends("a")
     assert stage.told() == [("node_joined", "a")]
     assert stage.seen.heartbeats() == {"a": pytest.approx(registered, abs=0.01)}
 
@@ -214,7 +226,7 @@ async def test_a_node_that_comes_back_after_a_lapse_is_told_of_as_such(stage: St
     await stage.comes("a")
     await stage.look()
     assert stage.told() == [("node_joined", "a"), ("node_lost", "a"), ("node_joined", "a")]
-    assert "never ended" in stage.seen.events()[-1].text
+    assert "never ended" in stage.events[-1].text
     assert stage.of("a").detected == stage.now
 
 
@@ -241,7 +253,7 @@ async def test_nobody_is_gone_while_the_store_is_away(stage: Stage, monkeypatch:
     await stage.look(TTL + 1.0)
     monkeypatch.setattr(stage.store, "nodes", nodes)
     await stage.look(1.0)
-    assert stage.seen.of("a", "b") is None and list(stage.membership.fleet.members) == ["a"]
+    assert not stage.ends("a") and list(stage.membership.fleet.members) == ["a"]
     monkeypatch.setattr(module, "BACK", 0.0)
     await stage.look(1.0)
     assert not stage.of("a").left
@@ -255,21 +267,40 @@ async def test_a_node_with_other_keys_is_told_of_by_nobody(stage: Stage) -> None
     await stage.look()
     await stage.look(TTL + 1.0)
     assert stage.told() == [("node_joined", "ours"), ("node_lost", "ours")]
-    assert [gone.node for gone in stage.seen.all()] == ["ours"]
+    assert len(stage.ends("ours")) == 1
 
 
-async def test_the_latest_of_everything_are_kept(stage: Stage) -> None:
-    """And each event has an id of its own, which grows."""
+async def test_what_is_remembered_of_ended_lives_is_bounded(stage: Stage) -> None:
+    """And each event has an id of its own."""
     for number in range(MAX_REMEMBERED + 50):
         await stage.comes("a", f"b{number}")
         await stage.look()
         await stage.look(TTL + 1.0)
-    assert len(stage.seen.all()) == len(stage.seen.events()) == MAX_REMEMBERED
-    assert (
-        stage.seen.of("a", "b49") is None and stage.of("a", f"b{MAX_REMEMBERED + 49}").boot == stage.seen.all()[-1].boot
-    )
-    ids = [event.id for event in stage.seen.events()]
-    assert ids == sorted(set(ids))
+    assert len(stage.seen._ended) == MAX_REMEMBERED
+    ids = [event.id for event in stage.events]
+    assert len(ids) == len(set(ids)) == 2 * (MAX_REMEMBERED + 50)
+
+
+async def test_two_routers_report_the_same_under_the_same_ids(stage: Stage) -> None:
+    """So that the event log shows it once; and a lease that lapses twice ends twice."""
+    other = Departures(lambda: stage.now + 0.4)
+    entries: list[LogEntry] = []
+    other.on_entry = entries.append
+    looked = stage.membership.on_looked
+
+    def both(members: Any, leases: Any) -> None:
+        looked(members, leases)
+        other.look(members, leases)
+
+    stage.membership.on_looked = both
+    await stage.look()
+    for _ in range(2):
+        await stage.comes("a")
+        await stage.look()
+        await stage.look(TTL + 1.0)
+    ids = [event.id for event in stage.events]
+    assert ids == [entry.event.id for entry in entries if entry.event is not None]
+    assert [end.incarnation for end in stage.ends("a")] == ["i-b", "i-b"]
 
 
 async def test_an_odd_name_is_cut_to_what_can_be_told() -> None:
@@ -280,5 +311,5 @@ async def test_an_odd_name_is_cut_to_what_can_be_told() -> None:
     await stage.look()
     await stage.comes('"\n' + "x" * 9000)
     await stage.look()
-    (event,) = stage.seen.events()
+    (event,) = stage.events
     assert len(event.text) == 200 and event.model_dump_json()

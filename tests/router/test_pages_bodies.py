@@ -14,7 +14,7 @@ import pytest
 
 from framehold_router.api.node_client import QUICK_BYTES, NodeClient
 from framehold_router.http.request_reader import MAX_HEAD, MAX_LINE
-from framehold_router.models.events import Happened
+from framehold_router.models.calls import LeasesView
 from framehold_router.pages import pages, serve_pages
 from tests.router.cast import TRUST, cast_of, member
 
@@ -62,19 +62,19 @@ async def test_nodes_long_answers_are_read_one_at_a_time(monkeypatch: pytest.Mon
         turns += 1
         loop.call_soon(turn)
 
-    class Noted(Happened):
+    class Noted(LeasesView):
         @classmethod
         def model_validate_json(cls, *given: Any, **more: Any) -> Any:
             read_in.append(turns)
             return super().model_validate_json(*given, **more)
 
     async def at_once(*_: Any, **more: Any) -> tuple[int, bytes]:
-        return 200, b'{"node_id": "a", "boot": "b"}'.ljust(QUICK_BYTES + 1)
+        return 200, b'{"items": [], "total": 0}'.ljust(QUICK_BYTES + 1)
 
     asker, loop = NodeClient(TRUST), asyncio.get_running_loop()
     monkeypatch.setattr(asker, "_exchange", at_once)
     loop.call_soon(turn)
     nodes = [member(f"n{number}", f"http://127.0.0.1:{number}") for number in range(1, 21)]
-    await asyncio.gather(*(asker.ask(node, "/admin/events", Noted) for node in nodes))
+    await asyncio.gather(*(asker.ask(node, "/admin/leases", Noted) for node in nodes))
     await asker.close()
     assert len(set(read_in)) == len(read_in) == 20

@@ -7,15 +7,17 @@ from dataclasses import replace
 from typing import Any
 
 from framehold_core import lease, record, recovery, replay, retry, rounds, takeover, writes
-from framehold_core.call import Call, Move, Phase, drop_and_forget, send
+from framehold_core.call import Call, Move, Phase, drop_and_forget, questions, send
 from framehold_core.effects import Effect, Go, Op, Outcome, Questions, Relay, Respond, Run, Write
-from framehold_core.events import Acked, Asked, Event, Evict, Finished, Found, Intended, Renewed, Resulted, Stop
+from framehold_core.ending import COMPLETED
+from framehold_core.events import Acked, Asked, Event, Evict, Finished, Found, Intended, Renewed, Resulted, Retry, Stop
 from framehold_core.lease import Lease, NodeRecord
 from framehold_core.requests import (
     Claim,
     Commit,
     Evidence,
     Fence,
+    Finish,
     Intent,
     Record,
     RecordState,
@@ -30,7 +32,7 @@ from .clients import Client
 from .driver import Driver
 from .handlers import Frame
 from .node import Process, Told
-from .scripts import Slot
+from .scripts import Attempt, Scripts, Slot
 from .world import World
 
 
@@ -138,8 +140,9 @@ def hasty_evidence(process: Process, record_: Record, members: dict[str, NodeRec
     return Evidence.GONE if alive else _RIGHT_EVIDENCE(process, record_, members, told)
 
 
-def skips_verify(call: Call, case: retry.Case, now: float) -> Move:
-    return rounds._accept(call, case, now)
+def asks_anybody(call: Call, event: Retry, now: float) -> Move:
+    """A frame asks its questions again, whoever owns the call by now."""
+    return Move(call, (Respond(event.waiter, questions(call, now)),))
 
 
 def any_window(call: Call, write: Write, packed: writes.Packed, reply: Reply, held: Lease, now: float) -> Event:
@@ -184,6 +187,24 @@ def never_behind(stored: Stored | None, fence: Fence, resulting: str | None, cre
     return Verdict.OK if verdict is Verdict.BEHIND and stored is not None else verdict
 
 
+def released_is_over(stored: Stored | None, fence: Fence, resulting: str | None, creates: bool) -> Verdict:
+    """What was handed off once is another's for ever, also where the store forgot who took it."""
+    if stored is not None and stored.record.state is RecordState.RELEASED:
+        return Verdict.FENCED
+    return _RIGHT_FENCE(stored, fence, resulting, creates)
+
+
+def sealed_anew(scripts: Scripts, slot: Slot, write: Write) -> None:
+    """A write that is sent again is sealed again."""
+    slot.attempt = None
+    _RIGHT_WRITE(scripts, slot, write)
+
+
+def counts_late(scripts: Scripts, slot: Slot, attempt: Attempt) -> bool:
+    """A reply counts though its write was given up, and is sent again."""
+    return slot.attempt is attempt and slot.call.outbox.in_flight is attempt.write
+
+
 def lasts_anew(call: Call, now: float) -> Questions:
     """Each token of a round is good for as long as the first."""
     return Questions(call.round, call.epoch, call.position, call.round_history, call.ttl)
@@ -203,7 +224,12 @@ def evicts_anything(call: Call, event: Evict, now: float) -> Move:
 
 def stops_anything(call: Call, event: Stop, now: float) -> Move:
     """The same, where an operator ends the call."""
-    return rounds.finished(call, Finished(event.outcome, event.cause), now)
+    return rounds.finished(call, Finished(event.outcome, event.ending), now)
+
+
+def says_all_is_well(stored: Stored | None, request: Finish, now: float) -> record.Applied:
+    """However a call ended, its record calls it completed."""
+    return _RIGHT_FINISH(stored, request._replace(ending=COMPLETED), now)
 
 
 def calls_again(client: Client) -> None:
@@ -258,6 +284,6 @@ uncounted_claim, unforgiving_commit = _attempts(Claim), _attempts(Commit)
 _RIGHT_EVENT, _RIGHT_RENEWED, _RIGHT_TELL_HANDLER = writes.event, recovery.renewed, rounds._tell_handler
 _RIGHT_EVIDENCE, _RIGHT_RELAY, _RIGHT_FENCE = Process.evidence, Process.relay, record.check_fence
 _RIGHT_START, _RIGHT_SEND, _RIGHT_ACCEPT = Client._start, World.send, rounds._accept
-_RIGHT_NEXT = Frame.next_event
-_RIGHT_INTENT, _RIGHT_CLAIM = record._SCRIPTS[Intent], record._SCRIPTS[Claim]
+_RIGHT_NEXT, _RIGHT_WRITE = Frame.next_event, Scripts.write
+_RIGHT_INTENT, _RIGHT_CLAIM, _RIGHT_FINISH = (record._SCRIPTS[kind] for kind in (Intent, Claim, Finish))
 _RIGHT_ONCE, _RIGHT_MEET, _RIGHT_EFFECT = replay.Cursor.once, replay.Cursor._meet, Driver._begin_effect

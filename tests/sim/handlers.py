@@ -11,6 +11,7 @@ from functools import lru_cache
 
 from framehold_core import journal
 from framehold_core.call import Phase
+from framehold_core.ending import Ending, How
 from framehold_core.errors import DivergenceError
 from framehold_core.events import Asked, Diverged, Event, Finished, Intended, Noted, Rebuilt, Resulted
 from framehold_core.journal import Draft, Entry, Kind, Lane
@@ -42,6 +43,11 @@ def parse(text: str) -> Program:
 def opened(sealed: bytes) -> str:
     """What a sealed value says: the nonce is cut off."""
     return sealed.split(b":", 1)[1].decode()
+
+
+def ended(text: str) -> Ending:
+    """How a handler ends that comes to `text`: each is told apart from every other."""
+    return Ending(How.TOOL_ERROR, "Ended", text)
 
 
 class Task:
@@ -135,7 +141,7 @@ class Frame:
             return Intended(once_digest(name), draft)
         if done and not self._told_end and phase in HEARS_END:
             self._told_end = True
-            return Finished(self.text())
+            return Finished(self.text(), ended(self.text()))
         if self._unasked and phase is Phase.RUNNING:
             asks = tuple(draft._replace(round=round_ + 1) for draft in self._unasked)
             self._unasked = []

@@ -3,6 +3,7 @@
 import secrets
 
 from framehold_core import journal
+from framehold_core.ending import Ending, How
 from framehold_core.ids import Boot, CallId, Incarnation, NodeId
 from framehold_core.requests import (
     Answered,
@@ -24,6 +25,7 @@ from framehold_core.requests import (
 
 TTL = 600.0
 HEAD = Head(Boot("boot-1"), True, "weather", "code-1", "tools/call", 'weather é"\\\n', "args", "", "hold")
+RAISED = Ending(How.TOOL_ERROR, "shop.NoStock\u00e9", "shop:refund:41")
 PLAIN = Head(Boot("boot-1"), False, "weather", "code-1", "tools/call", "weather", "args", "alice", "hold")
 Entries = tuple[bytes, ...]
 
@@ -61,7 +63,7 @@ class Story:
         self.first_intent = Intent(self.call, fence(0, 0), batch((), E0), TTL, "once", None, head)  # 0, 1, 1
         self.intent = Intent(self.call, fence(1, 1), batch((E0,), E1, E2), TTL, "once", answers(1), head)  # 1, 3, 1
         self.result = Result(self.call, fence(1, 3), batch((E0, E1, E2), E3), TTL, "once")  # 1, 4, 1
-        self.finish = Finish(self.call, fence(1, 1), b"\x00out\xff", "returned", TTL, answers(1))  # done
+        self.finish = Finish(self.call, fence(1, 1), b"\x00out\xff", RAISED, TTL, answers(1))  # done
         self.release = Release(self.call, fence(1, 1), TTL)  # 1, 1, 1, nobody's
         self.verify = Verify(self.call, fence(1, 1), Incarnation("inc-2"), TTL)  # 1, 1, 2
         self.claim = self.claims(Seen(1, "node-1", "inc-1"), Evidence.GONE)  # 1, 1, 2, node-2's

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from framehold_core import journal
+from framehold_core.ending import COMPLETED, Ending, How
 from framehold_core.ids import Boot, CallId, Incarnation, NodeId
 from framehold_core.requests import (
     Answered,
@@ -46,6 +47,7 @@ from tests.store.server import RedisServer
 OWNERS = st.sampled_from([NodeId("node-1"), NodeId("node-2")])
 INCS = st.sampled_from([Incarnation("inc-1"), Incarnation("inc-2")])
 TTLS = st.sampled_from([60.0, 600.0, 3600.0])
+ENDINGS = st.sampled_from([COMPLETED, Ending(How.TOOL_ERROR, "ValueError", "shop:refund:41")])
 RANS = st.sampled_from([0.0, 0.25, 90.5])
 DIGESTS = st.sampled_from(["yes", "no"])
 KEYS = st.sampled_from(["once", "twice"])
@@ -114,7 +116,9 @@ class Drawer:
     def finish(self, stored: Stored | None) -> Request:
         fence = self.fence(stored.record if stored else None)
         outcome = self.data.draw(st.binary(max_size=3))
-        return Finish(self.call, fence, outcome, "returned", self.ttl, self.answered(fence), self.data.draw(RANS))
+        return Finish(
+            self.call, fence, outcome, self.data.draw(ENDINGS), self.ttl, self.answered(fence), self.data.draw(RANS)
+        )
 
     def claim(self, stored: Stored | None) -> Request:
         draw = self.data.draw

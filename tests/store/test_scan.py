@@ -133,18 +133,20 @@ async def test_what_cant_be_read_is_counted(
     redis_store: RedisStore, shared_server: RedisServer, namespace: str
 ) -> None:
     """Another type, a field that is missing, a newer format, a name that is no call's: the walk goes on."""
-    stories = await parked(redis_store, 5)
+    stories = await parked(redis_store, 7)
     key = {story.call: f"fh:{namespace}:{{{story.call}}}:r" for story in stories}
     with shared_server.client() as admin:
         admin.hdel(key[stories[0].call], "tool")
         admin.hset(key[stories[1].call], "v", "2")
         admin.hset(key[stories[2].call], "state", "odd")
         admin.hset(key[stories[3].call], "tool", b"\xff")
+        admin.hset(key[stories[5].call], "expires", "9" * 400)
+        admin.hset(key[stories[6].call], "created", "-1")
         admin.set(f"fh:{namespace}:{{{new_call()}}}:r", "garbage")
         admin.hset(f"fh:{namespace}:{{no call}}:r", "v", "1")
     steps = await walk(redis_store)
     assert {summary.call for step in steps for summary in step.found} == {stories[4].call}
-    assert sum(step.unreadable for step in steps) == 6
+    assert sum(step.unreadable for step in steps) == 8
 
 
 async def test_namespaces_are_walked_apart(shared_server: RedisServer, namespace: str) -> None:

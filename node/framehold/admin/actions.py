@@ -60,9 +60,10 @@ class Actions:
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
 
-    async def cancel(self, call: CallId) -> Done:
-        """End a call for good. Status 404: the call has no frame on this node. Status 409: nothing was done; an effect
-        or a write of the call is under way, or another node runs it."""
+    async def cancel(self, call: CallId, operator: str) -> Done:
+        """End a call for good. `operator` is who orders it, as events have it. Status 404: the call has no frame on
+        this node. Status 409: nothing was done; an effect or a write of the call is under way, or another node runs
+        it."""
         slot, name = self._runtime.table.get(call), f"call {prefix(call)}"
         if slot is None or slot.frame is None:
             return self._not_here(call)
@@ -74,12 +75,13 @@ class Actions:
         if done.status == 200:
             logger.warning("call %s of %r: an operator cancelled it", prefix(call), slot.tool, extra=slot.log_fields)
             text = _UNWRITTEN if isinstance(event, ev.StoreDown) else _CANCELLED
-            self._runtime.observers.happened(Kind.CANCELLED, text, slot)
+            self._runtime.observers.happened(Kind.CANCELLED, f"{operator} {text}", slot)
         return done
 
-    def evict(self, call: CallId) -> Done:
-        """Drop the frame of a call; the call's next retry rebuilds it. Status 404: the call has no frame on this node.
-        Status 409: nothing was done; the call needs its frame now, or its handler is not re-entrant."""
+    def evict(self, call: CallId, operator: str) -> Done:
+        """Drop the frame of a call; the call's next retry rebuilds it. `operator` is who orders it, as events have it.
+        Status 404: the call has no frame on this node. Status 409: nothing was done; the call needs its frame now, or
+        its handler is not re-entrant."""
         slot, name = self._runtime.table.get(call), f"call {prefix(call)}"
         if slot is None or slot.frame is None:
             return self._not_here(call)
@@ -88,7 +90,7 @@ class Actions:
         if slot.call.phase is not Phase.PARKED or not may_be_dropped(slot.call):
             return Done(409, f"{name}: a round, {_BUSY}")
         self._runtime.feed(slot, ev.Evict("admin"))
-        self._runtime.observers.happened(Kind.EVICTED, _EVICTED, slot)
+        self._runtime.observers.happened(Kind.EVICTED, f"{operator} {_EVICTED}", slot)
         return Done(200, f"{name}: its frame was dropped; its client's next retry replays it")
 
     def _not_here(self, call: CallId) -> Done:
@@ -126,9 +128,9 @@ def _outcome(slot: Slot) -> Outcome:
     return Outcome(error=MCPError(types.INTERNAL_ERROR, CANCELLED, {"reason": "cancelled"}))
 
 
-_CANCELLED = "an operator cancelled the call: its handler was stopped, its client is told, and nobody enters it again"
+_CANCELLED = "cancelled the call: its handler was stopped, its client is told, and nobody enters it again"
 _UNWRITTEN = (
-    "an operator cancelled the call: its handler was stopped; the store has not answered yet, and until its end is "
+    "cancelled the call: its handler was stopped; the store has not answered yet, and until its end is "
     "written another node may carry it on"
 )
-_EVICTED = "an operator dropped the call's frame: its client's next retry replays it"
+_EVICTED = "dropped the call's frame: its client's next retry replays it"

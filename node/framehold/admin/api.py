@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
@@ -17,19 +18,22 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from framehold_core.ids import CallId, is_call_id
-from framehold_router.models.calls import LeaseQuery
-from framehold_router.models.events import EventsQuery
+from framehold_router.api.node_client import CREDENTIAL
+from framehold_router.models.calls import CallsQuery, LeaseQuery
+from framehold_router.models.events import Kind
 from framehold_router.models.fields import MAX_TEXT_CHARACTERS, printable
 from framehold_router.models.nodes import DoneView, ErrorView
 
 from ..hosts.attached import Attached
+from ..sdk import hop as hops
 from ..sdk.hop import Hop
-from ..telemetry.event_log import EventLog
-from . import access, lease_list
+from ..telemetry.recent_calls import RecentCalls
+from . import access, call_list, lease_list
 from .actions import Actions, Done
 from .profile import Profile
 from .tool_actions import ToolActions
 
+_CREDENTIAL = re.compile(r"[0-9a-f]{8}")
 RequestT = TypeVar("RequestT", bound=BaseModel)
 _TOOL = '{"tool": "..."}'
 MAX_BODY_BYTES = 4096
@@ -62,16 +66,16 @@ class Admin:
 
     def __init__(self, attached: Attached) -> None:
         self._runtime = runtime = attached.runtime
-        self._event_log = EventLog(runtime.heartbeat)
         self._actions = Actions(runtime)
         self._tools = ToolActions(attached.runtime.door.pauses, attached.handlers.names)
         self.profile = Profile(attached)
-        runtime.observers.add(self._event_log)
+        self._recent_calls = RecentCalls()
+        runtime.observers.add(self._recent_calls)
         # One list or profile at a time: each takes about a millisecond of every turn of the loop.
         self._lists = asyncio.Lock()
         self.endpoints: dict[str, tuple[str, Callable[[Request], Awaitable[Response]]]] = {
             "/admin/leases": ("GET", self._leases),
-            "/admin/events": ("GET", self._events),
+            "/admin/calls": ("GET", self._calls),
             "/admin/profile": ("GET", self._profile),
             "/admin/drain": ("POST", self._drain),
             "/admin/undrain": ("POST", self._undrain),
@@ -110,12 +114,14 @@ class Admin:
         except ValueError as error:
             raise _BadRequest(str(error)) from None
 
-    async def _events(self, request: Request) -> Response:
+    async def _calls(self, request: Request) -> Response:
         try:
-            query = EventsQuery.model_validate(dict(request.query_params))
+            query = CallsQuery.model_validate(dict(request.query_params))
+            return _json(call_list.calls(self._recent_calls, self._runtime.heartbeat.lease.node, query))
         except ValidationError as error:
             raise _BadRequest(_validation_text(error, "parameter")) from None
-        return _json(self._event_log.since(query.after))
+        except ValueError as error:
+            raise _BadRequest(str(error)) from None
 
     async def _profile(self, request: Request) -> Response:
         async with self._lists:
@@ -126,6 +132,8 @@ class Admin:
         if runtime.draining.begun:
             return _json(DoneView(done="this node drains already; nothing more was done"), 202)
         patience = runtime.settings.drain_timeout
+        text = f"{self._operator(request)} ordered this node to drain: it takes no new call, and hands off what it may"
+        runtime.observers.happened(Kind.DRAIN, text, None)
         runtime.tasks.spawn(runtime.drain(patience, leaves=False))
         text = (
             "this node drains: it takes no new call, hands off what others may carry on, and keeps the rest for "
@@ -137,23 +145,36 @@ class Admin:
     async def _undrain(self, request: Request) -> Response:
         draining = self._runtime.draining
         if draining.undo():
+            text = f"{self._operator(request)} ordered this node to take calls again"
+            self._runtime.observers.happened(Kind.DRAIN, text, None)
             return _action_reply(Done(200, "this node takes calls again; what it has handed off stays where it is"))
         why = "its process leaves the fleet" if draining.leaving or draining.closed else "it does not drain"
         return _action_reply(Done(409, f"{why}; nothing was done"))
 
     async def _cancel(self, request: Request) -> Response:
-        return _action_reply(await self._actions.cancel(await _call(request)))
+        return _action_reply(await self._actions.cancel(await _call(request), self._operator(request)))
 
     async def _evict(self, request: Request) -> Response:
-        return _action_reply(self._actions.evict(await _call(request)))
+        return _action_reply(self._actions.evict(await _call(request), self._operator(request)))
+
+    def _operator(self, request: Request) -> str:
+        """Who orders an action, as events have it: an operator by the name of the admin token. A router of the fleet
+        names the token that it was shown; whoever asks this node itself has shown its own."""
+        hop, runtime = hops.of(request), self._runtime
+        if hop is not None and hop.inside:
+            name = str(printable(request.headers.get(CREDENTIAL, "")))
+            name = name if _CREDENTIAL.fullmatch(name) else ""
+        else:
+            name = runtime.peers.trust.credential(runtime.settings.admin_token)
+        return f"an operator (admin token {name})" if name else "an operator"
 
     async def _pause(self, request: Request) -> Response:
         named = await _body(request, _ToolRequest, _TOOL)
-        return _action_reply(await self._tools.pause(named.tool, named.why))
+        return _action_reply(await self._tools.pause(named.tool, named.why, self._operator(request)))
 
     async def _resume(self, request: Request) -> Response:
         named = await _body(request, _ToolRequest, _TOOL)
-        return _action_reply(await self._tools.resume(named.tool))
+        return _action_reply(await self._tools.resume(named.tool, self._operator(request)))
 
 
 async def _call(request: Request) -> CallId:

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
+from framehold_router.fleet.store_health import state_of
 from framehold_router.models.fields import printable
-from framehold_router.models.nodes import ErrorView, NodeStatus, PauseView, StallView
+from framehold_router.models.nodes import ErrorView, FailingView, NodeStatus, PauseView, StallView
 
 from ..engine import memory
+from ..engine.heartbeat import Alone
 from ..hosts.attached import Attached
 from ..sdk import hop as hops
-from ..telemetry.prometheus import heartbeat_age
+from ..telemetry.metrics import Metrics
+from ..telemetry.prometheus import heartbeat_age, state
 from ..telemetry.stalls import Stall
 from . import access
 
+MAX_FAILING = 10
+"""How many tools the status names that failed lately."""
 _UNCOUNTED = "nothing is counted here: FRAMEHOLD_METRICS is false; start this node without it, or with true\n"
 
 
@@ -59,15 +65,20 @@ def node_state(attached: Attached) -> NodeStatus:
         node_id=held.node,
         incarnation=held.incarnation,
         boot=held.boot,
-        state=runtime.heartbeat.state,
+        state=state(runtime),
         pid=stats.pid,
         parked=stats.parked,
         in_flight=stats.in_flight,
         version=stats.version,
         frames=runtime.table.frames,
+        max_parked=runtime.settings.max_parked,
+        store=None if isinstance(runtime.heartbeat, Alone) else state_of(runtime.heartbeat.trouble),
+        frame_bytes=None if model is None or model.measured is None else round(model.measured),
+        loop_busy=metrics and metrics.busy.share(),
         orphaned=marked.orphaned,
         stuck=marked.stuck,
         rounds=metrics and metrics.rounds,
+        **(failures(metrics) if metrics else {}),
         resume_p50=metrics and metrics.resumes.quantile(0.5),
         resume_p99=metrics and metrics.resumes.quantile(0.99),
         store_seconds=metrics and metrics.writes.quantile(0.5),
@@ -77,10 +88,22 @@ def node_state(attached: Attached) -> NodeStatus:
         rss=memory.resident(),
         memory_limit=None if model is None else model.limit,
         errors=runtime.counts["broken"] + (metrics.errors() if metrics else 0),
+        fenced=metrics and metrics.fenced,
         handed_off=runtime.draining.released if runtime.draining.begun else None,
         paused=tuple(PauseView(**pause._asdict()) for pause in runtime.door.pauses.known.values()),
         tools=tuple(attached.names),
     )
+
+
+def failures(metrics: Metrics) -> dict[str, Any]:
+    """The fields of the status about calls that ended and failed in the last ten minutes."""
+    counted = [(name, *tool.recent.counts()) for name, tool in metrics.tools.items()]
+    failing = sorted((item for item in counted if item[2]), key=lambda item: -item[2])[:MAX_FAILING]
+    return {
+        "ended": sum(ended for _, ended, _ in counted),
+        "failed": sum(failed for _, _, failed in counted),
+        "failing": tuple(FailingView(tool=name, ended=ended, failed=failed) for name, ended, failed in failing),
+    }
 
 
 def _stall_view(stall: Stall | None) -> StallView | None:

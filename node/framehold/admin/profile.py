@@ -1,9 +1,10 @@
 """The profile of a node: what takes its memory, and what takes the time of its event loop.
 
-The law: a value that can't be measured is estimated, and marked as estimated. The memory of a process has three parts:
-the memory before its first call, that of its frames, and the rest. The weight of one frame is the estimate of
-`engine.memory`. Without a memory limit there is no estimate: then all memory that was added is counted as the frames'.
-Only the sampler keeps data for the profile, and it runs only while somebody reads the profile.
+The law: a value that can't be measured is left out; one that follows from a measured average is marked as estimated.
+The memory of a process has three parts: the memory before its first call, that of its frames, and the rest. The frames
+have a part only once `engine.memory` has measured the weight of a frame, which needs some hundred frames and a limit on
+memory; until then their memory is in the rest. Only the sampler keeps data for the profile, and it runs only while
+somebody reads the profile.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections import Counter
+from dataclasses import dataclass, field
 
 from framehold_core.call import Phase
 from framehold_router.models import profile as about
@@ -28,6 +30,15 @@ TOOLS, HOT = 50, 10
 _PARKED = Phase.PARKED
 
 
+@dataclass(slots=True)
+class _Frames:
+    """The frames of a node by tool: how many are parked and how many run, and the bytes of their journals."""
+
+    parked: Counter[str] = field(default_factory=Counter)
+    running: Counter[str] = field(default_factory=Counter)
+    journals: Counter[str] = field(default_factory=Counter)
+
+
 class Profile:
     """Makes the profile of one node."""
 
@@ -41,12 +52,12 @@ class Profile:
         if self._closer is None or self._closer.done():
             self._closer = self._runtime.tasks.spawn(self._close_sampler())
         loop = self._loop()
-        parked, running = await self._frames()
+        frames = await self._frames()
         held = _memory(self._runtime.eviction.start, self._runtime.eviction.footprint, self._runtime.table.frames)
         return about.Profile(
             node_id=self._runtime.heartbeat.lease.node,
             memory=held,
-            tools=_tools(parked, running, held),
+            tools=_tools(frames, held),
             loop=loop,
             sessions=self._attached.sessions(),
         )
@@ -72,16 +83,16 @@ class Profile:
             hot=tuple(about.HotView(where=where, share=min(1.0, share)) for where, share in seen.hot[:HOT]),
         )
 
-    async def _frames(self) -> tuple[Counter[str], Counter[str]]:
-        """The number of parked frames, and of running frames, by tool."""
-        parked, running = Counter[str](), Counter[str]()
+    async def _frames(self) -> _Frames:
+        found = _Frames()
         slots = iter(self._runtime.table)
         while portion := tuple(itertools.islice(slots, PORTION)):
-            held = [slot for slot in portion if slot.frame is not None]
-            parked.update(slot.tool for slot in held if slot.call.phase is _PARKED)
-            running.update(slot.tool for slot in held if slot.call.phase is not _PARKED)
+            for slot in portion:
+                if slot.frame is not None:
+                    (found.parked if slot.call.phase is _PARKED else found.running)[slot.tool] += 1
+                    found.journals[slot.tool] += slot.size
             await asyncio.sleep(0)
-        return parked, running
+        return found
 
 
 def _memory(start: int | None, footprint: memory.Footprint | None, frames: int) -> about.MemoryView | None:
@@ -91,11 +102,10 @@ def _memory(start: int | None, footprint: memory.Footprint | None, frames: int) 
         return None
     first = min(start, resident)
     added = resident - first
-    in_frames = 0
-    if frames:
-        in_frames = added if footprint is None else min(added, round(footprint.weight * frames))
+    measured = None if footprint is None else footprint.measured
+    in_frames = 0 if measured is None else min(added, round(measured * frames))
     parts = [about.MemoryPart(name="at start", bytes=first)]
-    if frames:
+    if in_frames:
         parts.append(about.MemoryPart(name="frames", bytes=in_frames, count=frames, estimated=True))
     if added > in_frames:
         parts.append(about.MemoryPart(name="other", bytes=added - in_frames, estimated=in_frames > 0))
@@ -108,18 +118,26 @@ def _memory(start: int | None, footprint: memory.Footprint | None, frames: int) 
     )
 
 
-def _tools(parked: Counter[str], running: Counter[str], held: about.MemoryView | None) -> tuple[about.ToolView, ...]:
+def _tools(by_tool: _Frames, held: about.MemoryView | None) -> tuple[about.ToolView, ...]:
     """The frames of each tool, the largest number first. The tools after the first `TOOLS` are one entry."""
-    frames = parked + running
+    parked, journals = by_tool.parked, by_tool.journals
+    frames = parked + by_tool.running
     part = next((part for part in (held.parts if held else ()) if part.count), None)
     each = part.bytes / part.count if part is not None and part.count else None
 
-    def view(name: str, count: int, waiting: int) -> about.ToolView:
-        weight = None if each is None else round(each * count)
-        return about.ToolView(tool=name, frames=count, bytes=weight, parked=waiting, running=count - waiting)
+    def view(name: str, count: int, waiting: int, journal: int) -> about.ToolView:
+        return about.ToolView(
+            tool=name,
+            frames=count,
+            bytes=None if each is None else round(each * count),
+            journal_bytes=journal,
+            parked=waiting,
+            running=count - waiting,
+        )
 
     ranked = sorted(frames.items(), key=lambda item: (-item[1], item[0]))
-    views = [view(printable(name), count, parked[name]) for name, count in ranked[:TOOLS]]
+    views = [view(printable(name), count, parked[name], journals[name]) for name, count in ranked[:TOOLS]]
     if rest := ranked[TOOLS:]:
-        views.append(view(OTHER, sum(count for _, count in rest), sum(parked[name] for name, _ in rest)))
+        waiting, journal = (sum(counts[name] for name, _ in rest) for counts in (parked, journals))
+        views.append(view(OTHER, sum(count for _, count in rest), waiting, journal))
     return tuple(views)

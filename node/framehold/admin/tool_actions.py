@@ -29,29 +29,29 @@ MAX_NAMED = 50
 
 
 class ToolActions:
-    """Pauses and resumes tools. `names` returns the names of the server's tools and prompts, None if the server can't
-    list them."""
+    """Pauses and resumes tools for an `operator`, as events name them. `names` returns the names of the server's tools
+    and prompts, None if the server can't list them."""
 
     def __init__(self, pauses: PausedTools, names: Callable[[], Iterable[str] | None]) -> None:
         self._pauses, self._names = pauses, names
 
-    async def pause(self, tool: str, why: str) -> Done:
+    async def pause(self, tool: str, why: str, operator: str) -> Done:
         """Pause a tool or a prompt by its name; all resources are paused together, under the name of their method.
         Status 404: the server has none of this name. Status 503: the store did not answer."""
         names, shown = self._names(), str(printable(tool))
         if names is not None and tool not in (known := (*names, READING)):
             return Done(404, _NONE.format(shown, ", ".join(str(printable(name)) for name in known[:MAX_NAMED])))
         try:
-            fresh = await self._pauses.pause(tool, why)
+            fresh = await self._pauses.pause(tool, why, operator)
         except StoreUnavailable as error:
             return Done(503, _SILENT.format(error))
         return Done(200, (_PAUSED if fresh else _AGAIN).format(shown, shown))
 
-    async def resume(self, tool: str) -> Done:
+    async def resume(self, tool: str, operator: str) -> Done:
         """End the pause of a tool. Status 404: it is not paused. Status 503: the store did not answer."""
         shown = str(printable(tool))
         try:
-            paused = await self._pauses.resume(tool)
+            paused = await self._pauses.resume(tool, operator)
         except StoreUnavailable as error:
             return Done(503, _SILENT.format(error))
         return Done(200, _RESUMED.format(shown)) if paused else Done(404, _NOT_PAUSED.format(shown))

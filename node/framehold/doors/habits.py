@@ -14,6 +14,7 @@ fail. What is not known is decided for safety (docs/protocol.md, rule 6):
 from __future__ import annotations
 
 from framehold_core import events as ev
+from framehold_core.ending import COMPLETED
 
 from ..engine.observer import Observer
 from ..engine.replies import Answer, Ended
@@ -41,8 +42,12 @@ class Habits(Observer):
         failed: it may not have come to its question."""
         if slot.head is not None:
             _add(self._with, slot.tool)
-        elif type(answer) is Ended and type(event) is ev.Start and not slot.handler.failed(answer.outcome):
+        elif type(event) is ev.Start and type(answer) is Ended and _completed(slot, answer):
             _add(self._without, slot.tool)
+
+
+def _completed(slot: Slot, answer: Ended) -> bool:
+    return slot.handler.ending(answer.outcome) == COMPLETED
 
 
 def _add(names: set[str], name: str) -> None:

@@ -60,8 +60,8 @@ class Pauses:
         if self._reading is None or self._reading.done():
             self._reading = self._tasks.spawn(self.read())
 
-    async def pause(self, tool: str, why: str) -> bool:
-        """Pause a tool for an operator; whether it was not paused before.
+    async def pause(self, tool: str, why: str, operator: str) -> bool:
+        """Pause a tool for an operator, as events name them; whether it was not paused before.
 
         Raises:
             StoreUnavailable: it is not known whether the store took it.
@@ -69,11 +69,11 @@ class Pauses:
         fresh, pause = tool not in self.known, Pause(tool, time.time(), OPERATOR, why)
         await self._store.pause(pause)
         self._learn({**self.known, tool: pause})
-        self._report(Kind.PAUSED, f"tool {tool!r} is paused by an operator{_because(why)}: {_NEXT.format(tool)}")
+        self._report(Kind.PAUSED, f"tool {tool!r} is paused by {operator}{_because(why)}: {_NEXT.format(tool)}")
         return fresh
 
-    async def resume(self, tool: str) -> bool:
-        """End the pause of a tool; whether it was paused.
+    async def resume(self, tool: str, operator: str) -> bool:
+        """End the pause of a tool for an operator, as events name them; whether it was paused.
 
         Raises:
             StoreUnavailable: it is not known whether the store took it.
@@ -81,7 +81,7 @@ class Pauses:
         paused = await self._store.resume(tool)
         self._learn({name: pause for name, pause in self.known.items() if name != tool})
         if paused:
-            self._report(Kind.RESUMED, f"tool {tool!r} is resumed by an operator: its calls go on")
+            self._report(Kind.RESUMED, f"tool {tool!r} is resumed by {operator}: its calls go on")
         return paused
 
     async def died(self, tool: str, record: Record) -> bool:

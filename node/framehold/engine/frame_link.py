@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from framehold_core import events as ev
 from framehold_core.call import Phase
@@ -13,6 +14,7 @@ from framehold_core.errors import DivergenceError, LimitExceeded
 from framehold_core.ids import CallId
 from framehold_core.journal import Draft
 
+from ..frame.asking_threads import AskingThreads
 from ..frame.entropy import Entropy
 from ..frame.frame import Frame
 from ..frame.payloads import Payloads
@@ -32,6 +34,7 @@ class FrameServices:
     feed: Feed
     payloads: Payloads
     tasks: Tasks
+    asking_threads: AskingThreads
     max_journal: int
     rebuilt: Callable[[Slot], None]
     ended: Callable[[Slot, Frame, object], None]
@@ -64,6 +67,19 @@ class FrameLink:
     def drops(self) -> bool:
         """Whether the frame is dropped after each round."""
         return self._slot.backing.drops
+
+    @property
+    def asking_threads(self) -> AskingThreads:
+        """The threads of this node's handlers that wait for answers."""
+        return self._services.asking_threads
+
+    def log_fields(self, frame: Frame) -> Mapping[str, Any]:
+        """The fields of a log line of `frame`. A frame that was dropped has its own round and epoch: the call may go on
+        in another one."""
+        fields = self._slot.log_fields
+        if self._slot.frame is not frame:
+            fields |= {"round": frame.round, "epoch": frame.epoch}
+        return fields
 
     def phase(self) -> Phase:
         """The phase of the call."""
@@ -117,7 +133,7 @@ class FrameLink:
         """The client can't be asked: the call ends with `outcome`, and the handler is cancelled."""
         frame = self._slot.frame
         if frame is not None:
-            self._services.feed(self._slot, ev.Finished(outcome, "refused"))
+            self._services.feed(self._slot, ev.Finished(outcome, self._slot.handler.ending(outcome)))
             self._services.tasks.cancel_frame(frame)
 
     def ended(self, frame: Frame, outcome: object) -> None:

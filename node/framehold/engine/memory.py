@@ -25,6 +25,10 @@ SLACK = 0.01
 caused by frames."""
 MIN_FRAME_BYTES = 4096
 """The lowest weight of a frame in bytes. With a lower estimate too many frames would be evicted."""
+MIN_SAMPLE = 300
+"""Frames that a measured weight needs. With fewer, most of what the process grew by is something else."""
+SESSION_BYTES = 40 << 10
+"""About what an idle session of a client of an earlier revision takes, in bytes."""
 _UNLIMITED = 1 << 60
 """A limit of this many bytes or more is none: cgroups of version 1 write the largest number of pages for no limit."""
 
@@ -38,6 +42,9 @@ class Footprint:
         self.resident, self.used, self.weight = start, float(start), float(MIN_FRAME_BYTES)
         self._start, self._height = start, float(start)
         self._recorded, self._frames, self._falling = math.inf, 0, False
+        self.measured: float | None = None
+        """Bytes of one frame as last measured with MIN_SAMPLE frames or more; None if it never had so many. `weight` is
+        a working value that evictions need even before that."""
 
     def look(self, resident: int, frames: int) -> None:
         """Take in a reading: `resident` bytes of RSS with so many frames."""
@@ -45,6 +52,8 @@ class Footprint:
         risen = resident > self._height + self.slack
         if risen:
             self._height, self._recorded = resident, shared
+            if frames >= MIN_SAMPLE:
+                self.measured = shared
         else:
             # Pages that were given back to the system can't be filled again: the maximum goes down with them.
             self._height = min(self._height, resident + self.high - self.low)
@@ -81,6 +90,16 @@ def limit(proc: Path = Path("/proc")) -> int | None:
     """The smallest memory limit of this process's cgroups, in bytes; None if there is none."""
     found = [_read(file) for file in _limits(proc)]
     return min((size for size in found if size is not None and 0 < size < _UNLIMITED), default=None)
+
+
+def sessions(most: int, least: int, limit: int | None, resident: int | None) -> int:
+    """How many sessions of clients of earlier revisions fit half of the memory that `resident` bytes leave below the
+    low mark of `limit` bytes: the other half stays for frames. `most` if one of the two is not known.
+
+    Anybody may open sessions, and one that is not used stays for half an hour."""
+    if limit is None or resident is None:
+        return most
+    return max(least, min(most, int((limit * LOW - resident) / 2 / SESSION_BYTES)))
 
 
 def trim() -> None:

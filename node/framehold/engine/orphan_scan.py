@@ -40,12 +40,14 @@ MAX_NAMED_CALLS = 1000
 
 class Marked(NamedTuple):
     """What a scan found. `looked` is the number of records, `orphaned` and `stuck` are counts of calls, and `calls`
-    lists up to MAX_NAMED_CALLS of these."""
+    lists up to MAX_NAMED_CALLS of these. `unreadable` counts records that were passed over: another program wrote them,
+    or a newer release."""
 
     looked: int = 0
     orphaned: int = 0
     stuck: int = 0
     calls: tuple[Summary, ...] = ()
+    unreadable: int = 0
 
 
 class OrphanScan:
@@ -96,6 +98,7 @@ class OrphanScan:
                 return Marked()
             swept = await self._store.scan(cursor, PORTION)
             marked = self._add_found(marked, swept.found, boots)
+            marked = marked._replace(unreadable=marked.unreadable + swept.unreadable)
             cursor = swept.cursor
             if not cursor:
                 break
@@ -105,6 +108,12 @@ class OrphanScan:
                 "%d calls wait for their clients to come back, since their nodes are gone; %d are stuck",
                 marked.orphaned,
                 marked.stuck,
+            )
+        if marked.unreadable > self.marked.unreadable:
+            logger.warning(
+                "%d records can't be read: they are passed over, and their calls are not counted; check who else "
+                "writes this store",
+                marked.unreadable,
             )
         return marked
 
@@ -126,5 +135,6 @@ class OrphanScan:
                 marked.orphaned + orphaned,
                 marked.stuck + stuck,
                 (*marked.calls, item) if (stuck or orphaned) and len(marked.calls) < MAX_NAMED_CALLS else marked.calls,
+                marked.unreadable,
             )
         return marked

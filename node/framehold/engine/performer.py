@@ -18,12 +18,14 @@ from framehold_core import effects as fx
 from framehold_core import events as ev
 from framehold_core import journal
 from framehold_core.call import Phase
+from framehold_core.ending import COMPLETED
 from framehold_core.errors import JournalError, SealError
 from framehold_core.ids import NodeId, prefix
 from framehold_core.journal import Draft, Kind, Lane
 
 from .. import clock
 from ..config import Settings
+from ..frame.asking_threads import AskingThreads
 from ..frame.asks import NO_ANSWERS, Question
 from ..frame.entropy import SeededEntropy
 from ..frame.frame import Frame
@@ -58,6 +60,12 @@ class NoCarrier:
     """The carrier of a round whose requests have all left."""
 
     variables = contextvars.Context()
+    came = 0.0
+    handler_context: contextvars.Context | None = None
+    ending: asyncio.Task[None] | None = None
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Keep nothing of the handler: no request reads it."""
 
     def taken_over(self) -> None:
         """Do nothing: no request waits."""
@@ -75,8 +83,9 @@ class Performer:
         self._settings, self._records = settings, records
         self._table, self._tasks, self._counts = shared.table, shared.tasks, shared.counts
         self._observers, self._feed, self._payloads = shared.observers, shared.events.feed, records.payloads
+        threads = AskingThreads(settings.max_asking_threads)
         self._services = FrameServices(
-            self._feed, self._payloads, self._tasks, settings.max_journal, self._rebuilt, self._ended
+            self._feed, self._payloads, self._tasks, threads, settings.max_journal, self._rebuilt, self._ended
         )
         self.perform: dict[type[Any], Callable[[Slot, Any], None]] = {
             fx.Write: records.write,
@@ -144,8 +153,8 @@ class Performer:
     def _ended(self, slot: Slot, frame: Frame, outcome: object) -> None:
         """The handler of `frame` has ended. The frame may have been dropped before."""
         if slot.frame is frame and not frame.dead:
-            self._feed(slot, ev.Finished(outcome))
-        elif frame.dead and slot.handler.failed(outcome):
+            self._feed(slot, ev.Finished(outcome, slot.handler.ending(outcome)))
+        elif frame.dead and slot.handler.ending(outcome) != COMPLETED:
             self._counts["unclean"] += 1
             logger.warning(
                 "a handler of %r raised while it was cancelled; its call is not harmed by it",
@@ -204,6 +213,7 @@ class Performer:
         self._observers.dropped(slot, effect.cause)
         frame, slot.frame = slot.frame, None
         slot.log, slot.size, slot.packed, slot.questions, slot.shown_questions = (), 0, None, (), ()
+        slot.renew_handler()
         if frame is not None:
             # A burst has one log line of its own; its single frames are logged for debugging only.
             level = logging.DEBUG if effect.cause in _BURST_CAUSES else logging.INFO
@@ -230,7 +240,7 @@ class Performer:
             refusal = self._unaskable(slot, effect.waiter)
             reply = self._questions_reply(slot, answer) if refusal is None else Ended(refusal)
             self.answer(slot, effect.waiter, reply)
-            if slot.frame is not None and slot.call.phase is Phase.PARKED:
+            if slot.frame is not None and slot.call.phase is Phase.PARKED and not slot.backing.drops:
                 slot.frame.carrier = None
         elif isinstance(answer, fx.Refusal):
             if answer.reason in (fx.Reason.DIVERGED, fx.Reason.UNREADABLE):
@@ -279,7 +289,7 @@ class Performer:
 
     def _ungated(self, slot: Slot, effect: fx.Ungated) -> None:
         self._counts["ungated"] += 1
-        logger.warning(
+        self._records.bursts.warning(
             "call %s: its result leaves before it is written, since the store does not answer; a duplicate may see "
             "another one until then",
             prefix(slot.call.id),

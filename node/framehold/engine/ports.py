@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from framehold_core.effects import Refusal
+from framehold_core.ending import Ending
 from framehold_core.lease import NodeRecord
 from framehold_core.pauses import Pause
 from framehold_core.requests import Record, Reply, Request
@@ -42,12 +43,12 @@ class HandlerEntry(Protocol):
         ...
 
     async def enter(self, frame: Frame, given: bytes) -> None:
-        """Run the handler in `frame` and pass its outcome to `frame.end`, whatever happens. Raises CancelledError only
-        if the frame is dead. This coroutine is the frame's task itself: a coroutine around it would add memory to each
-        parked frame."""
+        """Run the handler within `frame.scope()` and pass its outcome to `frame.end`. Only a handler that was cancelled
+        with its frame has no outcome. Raises CancelledError only if the frame is dead. This coroutine is the frame's
+        task itself: a coroutine around it would add memory to each parked frame."""
 
-    def failed(self, outcome: object) -> bool:
-        """Whether this outcome is an error of the handler."""
+    def ending(self, outcome: object) -> Ending:
+        """How a call ends by this outcome: completed, or by an error of the tool or of the protocol."""
 
     def describe(self) -> dict[str, str]:
         """The fields of the record's head about this handler: tool, code, method, target, and the digests args and
@@ -66,11 +67,13 @@ class PausedTools(Protocol):
     @property
     def known(self) -> Mapping[str, Pause]: ...
 
-    async def pause(self, tool: str, why: str) -> bool:
-        """Pause a tool for an operator; whether it was not paused before. Raises StoreUnavailable."""
+    async def pause(self, tool: str, why: str, operator: str) -> bool:
+        """Pause a tool for an operator, as events name them; whether it was not paused before. Raises
+        StoreUnavailable."""
 
-    async def resume(self, tool: str) -> bool:
-        """End the pause of a tool; whether it was paused. Raises StoreUnavailable."""
+    async def resume(self, tool: str, operator: str) -> bool:
+        """End the pause of a tool for an operator, as events name them; whether it was paused. Raises
+        StoreUnavailable."""
 
 
 class Door(Protocol):

@@ -20,7 +20,7 @@ from framehold_core import effects as fx
 from framehold_core import events as ev
 from framehold_core.call import Call, Phase, drop_and_forget
 from framehold_core.continuation import step
-from framehold_core.ids import CallId, Waiter, prefix
+from framehold_core.ids import CallId, NodeId, Waiter, prefix
 from framehold_core.lease import Lease
 from framehold_router.fleet.node_stats import Stats
 from framehold_router.fleet.trust import Trust
@@ -28,7 +28,9 @@ from framehold_store.base import Store
 
 from .. import clock
 from ..config import Settings
+from ..frame.context import take_back
 from ..frame.entropy import SystemEntropy
+from ..frame.logged_call import logged_call
 from ..frame.ports import RoundCarrier
 from ..version import STARTED, VERSION
 from . import answer_parsing as answers_of
@@ -40,6 +42,7 @@ from .orphan_scan import OrphanScan
 from .peers import Peers
 from .performer import Performer
 from .ports import Door, HandlerEntry
+from .rechecks import Rechecks
 from .records import CallRecords
 from .replies import Answer
 from .shared import Shared
@@ -73,6 +76,7 @@ class Parts(NamedTuple):
     drain: Drain
     door: Door
     orphan_scan: OrphanScan
+    rechecks: Rechecks
     after_renewal: list[Callable[[], None]]
 
 
@@ -88,7 +92,8 @@ class Runtime:
         self.door = parts.door
         self.eviction, self.draining, self.orphan_scan = parts.eviction, parts.drain, parts.orphan_scan
         self.payloads, self._gate = parts.records.payloads, parts.records.gate
-        self._performer = parts.performer
+        self._performer, self._rechecks = parts.performer, parts.rechecks
+        self._doubts = 0
         self.after_renewal = parts.after_renewal
         """Functions that run after each renewal of the node lease. Slow work belongs there: the next renewal is
         farthest away then."""
@@ -122,6 +127,12 @@ class Runtime:
         if isinstance(self.heartbeat, Heartbeat):
             self.tasks.spawn(self.orphan_scan.run())
 
+    def rename(self, node: NodeId) -> None:
+        """Give this node another id than the settings name, before it is opened."""
+        self.peers.node = node
+        for lease_holder in (self.heartbeat, self._unleased):
+            lease_holder.lease = lease_holder.lease._replace(node=node)
+
     async def drain(self, patience: float, parked: bool = True, leaves: bool = True) -> None:
         """Leave the fleet: take no new call and hand off the calls that other nodes may carry on. Then wait up to
         `patience` seconds for rounds that run and, if `parked`, for calls that only this process can carry on. Call
@@ -129,13 +140,21 @@ class Runtime:
         await self.draining.drain(patience, parked, leaves)
 
     async def end(self) -> None:
-        """Drop every frame. Running effects end first. Then handlers are cancelled, and waiting requests are
-        refused."""
-        await self.drain(0.0)
-        self.draining.closed = True
-        await self.tasks.wait_for_effects()
+        """Drop every frame. Running effects end first. Then handlers are cancelled, and waiting requests are refused.
+        Returns when the handlers have ended, since the refusals leave after them: an HTTP server that stops next still
+        sends these. A node whose name was taken hands nothing off, and waits three quarters of a lease's life at most:
+        half for effects, a quarter for handlers."""
+        if self.heartbeat.lost.is_set():
+            self.draining.closed = True
+            self.tasks.patience = min(self.tasks.patience, self.settings.lease_ttl / 4)
+            await self.tasks.wait_for_effects(self.settings.lease_ttl / 2)
+        else:
+            await self.drain(0.0)
+            self.draining.closed = True
+            await self.tasks.wait_for_effects()
         for slot in self.table:
             self._drop(slot, fx.Reason.UNAVAILABLE, self.draining.shutdown_detail(slot))
+        await self.tasks.wait_for_cancelled()
 
     async def close(self) -> None:
         """Drop every frame, end the background tasks, give the node lease back, and close the store."""
@@ -187,7 +206,7 @@ class Runtime:
             slot = self.table.add(self._slot(claims.call, handler, self._store_backing_of(handler)))
         waiter, held = Waiter(next(self._waiters)), self.heartbeat.lease
         event = ev.Retry(waiter, claims.round, claims.epoch, claims.mark, claims.node, given, held)
-        return await self._wait(slot, event, Arrival(carrier, _future(), raw=answers))
+        return await self._wait(slot, event, Arrival(carrier, _future(), handler, raw=answers))
 
     async def replay(
         self, carried: Carried, answers: Mapping[str, Any], handler: HandlerEntry, carrier: RoundCarrier
@@ -245,6 +264,8 @@ class Runtime:
 
     async def _wait(self, slot: Slot, event: ev.Start | ev.Retry, arrival: Arrival) -> Answer:
         began, answer = clock.now(), None
+        # Also for the lines of the author's middleware that come after the round, in this task.
+        logged_call.set(slot)
         try:
             if isinstance(event, ev.Retry):
                 arrival.parsed = answers_of.parsed(slot, event.round, arrival.raw)
@@ -255,10 +276,19 @@ class Runtime:
         except asyncio.CancelledError:
             if slot.pop_arrival(event.waiter) is not None:
                 self.feed(slot, ev.Left(event.waiter))
+                if slot.call.abandoned and slot.frame is not None:
+                    # An effect runs: the handler is cancelled when its result is stored (docs/protocol.md, rule 8).
+                    arrival.carrier.ending = slot.frame.task
                 slot.next_carrier()
             raise
         finally:
             self.observers.answered(slot, event, answer, clock.now() - began)
+            try:
+                if (handler := arrival.carrier.ending) is not None:
+                    # The author's middleware around this request may close what the handler's cleanup needs.
+                    await self.tasks.outlast(handler)
+            finally:
+                take_back(arrival.carrier)
 
     def _step(self, slot: Slot, event: ev.Event) -> None:
         was = slot.call.phase
@@ -300,8 +330,12 @@ class Runtime:
 
     def _lease_renewed(self) -> None:
         """The node lease was renewed, so the store answers: send unsent writes, and resume what waited for a valid
-        lease. In a parked call without pending intents nothing waits for one."""
+        lease. In a parked call without pending intents nothing waits for one. If the store may have gone back, all
+        frames are compared with it in the background."""
         held = self.heartbeat.lease
+        if self.heartbeat.doubts != self._doubts:
+            self._doubts = self.heartbeat.doubts
+            self._rechecks.begin()
         for busy in self.table:
             call = busy.call
             if (call.phase is not Phase.PARKED or call.intents) and busy.backing.beat is self.heartbeat:

@@ -17,6 +17,7 @@ from framehold_core.journal import Draft, Entry
 from framehold_core.requests import Head, Record
 
 from .. import clock
+from ..frame import span
 from ..frame.entropy import Entropy
 from ..frame.frame import Frame
 from ..frame.ports import RoundCarrier
@@ -37,11 +38,13 @@ class Backing(NamedTuple):
 
 @dataclass(slots=True)
 class Arrival:
-    """A request that waits for its reply. `raw` are its answers as they came, by key; `parsed` are the answers that
-    their questions have parsed, by key. `came` is its time of arrival, in seconds on the node's clock."""
+    """A request that waits for its reply. `handler` is its own entry into the handler, which was not used yet; None for
+    a first request, whose entry is the slot's. `raw` are its answers as they came, by key; `parsed` are the answers
+    that their questions have parsed, by key. `came` is its time of arrival, in seconds on the node's clock."""
 
     carrier: RoundCarrier
     future: asyncio.Future[Answer]
+    handler: HandlerEntry | None = None
     parsed: dict[str, Any] = field(default_factory=dict)
     raw: Mapping[str, Any] = field(default_factory=dict)
     came: float = field(default_factory=clock.now)
@@ -116,19 +119,40 @@ class Slot:
 
     @property
     def log_fields(self) -> dict[str, Any]:
-        """The `extra` of log lines about this call: its tool, its node, and its last round and epoch that were written.
+        """The `extra` of log lines about this call: its tool, its node, its epoch, the round that runs or waits for
+        answers, and the span of the request that carries it.
 
         The call is named by the beginning of its id. No log line holds a token, a user, a question or an answer."""
         call = self.call
-        at = {"round": call.round, "epoch": call.epoch, "node": call.owner}
-        return {"call": prefix(call.id), "tool": self.tool, **at}
+        at = {"round": self._logged_round, "epoch": call.epoch, "node": call.owner}
+        return {"call": prefix(call.id), "tool": self.tool, **at, **self._span_ids()}
+
+    @property
+    def _logged_round(self) -> int:
+        call = self.call
+        if self.frame is not None:
+            return self.frame.round
+        return call.undecided[0].round + 1 if call.undecided else call.round
+
+    def _span_ids(self) -> dict[str, str]:
+        """The ids of the span of the request that carries the round, or of the first one that waits; empty if there is
+        none, or if it is not traced."""
+        carrier = None if self.frame is None else self.frame.carrier
+        if carrier is None:
+            carrier = next((arrival.carrier for arrival in self.arrivals.values()), None)
+        # A copy: no context can be entered twice, and a thread of the handler may write a line at the same time.
+        return {} if carrier is None else carrier.variables.copy().run(span.ids)
 
     def load_record(self, record: Record) -> None:
         """Begin again from the record of a claimed call; `add_entries` with its journal comes next."""
         self.log, self.size, self.code, self.replayed = (), 0, record.head.code, True
+        self.began = self.began_by(record)
+
+    def began_by(self, record: Record) -> float:
+        """When the call of `record` began, in seconds since 1970."""
         # A store inside this process has times of this process's clock.
         alone = isinstance(self.backing.beat, Alone)
-        self.began = clock.wall(record.created) if alone else record.created
+        return clock.wall(record.created) if alone else record.created
 
     def add_entries(self, entries: tuple[bytes, ...]) -> None:
         """Append journal entries that the store has now."""
@@ -149,6 +173,12 @@ class Slot:
             # An empty dict keeps the memory of its former items.
             self.arrivals = _NOBODY
         return arrival
+
+    def renew_handler(self) -> None:
+        """The frame is gone. If requests still wait, one of them may have the call continued here: its entry replaces
+        the one that the frame has used."""
+        waiting = (arrival.handler for arrival in self.arrivals.values())
+        self.handler = next((handler for handler in waiting if handler is not None), self.handler)
 
     def may_run(self) -> bool:
         """Whether an effect may run, or a reply be sent, without asking the store: the window of the lease that this

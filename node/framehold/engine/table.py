@@ -96,6 +96,11 @@ class Table:
         parked = sum(slot.call.phase is Phase.PARKED for slot in self._slots.values())
         return parked, len(self._slots) - parked
 
+    def load_by_tool(self) -> tuple[Counter[str], int]:
+        """The parked calls by tool, and the number of calls that run or wait for the store."""
+        parked = Counter(slot.tool for slot in self._slots.values() if slot.call.phase is _PARKED)
+        return parked, len(self._slots) - parked.total()
+
     def due(self, now: float) -> Iterator[tuple[Slot, ev.Event]]:
         """The calls that are due at `now` (seconds on the node's clock), each with its event. All calls are checked:
         20,000 take about a millisecond, and no call needs a timer."""

@@ -1,7 +1,8 @@
 """Context variables of a handler, which lives longer than the request that entered it.
 
 The transport sets some variables for each request (access token, request id). At each new round they are copied into
-the handler's context.
+the handler's context. When a request leaves, it gets the variables as its handler has them: the author's middleware
+sees what a handler has set, as if it had run in the request's own task.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import contextvars
 from typing import Any
 
 from . import span
+from .logged_call import Logged, logged_call
+from .ports import RoundCarrier
 
 OWN_PREFIX = "framehold_"
 """The beginning of the names of Framehold's context variables. They are never copied from a request: a handler may send
@@ -19,24 +22,27 @@ _last_round: contextvars.ContextVar[contextvars.Context | None] = contextvars.Co
 )
 """The request context that was last copied into this context. The next one is compared with it."""
 
+_UNSET = object()
 _handler_owned: set[contextvars.ContextVar[Any]] = set()
-"""Variables that no round overwrites in a handler's context."""
+"""Variables that a handler's context and the contexts of its requests have each for themselves."""
 
 
 def keep(*variables: contextvars.ContextVar[Any]) -> None:
-    """Never overwrite these variables in a handler's context when a new round comes."""
+    """Never copy these variables from a request into a handler's context, or back."""
     _handler_owned.update(variables)
 
 
-def handler_context(variables: contextvars.Context) -> contextvars.Context:
-    """A new context for a handler, copied from the context of the request that enters it."""
+def handler_context(variables: contextvars.Context, logged: Logged) -> contextvars.Context:
+    """A new context for a handler, copied from the context of the request that enters it. `logged` is what the
+    handler's log lines belong to."""
     context = variables.copy()
-    context.run(_enter, variables)
+    context.run(_enter, variables, logged)
     return context
 
 
-def _enter(variables: contextvars.Context) -> None:
+def _enter(variables: contextvars.Context, logged: Logged) -> None:
     _last_round.set(variables)
+    logged_call.set(logged)
     span.enter()
 
 
@@ -50,8 +56,28 @@ def refresh(fresh: contextvars.Context) -> None:
     if before is fresh:
         return
     for variable, value in fresh.items():
-        if variable.name.startswith(OWN_PREFIX) or variable in _handler_owned:
+        if _is_private(variable):
             continue
         if before is None or before.get(variable) is not value:
             variable.set(span.next_value(variable.get(None), value))
     _last_round.set(fresh)
+
+
+def take_back(carrier: RoundCarrier) -> None:
+    """Copy what a handler has set into the current context, which is that of the request which carried its round. The
+    request keeps nothing of the handler then.
+
+    Nothing is copied where the handler's variables are those of another request: of one whose round this request
+    joined.
+    """
+    handler, carrier.handler_context, carrier.ending = carrier.handler_context, None, None
+    if handler is None or handler.get(_last_round) is not carrier.variables:
+        return
+    for variable, value in handler.items():
+        if carrier.variables.get(variable, _UNSET) is value or _is_private(variable) or span.is_rounds(value):
+            continue
+        variable.set(value)
+
+
+def _is_private(variable: contextvars.ContextVar[Any]) -> bool:
+    return variable.name.startswith(OWN_PREFIX) or variable in _handler_owned

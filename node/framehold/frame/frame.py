@@ -7,8 +7,13 @@ of a gather ask together:
     2. `SETTLE` turns without a further question: if a round is open, all pending questions leave as one `Asked` event
     3. no round is open (another branch asked while the frame was parked): the question waits for the next retry
 
-A frame that was cancelled is dead: each further question raises `CancelledError`, also in `finally`. A frame that is
-being rebuilt gets the recorded answers instead, round by round, until it stands where its journal ends (`rebuild`).
+A frame ends early as the SDK ends a request: its handler runs in a cancel scope of anyio's, and that scope is
+cancelled. What the handler shields runs to its end, its threads can ask whether they are cancelled, and a handler that
+swallows the cancellation gets it again. The frame is dead from that moment: each further question raises
+`CancelledError`, also in `finally`.
+
+A frame that is being rebuilt gets the recorded answers instead, round by round, until it stands where its journal ends
+(`rebuild`).
 """
 
 from __future__ import annotations
@@ -17,6 +22,8 @@ import asyncio
 import contextvars
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar
+
+import anyio
 
 from framehold_core import journal
 from framehold_core.call import Phase
@@ -53,6 +60,7 @@ class Frame:
         "_host",
         "_loop",
         "_recorded",
+        "_scope",
         "_settling",
         "carrier",
         "context",
@@ -87,9 +95,21 @@ class Frame:
         self.dead = False
         self.round = 1
         self.task: asyncio.Task[None] | None = None
-        self.context: contextvars.Context | None = handler_context(carrier.variables)
+        self._scope: anyio.CancelScope | None = None
+        self.context: contextvars.Context | None = handler_context(carrier.variables, self)
         """The handler's own context, None once it has ended. `deliver` refreshes it, since a handler may wait for
         other tasks that ask for it."""
+        carrier.handler_context = self.context
+
+    def scope(self) -> anyio.CancelScope:
+        """Make the scope that the handler runs in. Called once, by the handler's task: only a task can make one."""
+        self._scope = anyio.CancelScope()
+        return self._scope
+
+    @property
+    def log_fields(self) -> Mapping[str, Any]:
+        """The fields of a log line that the handler writes now; see `logged_call`."""
+        return self._host.log_fields(self)
 
     async def ask(self, question: Question, key: str | None = None) -> Any:
         """Suspend until the client has answered; return its answer (`Question.result`).
@@ -97,7 +117,7 @@ class Frame:
         Raises:
             DuplicateAsk: the same question, or the same key, is pending already.
             AskError: this is not the event loop that the handler was entered on, or an effect of `once` asks.
-            LimitExceeded: the call's journal is as long as it may be.
+            LimitExceeded: the call's journal is as long as it may be, or too many threads wait for answers.
             asyncio.CancelledError: the frame was torn down.
         """
         await self.check_allowed("a question")
@@ -109,13 +129,17 @@ class Frame:
         known = self._prefilled_answer(name, question) if self.replay is None else self._recorded_answer(name, question)
         if known is not None:
             return question.result(known.value)
-        ask = self.pending[name] = Ask(name, question, self.lane(), self._loop.create_future())
+        lane = self.lane()
+        thread = self._host.asking_threads.begin(self.task) if lane is Lane.SIDE else None
+        ask = self.pending[name] = Ask(name, question, lane, self._loop.create_future())
         self.settle()
         try:
             answer = await ask.answer
         finally:
             if self.pending.get(name) is ask:
                 del self.pending[name]
+            if thread is not None:
+                self._host.asking_threads.end(thread)
         if self.carrier is not None:
             refresh(self.carrier.variables)
         return question.result(answer)
@@ -235,7 +259,7 @@ class Frame:
         """The handler has ended with `outcome`. If the frame is being rebuilt, the handler must have reached all
         recorded entries; otherwise the replay has failed."""
         # The context refers back to the frame: break the cycle here, or the garbage collector has to.
-        self.task = self.context = None
+        self.task = self.context = self._scope = None
         if self.replay is not None and not self.dead:
             try:
                 self.replay.cursor.finish()
@@ -268,6 +292,7 @@ class Frame:
         may give up one of them and ask another question under its key, and that one is not answered."""
         if self.carrier is not None and self.context is not None:
             self.context.run(refresh, self.carrier.variables)
+            self.carrier.handler_context = self.context
         for answer in answers:
             ask = self.pending.get(answer.key)
             if ask is None or ask.answer.done() or ask.question.fp != asked.get(answer.key):
@@ -280,17 +305,23 @@ class Frame:
             self.settle()
 
     def kill(self) -> asyncio.Task[None] | None:
-        """Mark the frame dead and cancel its handler. Return the handler's task if it still runs, else None."""
-        self.dead, self.carrier = True, None
+        """Mark the frame dead and cancel its handler. Return the handler's task if it still runs, else None. The
+        request that carries the round gets it, too: it leaves after the handler. A handler that has not begun is not
+        entered."""
+        carrier, self.carrier, self.dead = self.carrier, None, True
         task, self.task, self.context = self.task, None, None
+        if self._scope is not None:
+            self._scope.cancel()
         for ask in self.pending.values():
+            # A question in a shielded scope, or in a task that the handler does not wait for.
             ask.answer.cancel()
         self.pending = {}
         if self._recorded is not None:
             self._recorded.effects.kill()
         if task is None or task.done():
             return None
-        task.cancel()
+        if carrier is not None:
+            carrier.ending = task
         return task
 
     def _key(self, question: Question) -> str:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Protocol
 
 from framehold_core.call import Phase
 from framehold_core.ids import CallId
 from framehold_core.journal import Draft, Lane
 
+from .asking_threads import AskingThreads
 from .asks import Question
 from .entropy import Entropy
 from .payloads import Payloads
@@ -22,9 +23,17 @@ from .rebuild import Rebuild
 
 
 class RoundCarrier(Protocol):
-    """The request of a round: where the frame's notifications go, and what its client can answer."""
+    """The request of a round: where the frame's notifications go, and what its client can answer. `variables` is the
+    context that the request came with."""
 
     variables: contextvars.Context
+    handler_context: contextvars.Context | None
+    """The context of the handler that runs in this round. The frame sets it; the request reads it when it leaves."""
+    ending: asyncio.Task[None] | None
+    """The handler of this round, if it is cancelled and had not ended when that was decided. The request leaves after
+    it."""
+    came: float
+    """When the request reached this process, in seconds since 1970. It may have waited for a dead node's lease."""
 
     def taken_over(self) -> None:
         """This node took the call over from a process that is gone."""
@@ -96,6 +105,13 @@ class CallJournal(Protocol):
 
 class FrameHost(CallJournal, Protocol):
     """What a frame reports to the engine that holds it."""
+
+    @property
+    def asking_threads(self) -> AskingThreads:
+        """The threads of this node's handlers that wait for answers."""
+
+    def log_fields(self, frame: Any) -> Mapping[str, Any]:
+        """The fields of a log line of `frame`, which may have been dropped."""
 
     def phase(self) -> Phase:
         """The phase of the call."""

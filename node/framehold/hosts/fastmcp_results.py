@@ -22,6 +22,8 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.methods import is_input_required
 from pydantic import PrivateAttr
 
+from ..telemetry.failures import remember
+
 
 class Raised(types.CallToolResult):
     """The error result of a tool, and the exception that the tool raised."""
@@ -33,6 +35,7 @@ class Raised(types.CallToolResult):
         unknown = isinstance(error, DisabledError | NotFoundError)
         text = f"Unknown tool: {name!r}" if unknown else str(error)
         super().__init__(content=[types.TextContent(type="text", text=text)], is_error=True)
+        remember(error)
         self._error = _untraced(error)
 
     def again(self) -> NoReturn:
@@ -141,6 +144,7 @@ async def _with_protocol_errors(running: Awaitable[Any]) -> Any:
     try:
         return await running
     except FastMCPError as error:
+        remember(error)
         raise to_mcp_error(error) from _untraced(error)
 
 

@@ -6,10 +6,15 @@ from typing import Any
 
 from mcp.server.lowlevel.server import Server
 from mcp.server.mcpserver import MCPServer
+from mcp.server.streamable_http_manager import DEFAULT_MAX_SESSIONS
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
 
 from ..config import Settings
+from ..engine import memory
+
+FEWEST_SESSIONS = 100
+"""Sessions that may be open however little memory there is: 4 MB."""
 
 
 def sdk_app(
@@ -24,9 +29,18 @@ def sdk_app(
             allowed_origins=list(settings.allowed_origins),
         )
     app = server.streamable_http_app(
-        streamable_http_path=path, max_request_body_size=settings.max_body, transport_security=security
+        streamable_http_path=path,
+        max_request_body_size=settings.max_body,
+        max_sessions=settings.max_sessions or _max_sessions(settings),
+        transport_security=security,
     )
     return app, security or local_only()
+
+
+def _max_sessions(settings: Settings) -> int:
+    """How many sessions there may be if no setting says so."""
+    limit = settings.memory_limit or memory.limit()
+    return memory.sessions(DEFAULT_MAX_SESSIONS, FEWEST_SESSIONS, limit, memory.resident())
 
 
 def local_only() -> TransportSecuritySettings:

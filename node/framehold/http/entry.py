@@ -8,9 +8,11 @@ every rejection is the SDK's own. The entry itself checks only what tells an ord
 from __future__ import annotations
 
 import asyncio
+import time
 from enum import Enum
 from typing import Any
 
+import anyio
 from mcp.server.connection import Connection
 from mcp.server.runner import aclose_shielded, modern_error_data
 from mcp.server.streamable_http import check_accept_headers
@@ -25,10 +27,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from framehold_core import token
 
+from ..frame.logged_call import NamedCall, logged_call
 from ..hosts.attach import param_rejection
 from ..hosts.attached import Attached
 from ..sdk.hop import Hop
-from ..sdk.replies import Misdirected, Unavailable, broke_off, not_held, out_of_reach, too_large
+from ..sdk.replies import Misdirected, Unavailable, broke_off, cut_off, not_held, out_of_reach, too_large
+from ..telemetry import tracing
 from ..wires import saga
 from .body import Body, TooLarge, left
 from .classify import Ordinary, ordinary
@@ -74,6 +78,8 @@ _NEXT_STEP = {
     # A new call has no token: nothing would distinguish a second sending from a second call (docs/protocol.md, rule 9).
     (ForwardResult.BROKEN, True): _Next.REPORT_BROKEN,
     (ForwardResult.BROKEN, False): _Next.READ_AGAIN,
+    (ForwardResult.VANISHED, True): _Next.REPORT_BROKEN,
+    (ForwardResult.VANISHED, False): _Next.READ_AGAIN,
 }
 """What follows when another node holds the call. A request that a node relayed is never forwarded (docs/protocol.md,
 rule 19), so it is not in the table: `Entry._refuse_relayed` replies to it. READ_AGAIN and AWAIT_OWNER follow only while
@@ -121,6 +127,7 @@ class Entry:
             return
         if data is None:
             return
+        scope["framehold"].distrust_call(data)
         found = ordinary(scope["headers"], data) if acceptable else None
         if found is None or not (self._mirrors_nothing(found) or await self._mirrors_correctly(request, found)):
             await self._rest(scope, body.replay, send)
@@ -168,19 +175,33 @@ class Entry:
         """Serve a round here, or forward it to the node that holds its call."""
         hop: Hop = request.scope["framehold"]
         hop.route = _route(found.method, found.params)
+        before = logged_call.set(_named(found, hop))
+        try:
+            await self._serve_named(request, found, data, receive, send)
+        finally:
+            # A handler may send this request within its own task, whose lines belong to its own call.
+            logged_call.reset(before)
+
+    async def _serve_named(self, request: Request, found: Ordinary, data: bytes, receive: Receive, send: Send) -> None:
+        hop: Hop = request.scope["framehold"]
         # These are read now, as they came: a middleware may edit the parameters.
         client, progress = self._identities.connection(found.params["_meta"]), _progress(found.params)
         exchange, search = Exchange(request, found.id, progress, send), OwnerSearch(self._attached.settings.lease_ttl)
-        await self._turns.mine()
-        while (elsewhere := await self._round(exchange, found, client, receive)) is not None:
-            if hop.relayed:
-                await self._refuse_relayed(exchange, request, receive, send)
-                return
-            # The table has no slot for this request. A node that drains waits for the request all the same.
-            with self._attached.runtime.draining.visited():
-                if await self._forward(exchange, elsewhere.address, (request.scope, data), receive, search):
-                    return
+        try:
             await self._turns.mine()
+            while (elsewhere := await self._round(exchange, found, client, receive)) is not None:
+                if hop.relayed:
+                    await self._refuse_relayed(exchange, request, receive, send)
+                    return
+                # The table has no slot for this request. A node that drains waits for the request all the same.
+                with self._attached.runtime.draining.visited():
+                    if await self._forward(exchange, elsewhere.address, (request.scope, data), receive, search):
+                        return
+                await self._turns.mine()
+        except asyncio.CancelledError:
+            # The HTTP server ends and cuts off what it still serves; by itself it would reply 500, without a word.
+            await exchange.cut_off(cut_off().error, self._attached.runtime.retry_after)
+            raise
 
     async def _refuse_relayed(self, exchange: Exchange, request: Request, receive: Receive, send: Send) -> None:
         """Reply to a node that relayed a request of a call which is not held here (docs/protocol.md, rule 19)."""
@@ -201,12 +222,14 @@ class Entry:
         Returns:
             True: the round is finished. False: the record has to be read again.
         """
-        relay, hop = self._relay, request[0]["framehold"]
+        relay, hop, began = self._relay, request[0]["framehold"], time.time_ns()
         if relay.outages.is_watched(address):
             # Other requests wait for this node already: their watch tries to connect.
             result = ForwardResult.UNREACHED
         else:
             result = await relay.forward.forward(address, request, receive, exchange.onward())
+        if result is ForwardResult.VANISHED:
+            tracing.record_lease_wait(began, address, result.name.lower())
         match _NEXT_STEP[result, hop.route == _BEGINS]:
             case _Next.FINISH:
                 return True
@@ -218,6 +241,7 @@ class Entry:
                     return await left(receive, search.pause)
             case _Next.AWAIT_OWNER:
                 waited = await relay.outages.wait(address, receive, search.deadline)
+                tracing.record_lease_wait(began, address, waited.name.lower())
                 if waited is WaitResult.LEFT:
                     return True
                 if waited is WaitResult.OVER and search.may_go_on():
@@ -237,29 +261,24 @@ class Entry:
         attached = self._attached
         exchange.open()
         connection = Identity(client)
-        main = asyncio.current_task()
-        assert main is not None, "a request runs in a task"
-        watch = asyncio.get_running_loop().call_later(WATCH_AFTER, exchange.watch, main, receive)
-        try:
-            kernel = self._kernels[connection.protocol_version]
-            result = await kernel.round(exchange, connection, attached.lifespan_state, found.method, found.params)
-        except asyncio.CancelledError:
-            if not exchange.gone:
-                raise
-            main.uncancel()
-        except Misdirected as elsewhere:
-            return elsewhere
-        except Unavailable as error:
-            await exchange.error(error.error, error.retry_after)
-        except Exception as error:
-            await exchange.error(modern_error_data(error))
-        else:
-            await exchange.result(result)
-        finally:
-            watch.cancel()
-            exchange.close()
-            if connection.used:
-                await aclose_shielded(connection)
+        with anyio.CancelScope() as scope:
+            watch = asyncio.get_running_loop().call_later(WATCH_AFTER, exchange.watch, scope, receive)
+            try:
+                kernel = self._kernels[connection.protocol_version]
+                result = await kernel.round(exchange, connection, attached.lifespan_state, found.method, found.params)
+            except Misdirected as elsewhere:
+                return elsewhere
+            except Unavailable as error:
+                await exchange.error(error.error, error.retry_after)
+            except Exception as error:
+                await exchange.error(modern_error_data(error))
+            else:
+                await exchange.result(result)
+            finally:
+                watch.cancel()
+                exchange.close()
+                if connection.used:
+                    await aclose_shielded(connection)
         return None
 
 
@@ -267,7 +286,20 @@ def _progress(params: dict[str, Any]) -> str | int | None:
     return progress_token_from_params(params) if "progressToken" in params["_meta"] else None
 
 
+def _named(found: Ordinary, hop: Hop) -> NamedCall | None:
+    """The call that a request names before anything of it is verified: by its token, or by the id that a router gave
+    it."""
+    state = _state(found.method, found.params)
+    call = token.named(state) if isinstance(state, str) else hop.call
+    return None if call is None else NamedCall(call)
+
+
+def _state(method: str, params: dict[str, Any]) -> Any:
+    """The token of a request; None in a first request."""
+    return params.get(saga.TOKEN if method == saga.RESUME else "requestState")
+
+
 def _route(method: str, params: dict[str, Any]) -> bytes:
     """The route of a request: `start` where it begins a call, `ring` where its token led to this node."""
-    state = params.get(saga.TOKEN if method == saga.RESUME else "requestState")
+    state = _state(method, params)
     return b"ring" if isinstance(state, str) and state.startswith(token.HOLD) else _BEGINS

@@ -48,11 +48,9 @@ class Exchange:
     def __init__(self, request: Request, request_id: RequestId, progress_token: str | int | None, send: Send) -> None:
         self.request, self.request_id = request, request_id
         self._send, self._progress_token = send, progress_token
-        self._streaming = self._closed = False
+        self._streaming = self._closed = self._replied = False
         self._lock: asyncio.Lock | None = None
         self._watch: asyncio.Task[None] | None = None
-        self.gone = False
-        """Whether the client left before its reply."""
 
     @property
     def transport(self) -> TransportContext:
@@ -93,13 +91,14 @@ class Exchange:
             params["message"] = message
         await self.notify("notifications/progress", params)
 
-    def watch(self, main: asyncio.Task[Any], receive: Receive) -> None:
-        """Cancel `main` when the client disconnects, and send pings while the stream is silent. `close` ends this."""
+    def watch(self, scope: anyio.CancelScope, receive: Receive) -> None:
+        """Cancel `scope`, in which the request runs, when the client disconnects, and send pings while the stream is
+        silent. `close` ends this."""
         if not self._closed:
-            watch = self._watch_client(main, receive)
+            watch = self._watch_client(scope, receive)
             self._watch = asyncio.get_running_loop().create_task(watch, name="framehold-watch")
 
-    async def _watch_client(self, main: asyncio.Task[Any], receive: Receive) -> None:
+    async def _watch_client(self, scope: anyio.CancelScope, receive: Receive) -> None:
         receiving = asyncio.ensure_future(receive())
         try:
             while True:
@@ -107,8 +106,7 @@ class Exchange:
                 if not done:
                     await self._send_event(b": ping\r\n\r\n")
                 elif receiving.result()["type"] == "http.disconnect":
-                    self.gone = True
-                    main.cancel()
+                    scope.cancel()
                     return
                 else:
                     receiving = asyncio.ensure_future(receive())
@@ -135,7 +133,11 @@ class Exchange:
     def onward(self) -> Send:
         """The `send` for another node's response to this request: the client gets it as it comes, or as the rest of
         an event stream that began here."""
-        return StreamRest(self._send, self.request_id) if self._streaming else self._send
+        return StreamRest(self._send, self.request_id) if self._streaming else self._pass_on
+
+    async def _pass_on(self, message: Message) -> None:
+        self._replied = True
+        await self._send(message)
 
     def open(self) -> None:
         """Begin a pass through the kernel: from now on its notifications are sent."""
@@ -153,13 +155,22 @@ class Exchange:
         await self._finish({"jsonrpc": "2.0", "id": self.request_id, "result": result}, 200, None)
 
     async def error(self, error: ErrorData, retry_after: int | None = None) -> None:
-        """Reply with an error; `retry_after` (seconds) makes it a 503."""
+        """Reply with an error; `retry_after` (seconds) makes it a 503. In an event stream, whose status was sent
+        before, the data of the error says so."""
         status = ERROR_CODE_HTTP_STATUS.get(error.code, 200) if retry_after is None else 503
         body = error.model_dump(by_alias=True, mode="json", exclude_none=True)
         await self._finish({"jsonrpc": "2.0", "id": self.request_id, "error": body}, status, retry_after)
 
+    async def cut_off(self, error: ErrorData, retry_after: int) -> None:
+        """Reply with an error if no reply was begun."""
+        if not self._replied:
+            await self.error(error, retry_after)
+
     async def _finish(self, message: dict[str, Any], status: int, retry_after: int | None) -> None:
+        self._replied = True
         if self._streaming:
+            if retry_after is not None:
+                message["error"] = _retryable(message["error"], retry_after)
             assert self._lock is not None
             async with self._lock:
                 self.close()
@@ -180,14 +191,15 @@ class StreamRest:
 
     def __init__(self, send: Send, request_id: RequestId) -> None:
         self._send, self._request_id = send, request_id
-        self._content_type, self._status = b"", 0
+        self._content_type, self._status, self._retry_after = b"", 0, b""
         self._body: list[bytes] = []
 
     async def __call__(self, message: Message) -> None:
         """Take one ASGI message of the other node's response."""
         if message["type"] == "http.response.start":
-            self._status = message["status"]
-            self._content_type = dict(message["headers"]).get(b"content-type", b"").partition(b";")[0].strip().lower()
+            headers = dict(message["headers"])
+            self._status, self._retry_after = message["status"], headers.get(b"retry-after", b"")
+            self._content_type = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
             return
         body, more = message.get("body", b""), message.get("more_body", False)
         if self._content_type != b"text/event-stream":
@@ -204,9 +216,19 @@ class StreamRest:
         except ValueError:
             found = None
         if isinstance(found, dict):
+            error = found.get("error")
+            if isinstance(error, dict) and self._retry_after.isdigit():
+                return {**found, "error": _retryable(error, int(self._retry_after[:4]))}
             return found
         text = f"the node that holds this call answered with status {self._status} and no message; retry, or ask it"
         return {"jsonrpc": "2.0", "id": self._request_id, "error": {"code": INTERNAL_ERROR, "message": text}}
+
+
+def _retryable(error: dict[str, Any], retry_after: int) -> dict[str, Any]:
+    """An error in an event stream with what status 503 and the header Retry-After would say: the same request may
+    succeed in `retry_after` seconds."""
+    data = error.get("data")
+    return {**error, "data": {**(data if isinstance(data, dict) else {}), "retryAfter": retry_after}}
 
 
 def _json(message: dict[str, Any]) -> bytes:

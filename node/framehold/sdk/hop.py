@@ -6,6 +6,7 @@ an internal header, and so no handler sees the secret.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable
 from typing import Any
 
@@ -20,19 +21,21 @@ _KEY = "framehold"
 class Hop:
     """The last step of one request on its way to this node.
 
-    - `call`: the id that a router gave its call, or None
+    - `came`: when the request reached this process, in seconds since 1970
+    - `call`: the id that a router made for its call, or None
     - `inside`: whether a part of this fleet sent it in its own name, not for a client
     - `relayed`: whether a node sent it, so that it is not relayed again (docs/protocol.md, rule 19)
     - `node`, `route`: the node that serves it, and the way by which it got there
     - `with_headers`: whether the response gets headers with `node` and `route`
     """
 
-    __slots__ = ("call", "inside", "node", "relayed", "route", "with_headers")
+    __slots__ = ("call", "came", "inside", "node", "relayed", "route", "with_headers")
 
     def __init__(self, node: str, trusted: dict[bytes, bytes] | None, with_headers: bool) -> None:
         """`trusted` are the internal headers of the request, without the secret; None if the secret is missing."""
         # A part of the fleet that forwards a client's request sends further headers beside the secret. Such a request
         # is not from inside: a client must not reach /admin through it.
+        self.came = time.time()
         self.inside = trusted == {}
         trusted = trusted or {}
         call = trusted[CALL_ID].decode("latin-1") if CALL_ID in trusted else ""
@@ -41,6 +44,12 @@ class Hop:
         self.with_headers = with_headers or VIA in trusted
         self.node = node.encode()
         self.route = b"any"
+
+    def distrust_call(self, body: bytes) -> None:
+        """Drop `call` if it stands in `body`, the request's body: then the client chose it, and what stands in front of
+        this node copied it (docs/protocol.md, rule 18)."""
+        if self.call is not None and self.call.encode() in body:
+            self.call = None
 
     def adding_headers(self, send: Send) -> Send:
         """A `send` that adds the headers of `headers()` to the response, if `with_headers`; else `send` itself."""

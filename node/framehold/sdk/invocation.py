@@ -7,9 +7,11 @@ The handler's result is tagged, and carries the journal entries of its call.
 
 from __future__ import annotations
 
+import asyncio
 import contextvars
 import json
 import logging
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -22,11 +24,13 @@ from pydantic import BaseModel
 from pydantic_core import PydanticSerializationError
 
 from framehold_core import journal
+from framehold_core.ending import COMPLETED, Ending, How
 from framehold_core.errors import JournalError
 
 from ..engine import token_claims
 from ..frame.asks import NO_ANSWERS, Question
 from ..frame.frame import Frame
+from ..telemetry.failures import Failure, failure_of, remembered
 from . import hop as hops
 from . import questions
 from .marks import Marks
@@ -39,20 +43,26 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome of a handler: a result as the SDK takes it, or the error that the handler raised."""
+    """The outcome of a handler: a result as the SDK takes it, or the error that the handler raised. `failure` has the
+    class and place of the exception behind either, if there was one."""
 
     result: Any = None
     error: BaseException | None = None
+    failure: Failure | None = None
 
 
 class Round:
     """The request that carries a round."""
 
-    __slots__ = ("ctx", "variables")
+    __slots__ = ("came", "ctx", "ending", "handler_context", "variables")
 
     def __init__(self, ctx: Ctx) -> None:
         self.ctx = ctx
+        hop = hops.of(ctx.request)
+        self.came = time.time() if hop is None else hop.came
         self.variables = contextvars.copy_context()
+        self.handler_context: contextvars.Context | None = None
+        self.ending: asyncio.Task[None] | None = None
 
     def taken_over(self) -> None:
         """Mark the response's route header: this node took the call over."""
@@ -138,30 +148,38 @@ class Invocation:
     async def enter(self, frame: Frame, given: bytes) -> None:
         """Run the handler in `frame`, and report its outcome to `frame`. `given` are the answers and the state that
         came with the call's first request, as `take` kept them (canonical JSON; empty: none)."""
+        if frame.dead:
+            return
         ctx, self._ctx = self._ctx, None
         assert ctx is not None, "a handler is entered once per invocation"
         session = FrameSession(frame, self._handler.connect(ctx))
         current.set(Present(session, None, frame, tool=self.tool))
+        outcome = None
         try:
-            raw, params = self._inputs(ctx, frame, given)
-            inner = FrameContext(
-                session=session,
-                lifespan_context=ctx.lifespan_context,
-                protocol_version=ctx.protocol_version,
-                method=ctx.method,
-                params=raw,
-            )
-            running = self._handler.enter(inner, params)
-            # All that this Python frame refers to would stay in memory while the call is parked.
-            del ctx, given, raw, inner, params, session
-            outcome = Outcome(_tagged(await running, frame, self._handler.runtime.settings.max_body))
+            with frame.scope():
+                raw, params = self._inputs(ctx, frame, given)
+                inner = FrameContext(
+                    session=session,
+                    lifespan_context=ctx.lifespan_context,
+                    protocol_version=ctx.protocol_version,
+                    method=ctx.method,
+                    params=raw,
+                )
+                running = self._handler.enter(inner, params)
+                # All that this Python frame refers to would stay in memory while the call is parked.
+                del ctx, given, raw, inner, params, session
+                result = _tagged(await running, frame, self._handler.runtime.settings.max_body)
+                outcome = Outcome(result, failure=remembered())
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:
             # Any exception of a handler is its outcome: otherwise its client would never get a response.
             if frame.dead and not isinstance(error, Exception):
                 raise
-            outcome = Outcome(error=error)
+            outcome = Outcome(error=error, failure=remembered() or failure_of(error))
+        if outcome is None:
+            # The frame was cancelled, and its scope has ended the cancellation.
+            return
         try:
             frame.end(outcome)
         finally:
@@ -188,13 +206,15 @@ class Invocation:
         whole = raw if (meta := (ctx.params or {}).get(META)) is None else {**raw, META: meta}
         return raw, self._handler.params_type.model_validate(whole, by_name=False)
 
-    def failed(self, outcome: object) -> bool:
-        """Whether the handler raised. The SDK turns the exception of a tool into a result; an outcome that was loaded
-        from its record is a mapping."""
+    def ending(self, outcome: object) -> Ending:
+        """How a call ends by this outcome. The SDK turns the exception of a tool into a result; an outcome that was
+        loaded from its record is a mapping."""
         assert isinstance(outcome, Outcome)
-        result = outcome.result
+        result, failure = outcome.result, outcome.failure
+        if outcome.error is not None:
+            return Ending(How.PROTOCOL_ERROR, *(failure or failure_of(outcome.error)))
         is_error = result.get("isError") if isinstance(result, Mapping) else getattr(result, "is_error", False)
-        return outcome.error is not None or is_error is True
+        return Ending(How.TOOL_ERROR, *(failure or ())) if is_error is True else COMPLETED
 
     def describe(self) -> dict[str, str]:
         """The fields of the call's record. They hold no contents: arguments and user are digests."""

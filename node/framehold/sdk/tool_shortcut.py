@@ -3,7 +3,8 @@ would keep itself and the request in memory while the frame is parked: 3 KB in a
 
 The law: results and log lines are those of the SDK, word for word. A test plays both ways. The SDK's own way is taken
 where something else stands between (a subclass, an extension that intercepts, a patched layer), and for a tool that is
-not async or has parameters from `Resolve`.
+not async or has parameters from `Resolve`. On that way, too, the first of the layers is this module's: it makes the
+error result, and the exception behind that is not seen below it.
 
 Private parts of the SDK that are touched here; a test names the release and checks them:
 
@@ -29,6 +30,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolRequestParams, CallToolResult, TextContent
 from pydantic import ValidationError
 
+from ..telemetry.failures import remember
 from .wrapped_handler import Handler
 
 _log = logging.getLogger("mcp.server.mcpserver.server")
@@ -112,9 +114,10 @@ def straightened(handler: Handler) -> Handler:
     def enter(ctx: Any, params: CallToolRequestParams) -> Awaitable[Any]:
         manager = server._tool_manager
         tool = manager.get_tool(params.name)
-        if tool is None or not _ordinary(server, manager, tool):
-            return sdk_way(ctx, params)
-        return _run(server, tool, ctx, params)
+        if tool is not None and _ordinary(server, manager, tool):
+            return _run(server, tool, ctx, params)
+        patched = not _OWN_LAYERS or MCPServer._handle_call_tool is not _OWN_LAYERS[0]
+        return sdk_way(ctx, params) if patched else _through_layers(server, ctx, params)
 
     return enter
 
@@ -130,6 +133,17 @@ def _ordinary(server: MCPServer[Any], manager: ToolManager, tool: Tool) -> bool:
     whole = kinds and type(server).call_tool is MCPServer.call_tool
     touched = "call_tool" in vars(server) or "call_tool" in vars(manager)
     return whole and not touched and tool.is_async and not tool.resolved_params and _untouched()
+
+
+async def _through_layers(server: MCPServer[Any], ctx: Any, params: CallToolRequestParams) -> Any:
+    """Call the tool as `MCPServer._handle_call_tool` does, through the layers below that."""
+    context = Context(request_context=ctx, mcp_server=server, input_params=params, subscriptions=server._subscriptions)
+    try:
+        return await server.call_tool(params.name, params.arguments or {}, context)
+    except MCPError:
+        raise
+    except Exception as failure:
+        return _error_result(params.name, failure)
 
 
 async def _run(server: MCPServer[Any], tool: Tool, ctx: Any, params: CallToolRequestParams) -> Any:
@@ -180,7 +194,9 @@ def _failure(name: str, error: Exception) -> ToolError:
 
 
 def _error_result(name: str, failure: Exception) -> CallToolResult:
-    """Log the failure of a tool as the SDK does, and return it as an error result."""
+    """Log the failure of a tool as the SDK does, and return it as an error result. Its class and place are kept for the
+    record of the call."""
+    remember(failure)
     if not isinstance(failure, ToolError) or isinstance(failure, UnexpectedToolError):
         _log.error("Tool %r raised an unexpected exception", name, exc_info=failure)
     elif isinstance(failure.__cause__, ValidationError):

@@ -1,21 +1,16 @@
-"""The latest events on this node, for operators.
+"""The events of this node, for operators: they are written to the event log of the fleet.
 
-The law: it only remembers, and no more than the last MAX_EVENTS. It has no content and no user, and of a call only the
-prefix of its id. Nothing floods it: if thousands of events of one kind come at once, as when a node dies, the first
-ones are recorded one by one and the others as a number.
-
-Events and changes of takeovers are numbered together, from 1 on, so that a router can ask for what is new to it:
-
-    1. a router asks for all events and gets `seq`, the last number
-    2. an event happens, and a takeover changes: each takes the next number
-    3. the router asks for what came after its `seq` and gets these two, the takeover in its present state
+The law: an event has no content and no user, and of a call only the prefix of its id. Nothing floods the log: if
+thousands of events of one kind come at once, as when a node dies, the first ones are written one by one and the others
+as a number. No step of a call waits for the log.
 """
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 import time
-from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from framehold_core import effects as fx
@@ -24,18 +19,16 @@ from framehold_core.call import Phase
 from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import prefix
 from framehold_core.requests import Reply, Verdict
-from framehold_router.models.events import EventView, Happened, Kind
+from framehold_router.models.events import EventView, Kind, LogEntry
 
 from ..engine.heartbeat import Alone, Heartbeat
 from ..engine.observer import Observer
 from ..engine.slot import Slot
 from .takeovers import Takeover, Takeovers
 
-MAX_EVENTS = 500
-"""How many events are remembered."""
 MAX_SINGLE_EVENTS, BURST_SECONDS = 20, 1.0
-"""How many events of one kind are recorded one by one within so many seconds."""
-_IDLE = Phase.IDLE
+"""How many events of one kind are written one by one within so many seconds."""
+_IDLE, _REBUILDING = Phase.IDLE, Phase.REBUILDING
 
 
 @dataclass(slots=True)
@@ -49,31 +42,27 @@ class _Burst:
 
 
 class EventLog(Observer):
-    """The events and takeovers of one process."""
+    """The events and takeovers of one process; `write` takes each entry with its key."""
 
-    def __init__(self, heartbeat: Heartbeat | Alone) -> None:
-        self._heartbeat = heartbeat
-        self._events: deque[tuple[int, EventView]] = deque(maxlen=MAX_EVENTS)
+    def __init__(self, heartbeat: Heartbeat | Alone, write: Callable[[str, LogEntry], None]) -> None:
+        self._heartbeat, self._write = heartbeat, write
         self._bursts: dict[str, _Burst] = {}
-        self._takeovers = Takeovers(self._number)
-        self._seq = self._fenced = 0
+        self._takeovers = Takeovers(self._takeover_changed)
+        self._events = itertools.count(1)
         self._silent = self._registered = False
 
-    def since(self, after: int = 0) -> Happened:
-        """The events and takeovers whose number is greater than `after`."""
+    async def watch(self) -> None:
+        """Write the number of withheld events of each burst soon after its end, until cancelled."""
+        while True:
+            await asyncio.sleep(BURST_SECONDS)
+            self.end_bursts()
+
+    def end_bursts(self) -> None:
+        """Write the number of withheld events of each burst that is over."""
         now = time.time()
         for kind, burst in self._bursts.items():
             if now - burst.since >= BURST_SECONDS:
                 self._end_burst(kind, burst)
-        held = self._heartbeat.lease
-        return Happened(
-            node_id=held.node,
-            boot=held.boot,
-            events=tuple(event for number, event in self._events if number > after),
-            takeovers=self._takeovers.views(held.node, after),
-            fenced=self._fenced,
-            seq=self._seq,
-        )
 
     # ---- events of the observed calls
 
@@ -91,12 +80,9 @@ class EventLog(Observer):
         self._add(now, kind, text, slot)
 
     def store_replied(self, op: str, slot: Slot | None, reply: Reply | StoreUnavailable, seconds: float) -> None:
-        """Count writes that the store refused because of another owner, epoch or history. Record events of the node
-        lease."""
+        """Record events of the node lease."""
         if slot is None:
             self._heartbeat_ended(reply)
-        elif isinstance(reply, Reply) and reply.verdict is Verdict.FENCED:
-            self._fenced += 1
 
     def dropped(self, slot: Slot, cause: str) -> None:
         """A frame was dropped. Record it if another node had taken its call over."""
@@ -110,12 +96,16 @@ class EventLog(Observer):
                 self._takeovers.looked(slot)
         elif was in _UNDECIDED:
             self._lookup_ended(slot, event, effects)
-        elif self._takeovers.under_way and slot in self._takeovers.under_way:
-            if isinstance(event, ev.Diverged | ev.Unreadable):
+        else:
+            if was is _REBUILDING and isinstance(event, ev.Diverged | ev.Unreadable):
                 self.happened(Kind.DIVERGED, _STRAYED, slot)
-            takeover = self._takeovers.stepped(slot, event, effects)
-            if takeover is not None and takeover.outcome == "recovered":
-                self.happened(Kind.RECOVERED, _recovered(takeover), slot)
+            if self._takeovers.under_way and slot in self._takeovers.under_way:
+                self._takeover_stepped(slot, event, effects)
+
+    def _takeover_stepped(self, slot: Slot, event: ev.Event, effects: Sequence[fx.Effect]) -> None:
+        takeover = self._takeovers.stepped(slot, event, effects)
+        if takeover is not None and takeover.outcome == "recovered":
+            self.happened(Kind.RECOVERED, _recovered(takeover), slot)
 
     def _lookup_ended(self, slot: Slot, event: ev.Event, effects: Sequence[fx.Effect]) -> None:
         """The lookup of a call's record, or a claim, has ended."""
@@ -129,10 +119,12 @@ class EventLog(Observer):
             takeover = self._takeovers.refused(slot, event.verdict)
             if takeover is not None and takeover.outcome == "lost":
                 self.happened(Kind.LOST, _FROM[takeover.reason].format(takeover.from_node) + _LOST, slot)
-            elif event.verdict is Verdict.STUCK:
+            elif takeover is not None:
                 self.happened(Kind.STUCK, _STUCK, slot)
         elif isinstance(event, ev.StoreDown | ev.Unreadable):
             self._takeovers.undecided(slot)
+            if isinstance(event, ev.Unreadable):
+                self.happened(Kind.DIVERGED, _STRAYED, slot)
 
     def _heartbeat_ended(self, reply: Reply | StoreUnavailable) -> None:
         """A heartbeat has ended: with a reply of the store, or without one."""
@@ -151,7 +143,7 @@ class EventLog(Observer):
         elif self._registered:
             self.happened(Kind.NODE_LOST, _TAKEN)
 
-    # ---- the remembered events
+    # ---- the entries of the log
 
     def _end_burst(self, kind: str, burst: _Burst) -> None:
         """Record the number of withheld events of a burst that is over."""
@@ -160,24 +152,28 @@ class EventLog(Observer):
             self._add(burst.since, kind, f"{withheld} more likewise, within {BURST_SECONDS:g} s", None)
 
     def _add(self, at: float, kind: str, text: str, slot: Slot | None) -> None:
-        number, held = self._number(), self._heartbeat.lease
-        event = EventView(id=f"{held.boot}-{number:09d}", at=at, node_id=held.node, kind=str(kind), text=text)
+        held = self._heartbeat.lease
+        event_id = f"{held.boot}-{next(self._events):09d}"
+        event = EventView(id=event_id, at=at, node_id=held.node, kind=str(kind), text=text)
         if slot is not None:
             call, frame = slot.call, slot.frame
             epoch = None if frame is None else max(call.epoch, frame.epoch)
             about = {"call": prefix(call.id), "tool": slot.tool, "epoch": epoch, "round": call.round}
             event = EventView.model_validate({**dict(event), **about})
-        self._events.append((number, event))
+        self._write(event_id, LogEntry(event=event))
 
-    def _number(self) -> int:
-        self._seq += 1
-        return self._seq
+    def _takeover_changed(self, takeover: Takeover) -> None:
+        held = self._heartbeat.lease
+        view = takeover.view(held.node, held.boot)
+        self._write(f"{view.call} {view.epoch} {view.asked}", LogEntry(takeover=view))
 
 
 def _recovered(takeover: Takeover) -> str:
     if takeover.resumed is None:
         return "the call goes on, and nobody waits for it now: whoever comes next hears what it came to"
-    return f"the call goes on: its client has its reply {takeover.resumed - takeover.asked:.2f} s after it came"
+    return (
+        f"the call goes on: its client has its reply {takeover.resumed - takeover.asked:.2f} s after its request came"
+    )
 
 
 _UNDECIDED = (Phase.LOOKING, Phase.CLAIMING)

@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from framehold_core import effects as fx
 from framehold_core import events as ev
 from framehold_core.call import Phase
+from framehold_core.ending import COMPLETED
 from framehold_core.errors import StoreUnavailable
 from framehold_core.requests import Evidence, Reply, Verdict
 from framehold_router.telemetry.bounds import BYTES, FAILOVER, HOP, PARK
@@ -31,7 +32,7 @@ from ..engine.observer import Observer
 from ..engine.replies import Answer, Elsewhere, Ended, Parked
 from ..engine.slot import Slot
 from .tool_labels import OTHER, ToolLabels
-from .window import RecentDurations
+from .window import BusyShare, RecentDurations, RecentEnds
 
 ROUND = (*HOP, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 PER_CALL = (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 50.0, 100.0)
@@ -55,10 +56,12 @@ _FENCED = Verdict.FENCED
 class Tool:
     """The counts of one tool or prompt."""
 
-    __slots__ = ("diverged", "ends", "parked", "per_call", "replayed", "replays", "seconds")
+    __slots__ = ("diverged", "ends", "parked", "per_call", "recent", "replayed", "replays", "seconds")
 
     def __init__(self) -> None:
-        self.ends: dict[str, int] = defaultdict(int)
+        # From 0 on: `increase` of Prometheus does not see the first sample of a series.
+        self.ends: dict[str, int] = defaultdict(int, ended=0, failed=0, refused=0)
+        self.recent = RecentEnds()
         self.seconds, self.per_call = Tally(ROUND), Tally(PER_CALL)
         self.parked, self.replayed = Tally(PARK), Tally(HOP)
         self.replays = self.diverged = 0
@@ -70,7 +73,7 @@ class Op:
     __slots__ = ("results", "seconds")
 
     def __init__(self) -> None:
-        self.results: dict[str, int] = defaultdict(int)
+        self.results: dict[str, int] = defaultdict(int, ok=0, error=0)
         self.seconds = Tally(HOP)
 
 
@@ -93,6 +96,7 @@ class Metrics(Observer):
         self.labels = labels
         self.tools: dict[str, Tool] = {OTHER: Tool()}
         self.ops = {op: Op() for op in OPS}
+        self.ops["claim"].results |= {"lost": 0, "stuck": 0}
         self.fenced = self.rounds = 0
         self.duplicates = dict.fromkeys(DUPLICATES, 0)
         self.evictions = defaultdict(int, evicted=0, memory=0)
@@ -100,16 +104,24 @@ class Metrics(Observer):
         self.failing = {step: Tally(FAILOVER) for step in STEPS}
         self.journals, self.appends, self.lag = Tally(BYTES), Tally(HOP), Tally(HOP)
         self.resumes, self.writes, self.lags = RecentDurations(), RecentDurations(), RecentDurations()
+        self.busy = BusyShare()
         self._marks: dict[Slot, Mark] = {}
 
     def errors(self) -> int:
         """How many requests the store did not answer."""
         return sum(op.results["error"] for op in self.ops.values())
 
+    def named_tools(self) -> dict[str, Tool]:
+        """The counts of each tool that the server names, also of those that nobody has called, and of `other`."""
+        for name in self.labels:
+            self._labelled(name)
+        return self.tools
+
     def late(self, seconds: float) -> None:
         """The event loop was late by so many seconds."""
         self.lag.observe(seconds)
         self.lags.add(seconds)
+        self.busy.read()
 
     def _tool(self, slot: Slot, asks: bool = False) -> Tool:
         return self.tools.get(slot.tool) or self._labelled(slot.tool, asks)
@@ -132,7 +144,10 @@ class Metrics(Observer):
         elif kind is Elsewhere:
             tool.ends["moved"] += 1
         else:
-            tool.ends[_end(slot, answer)] += 1
+            end = _end(slot, answer)
+            tool.ends[end] += 1
+            if end == "ended" or end == "failed":
+                tool.recent.add(end == "failed")
             tool.seconds.observe(seconds)
             self.rounds += 1
             if type(event) is ev.Retry and kind is not fx.Refusal:
@@ -272,5 +287,5 @@ def _end(slot: Slot, answer: Answer) -> str:
     if isinstance(answer, Parked):
         return "asked"
     if isinstance(answer, Ended):
-        return "failed" if slot.handler.failed(answer.outcome) else "ended"
+        return "ended" if slot.handler.ending(answer.outcome) == COMPLETED else "failed"
     return "refused"

@@ -5,6 +5,8 @@ The law: nothing is stored for it. Counts are shown as they are, and everything 
 
 from __future__ import annotations
 
+import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 
 from prometheus_client.exposition import choose_encoder
@@ -19,6 +21,7 @@ from framehold_router.telemetry.histogram import Tally
 from .. import clock
 from ..engine.runtime import Runtime
 from .metrics import Metrics, Tool
+from .tool_labels import OTHER
 
 STATES = ("live", "draining", "lapsed", "lost")
 
@@ -48,7 +51,7 @@ class Exposition(Collector):
         yield from self._node()
 
     def _rounds(self) -> Iterator[Metric]:
-        tools = self.metrics.tools
+        tools = self.metrics.named_tools()
         ends = (((name, end), count) for name, tool in tools.items() for end, count in tool.ends.items())
         yield families.counts(
             "rounds", "Rounds that came to an end, by tool and by what came of them.", ("tool", "outcome"), ends
@@ -62,14 +65,17 @@ class Exposition(Collector):
 
     def _frames(self) -> Iterator[Metric]:
         runtime, metrics = self._runtime, self.metrics
-        parked, running = runtime.table.load()
+        parked_by_tool, running = runtime.table.load_by_tool()
+        parked = parked_by_tool.total()
         marked, model = runtime.orphan_scan.marked, runtime.eviction.footprint
         yield families.gauge("parked_frames", "Calls that wait for answers here.", parked)
-        yield families.gauge("inflight_rounds", "Calls that run here, or wait for the store.", running)
-        weight, limit = (0.0, 0) if model is None else (model.weight, model.limit)
-        yield families.gauge(
-            "frame_bytes", "What one frame weighs, as was learned; 0 without a limit on memory.", weight
+        yield families.gauges_by(
+            "tool", "parked_calls", "Calls that wait for answers here, by tool.", self._labelled(parked_by_tool)
         )
+        yield families.gauge("inflight_rounds", "Calls that run here, or wait for the store.", running)
+        yield families.gauge("max_parked", "The limit on frames, FRAMEHOLD_MAX_PARKED.", runtime.settings.max_parked)
+        measured, limit = (None, 0) if model is None else (model.measured, model.limit)
+        yield families.gauge_if_known("frame_bytes", "What one frame weighs; absent until it was measured.", measured)
         yield families.gauge("memory_limit_bytes", "The limit on this process's memory; 0 where there is none.", limit)
         tools = metrics.tools
         yield _by_tool("park_duration_seconds", "From a question to its answer.", tools, lambda tool: tool.parked)
@@ -82,6 +88,13 @@ class Exposition(Collector):
             "state", "leases", "Calls of this node; orphaned and stuck ones as the one node found that looks.", leases
         )
 
+    def _labelled(self, by_tool: Counter[str]) -> Counter[str]:
+        """The counts by label: names that are no label are counted as `other`."""
+        labelled = Counter[str]()
+        for name, count in by_tool.items():
+            labelled[name if self.metrics.labels.known(name, asks=True) else OTHER] += count
+        return labelled
+
     def _store(self) -> Iterator[Metric]:
         metrics = self.metrics
         ops = metrics.ops.items()
@@ -91,6 +104,9 @@ class Exposition(Collector):
         yield families.counts_by("op", "store_errors", "Requests that the store did not answer.", errors)
         spent = {op: counts.seconds for op, counts in ops}
         yield families.histograms_by("op", "store_op_duration_seconds", "From a request to the store's answer.", spent)
+        spoilt = {"record": self._runtime.orphan_scan.marked.unreadable, "lease": self._runtime.store.unreadable_leases}
+        text = "Entries of the store that can't be read; records as the one node found that looks."
+        yield families.gauges_by("kind", "store_unreadable", text, spoilt)
         yield families.count("fenced_writes", "Writes that the store refused as another's.", metrics.fenced)
         yield families.histogram("journal_bytes", "The journal of a call when it parks.", metrics.journals)
         yield families.histogram("journal_append_duration_seconds", "Writes that carry entries.", metrics.appends)
@@ -112,6 +128,8 @@ class Exposition(Collector):
     def _node(self) -> Iterator[Metric]:
         runtime = self._runtime
         yield families.histogram("event_loop_lag_seconds", "How late the event loop is.", self.metrics.lag)
+        # The page is made on the thread of the event loop: its processor time is read here.
+        yield families.seconds("event_loop_busy_seconds", "Processor time of the event loop.", time.thread_time())
         age = heartbeat_age(runtime) or 0.0
         yield families.gauge(
             "node_heartbeat_age_seconds", "Since the node lease was last renewed; 0 without a store.", age

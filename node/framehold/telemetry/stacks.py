@@ -81,6 +81,11 @@ class Place(NamedTuple):
         """`module:function:line` with the line at which the frame stands."""
         return _printable(f"{_bare(self.module)}:{self.function}", self.at)
 
+    def owner(self, handlers: frozenset[str] = frozenset()) -> str | None:
+        """The part that this frame belongs to; None for a library that is not known. `handlers` are the top-level
+        packages that handlers come from."""
+        return _owner(self.module, self.file, handlers)[0]
+
 
 class Judgement(NamedTuple):
     """The part that a stack works for, and the function: the innermost of a handler's or of Framehold's, or the

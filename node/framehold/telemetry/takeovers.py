@@ -1,13 +1,15 @@
 """The takeovers of this process: calls that another process ran before. When their retries came, and how they ended.
 
     1. a retry comes and no frame is here: `looked`
-    2. its record is read, and its owner is gone or has released it: `found`
+    2. its record is read, and its owner is gone or has released it: `found`. If the owner's lease stands and nobody
+       answers there, the request waits and begins with 1 again: its takeover counts from when it came to this node
     3. the claim is granted, or it is now recorded that the call is lost, or it is stuck: `claimed`, `refused`
     4. the handler was entered again and stands where it stood: `rebuilt`
     5. the retry has its reply, or never will: `stepped`
 
 The law: it only remembers, and no more than the last MAX_TAKEOVERS. A frame that this process dropped itself and
-rebuilds is no takeover. Each change has a number, so that a router can ask for the changes since the last one it got.
+rebuilds is no takeover, nor is a round of a call that is carried in its token: no process holds such a call between two
+rounds. A stuck call is one takeover, however often its client asks for it.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from framehold_core.requests import Evidence, Verdict
 from framehold_router.models.events import TakeoverView
 
 from ..engine.slot import Slot
+from ..engine.token_record import TokenRecord
 
 MAX_TAKEOVERS = 500
 """How many takeovers are remembered."""
@@ -56,11 +59,9 @@ class Takeover:
     outcome: Ending = "under way"
     call: str = ""
     tool: str = ""
-    changed: int = 0
-    """The number of its last change."""
 
-    def view(self, to_node: str) -> TakeoverView:
-        """The takeover as the API shows it; `to_node` is this node."""
+    def view(self, to_node: str, to_boot: str) -> TakeoverView:
+        """The takeover as the API shows it; `to_node` and `to_boot` are this process."""
         return TakeoverView(
             call=self.call,
             tool=self.tool,
@@ -68,6 +69,7 @@ class Takeover:
             from_node=self.from_node,
             from_boot=self.from_boot,
             to_node=to_node,
+            to_boot=to_boot,
             epoch=self.epoch,
             asked=self.asked,
             claimed=self.claimed,
@@ -78,19 +80,15 @@ class Takeover:
 
 
 class Takeovers:
-    """The takeovers of one process. `number` returns the number of the next change, greater than all before."""
+    """The takeovers of one process. `changed` is called with each takeover that is new or has changed."""
 
-    def __init__(self, number: Callable[[], int]) -> None:
-        self._number = number
+    def __init__(self, changed: Callable[[Takeover], None]) -> None:
+        self._changed = changed
         self._takeovers: deque[Takeover] = deque()
         self._asked: dict[Slot, float] = {}
         self._claims: dict[Slot, Takeover] = {}
         self.under_way: dict[Slot, Takeover] = {}
         """Those that have not come to an end."""
-
-    def views(self, to_node: str, after: int = 0) -> tuple[TakeoverView, ...]:
-        """The takeovers that changed after the change with the number `after`, the newest last."""
-        return tuple(item.view(to_node) for item in self._takeovers if item.changed > after)
 
     def looked(self, slot: Slot) -> None:
         """A retry came, and nothing of its call is here."""
@@ -102,7 +100,7 @@ class Takeovers:
     def found(self, slot: Slot, event: ev.Found, effects: Sequence[fx.Effect]) -> None:
         """The record of the call was read."""
         write = next((item for item in effects if isinstance(item, fx.Write)), None)
-        if write is None or event.stored is None:
+        if write is None or event.stored is None or isinstance(slot.backing.records, TokenRecord):
             self.undecided(slot)
             return
         record, released = event.stored.record, write.evidence is Evidence.RELEASED
@@ -111,12 +109,13 @@ class Takeovers:
         reason: Literal["released", "restarted"] = "released" if released else "restarted"
         # A record that was released names no owner: its token was minted there.
         owner = slot.call.undecided[0].node if released else record.owner
+        looked = self._asked.get(slot, time.time())
         self._claims[slot] = Takeover(
             slot,
             reason if released or write.evidence is Evidence.OWNER else "died",
             owner,
             record.head.boot,
-            self._asked.get(slot, time.time()),
+            min((arrival.carrier.came for arrival in slot.arrivals.values()), default=looked),
             record.epoch,
         )
 
@@ -137,12 +136,15 @@ class Takeovers:
         return takeover
 
     def refused(self, slot: Slot, verdict: Verdict) -> Takeover | None:
-        """The claim was refused. Returns the takeover if that ends it, else None."""
+        """The claim was refused. Returns the takeover if that ends it, else None; also None if it is remembered that
+        the call is stuck."""
         takeover = self._claims.get(slot)
         self.undecided(slot)
         if takeover is None or verdict not in _REFUSED:
             return None
         takeover.outcome = _REFUSED[verdict]
+        if takeover.outcome == "stuck" and any(_is_same(takeover, other) for other in self._takeovers):
+            return None
         self._remember(takeover)
         return takeover
 
@@ -150,7 +152,8 @@ class Takeovers:
         """A call that is being taken over took a step. Returns the takeover if it has ended, else None."""
         takeover = self.under_way[slot]
         if isinstance(event, ev.Rebuilt):
-            takeover.replayed, takeover.changed = time.time(), self._number()
+            takeover.replayed = time.time()
+            self._changed(takeover)
         if any(isinstance(item, fx.Respond) and not isinstance(item.response, fx.Refusal) for item in effects):
             takeover.outcome, takeover.resumed = "recovered", time.time()
         elif slot.call.phase in (Phase.IDLE, Phase.LOOKING):
@@ -160,13 +163,19 @@ class Takeovers:
             takeover.outcome = "recovered"
         else:
             return None
-        takeover.changed = self._number()
         del self.under_way[slot]
+        self._changed(takeover)
         return takeover
 
     def _remember(self, takeover: Takeover) -> None:
         slot = takeover.slot
-        takeover.call, takeover.tool, takeover.changed = prefix(slot.call.id), slot.tool, self._number()
+        takeover.call, takeover.tool = prefix(slot.call.id), slot.tool
         if len(self._takeovers) >= MAX_TAKEOVERS:
             self.under_way.pop(self._takeovers.popleft().slot, None)
         self._takeovers.append(takeover)
+        self._changed(takeover)
+
+
+def _is_same(takeover: Takeover, other: Takeover) -> bool:
+    """Whether both say that the same call is stuck."""
+    return other.outcome == takeover.outcome and other.slot.call.id == takeover.slot.call.id

@@ -1,10 +1,11 @@
-"""Durations of the last minute, for the status of a node.
+"""Durations of the last minute, ends of the last ten, and how busy the event loop was, for the status of a node.
 
-The law: their number is bounded. Under load the newest ones represent the whole minute.
+The law: their number is bounded. Under load the newest durations represent the whole minute.
 """
 
 from __future__ import annotations
 
+import time
 from collections import deque
 
 from .. import clock
@@ -13,6 +14,35 @@ WINDOW_SECONDS = 60.0
 """Durations of this many seconds back count."""
 MAX_DURATIONS = 2048
 """How many durations are kept."""
+
+
+END_MINUTES = 10
+"""The ends of this many minutes count, the present one included."""
+
+
+class RecentEnds:
+    """How many calls ended in the last END_MINUTES, and how many of them failed."""
+
+    __slots__ = ("_minutes",)
+
+    def __init__(self) -> None:
+        self._minutes: deque[list[int]] = deque(maxlen=END_MINUTES)
+        """Minutes on the node's clock, each with its ends and failures. Minutes without an end are left out."""
+
+    def add(self, failed: bool) -> None:
+        """Count a call that ends now."""
+        minute = int(clock.now() // 60)
+        if not self._minutes or self._minutes[-1][0] != minute:
+            self._minutes.append([minute, 0, 0])
+        latest = self._minutes[-1]
+        latest[1] += 1
+        latest[2] += failed
+
+    def counts(self) -> tuple[int, int]:
+        """The ends, and how many of them failed."""
+        since = int(clock.now() // 60) - END_MINUTES
+        recent = [item for item in self._minutes if item[0] > since]
+        return sum(item[1] for item in recent), sum(item[2] for item in recent)
 
 
 class RecentDurations:
@@ -33,3 +63,27 @@ class RecentDurations:
         since = clock.now() - WINDOW_SECONDS
         recent = sorted(seconds for at, seconds in self._durations if at >= since)
         return recent[min(len(recent) - 1, int(part * len(recent)))] if recent else None
+
+
+class BusyShare:
+    """The part of the last minute in which the thread of the event loop used a processor. A handler that blocks without
+    using one (`time.sleep`) counts as idle: it shows in the loop's lag."""
+
+    __slots__ = ("_readings",)
+
+    def __init__(self) -> None:
+        self._readings: deque[tuple[float, float]] = deque(maxlen=MAX_DURATIONS)
+
+    def read(self) -> None:
+        """Take a reading, on the thread of the event loop. It costs about a microsecond."""
+        now = clock.now()
+        self._readings.append((now, time.thread_time()))
+        while self._readings[0][0] < now - WINDOW_SECONDS:
+            self._readings.popleft()
+
+    def share(self) -> float | None:
+        """From 0 to 1; None before there are two readings."""
+        if len(self._readings) < 2:
+            return None
+        (since, used_before), (until, used) = self._readings[0], self._readings[-1]
+        return min(1.0, (used - used_before) / (until - since)) if until > since else None

@@ -42,10 +42,11 @@ _BASIC = 'Basic realm="framehold"'
 
 
 class Access:
-    """The access control of one router; `token` is its admin token, None if none is set."""
+    """The access control of one router; `token` is its admin token, None if none is set, and `credential` its name in
+    events."""
 
-    def __init__(self, token: str | None) -> None:
-        self._token = token.encode() if token else None
+    def __init__(self, token: str | None, credential: str = "") -> None:
+        self._token, self._credential = token.encode() if token else None, credential
 
     def refusal(self, need: Need, headers: Mapping[str, str]) -> Refusal | None:
         """Why a request with these headers is refused; None if it is allowed."""
@@ -67,7 +68,10 @@ class Access:
 
     def view(self, headers: Mapping[str, str]) -> AccessView:
         """What a request with these headers may do."""
-        return AccessView(token_set=self._token is not None, token_right=self._right(Need.ACTION, headers))
+        right = self._right(Need.ACTION, headers)
+        return AccessView(
+            token_set=self._token is not None, token_right=right, credential=self._credential if right else ""
+        )
 
     def _right(self, need: Need, headers: Mapping[str, str]) -> bool:
         """Whether these headers show the admin token as `need` takes it."""

@@ -1,7 +1,9 @@
-"""Shows one call: its record, which is read once, and the state of its frame, which its owner reports.
+"""Shows one call: its record, which is read once, and the state of its frame, which its owner reports. And shows where
+the router sends a token.
 
 The law: no sealed value is opened. Of a journal, keys and sizes are shown, never values. The sentence on what will
-happen to the call follows the rules by which nodes decide (docs/protocol.md, rules 5, 12, 15 and 16).
+happen to the call follows the rules by which nodes decide (docs/protocol.md, rules 5, 12, 15 and 16). Of a token only
+the routing prefix is read: no token is opened, stored or logged.
 """
 
 from __future__ import annotations
@@ -9,16 +11,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import NamedTuple
 
-from framehold_core import journal
+from framehold_core import journal, token
+from framehold_core.ending import How
 from framehold_core.errors import JournalError, JournalVersionError, StoreUnavailable
 from framehold_core.ids import CallId, NodeId, is_call_id
 from framehold_core.requests import Read, Record, RecordState, Stored
 
+from ..fleet import session_ids
 from ..fleet.membership import Member
-from ..models.calls import CallView, EntryView, LeaseView, Trail
+from ..models.calls import CallView, EndedCallView, EntryView, LeaseView, LookupQuery, LookupView, Trail
 from ..models.choices import State
-from . import leases
+from ..routing.request_facts import Facts, Kind
+from . import calls, leases
 from .node_client import Unanswered
 from .sources import Asked, Refused, Sources
 
@@ -28,7 +34,8 @@ async def answer(sources: Sources, asked: Asked) -> CallView:
     call = named(asked)
     stored = await read(sources, call)
     if stored is None:
-        return _unrecorded(await _held_anywhere(sources, call), call)
+        held = await _held_anywhere(sources, call)
+        return _unrecorded(held) if held is not None else _ended_unrecorded(await calls.one(sources, call), call)
     record = stored.record
     owner = sources.fleet().members.get(NodeId(record.owner))
     lives = owner is not None and owner.boot == record.head.boot
@@ -39,8 +46,14 @@ async def answer(sources: Sources, asked: Asked) -> CallView:
             live = await leases.one(sources, owner, call)
         except Unanswered:
             answered = False
-    fate = _fate(record, live, lives, answered, sources.max_attempts)
-    return _view(call, stored).model_copy(update={"live": live, "fate": fate})
+    ended = None
+    if record.state is RecordState.OPEN and live is None and lives and answered:
+        ended = await calls.one(sources, call, record.owner)
+    diverged = ended is not None and ended.outcome == How.DIVERGED
+    known = Known(live, lives, answered, diverged, sources.max_attempts)
+    return _view(call, stored).model_copy(
+        update={"live": live, "fate": _fate(record, known), "outcome": _outcome(record, known)}
+    )
 
 
 def named(asked: Asked) -> CallId:
@@ -76,10 +89,28 @@ async def _held_anywhere(sources: Sources, call: CallId) -> LeaseView | None:
     return next((item for item in found if isinstance(item, LeaseView)), None)
 
 
-def _unrecorded(live: LeaseView | None, call: CallId) -> CallView:
-    if live is None:
+def _ended_unrecorded(ended: EndedCallView | None, call: CallId) -> CallView:
+    """A call that ended without a record, as the node tells it on which it ended.
+
+    Raises:
+        Refused: no node lists it.
+    """
+    if ended is None:
         text = f"there is no record of call {call[:8]}: it asked nothing, or it expired or ended and is no longer kept"
         raise Refused(404, text)
+    return CallView(
+        **ended.model_dump(include={"call_id", "outcome", "error", "place", "tool", "node_id", "reentrant"}),
+        record="none",
+        method="",
+        epoch=1,
+        round=ended.rounds,
+        attempts=0,
+        created=ended.began,
+        fate="It has ended, and no record of it is kept. Its node lists it for an hour after its end.",
+    )
+
+
+def _unrecorded(live: LeaseView) -> CallView:
     return CallView(
         **live.model_dump(include={"call_id", "tool", "method", "strategy", "reentrant", "node_id", "epoch", "round"}),
         record="none",
@@ -96,6 +127,8 @@ def _view(call: CallId, stored: Stored) -> CallView:
         call_id=call,
         record=record.state.value,
         cause=record.cause,
+        error=record.error,
+        place=record.place,
         tool=head.tool,
         method=head.method,
         strategy=head.strategy,
@@ -128,9 +161,32 @@ def _entries(raw: Sequence[bytes]) -> tuple[EntryView, ...]:
     return tuple(found)
 
 
-def _fate(record: Record, live: LeaseView | None, lives: bool, answered: bool, max_attempts: int) -> str:
-    """What will happen to a call, in sentences. `live` is the call as its owner lists it. `lives`: the process that
-    owns it has its lease. `answered`: the owner said whether it holds the frame. With `max_attempts` it is stuck."""
+class Known(NamedTuple):
+    """What is known of a call beside its record. `live` is the call as its owner lists it. `lives`: the process that
+    owns it has its lease. `answered`: the owner said whether it holds the frame. `diverged`: its replay diverged on the
+    owner. With `max_attempts` attempts it is stuck."""
+
+    live: LeaseView | None
+    lives: bool
+    answered: bool
+    diverged: bool
+    max_attempts: int
+
+
+def _outcome(record: Record, known: Known) -> str:
+    """How a call ended; empty while it may go on, and where its record does not say it."""
+    if record.ending is not None:
+        return record.ending.how.value
+    if record.state is not RecordState.OPEN or known.live is not None:
+        return ""
+    if record.attempts >= known.max_attempts and not (known.lives and not known.answered):
+        return How.STUCK.value
+    return How.DIVERGED.value if known.diverged else ""
+
+
+def _fate(record: Record, known: Known) -> str:
+    """What will happen to a call, in sentences."""
+    live, lives, answered, diverged, max_attempts = known
     until = datetime.fromtimestamp(min(record.expires, 2**33), UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     if record.state is RecordState.DONE:
         return f"It has ended; its outcome, or the digest of a large one, is kept until {until} for late duplicates."
@@ -152,6 +208,12 @@ def _fate(record: Record, live: LeaseView | None, lives: bool, answered: bool, m
         return f"Its frame is gone, and it had asked nothing: nobody has a token to come back with. It goes at {until}."
     if not record.head.reentrant:
         return "Not re-entrant, and its frame is gone: its next retry is told that it is lost."
+    if diverged:
+        return (
+            f"{record.owner} can't continue it: its replay there diverged from its journal, and its next retry is told "
+            f"so again. The log of {record.owner} names what differs. The journal is kept until {until} for the code "
+            "that wrote it: start nodes with that code."
+        )
     # The record doesn't say how long the token is valid, only that the record itself is kept longer (rule 17).
     without = f"as long as its token is valid; without one it goes at {until}."
     if record.state is RecordState.RELEASED:
@@ -164,3 +226,51 @@ def _fate(record: Record, live: LeaseView | None, lives: bool, answered: bool, m
 def owner_of(sources: Sources, stored: Stored | None) -> Member | None:
     """The node that a record names as its owner; None if it has no lease, or there is no record."""
     return None if stored is None else sources.fleet().members.get(NodeId(stored.record.owner))
+
+
+# ---- where a token goes
+
+
+async def lookup(sources: Sources, asked: Asked) -> LookupView:
+    """`POST lookup`."""
+    assert isinstance(asked.body, LookupQuery)
+    text = asked.body.token
+    session = session_ids.parse(text)
+    if session is not None:
+        member = sources.fleet().members.get(session.node)
+        if member is None:
+            return LookupView(kind="session", reason="the node that has this session is gone, and the session with it")
+        if member.boot != session.boot:
+            reason = "this session was of a former life of its node, which says that it is gone"
+            return LookupView(kind="session", node_id=member.node, reason=reason)
+        return LookupView(kind="session", node_id=member.node, reason="session")
+    routed = token.parse(text)
+    if routed is None:
+        return LookupView(kind="other", reason="any")
+    if routed.call is None:
+        return LookupView(kind="replay", reason="any")
+    return await _placed(sources, routed.call)
+
+
+async def _placed(sources: Sources, call: CallId) -> LookupView:
+    fleet = sources.fleet()
+    on_ring, position = fleet.ring.owner(call) or "", fleet.ring.position(call)
+    placement = sources.place(Facts(Kind.RETRY, call=call))
+    member = fleet.members.get(placement.node) if placement is not None else None
+    if placement is None or member is None:
+        reason = "no node can be reached"
+        return LookupView(kind="hold", call_id=call, ring_node=on_ring, position=position, reason=reason)
+    try:
+        live = await leases.one(sources, member, call)
+    except Unanswered:
+        live = None
+    reason = placement.reason.value
+    return LookupView(
+        kind="hold",
+        call_id=call,
+        ring_node=on_ring,
+        position=position,
+        node_id=member.node,
+        reason=reason,
+        live=live,
+    )

@@ -1,4 +1,5 @@
-"""Builds the timeline of each failover: last heartbeat -> detected -> claimed -> replayed -> resumed.
+"""Builds the timeline of each failover: last heartbeat -> detected -> claimed -> replayed -> resumed; and of each
+hand-off, which was planned and is no failover.
 
 The law: the reason and the times after `detected` are those of one call, so that they are in order: of the calls that
 came furthest, the first that did. A negative duration is left out; it may occur because the clocks of several machines
@@ -7,13 +8,13 @@ are compared. While nothing new has happened, the last view is used again.
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
-from ..fleet.departures import Departure
-from ..models.events import FailoversView, FailoverView, TakeoverView
-from .event_logs import Gathered
+from ..models.events import EndView, FailoversView, FailoverView, TakeoverView
+from .fleet_log import Logged
 from .sources import Asked, Sources
 
 MAX_CALLS_SHOWN = 100
@@ -22,46 +23,54 @@ _COUNTED = ("recovered", "lost", "stuck", "under way")
 
 
 class Failovers:
-    """The failovers that a router knows of."""
+    """The failovers and hand-offs that the event log knows of."""
 
     def __init__(self) -> None:
-        self._of = -1, -1
-        self._view = FailoversView(failovers=[], fenced=0)
+        self._of = -1
+        self._found: list[FailoverView] = []
         self._began: list[float] = []
 
     async def answer(self, sources: Sources, asked: Asked) -> FailoversView:
         """`GET failovers`."""
-        return self.view(sources, await sources.event_logs.gathered())
+        logged, nodes = await asyncio.gather(sources.log.logged(), sources.survey.nodes())
+        return FailoversView(failovers=self.view(logged), fenced=sum(node.fenced or 0 for node in nodes))
 
-    def view(self, sources: Sources, gathered: Gathered) -> FailoversView:
-        """All failovers, the newest first: the takeovers in the logs of the nodes, with the departures that this router
-        saw."""
-        of = gathered.changes, sources.departures.changes
-        if of != self._of:
-            found = sorted(((_began(item), item) for item in _all(sources, gathered)), key=_first, reverse=True)
-            fenced = sum(log.fenced for log in gathered.here)
-            self._view = FailoversView(failovers=[item for _, item in found], fenced=fenced)
-            self._of, self._began = of, [at for at, _ in found]
-        return self._view
+    def view(self, logged: Logged) -> list[FailoverView]:
+        """All failovers and hand-offs, the newest first."""
+        if logged.changes != self._of:
+            found = sorted(((_began(item), item) for item in _all(logged)), key=_first, reverse=True)
+            self._of, self._found = logged.changes, [item for _, item in found]
+            self._began = [at for at, item in found if not item.planned]
+        return self._found
 
-    def since(self, sources: Sources, gathered: Gathered, at: float) -> int:
-        """The number of failovers that began after `at`, in seconds since 1970."""
-        self.view(sources, gathered)
+    def since(self, logged: Logged, at: float) -> int:
+        """The number of failovers that began after `at`, in seconds since 1970. Hand-offs are not counted."""
+        self.view(logged)
         return sum(began > at for began in self._began)
 
 
-def _all(sources: Sources, gathered: Gathered) -> Iterable[FailoverView]:
+def _all(logged: Logged) -> Iterable[FailoverView]:
     groups: dict[tuple[str, str], list[TakeoverView]] = defaultdict(list)
-    for log in (*gathered.here, *gathered.gone):
-        for takeover in log.takeovers:
-            # No failover: only the frame was dropped, and its own node continues the call.
-            if takeover.reason != "evicted":
-                groups[takeover.from_node, takeover.from_boot].append(takeover)
-    for gone in sources.departures.all():
-        if not gone.left:
-            groups.setdefault((gone.node, gone.boot), [])
-    for (node, boot), calls in groups.items():
-        yield _failover(node, boot, calls, sources.departures.of(node, boot))
+    for takeover in _each_stuck_once(logged.takeovers):
+        # No failover: only the frame was dropped, and its own node continues the call.
+        if takeover.reason != "evicted":
+            groups[takeover.from_node, takeover.from_boot].append(takeover)
+    for key, end in logged.ends.items():
+        # A process that came back, and of which nobody took a call, has failed over to nobody.
+        if not end.left and key not in logged.here:
+            groups.setdefault(key, [])
+    for key, calls in groups.items():
+        yield _failover(*key, calls, logged.ends.get(key))
+
+
+def _each_stuck_once(takeovers: Iterable[TakeoverView]) -> Iterator[TakeoverView]:
+    """The takeovers; of a call that several nodes found stuck only the first."""
+    stuck: set[str] = set()
+    for takeover in takeovers:
+        if takeover.outcome != "stuck" or takeover.call not in stuck:
+            yield takeover
+        if takeover.outcome == "stuck":
+            stuck.add(takeover.call)
 
 
 def _first(item: tuple[float, FailoverView]) -> float:
@@ -80,20 +89,24 @@ def _began(failover: FailoverView) -> float:
     )
 
 
-def _failover(node: str, boot: str, calls: list[TakeoverView], gone: Departure | None) -> FailoverView:
+def _failover(node: str, boot: str, calls: list[TakeoverView], gone: EndView | None) -> FailoverView:
     calls = sorted(calls, key=lambda call: call.asked, reverse=True)
+    released = [call.reason == "released" for call in calls]
+    # Calls that a drained node kept and lost were taken from a node that was gone by then.
+    planned = any(released) if gone is None or gone.left else bool(released) and all(released)
     counts = Counter(call.outcome for call in calls)
     first = min(calls, key=_progress, default=None)
     return FailoverView(
         node_id=node,
         boot=boot,
         reason=first.reason if first else "died",
+        planned=planned,
         last_heartbeat=gone.last_heartbeat if gone else None,
         detected=gone.detected if gone else None,
         claimed=first.claimed if first else None,
         replayed=first.replayed if first else None,
         resumed=first.resumed if first else None,
-        durations=_durations(first, gone),
+        durations=_durations(first, None if planned else gone),
         recovered=counts["recovered"],
         lost=counts["lost"],
         stuck=counts["stuck"],
@@ -113,7 +126,9 @@ def _or_never(at: float | None) -> float:
     return math.inf if at is None else at
 
 
-def _durations(first: TakeoverView | None, gone: Departure | None) -> dict[str, float]:
+def _durations(first: TakeoverView | None, gone: EndView | None) -> dict[str, float]:
+    """The durations of the steps. `gone` is None for a hand-off: nobody waits for a lease then, and the total is
+    counted from the retry."""
     heartbeat, detected = (gone.last_heartbeat, gone.detected) if gone else (None, None)
     spans: dict[str, tuple[float | None, float | None]] = {"detect": (heartbeat, detected)}
     if first is not None:
@@ -123,7 +138,7 @@ def _durations(first: TakeoverView | None, gone: Departure | None) -> dict[str, 
             "claim": (detected if saw_first else first.asked, first.claimed),
             "replay": (first.claimed, first.replayed),
             "resume": (first.replayed, first.resumed),
-            "total": (heartbeat, first.resumed),
+            "total": (first.asked if first.reason == "released" else heartbeat, first.resumed),
         }
     return {
         name: until - since

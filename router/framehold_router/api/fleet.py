@@ -1,13 +1,16 @@
-"""The nodes of a fleet, and the part of the ring that each node has."""
+"""The nodes of a fleet, the part of the ring that each node has, and what happened lately."""
 
 from __future__ import annotations
 
+import asyncio
 from itertools import islice
 
 from framehold_core.ids import NodeId
 
 from ..fleet.ring import Ring
+from ..models.events import EventsView
 from ..models.nodes import ArcView, DepartedView, NodesView, RingNodeView, RingQuery, RingView
+from .fleet_log import Logged
 from .sources import Asked, Sources
 
 HOUR = 3600.0
@@ -19,24 +22,32 @@ MAX_ARCS = 4096
 
 async def nodes(sources: Sources, asked: Asked) -> NodesView:
     """`GET nodes`."""
-    return NodesView(nodes=await sources.survey.nodes(), departed=_departed(sources))
+    found, logged = await asyncio.gather(sources.survey.nodes(), sources.log.logged())
+    return NodesView(nodes=found, departed=departed(sources, logged))
 
 
-def _departed(sources: Sources) -> list[DepartedView]:
+def departed(sources: Sources, logged: Logged) -> list[DepartedView]:
+    """The nodes that departed in the last hour and have no lease now, the newest first."""
     members, since = sources.fleet().members, sources.clock() - HOUR
-    gone = [item for item in sources.departures.all() if item.detected > since and item.node not in members]
+    gone = [end for end in logged.ends.values() if end.detected > since and NodeId(end.node_id) not in members]
     gone.sort(key=lambda item: item.detected, reverse=True)
     return [
         DepartedView(
-            node_id=item.node,
+            node_id=item.node_id,
             boot=item.boot,
             how="left" if item.left else "lost",
             last_heartbeat=item.last_heartbeat,
             detected=item.detected,
-            calls=item.parked,
+            calls=item.calls,
+            store=sources.survey.last_words.get((item.node_id, item.boot)),
         )
         for item in gone[:MAX_DEPARTED]
     ]
+
+
+async def events(sources: Sources, asked: Asked) -> EventsView:
+    """`GET events`: the latest events of the event log."""
+    return EventsView(events=list((await sources.log.logged()).events))
 
 
 async def ring(sources: Sources, asked: Asked) -> RingView:

@@ -1,8 +1,7 @@
 """Lists calls: each node lists its own calls, and the router merges their pages into one.
 
 The law: no request scans the store. A node lists the table in its memory; the one node that looks for orphaned calls
-also lists those that it found. All nodes get the same cursor, and each returns its first items after it. So the first
-items of the whole fleet are among them.
+also lists those that it found.
 
 A call may be listed twice: it moved between two answers, or it is listed as orphaned and runs again. The item with the
 highest epoch counts; of two with the same epoch, the item of the node that holds the call.
@@ -11,16 +10,16 @@ highest epoch counts; of two with the same epoch, the item of the node that hold
 from __future__ import annotations
 
 import asyncio
-import heapq
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 from pydantic import BaseModel
 
 from framehold_core.ids import NodeId
 
 from ..fleet.membership import Fleet, Member
-from ..models.calls import LeaseQuery, LeasesView, LeaseView
-from ..models.choices import State
+from ..models.calls import CallsQuery, CallsView, LeaseQuery, LeasesView, LeaseView
+from ..models.choices import CallSort, Sort, State
 from . import paging
 from .node_client import MAX_ANSWER_BYTES, Unanswered
 from .sources import Asked, Refused, Sources
@@ -29,23 +28,49 @@ PATH = "/admin/leases"
 MAX_BYTES_PER_CALL = 2048
 """Bytes that one call may take in an answer. It usually takes about 500."""
 _HELD = (State.PARKED, State.RUNNING)
+PageT = TypeVar("PageT", LeasesView, CallsView)
 
 
 async def answer(sources: Sources, asked: Asked) -> LeasesView:
     """`GET leases`."""
     assert isinstance(asked.query, LeaseQuery)
     query = asked.query
-    if query.after is not None:
-        try:
-            paging.decode(query.after, query.sort)
-        except ValueError as error:
-            raise Refused(400, str(error)) from None
+    check_cursor(query.after, query.sort)
     members, missing = _asked(sources.fleet(), query)
-    pages = await asyncio.gather(*(_page(sources, member, query) for member in members))
-    missing += [member.node for member, page in zip(members, pages, strict=True) if page is None]
+    pages, silent = await gather(sources, members, PATH, LeasesView, query)
+    merged = merge(pages, query)
+    return LeasesView(items=merged.items, total=merged.total, next=merged.next, missing=(*missing, *silent))
+
+
+def check_cursor(after: str | None, sort: Sort | CallSort) -> None:
+    """Refuse a request whose cursor is no cursor of this order.
+
+    Raises:
+        Refused: it is not.
+    """
+    try:
+        if after is not None:
+            paging.decode(after, sort)
+    except ValueError as error:
+        raise Refused(400, str(error)) from None
+
+
+async def gather(
+    sources: Sources, members: Sequence[Member], path: str, view: type[PageT], query: LeaseQuery | CallsQuery
+) -> tuple[list[PageT], list[str]]:
+    """The pages with which `members` answer `query`, and the names of those that gave no answer that can be read."""
+    size = MAX_ANSWER_BYTES + MAX_BYTES_PER_CALL * query.limit
+
+    async def ask(member: Member) -> PageT | None:
+        try:
+            return await sources.node_client.ask(member, path, view, parameters(query), size)
+        except Unanswered:
+            return None
+
+    pages = await asyncio.gather(*map(ask, members))
+    silent = [str(member.node) for member, page in zip(members, pages, strict=True) if page is None]
     # Two leases with one address give the same page object, which counts once.
-    merged = merge(list({id(page): page for page in pages if page is not None}.values()), query)
-    return LeasesView(items=merged.items, total=merged.total, next=merged.next, missing=tuple(missing))
+    return list({id(page): page for page in pages if page is not None}.values()), silent
 
 
 async def one(sources: Sources, member: Member, call: str) -> LeaseView | None:
@@ -66,46 +91,9 @@ def parameters(query: BaseModel) -> Mapping[str, str]:
 
 def merge(pages: list[LeasesView], query: LeaseQuery) -> LeasesView:
     """Merge pages of several nodes, which all answer `query`, into one."""
-    best = _best(item for page in pages for item in page.items)
-    last = [paging.key(query.sort, page.items[-1]) for page in pages if page.next is not None and page.items]
-    # After the end of a page that is not the last of its node, items may be missing.
-    horizon = (max if query.descending else min)(last) if last else None
-    items: list[LeaseView] = []
-    seen, more = None, bool(last)
-    for item in heapq.merge(
-        *(page.items for page in pages), key=lambda item: paging.key(query.sort, item), reverse=query.descending
-    ):
-        if best[item.call_id] is not item:
-            continue
-        place = paging.key(query.sort, item)
-        if horizon is not None and (place < horizon if query.descending else place > horizon):
-            break
-        if len(items) == query.limit:
-            more = True
-            break
-        items.append(item)
-        seen = item
-    doubles = sum(len(page.items) for page in pages) - len(best)
-    total = max(sum(page.total for page in pages) - doubles, len(items))
-    return LeasesView(items=items, total=total, next=_next(pages, query, seen) if more else None)
-
-
-def _next(pages: list[LeasesView], query: LeaseQuery, seen: LeaseView | None) -> str:
-    """The cursor after the item `seen`. If no item could be shown, the cursor after the page that ends first."""
-    if seen is None:
-        ends = [page.items[-1] for page in pages if page.next is not None and page.items]
-        choose = max if query.descending else min
-        seen = choose(ends, key=lambda item: paging.key(query.sort, item))
-    return paging.encode(query.sort, seen)
-
-
-def _best(items: Iterable[LeaseView]) -> dict[str, LeaseView]:
-    best: dict[str, LeaseView] = {}
-    for item in items:
-        other = best.get(item.call_id)
-        if other is None or (item.epoch, item.state in _HELD) > (other.epoch, other.state in _HELD):
-            best[item.call_id] = item
-    return best
+    parts = [paging.Page(page.items, page.total, page.next) for page in pages]
+    merged = paging.merge(parts, query, lambda item: (item.epoch, item.state in _HELD))
+    return LeasesView(items=list(merged.items), total=merged.total, next=merged.next)
 
 
 def _asked(fleet: Fleet, query: LeaseQuery) -> tuple[list[Member], list[str]]:
@@ -119,12 +107,3 @@ def _asked(fleet: Fleet, query: LeaseQuery) -> tuple[list[Member], list[str]]:
         first = fleet.members[min(fleet.members)]
         found += [first] if first is not named else []
     return found, [] if found else [query.node]
-
-
-async def _page(sources: Sources, member: Member, query: LeaseQuery) -> LeasesView | None:
-    try:
-        return await sources.node_client.ask(
-            member, PATH, LeasesView, parameters(query), MAX_ANSWER_BYTES + MAX_BYTES_PER_CALL * query.limit
-        )
-    except Unanswered:
-        return None

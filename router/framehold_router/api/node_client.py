@@ -30,6 +30,10 @@ MAX_ANSWER_BYTES = 64 * 1024
 QUICK_BYTES = 4 * 1024
 """Answers of up to so many bytes are parsed at once: that takes less time than waiting for the turn of a long one."""
 
+CREDENTIAL = "operator-credential"
+"""The header of an action that names the operator's admin token. It is no internal header: with one a request counts as
+a client's."""
+
 View = TypeVar("View", bound=BaseModel)
 
 
@@ -85,13 +89,17 @@ class NodeClient:
         # Shielded: if one reader is cancelled, the others still get the answer.
         return cast(View, await asyncio.shield(task))
 
-    async def act(self, member: Member, path: str, body: Mapping[str, str]) -> Outcome:
-        """Send `POST path` with `body` to `member`, and return its answer.
+    async def act(self, member: Member, path: str, body: Mapping[str, str], credential: str = "") -> Outcome:
+        """Send `POST path` with `body` to `member`, and return its answer. `credential` names the admin token of the
+        operator.
 
         Raises:
             Unanswered: the node gave no answer that can be read. If `sent` is false, it did nothing.
         """
-        status, text = await self._exchange("POST", member, path, MAX_ANSWER_BYTES, ACTION_TIMEOUT, json=dict(body))
+        headers = {**self._headers, CREDENTIAL: credential}
+        status, text = await self._exchange(
+            "POST", member, path, MAX_ANSWER_BYTES, ACTION_TIMEOUT, json=dict(body), headers=headers
+        )
         try:
             kind = DoneView if status < 300 else ErrorView
             return Outcome(status, kind.model_validate_json(text))
@@ -137,7 +145,7 @@ class NodeClient:
         async with self._places:
             try:
                 async with self._http.request(
-                    method, url, headers=self._headers, allow_redirects=False, timeout=timeout, **more
+                    method, url, allow_redirects=False, timeout=timeout, **{"headers": self._headers, **more}
                 ) as response:
                     return response.status, await _body(response, max_bytes)
             except aiohttp.ClientConnectorError:

@@ -12,16 +12,17 @@ from collections.abc import Callable, Iterable
 from statistics import median
 from typing import NamedTuple
 
-from ..models.nodes import NodeView, OverviewView, PauseView
+from ..models.nodes import FailingView, NodeView, OverviewView, PauseView
 from ..telemetry.counters import Meter
 from . import attention
-from .events import Events
 from .failovers import Failovers
+from .fleet import HOUR, departed
+from .fleet_log import Logged
 from .sources import VERSION, Asked, Sources
 
 MINUTE = 60.0
 EVENTS = 20
-HOUR = 3600.0
+MAX_FAILING = 10
 
 
 class _Seen(NamedTuple):
@@ -79,31 +80,53 @@ class Rates:
 class Overview:
     """Builds the overview of one router."""
 
-    def __init__(self, rates: Rates, failovers: Failovers, events: Events) -> None:
-        self._rates, self._failovers, self._events = rates, failovers, events
+    def __init__(self, rates: Rates, failovers: Failovers) -> None:
+        self._rates, self._failovers = rates, failovers
 
     async def answer(self, sources: Sources, asked: Asked) -> OverviewView:
         """`GET overview`."""
-        nodes, gathered = await asyncio.gather(sources.survey.nodes(), sources.event_logs.gathered())
-        now = sources.clock()
-        overview = OverviewView(
-            at=now,
+        nodes, logged, store = await asyncio.gather(
+            sources.survey.nodes(), sources.log.logged(), sources.store_health.look()
+        )
+        seen = attention.Seen(
+            at=sources.clock(),
+            nodes=nodes,
+            departed=departed(sources, logged),
+            events=logged.events,
+            stuck=_sum(node.stuck for node in nodes),
+            store=store,
+            paused=_paused(nodes),
+            failing=_failing(nodes),
+        )
+        return self._view(seen, logged)
+
+    def _view(self, seen: attention.Seen, logged: Logged) -> OverviewView:
+        nodes, store, problems = seen.nodes, seen.store, attention.of(seen)
+        return OverviewView(
+            at=seen.at,
             version=VERSION,
             nodes=dict(Counter(node.state for node in nodes)),
             parked=_sum(node.parked for node in nodes),
             in_flight=_sum(node.in_flight for node in nodes),
             orphaned=_sum(node.orphaned for node in nodes),
-            stuck=_sum(node.stuck for node in nodes),
+            stuck=seen.stuck,
+            ended=_sum(node.ended for node in nodes),
+            failed=_sum(node.failed for node in nodes),
+            failing=list(seen.failing),
             rounds_per_second=self._rates.rounds_per_second(),
             resume_p50=_middle(node.resume_p50 for node in nodes),
             resume_p99=max((node.resume_p99 for node in nodes if node.resume_p99 is not None), default=None),
             affinity=self._rates.affinity(),
-            failovers_last_hour=self._failovers.since(sources, gathered, now - HOUR),
+            failovers_last_hour=self._failovers.since(logged, seen.at - HOUR),
             store_seconds=_middle(node.store_seconds for node in nodes),
-            paused=_paused(nodes),
-            events=self._events.latest(sources, gathered)[:EVENTS],
+            store=seen.store_state,
+            store_used=store.memory.used if store.memory is not None else None,
+            store_limit=store.memory.limit if store.memory is not None else None,
+            events=list(logged.events[:EVENTS]),
+            paused=list(seen.paused),
+            problems=problems,
+            attention=attention.texts(problems),
         )
-        return overview.model_copy(update={"attention": attention.of(overview, nodes)})
 
 
 def _paused(nodes: Iterable[NodeView]) -> list[PauseView]:
@@ -114,6 +137,16 @@ def _paused(nodes: Iterable[NodeView]) -> list[PauseView]:
 
 def _sum(counts: Iterable[int | None]) -> int:
     return sum(count or 0 for count in counts)
+
+
+def _failing(nodes: Iterable[NodeView]) -> list[FailingView]:
+    """The tools that failed lately on any node, the most failures first."""
+    ended, failed = Counter[str](), Counter[str]()
+    for item in (item for node in nodes for item in node.failing):
+        ended[item.tool] += item.ended
+        failed[item.tool] += item.failed
+    worst = failed.most_common(MAX_FAILING)
+    return [FailingView(tool=tool, ended=ended[tool], failed=count) for tool, count in worst]
 
 
 def _middle(values: Iterable[float | None]) -> float | None:

@@ -1,24 +1,52 @@
-"""The cursor of a page of calls: the router sends one cursor to all nodes.
+"""Pages of a list of calls that each node has a part of: the cursor, which the router sends to all nodes, and the
+merging of their pages.
 
 The law: the order is total, and no server keeps state between two pages. Calls are ordered by one of their values, and
 calls with equal values by their ids. A cursor is the pair (value, id) of the last call of a page, so any node can list
 the calls after it. A missing value counts as 0. A cursor comes from a client, so it is validated.
+
+All nodes get the same cursor, and each returns its first items after it. So the first items of the whole fleet are
+among them.
 """
 
 from __future__ import annotations
 
+import heapq
 import json
 import math
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from ..models.calls import LeaseView
-from ..models.choices import Sort
+from ..models.calls import EndedCallView, LeaseView
+from ..models.choices import CallSort, Sort
 
 Key = tuple[float | str, str]
 """The value that calls are sorted by, and the call's id."""
+Listed = LeaseView | EndedCallView
+ListedT = TypeVar("ListedT", LeaseView, EndedCallView)
 
 
-def key(sort: Sort, item: LeaseView) -> Key:
+class Order(Protocol):
+    """The order and the length of a page: a `LeaseQuery`, or a `CallsQuery`."""
+
+    @property
+    def sort(self) -> Sort | CallSort: ...
+    @property
+    def descending(self) -> bool: ...
+    @property
+    def limit(self) -> int: ...
+
+
+class Page(NamedTuple, Generic[ListedT]):
+    """A page of calls: its items in order, the number of all calls that match, and the cursor of the next page."""
+
+    items: Sequence[ListedT]
+    total: int
+    next: str | None
+
+
+def key(sort: Sort | CallSort, item: Listed) -> Key:
     """The key by which `item` is ordered."""
     if sort is Sort.CALL:
         return item.call_id, item.call_id
@@ -26,13 +54,13 @@ def key(sort: Sort, item: LeaseView) -> Key:
     return float(value or 0.0), item.call_id
 
 
-def encode(sort: Sort, item: LeaseView) -> str:
+def encode(sort: Sort | CallSort, item: Listed) -> str:
     """The cursor of a page that ends with `item`."""
     text = json.dumps(key(sort, item), separators=(",", ":"))
     return urlsafe_b64encode(text.encode()).rstrip(b"=").decode()
 
 
-def decode(text: str, sort: Sort | None = None) -> Key:
+def decode(text: str, sort: Sort | CallSort | None = None) -> Key:
     """The key in a cursor: that of the last item of the page before.
 
     Raises:
@@ -59,3 +87,48 @@ def decode(text: str, sort: Sort | None = None) -> Key:
 
 def _wrong() -> ValueError:
     return ValueError("after is not the `next` of a page in this order; begin with the first page, without it")
+
+
+def merge(pages: Sequence[Page[ListedT]], query: Order, rank: Callable[[ListedT], Any]) -> Page[ListedT]:
+    """Merge pages of several nodes, which all answer `query`, into one. A call that is listed twice counts once: the
+    item with the highest `rank`."""
+    best = _best((item for page in pages for item in page.items), rank)
+    last = [key(query.sort, page.items[-1]) for page in pages if page.next is not None and page.items]
+    # After the end of a page that is not the last of its node, items may be missing.
+    horizon = (max if query.descending else min)(last) if last else None
+    items: list[ListedT] = []
+    seen, more = None, bool(last)
+    for item in heapq.merge(
+        *(page.items for page in pages), key=lambda item: key(query.sort, item), reverse=query.descending
+    ):
+        if best[item.call_id] is not item:
+            continue
+        place = key(query.sort, item)
+        if horizon is not None and (place < horizon if query.descending else place > horizon):
+            break
+        if len(items) == query.limit:
+            more = True
+            break
+        items.append(item)
+        seen = item
+    doubles = sum(len(page.items) for page in pages) - len(best)
+    total = max(sum(page.total for page in pages) - doubles, len(items))
+    return Page(items, total, _next(pages, query, seen) if more else None)
+
+
+def _next(pages: Sequence[Page[ListedT]], query: Order, seen: ListedT | None) -> str:
+    """The cursor after the item `seen`. If no item could be shown, the cursor after the page that ends first."""
+    if seen is None:
+        ends = [page.items[-1] for page in pages if page.next is not None and page.items]
+        choose = max if query.descending else min
+        seen = choose(ends, key=lambda item: key(query.sort, item))
+    return encode(query.sort, seen)
+
+
+def _best(items: Iterable[ListedT], rank: Callable[[ListedT], Any]) -> dict[str, ListedT]:
+    best: dict[str, ListedT] = {}
+    for item in items:
+        other = best.get(item.call_id)
+        if other is None or rank(item) > rank(other):
+            best[item.call_id] = item
+    return best

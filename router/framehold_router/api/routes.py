@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
-from ..models.calls import CallView, LeaseQuery, LeasesView, LookupQuery, LookupView
+from ..models.calls import CallsQuery, CallsView, CallView, LeaseQuery, LeasesView, LookupQuery, LookupView
+from ..models.capacity import CapacityView
 from ..models.events import EventsView, FailoversView
 from ..models.nodes import (
     AccessView,
@@ -62,10 +63,14 @@ ROUTES = (
     Route("GET", "nodes", "nodes", "All nodes", NodesView, listed=True),
     Route("GET", "nodes/{node_id}", "node", "One node: where its memory and its loop's time go", NodeDetailView,
           errors=(404, 502)),
+    Route("GET", "capacity", "capacity", "How much of each limit is used, and whether a node may be lost", CapacityView,
+          listed=True),
     Route("GET", "ring", "ring", "Each node's part of the ring", RingView, query=RingQuery, listed=True),
     Route("GET", "leases", "leases", "Calls that nodes hold, and those that nobody holds", LeasesView,
           query=LeaseQuery, listed=True),
     Route("GET", "leases/{call_id}", "call", "One call", CallView, errors=(404, 503)),
+    Route("GET", "calls", "calls", "Calls that ended in the last hour, and how", CallsView, query=CallsQuery,
+          listed=True),
     Route("GET", "failovers", "failovers", "What came of each node's end", FailoversView, listed=True),
     Route("GET", "tradeoff", "tradeoff", "What each option costs, and whom it harms, as it was measured", TradeoffView,
           listed=True, errors=(404, 503)),

@@ -16,12 +16,11 @@ from urllib.parse import quote
 from aiohttp import web
 from pydantic import BaseModel, ValidationError
 
-from ..models.calls import LeasesView
+from ..models.calls import CallsView, LeasesView
 from ..models.events import EventView
 from ..models.fields import printable
 from ..models.nodes import AccessView, ErrorView, NodesView, OverviewView
-from . import actions, call, failovers, fleet, leases, lookup, node, tradeoff
-from . import events as happened
+from . import actions, call, calls, capacity, failovers, fleet, leases, node, tradeoff
 from .access import Access
 from .openapi import document
 from .overview import Overview, Rates
@@ -46,21 +45,23 @@ class Api:
         self._sources, self._access = sources, access
         rates = Rates(time.monotonic, sources.retries)
         sources.survey.noted = rates.note
-        failures, events = failovers.Failovers(), happened.Events()
-        self._overview = Overview(rates, failures, events)
+        failures = failovers.Failovers()
+        self._overview = Overview(rates, failures)
         self.stream = Stream(self._look)
         self._answers: dict[str, Answer] = {
             "access": self._access_view,
             "overview": self._overview.answer,
             "nodes": fleet.nodes,
             "node": node.answer,
+            "capacity": capacity.answer,
             "ring": fleet.ring,
             "leases": leases.answer,
             "call": call.answer,
+            "calls": calls.answer,
             "failovers": failures.answer,
             "tradeoff": tradeoff.Measurements().answer,
-            "events": events.answer,
-            "lookup": lookup.answer,
+            "events": fleet.events,
+            "lookup": call.lookup,
             "drain": actions.drain,
             "cancel": actions.cancel,
             "evict": actions.evict,
@@ -124,7 +125,7 @@ def shown(request: web.Request, view: BaseModel, form: str, route: Route) -> web
     if form != "csv":
         return in_json(view, route.status)
     response = web.Response(text=table(view), content_type="text/csv", charset="utf-8")
-    if isinstance(view, LeasesView):
+    if isinstance(view, LeasesView | CallsView):
         if view.next is not None:
             target = request.rel_url.update_query(after=view.next)
             response.headers["Link"] = f'<{target.raw_path_qs}>; rel="next"'

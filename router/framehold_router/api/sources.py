@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import metadata
 from types import MappingProxyType
 from typing import NamedTuple
@@ -14,14 +14,14 @@ from pydantic import BaseModel
 from framehold_core.writes import MAX_ATTEMPTS
 from framehold_store.base import Store
 
-from ..fleet.departures import Departures
 from ..fleet.membership import Fleet
 from ..fleet.ring import Change
+from ..fleet.store_health import StoreHealth
 from ..models.nodes import ErrorView
 from ..routing.placement import Placement
 from ..routing.request_facts import Facts
 from ..telemetry.counters import Meter
-from .event_logs import EventLogs
+from .fleet_log import FleetLog
 from .node_client import NodeClient
 from .survey import Survey
 
@@ -32,19 +32,21 @@ VERSION = metadata.version("framehold")
 class Sources:
     """The parts of a router that its API reads. `place` gives the placement that a request would get now, and changes
     nothing. `retries` is the meter that counts retries, None without metrics. `change` gives the last change of the
-    ring. `report` is the path of the trade-off report, empty if there is none. `max_attempts`
-    is how many processes may end in one round of a call before it is stuck. `clock` gives seconds since 1970."""
+    ring. `report` is the path of the trade-off report, empty if there is none. `max_attempts` is how many processes may
+    end in one round of a call before it is stuck. `credential` names the admin token in events. `clock` gives seconds
+    since 1970."""
 
     fleet: Callable[[], Fleet]
     store: Store
     node_client: NodeClient
     survey: Survey
-    event_logs: EventLogs
-    departures: Departures = field(default_factory=Departures)
+    log: FleetLog
+    store_health: StoreHealth
     place: Callable[[Facts], Placement | None] = lambda facts: None
     retries: Meter | None = None
     change: Callable[[], Change | None] = lambda: None
     report: str = ""
+    credential: str = ""
     max_attempts: int = MAX_ATTEMPTS
     clock: Callable[[], float] = time.time
 

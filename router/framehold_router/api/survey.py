@@ -15,6 +15,8 @@ from .node_client import NodeClient, Unanswered
 from .shared_look import Shared
 
 UNREACHABLE = "unreachable"
+MAX_LAST_WORDS = 1000
+"""Lives of nodes whose last word on the store is remembered."""
 
 _PATH = "/admin/node"
 
@@ -26,6 +28,8 @@ class Survey:
         self._fleet, self._node_client = fleet, node_client
         self._shared = Shared(fleet, self._ask_all, "framehold survey")
         self.noted: Callable[[list[NodeView]], None] = lambda nodes: None
+        self.last_words: dict[tuple[str, str], str | None] = {}
+        """For each life of a node (its name and boot) what it last said of the store."""
 
     async def nodes(self) -> list[NodeView]:
         """All nodes in order of their names."""
@@ -40,6 +44,12 @@ class Survey:
         members = sorted(fleet.members.values(), key=lambda member: member.node)
         shares = fleet.ring.shares()
         nodes = await asyncio.gather(*(self._ask(member, shares.get(member.node, 0.0)) for member in members))
+        for node in nodes:
+            if node.state != UNREACHABLE:
+                self.last_words.pop((node.node_id, node.boot), None)
+                self.last_words[node.node_id, node.boot] = node.store
+        while len(self.last_words) > MAX_LAST_WORDS:
+            del self.last_words[next(iter(self.last_words))]
         self.noted(nodes)
         return nodes
 

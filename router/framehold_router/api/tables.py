@@ -13,7 +13,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from ..models.calls import LeasesView, LeaseView
+from ..models.calls import CallsView, EndedCallView, LeasesView, LeaseView
+from ..models.capacity import CapacityView, ResourceView
 from ..models.events import EventsView, EventView, FailoversView, FailoverView
 from ..models.nodes import NodesView, NodeView, RingNodeView, RingView
 from ..models.tradeoff import TradeoffView
@@ -34,8 +35,10 @@ def table(view: BaseModel) -> str | None:
     lists: tuple[tuple[type[BaseModel], type[BaseModel], str], ...] = (
         (NodesView, NodeView, "nodes"),
         (LeasesView, LeaseView, "items"),
+        (CallsView, EndedCallView, "items"),
         (EventsView, EventView, "events"),
         (RingView, RingNodeView, "nodes"),
+        (CapacityView, ResourceView, "resources"),
     )
     for kind, item, name in lists:
         if isinstance(view, kind):

@@ -1,8 +1,13 @@
-"""Durations and counts as texts for people."""
+"""Durations, counts and states of calls as texts for people."""
 
 from __future__ import annotations
 
 UNKNOWN = "-"
+STUCK = "too many nodes died of the same round, so none enters it again, and its client is told so"
+ORPHANED = (
+    "their nodes are gone; each goes on elsewhere when its client comes back, and is told that it is lost where its "
+    "tool is not marked re-entrant"
+)
 _UNITS = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
 
 

@@ -1,9 +1,10 @@
 """Nodes that joined and left, as this router saw it: the last heartbeat of each, and when its lease was found gone.
 
-The law: only nodes of this fleet are listed; every list is bounded; no decision about a call uses these data. Times are
-in seconds since 1970 on the clock of this router. A "look" is one read of the leases from the store. `detected` is the
-time of the look that found the lease gone. The change feed reports a lease that is given back at once. A lease that
-runs out is found by the next look, up to one poll later.
+The law: only nodes of this fleet are reported, and no decision about a call uses these data. Each report is an entry
+for the event log of the fleet (`on_entry`). Several routers see the same; their entries about it have the same id.
+Times are in seconds since 1970 on the clock of this router. A "look" is one read of the leases from the store.
+`detected` is the time of the look that found the lease gone. The change feed reports a lease that is given back at
+once. A lease that runs out is found by the next look, up to one poll later.
 
 The time of a heartbeat is stored nowhere; a look sees only that the beat is higher than at the look before. The time is
 computed from the expiry of the lease, which is one TTL after the renewal on the clock of the store. The offset between
@@ -21,37 +22,22 @@ otherwise. The first heartbeat of a node that was there before this router is ta
 
 from __future__ import annotations
 
-import os
 import time
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
 
-from framehold_core.ids import Boot, NodeId
+from framehold_core.ids import Boot, Incarnation, NodeId
 from framehold_core.lease import NodeRecord
 
-from ..models.events import EventView, Kind
+from ..models.events import EndView, EventView, Kind, LogEntry
 from .membership import DRAINING, STRANGE, Member
 
 MAX_REMEMBERED = 200
-"""Departures that are remembered at most, and events."""
+"""Lives that have ended which are remembered at most: a process whose lease comes back has not joined."""
 GIVEN_BACK = 2.0
 """A lease lasts for three pauses between heartbeats. If it is gone within this many pauses after the last heartbeat,
 the node gave it back."""
-
-
-class Departure(NamedTuple):
-    """The end of one life of a node: of one process with its name. `state` and `parked` (the number of parked calls)
-    are from its last lease. `left`: it gave its lease back or drained; otherwise the lease ran out."""
-
-    node: NodeId
-    boot: Boot
-    state: str
-    last_heartbeat: float
-    detected: float
-    left: bool
-    parked: int | None = None
 
 
 @dataclass(slots=True)
@@ -60,6 +46,7 @@ class _Life:
     `apart`: the least difference between the time of a look and `expires`, in seconds."""
 
     boot: Boot
+    inc: Incarnation
     state: str
     beat: int
     expires: float
@@ -76,7 +63,7 @@ class _Life:
             self.heartbeat = min(now, max(before, lease.expires + self.apart))
         if beats > 0:
             self.pause = max(0.0, longer / beats)
-        self.beat, self.expires = lease.beat, lease.expires
+        self.inc, self.beat, self.expires = lease.inc, lease.beat, lease.expires
 
 
 class Departures:
@@ -85,30 +72,12 @@ class Departures:
     def __init__(self, wall: Callable[[], float] = time.time) -> None:
         self.on_detected: Callable[[float], None] = lambda seconds: None
         """Called for each node whose lease ran out, with the seconds from its last heartbeat until that was found."""
+        self.on_entry: Callable[[LogEntry], None] = lambda entry: None
+        """Called with each entry for the event log."""
         self._wall = wall
         self._lives: dict[NodeId, _Life] = {}
-        self._gone: OrderedDict[tuple[NodeId, Boot], Departure] = OrderedDict()
-        self._events: deque[EventView] = deque(maxlen=MAX_REMEMBERED)
+        self._ended: OrderedDict[tuple[NodeId, Boot], None] = OrderedDict()
         self._looked: float | None = None
-        self._count, self._me = 0, os.urandom(4).hex()
-
-    def of(self, node: str, boot: str) -> Departure | None:
-        """The departure of one life of a node, None if it has not departed. If its lease came back and went again, the
-        last departure."""
-        return self._gone.get((NodeId(node), Boot(boot)))
-
-    @property
-    def changes(self) -> int:
-        """A number that grows whenever a node joins, drains or leaves."""
-        return self._count
-
-    def all(self) -> list[Departure]:
-        """All departures that are remembered, the newest last."""
-        return list(self._gone.values())
-
-    def events(self) -> list[EventView]:
-        """The latest events of nodes that joined, drained or left, the newest last."""
-        return list(self._events)
 
     def heartbeats(self) -> dict[NodeId, float]:
         """The time of the last heartbeat of each node that has a lease."""
@@ -137,39 +106,48 @@ class Departures:
         node, life = lease.node, self._lives.get(lease.node)
         if life is None:
             apart = now - lease.expires
-            life = _Life(member.boot, member.state, lease.beat, lease.expires, apart, now, parked=member.stats.parked)
+            parked = member.stats.parked
+            life = _Life(member.boot, member.inc, member.state, lease.beat, lease.expires, apart, now, parked=parked)
             self._lives[node] = life
             # The nodes of the first look were there before this router.
             if self._looked is not None:
-                back = self.of(node, member.boot) is not None
-                self._add_event(
-                    Kind.NODE_JOINED, node, now, "is back: its process never ended" if back else "has joined"
-                )
+                text = "is back: its process never ended" if (node, member.boot) in self._ended else "has joined"
+                self._report(Kind.NODE_JOINED, node, life, now, text)
             return
         life.look(lease, before, now)
         if member.state == DRAINING and life.state != DRAINING:
-            self._add_event(Kind.NODE_DRAINING, node, now, "drains: it takes no new call, and hands off what it may")
+            text = "drains: it takes no new call, and hands off what it may"
+            self._report(Kind.NODE_DRAINING, node, life, now, text)
         life.state, life.parked = member.state, member.stats.parked
 
     def _went(self, node: NodeId, life: _Life, now: float) -> None:
         silent = max(0.0, now - life.heartbeat)
         left = life.state == DRAINING or silent < GIVEN_BACK * life.pause
-        self._gone.pop((node, life.boot), None)
-        gone = Departure(node, life.boot, life.state, life.heartbeat, now, left, life.parked)
-        self._gone[node, life.boot] = gone
-        if len(self._gone) > MAX_REMEMBERED:
-            self._gone.popitem(last=False)
+        self._ended[node, life.boot] = None
+        if len(self._ended) > MAX_REMEMBERED:
+            self._ended.popitem(last=False)
+        end = EndView(
+            node_id=node,
+            boot=life.boot,
+            incarnation=life.inc,
+            state=life.state,
+            left=left,
+            last_heartbeat=life.heartbeat,
+            detected=now,
+            calls=life.parked,
+        )
         if left:
             # A node that drained may have been killed after that. Then its lease ran out, and the calls that it was to
             # keep may be lost: this router does not know.
             how = "it drained, and its lease is gone" if life.state == DRAINING else "it gave its lease back"
-            self._add_event(Kind.NODE_LEFT, node, now, f"has left: {how}")
+            self._report(Kind.NODE_LEFT, node, life, now, f"has left: {how}", end)
             return
         text = f"is lost: its lease ran out, {silent:.1f} s after its last heartbeat; retries of its calls go elsewhere"
-        self._add_event(Kind.NODE_LOST, node, now, text)
+        self._report(Kind.NODE_LOST, node, life, now, text, end)
         self.on_detected(silent)
 
-    def _add_event(self, kind: Kind, node: NodeId, at: float, text: str) -> None:
-        self._count += 1
-        event_id = f"{self._me}-{self._count:08}"
-        self._events.append(EventView(id=event_id, at=at, node_id=node, kind=kind, text=f"Node {node} {text}"))
+    def _report(self, kind: Kind, node: NodeId, life: _Life, at: float, text: str, end: EndView | None = None) -> None:
+        about = "end" if end is not None else kind.value
+        event_id = f"{about}-{life.boot}-{life.inc}"
+        event = EventView(id=event_id, at=at, node_id=node, kind=kind, text=f"Node {node} {text}")
+        self.on_entry(LogEntry(event=event, end=end))

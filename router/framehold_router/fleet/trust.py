@@ -11,6 +11,8 @@ import hmac
 import json
 from collections.abc import Iterable, Sequence
 
+from pydantic import SecretStr
+
 from framehold_store.seal import derive
 
 PREFIX = b"framehold-"
@@ -59,6 +61,14 @@ class Trust:
         wanted = (_seal(key, node, boot, address) for key in self._lease_keys)
         shown = seal.encode("utf-8", "replace")
         return not self._lease_keys or any(hmac.compare_digest(shown, one.encode()) for one in wanted)
+
+    def credential(self, token: SecretStr | None) -> str:
+        """A name for an admin token, as events have it: who has the token and the keys of the fleet can compute it, and
+        nobody can find the token from it. Empty without a token."""
+        if token is None:
+            return ""
+        key = self._lease_keys[0] if self._lease_keys else b""
+        return hmac.new(key, b"admin token " + token.get_secret_value().encode(), "sha256").hexdigest()[:8]
 
     def believed(self, headers: Iterable[Header]) -> dict[bytes, bytes] | None:
         """The internal headers among `headers` (names in lower case), without the secret; None if the secret is missing

@@ -10,7 +10,9 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from .choices import Sort, State
+from framehold_core.ending import How
+
+from .choices import CallSort, Sort, State
 from .fields import MAX_TEXT_CHARACTERS, Count, Lenient, Seconds, Text
 
 
@@ -70,6 +72,59 @@ class LeasesView(Lenient):
     """Nodes that did not answer; their calls are not listed."""
 
 
+class EndedCallView(Lenient):
+    """A call that ended, as the node tells it on which it ended. Times are in seconds since 1970."""
+
+    call_id: Text
+    tool: Text
+    node_id: Text
+    outcome: Text
+    """How it ended: one of `framehold_core.ending.How`."""
+    error: Text = ""
+    """The class of the exception that ended it; empty if none did."""
+    place: Text = ""
+    """Where the author's code raised that, as `module:function:line`."""
+    rounds: Count
+    """How many sets of questions it asked."""
+    reentrant: bool
+    replayed: bool = False
+    """Whether its frame was rebuilt from the journal at least once."""
+    began: Seconds
+    ended: Seconds
+    seconds: Seconds
+    """From its beginning to its end, with the time in which it waited for answers."""
+
+
+class CallsQuery(BaseModel):
+    """Filters and order of a list of ended calls. A call is listed if every filter matches."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    failed: bool | None = None
+    """Only calls that failed (`framehold_core.ending.FAILED`), or only the others."""
+    outcome: How | None = None
+    tool: str | None = Field(None, max_length=MAX_TEXT_CHARACTERS)
+    node: str | None = Field(None, max_length=63)
+    call: str | None = Field(None, max_length=64)
+    """Only calls whose ids begin with this text."""
+    sort: CallSort = CallSort.ENDED
+    descending: bool = True
+    limit: int = Field(100, ge=1, le=1000)
+    after: str | None = Field(None, max_length=400)
+    """The `next` of the page before this one."""
+
+
+class CallsView(Lenient):
+    """A page of the calls that ended in the last hour. `total` counts all that match the filters; `next` is null on the
+    last page. A node keeps a bounded number of them, the newest."""
+
+    items: list[EndedCallView]
+    total: Count
+    next: str | None = None
+    missing: tuple[Text, ...] = ()
+    """Nodes that did not answer; their calls are not listed."""
+
+
 class Trail(Lenient):
     """A step of a call, from its record. `at` is in seconds since 1970 on the store's clock; `ran` is the number of
     seconds that the round had run by then."""
@@ -98,8 +153,15 @@ class CallView(Lenient):
 
     call_id: Text
     record: Text
-    """State of the record: open, released, done or lost; `none` if there is no record yet."""
+    """State of the record: open, released, done or lost; `none` if there is no record, or none yet."""
     cause: Text = ""
+    outcome: Text = ""
+    """How it ended: one of `framehold_core.ending.How`. Empty while it is open, and where an earlier release ended it
+    and did not say how."""
+    error: Text = ""
+    """The class of the exception that ended it; empty if none did."""
+    place: Text = ""
+    """Where the author's code raised that, as `module:function:line`."""
     tool: Text
     method: Text
     strategy: Text = "hold"

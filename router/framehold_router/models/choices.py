@@ -25,3 +25,11 @@ class Sort(StrEnum):
     BEGAN = "began"
     EXPIRES = "expires"
     JOURNAL = "journal_bytes"
+
+
+class CallSort(StrEnum):
+    """The field by which ended calls are ordered. Calls with equal values are ordered by their ids."""
+
+    ENDED = "ended"
+    SECONDS = "seconds"
+    ROUNDS = "rounds"

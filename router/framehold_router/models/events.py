@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
 from .fields import Count, Lenient, Seconds, Text
 
@@ -35,8 +35,8 @@ class Kind(StrEnum):
 
 
 class EventView(Lenient):
-    """One event. `id` grows with time within the process that had the event; `at` is in seconds since 1970; `call` is
-    the prefix of a call id; `text` says what happened, and what follows."""
+    """One event. `node_id` and `id` name it; `at` is in seconds since 1970; `call` is the prefix of a call id; `text`
+    says what happened, and what follows."""
 
     id: Text
     at: Seconds
@@ -66,52 +66,60 @@ class TakeoverView(Lenient):
     from_node: Text
     from_boot: Text = ""
     to_node: Text
+    to_boot: Text = ""
     epoch: Count
     asked: Seconds
-    """When the retry came that caused the takeover."""
+    """When the retry came that caused the takeover; if it waited for a lease to run out, when it first came."""
     claimed: Seconds | None = None
     replayed: Seconds | None = None
     resumed: Seconds | None = None
     outcome: Literal["under way", "recovered", "lost", "stuck", "diverged", "unreadable", "failed"] = "under way"
 
 
-class EventsQuery(Lenient):
-    """The query of `GET /admin/events` of a node. Unknown parameters, which a router of a newer release may send, are
-    ignored."""
-
-    after: int = Field(0, ge=0, le=2**53)
-    """The `seq` of an earlier answer: only entries after it are wanted."""
-
-
-class Happened(Lenient):
-    """A node's answer to `GET /admin/events`: the events and takeovers that it remembers after `after`, the newest
-    last. A takeover is sent again when it has changed."""
+class EndView(Lenient):
+    """The end of one life of a node: of one process with its name, as a router saw it. Times are in seconds since
+    1970."""
 
     node_id: Text
     boot: Text
-    events: tuple[EventView, ...] = ()
-    takeovers: tuple[TakeoverView, ...] = ()
-    fenced: Count = 0
-    """Writes of this process that the store has refused since its start."""
-    seq: Count = 0
-    """The number of the last entry of this `boot`; 0 if there is none. A node of an older release always sends 0, and
-    all that it remembers."""
+    incarnation: Text = ""
+    state: Text
+    """Its state, as its last lease says."""
+    left: bool
+    """Whether it gave its lease back, or drained; otherwise its lease ran out."""
+    last_heartbeat: Seconds
+    detected: Seconds
+    """When its lease was found gone."""
+    calls: Count | None = None
+    """Calls that were parked on it, as its last lease says."""
+
+
+class LogEntry(Lenient):
+    """One entry of the event log of a fleet: what one process saw."""
+
+    event: EventView | None = None
+    takeover: TakeoverView | None = None
+    """It is written again when it has changed."""
+    end: EndView | None = None
 
 
 class FailoverView(BaseModel):
-    """The failover of one node that died or drained. Times are those of the first of its calls, in seconds since 1970,
-    null for a step that was not reached. Durations are in seconds."""
+    """What became of the calls of one node that died, or that handed its calls off. Times are those of the first of its
+    calls, in seconds since 1970, null for a step that was not reached. Durations are in seconds."""
 
     node_id: Text
     boot: Text
     reason: Text
+    planned: bool = False
+    """Whether the node handed its calls off: that is no failover."""
     last_heartbeat: Seconds | None = None
     detected: Seconds | None = None
     claimed: Seconds | None = None
     replayed: Seconds | None = None
     resumed: Seconds | None = None
     durations: dict[Text, Seconds]
-    """`detect`, `claim`, `replay`, `resume` and `total`, as far as they are known."""
+    """`detect`, `claim`, `replay`, `resume` and `total`, as far as they are known. `total` is counted from the last
+    heartbeat; of a hand-off from the retry."""
     recovered: int = 0
     lost: int = 0
     stuck: int = 0
@@ -122,7 +130,7 @@ class FailoverView(BaseModel):
 
 
 class FailoversView(BaseModel):
-    """Failovers that the nodes and this router remember, the newest first."""
+    """The failovers and hand-offs of the last day that the event log of the fleet has, the newest first."""
 
     failovers: list[FailoverView]
     fenced: int

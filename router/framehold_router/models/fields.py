@@ -24,6 +24,8 @@ Text = Annotated[str, BeforeValidator(printable)]
 Count = Annotated[int, Field(ge=0, le=2**53, strict=True)]
 Seconds = Annotated[float, Field(ge=0, le=2**53, allow_inf_nan=False)]
 """Seconds: a duration, or a time since 1970, as the description of the model says."""
+Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+"""A part of a whole, from 0 to 1."""
 
 
 class Lenient(BaseModel):

@@ -7,7 +7,16 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from .events import EventView
-from .fields import MAX_TEXT_CHARACTERS, Count, Lenient, Seconds, Text
+from .fields import MAX_TEXT_CHARACTERS, Count, Lenient, Seconds, Share, Text
+from .problems import ProblemView
+
+
+class FailingView(Lenient):
+    """How many calls of a tool ended in the last ten minutes, and how many of them failed."""
+
+    tool: Text
+    ended: Count
+    failed: Count
 
 
 class StallView(Lenient):
@@ -58,18 +67,33 @@ class NodeStatus(Lenient):
     incarnation: Text
     boot: Text
     state: Text
+    """`live`, `draining`, `lapsed` (its node lease is not valid) or `lost` (another process has its name)."""
     pid: Count | None = None
     parked: Count | None = None
     in_flight: Count | None = None
     version: Text | None = None
     frames: Count | None = None
     """Calls whose frames are in memory."""
+    max_parked: Count | None = None
+    """The limit on frames: FRAMEHOLD_MAX_PARKED."""
+    store: Text | None = None
+    """What its last heartbeat met: the store `answers`, is `full` or `silent`; null if it has no lease to renew."""
+    frame_bytes: Count | None = None
+    """Bytes of one frame; null until they were measured, which needs some hundred frames and a limit on memory."""
+    loop_busy: Share | None = None
+    """The part of the last minute in which the event loop used a processor."""
     orphaned: Count | None = None
     """Calls whose node is gone and that no node has taken over yet, found by the last scan. Only one node scans."""
     stuck: Count | None = None
     """Calls whose handlers killed their nodes too often, found by the last scan."""
     rounds: Count | None = None
     """Rounds that were answered since the start of the process."""
+    ended: Count | None = None
+    """Calls that ended in the last ten minutes, and failed or not."""
+    failed: Count | None = None
+    """Calls of the last ten minutes whose handlers failed: with an error result, or an error of the protocol."""
+    failing: tuple[FailingView, ...] = ()
+    """The tools that failed in the last ten minutes, the most failures first; at most 10."""
     resume_p50: Seconds | None = None
     """Seconds from a retry to its answer: the median of the last minute."""
     resume_p99: Seconds | None = None
@@ -87,6 +111,8 @@ class NodeStatus(Lenient):
     errors: Count | None = None
     """Calls that ended by a fault of the node, and requests that the store did not answer, since the start of the
     process."""
+    fenced: Count | None = None
+    """Writes that the store refused because another node has the call, since the start of the process."""
     handed_off: Count | None = None
     """Calls that were handed off since the node began to drain; null if it does not drain."""
     paused: tuple[PauseView, ...] = ()
@@ -117,6 +143,8 @@ class DepartedView(BaseModel):
     """When its lease was found gone."""
     calls: Count | None = None
     """Calls that were parked on the node, as its last lease says; null if that lease has no number."""
+    store: Text | None = None
+    """What the node last said of the store, as in `NodeStatus`; null if this router had not asked it."""
 
 
 class NodesView(BaseModel):
@@ -180,6 +208,12 @@ class OverviewView(BaseModel):
     orphaned: int
     stuck: int
     rounds_per_second: float | None = None
+    ended: int = 0
+    """Calls that ended in the last ten minutes, and failed or not."""
+    failed: int = 0
+    """Calls of the last ten minutes whose handlers failed."""
+    failing: list[FailingView] = []
+    """The tools that failed in the last ten minutes, the most failures first; at most 10."""
     resume_p50: float | None = None
     """The median of the nodes' medians."""
     resume_p99: float | None = None
@@ -188,12 +222,19 @@ class OverviewView(BaseModel):
     """The part of retries that this router sent to the node which held the call, from 0 to 1."""
     failovers_last_hour: int
     store_seconds: float | None = None
+    store: Text = "answers"
+    """Whether the store `answers`, is `full` or `silent`, by the worst that any process of the fleet says."""
+    store_used: Count | None = None
+    """Bytes of memory that the fullest server of the store uses; null if it has no limit, or does not say it."""
+    store_limit: Count | None = None
     events: list[EventView]
     """The last 20 events."""
     paused: list[PauseView] = []
     """The paused tools, in order of their names."""
+    problems: list[ProblemView] = []
+    """What needs an operator, the harm that is done now first; empty if nothing does."""
     attention: list[str] = []
-    """Problems that need an operator, one sentence each; empty if there are none."""
+    """The texts of `problems`."""
 
 
 class AccessView(BaseModel):
@@ -203,6 +244,8 @@ class AccessView(BaseModel):
     """Whether this router has an admin token. Without one, reads are open to everybody and actions to nobody."""
     token_right: bool
     """Whether the request shows the admin token, as Bearer."""
+    credential: Text = ""
+    """How events name this token; empty if it is not right."""
 
 
 class DoneView(BaseModel):

@@ -6,14 +6,8 @@ begins.
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from pydantic import Field
-
-from .fields import Count, Lenient, Seconds, Text
+from .fields import Count, Lenient, Seconds, Share, Text
 from .nodes import NodeView
-
-Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
 
 class MemoryPart(Lenient):
@@ -47,7 +41,10 @@ class ToolView(Lenient):
     tool: Text
     frames: Count
     bytes: Count | None = None
-    """The estimated size of the frames, if known: every frame counts as much as any other."""
+    """The estimated size of the frames; null until the size of a frame was measured. Every frame counts as much as any
+    other."""
+    journal_bytes: Count | None = None
+    """The size of the journals of its calls, as they are in the store; null for a node of an older release."""
     parked: Count
     running: Count
 

@@ -35,7 +35,10 @@ class Meter:
 
     def __init__(self) -> None:
         self.requests: defaultdict[tuple[str, str, str, str], int] = defaultdict(int)
-        """Requests, by their values of LABELS."""
+        """Requests, by their values of LABELS. From 0 on: `increase` of Prometheus does not see the first sample of a
+        series."""
+        for outcome in ("2xx", "4xx", "5xx"):
+            self.requests[OTHER, OTHER, NONE, outcome] = 0
         self.placing = Tally((0.00001, 0.00005, 0.0001, *bounds.HOP))
         self.upstream = Tally((*bounds.HOP, 2.5, 5.0, 10.0, 30.0))
         self.detected = Tally(bounds.FAILOVER)

@@ -52,6 +52,11 @@ def count(name: str, help_text: str, value: int) -> Metric:
     return CounterMetricFamily(f"framehold_{name}", help_text, value)
 
 
+def seconds(name: str, help_text: str, value: float) -> Metric:
+    """A counter of seconds."""
+    return CounterMetricFamily(f"framehold_{name}", help_text, value)
+
+
 def counts_by(label: str, name: str, help_text: str, found: Mapping[str, int]) -> Metric:
     """A counter by one label."""
     return counts(name, help_text, (label,), (((value,), number) for value, number in found.items()))
@@ -60,6 +65,14 @@ def counts_by(label: str, name: str, help_text: str, found: Mapping[str, int]) -
 def gauge(name: str, help_text: str, value: float) -> Metric:
     """A gauge."""
     return GaugeMetricFamily(f"framehold_{name}", help_text, value)
+
+
+def gauge_if_known(name: str, help_text: str, value: float | None) -> Metric:
+    """A gauge that has no sample while its value is not known."""
+    family = GaugeMetricFamily(f"framehold_{name}", help_text, labels=())
+    if value is not None:
+        family.add_metric((), value)
+    return family
 
 
 def gauges_by(label: str, name: str, help_text: str, found: Mapping[str, float]) -> Metric:

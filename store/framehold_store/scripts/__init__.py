@@ -25,6 +25,7 @@ _HEADS: dict[str, tuple[str, ...]] = {
     "leave": ("lease",),
     "member": (),
     "alive": (),
+    "append": (),
     "allowed": (),
     "pause": (),
     "died": (),

@@ -14,6 +14,7 @@ local needed = {
   {'GET', key}, {'MGET', key, key}, {'SET', key, 'v'}, {'DEL', key}, {'PEXPIREAT', key, '1'},
   {'ZADD', key, '1', 'm'}, {'ZRANGE', key, '0', '-1'}, {'ZCOUNT', key, '0', '1'},
   {'ZREMRANGEBYSCORE', key, '0', '1'},
+  {'XADD', key, '*', 'e', 'v'}, {'XTRIM', key, 'MAXLEN', '1'}, {'XRANGE', key, '-', '+'},
   {'PUBLISH', channel, ''}, {'SUBSCRIBE', channel},
 }
 local refused = {}

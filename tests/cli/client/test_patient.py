@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -25,6 +26,13 @@ class Torn(httpx2.AsyncByteStream):
     async def __aiter__(self) -> AsyncIterator[bytes]:
         yield b"data: "
         raise httpx2.ReadError("")
+
+
+def streamed(error: dict[str, Any]) -> httpx2.Response:
+    """A response that had begun to stream before its error was known."""
+    events = [{"method": "notifications/progress", "params": {"progress": 1}}, {"id": 1, "error": error}]
+    lines = "".join(f"event: message\r\ndata: {json.dumps(event)}\r\n\r\n" for event in events)
+    return httpx2.Response(200, headers={"content-type": "text/event-stream"}, text=f": ping\r\n\r\n{lines}")
 
 
 Act = type[Exception] | httpx2.Response | Callable[[], httpx2.Response]
@@ -72,6 +80,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         *(httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.ReadError, httpx2.RemoteProtocolError, httpx2.ReadTimeout),
         *(httpx2.Response(status) for status in (502, 503, 504)),
         lambda: httpx2.Response(200, stream=Torn()),
+        lambda: streamed({"code": -32603, "message": "no store", "data": {"retryAfter": 0}}),
     ],
 )
 async def test_a_round_is_tried_again(act: Act) -> None:
@@ -156,6 +165,21 @@ async def test_retry_after_is_kept(pauses: list[float]) -> None:
         assert (await client.post("http://x/mcp", json=ROUND)).status_code == 503
     assert pauses == [4] and server.asked == 1
     assert client.trouble == f"No node is there; if it didn't run, {WAITS}"
+
+
+async def test_a_stream_says_in_its_error_when_to_come_again(pauses: list[float]) -> None:
+    """Its `retryAfter` is kept as a Retry-After is. An error without one is the answer."""
+    soon, late = (streamed({"message": "no store", "data": {"retryAfter": seconds}}) for seconds in (4, 60))
+    server = Server(soon, httpx2.Response(200))
+    async with server.client() as client:
+        assert (await client.post("http://x/mcp", json=ROUND)).text == ""
+    assert pauses == [4]
+    for act, trouble in ((late, f"no store; if it didn't run, {WAITS}"), (streamed({"message": "other"}), "")):
+        server = Server(act)
+        async with server.client() as client:
+            assert "error" in (await client.post("http://x/mcp", json=ROUND)).text
+        assert pauses == [4] and server.asked == 1
+        assert client.trouble == trouble
 
 
 @pytest.mark.parametrize(

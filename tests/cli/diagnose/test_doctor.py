@@ -17,7 +17,7 @@ from framehold.cli.checks.findings import Finding
 from framehold.cli.checks.store_health import ServerFacts
 from framehold.cli.diagnose import doctor, fleet_health
 from framehold_store import StoreConfig
-from tests.cli.fake_router import NODE, OVERVIEW, FakeRouter, Operator
+from tests.cli.fake_router import NODE, OVERVIEW, FakeRouter, Operator, problem
 from tests.cli.local.test_up import framehold
 from tests.node.nodes import KEY
 from tests.store.server import RedisServer, free_port
@@ -25,7 +25,6 @@ from tests.store.server import RedisServer, free_port
 pytestmark = pytest.mark.anyio
 
 
-SILENT = {"id": "1", "at": 1.0, "node_id": "n1", "kind": "store_silent", "text": "silent"}
 TOKEN = "0123456789abcdef"
 OK, BUSY = b"HTTP/1.1 200 OK\r\n\r\n", b"HTTP/1.1 503 Service Unavailable\r\n\r\n"
 
@@ -233,14 +232,11 @@ def test_a_fleet_in_health(operator: Operator) -> None:
 @pytest.mark.parametrize(
     ("what", "said", "check", "verdict", "says"),
     [
-        ("nodes", {"nodes": [{**NODE, "state": "unreachable"}]}, "fleet", "fail", "n1 doesn't answer at http://127"),
-        ("nodes", {"nodes": [{**NODE, "state": "other keys"}]}, "fleet", "fail", "n1 has other keys"),
-        ("nodes", {"nodes": [{**NODE, "state": "lapsed"}]}, "fleet", "warn", "n1 could not renew its node lease"),
-        ("nodes", {"nodes": []}, "fleet", "fail", "knows no node"),
+        ("overview", {**OVERVIEW, "problems": [problem("harm")]}, "fleet", "fail", "n1 doesn't answer at http://127"),
+        ("overview", {**OVERVIEW, "problems": [problem("risk")]}, "fleet", "warn", "n1 doesn't answer at http://127"),
+        ("overview", {**OVERVIEW, "attention": ["n1 has other keys"]}, "fleet", "fail", "n1 has other keys"),
         ("nodes", {"nodes": [{**NODE, "version": "0.2.0"}]}, "versions", "warn", "0.1.0: the router; 0.2.0: n1"),
-        ("overview", {**OVERVIEW, "stuck": 2}, "calls", "fail", "2 calls are stuck: too many nodes died"),
         ("overview", {**OVERVIEW, "orphaned": 2}, "calls", "ok", "2 are orphaned: their nodes are gone"),
-        ("overview", {**OVERVIEW, "events": [SILENT]}, "fleet store", "warn", "n1: the store does not answer"),
         ("nodes", {"nodes": [NODE]}, "admin token", "warn", "nobody may drain, cancel or evict"),
     ],
 )
@@ -275,6 +271,32 @@ def test_versions_that_nobody_says() -> None:
     assert fleet_health.versions("", []) == []
 
 
+@pytest.mark.parametrize(
+    ("info", "verdicts", "says"),
+    [
+        ({"used_memory": 5 << 20, "maxmemory": 0}, ["ok"], "no limit"),
+        ({"used_memory": 5 << 20, "maxmemory": 10 << 20}, ["ok"], "50% of its limit of 10.0 MiB"),
+        ({"used_memory": 8 << 20, "maxmemory": 10 << 20}, ["warn"], "nearly full"),
+        ({"used_memory": 11 << 20, "maxmemory": 10 << 20}, ["fail"], "no node can write to it"),
+        ({}, [], ""),
+    ],
+)
+def test_how_full_the_store_is(info: dict[str, Any], verdicts: list[str], says: str) -> None:
+    """A full store is told from a store that is well, and nobody is told to restart nodes."""
+    findings = store_health.room(ServerFacts(info))
+    assert [finding.verdict for finding in findings] == verdicts
+    assert all(says in finding.says for finding in findings)
+    assert not any("start one" in finding.do for finding in findings)
+
+
+def test_whose_environment_is_checked(operator: Operator) -> None:
+    """A shell without settings beside a running fleet: the store that is checked is not that of the fleet."""
+    found = checked(operator)[1]
+    assert "are those of this shell" in found["scope"]["says"] and "http://127.0.0.1" in found["scope"]["says"]
+    assert "a running fleet's store is not checked from here" in found["store"]["says"]
+    assert "in this shell" in found["keys"]["says"]
+
+
 def test_against_a_real_store(redis: RedisServer) -> None:
     """Every check of a real store gives a verdict, and no secret is shown."""
     told = framehold("doctor", "-o", "json", FRAMEHOLD_STORE_URL=redis.url, FRAMEHOLD_KEYS=KEY)
@@ -290,7 +312,9 @@ def test_against_a_real_store(redis: RedisServer) -> None:
         "store clock": "ok",
         "store eviction": "ok",
         "store persistence": "warn",
-        "store memory": "warn",
+        "store memory": "ok",
+        "store hashes": "warn",
+        "scope": "ok",
         "nodes": "warn",
         "advertise url": "warn",
         "router": "",

@@ -158,16 +158,30 @@ def test_a_call_that_is_over(operator: Operator, router: FakeRouter) -> None:
     assert json.loads(operator("lease", CALL, "-o", "json").out)["call_id"] == CALL
 
 
+def test_a_call_that_ended_lately_is_found_by_its_beginning(operator: Operator, router: FakeRouter) -> None:
+    """And says how it ended: what `framehold calls` lists can be asked for."""
+    ended = {"outcome": "tool_error", "error": "shop.NoStock", "place": "shop:refund:41", "rounds": 1, "seconds": 2.0}
+    item = {"call_id": CALL, "tool": "book", "node_id": "n2", "reentrant": True, "began": NOW, "ended": NOW, **ended}
+    router.say("leases", page())
+    router.say("calls", page(item))
+    how = {name: ended[name] for name in ("outcome", "error", "place")}
+    router.say(f"leases/{CALL}", detail(record="done", cause="tool_error", **how))
+    out = operator("lease", "0123").out
+    assert "tool error: shop.NoStock at shop:refund:41" in out
+    assert "record   done, round 2" in out, "the cause is not said twice"
+
+
 @pytest.mark.parametrize(
     ("answer", "says"),
     [
         (page(LEASE, {**LEASE, "call_id": OTHER}, total=12), "12 calls begin with 0123; give more of the id"),
-        (page(), "no call that a node holds begins with 0123; one that has ended needs its whole id"),
-        (page(missing=("n7",)), "begins with 0123 (no answer came from n7); one that has ended"),
+        (page(), "no call that a node holds, and not one alone that ended in the last hour, begins with 0123; give"),
+        (page(missing=("n7",)), "begins with 0123 (no answer came from n7); give the whole id"),
     ],
 )
 def test_a_name_that_is_not_one_calls(answer: Any, says: str, operator: Operator, router: FakeRouter) -> None:
     router.say("leases", answer)
+    router.say("calls", page())
     told = operator("lease", "0123")
     assert told.code == 2 and says in told.err
 

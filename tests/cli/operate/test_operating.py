@@ -87,7 +87,7 @@ async def test_a_cancelled_call_is_over_for_its_client(fleet: Up, told: Told) ->
     heard, call = await asked(fleet)
     assert "was cancelled" in told("cancel", call)
     assert "An operator cancelled this call" in (await retried(fleet, heard)).text
-    assert "done (cancelled)" in told("lease", call)
+    assert "ended    cancelled" in told("lease", call)
     code, _, err = told.exactly("cancel", call)
     assert code == 1 and err.startswith("framehold: 404: ")
 

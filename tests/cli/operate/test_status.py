@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.fake_router import LEASE, NODE, NOW, OVERVIEW, FakeRouter, Operator
+from tests.cli.fake_router import LEASE, NOW, OVERVIEW, FakeRouter, Operator, problem
 
 STUCK = {**LEASE, "state": "stuck", "tool": "poison", "began": NOW - 192}
 ORPHANED = {**LEASE, "state": "orphaned", "node_id": "gone"}
@@ -40,7 +40,7 @@ def test_a_fleet_in_health(operator: Operator, router: FakeRouter) -> None:
         "Nothing has happened that this router knows of.\n",
         "",
     )
-    assert [one.path for one in router.asked] == ["/api/v1/overview", "/api/v1/nodes"]
+    assert [one.path for one in router.asked] == ["/api/v1/overview"]
 
 
 def test_the_last_failover_is_told_with_what_came_of_it(operator: Operator, router: FakeRouter) -> None:
@@ -63,14 +63,10 @@ def test_what_was_lost_is_not_pushed_out_by_what_went_well(operator: Operator, r
 
 
 def test_stuck_calls_are_named_with_what_becomes_of_them(operator: Operator, router: FakeRouter) -> None:
-    """The line has the node, the cause and the consequence. The exit code is 1."""
+    """The line has the node, the cause and the consequence."""
     router.say("overview", {**OVERVIEW, "stuck": 1})
     router.say("leases", page(STUCK))
     told = operator("status")
-    assert told.code == 1
-    assert (
-        "! 1 call is stuck: too many nodes died of the same round, so none enters it again, and its client" in told.out
-    )
     [row] = [line for line in told.out.splitlines() if line.startswith("01234567 ")]
     assert row.split()[:6] == ["01234567", "poison", "stuck", "n1", "3m", "12s"] and row.endswith(
         "its client is told so"
@@ -89,38 +85,52 @@ def test_orphaned_calls_heal_by_themselves(operator: Operator, router: FakeRoute
 
 
 @pytest.mark.parametrize(
-    ("nodes", "says"),
-    [
-        ([], "! no node is live: new calls are refused"),
-        ([{**NODE, "state": "draining"}], "! no node is live"),
-        ([NODE, {**NODE, "node_id": "n2", "state": "unreachable"}], "! n2 doesn't answer at http://127.0.0.1:1"),
-        ([NODE, {**NODE, "node_id": "n2", "state": "other keys"}], "! n2 has other keys"),
-        ([NODE, {**NODE, "node_id": "n2", "state": "confused"}], "! n2 says that it is confused"),
-    ],
+    ("severities", "code", "marks"),
+    [([], 0, []), (["risk"], 2, ["!"]), (["harm"], 1, ["!!"]), (["harm", "risk"], 1, ["!!", "!"])],
 )
-def test_nodes_that_need_an_operator(
-    nodes: list[dict[str, Any]], says: str, operator: Operator, router: FakeRouter
+def test_the_exit_code_is_the_routers_verdict(
+    severities: list[str], code: int, marks: list[str], operator: Operator, router: FakeRouter
 ) -> None:
-    router.say("nodes", {"nodes": nodes})
+    """1: users are harmed now. 2: something will harm them. The command judges nothing by itself."""
+    problems = [problem(severity) for severity in severities]
+    router.say("overview", {**OVERVIEW, "nodes": {"unreachable": 1}, "stuck": 0, "problems": problems})
     told = operator("status")
-    assert told.code == 1 and says in told.out
-    attention = json.loads(operator("status", "-o", "json").out)["attention"]
-    assert any(text in says.removeprefix("! ") or says.removeprefix("! ") in text for text in attention)
+    assert told.code == code
+    lines = told.out.splitlines()
+    assert [line.split()[0] for line in lines if line.startswith("!")] == marks
+    assert sum(line == "   -> look at its log" for line in lines) == len(problems)
 
 
-def test_a_node_that_drains_needs_nobody(operator: Operator, router: FakeRouter) -> None:
-    router.say("nodes", {"nodes": [NODE, {**NODE, "node_id": "n2", "state": "draining"}]})
-    assert operator("status").code == 0
+def test_what_to_do_names_the_runbook(operator: Operator, router: FakeRouter) -> None:
+    """A page of the dashboard is no help in a terminal."""
+    store = problem(kind="store_full", node="", text="the store is full", link="docs/runbook.md#a-full-store")
+    router.say("overview", {**OVERVIEW, "problems": [store]})
+    assert "!! the store is full\n   -> look at its log (docs/runbook.md#a-full-store)\n" in operator("status").out
 
 
-def test_a_store_that_is_silent_is_said(operator: Operator, router: FakeRouter) -> None:
-    """The line stays until the same node reports that the store is back, because the fleet's figures are as old."""
-    silent = [event("store_silent", "n2"), event("store_back"), event("store_silent")]
-    router.say("overview", {**OVERVIEW, "events": silent})
+def test_a_router_of_an_older_release_is_believed(operator: Operator, router: FakeRouter) -> None:
+    """It sends texts without a severity."""
+    router.say("overview", {**OVERVIEW, "attention": ["n2 has other keys: nothing is sent to it"]})
     told = operator("status")
-    assert told.code == 1 and "! n2: the store does not answer, rounds wait for it" in told.out
-    router.say("overview", {**OVERVIEW, "events": silent[1:]})
-    assert operator("status").code == 0
+    assert told.code == 1 and "!! n2 has other keys: nothing is sent to it\n" in told.out
+
+
+def test_a_router_that_does_not_tell_is_no_risk(operator: Operator, router: FakeRouter) -> None:
+    """Nothing is known of the fleet: neither 0, nor 2."""
+    router.refuse("overview", 401, "no")
+    assert operator("status").code == 3
+    router.say("overview", b"<html>")
+    told = operator("status")
+    assert told.code == 3 and "no router's of this release" in told.err
+    assert operator("status", "--url", "http://127.0.0.1:1").code == 3
+
+
+def test_the_store_is_shown_as_it_is(operator: Operator, router: FakeRouter) -> None:
+    """Not with the last good figure while it is silent; and with its memory, if it has a limit."""
+    router.say("overview", {**OVERVIEW, "store": "silent", "store_seconds": 0.0005})
+    assert "store      silent\n" in operator("status").out
+    router.say("overview", {**OVERVIEW, "store_seconds": 0.0005, "store_used": 5 << 20, "store_limit": 10 << 20})
+    assert "store      0.5 ms a write, 5.0 MiB of 10.0 MiB in use\n" in operator("status").out
 
 
 def test_the_last_five_events(operator: Operator, router: FakeRouter) -> None:
@@ -134,19 +144,20 @@ def test_the_last_five_events(operator: Operator, router: FakeRouter) -> None:
 
 def test_nobodys_name_makes_a_line(operator: Operator, router: FakeRouter) -> None:
     """Anyone who can write to the store can choose a node's name, so line ends in names are escaped."""
-    router.say("overview", {**OVERVIEW, "nodes": {"live": 1, "a\nstuck      none": 1}})
-    router.say("nodes", {"nodes": [NODE, {**NODE, "node_id": "n2\n! n1 is dead: kill it", "state": "other keys"}]})
+    text = "n2\n!! n1 is dead: kill it has other keys"
+    nodes = {"live": 1, "a\nstuck      none": 1}
+    router.say("overview", {**OVERVIEW, "nodes": nodes, "problems": [problem(text=text)]})
     for command in ("status", "nodes"):
         out = operator(command).out
-        assert "n2\\n! n1 is dead: kill it has other keys" in out
-        assert not any(line.startswith("! n1") for line in out.splitlines())
+        assert "n2\\n!! n1 is dead: kill it has other keys" in out
+        assert not any(line.startswith("!! n1") for line in out.splitlines())
     assert "1 a\\nstuck      none" in operator("status").out
 
 
-def test_json_is_the_overview_and_what_needs_an_operator(operator: Operator, router: FakeRouter) -> None:
-    router.say("overview", {**OVERVIEW, "news": 1})
+def test_json_is_the_overview(operator: Operator, router: FakeRouter) -> None:
+    router.say("overview", {**OVERVIEW, "news": 1, "problems": [problem()]})
     told = operator("status", "-o", "json")
-    assert json.loads(told.out) == {**OVERVIEW, "news": 1, "attention": []}
+    assert json.loads(told.out) == {**OVERVIEW, "news": 1, "problems": [problem()]}
 
 
 def test_a_status_is_no_list(operator: Operator) -> None:

@@ -1,4 +1,4 @@
-"""`framehold nodes` and `framehold ring`: the router's reply as JSON, and columns for people."""
+"""`framehold nodes`, `framehold ring`, `framehold capacity`: the router's reply as JSON, and columns for people."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.cli.fake_router import NODE, FakeRouter, Operator
+from tests.cli.fake_router import NODE, OVERVIEW, FakeRouter, Operator, problem
 
 NODES = {
     "nodes": [
@@ -84,19 +84,45 @@ def test_a_fleet_without_nodes(operator: Operator, router: FakeRouter) -> None:
     assert operator("nodes").out == "There is no node.\n"
 
 
-@pytest.mark.parametrize(
-    ("changed", "says"),
-    [
-        ({"state": "unreachable"}, "n1 doesn't answer at http://127.0.0.1:1, and its counts are its last heartbeat's"),
-        ({"state": "other keys"}, "n1 has other keys: nothing is sent to it"),
-        ({"state": "lapsed"}, "n1 could not renew its node lease"),
-        ({"heartbeat_age": 192.0}, "n1 has not renewed its node lease for 3m 12s; what is told of the fleet may be as"),
-    ],
-)
-def test_what_is_old_or_wrong_is_said(
-    changed: dict[str, object], says: str, operator: Operator, router: FakeRouter
-) -> None:
-    """A line below the table says it, because the table looks the same in an outage."""
-    router.say("nodes", {"nodes": [{**NODE, **changed}, {**NODE, "node_id": "n2"}]})
-    out = operator("nodes").out
-    assert says in out and "n2 " not in out.rpartition("\n\n")[2]
+def test_what_is_wrong_with_a_node_is_said(operator: Operator, router: FakeRouter) -> None:
+    """A line below the table says it, because the table looks the same in an outage. What is no node's is not said."""
+    router.say("nodes", {"nodes": [NODE, {**NODE, "node_id": "n2"}]})
+    router.say("overview", {**OVERVIEW, "problems": [problem(), problem(node="", text="the store is full")]})
+    _, _, wrong = operator("nodes").out.rpartition("\n\n")
+    assert wrong == "!! n1 doesn't answer at http://127.0.0.1:1\n   -> look at its log\n"
+
+
+def resource(name: str, used: float, limit: float, **more: object) -> dict[str, object]:
+    share = used / limit
+    return {"name": name, "used": used, "limit": limit, "share": share, "fullest": "n2", "fullest_share": share, **more}
+
+
+def test_capacity_says_what_fills_first_and_whether_a_node_may_be_lost(operator: Operator, router: FakeRouter) -> None:
+    resources = [
+        resource("frames", 1200, 60_000, without_fullest=0.03),
+        resource("processor", 1.86, 3.0, without_fullest=0.93),
+        resource("memory", 300 * 1024**2, 1536 * 1024**2, without_fullest=0.293),
+    ]
+    router.say("capacity", {"nodes": 3, "resources": resources, "fills_first": "processor", "survives": True})
+    done = operator("capacity")
+    assert done.code == 0
+    row = " ".join(done.out.splitlines()[2].split())
+    assert row == "processor 1.86 cores 3.00 cores 62.0% n2 62.0% 93.0%"
+    assert (
+        "300.0 MiB" in done.out and "The processor of n2 fills first. The fleet can lose its fullest node" in done.out
+    )
+
+
+def test_a_fleet_that_can_not_lose_a_node_is_exit_code_1(operator: Operator, router: FakeRouter) -> None:
+    resources = [resource("frames", 120, 200, without_fullest=1.2)]
+    router.say("capacity", {"nodes": 2, "resources": resources, "fills_first": "frames", "survives": False})
+    done = operator("capacity")
+    assert done.code == 1 and "can't lose a node: the others lack frames (of n2). Add a node" in done.out
+
+
+def test_capacity_of_one_node_and_of_none(operator: Operator, router: FakeRouter) -> None:
+    resources = [resource("frames", 1, 100)]
+    router.say("capacity", {"nodes": 1, "resources": resources, "fills_first": "frames", "survives": None})
+    assert "The frames of n2 fill first. There is no other node" in operator("capacity").out
+    router.say("capacity", {"nodes": 0, "resources": [], "fills_first": None, "survives": None})
+    assert operator("capacity").out == "No live node reports how full it is.\n"

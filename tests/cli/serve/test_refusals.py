@@ -174,7 +174,7 @@ def test_help_lists_the_commands_in_the_order_of_their_use() -> None:
     told = framehold("--help").stdout
     names = re.findall(r"(?m)^│ (\w+) {2,}\S", told)
     at_hand = ["up", "call", "doctor", "node", "router", "stdio", "keys"]
-    operating = ["status", "nodes", "leases", "lease", "ring", "drain", "cancel", "evict"]
+    operating = ["status", "nodes", "capacity", "leases", "lease", "ring", "drain", "cancel", "evict"]
     assert names == [*at_hand, *operating, "load", "bench"]
 
 

@@ -44,6 +44,6 @@ async def test_an_unmarked_call_is_not_entered_again(made: FaultyFleet, trial: C
     call = trial("changing", UNMARKED)
     changed = await redeployed(made, call)
     told = await call.insist(made.url(changed))
-    assert told.result["isError"] and "entered once, stopped at an unknown point after question 2" in told.text
+    assert told.result["isError"] and "stopped at an unknown point after round 2 of its questions" in told.text
     made.kill(changed)
     assert made.ledger.count(call.name, "entered") == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 import httpx2
 import pytest
 
+from framehold_core.ids import is_call_id
 from tests.fleet.fleet import Fleet, converse
 from tests.helm.haproxy.plane import HAProxy, node_name, planes
 from tests.node.guest import expected
@@ -122,6 +124,21 @@ async def test_a_clients_internal_headers_count_for_nothing(scene: Scene) -> Non
             for before in heard
         ]
     assert [(reply.text, reply.headers["framehold-route"]) for reply in done] == [("n w", "ring")] * 12
+
+
+@pytest.mark.parametrize("field", ["sagaToken", "requestState"])
+async def test_a_client_chooses_no_id_by_what_it_writes_into_a_request(scene: Scene, field: str) -> None:
+    """A token leads to a node, and names a call only where it opens: an id that a client could choose could be chosen
+    again when its record is gone, with the idempotency keys that are made of it."""
+    chosen = "d" * 32
+    async with Caller(scene.first.url) as caller, httpx2.AsyncClient() as http:
+        sent = caller.envelope("tools/call", {"name": "unmarked", "arguments": {"name": "n"}})
+        # HAProxy reads the first of two equal keys, nodes read the last one. An escape hides the id from a search.
+        for hidden in (chosen, chosen.replace("d", "\\u0064", 1)):
+            twice = f'"params": {{"{field}": "h1.{hidden}.x", "{field}": null, '
+            body = json.dumps(sent.body).replace('"params": {', twice)
+            told = (await http.post(scene.first.url, content=body, headers=sent.headers)).json()
+            assert is_call_id(call := told["result"]["requestState"].split(".")[1]) and call != chosen
 
 
 async def test_no_client_passes_for_a_node_that_relays(scene: Scene) -> None:

@@ -52,7 +52,7 @@ def test_what_is_called(values: dict[str, object], calls: str) -> None:
     """The example's tool where it is served, one's own where it is named; under replay no record can prove it."""
     (pod,) = render(values).of("Pod")
     _, _, script, *words = pod["spec"]["containers"][0]["command"]
-    assert script.startswith("framehold status --url http://fleet-framehold-router\n")
+    assert script.startswith("framehold status --url http://fleet-framehold-router || test $? -eq 2\n")
     assert ("framehold call" in script) == bool(calls)
     assert " ".join([script.partition(' "$@"')[0], *words[1:]]).endswith(calls)
 

@@ -18,14 +18,15 @@ from framehold.config import Settings
 from framehold_core.ids import CallId
 from framehold_router.models.calls import LeasesView
 from tests.node.nodes import KEY, served
-from tests.node.operating import PROOF, SHOWN, TOKEN, Operator, call_of, marked, pair, unmarked
+from tests.node.operating import PROOF, SHOWN, TOKEN, Operator, call_of, marked, noted, pair, unmarked
 from tests.node.stage import Stage, stage
 from tests.processes import until
 from tests.store.server import RedisServer
 
 pytestmark = pytest.mark.anyio
 
-READS, ACTIONS = ("leases", "events"), ("drain", "undrain", "cancel", "evict", "pause", "resume")
+READS = ("leases", "calls", "profile")
+ACTIONS = ("drain", "undrain", "cancel", "evict", "pause", "resume")
 PATHS = [("GET", path) for path in (*READS, "node")] + [("POST", path) for path in ACTIONS]
 
 
@@ -140,16 +141,6 @@ async def test_a_wrong_query_is_refused_by_the_name_of_its_parameter(operator: O
     assert "x" * 65 not in answer.text
 
 
-@pytest.mark.parametrize("query", ["after=-1", "after=x", "after=1.5", "after=", "after=9007199254740993"])
-async def test_a_wrong_place_in_what_happened_is_refused_by_name(operator: Operator, query: str) -> None:
-    answer = await operator.ask("GET", f"events?{query}")
-    assert answer.status == 400 and "parameter after is wrong" in answer.text
-
-
-async def test_a_router_of_a_newer_release_may_ask_for_more(operator: Operator) -> None:
-    assert (await operator.ask("GET", "events?after=0&colour=red")).status == 200
-
-
 async def test_calls_are_listed_for_one_at_a_time(operator: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
     """A portion of each pass in the same turn of the loop: thirty of them would hold it for a fifth of a second."""
     under_way, most, went_on = 0, 0, asyncio.Event()
@@ -166,7 +157,7 @@ async def test_calls_are_listed_for_one_at_a_time(operator: Operator, monkeypatc
     asked = [asyncio.create_task(operator.leases(limit=number)) for number in range(1, 6)]
     while not under_way:
         await asyncio.sleep(0.005)
-    assert (await operator.ask("GET", "events")).status == 200, "others go on"
+    assert (await operator.ask("GET", "node")).status == 200, "others go on"
     went_on.set()
     await asyncio.gather(*asked)
     assert most == 1
@@ -176,13 +167,13 @@ async def test_an_authors_own_route_is_the_authors() -> None:
     """Whatever an app serves itself is not covered by a page of ours."""
     server: MCPServer[Any] = MCPServer("own")
 
-    @server.custom_route("/admin/events", methods=["GET"])
+    @server.custom_route("/admin/profile", methods=["GET"])
     async def own(request: Request) -> Response:
         return PlainTextResponse("the author's")
 
     app = framehold.asgi(server, Settings(node_id="own", admin_token=TOKEN))
     async with served(app) as url, Operator(url) as operator:
-        response = await operator._http.get(f"{operator.root}/admin/events")
+        response = await operator._http.get(f"{operator.root}/admin/profile")
         assert response.text == "the author's"
         assert (await operator.ask("GET", "leases")).status == 200
 
@@ -190,7 +181,7 @@ async def test_an_authors_own_route_is_the_authors() -> None:
 async def test_a_node_that_is_told_to_drain_does_so_and_goes_on() -> None:
     """Its process is ended by whoever runs it, who waits for this very drain."""
     async with stage(unmarked, admin_token=TOKEN, drain_timeout=20.0) as at, Operator(at.url) as operator:
-        held = await at.call("unmarked")
+        held, happened = await at.call("unmarked"), noted(at.runtime)
         answer = await operator.ask("POST", "drain")
         assert answer.status == 202 and "keeps the rest for 20 s" in answer.text
         again = await operator.ask("POST", "drain")
@@ -201,7 +192,8 @@ async def test_a_node_that_is_told_to_drain_does_so_and_goes_on() -> None:
         assert (await at.retry("unmarked", held.token, held.accept(word="x"))).text == " x"
         async with asyncio.timeout(5):
             await ended
-        told = [event["text"] for event in (await operator.happened())["events"] if event["kind"] == "drain"]
+        ordered, *told = [text for kind, text, *_ in happened.events if kind == "drain"]
+        assert ordered.startswith("an operator (admin token ") and TOKEN not in ordered
         assert told == [
             "node drains: 0 calls handed off; 1 parked calls and 0 rounds that run have 20 s",
             "node drained: 0 calls handed off",
@@ -227,7 +219,7 @@ async def test_a_drain_is_taken_back_while_its_process_goes_on() -> None:
     async with stage(unmarked, admin_token=TOKEN, drain_timeout=20.0) as at, Operator(at.url) as operator:
         refused = await operator.ask("POST", "undrain")
         assert refused.status == 409 and "it does not drain; nothing was done" in refused.text
-        held = await at.call("unmarked")
+        held, happened = await at.call("unmarked"), noted(at.runtime)
         for ends_first in (False, True):
             await operator.ask("POST", "drain")
             assert (await at.call("unmarked")).status == 503
@@ -240,8 +232,13 @@ async def test_a_drain_is_taken_back_while_its_process_goes_on() -> None:
             assert (state["state"], state["handed_off"]) == ("live", None)
             taken = await at.call("unmarked")
             assert (await at.retry("unmarked", taken.token, taken.accept(word="y"))).text == " y"
-        told = [event["text"] for event in (await operator.happened())["events"] if event["kind"] == "drain"]
-        assert [text.split(":")[0] for text in told] == [
+        told = [text.split(":")[0] for kind, text, *_ in happened.events if kind == "drain"]
+        ordered = [text for text in told if text.startswith("an operator (admin token ")]
+        assert [text.partition(") ")[2] for text in ordered] == [
+            "ordered this node to drain",
+            "ordered this node to take calls again",
+        ] * 2
+        assert [text for text in told if text not in ordered] == [
             "node drains",
             "the drain was taken back",
             "node drains",

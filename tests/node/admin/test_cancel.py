@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
+from pydantic import SecretStr
 
 import framehold
 from framehold.admin import actions
@@ -17,7 +18,7 @@ from framehold_core.ids import CallId
 from framehold_core.requests import Read, RecordState, Request
 from framehold_store.base import Done
 from tests.node.nodes import KEY, served
-from tests.node.operating import TOKEN, Node, Operator, call_of, marked, pair, unmarked
+from tests.node.operating import TOKEN, Node, Operator, call_of, marked, noted, pair, unmarked
 from tests.node.stage import Stage, Word, said, stage
 from tests.processes import until
 from tests.store.server import RedisServer
@@ -84,7 +85,7 @@ def answered(at: Stage, tool: str, held: Heard) -> Any:
 async def test_a_cancelled_call_ends_with_an_error_that_its_client_hears_again_and_again(
     at: Stage, operator: Operator, ran: Ran
 ) -> None:
-    held = await at.call("tries")
+    held, happened = await at.call("tries"), noted(at.runtime)
     answer = await operator.cancel(call_of(held.token))
     assert answer.status == 200 and "was cancelled; its client is told so" in answer.text
     await until(lambda: ran.stopped, "the handler's end")
@@ -94,8 +95,10 @@ async def test_a_cancelled_call_ends_with_an_error_that_its_client_hears_again_a
     assert ran.entered == ["tries"] and at.runtime.table.frames == 0
     again = await operator.cancel(call_of(held.token))
     assert again.status == 404 and call_of(held.token) not in again.text
-    (event,) = (await operator.happened())["events"]
-    assert (event["kind"], event["call"], event["tool"]) == ("cancelled", call_of(held.token)[:8], "tries")
+    ((kind, text, *about),) = happened.events
+    assert (kind, about) == ("cancelled", [call_of(held.token)[:8], "tries"])
+    token = at.runtime.peers.trust.credential(SecretStr(TOKEN))
+    assert text.startswith(f"an operator (admin token {token}) cancelled the call") and TOKEN not in text
     stored = (await at.runtime.store.run(Read(CallId(call_of(held.token))))).stored
     assert stored is not None and (stored.record.state, stored.record.cause) == (RecordState.DONE, "cancelled")
 
@@ -223,7 +226,7 @@ async def test_an_end_that_the_store_does_not_answer_is_said_to_be_written_later
     a.runtime.store.submit = lambda request, done: sent.append((request, done))  # type: ignore[method-assign]
     answer = await a.operator.cancel(call_of(held.token))
     assert answer.status == 200 and "its end is written when the store answers again, unless" in answer.text
-    (event,) = (await a.operator.happened())["events"]
+    (event,) = (await a.happened())["events"]
     assert event["kind"] == "cancelled" and "until its end is written another node may carry it on" in event["text"]
     a.runtime.store.submit = submit  # type: ignore[method-assign]
     submit(*sent[0])
@@ -240,8 +243,9 @@ async def test_a_call_that_another_node_has_by_now_is_not_cancelled_here(nodes: 
     assert second.messages == [" two?"]
     answer = await a.operator.cancel(call_of(held.token))
     assert answer.status == 409 and "another node runs it by now" in answer.text
-    told = await a.operator.happened()
-    assert told["fenced"] == 1 and "cancelled" not in [event["kind"] for event in told["events"]]
+    assert (await a.operator.ask("GET", "node")).json["fenced"] == 1
+    told = await a.happened()
+    assert "cancelled" not in [event["kind"] for event in told["events"]]
     assert (await b.caller.retry("marked", second.token, second.accept(word="y"))).text == " x y"
 
 

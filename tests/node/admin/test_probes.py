@@ -14,10 +14,12 @@ from framehold import clock
 from framehold.config import Settings
 from framehold.telemetry import window
 from framehold.telemetry.metrics import Metrics
-from framehold.telemetry.window import MAX_DURATIONS, WINDOW_SECONDS, RecentDurations
+from framehold.telemetry.window import MAX_DURATIONS, WINDOW_SECONDS, RecentDurations, RecentEnds
 from framehold_router.fleet.trust import SECRET, VIA, Trust
 from framehold_router.models.nodes import NodeStatus
 from tests.node.nodes import KEY, served
+from tests.node.operating import TOKEN as ADMIN
+from tests.node.operating import Operator
 from tests.node.scraping import scraped
 from tests.node.stage import Stage, Word, said, server_of, stage
 from tests.store.server import RedisServer
@@ -122,6 +124,37 @@ async def test_openmetrics_where_it_is_asked_for() -> None:
         response = await asked(client, "/metrics", accept="application/openmetrics-text; version=1.0.0")
     assert response.headers["content-type"].startswith("application/openmetrics-text")
     assert response.text.endswith("# EOF\n")
+
+
+def test_ends_are_of_the_last_ten_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
+    at = [1000.0]
+    monkeypatch.setattr(clock, "now", lambda: at[0])
+    ends = RecentEnds()
+    assert ends.counts() == (0, 0)
+    for failed in (True, False, False):
+        ends.add(failed)
+    assert ends.counts() == (3, 1)
+    at[0] += 9 * 60
+    ends.add(True)
+    assert ends.counts() == (4, 2)
+    at[0] += 60
+    assert ends.counts() == (1, 1)
+    for _ in range(100):
+        at[0] += 60
+        ends.add(False)
+    assert ends.counts() == (10, 0) and len(ends._minutes) == 10
+
+
+async def test_a_node_says_which_tools_failed_lately() -> None:
+    async def fails() -> str:
+        raise ValueError("no")
+
+    async with stage(one, fails, keys=(KEY,), admin_token=ADMIN) as client, Operator(client.url) as operator:
+        for tool in ("fails", "one", "fails"):
+            await client.call(tool)
+        said = (await operator.ask("GET", "node")).json
+    assert (said["ended"], said["failed"]) == (2, 2), "a call that asks has not ended"
+    assert said["failing"] == [{"tool": "fails", "ended": 2, "failed": 2}]
 
 
 def test_quantiles_are_of_the_last_minute_and_of_a_bounded_number(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -136,7 +136,10 @@ async def test_the_first_look_tells_that_nothing_was_seen_yet(at: Watched) -> No
 
 
 async def test_frames_are_told_by_tool(at: Watched) -> None:
-    """Most first, with about what they weigh."""
+    """Most first, with the size of their journals, and about what they weigh once that was measured."""
+    footprint = at.profile._runtime.eviction.footprint
+    assert footprint is not None
+    footprint.measured = 7000.0
     for tool in ("unmarked", "marked", "marked"):
         assert (await at.caller.call(tool)).token
     told = await at.ask()
@@ -150,6 +153,9 @@ async def test_frames_are_told_by_tool(at: Watched) -> None:
     frames = next(part for part in held["parts"] if part["name"] == "frames")
     assert (frames["count"], frames["estimated"]) == (3, True)
     assert sum(item["bytes"] for item in told["tools"]) == pytest.approx(frames["bytes"], abs=2)
+    assert frames["bytes"] == 21_000
+    marked, unmarked = (item["journal_bytes"] for item in told["tools"])
+    assert marked > unmarked > 100
 
 
 async def test_sessions_of_earlier_clients_are_counted(at: Watched) -> None:
@@ -205,20 +211,28 @@ def of(view: about.MemoryView) -> list[tuple[str, int, int | None, bool]]:
 def test_what_frames_weigh_is_as_was_learned(monkeypatch: pytest.MonkeyPatch) -> None:
     """The rest of what was added is no frame's doing."""
     footprint = Footprint(100 * MIB, 40 * MIB)
-    footprint.look(60 * MIB, 40)
-    view = held(monkeypatch, 60, footprint=footprint, frames=20)
-    assert of(view) == [("at start", 40, None, False), ("frames", 10, 20, True), ("other", 10, None, True)]
+    footprint.look(60 * MIB, 400)
+    view = held(monkeypatch, 60, footprint=footprint, frames=200)
+    assert of(view) == [("at start", 40, None, False), ("frames", 10, 200, True), ("other", 10, None, True)]
     assert (view.limit, view.high, view.start) == (100 * MIB, 90 * MIB, 40 * MIB)
 
 
-def test_without_a_limit_frames_share_what_was_added(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert of(held(monkeypatch, 60, frames=20)) == [("at start", 40, None, False), ("frames", 20, 20, True)]
-    assert of(held(monkeypatch, 60)) == [("at start", 40, None, False), ("other", 20, None, False)]
+@pytest.mark.parametrize("footprint", [None, Footprint(100 * MIB, 40 * MIB)])
+def test_what_a_process_grew_by_is_not_divided_among_few_frames(
+    monkeypatch: pytest.MonkeyPatch, footprint: Footprint | None
+) -> None:
+    """Twenty frames of some KiB were shown as a MiB each."""
+    if footprint is not None:
+        footprint.look(60 * MIB, 20)
+    view = held(monkeypatch, 60, footprint=footprint, frames=20)
+    assert of(view) == [("at start", 40, None, False), ("other", 20, None, False)]
+    [tool] = profile._tools(profile._Frames(Counter(book=20), Counter(), Counter(book=2820)), view)
+    assert (tool.bytes, tool.journal_bytes) == (None, 2820)
 
 
 def test_a_process_that_gave_memory_back_holds_no_more_than_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
     view = held(monkeypatch, 30, frames=5)
-    assert of(view) == [("at start", 30, None, False), ("frames", 0, 5, True)] and view.start == 40 * MIB
+    assert of(view) == [("at start", 30, None, False)] and view.start == 40 * MIB
 
 
 def test_where_the_system_does_not_say_it_nothing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,7 +243,10 @@ def test_tools_beyond_the_most_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """And a name that UTF-8 can't carry does not take the others down."""
     parked = Counter({f"t{number:03}": 100 - number for number in range(TOOLS + 5)} | {"\ud800": 200})
     running = Counter({f"t{TOOLS + 4:03}": 1})
-    told = profile._tools(parked, running, held(monkeypatch, 60, frames=parked.total() + 1))
+    footprint = Footprint(100 * MIB, 40 * MIB)
+    footprint.look(60 * MIB, parked.total() + 1)
+    view = held(monkeypatch, 60, footprint=footprint, frames=parked.total() + 1)
+    told = profile._tools(profile._Frames(parked, running, Counter()), view)
     assert len(told) == TOOLS + 1 and told[0].frames == 200 and told[0].tool.isprintable()
     assert (told[-1].tool, told[-1].frames, told[-1].running) == ("other", sum(range(46, 52)) + 1, 1)
     assert sum(item.frames for item in told) == parked.total() + 1

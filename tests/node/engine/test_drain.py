@@ -176,7 +176,7 @@ async def test_at_the_deadline_whoever_waits_is_told_and_may_try_again_elsewhere
         first.terminate()
         cut = await running
         assert (cut.status, cut.code) == (503, -32603) and cut.headers["retry-after"]
-        assert "nothing was lost; send the same request again" in cut.text
+        assert "what the store has of this call; send the same request again" in cut.text
         await until(lambda: not first.alive, "the node's end")
         told = "1 parked calls that only this process can carry on are lost when it ends, 1 rounds that run are cut"
         assert told in first.log()
@@ -186,6 +186,24 @@ async def test_at_the_deadline_whoever_waits_is_told_and_may_try_again_elsewhere
         told = await answered(other, "unmarked", "Jo", lost)
         assert told.result["isError"] and "entered once" in told.text
         assert entries(tmp_path / "entries") == ["entered-Jo", "running-Ivy"]
+
+
+async def test_a_second_signal_says_what_it_cuts_off(pair: Pair) -> None:
+    """A first round has no token: its client is told that nobody knows how far it came. Here, and through the other
+    node, which waits for this one's response."""
+    calls = [asyncio.create_task(pair.at_first.call("long", arguments={"name": "Lu"}))]
+    heard = await begun(pair.at_first, "slow", "Mo")
+    calls += [asyncio.create_task(answered(at, "slow", "Mo", heard)) for at in (pair.at_first, pair.at_second)]
+    await until(lambda: {"long-Lu", "running-Mo"} <= set(pair.ledger), "both rounds")
+    await pair.drains()
+    pair.first.terminate()
+    long, *slow = await asyncio.gather(*calls)
+    await pair.drained()
+    assert (long.status, long.code) == (503, -32603) and "is not known" in long.text
+    assert (slow[0].status, slow[0].code) == (503, -32603) and "answered as once" in slow[0].text
+    # The other node reads the record again, and carries the call on.
+    (pair.folder / "Mo").touch()
+    assert slow[1].status == 503 or slow[1].messages == ["Mo two?"]
 
 
 async def test_a_second_signal_waits_for_nothing(pair: Pair) -> None:

@@ -24,7 +24,7 @@ from framehold.frame.frame import Frame
 from framehold_core import events as ev
 from framehold_core.call import Phase, may_be_dropped
 from framehold_core.ids import Waiter
-from tests.node.desk import Card, Talk, desk, question, turns
+from tests.node.desk import Card, Talk, desk, question, shielded, turns
 from tests.node.nodes import node, served
 from tests.node.stage import Stage, Word, said
 from tests.processes import until
@@ -508,7 +508,7 @@ async def test_what_still_ends_counts_as_gone_and_as_held(gauge: Gauge) -> None:
         try:
             return str(await frame.ask(question("q")))
         finally:
-            await let_go.wait()
+            await shielded(let_go)
 
     async with desk() as at:
         for _ in range(10):

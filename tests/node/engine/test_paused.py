@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 from mcp import Client
 from mcp.server.mcpserver import Context
+from pydantic import SecretStr
 
 import framehold
 from framehold_core import events as ev
 from framehold_core.ids import CallId
 from framehold_core.pauses import FRAMEHOLD
 from framehold_store.keys import Keys
-from tests.node.operating import Node, call_of, marked, pair, unmarked
+from tests.node.operating import TOKEN, Node, call_of, marked, pair, unmarked
 from tests.node.stage import Word, said
 from tests.processes import DEADLINE, until
 from tests.store.server import RedisServer
@@ -80,8 +81,12 @@ async def test_a_paused_tool_takes_no_new_call_and_its_calls_wait(nodes: tuple[N
     second = await a.caller.retry("noted", held.token, held.accept(word="x"))
     assert (await a.caller.retry("noted", second.token, second.accept(word="y"))).text == " x y"
     assert ENTERED == [""]
-    happened = (await a.operator.happened())["events"] + (await b.operator.happened())["events"]
+    happened = (await a.happened())["events"] + (await b.happened())["events"]
     assert [event["kind"] for event in happened if event["kind"] in ("paused", "resumed")] == ["paused", "resumed"]
+    name = a.runtime.peers.trust.credential(SecretStr(TOKEN))
+    assert all(
+        f"by an operator (admin token {name})" in event["text"] for event in happened if event["kind"] != "drain"
+    )
 
 
 async def test_a_pause_outlives_the_processes(redis: RedisServer, tmp_path: Path) -> None:
@@ -160,7 +165,7 @@ async def test_a_call_whose_processes_ended_is_not_claimed_by_the_next(
     assert ENTERED == []
     [known] = (await a.operator.ask("GET", "node")).json["paused"]
     assert known["by"] == FRAMEHOLD and known["why"] == "its calls ended 3 processes within 10 minutes"
-    assert "framehold resume noted" in str((await a.operator.happened())["events"])
+    assert "framehold resume noted" in str((await a.happened())["events"])
     await told_to_wait(a, "noted", held)
     await until(lambda: b.runtime.door.pauses.known, "the other node to know")
     await resume(a, "noted")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -34,6 +35,10 @@ def _no_epoch(client: Any, record: str, journal: str) -> None:
 def _another_type(client: Any, record: str, journal: str) -> None:
     client.delete(record)
     client.set(record, "no hash")
+
+
+def _no_time(client: Any, record: str, journal: str) -> None:
+    client.hset(record, "expires", "9" * 400)
 
 
 def _newer(client: Any, record: str, journal: str) -> None:
@@ -71,6 +76,7 @@ async def test_garbage_under_a_live_frame(redis: RedisServer, spoil: Spoil, capl
     ("spoil", "code", "logged"),
     [
         (_no_epoch, -32603, "can't be read"),
+        (_no_time, -32603, "is no time"),
         (_another_type, -32603, "WRONGTYPE"),
         (_newer, -32603, "its format is 99, this release reads 1"),
         (_journal_type, -32603, "WRONGTYPE"),
@@ -102,11 +108,12 @@ async def test_garbage_in_the_registry(redis: RedisServer, caplog: pytest.LogCap
     redis.start()
     async with node_at(redis, 30) as one:
         with redis.client() as client:
-            client.zadd("fh:trouble:nodes", {"no name!": 4e12, "liar": 4e12, "list": 4e12})
+            client.zadd("fh:trouble:nodes", {"no name!": 4e12, "liar": 4e12, "list": 4e12, "late": 4e12})
+            client.set("fh:trouble:node:late", json.dumps([1, 2, "i", "b", 10**400, "late", "", "live", "", ""]))
             client.set("fh:trouble:node:liar", "[1, 2, what]")
             client.rpush("fh:trouble:node:list", "x")
         heard = await one.ask("a", rounds=1)
         done = [await one.answer(heard, "a", rounds=1) for _ in range(3)]
         assert {item.text for item in done} == {"a is done"} and one.entered == ["a"]
-    for name in ("no name!", "liar", "list"):
+    for name in ("no name!", "liar", "list", "late"):
         assert caplog.text.count(f"an entry that is no lease: {name!r}") == 1

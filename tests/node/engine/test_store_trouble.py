@@ -200,7 +200,7 @@ async def test_a_pause_longer_than_the_lease_stops_delivery_until_the_frame_is_v
         finally:
             redis.resume()
         second = await insist(lambda: one.answer(heard, "a"))
-        assert second.messages == ["a 2?"] and one.record(second)["epoch"] == "2"
+        assert second.messages == ["a 2?"] and int(one.record(second)["epoch"]) >= 2
         assert await one.complete(second, "a") == "a is done"
         assert one.entered == ["a"] and one.resumed == ["a", "a"]
 

@@ -15,7 +15,8 @@ from framehold.engine import runtime, tasks
 from framehold.engine.replies import Ended
 from framehold.frame.frame import Frame
 from framehold_core.effects import Reason
-from tests.node.desk import Card, Desk, desk, question, reason, turns
+from framehold_core.ids import prefix
+from tests.node.desk import Card, Desk, desk, question, reason, shielded, turns
 from tests.processes import until
 
 pytestmark = pytest.mark.anyio
@@ -74,6 +75,31 @@ async def test_what_the_transport_says_is_fresh_and_what_the_handler_set_stays(a
     asked = await at.retry(asked, dict.fromkeys(asked.questions, "x"), _arrival("two"))
     done = await at.retry(asked, dict.fromkeys(asked.questions, "x"), _arrival("three"))
     assert done == Ended("two/mine three/a three/b")
+
+
+async def test_what_a_handler_sets_is_seen_by_the_request_that_carries_its_round_alone(at: Desk) -> None:
+    """One that joins the round keeps what its own transport said, and so does the one that carries it."""
+    go_on = asyncio.Event()
+
+    async def handler(frame: Frame) -> str:
+        await frame.ask(question("q"), "q")
+        own.set("mine")
+        await go_on.wait()
+        return "done"
+
+    async def sends(said: str) -> str:
+        card = _arrival(said)
+        assert await at.retry(asked, {"q": "x"}, card) == Ended("done")
+        assert card.handler_context is None, "the request keeps nothing of the handler"
+        return f"{carried.get()}/{own.get()}"
+
+    asked = await at.parked(handler)
+    first = asyncio.create_task(sends("one"))
+    await until(lambda: at.counts["resumed"], "the round to run")
+    second = asyncio.create_task(sends("two"))
+    await turns(3)
+    go_on.set()
+    assert await asyncio.gather(first, second) == ["one/mine", "two/as it was"]
 
 
 # Ends
@@ -138,17 +164,18 @@ async def test_closing_tears_down_every_frame_and_names_the_handlers_that_will_n
             try:
                 await frame.ask(question("q"))
             except asyncio.CancelledError:
-                await let_go.wait()
+                await shielded(let_go)
         ended.append("stubborn")
         return "late"
 
     async with desk() as at:
         for handler in (good, good, stubborn):
             await at.parked(handler)
+        calls = ", ".join(f"{slot.tool} {prefix(slot.call.id)}" for slot in at.runtime.table)
     assert ended == ["good", "good"] and at.counts["unburied"] == 1
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == [
         "drain met its deadline: 3 parked calls that only this process can carry on are lost when it ends, "
-        "0 rounds that run are cut",
+        f"0 rounds that run are cut; lost: {calls}",
         "a cancelled handler still runs after 0.05 s; what it does has no effect on its call",
     ]
     let_go.set()

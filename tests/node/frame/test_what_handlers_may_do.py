@@ -22,7 +22,7 @@ from framehold.engine.runtime import Runtime
 from framehold.frame.frame import Frame
 from framehold_core.effects import Refusal
 from framehold_store.memory import MemoryStore
-from tests.node.desk import Card, Desk, Talk, desk, question, turns
+from tests.node.desk import Card, Desk, Talk, desk, question, shielded, turns
 from tests.node.nodes import served
 from tests.node.stage import Word, stage
 from tests.processes import until
@@ -207,7 +207,7 @@ async def test_nothing_is_started_while_or_after_a_node_closes() -> None:
             return await frame.ask(question("A"))
         finally:
             lingers.set()
-            await leave.wait()
+            await shielded(leave)
 
     async def late(frame: Frame) -> str:
         entered.append("late")
@@ -237,7 +237,7 @@ async def test_a_retry_that_comes_while_a_node_closes_is_answered(monkeypatch: p
             return await frame.ask(question("B"))
         finally:
             lingers.set()
-            await leave.wait()
+            await shielded(leave)
 
     async def never(request: object) -> None:
         reading.set()

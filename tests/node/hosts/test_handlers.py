@@ -353,6 +353,23 @@ async def test_what_a_lifespan_registers_is_looked_at_too() -> None:
         await start(mcp)
 
 
+def test_a_server_that_runs_on_trio_is_refused() -> None:
+    """At its first use, by its lifespan, in words that say what would run; its own lifespan is not entered."""
+    entered: list[str] = []
+
+    @asynccontextmanager
+    async def lifespan(mcp: MCPServer[Any]) -> AsyncIterator[None]:
+        entered.append("entered")
+        yield
+
+    server = framehold.attach(MCPServer("m", lifespan=lifespan), Settings(node_id="one")).server
+    starting = server.lifespan(server).__aenter__()
+    with pytest.raises(ConfigError, match="on asyncio only, and this program runs it on trio; nothing was started"):
+        # No event loop of asyncio runs here, as on trio.
+        starting.send(None)
+    assert entered == []
+
+
 async def test_an_asgi_server_that_starts_it_is_told() -> None:
     """By the lifespan's own failure, which uvicorn logs; nothing is served."""
     app, sent = framehold.asgi(promising(), REPLAY), []

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import anyio
 import httpx2
 import pytest
 from mcp.server.mcpserver import Context
@@ -71,7 +72,7 @@ async def test_leaving_a_running_round_cancels_its_handler(round_: int, speaks: 
         assert client.runtime.counts["left"] == 1 and not len(client.runtime.table)
         if round_ == 2:
             told = await client.retry("work", heard.token, heard.accept(word="x"))
-            assert told.result["isError"] and "entered once, stopped at an unknown point after question 1" in told.text
+            assert told.result["isError"] and "stopped at an unknown point after round 1 of its questions" in told.text
     assert seen == ["running", "silenced"]
 
 
@@ -165,3 +166,39 @@ async def test_a_client_that_leaves_a_silent_stream_cancels_too(monkeypatch: pyt
             assert await anext(response.aiter_lines()) == ": ping"
         await asyncio.wait_for(ended.wait(), 5)
         assert client.runtime.counts["left"] == 1
+
+
+async def test_what_a_middleware_shields_is_whole_when_its_client_leaves() -> None:
+    """The request is cancelled by a scope, as by the SDK: also where no frame is entered yet."""
+    seen: list[str] = []
+    running, struck, go = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def strikes() -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            struck.set()
+
+    async def middleware(ctx: Any, call_next: Any) -> Any:
+        async with anyio.create_task_group() as group:
+            group.start_soon(strikes)
+            with anyio.CancelScope(shield=True):
+                running.set()
+                await go.wait()
+                seen.append("whole")
+            return await call_next(ctx)
+
+    async def work() -> str:
+        seen.append("entered")
+        await anyio.sleep_forever()
+        return "unreachable"
+
+    async with stage(work) as client:
+        client.server._lowlevel_server.middleware.append(middleware)
+        request = asyncio.create_task(client.call("work"))
+        await asyncio.wait_for(running.wait(), 5)
+        await leave(request)
+        await asyncio.wait_for(struck.wait(), 5)
+        go.set()
+        await until(lambda: seen, "the shielded part")
+    assert seen[0] == "whole"

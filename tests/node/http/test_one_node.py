@@ -34,8 +34,8 @@ TARGET = "tests/node/three_rounds.py"
 CALLS = 200
 CLIENTS = 20
 LOST = (
-    "This call was lost. Its handler was entered once, stopped at an unknown point after question {}, "
-    "and may still be running; it was not entered again. Start a new call if that is safe."
+    "This call was lost. Its handler was entered once, stopped at an unknown point after round {} of its "
+    "questions, and may still be running; it was not entered again. Start a new call if that is safe."
 )
 
 
@@ -171,7 +171,7 @@ async def test_after_the_end_only_a_sealed_tombstone_is_left(
 async def test_after_a_kill_the_loss_is_told_and_no_handler_is_entered_again(
     redis: RedisServer, tmp_path: Path, noted: Path
 ) -> None:
-    """The restarted node, under the same name, owns up: entered once, stopped after question r, not entered again."""
+    """The restarted node, under the same name, owns up: entered once, stopped after round r, not entered again."""
     asked: list[tuple[Heard, str, int]] = []
 
     async def two_calls(caller: Caller) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from mcp_types import ElicitRequestParams, ElicitResult
 import framehold
 from framehold.config import Settings
 from framehold.http.app import Application
+from framehold_core.ids import is_call_id
 from framehold_router.fleet.trust import CALL_ID, SECRET, VIA, Trust
 from tests.node.nodes import KEY, served
 from tests.node.stage import Word
@@ -197,6 +199,24 @@ async def test_a_router_names_the_call(pair: tuple[Site, Site]) -> None:
     assert wanted not in (forged.token, garbled.token)
     assert a.entered == ["ask"] * 3
     assert not [name for headers in a.seen for name in headers if name.startswith("framehold-")]
+
+
+@pytest.mark.parametrize("field", ["sagaToken", "requestState", "x"])
+async def test_a_router_that_copies_an_id_of_the_client_names_no_call(pair: tuple[Site, Site], field: str) -> None:
+    """An id that stands in the request is the client's choice, whoever sends it on beside the secret. So is one that
+    two readers of the body see differently."""
+    a, _ = pair
+    chosen = "d" * 32
+    async with Caller(a.url) as caller:
+        sent = caller.envelope("tools/call", {"name": "ask", "arguments": {}})
+        # The first of two equal keys leads a proxy, the last one counts here.
+        begin = f'"params": {{"{field}": "h1.{chosen}.x", "{field}": null, '
+        twice = json.dumps(sent.body).replace('"params": {', begin)
+        named = {**sent.headers, **SECRET_HEADER, CALL_ID.decode(): chosen}
+        async with httpx2.AsyncClient() as http:
+            told = (await http.post(a.url, content=twice, headers=named)).json()
+    assert a.entered == ["ask"]
+    assert is_call_id(call := told["result"]["requestState"].split(".")[1]) and call != chosen
 
 
 async def test_headers_are_off_by_default(redis: RedisServer, tmp_path: Any) -> None:

@@ -11,6 +11,7 @@ from mcp.server.mcpserver import Context
 from mcp.types import LOG_LEVEL_META_KEY, ClientCapabilities, SamplingCapability, SamplingMessage, TextContent
 
 import framehold
+from framehold_core.errors import StoreUnavailable
 from tests.node.stage import Word, said, stage
 from tests.processes import until
 from tests.wire import accepted
@@ -49,6 +50,32 @@ async def test_notifications_go_out_on_the_present_rounds_response() -> None:
         assert heard.events[0]["params"]["progressToken"] == 3
         assert [event["params"]["data"] for event in heard.events[1:]] == ["info 3", "error 3"]
         assert (await client.retry("speak", heard.token, heard.accept(word="x"))).text == "spoken"
+
+
+async def test_a_stream_that_ends_without_a_reply_says_that_it_may_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The round's questions can't be written. Status 200 was sent with the first notification, so the error's data says
+    what 503 and Retry-After say of a round that sent nothing."""
+
+    async def ask(ctx: Context) -> str:
+        await ctx.elicit("one?", Word)
+        await ctx.report_progress(1, 2)
+        await ctx.elicit("two?", Word)
+        return "done"
+
+    async with stage(ask) as client:
+        heard = await client.call("ask")
+        sent = {"answers": heard.accept(word="x"), "token": heard.token}
+        with monkeypatch.context() as away:
+            down = StoreUnavailable("the store is away")
+            away.setattr(client.runtime.store, "submit", lambda request, done: done(down))
+            streamed = await client.retry("ask", **sent, meta={"progressToken": "p"})
+            plain = await client.retry("ask", **sent)
+        assert (plain.status, plain.message["error"].get("data")) == (503, None)
+        assert streamed.streamed and streamed.message["error"] == {
+            **plain.message["error"],
+            "data": {"retryAfter": int(plain.headers["retry-after"])},
+        }
+        assert (await client.retry("ask", **sent)).messages == ["two?"]
 
 
 async def test_the_handler_sees_the_present_rounds_request() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import AsyncIterator
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from mcp.server.mcpserver import Context
 
 import framehold
-from framehold.engine.heartbeat import Alone
+from framehold.engine.heartbeat import Alone, Heartbeat
 from framehold.engine.replies import Parked
 from framehold.frame.frame import Frame
 from framehold.telemetry import event_log as chronicles
@@ -22,10 +23,10 @@ from framehold_core.events import Evict
 from framehold_core.ids import Boot, Incarnation, NodeId, prefix
 from framehold_core.requests import Claim, Evidence, Read, Reply, Verdict
 from framehold_core.writes import MAX_ATTEMPTS
-from framehold_router.models.events import Happened, Kind
+from framehold_router.models.events import EventView, Kind, LogEntry, TakeoverView
 from tests.node.desk import Card, Desk, Talk, desk, question
 from tests.node.operating import Node, call_of, marked, pair, unmarked
-from tests.node.stage import Word, said
+from tests.node.stage import Word, said, stage
 from tests.processes import until
 from tests.store.server import RedisServer
 
@@ -57,8 +58,7 @@ async def test_a_call_of_a_node_that_died_is_told_from_its_retry_to_its_reply(no
     await a.runtime.heartbeat.close()
     before = time.time()
     again = await b.caller.retry("marked", held.token, held.accept(word="x"))
-    told = await b.operator.happened()
-    assert (told["node_id"], told["boot"]) == ("b", b.runtime.heartbeat.lease.boot)
+    told = await b.happened()
     (takeover,) = told["takeovers"]
     times = [takeover.pop(name) for name in ("asked", "claimed", "replayed", "resumed")]
     assert takeover == {
@@ -68,6 +68,7 @@ async def test_a_call_of_a_node_that_died_is_told_from_its_retry_to_its_reply(no
         "from_node": "a",
         "from_boot": boot,
         "to_node": "b",
+        "to_boot": b.runtime.heartbeat.lease.boot,
         "epoch": 2,
         "outcome": "recovered",
     }
@@ -82,7 +83,30 @@ async def test_a_call_of_a_node_that_died_is_told_from_its_retry_to_its_reply(no
     # It is this node's own by now: what comes after is no takeover.
     await b.operator.evict(call_of(held.token))
     await b.caller.retry("marked", again.token, again.accept(word="y"))
-    assert len((await b.operator.happened())["takeovers"]) == 1
+    assert len((await b.happened())["takeovers"]) == 1
+
+
+async def test_what_a_client_waited_counts_from_its_request(nodes: tuple[Node, Node]) -> None:
+    """Not from the last look at the record: it was held until the dead node's lease was gone."""
+    a, b = nodes
+    held = await a.caller.call("marked")
+    heartbeat, peers = a.runtime.heartbeat, b.runtime.peers
+    heartbeat.address = "http://127.0.0.1:1"
+    heartbeat.announce("live")
+    peers.mint()
+    view: Any = peers._membership
+    await until(lambda: (at := view.fleet.members.get("a")) and at.url == heartbeat.address, "the dead address")
+    coming = asyncio.create_task(b.caller.retry("marked", held.token, held.accept(word="x")))
+    await asyncio.sleep(0.6)
+    assert not coming.done()
+    await heartbeat.close()
+    await coming
+    happened = await b.happened()
+    (takeover,) = happened["takeovers"]
+    assert takeover["resumed"] - takeover["asked"] >= 0.6
+    told = happened["events"][-1]["text"]
+    took = re.search(r"its client has its reply ([0-9.]+) s after its request came", told)
+    assert took is not None and float(took[1]) >= 0.6
 
 
 async def test_a_call_that_was_handed_off_is_told_with_who_did(nodes: tuple[Node, Node]) -> None:
@@ -91,11 +115,13 @@ async def test_a_call_that_was_handed_off_is_told_with_who_did(nodes: tuple[Node
     assert (await a.operator.ask("POST", "drain")).status == 202
     await a.runtime.drain(10.0)
     await b.caller.retry("marked", held.token, held.accept(word="x"))
-    (takeover,) = (await b.operator.happened())["takeovers"]
+    (takeover,) = (await b.happened())["takeovers"]
     assert (takeover["reason"], takeover["from_node"], takeover["outcome"]) == ("released", "a", "recovered")
     assert takeover["from_boot"] == a.runtime.heartbeat.lease.boot
-    told = await a.operator.happened()
-    assert [event["text"] for event in told["events"]] == ["node drained: 1 calls handed off"]
+    told = await a.happened()
+    ordered, drained = [event["text"] for event in told["events"]]
+    assert ordered.startswith("an operator (admin token ") and "ordered this node to drain" in ordered
+    assert drained == "node drained: 1 calls handed off"
 
 
 async def test_a_call_that_is_lost_with_its_node_is_told_as_lost(nodes: tuple[Node, Node]) -> None:
@@ -106,7 +132,7 @@ async def test_a_call_that_is_lost_with_its_node_is_told_as_lost(nodes: tuple[No
     for _ in range(2):
         heard = await b.caller.retry("unmarked", held.token, held.accept(word="x"))
         assert "This call was lost" in heard.text
-    told = await b.operator.happened()
+    told = await b.happened()
     (takeover,) = told["takeovers"]
     assert (takeover["outcome"], takeover["claimed"], takeover["resumed"]) == ("lost", None, None)
     assert kinds(told) == [Kind.LOST] and "not marked @framehold.reentrant" in told["events"][0]["text"]
@@ -120,10 +146,21 @@ async def test_a_call_whose_handler_went_another_way_is_told_as_diverged_without
     await a.runtime.heartbeat.close()
     heard = await b.caller.retry("wanders", held.token, held.accept(word="x"))
     assert heard.result["isError"]
-    told = await b.operator.happened()
+    told = await b.happened()
     (takeover,) = told["takeovers"]
     assert takeover["outcome"] == "diverged" and takeover["replayed"] is None and "secret" not in str(told)
     assert kinds(told) == [Kind.TAKEOVER, Kind.DIVERGED]
+
+
+async def test_a_replay_that_diverges_on_the_node_that_dropped_the_frame_is_told(nodes: tuple[Node, Node]) -> None:
+    """No node has died: it is no takeover, and an event all the same."""
+    a, _ = nodes
+    held = await a.caller.call("wanders")
+    await a.operator.evict(call_of(held.token))
+    assert (await a.caller.retry("wanders", held.token, held.accept(word="x"))).result["isError"]
+    told = await a.happened()
+    assert kinds(told) == [Kind.EVICTED, Kind.DIVERGED] and told["takeovers"] == []
+    assert "secret" not in str(told)
 
 
 async def test_a_frame_that_was_fenced_is_told_and_the_write_is_counted(nodes: tuple[Node, Node]) -> None:
@@ -132,8 +169,7 @@ async def test_a_frame_that_was_fenced_is_told_and_the_write_is_counted(nodes: t
     await a.runtime.heartbeat.close()
     await b.caller.retry("marked", held.token, held.accept(word="x"))
     assert (await a.operator.cancel(call_of(held.token))).status == 409
-    told = await a.operator.happened()
-    assert told["fenced"] == 1 and Kind.FENCED in kinds(told)
+    assert Kind.FENCED in kinds(await a.happened())
 
 
 # ---- without HTTP
@@ -144,9 +180,28 @@ async def asks(frame: Frame) -> object:
     return await frame.ask(question("a?"))
 
 
-def watching(at: Desk) -> EventLog:
-    found = EventLog(at.runtime.heartbeat)
-    at.runtime.observers.add(found)
+class Log:
+    """The event log of a node, and what it writes: events, and takeovers as they were written last."""
+
+    def __init__(self, heartbeat: Heartbeat | Alone) -> None:
+        self.log = EventLog(heartbeat, self.write)
+        self.events: list[EventView] = []
+        self.changes: list[TakeoverView] = []
+
+    def write(self, key: str, entry: LogEntry) -> None:
+        if entry.event is not None:
+            self.events.append(entry.event)
+        if entry.takeover is not None:
+            self.changes.append(entry.takeover)
+
+    @property
+    def takeovers(self) -> list[TakeoverView]:
+        return list({(item.call, item.epoch): item for item in self.changes}.values())
+
+
+def watching(at: Desk) -> Log:
+    found = Log(at.runtime.heartbeat)
+    at.runtime.observers.add(found.log)
     return found
 
 
@@ -175,13 +230,15 @@ async def carried_off(at: Desk, call: Parked, times: int = 1) -> None:
 
 
 async def test_a_stuck_call_is_told_as_such() -> None:
+    """Once, however often its client asks for it."""
     async with desk(shared=True) as at:
         chronicle, call = watching(at), await begun(at)
         await carried_off(at, call, MAX_ATTEMPTS)
         await retried(at, call)
-        told = chronicle.since()
-        assert [item.outcome for item in told.takeovers] == ["stuck"]
-        assert [event.kind for event in told.events] == [Kind.STUCK]
+        for _ in range(3):
+            await retried(at, call)
+        assert [item.outcome for item in chronicle.takeovers] == ["stuck"]
+        assert [event.kind for event in chronicle.events] == [Kind.STUCK]
 
 
 async def test_a_frame_that_was_dropped_here_is_taken_from_nobody() -> None:
@@ -191,7 +248,7 @@ async def test_a_frame_that_was_dropped_here_is_taken_from_nobody() -> None:
         assert slot is not None
         at.runtime.feed(slot, Evict())
         await retried(at, call)
-        assert chronicle.since() == Happened(node_id="desk", boot=at.runtime.heartbeat.lease.boot)
+        assert (chronicle.events, chronicle.takeovers) == ([], [])
 
 
 async def test_a_takeover_whose_client_leaves_has_failed() -> None:
@@ -210,13 +267,13 @@ async def test_a_takeover_whose_client_leaves_has_failed() -> None:
         await carried_off(at, call)
         talk, answers = Talk(stays, reentrant=True), dict.fromkeys(call.questions, "yes")
         coming = asyncio.create_task(at.runtime.retry(at.claims(call), answers, talk, Card()))
-        await until(lambda: chronicle._takeovers.under_way, "the takeover")
-        assert [item.outcome for item in chronicle.since().takeovers] == ["under way"]
+        await until(lambda: chronicle.log._takeovers.under_way, "the takeover")
+        assert [item.outcome for item in chronicle.takeovers] == ["under way"]
         await until(lambda: at.counts["resumed"], "the round")
         coming.cancel()
         await asyncio.gather(coming, return_exceptions=True)
-        assert [item.outcome for item in chronicle.since().takeovers] == ["failed"]
-        assert not chronicle._takeovers.under_way and not chronicle._takeovers._asked
+        assert [item.outcome for item in chronicle.takeovers] == ["failed"]
+        assert not chronicle.log._takeovers.under_way and not chronicle.log._takeovers._asked
 
 
 async def test_a_takeover_whose_client_leaves_meanwhile_is_recovered_once_the_frame_stands() -> None:
@@ -240,17 +297,18 @@ async def test_a_takeover_whose_client_leaves_meanwhile_is_recovered_once_the_fr
         coming.cancel()
         await asyncio.gather(coming, return_exceptions=True)
         goes_on.set()
-        await until(lambda: not chronicle._takeovers.under_way, "its end")
+        await until(lambda: not chronicle.log._takeovers.under_way, "its end")
         slot = at.runtime.table.get(call.call)
         assert slot is not None
         at.runtime.feed(slot, Evict())
-        (takeover,) = chronicle.since().takeovers
+        (takeover,) = chronicle.takeovers
         assert (takeover.outcome, takeover.resumed) == ("recovered", None) and takeover.replayed is not None
-        last = chronicle.since().events[-1]
+        last = chronicle.events[-1]
         assert last.kind == Kind.RECOVERED and "nobody waits for it now" in last.text
 
 
-async def test_no_more_than_the_last_of_each_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_more_than_the_last_takeovers_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To tell whether they have ended, and which calls are stuck; each was written when it changed."""
     monkeypatch.setattr(takeovers, "MAX_TAKEOVERS", 3)
     monkeypatch.setattr(chronicles, "MAX_SINGLE_EVENTS", 1000)
     async with desk(shared=True) as at:
@@ -258,32 +316,10 @@ async def test_no_more_than_the_last_of_each_are_remembered(monkeypatch: pytest.
         for call in calls:
             await carried_off(at, call)
             await retried(at, call)
-        assert [item.call for item in chronicle.since().takeovers] == [prefix(item.call) for item in calls[2:]]
-        for _ in range(600):
-            chronicle.happened(Kind.DRAIN, "again")
-        events = chronicle.since().events
-        assert len(events) == chronicles.MAX_EVENTS == 500 and len({event.id for event in events}) == 500
-        assert [event.id for event in events] == sorted(event.id for event in events)
-
-
-async def test_who_was_told_before_is_told_what_came_since(nodes: tuple[Node, Node]) -> None:
-    """Events once, a takeover again when it has changed; and nothing where nothing came."""
-    a, b = nodes
-    first, second = await a.caller.call("marked"), await a.caller.call("marked")
-    await a.runtime.heartbeat.close()
-    assert (await b.operator.happened())["seq"] == 0
-    await b.caller.retry("marked", first.token, first.accept(word="x"))
-    told = await b.operator.happened()
-    assert (len(told["events"]), len(told["takeovers"]), told["seq"] > 0) == (2, 1, True)
-    nothing = {**told, "events": [], "takeovers": []}
-    assert await b.operator.happened(told["seq"]) == nothing
-    await b.caller.retry("marked", second.token, second.accept(word="x"))
-    since = await b.operator.happened(told["seq"])
-    assert [item["call"] for item in since["takeovers"]] == [prefix(call_of(second.token))]
-    assert kinds(since) == [Kind.TAKEOVER, Kind.RECOVERED] and since["seq"] > told["seq"]
-    everything = await b.operator.happened()
-    assert everything["events"] == told["events"] + since["events"]
-    assert everything["takeovers"] == told["takeovers"] + since["takeovers"]
+        assert len(chronicle.log._takeovers._takeovers) == 3
+        assert [item.call for item in chronicle.takeovers] == [prefix(item.call) for item in calls]
+        ids = [event.id for event in chronicle.events]
+        assert ids == sorted(set(ids))
 
 
 async def test_a_takeover_that_goes_on_is_told_again() -> None:
@@ -306,47 +342,29 @@ async def test_a_takeover_that_goes_on_is_told_again() -> None:
         answers = dict.fromkeys(call.questions, "yes")
         coming = asyncio.create_task(at.runtime.retry(at.claims(call), answers, talk, Card()))
         await entered.wait()
-        told = [chronicle.since()]
-        assert chronicle.since(told[0].seq).takeovers == ()
         for event, true in ((rebuilds, lambda: at.counts["resumed"]), (goes_on, coming.done)):
             event.set()
             await until(true, "its next step")
-            told.append(chronicle.since(told[-1].seq))
-        assert [len(item.takeovers) for item in told] == [1, 1, 1]
-        found = [item.takeovers[0] for item in told]
+        found = chronicle.changes
         assert [item.outcome for item in found] == ["under way", "under way", "recovered"]
         assert [item.replayed is None for item in found] == [True, False, False]
-        chronicle.happened(Kind.DRAIN, "drains")
-        later = chronicle.since(told[-1].seq)
-        assert (len(later.events), later.takeovers) == (1, ())
-
-
-async def test_the_end_of_a_flood_is_told_to_who_was_told_of_its_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is written when somebody asks."""
-    chronicle, now = EventLog(Alone("n")), 1000.0
-    monkeypatch.setattr("framehold.telemetry.event_log.time.time", lambda: now)
-    for _ in range(50):
-        chronicle.happened(Kind.TAKEOVER, "a call came")
-    seq = chronicle.since().seq
-    now = 1001.5
-    (last,) = chronicle.since(seq).events
-    assert last.text == "30 more likewise, within 1 s"
-    assert chronicle.since(seq + 1).events == ()
 
 
 async def test_a_flood_is_told_in_part_and_as_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that it doesn't wash away what else happened."""
-    chronicle, now = EventLog(Alone("n")), 1000.0
+    """So that it doesn't wash away what else happened. The number is written when the burst is over."""
+    chronicle, now = Log(Alone("n")), 1000.0
     monkeypatch.setattr("framehold.telemetry.event_log.time.time", lambda: now)
-    chronicle.happened(Kind.STORE_SILENT, "the store is silent")
+    chronicle.log.happened(Kind.STORE_SILENT, "the store is silent")
     for _ in range(5000):
-        chronicle.happened(Kind.TAKEOVER, "a call came")
-    assert len(chronicle.since().events) == 1 + chronicles.MAX_SINGLE_EVENTS
+        chronicle.log.happened(Kind.TAKEOVER, "a call came")
+    chronicle.log.end_bursts()
+    assert len(chronicle.events) == 1 + chronicles.MAX_SINGLE_EVENTS
     now = 1001.5
-    *_, last = chronicle.since().events
+    chronicle.log.end_bursts()
+    *_, last = chronicle.events
     assert (last.kind, last.text, last.at) == (Kind.TAKEOVER, "4980 more likewise, within 1 s", 1000.0)
-    chronicle.happened(Kind.TAKEOVER, "a call came")
-    assert len(chronicle.since().events) == 3 + chronicles.MAX_SINGLE_EVENTS
+    chronicle.log.happened(Kind.TAKEOVER, "a call came")
+    assert len(chronicle.events) == 3 + chronicles.MAX_SINGLE_EVENTS
 
 
 async def test_evictions_and_refusals_are_one_event_a_look() -> None:
@@ -354,9 +372,9 @@ async def test_evictions_and_refusals_are_one_event_a_look() -> None:
         chronicle = watching(at)
         for _ in range(15):
             await begun(at)
-        assert chronicle.since().events == ()
+        assert chronicle.events == []
         await at.runtime.eviction.sweep()
-        (event,) = chronicle.since().events
+        (event,) = chronicle.events
         assert event.kind == Kind.EVICTED and event.text.startswith("5 frames were evicted (more than FRAMEHOLD_")
 
 
@@ -369,7 +387,7 @@ async def test_a_drain_whose_store_is_silent_is_told_as_what_it_is() -> None:
         at.store.down = True
         await at.runtime.drain(0.05)
         at.store.down = False
-        first, _, last = [event.text for event in chronicle.since().events if event.kind == Kind.DRAIN]
+        first, _, last = [event.text for event in chronicle.events if event.kind == Kind.DRAIN]
         assert first.startswith("the store does not answer: 1 calls were not handed off; they continue from their jour")
         assert last.startswith(
             "drain met its deadline: 1 parked calls that only this process can carry on are lost when"
@@ -377,16 +395,35 @@ async def test_a_drain_whose_store_is_silent_is_told_as_what_it_is() -> None:
 
 
 async def test_a_store_that_is_silent_is_told_once_and_so_are_its_return_and_a_lapse() -> None:
-    chronicle = EventLog(Alone("n"))
+    chronicle = Log(Alone("n"))
     silent = StoreUnavailable("away")
     for reply in (Reply(Verdict.CONFLICT), Reply(Verdict.OK), silent, silent, Reply(Verdict.MISSING), Reply(Verdict.OK),
                   Reply(Verdict.CONFLICT)):  # fmt: skip
-        chronicle.store_replied("renew", None, reply, 0.01)
+        chronicle.log.store_replied("renew", None, reply, 0.01)
     # A name that is taken when a node starts is waited for; later it is another process.
-    assert [event.kind for event in chronicle.since().events] == [
+    assert [event.kind for event in chronicle.events] == [
         Kind.STORE_SILENT,
         Kind.STORE_BACK,
         Kind.LEASE_LAPSED,
         Kind.NODE_LOST,
     ]
-    assert chronicle.since().fenced == 0
+
+
+# ---- what is no takeover, and what else is told
+
+
+async def test_a_round_of_a_call_in_its_token_is_taken_from_nobody() -> None:
+    """Strategy replay enters the handler again in each round; nothing died and nothing was handed off."""
+
+    @framehold.reentrant
+    async def twice(ctx: Context) -> str:
+        return said(await ctx.elicit("one?", Word)) + said(await ctx.elicit("two?", Word))
+
+    async with stage(twice, strategy="replay") as at:
+        chronicle = Log(at.runtime.heartbeat)
+        at.runtime.observers.add(chronicle.log)
+        held = await at.call("twice")
+        again = await at.retry("twice", held.token, held.accept(word="x"))
+        assert (await at.retry("twice", again.token, again.accept(word="y"))).text == "xy"
+        assert (chronicle.events, chronicle.takeovers) == ([], [])
+        assert not chronicle.log._takeovers._asked and not chronicle.log._takeovers._claims

@@ -126,6 +126,7 @@ def evict(runtime: Runtime, cause: str = "evicted") -> None:
     "lease_ops_total",
     "store_op_duration_seconds",
     "parked_frames",
+    "parked_calls",
     "leases",
 )
 async def test_a_call_of_two_rounds() -> None:
@@ -135,6 +136,7 @@ async def test_a_call_of_two_rounds() -> None:
         parked = await scraped(client)
         assert parked.since(begin) == {**rounds("one", asked=1), **COMMIT}
         assert (parked["parked_frames"], parked["inflight_rounds"]) == (1, 0)
+        assert parked['parked_calls{tool="one"}'] == 1 and 'parked_calls{tool="one"}' not in begin.samples
         assert (parked['leases{state="parked"}'], parked['leases{state="running"}']) == (1, 0)
         assert 50 < parked.mean("journal_bytes") < 5000
         await asyncio.sleep(0.05)
@@ -144,6 +146,17 @@ async def test_a_call_of_two_rounds() -> None:
         assert (end["parked_frames"], end['rounds_per_call_sum{tool="one"}']) == (0, 2)
         assert 0.05 < end.mean("park_duration_seconds", '{tool="one"}') < 5
         assert 0 < end.mean("round_duration_seconds", '{tool="one"}') < 1
+
+
+async def test_what_an_alert_asks_for_is_there_before_anything_happened() -> None:
+    """At 0, for each tool that is advertised: so the first event is seen."""
+    async with stage(one) as client:
+        begin = await scraped(client)
+    names = [f'rounds_total{{outcome="{end}",tool="{tool}"}}' for end in ("ended", "failed", "refused")
+             for tool in ("one", "other")]  # fmt: skip
+    names += [f'replay_divergence_total{{tool="{tool}"}}' for tool in ("one", "other")]
+    names += ['lease_ops_total{op="claim",result="lost"}', 'lease_ops_total{op="claim",result="stuck"}']
+    assert {name: begin.samples.get(name) for name in names} == dict.fromkeys(names, 0.0)
 
 
 @moves("rounds_total", "rounds_per_call", "inflight_rounds", "leases")
@@ -259,7 +272,7 @@ def resident(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     yield held
 
 
-@moves("frame_evictions_total", "frame_bytes")
+@moves("frame_evictions_total")
 async def test_frames_that_are_evicted_for_memory(resident: list[int]) -> None:
     async with stage(framehold.reentrant(one)) as client:
         for _ in range(9):
@@ -270,9 +283,21 @@ async def test_frames_that_are_evicted_for_memory(resident: list[int]) -> None:
         await until(lambda: client.runtime.counts["memory"], "a burst")
         end = await scraped(client)
         assert end['frame_evictions_total{reason="memory"}'] == client.runtime.counts["memory"] == 2
+        # Nine frames of some KiB are not the cause of 81 MiB.
+        assert "frame_bytes" not in begin.samples and "frame_bytes" not in end.samples
+
+
+@moves("frame_bytes")
+async def test_a_frame_is_measured_where_there_are_many(resident: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "MIN_SAMPLE", 9)
+    async with stage(framehold.reentrant(one)) as client:
+        for _ in range(9):
+            await client.call("one")
+        assert "frame_bytes" not in (await scraped(client)).samples
+        resident[0] = 91
+        await until(lambda: client.runtime.counts["memory"], "a burst")
         # 81 MiB more than at the start, shared by nine frames.
-        assert end["frame_bytes"] == pytest.approx(9 << 20, rel=0.01)
-        assert begin["frame_bytes"] < 1 << 20
+        assert (await scraped(client))["frame_bytes"] == pytest.approx(9 << 20, rel=0.01)
 
 
 @moves("replay_divergence_total", "replay_total")
@@ -475,6 +500,29 @@ async def test_effects_under_once() -> None:
         assert (await scraped(client)).since(begin) == {**writes, **appends, **rounds("works", asked=1)}
 
 
+@moves("store_unreadable")
+async def test_what_somebody_else_wrote_into_the_store(
+    redis: RedisServer, tmp_path: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Zero from the start. The scan passes over what it can't read, counts it, and sees what comes after it."""
+    space = tmp_path.name
+    async with sharing(redis, space, "a", one) as a:
+        begin = await scraped(a)
+        assert (begin['store_unreadable{kind="record"}'], begin['store_unreadable{kind="lease"}']) == (0, 0)
+        spoilt, whole = await a.call("one"), await a.call("one")
+        with redis.client() as client:
+            client.hset(f"fh:{space}:{{{spoilt.token.split('.')[1]}}}:r", "created", "9" * 400)
+            client.zadd(f"fh:{space}:nodes", {"z": 4e12})
+            client.set(f"fh:{space}:node:z", f'[1, 2, "i", "b", {10**400}, "z", "", "live", "", ""]')
+        scan = a.runtime.orphan_scan
+        scan._pause = scan._step = 0.0
+        scan.marked = await scan.walk()
+        found = await scraped(a)
+        assert (found['store_unreadable{kind="record"}'], found['store_unreadable{kind="lease"}']) == (1, 1)
+        assert scan.marked.looked == 1 and "1 records can't be read: they are passed over" in caplog.text
+        assert (await answer(a, "one", whole)).text == "w"
+
+
 # ---- the node
 
 
@@ -488,6 +536,21 @@ async def test_a_drain_that_meets_its_deadline() -> None:
         end = await scraped(client)
         assert end.since(begin) == {"drain_deadline_hits_total": 1}
         assert end['node_state{state="draining"}'] == 1
+
+
+@moves("event_loop_busy_seconds_total")
+async def test_a_handler_that_computes() -> None:
+    async def computes() -> str:
+        until = time.thread_time() + 0.2
+        while time.thread_time() < until:
+            pass
+        return "done"
+
+    async with stage(computes) as client:
+        begin = await scraped(client)
+        await client.call("computes")
+        name = "event_loop_busy_seconds_total"
+        assert (await scraped(client))[name] - begin[name] >= 0.2
 
 
 @moves("event_loop_lag_seconds")
@@ -510,7 +573,7 @@ async def test_a_handler_that_blocks_the_loop() -> None:
 # ---- all of them
 
 
-CONSTANT = ("build_info", "memory_limit_bytes")
+CONSTANT = ("build_info", "memory_limit_bytes", "max_parked")
 """What doesn't move while a process lives."""
 
 
@@ -518,6 +581,7 @@ async def test_every_metric_has_a_scenario_and_every_scenario_a_metric() -> None
     async with stage(one, memory_limit=5 << 30) as client:
         found = await scraped(client)
     assert found["memory_limit_bytes"] == 5 << 30
+    assert found["max_parked"] == Settings().max_parked
     assert found.families == {*MOVED, *CONSTANT}
     build = [name for name in found.samples if name.startswith("build_info{")]
     assert len(build) == 1 and found[build[0]] == 1

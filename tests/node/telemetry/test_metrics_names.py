@@ -57,7 +57,8 @@ def read(exposition: Exposition, accept: str = "") -> Scrape:
 def tools(scrape: Scrape) -> dict[str, float]:
     """How many rounds have ended, by the name of the tool."""
     said = 'rounds_total{outcome="ended",tool="'
-    return {name.removeprefix(said)[:-2]: value for name, value in scrape.samples.items() if name.startswith(said)}
+    found = {name.removeprefix(said)[:-2]: value for name, value in scrape.samples.items() if name.startswith(said)}
+    return {name: value for name, value in found.items() if value}
 
 
 async def test_a_name_may_hold_anything_that_can_be_written() -> None:
@@ -119,7 +120,7 @@ async def test_names_never_fill_what_a_node_says_of_itself() -> None:
 
 
 def outcomes(scrape: Scrape) -> dict[str, float]:
-    return {name: count for name, count in scrape.samples.items() if name.startswith("rounds_total{")}
+    return {name: count for name, count in scrape.samples.items() if name.startswith("rounds_total{") and count}
 
 
 async def test_a_low_level_server_is_told_by_what_has_asked() -> None:

@@ -67,9 +67,9 @@ backend nodes
     log global
     http-request set-var(txn.call) req.body,json_query('$.params.requestState'),field(2,.)
     http-request set-var(txn.call) req.body,json_query('$.params.sagaToken'),field(2,.) unless { var(txn.call) -m found }
-    http-request disable-l7-retry unless { var(txn.call) -m len 22:36 }
-    http-request set-var(txn.call) uuid() unless { var(txn.call) -m len 22:36 }
-    http-request set-header framehold-call-id %[var(txn.call)]
+    http-request set-header framehold-call-id %[uuid()] unless { var(txn.call) -m len 22:36 }
+    http-request disable-l7-retry if { req.hdr(framehold-call-id) -m found }
+    http-request set-var(txn.call) req.hdr(framehold-call-id) if { req.hdr(framehold-call-id) -m found }
     http-request set-header framehold-secret "${FRAMEHOLD_SECRET}"
     use-server %[req.hdr(mcp-session-id),field(2,.)] if { req.hdr(mcp-session-id) -m beg l1. }
     balance hash var(txn.call)

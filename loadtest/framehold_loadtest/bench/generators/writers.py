@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass, field
 import uvloop
 
 from framehold_core import journal
+from framehold_core.ending import COMPLETED
 from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import Boot, CallId, Incarnation, NodeId
 from framehold_core.journal import Draft, Kind, Lane
@@ -86,7 +87,7 @@ class LaneOfWrites:
 
     def _next(self) -> Request:
         if self.parked:
-            return Finish(self.call, Fence(_OWNER, _INC, 1, 1, 1), _OUTCOME, "", _TTL, _ANSWERED)
+            return Finish(self.call, Fence(_OWNER, _INC, 1, 1, 1), _OUTCOME, COMPLETED, _TTL, _ANSWERED)
         self.call = CallId(f"{next(self.numbers):032x}")
         return Commit(self.call, Fence(_OWNER, _INC, 1, 0, 0), _BATCH, _TTL, head=_HEAD)
 

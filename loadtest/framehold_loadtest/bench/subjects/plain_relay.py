@@ -36,9 +36,10 @@ class PlainRelay:
         """Answer one request."""
         body = await request.read()
         state = json.loads(body).get("params", {}).get("requestState") or ""
-        call = state.split(".", 2)[1] if state.startswith("h1.") else uuid.uuid4().hex
+        named = state.split(".", 2)[1] if state.startswith("h1.") else None
+        call = named or uuid.uuid4().hex
         headers = [(name, value) for name, value in request.headers.items() if name.lower() not in _OWN]
-        headers += [("framehold-call-id", call), ("framehold-secret", self._secret)]
+        headers += [("framehold-secret", self._secret), *([] if named else [("framehold-call-id", call)])]
         url = self._ring.get_node(call) + request.path_qs
         async with self._client.request(request.method, url, headers=headers, data=body) as answer:
             kept = [(name, value) for name, value in answer.headers.items() if name.lower() not in _OWN]

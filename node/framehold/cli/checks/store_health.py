@@ -11,10 +11,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from framehold_core.errors import StoreUnavailable
+from framehold_router.api.attention import NEARLY_FULL
 from framehold_router.fleet.membership import DRAINING, LIVE
 from framehold_store import StoreConfig, open_store
 
 from ... import clock
+from ..show import figures
 from .findings import Finding, fail, ok, warn
 from .store_trouble import trouble
 
@@ -42,7 +44,7 @@ class ServerFacts:
 async def check(config: StoreConfig) -> list[Finding]:
     """All findings on the store that `config` names."""
     if config.scheme == "memory":
-        return [ok("store", "memory: one node alone; parked calls die with its process (fine for trials)")]
+        return [ok("store", _NO_STORE)]
     if config.scheme == "embedded":
         return [warn("store", "embedded: a stand-in inside one process; nothing is kept or shared", _SET_STORE_URL)]
     try:
@@ -52,9 +54,13 @@ async def check(config: StoreConfig) -> list[Finding]:
         return [fail("store", f"{config.target} {found.says}", found.do)]
     nodes = await _nodes(config)
     first = [version(facts, config.target), latency(facts), skew(facts), eviction(facts), persistence(facts)]
-    return [*first, *hashes(facts), *replicas(facts), nodes]
+    return [*first, *room(facts), *hashes(facts), *replicas(facts), nodes]
 
 
+_NO_STORE = (
+    "FRAMEHOLD_STORE_URL is not set in this shell: a node started here keeps its calls in memory, and they die with it "
+    "(fine for trials); a running fleet's store is not checked from here"
+)
 _SET_STORE_URL = "set FRAMEHOLD_STORE_URL=redis://HOST:PORT"
 
 
@@ -151,15 +157,32 @@ def persistence(facts: ServerFacts) -> Finding:
     )
 
 
+def room(facts: ServerFacts) -> list[Finding]:
+    """Whether the store has room. A store that is full takes no write: no lease is renewed, and no call that asks is
+    served."""
+    used, limit = facts.info.get("used_memory"), facts.info.get("maxmemory")
+    if not isinstance(used, int) or not isinstance(limit, int):
+        return []
+    if not limit:
+        return [ok("store memory", f"{figures.size(used)} in use, and there is no limit (maxmemory)")]
+    says = f"{figures.size(used)} in use, {used / limit:.0%} of its limit of {figures.size(limit)}"
+    if used >= limit:
+        do = "raise its maxmemory; don't restart nodes: their frames write again what the store lacks"
+        return [fail("store memory", f"full: {says}; no node can write to it", do)]
+    if used >= NEARLY_FULL * limit:
+        return [warn("store memory", f"nearly full: {says}", "raise its maxmemory, or lower FRAMEHOLD_TOKEN_TTL")]
+    return [ok("store memory", says)]
+
+
 def hashes(facts: ServerFacts) -> list[Finding]:
     """Whether records of finished calls are stored compactly. Finished calls take most of the store's memory."""
     if facts.packed is None:
         return []
     says = f"values of up to {facts.packed} bytes are stored compactly"
     if facts.packed >= PACKED_VALUE_BYTES:
-        return [ok("store memory", says)]
+        return [ok("store hashes", says)]
     do = f"CONFIG SET hash-max-listpack-value {PACKED_VALUE_BYTES} (hash-max-ziplist-value before 7.0)"
-    return [warn("store memory", f"{says}: a finished call takes twice the memory that it could", do)]
+    return [warn("store hashes", f"{says}: a finished call takes twice the memory that it could", do)]
 
 
 def replicas(facts: ServerFacts) -> list[Finding]:

@@ -33,6 +33,10 @@ class Refused(ConfigError):
         self.status = status
 
 
+class NoRouter(ConfigError):
+    """No router answers at the address, or none of this release."""
+
+
 @dataclass(frozen=True)
 class Answer(Generic[View]):
     """A response of the router. `raw` is its whole JSON, with fields that this release doesn't know; `view` is the JSON
@@ -86,7 +90,7 @@ class Api:
 
         Raises:
             Refused: the router refuses the request.
-            ConfigError: no router of this release answers.
+            NoRouter: no router of this release answers.
         """
         asked = {name: _query_value(value) for name, value in query.items() if value is not None}
         return self._request("GET", what, kind, asked)
@@ -96,7 +100,7 @@ class Api:
 
         Raises:
             Refused: the router refuses the action.
-            ConfigError: no router of this release answers."""
+            NoRouter: no router of this release answers."""
         return self._request("POST", "/".join(quote(word, safe="") for word in path), DoneView, {}, body or None).view
 
     def _request(
@@ -118,15 +122,13 @@ class Api:
             return Answer(raw, kind.model_validate(raw))
         except (ValidationError, ValueError):
             # It is not known whether an action was performed, so the message doesn't say.
-            raise ConfigError(
-                f"{where} is no router's of this release: its answer can't be read; {_URL_HINT}"
-            ) from None
+            raise NoRouter(f"{where} is no router's of this release: its answer can't be read; {_URL_HINT}") from None
 
     def _no_response_error(self, error: Exception, method: str) -> ConfigError:
         why = str(error) or type(error).__name__
         if method == "POST" and isinstance(error, httpx2.TimeoutException) and not _was_not_sent(error):
             return ConfigError(f"{self.url} did not answer in time; whether it was done is not known; look again")
-        return ConfigError(f"no router answers at {self.url} ({why}); start a fleet with framehold up, or {_URL_HINT}")
+        return NoRouter(f"no router answers at {self.url} ({why}); start a fleet with framehold up, or {_URL_HINT}")
 
 
 _URL_HINT = "name another --url"
@@ -140,7 +142,7 @@ def _refusal(response: httpx2.Response, where: str, undone: str) -> ConfigError:
     try:
         reason = ErrorView.model_validate_json(response.content).error
     except ValidationError:
-        return ConfigError(f"{where} answers {response.status_code}: no router of this release{undone}; {_URL_HINT}")
+        return NoRouter(f"{where} answers {response.status_code}: no router of this release{undone}; {_URL_HINT}")
     return Refused(response.status_code, f"{response.status_code}: {reason}")
 
 

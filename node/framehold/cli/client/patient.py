@@ -67,7 +67,7 @@ class PatientClient(httpx2.AsyncClient):
         pause, end, unsent = _FIRST_PAUSE, 0.0, True
         while True:
             found = await self._try_once(request, state, options)
-            if isinstance(found, httpx2.Response) and (not state or found.status_code not in _AWAY):
+            if isinstance(found, httpx2.Response) and (not state or not _is_away(found)):
                 return found
             unsent = unsent and isinstance(found, _UNSENT)
             if not end:
@@ -127,10 +127,40 @@ def _method_and_params(request: httpx2.Request) -> tuple[str, Mapping[str, Any]]
     return str(message.get("method")), params if isinstance(params, dict) else {}
 
 
+def _is_away(response: httpx2.Response) -> bool:
+    """Whether the same request may succeed later: by the status, or, where the response had begun to stream before that
+    was known, by the data of its error."""
+    return response.status_code in _AWAY or _in_stream(response) is not None
+
+
+def _in_stream(response: httpx2.Response) -> float | None:
+    """The `retryAfter` (seconds) in the data of the error that ends an event stream; None if there is none."""
+    if not response.headers.get("content-type", "").startswith("text/event-stream"):
+        return None
+    try:
+        found = _error(response)["data"]["retryAfter"]
+    except (ValueError, LookupError, TypeError):
+        return None
+    return float(found) if isinstance(found, int | float) else None
+
+
+def _error(response: httpx2.Response) -> Any:
+    """The error of a response that was read to its end: of its JSON body, or of its stream's last event.
+
+    Raises:
+        ValueError, LookupError, TypeError: it has none.
+    """
+    *_, last = ("", *(line for line in response.text.splitlines() if line.startswith("data:")))
+    return json.loads(last.removeprefix("data:") or response.text)["error"]
+
+
 def _retry_after(found: httpx2.Response | httpx2.TransportError) -> float:
-    """The seconds of a Retry-After header; 0 if there is none, or if it is a date."""
-    header = found.headers.get("retry-after", "") if isinstance(found, httpx2.Response) else ""
-    return float(header) if header.isascii() and header.isdigit() else 0.0
+    """The seconds of a Retry-After header, or what stands for it in a stream; 0 if there is none, or if it is a
+    date."""
+    if not isinstance(found, httpx2.Response):
+        return 0.0
+    header = found.headers.get("retry-after", "")
+    return float(header) if header.isascii() and header.isdigit() else _in_stream(found) or 0.0
 
 
 def _outcome(found: httpx2.Response | httpx2.TransportError, unsent: bool, state: bool) -> str:
@@ -144,6 +174,6 @@ def _outcome(found: httpx2.Response | httpx2.TransportError, unsent: bool, state
 def _server_reason(response: httpx2.Response) -> str:
     """The error message in a server's response; without one, the HTTP status in words."""
     try:
-        return str(response.json()["error"]["message"]).rstrip(".")
+        return str(_error(response)["message"]).rstrip(".")
     except (ValueError, LookupError, TypeError):
         return f"the server answers {response.status_code}"

@@ -50,7 +50,7 @@ def run(as_json: bool, url: str, token: str | None = None) -> int:
 
 async def examine(url: str, token: str | None = None) -> list[Finding]:
     """Run all checks. If the settings can't be read, run only the checks that need none."""
-    findings = [python(sys.version_info[:3]), sdk(_version("mcp")), *environment.unknown()]
+    findings = [python(sys.version_info[:3]), sdk(_version("mcp")), scope(url), *environment.unknown()]
     try:
         settings = config.load()
         store = settings.store()
@@ -81,6 +81,12 @@ def sdk(version: str) -> Finding:
     )
 
 
+def scope(url: str) -> Finding:
+    """Which checks are of this shell's environment, and which are of a running fleet."""
+    says = f"settings, store and advertised address are those of this shell; router, fleet and calls are those of {url}"
+    return ok("scope", says)
+
+
 def unreadable(why: str) -> Finding:
     """The finding for settings that can't be read. `why` is the error; its first word names the wrong variable."""
     named = re.match(r"FRAMEHOLD_(\w+)", why)
@@ -94,7 +100,7 @@ def keys(settings: config.Settings) -> Finding:
     if not count:
         # A store in the settings means a fleet of several processes, which need common keys.
         verdict = warn if settings.store_url is None else fail
-        says = "FRAMEHOLD_KEYS is not set: node and router refuse to start; up makes keys for one run"
+        says = "FRAMEHOLD_KEYS is not set in this shell: node and router refuse to start; up makes keys for one run"
         return verdict("keys", says, "export FRAMEHOLD_KEYS=$(framehold keys new)")
     enough = f"long enough ({KEY_BYTES} bytes or more)"
     says = f"1 key, {enough}" if count == 1 else f"{count} keys, all {enough}; the first seals, all open"

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from typing import Literal
 
 from framehold_core.errors import ConfigError
-from framehold_router.api import attention
-from framehold_router.api.survey import UNREACHABLE
-from framehold_router.fleet.membership import STRANGE
+from framehold_router.api.wording import ORPHANED
 from framehold_router.models.nodes import NodesView, NodeView, OverviewView
+from framehold_router.models.problems import ProblemView, Severity
 
 from ..checks.findings import Finding, fail, ok, warn
 from ..client.api import Api, Refused
+from ..operate.problems import problems_of
 from ..show import figures
 
 Access = Literal["open", "token"]
@@ -26,7 +26,7 @@ def check(url: str, token: str | None, access: Access) -> list[Finding]:
     """All findings on the fleet of the router at `url`."""
     with Api(url, token) as api:
         try:
-            overview = api.get("overview", OverviewView).view
+            answer = api.get("overview", OverviewView)
             nodes = api.get("nodes", NodesView).view.nodes
         except Refused as refused:
             if refused.status == 401:
@@ -35,7 +35,8 @@ def check(url: str, token: str | None, access: Access) -> list[Finding]:
             return [fail("fleet", str(refused), "look at the router's log")]
         except ConfigError as error:
             return [fail("fleet", str(error), "see docs/operating.md; checks of its nodes need its API")]
-    return [admin(access), answering(nodes), *versions(overview.version, nodes), *_calls(overview)]
+    overview, found = answer.view, problems_of(answer)
+    return [admin(access), *verdict(found, nodes), *versions(overview.version, nodes), calls(overview)]
 
 
 def admin(access: Access) -> Finding:
@@ -46,16 +47,15 @@ def admin(access: Access) -> Finding:
     return warn("admin token", says, "export FRAMEHOLD_ADMIN_TOKEN=$(framehold keys new) for routers and nodes")
 
 
-def answering(nodes: Sequence[NodeView]) -> Finding:
-    """Whether each node answers the router, and has the router's keys."""
-    wrong = attention.of_nodes(nodes)
-    if any(one.state in (UNREACHABLE, STRANGE) for one in nodes):
-        return fail("fleet", "; ".join(wrong), "see each node's log; the router must reach its advertised address")
-    if wrong:
-        return warn("fleet", "; ".join(wrong), "look at the store")
-    if not nodes:
-        return fail("fleet", "the router knows no node", "start one with the router's store and keys")
-    return ok("fleet", f"{figures.many(len(nodes), 'node')} known, and each answers the router")
+_LOGS = "see the logs of the nodes, and of the router"
+
+
+def verdict(problems: Sequence[ProblemView], nodes: Sequence[NodeView]) -> list[Finding]:
+    """The problems that the router reports: a failure for each that harms users now, a warning for each other."""
+    if problems:
+        kinds = {Severity.HARM: fail, Severity.RISK: warn}
+        return [kinds[problem.severity]("fleet", problem.text, problem.next or _LOGS) for problem in problems]
+    return [ok("fleet", f"{figures.many(len(nodes), 'node')} known, and each answers the router")]
 
 
 def versions(router: str, nodes: Sequence[NodeView]) -> list[Finding]:
@@ -70,12 +70,8 @@ def versions(router: str, nodes: Sequence[NodeView]) -> list[Finding]:
     return [ok("versions", summary)] if by_version else []
 
 
-def _calls(overview: OverviewView) -> list[Finding]:
-    silent = attention.silent(overview.events)
-    found = [warn("fleet store", silent[0], "see the checks of the store")] if silent else []
-    if overview.stuck:
-        says = f"{figures.many(overview.stuck, 'call is', 'calls are')} stuck: {attention.STUCK}"
-        return [*found, fail("calls", says, "framehold leases --state stuck; mend the tool that kills its nodes")]
+def calls(overview: OverviewView) -> Finding:
+    """How many calls wait for their clients after their nodes have gone. Stuck calls are a problem of `verdict`."""
     if overview.orphaned:
-        return [*found, ok("calls", f"{overview.orphaned:,} are orphaned: {attention.ORPHANED}; none is stuck")]
-    return [*found, ok("calls", "none is stuck")]
+        return ok("calls", f"{overview.orphaned:,} are orphaned: {ORPHANED}")
+    return ok("calls", "none is orphaned")

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from framehold_core import ids
 from framehold_core.errors import ConfigError
-from framehold_router.models.calls import CallView, LeasesView, Trail
+from framehold_router.models.calls import CallsView, CallView, LeasesView, Trail
 
 from ..client.api import Api
 from ..show import figures
@@ -31,10 +31,17 @@ def named(api: Api, text: str) -> str:
     page = api.get("leases", LeasesView, call=text, limit=2).view
     if page.total == 1 and len(page.items) == 1:
         return page.items[0].call_id
+    if not page.total:
+        ended = api.get("calls", CallsView, call=text, limit=2).view
+        if len(ended.items) == 1:
+            return ended.items[0].call_id
     if page.total:
         raise ConfigError(f"{page.total:,} calls begin with {text}; give more of the id (framehold leases -o json)")
     missing = f" (no answer came from {', '.join(page.missing)})" if page.missing else ""
-    raise ConfigError(f"no call that a node holds begins with {text}{missing}; one that has ended needs its whole id")
+    raise ConfigError(
+        f"no call that a node holds, and not one alone that ended in the last hour, begins with {text}{missing}; give "
+        "the whole id"
+    )
 
 
 def lease(api: Api, text: str) -> Sheet:
@@ -57,11 +64,12 @@ def lease(api: Api, text: str) -> Sheet:
 
 
 def _facts(view: CallView, now: float) -> list[tuple[str, str]]:
-    cause = f" ({view.cause})" if view.cause else ""
+    cause = f" ({view.cause})" if view.cause and view.cause != view.outcome else ""
     promise = "re-entrant" if view.reentrant else "not re-entrant"
     deaths = f"; {figures.many(view.attempts, 'node')} died of this round" if view.attempts else ""
     rows = [
         ("call", f"{ids.prefix(view.call_id)}: {view.tool} ({view.method})"),
+        *_end(view),
         ("record", f"{view.record}{cause}, round {view.round}, epoch {view.epoch} of {view.node_id}{deaths}"),
         ("promise", f"{promise}; strategy {view.strategy}"),
     ]
@@ -78,6 +86,17 @@ def _facts(view: CallView, now: float) -> list[tuple[str, str]]:
     else:
         rows.append(("frame", "no node holds one"))
     return [*rows, ("fate", view.fate or figures.UNKNOWN)]
+
+
+def _end(view: CallView) -> list[tuple[str, str]]:
+    """A row that says how the call ended; none while it is open, and where nobody knows it."""
+    return [("ended", how(view.outcome, view.error, view.place))] if view.outcome else []
+
+
+def how(outcome: str, error: str, place: str) -> str:
+    """How a call ended, in words: `tool error: ValueError at shop:refund:41`."""
+    raised = f": {error}" if error else ""
+    return f"{outcome.replace('_', ' ')}{raised}{f' at {place}' if place else ''}"
 
 
 def timeline(trail: Sequence[Trail], now: float) -> list[list[str]]:

@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from framehold_core import ids
-from framehold_router.api import attention
+from framehold_router.api.wording import STUCK
 from framehold_router.models.calls import LeasesView, LeaseView
 from framehold_router.models.choices import State
 
@@ -96,7 +96,7 @@ def _whole(pages: list[Answer[LeasesView]]) -> dict[str, Any]:
 def consequence(item: LeaseView) -> str:
     """What will happen to a call, in a few words."""
     if item.state is State.STUCK:
-        return attention.STUCK
+        return STUCK
     if item.state is State.ORPHANED:
         return (
             "its client's next retry replays it on another node"

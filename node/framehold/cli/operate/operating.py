@@ -5,12 +5,14 @@ The modules that a command needs are imported when it runs, because most of them
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from framehold_router.models.choices import Sort, State
+from framehold_core.ending import How
+from framehold_router.models.choices import CallSort, Sort, State
 
 from ..show.output import Output
 
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from ..show.sheet import Sheet
 
 ROUTER = "http://127.0.0.1:8080"
+UNKNOWN = 3
+"""The exit code of `status` if nothing is known of the fleet."""
 _PANEL = "Operate a running fleet"
 
 Url = Annotated[str, typer.Option("--url", help="The router's address.")]
@@ -46,13 +50,19 @@ def _show(draw: Callable[[Api], Sheet], url: str, token: str | None, output: Out
 
 
 def status(output: Printed = Output.TABLE, watch: Watch = False, url: Url = ROUTER, token: Token = None) -> None:
-    """Tell whether anything is stuck, where, why, and what will happen to it.
+    """Tell whether anything is wrong, where, why, and what will happen to it.
 
-    Exits with 1 where something needs an operator: a node that does not answer or has other keys, no live node, a stuck
-    call, a silent store. With 2 where no router answers. Else with 0."""
+    Exits with 1 where users are harmed now, with 2 where something will harm them, with 3 where the router does not
+    tell: none answers, or it wants the admin token. Else with 0."""
+    from ..client.api import NoRouter, Refused
+    from ..show import visible
     from .status import status
 
-    _show(status, url, token, output, watch)
+    try:
+        _show(status, url, token, output, watch)
+    except (NoRouter, Refused) as error:
+        print("framehold:", visible.line(str(error)), file=sys.stderr)
+        raise typer.Exit(UNKNOWN) from None
 
 
 def nodes(output: Printed = Output.TABLE, watch: Watch = False, url: Url = ROUTER, token: Token = None) -> None:
@@ -67,6 +77,15 @@ def ring(output: Printed = Output.TABLE, watch: Watch = False, url: Url = ROUTER
     from .views import ring
 
     _show(ring, url, token, output, watch)
+
+
+def capacity(output: Printed = Output.TABLE, watch: Watch = False, url: Url = ROUTER, token: Token = None) -> None:
+    """Show how much of each limit is used, which fills first, and whether the fleet can lose a node.
+
+    Exits with 1 where the other nodes lack room for what the fullest one uses."""
+    from .views import capacity
+
+    _show(capacity, url, token, output, watch)
 
 
 def leases(
@@ -100,6 +119,35 @@ def leases(
         "limit": limit,
     }
     _show(lambda api: leases(api, query, every), url, token, output, watch)
+
+
+def calls(
+    failed: Annotated[bool, typer.Option("--failed", help="Only those that failed.")] = False,
+    outcome: Annotated[How | None, typer.Option(help="Only those that ended so.")] = None,
+    tool: Annotated[str | None, typer.Option(help="Only calls of this tool.")] = None,
+    node: Annotated[str | None, typer.Option(help="Only calls that ended on this node.")] = None,
+    sort: Annotated[CallSort, typer.Option(help="The greatest first.")] = CallSort.ENDED,
+    limit: Annotated[int, typer.Option(help="How many, 1 to 1000.")] = 100,
+    output: Printed = Output.TABLE,
+    watch: Watch = False,
+    url: Url = ROUTER,
+    token: Token = None,
+) -> None:
+    """List the calls that ended in the last hour, and how each ended: the error's class, and the line that raised it.
+
+    A node keeps the newest 1000 that completed and the newest 1000 that did not, and loses them when its process ends.
+    Of several filters each must hold."""
+    from .calls import calls
+
+    query: dict[str, Any] = {
+        "failed": failed or None,
+        "outcome": outcome,
+        "tool": tool,
+        "node": node,
+        "sort": sort,
+        "limit": limit,
+    }
+    _show(lambda api: calls(api, query), url, token, output, watch)
 
 
 def lease(
@@ -177,5 +225,6 @@ def resume(tool: Tool, url: Url = ROUTER, token: Token = None) -> None:
 
 def add(app: typer.Typer) -> None:
     """Add the commands to `app`."""
-    for command in (status, nodes, leases, lease, ring, drain, cancel, evict, pause, resume):
+    listing = (status, nodes, capacity, leases, calls, lease, ring)
+    for command in (*listing, drain, cancel, evict, pause, resume):
         app.command(rich_help_panel=_PANEL)(command)

@@ -1,22 +1,25 @@
 """`framehold status`: is anything stuck, where, why, and what will happen to it.
 
-The law: the exit code is 1 if and only if a line begins with `!`, which means that an operator is needed. Trouble that
-ends without an operator is shown too, with what will happen, and the exit code is 0.
+The law: the exit code is that of the problems which the router reports: 1 if users are harmed now (a line begins with
+`!!`), 2 if something will harm them (`!`), else 0. Trouble that ends without an operator is shown too, with what will
+happen, and the exit code is 0.
 """
 
 from __future__ import annotations
 
 from framehold_core import ids
-from framehold_router.api import attention
+from framehold_router.api.wording import ORPHANED
+from framehold_router.fleet.store_health import ANSWERS
 from framehold_router.models.calls import LeasesView
 from framehold_router.models.choices import State
 from framehold_router.models.events import EventView, FailoversView, Kind
-from framehold_router.models.nodes import NodesView, OverviewView
+from framehold_router.models.nodes import OverviewView
 
 from ..client.api import Api
 from ..show import figures
-from ..show.sheet import Grid, Sheet, facts, lines
+from ..show.sheet import Grid, Sheet, facts
 from .leases import consequence
+from .problems import exit_code, problems_of, shown
 
 _MAX_EVENTS = 5
 _GRAVE = {Kind.LOST, Kind.STUCK, Kind.DIVERGED, Kind.NODE_LOST, Kind.STORE_SILENT, Kind.LEASE_LAPSED}
@@ -26,25 +29,24 @@ _MAX_CALLS = 5
 
 def status(api: Api) -> Sheet:
     """A sheet about the whole fleet: its figures, what needs an operator, calls that wait, and the last events."""
-    answer, nodes = api.get("overview", OverviewView), api.get("nodes", NodesView).view.nodes
-    view = answer.view
-    needed = attention.of(view, nodes)
+    answer = api.get("overview", OverviewView)
+    view, problems = answer.view, problems_of(answer)
     known = facts([*_facts(view), ("failovers", _failovers(api, view))])
     parts: list[Grid | str] = [known]
-    if needed:
-        parts.append(lines(f"! {text}" for text in needed))
+    if problems:
+        parts.append(shown(problems))
     waiting = _waiting(api, view)
     if waiting.rows:
         parts.append(waiting)
     parts.append(_events(_shown_events(view.events), view.at))
-    return Sheet(parts, {**answer.raw, "attention": needed}, code=int(bool(needed)))
+    return Sheet(parts, answer.raw, code=exit_code(problems))
 
 
 def _facts(view: OverviewView) -> list[tuple[str, str]]:
     states = ", ".join(f"{count} {state}" for state, count in sorted(view.nodes.items()) if count)
     rate = "-" if view.rounds_per_second is None else f"{view.rounds_per_second:,.1f}"
     stuck = f"{view.stuck:,}" if view.stuck else "none"
-    orphaned = f"{view.orphaned:,}: {attention.ORPHANED}" if view.orphaned else "none"
+    orphaned = f"{view.orphaned:,}: {ORPHANED}" if view.orphaned else "none"
     median, worst = figures.quick(view.resume_p50), figures.quick(view.resume_p99)
     resumed = f"p50 {median}, p99 {worst} (the slowest node's)"
     affinity = f"{figures.part(view.affinity)} of retries met the frame of their call"
@@ -54,10 +56,19 @@ def _facts(view: OverviewView) -> list[tuple[str, str]]:
         ("calls", f"{view.parked:,} parked, {view.in_flight:,} in flight, {rate} rounds/s"),
         ("resume", quiet if view.resume_p50 is None and view.resume_p99 is None else resumed),
         ("affinity", quiet if view.affinity is None else affinity),
-        ("store", quiet if view.store_seconds is None else f"{figures.quick(view.store_seconds)} a write"),
+        ("store", _store(view, quiet)),
         ("stuck", stuck),
         ("orphaned", orphaned),
     ]
+
+
+def _store(view: OverviewView, quiet: str) -> str:
+    said = quiet if view.store_seconds is None else f"{figures.quick(view.store_seconds)} a write"
+    if view.store != ANSWERS:
+        said = view.store
+    if view.store_used is None or not view.store_limit:
+        return said
+    return f"{said}, {figures.size(view.store_used)} of {figures.size(view.store_limit)} in use"
 
 
 def _failovers(api: Api, view: OverviewView) -> str:
@@ -66,7 +77,8 @@ def _failovers(api: Api, view: OverviewView) -> str:
     if not view.failovers_last_hour:
         return "none in the last hour"
     count_text = f"{view.failovers_last_hour:,} in the last hour"
-    latest = next(iter(api.get("failovers", FailoversView).view.failovers), None)
+    failovers = api.get("failovers", FailoversView).view.failovers
+    latest = next((failover for failover in failovers if not failover.planned), None)
     if latest is None:
         return count_text
     counts = (("recovered", latest.recovered), ("lost", latest.lost), ("stuck", latest.stuck))

@@ -1,15 +1,17 @@
-"""`framehold nodes` and `framehold ring`: the nodes of a router, and their shares of new calls."""
+"""`framehold nodes`, `framehold ring` and `framehold capacity`: the nodes of a router, their shares of new calls, and
+how full they are."""
 
 from __future__ import annotations
 
 import time
 
-from framehold_router.api import attention
-from framehold_router.models.nodes import NodesView, NodeView, RingView
+from framehold_router.models.capacity import CapacityView, ResourceView
+from framehold_router.models.nodes import NodesView, NodeView, OverviewView, RingView
 
 from ..client.api import Api
 from ..show import figures
-from ..show.sheet import Grid, Sheet, lines
+from ..show.sheet import Grid, Sheet
+from .problems import problems_of, shown
 
 _NODES = (
     *("NODE", "STATE", "PARKED", "IN FLIGHT", "RESUME P99", "LAG P99", "MEMORY", "HEARTBEAT", "UP", "PID", "VERSION"),
@@ -20,10 +22,10 @@ _NODES = (
 def nodes(api: Api) -> Sheet:
     """A sheet of the nodes that the router knows, with their problems below. Its JSON is the list of nodes."""
     answer, now = api.get("nodes", NodesView), time.time()
+    of_nodes = [problem for problem in problems_of(api.get("overview", OverviewView)) if problem.node]
     found = answer.view.nodes
     grid = Grid(_NODES, [_node(one, now) for one in found], "There is no node.")
-    wrong = lines(attention.of_nodes(found))
-    return Sheet([grid, *([wrong] if wrong else [])], answer.raw["nodes"], answer.view)
+    return Sheet([grid, *([shown(of_nodes)] if of_nodes else [])], answer.raw["nodes"], answer.view)
 
 
 def _node(one: NodeView, now: float) -> list[str]:
@@ -60,3 +62,52 @@ def ring(api: Api) -> Sheet:
         ago = figures.since(view.changed, time.time())
         moved = f"its last change, {ago} ago, gave another node to {figures.part(view.moved)} of new calls"
     return Sheet([grid, *([moved] if moved else [])], answer.raw, view)
+
+
+_CAPACITY = ("RESOURCE", "USED", "LIMIT", "SHARE", "FULLEST NODE", "ITS SHARE", "WITHOUT IT")
+
+
+def capacity(api: Api) -> Sheet:
+    """A sheet of how much of each limit is used. The exit code is 1 if the fleet could not lose its fullest node."""
+    answer = api.get("capacity", CapacityView)
+    view = answer.view
+    grid = Grid(_CAPACITY, [_resource(found) for found in view.resources], "No live node reports how full it is.")
+    return Sheet([grid, *_outlook(view)], answer.raw, view, code=int(view.survives is False))
+
+
+def _resource(found: ResourceView) -> list[str]:
+    return [
+        found.name,
+        _amount(found.name, found.used),
+        _amount(found.name, found.limit),
+        figures.part(found.share),
+        found.fullest,
+        figures.part(found.fullest_share),
+        figures.part(found.without_fullest),
+    ]
+
+
+def _amount(resource: str, value: float) -> str:
+    if resource == "memory":
+        return figures.size(round(value))
+    return f"{value:.2f} cores" if resource == "processor" else f"{value:,.0f}"
+
+
+def _outlook(view: CapacityView) -> list[str]:
+    """Sentences on what fills first, and on the loss of a node."""
+    if view.fills_first is None:
+        return []
+    first = next(found for found in view.resources if found.name == view.fills_first)
+    texts = [f"The {first.name} of {first.fullest} fill{'' if first.name == 'frames' else 's'} first."]
+    if view.survives is None:
+        texts.append("There is no other node that could take over its calls.")
+    elif view.survives:
+        texts.append("The fleet can lose its fullest node: the others have room for what it uses.")
+    else:
+        short = ", ".join(
+            f"{found.name} (of {found.fullest})"
+            for found in view.resources
+            if found.without_fullest is not None and found.without_fullest > 1
+        )
+        texts.append(f"The fleet can't lose a node: the others lack {short}. Add a node, or raise the limit.")
+    return [" ".join(texts)]

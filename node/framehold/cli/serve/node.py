@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
 import socket
+import threading
 from types import FrameType
 from typing import Any
 
@@ -16,31 +18,33 @@ from framehold_core.errors import ConfigError
 from ...config import Settings
 from ...hosts.attached import Attached
 from ...hosts.event_bus import end_streams
-from ...http.app import Application, asgi
+from ...http.app import Application
+from ...telemetry.log_fields import add_call_fields
 from .limits import raise_files
 from .log import announce, log
+from .target import app_of
 
 logger = logging.getLogger("framehold")
 BACKLOG = 65_535
 """Connections that may wait to be accepted, up to the kernel's net.core.somaxconn. All calls of a dead node may come at
 once, and a router gives up a connection that is not accepted within a second."""
+_CUT_SHORT = 1
+"""The exit code of a process that didn't end by itself within a lease's life after its name was taken."""
 GRACE = 10.0
 """Seconds that running rounds have to end after Ctrl-C."""
 
 
 def run(server: Any, settings: Settings, host: str, port: int) -> None:
-    """Serve `server` as one node until a signal.
+    """Serve `server`, or an app that `framehold.asgi` made of one, as one node until a signal.
 
     Raises:
         ConfigError: the server can't be served, its handlers' marks don't fit the settings, or the port can't be used.
         NodeNameTaken: another process runs under this node's name.
     """
     log(settings, node=settings.node_id)
+    add_call_fields()
     raise_files()
-    try:
-        app = asgi(server, settings)
-    except TypeError as error:
-        raise ConfigError(str(error)) from None
+    app = app_of(server, settings)
     app.attached.check()
     listening = listen(host, port)
     heartbeat, address = app.attached.runtime.heartbeat, url_of(host, listening)
@@ -82,6 +86,8 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to serve."""
         self._loop = asyncio.get_running_loop()
+        # The lifespan of the author's server may have added handlers.
+        add_call_fields()
         await super().startup(sockets)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
@@ -129,8 +135,15 @@ async def _serve(server: uvicorn.Server, app: Application, listening: socket.soc
 
 
 async def _leave_when_lost(server: uvicorn.Server, app: Application) -> None:
-    """End this process when another process has taken its node name (docs/protocol.md, rule 4)."""
-    await app.attached.runtime.heartbeat.lost.wait()
+    """End this process when another process has taken its node name (docs/protocol.md, rule 4): requests that wait are
+    refused, and whatever then still runs is cut off when one lease's life is over."""
+    runtime = app.attached.runtime
+    await runtime.heartbeat.lost.wait()
+    # A thread of its own: an effect in a thread, or a handler that blocks the event loop, holds up everything else.
+    deadline = threading.Timer(runtime.settings.lease_ttl, os._exit, (_CUT_SHORT,))
+    deadline.daemon = True
+    deadline.start()
+    await runtime.end()
     server.should_exit = True
 
 

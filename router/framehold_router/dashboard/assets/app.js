@@ -4,6 +4,7 @@ import { useAccess } from "./lib/api.js";
 import { html, render, useEffect, useRef, useState } from "./lib/html.js";
 import { useFollowing, useLive } from "./lib/live.js";
 import Call from "./pages/call.js";
+import Calls from "./pages/calls.js";
 import Failovers from "./pages/failovers.js";
 import Leases from "./pages/leases.js";
 import Node from "./pages/node.js";
@@ -23,7 +24,7 @@ const PAGES = [
   { path: ["ring"], name: "Ring", page: Ring },
   { path: ["nodes"], name: "Nodes", page: Nodes, one: Node },
   { path: ["leases"], name: "Leases", page: Leases },
-  { path: ["calls"], one: Call, under: "leases" },
+  { path: ["calls"], name: "Calls", page: Calls, one: Call },
   { path: ["failovers"], name: "Failovers", page: Failovers },
   { path: ["tradeoff"], name: "Trade-off", page: Tradeoff },
 ];
@@ -103,7 +104,7 @@ function App() {
     if (!first.current) main.current.querySelector("h1")?.focus({ preventScroll: true });
     first.current = false;
   }, [at]);
-  const here = PAGES.find((entry) => entry.path[0] === path[0])?.under ?? path[0] ?? "";
+  const here = path[0] ?? "";
   return html`
     <a class="skip" href="#main">Skip to the page</a>
     <${Side} here=${here} onSignIn=${() => setAsking(true)} onSignOut=${leave} />

@@ -1,5 +1,5 @@
 /** Texts for the trail of a call: a sentence for each span and mark, and for each step of its record. */
-import { clock, seconds } from "./words.js";
+import { clock, OUTCOMES, seconds } from "./words.js";
 
 /** The start, end and duration of a span. */
 const when = ({ from, to }) => `${seconds(to - from)}, from ${clock(from)} to ${clock(to)}`;
@@ -7,6 +7,8 @@ const when = ({ from, to }) => `${seconds(to - from)}, from ${clock(from)} to ${
 const ROUNDS = {
   parked: (span) => `Round ${span.number} ran on ${span.node} for ${when(span)}, and asked.`,
   finished: (span) => `Round ${span.number} ran on ${span.node} for ${when(span)}, and the call ended.`,
+  cut: (span) => `Round ${span.number} was entered on ${span.node} at ${clock(span.from)}, and never ended there.`,
+  failed: (span) => `Round ${span.number} ran on ${span.node} for ${when(span)}, and the call failed.`,
   running: (span) => `Round ${span.number} runs on ${span.node}, for ${seconds(span.to - span.from)} by now.`,
 };
 
@@ -23,6 +25,7 @@ const TOLD = {
   verified: ({ node, at, epoch }) => `${node} had it confirmed by the store at ${clock(at)}, after its lease had lapsed: epoch ${epoch}.`,
   healed: ({ node, at, epoch }) => `${node} wrote it whole at ${clock(at)}, over a store that had gone back: epoch ${epoch}.`,
   finished: ({ node, at }) => `It ended on ${node} at ${clock(at)}.`,
+  failed: ({ node, at }) => `It failed on ${node} at ${clock(at)}.`,
   cancelled: ({ node, at }) => `An operator cancelled it on ${node} at ${clock(at)}.`,
   lost: ({ node, at }) => `${node} found it lost at ${clock(at)}: its frame was gone, and it is not re-entrant.`,
 };
@@ -41,12 +44,14 @@ export const MARKS = {
   verified: { label: "confirmed", tone: "warn" },
   healed: { label: "healed", tone: "warn" },
   finished: { label: "ended", tone: "good" },
+  failed: { label: "failed", tone: "bad" },
   cancelled: { label: "cancelled", tone: "warn" },
   lost: { label: "lost", tone: "bad" },
 };
 
-/** The sentence for a step of a record; `before` is the step before it. */
-export function stepped({ step, node_id }, before) {
+/** The sentence for a step of a record; `before` is the step before it, `outcome` how its call ended. */
+export function stepped({ step, node_id }, before, outcome) {
+  if (step === "finished" && OUTCOMES[outcome]) return `Ended: ${OUTCOMES[outcome].label}`;
   if (step === "claimed") return before && before.node_id === node_id ? "Entered again, from its journal" : `Taken over${before ? ` from ${before.node_id}` : ""}, and replayed`;
   return STEPS[step] ?? step;
 }

@@ -2,13 +2,15 @@
  * The trail of a call as a timeline: spans on lanes, one lane for each node, and marks between them.
  *
  * The law: nothing is guessed. A round began `ran` seconds before the step that ended it. Between rounds a call is parked
- * on the node that asked last. A span says that no node held the frame only if there is evidence: a handoff, an eviction,
+ * on the node that asked last. A node that claimed a call entered its round at once; if the next step is another claim, that
+ * round never ended. A span says that no node held the frame only if there is evidence: a handoff, an eviction,
  * the last heartbeat of a lost node, or the present answer of the node.
  *
  * Spans are `{what: "round" | "parked" | "unheld", node, from, to, number, epoch, how}`, `how` what ended a round; marks
  * are `{what, node, at, from, epoch}`, `from` the node that a takeover came from. `number` is of the round; the first is
  * 1, and ends with the first questions. `unsure`: nobody holds the frame now, and nothing tells since when.
  */
+import { failed } from "./words.js";
 
 const ENDS = ["parked", "finished"];
 const OPEN = ["open", "released"];
@@ -17,11 +19,11 @@ const OPEN = ["open", "released"];
 export function story(view, { events = [], departed = [], now }) {
   const steps = view.trail;
   const gone = losses(events, departed);
-  const rounds = done(steps);
+  const rounds = done(steps, view.outcome);
   const present = running(view, rounds, now);
   const all = present ? [...rounds, present] : rounds;
   const spans = [...waits(steps, all, view, now).flatMap((wait) => parted(wait, gone)), ...all];
-  const marks = [...marksOf(steps, view.cause), ...answers(all), ...evictions(events, spans)];
+  const marks = [...marksOf(steps, view.outcome), ...answers(all), ...evictions(events, spans)];
   const lanes = [...new Set([...spans, ...marks].sort((one, other) => (one.from ?? one.at) - (other.from ?? other.at)).map(({ node }) => node))];
   const begin = Math.min(...spans.map(({ from }) => from), ...marks.map(({ at }) => at), view.created ?? now);
   const ended = OPEN.includes(view.record) || view.record === "none" ? null : (steps.at(-1)?.at ?? null);
@@ -39,12 +41,12 @@ function losses(events, departed) {
 const isCutOff = ([first]) => first !== undefined && first.round + first.epoch > 2;
 
 /** The rounds that have ended. One can't begin before what came before it on its node. */
-function done(steps) {
+function done(steps, outcome) {
   const found = [];
   for (const { step, round, epoch, node_id: node, at, ran } of steps) {
     if (!ENDS.includes(step) || (step === "finished" && ran === 0)) continue;
     const from = Math.max(at - ran, found.at(-1)?.to ?? -Infinity);
-    found.push({ what: "round", node, from, to: at, number: step === "parked" ? round : round + 1, epoch, how: step });
+    found.push({ what: "round", node, from, to: at, number: step === "parked" ? round : round + 1, epoch, how: step === "finished" && failed(outcome) ? "failed" : step });
   }
   return found;
 }
@@ -66,25 +68,30 @@ function waits(steps, rounds, view, now) {
     if (until <= at) return;
     const held = n + 1 < steps.length || view.live !== null || view.record === "none";
     const unheld = step === "released" || !held;
-    found.push({ what: unheld ? "unheld" : "parked", node, from: at, to: until, number: round, epoch, unsure: unheld && step !== "released" });
+    const span = { node, from: at, to: until, number: round, epoch, unsure: unheld && step !== "released" };
+    const next = steps[n + 1]?.step ?? (view.outcome === "stuck" && "claimed");
+    const cut = step === "claimed" && next === "claimed" ? { what: "round", how: "cut", number: round + 1 } : { what: "parked" };
+    found.push({ ...span, ...(unheld ? { what: "unheld" } : cut), cut });
   });
   return found;
 }
 
 /** A wait in which its node lost the frame is two. */
 function parted(wait, gone) {
+  const { cut, ...span } = wait;
   const lost = gone.find(({ node, at }) => node === wait.node && at > wait.from && at < wait.to);
-  return lost ? [{ ...wait, what: "parked", unsure: false, to: lost.at }, { ...wait, what: "unheld", unsure: false, from: lost.at }] : [wait];
+  return lost ? [{ ...span, ...cut, unsure: false, to: lost.at }, { ...span, what: "unheld", how: undefined, unsure: false, from: lost.at }] : [span];
 }
 
-/** An end has a cause where it is not its handler's own. */
-function marksOf(steps, cause) {
+/** An end is drawn as what it was: a failure, a cancellation, or the handler's own. */
+function marksOf(steps, outcome) {
+  const end = failed(outcome) ? "failed" : outcome === "cancelled" ? outcome : "finished";
   return steps.flatMap(({ step, node_id: node, at, epoch, round }, n) => {
     const before = steps[n - 1];
     const mark = { node, at, epoch, round };
     if (step === "claimed") return [{ ...mark, what: before && before.node_id !== node ? "takeover" : "again", from_node: before?.node_id ?? "" }];
     if (step === "parked") return [{ ...mark, what: "asked" }];
-    return [{ ...mark, what: step === "finished" && cause === "cancelled" ? cause : step }];
+    return [{ ...mark, what: step === "finished" ? end : step }];
   });
 }
 

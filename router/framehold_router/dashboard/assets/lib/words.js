@@ -85,6 +85,7 @@ export const STATES = {
   live: { tone: "good", means: "It renews its node lease and takes new calls." },
   draining: { tone: "warn", means: "It takes no new call, and hands off what others may carry on." },
   unreachable: { tone: "bad", means: "It has a node lease and doesn't answer: dead, or cut off. Its counts are its last heartbeat's." },
+  late: { tone: "warn", means: "It has not renewed its node lease for long." },
   lapsed: { tone: "bad", means: "It couldn't renew its node lease: its calls wait until the store has confirmed them." },
   "other keys": { tone: "bad", means: "It has none of this fleet's keys: nothing is sent to it." },
   lost: { tone: "bad", means: "Its node lease ran out. Retries of its calls go elsewhere." },
@@ -97,6 +98,7 @@ export const STATES = {
   released: { tone: "warn", means: "It was handed off: its next retry replays it on another node." },
   done: { tone: "good", means: "It has ended; its outcome is kept for late duplicates." },
   none: { tone: "idle", means: "It has no record yet." },
+  planned: { tone: "idle", means: "It drained: nobody waited for its node lease to run out." },
   recovered: { tone: "good", means: "It was replayed, and went on." },
   "under way": { tone: "busy", means: "It is being carried on." },
   diverged: { tone: "bad", means: "Its handler did something else than its journal says, and was stopped." },
@@ -106,6 +108,21 @@ export const STATES = {
   harms: { tone: "bad", means: "Under some condition it lost calls, or let effects happen twice." },
   "not known": { tone: "warn", means: "It did no harm where it was looked at, and was not looked at everywhere." },
 };
+
+/** How calls end: labels, meanings and tones. The bad ones are those that an operator or an author has to look at. */
+export const OUTCOMES = {
+  completed: { label: "completed", tone: "good", means: "Its handler returned a result." },
+  tool_error: { label: "tool error", tone: "bad", means: "The result of the tool is an error." },
+  protocol_error: { label: "protocol error", tone: "bad", means: "Its client got an error of the protocol." },
+  cancelled: { label: "cancelled", tone: "idle", means: "An operator ended it, or its client left before it had asked." },
+  lost: { label: "lost", tone: "bad", means: "Its frame is gone, and its handler may not be entered again." },
+  expired: { label: "expired", tone: "idle", means: "Its client did not come back while its token was valid." },
+  diverged: { label: "diverged", tone: "bad", means: "The code that runs now can't continue it: it goes another way than its journal says." },
+  stuck: { label: "stuck", tone: "bad", means: "Its handler killed its nodes too often: nobody enters it again." },
+};
+
+/** Whether a call that ended so failed. */
+export const failed = (outcome) => OUTCOMES[outcome]?.tone === "bad";
 
 /** The labels and tones of the kinds of events. */
 export const KINDS = {

@@ -9,14 +9,14 @@ import { html, useMemo, useState } from "../lib/html.js";
 import { useLive, useNow } from "../lib/live.js";
 import { stepped } from "../lib/telling.js";
 import { story } from "../lib/trail.js";
-import { bytes, clock, NONE, number, plural, prefix, seconds, span } from "../lib/words.js";
+import { bytes, clock, failed, NONE, number, OUTCOMES, plural, prefix, seconds, span } from "../lib/words.js";
 import { Copy } from "../parts/copy.js";
 import { Name, NodeLink } from "../parts/name.js";
 import { Callout, Empty, Loading, Problem } from "../parts/notice.js";
 import { Buttons, OnCall } from "../parts/oncall.js";
 import { Card, Page } from "../parts/page.js";
 import { OnTool, PauseButton } from "../parts/pause.js";
-import { State } from "../parts/state.js";
+import { Outcome, State } from "../parts/state.js";
 import { Table } from "../parts/table.js";
 import { Timeline } from "../parts/timeline.js";
 import { Ago, At } from "../parts/time.js";
@@ -24,9 +24,8 @@ import { Ago, At } from "../parts/time.js";
 const OPEN = 2_000;
 const ENDED = 15_000;
 const WHOLE = /^[A-Za-z0-9-]{22,36}$/;
-const CAUSES = { cancelled: "an operator cancelled it" };
 
-const Back = () => html`<p class="back"><${Link} to=${["leases"]}>Leases</${Link}></p>`;
+const Back = ({ ended }) => html`<p class="back"><${Link} to=${ended ? ["calls"] : ["leases"]}>${ended ? "Calls" : "Leases"}</${Link}></p>`;
 
 export default function Call({ about }) {
   return WHOLE.test(about) ? html`<${One} id=${about} />` : html`<${Beginning} text=${about} />`;
@@ -46,7 +45,7 @@ function One({ id }) {
   const [asked, setAsked] = useState(null);
   const [ofTool, setOfTool] = useState(null);
   const [done, setDone] = useState("");
-  const goesOn = data === null || ["open", "released", "none"].includes(data.record);
+  const goesOn = data === null || (["open", "released", "none"].includes(data.record) && !(data.record === "none" && data.outcome));
   if (goesOn !== open) setOpen(goesOn);
   const finished = (sentence) => {
     setAsked(null);
@@ -55,11 +54,12 @@ function One({ id }) {
     again();
   };
   const call = data && { ...data, state: data.live?.state ?? "", node_id: data.live?.node_id ?? data.node_id, entries: data.journal.length };
-  return html`<${Page} title=${`Call ${prefix(id)}`} name=${html`Call <span class="mono">${prefix(id)}</span>`} back=${html`<${Back} />`} lead=${data?.fate}
+  return html`<${Page} title=${`Call ${prefix(id)}`} name=${html`Call <span class="mono">${prefix(id)}</span>`} back=${html`<${Back} ended=${!goesOn} />`} lead=${data?.fate}
     actions=${call && html`<${PauseButton} tool=${call.tool} onAsk=${setOfTool} />${goesOn && html`<${Buttons} call=${call} onAsk=${setAsked} />`}`}>
     <div role="status">${done && html`<${Callout} tone="good"><p>${done}</p></${Callout}>`}</div>
     ${error && html`<${Unknown} error=${error} id=${id} again=${again} known=${data !== null} />`}
     ${data === null && !error && html`<${Loading} what="the call" />`}
+    ${data !== null && failed(data.outcome) && html`<${Failure} view=${data} />`}
     ${data !== null && html`<${Facts} view=${data} /><${Trail} view=${data} /><${Journal} view=${data} />`}
     ${asked && call && html`<${OnCall} what=${asked} call=${call} onDone=${finished} onClose=${() => setAsked(null)} />`}
     ${ofTool && call && html`<${OnTool} what=${ofTool} tool=${call.tool} onDone=${finished} onClose=${() => setOfTool(null)} />`}
@@ -76,6 +76,11 @@ function Unknown({ error, id, again, known }) {
   </${Empty}></${Card}>`;
 }
 
+/** What went wrong, before all else. */
+const Failure = ({ view: { outcome, error, place, node_id: node } }) => html`<${Callout} tone="bad" title=${`It ended: ${OUTCOMES[outcome].label}`}>
+  ${error ? html`<p><code class="cut">${error}</code>${place && html`, raised at <code class="cut">${place}</code>`}. Its text is in the log of ${node ? html`<${NodeLink} id=${node} />` : "its node"}.</p>` : html`<p>${OUTCOMES[outcome].means}</p>`}
+</${Callout}>`;
+
 const fact = (name, value, hint) => html`<div title=${hint}><dt>${name}</dt><dd>${value}</dd></div>`;
 
 function Facts({ view }) {
@@ -87,7 +92,8 @@ function Facts({ view }) {
       ${fact("Tool", html`<${Name} text=${view.tool} />`)}
       ${fact("Method", html`<${Name} text=${view.method || NONE} mono />`)}
       ${fact("Frame", live ? html`<span title=${live.phase}><${State} name=${live.state} /></span>` : "no node holds one")}
-      ${fact("Record", html`<${State} name=${record} />${cause && html` <span class="why">${CAUSES[cause] ?? cause}</span>`}`)}
+      ${fact("Ended", view.outcome ? html`<${Outcome} name=${view.outcome} />` : NONE, "How it ended")}
+      ${fact("Record", html`<${State} name=${record} plain=${failed(view.outcome)} />${cause && cause !== view.outcome && html` <span class="why">${cause}</span>`}`)}
       ${fact("Owner", view.node_id ? html`<${NodeLink} id=${view.node_id} />` : "nobody")}
       ${fact("Re-entrant", view.reentrant ? "yes" : "no", "Whether its handler may be entered again, from its journal")}
       ${fact("Round", number(view.round), "How often it has asked")}
@@ -121,7 +127,7 @@ function Trail({ view }) {
   const tale = useMemo(() => story(view, { events: own, departed, now }), [view, own, departed, goesOn ? now : null]);
   const rows = view.trail.map((step, n) => {
     const before = view.trail[n - 1];
-    return { ...step, said: stepped(step, before), after: before ? Math.max(0, step.at - before.at) : null, moved: before && before.epoch !== step.epoch };
+    return { ...step, said: stepped(step, before, view.outcome), after: before ? Math.max(0, step.at - before.at) : null, moved: before && before.epoch !== step.epoch };
   });
   const note = html`${plural(rows.length, "step")} on ${plural(tale.lanes.length, "node")}. Questions and answers are sealed; sizes only.`;
   return html`<${Card} title="Timeline" note=${rows.length ? note : "Questions and answers are sealed; sizes only."}>
@@ -132,8 +138,8 @@ function Trail({ view }) {
   </${Card}>`;
 }
 
-function unkept({ record, strategy }) {
-  if (record === "none") return "It has not asked anything yet.";
+function unkept({ record, strategy, outcome }) {
+  if (record === "none") return outcome ? "It asked nothing, or its record is no longer kept." : "It has not asked anything yet.";
   return strategy === "replay" ? "Its client keeps it, in its token." : "Its record was written by an earlier release.";
 }
 

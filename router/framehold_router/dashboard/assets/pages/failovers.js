@@ -1,9 +1,12 @@
-/** What came of each node's end: last heartbeat, detected, claimed, replayed, resumed, and what became of its calls. */
+/**
+ * What came of each node's end: last heartbeat, detected, claimed, replayed, resumed, and what became of its calls. A
+ * planned end is a hand-off: it is shown here, and is no failover.
+ */
 import { Link, setQuery, useAddress } from "../lib/address.js";
 import { useRead } from "../lib/api.js";
 import { html } from "../lib/html.js";
 import { now, useLive } from "../lib/live.js";
-import { number, seconds } from "../lib/words.js";
+import { number, plural, seconds } from "../lib/words.js";
 import { Parts } from "../parts/bar.js";
 import { Downloads } from "../parts/download.js";
 import { Name, NodeLink } from "../parts/name.js";
@@ -14,9 +17,9 @@ import { State } from "../parts/state.js";
 import { Table } from "../parts/table.js";
 import { Ago, At } from "../parts/time.js";
 
-const LEAD = "From a node's last heartbeat to the first answer of a call that it held.";
+const LEAD = "From a node's last heartbeat to the first answer of a call that it held. A hand-off was planned, and is no failover.";
 const HOUR = 3600;
-const REASONS = { died: "died", released: "handed off its calls", restarted: "was restarted" };
+const REASONS = { died: "died", released: "ended while it handed off its calls", restarted: "was restarted" };
 
 export default function Failovers() {
   const { data, error, again } = useRead("failovers", {}, { every: 2000 });
@@ -44,10 +47,12 @@ const sum = (failovers, name) => failovers.reduce((total, one) => total + one[na
 function Totals({ failovers, fenced }) {
   const lost = sum(failovers, "lost");
   const stuck = sum(failovers, "stuck") + sum(failovers, "failed");
-  const recent = failovers.filter((one) => (whenOf(one) ?? 0) > now() - HOUR).length;
-  const totals = failovers.map(({ durations }) => durations.total).filter((total) => total !== undefined);
-  return html`<${Stats} label="All failovers that are remembered">
-    <${Stat} label="Failovers" value=${number(failovers.length)} note=${`${number(recent)} in the last hour`} />
+  const unplanned = failovers.filter(({ planned }) => !planned);
+  const handed = failovers.length - unplanned.length;
+  const recent = unplanned.filter((one) => (whenOf(one) ?? 0) > now() - HOUR).length;
+  const totals = unplanned.map(({ durations }) => durations.total).filter((total) => total !== undefined);
+  return html`<${Stats} label="All failovers and hand-offs of the last day">
+    <${Stat} label="Failovers" value=${number(unplanned.length)} note=${`${number(recent)} in the last hour${handed ? `; ${plural(handed, "hand-off")}` : ""}`} />
     <${Stat} label="Calls recovered" value=${number(sum(failovers, "recovered"))} note="they went on" />
     <${Stat} label="Under way" value=${number(sum(failovers, "under_way"))} note="being carried on" />
     <${Stat} label="Calls lost" value=${number(lost)} note="not re-entrant" tone=${lost ? "bad" : undefined} />
@@ -75,14 +80,14 @@ function Failover({ one }) {
     text: seconds(one.durations[of]),
   }));
   const at = whenOf(one);
-  return html`<section class="card failover" aria-label=${`Failover of ${one.node_id}`}>
+  return html`<section class="card failover" aria-label=${`${one.planned ? "Hand-off" : "Failover"} of ${one.node_id}`}>
     <header>
-      <h2><${NodeLink} id=${one.node_id} /> ${REASONS[one.reason] ?? one.reason}</h2>
+      <h2><${NodeLink} id=${one.node_id} /> ${one.planned ? html`handed off its calls <${State} name="planned" />` : (REASONS[one.reason] ?? one.reason)}</h2>
       <p>${at === null ? "when is not known" : html`<${At} at=${at} />, <${Ago} at=${at} />`}</p>
       <p class="total">${one.durations.total === undefined ? waiting(one) : html`first resumed after <b>${seconds(one.durations.total)}</b>`}</p>
     </header>
     <div class="body">
-      ${parts.length > 0 && html`<${Parts} label="From the last heartbeat to the first answer" parts=${parts} />`}
+      ${parts.length > 0 && html`<${Parts} label=${one.planned ? "From the retry to the first answer" : "From the last heartbeat to the first answer"} parts=${parts} />`}
       ${one.calls.length > 0 && html`<div class="outcomes">
         ${OUTCOMES.map(([field, name]) => one[field] > 0 && html`<span>${number(one[field])} <${State} name=${name} /></span>`)}
         <button type="button" aria-expanded=${open ? "true" : "false"} aria-label=${`${open ? "Hide" : "Show"} the calls of ${one.node_id}`} onClick=${() => setQuery({ open: open ? "" : id }, { replace: true })}>${open ? "Hide its calls" : "Show its calls"}</button>
@@ -94,8 +99,10 @@ function Failover({ one }) {
 
 const OUTCOMES = [["recovered", "recovered"], ["under_way", "under way"], ["lost", "lost"], ["stuck", "stuck"], ["failed", "failed"]];
 
-function waiting({ calls, under_way: going }) {
+/** What is said where there is no total: calls that went on before the node lease had ended have none. */
+function waiting({ calls, under_way: going, recovered }) {
   if (calls.length === 0) return "no client has come back yet";
+  if (recovered) return `${plural(recovered, "call")} went on`;
   return going ? "nothing resumed yet" : "none went on";
 }
 

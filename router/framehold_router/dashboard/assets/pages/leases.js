@@ -5,9 +5,10 @@
  * asked for and drawn, however many calls there are.
  */
 import { go, Link, setQuery, useAddress } from "../lib/address.js";
-import { read, useRead } from "../lib/api.js";
+import { useRead } from "../lib/api.js";
 import { html, useEffect, useMemo, useRef, useState } from "../lib/html.js";
 import { now, useLive } from "../lib/live.js";
+import { BEGIN, usePages } from "../lib/paging.js";
 import { bytes, NONE, number, plural, prefix, span, STATES } from "../lib/words.js";
 import { Downloads } from "../parts/download.js";
 import { Find, Toggles } from "../parts/filters.js";
@@ -16,13 +17,13 @@ import { Callout, Empty, Loading, Problem } from "../parts/notice.js";
 import { Buttons, OnCall } from "../parts/oncall.js";
 import { Card, Page } from "../parts/page.js";
 import { Pager, part, sizeOf } from "../parts/pager.js";
+import { Silent } from "../parts/silent.js";
 import { State } from "../parts/state.js";
 import { Table } from "../parts/table.js";
 
 const EVERY = 5_000;
 const SOON = "60";
 const FILTERS = ["state", "expiring", "replayed", "tool", "node", "call"];
-const BEGIN = { after: undefined, from: undefined };
 
 /** What the router is asked for, of all that an address may say. */
 function wanted(query) {
@@ -30,50 +31,11 @@ function wanted(query) {
   return { ...Object.fromEntries(names.map((name) => [name, query[name]])), limit: sizeOf(query.limit) };
 }
 
-/** The cursor before that of a page, by what was asked for: of pages that were come to by Next. */
-const earlier = new Map();
-
-async function back(params) {
-  const known = earlier.get(JSON.stringify(params));
-  if (known !== undefined) return known;
-  // Read backwards from where this page begins: what ends that page is the cursor of the one before.
-  const turned = { ...params, descending: params.descending === "true" ? undefined : "true" };
-  return (await read("leases", turned)).next ?? "";
-}
-
-function usePages(query, params, { data, stale }) {
-  const [error, setError] = useState(null);
-  const size = params.limit;
-  const from = query.from ? Math.max(1, Number.parseInt(query.from, 10) || 1) : params.after ? null : 1;
-  const next = () => {
-    earlier.set(JSON.stringify({ ...params, after: data.next }), params.after ?? "");
-    setQuery({ after: data.next, from: from === null ? undefined : from + data.items.length });
-  };
-  const previous = async () => {
-    try {
-      const after = await back(params);
-      setQuery({ after, from: after && from !== null ? Math.max(1, from - size) : undefined });
-    } catch (trouble) {
-      setError(trouble);
-    }
-  };
-  const settled = data !== null && !stale;
-  return {
-    error,
-    from,
-    size,
-    first: params.after ? () => setQuery(BEGIN) : null,
-    previous: settled && params.after ? previous : null,
-    next: settled && data.next ? next : null,
-    onSize: (limit) => setQuery({ ...BEGIN, limit: limit === 100 ? undefined : limit }),
-  };
-}
-
 export default function Leases() {
   const { query } = useAddress();
   const params = wanted(query);
   const found = useRead("leases", params, { every: EVERY });
-  const pages = usePages(query, params, found);
+  const pages = usePages("leases", query, params, found);
   const [asked, setAsked] = useState(null);
   const [done, setDone] = useState("");
   const { data, error, again } = found;
@@ -132,24 +94,12 @@ function Listed({ found: { data, stale, of }, query, pages, onAsk }) {
   const pager = (label) => html`<${Pager} label=${label} shown=${shown} ...${pages} />`;
   return html`
     <p class="unseen" role="status">${told}</p>
-    <${Missing} missing=${missing} node=${query.node} />
+    <${Silent} missing=${missing} node=${query.node} />
     <${Card} label="Leases">
       ${pager("Pages")}
       <${Rows} items=${items} missing=${missing} query=${query} stale=${stale} onAsk=${onAsk} />
       ${items.length > 20 && pager("Pages, below")}
     </${Card}>`;
-}
-
-function Missing({ missing, node }) {
-  const { nodes } = useLive();
-  const unknown = nodes !== null && node && !nodes.some(({ node_id }) => node_id === node);
-  const silent = unknown ? missing.filter((name) => name !== node) : missing;
-  if (silent.length === 0) return null;
-  return html`<${Callout} title=${`${plural(silent.length, "node")} did not answer`}>
-    <p>Their calls are not among these:${" "}
-      ${silent.slice(0, 10).map((name, n) => html`${n > 0 && ", "}<${NodeLink} id=${name} />`)}
-      ${silent.length > 10 && ` and ${number(silent.length - 10)} more`}</p>
-  </${Callout}>`;
 }
 
 /** As the heads name the orders: who is old began early. */

@@ -15,9 +15,9 @@ import { Events } from "../parts/events.js";
 import { lateness } from "../parts/lag.js";
 import { Callout, Empty, Loading, Problem } from "../parts/notice.js";
 import { Card, Page } from "../parts/page.js";
-import { LoopSpent, MemorySpent } from "../parts/spent.js";
+import { LastStall, LoopSpent, MemorySpent } from "../parts/spent.js";
 import { Stat, Stats } from "../parts/stat.js";
-import { State } from "../parts/state.js";
+import { State, stateOf } from "../parts/state.js";
 import { Ago, At } from "../parts/time.js";
 
 const EVERY = 2_000;
@@ -42,7 +42,7 @@ function Living({ id, node, nodes }) {
   const { data, error, at, again } = useRead(`nodes/${part(id)}`, {}, { every: EVERY });
   const drain = useDrain(nodes);
   const samples = useSamples(data, at);
-  const name = html`<bdi>${id}</bdi> <${State} name=${node.state} />`;
+  const name = html`<bdi>${id}</bdi> <${State} name=${stateOf(node)} />`;
   return html`<${Page} title=${id} name=${name} back=${html`<${Back} />`} actions=${html`<${Actions} node=${node} onDrain=${drain.ask} />`}>
     ${drain.told}
     ${error && html`<${Silent} error=${error} node=${node} again=${again} known=${data !== null} />`}
@@ -102,10 +102,10 @@ const MEMORY = [{ name: "in memory", of: "memory", hue: 1, area: true }];
 const PARKED = [{ name: "parked", of: "parked", hue: 2, area: true }];
 const LAG = [{ name: "p99", of: "lag", hue: 3, area: true }];
 
-function Spent({ detail: { memory, tools, loop }, samples }) {
+function Spent({ detail: { node, memory, tools, loop }, samples }) {
   return html`<div class="columns even">
       <${Card} title="Where its memory goes"><${MemorySpent} memory=${memory} tools=${tools} /></${Card}>
-      <${Card} title="Where its loop's time goes"><${LoopSpent} loop=${loop} /></${Card}>
+      <${Card} title="Where its loop's time goes"><${LoopSpent} loop=${loop} /><${LastStall} stall=${node.last_stall} /></${Card}>
     </div>
     <div class="trends">
       <${Card} label="Memory over time"><${Chart} label="Memory" samples=${samples} series=${MEMORY} write=${mib} whole /></${Card}>

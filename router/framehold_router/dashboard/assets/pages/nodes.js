@@ -12,11 +12,9 @@ import { Memory } from "../parts/memory.js";
 import { Name, NodeLink } from "../parts/name.js";
 import { Callout, Empty, Loading } from "../parts/notice.js";
 import { Card, Page } from "../parts/page.js";
-import { State } from "../parts/state.js";
+import { SILENT, State, stateOf } from "../parts/state.js";
 import { Table } from "../parts/table.js";
 
-/** Seconds without a heartbeat that no usual FRAMEHOLD_LEASE_TTL explains. */
-const SILENT = 15;
 const NEWEST = 10;
 
 export default function Nodes() {
@@ -66,7 +64,7 @@ function Versions({ nodes }) {
 
 const COLUMNS = [
   { name: "Node", head: true, sort: "node", value: ({ node_id }) => node_id, hint: "Its name, and its incarnation: one unbroken life of its node lease.", cell: ({ node_id, incarnation }) => html`<${NodeLink} id=${node_id} /><span class="below mono" title=${`incarnation ${incarnation}`}>${incarnation.slice(0, 8)}</span>` },
-  { name: "State", sort: "state", value: ({ state }) => state, cell: (node) => html`<${State} name=${node.state} /><${HandedOff} node=${node} />` },
+  { name: "State", sort: "state", value: ({ state }) => state, cell: (node) => html`<${State} name=${stateOf(node)} /><${HandedOff} node=${node} />` },
   { name: "Version", sort: "version", value: ({ version }) => version, cell: ({ version }) => (version ? html`<${Name} text=${version} />` : "–") },
   { name: "Uptime", number: true, sort: "uptime", value: ({ uptime }) => uptime, cell: ({ uptime }) => span(uptime) },
   { name: "Parked", number: true, sort: "parked", value: ({ parked }) => parked, hint: "Calls that wait for answers here.", cell: ({ node_id, parked }) => html`<${Link} to=${["leases"]} query=${{ node: node_id, state: "parked" }}>${number(parked)}</${Link}>` },

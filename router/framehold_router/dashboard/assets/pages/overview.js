@@ -9,16 +9,16 @@ import { Chart } from "../parts/chart.js";
 import { goneFrom } from "../parts/departed.js";
 import { Events } from "../parts/events.js";
 import { Lag } from "../parts/lag.js";
-import { NodeLink } from "../parts/name.js";
+import { Name, NodeLink } from "../parts/name.js";
 import { Empty, Loading } from "../parts/notice.js";
 import { Card, Page } from "../parts/page.js";
 import { Paused } from "../parts/pause.js";
 import { Stat, Stats } from "../parts/stat.js";
-import { State } from "../parts/state.js";
+import { SILENT, State, stateOf } from "../parts/state.js";
 import { Table } from "../parts/table.js";
 
-/** Seconds without a heartbeat that no usual FRAMEHOLD_LEASE_TTL explains. */
-const SILENT = 15;
+/** The share of failed calls from which an alert would tell somebody (FrameholdCallsFail). */
+const LARGE = 0.2;
 
 export default function Overview() {
   const { overview, nodes, departed, events } = useLive();
@@ -28,6 +28,7 @@ export default function Overview() {
     <${Attention} />
     <${Paused} paused=${overview.paused} />
     <${Numbers} overview=${overview} nodes=${nodes} lost=${lost} />
+    ${overview.failing.length > 0 && html`<${Failing} failing=${overview.failing} />`}
     <${Trends} />
     <div class="columns">
       <${Card} title="Nodes" actions=${html`<${Link} to=${["nodes"]}>All nodes</${Link}>`}><${Short} nodes=${nodes} lost=${lost} /></${Card}>
@@ -49,22 +50,43 @@ function Numbers({ overview, nodes, lost }) {
   const old = silent >= SILENT ? [`as of ${span(silent)} ago`] : [];
   const note = [...others.map(([state, count]) => `${number(count)} ${state}`), ...gone, ...old].join(", ") || "all that have a lease";
   const tone = others.some(([state]) => toneOf(state) === "bad") || !overview.nodes.live ? "bad" : lost.length || old.length ? "warn" : "good";
-  const { parked, in_flight, orphaned, stuck, affinity, store_seconds, failovers_last_hour } = overview;
+  const { parked, in_flight, orphaned, stuck, affinity, failovers_last_hour, ended, failed } = overview;
+  const share = ended ? failed / ended : null;
   return html`<${Stats} label="The fleet in numbers" dozen>
     <${Stat} label="Nodes live" value=${number(overview.nodes.live ?? 0)} note=${note} tone=${tone} to=${[["nodes"]]} />
     <${Stat} label="Parked calls" value=${number(parked)} note="wait for answers" to=${[["leases"], { state: "parked" }]} />
     <${Stat} label="In flight" value=${number(in_flight)} note="requests now" to=${[["leases"], { state: "running" }]} />
     <${Stat} label="Rounds per second" value=${rate(overview.rounds_per_second)} note="last minute" />
-    <${Stat} label="Resume p50" value=${seconds(overview.resume_p50)} note="retry to answer" />
+    <${Stat} label="Failed calls" value=${percent(share)} note=${ended ? `${number(failed)} of ${number(ended)}, 10 min` : "none ended, 10 min"} tone=${failed ? (share > LARGE ? "bad" : "warn") : undefined} to=${[["calls"], { failed: "true" }]} />
     <${Stat} label="Resume p99" value=${seconds(overview.resume_p99)} note="the slowest node's" />
     <${Stat} label="Affinity" value=${percent(affinity)} note="retries sent right" title="The part of retries that this router sent to the node which held the call." />
-    <${Stat} label="Store" value=${seconds(store_seconds)} note="for a write" />
+    <${Store} overview=${overview} />
     <${Stat} label="Memory" value=${bytes(memory)} note="of all nodes" />
     <${Stat} label="Orphaned" value=${number(orphaned)} note="node gone" tone=${orphaned ? "warn" : undefined} to=${[["leases"], { state: "orphaned" }]} />
     <${Stat} label="Stuck" value=${number(stuck)} note="not entered again" tone=${stuck ? "bad" : undefined} to=${[["leases"], { state: "stuck" }]} />
     <${Stat} label="Failovers" value=${number(failovers_last_hour)} note="last hour" tone=${failovers_last_hour ? "warn" : undefined} to=${[["failovers"]]} />
   </${Stats}>`;
 }
+
+/** The last time of a write says nothing of a store that is full or silent. */
+function Store({ overview: { store = "answers", store_seconds, store_used: used, store_limit: limit } }) {
+  const full = limit ? used / limit : 0;
+  const note = limit ? `for a write; ${percent(full, 0)} full` : "for a write";
+  if (store !== "answers") return html`<${Stat} label="Store" value=${store} note="no node can write" tone="bad" />`;
+  return html`<${Stat} label="Store" value=${seconds(store_seconds)} note=${note} tone=${full >= 0.8 ? "warn" : undefined} />`;
+}
+
+const FAILING = [
+  { name: "Tool", head: true, cell: ({ tool }) => html`<${Link} to=${["calls"]} query=${{ failed: "true", tool }}><${Name} text=${tool} /></${Link}>` },
+  { name: "Failed", number: true, cell: ({ failed }) => number(failed) },
+  { name: "Ended", number: true, cell: ({ ended }) => number(ended) },
+  { name: "Share", number: true, cell: ({ failed, ended }) => html`<span class=${failed / ended > LARGE ? "bad-share" : undefined}>${percent(failed / ended)}</span>` },
+];
+
+/** The tools whose calls failed lately. */
+const Failing = ({ failing }) => html`<${Card} title="Tools that fail" note="Calls that ended in the last ten minutes." actions=${html`<${Link} to=${["calls"]} query=${{ failed: "true" }}>Failed calls</${Link}>`}>
+  <${Table} label="Tools that fail" columns=${FAILING} rows=${failing} keyOf=${({ tool }) => tool} />
+</${Card}>`;
 
 const PARKED = [{ name: "parked", of: "parked", hue: 1, area: true }];
 const ROUNDS = [{ name: "per second", of: "rounds", hue: 2, area: true }];
@@ -81,7 +103,7 @@ function Trends() {
 
 const COLUMNS = [
   { name: "Node", head: true, cell: ({ node_id }) => html`<${NodeLink} id=${node_id} />` },
-  { name: "State", cell: ({ state }) => html`<${State} name=${state} />` },
+  { name: "State", cell: (node) => html`<${State} name=${stateOf(node)} />` },
   { name: "Parked", number: true, cell: ({ parked, most }) => html`${number(parked)}<${Meter} value=${parked} most=${most} />` },
   { name: "In flight", number: true, cell: ({ in_flight }) => number(in_flight) },
   { name: "Loop lag p99", number: true, cell: ({ loop_lag_p99 }) => html`<${Lag} value=${loop_lag_p99} />` },

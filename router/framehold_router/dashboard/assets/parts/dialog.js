@@ -8,6 +8,17 @@ import { Trouble, useAccess } from "../lib/api.js";
 import { html, useEffect, useRef, useState } from "../lib/html.js";
 import { Callout } from "./notice.js";
 
+/**
+ * Gives the focus back to `before`. A row of a list may have been drawn anew meanwhile, because its node was silent for
+ * one look: then to the button of the same name, and without one to the page.
+ */
+function focusAgain(before) {
+  if (before.isConnected) return before.focus();
+  const name = before.getAttribute("aria-label");
+  const same = name && document.querySelector(`[aria-label="${CSS.escape(name)}"]`);
+  (same || document.querySelector("main")).focus();
+}
+
 /** A dialog that is open for as long as it is drawn. */
 function Dialog({ title, children, onClose }) {
   const own = useRef(null);
@@ -17,7 +28,7 @@ function Dialog({ title, children, onClose }) {
     return () => {
       dialog.close();
       // It is off the page by now, so the browser no longer gives the focus back.
-      before.focus();
+      focusAgain(before);
     };
   }, []);
   const close = (event) => {

@@ -5,6 +5,7 @@ import { Meter, Parts } from "./bar.js";
 import { Name } from "./name.js";
 import { Empty } from "./notice.js";
 import { Table } from "./table.js";
+import { At } from "./time.js";
 
 const MEMORY = {
   "at start": { hue: 8, label: "at its start" },
@@ -48,7 +49,8 @@ const TOOLS = [
   { name: "Frames", number: true, cell: ({ frames }) => number(frames) },
   { name: "Parked", number: true, cell: ({ parked }) => number(parked) },
   { name: "Running", number: true, cell: ({ running }) => number(running) },
-  { name: "Memory", number: true, hint: "About: each frame is reckoned to weigh as much as any.", cell: ({ bytes: weight }) => (weight === null ? "–" : `≈ ${bytes(weight)}`) },
+  { name: "Journals", number: true, hint: "The size of their journals in the store.", cell: ({ journal_bytes: size }) => bytes(size) },
+  { name: "Memory", number: true, hint: "About: each frame counts as much as any other. Unknown until the node has measured a frame, which needs a memory limit and 300 frames.", cell: ({ bytes: weight }) => (weight === null ? "–" : `≈ ${bytes(weight)}`) },
 ];
 
 /** `loop` as the API has it. */
@@ -63,6 +65,16 @@ export function LoopSpent({ loop }) {
     <p class="note">A sampler in the node looks at the loop some ten times a second while this page is open, which costs it a little of its time, and ends half a minute after. So far: ${plural(samples, "look")} over ${span(loop.seconds)}.</p>
   </div>
   <div class="hottest"><${Table} label="Hottest functions" columns=${HOT} rows=${hot} keyOf=${({ where }) => where} empty=${html`<${Empty} title="It was never seen busy" />`} /></div>`;
+}
+
+/** The last time that the loop stood, whoever looked then: for how long, in what, and the stack that stood there. */
+export function LastStall({ stall }) {
+  if (!stall) return null;
+  const { at, seconds: stood, tool, where, stack } = stall;
+  return html`<div class="spent stall">
+    <p class="says">It last stood for <b>${seconds(stood)}</b> at <${At} at=${at} />${tool && html`, in <${Name} text=${tool} />`}${!where && ": its process was stopped, or got no processor"}.</p>
+    ${stack.length > 0 && html`<ol aria-label="What stood there, the innermost first">${stack.map((place) => html`<li><${Name} text=${place} mono /></li>`)}</ol>`}
+  </div>`;
 }
 
 const HOT = [

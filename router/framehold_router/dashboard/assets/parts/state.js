@@ -1,6 +1,6 @@
 /** A state, as a word with a shape and a colour: never by colour alone. */
 import { html } from "../lib/html.js";
-import { KINDS, STATES } from "../lib/words.js";
+import { KINDS, OUTCOMES, STATES } from "../lib/words.js";
 
 /** One shape for each tone, in a box of 10 by 10. */
 const SHAPES = {
@@ -14,11 +14,24 @@ const SHAPES = {
 /** The shape of a tone, where a word stands beside it. */
 export const Mark = ({ tone }) => html`<svg class=${`mark ${tone}`} viewBox="0 0 10 10" aria-hidden="true">${SHAPES[tone]}</svg>`;
 
-/** A state by its name; `label` says it otherwise. */
-export function State({ name, label = name }) {
-  const { tone = "idle", means } = STATES[name] ?? {};
+/** A state by its name; `label` says it otherwise, and `plain` leaves its colour out. */
+export function State({ name, label = name, plain = false }) {
+  const { tone: own = "idle", means } = STATES[name] ?? {};
+  const tone = plain ? "idle" : own;
   return html`<span class=${`state ${tone}`} title=${means}><${Mark} tone=${tone} />${label}</span>`;
 }
+
+/** How a call ended. */
+export function Outcome({ name }) {
+  const { tone = "idle", label = name, means } = OUTCOMES[name] ?? {};
+  return html`<span class=${`state ${tone}`} title=${means}><${Mark} tone=${tone} />${label}</span>`;
+}
+
+/** Seconds without a heartbeat that no usual FRAMEHOLD_LEASE_TTL explains. */
+export const SILENT = 15;
+
+/** The state of a node. One that says "live" and has not renewed its lease for long is late. */
+export const stateOf = ({ state, heartbeat_age: age }) => (state === "live" && age >= SILENT ? "late" : state);
 
 /** The kind of an event. */
 export function Kind({ name }) {

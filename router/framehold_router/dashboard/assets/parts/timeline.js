@@ -123,6 +123,7 @@ const DRAWN = {
   verified: ({ x, y }) => html`<circle cx=${x} cy=${y} r="5" />`,
   healed: ({ x, y }) => html`<circle cx=${x} cy=${y} r="5" />`,
   finished: ({ x, y }) => html`${hit(x, x + 4, y)}<rect x=${x} width="4" y=${y - 13} height="26" rx="1" />`,
+  failed: ({ x, y }) => html`${hit(x, x + 4, y)}<rect x=${x} width="4" y=${y - 13} height="26" rx="1" /><path d=${`M${x - 1} ${y - 20}l6 6M${x + 5} ${y - 20}l-6 6`} />`,
   cancelled: ({ x, y }) => html`${hit(x, x + 4, y)}<rect x=${x} width="4" y=${y - 13} height="26" rx="1" />${polygon([[x - 7, y - 5], [x - 7, y + 5], [x - 1, y]])}`,
   lost: ({ x, y }) => html`<rect x=${x - 6} width="12" y=${y - 6} height="12" /><path d=${`M${x - 3} ${y - 3}l6 6M${x + 3} ${y - 3}l-6 6`} />`,
 };
@@ -163,7 +164,7 @@ const SPANS = { round: "a round", parked: "parked", unheld: "no node holds it" }
 function Legend({ story }) {
   const spans = Object.keys(SPANS).filter((what) => story.spans.some((item) => item.what === what));
   const marks = Object.keys(MARKS).filter((what) => story.marks.some((item) => item.what === what));
-  const drawn = (what) => (what === "takeover" ? arrow(13, -4, 26) : DRAWN[what]({ item: {}, x: SPANS[what] ? 3 : 13, end: 23, y: { asked: 24, answered: -4 }[what] ?? 10 }));
+  const drawn = (what) => (what === "takeover" ? arrow(13, -4, 26) : DRAWN[what]({ item: {}, x: SPANS[what] ? 3 : 13, end: 23, y: { asked: 24, answered: -4, failed: 21 }[what] ?? 10 }));
   const sample = (what) => html`<svg class="sample" width="26" height="20" aria-hidden="true"><g class=${`piece ${what}`}>${drawn(what)}</g></svg>`;
   return html`<ul class="legend">${[...spans, ...marks].map((what) => html`<li key=${what}>${sample(what)}${SPANS[what] ?? MARKS[what].label}</li>`)}</ul>`;
 }

@@ -1,0 +1,83 @@
+"""The calls that ended on this node in the last hour, for operators.
+
+The law: it only remembers, and no more than MAX_CALLS of those that completed and MAX_CALLS of the others, the newest:
+a crowd of good calls does not drive out the bad ones. It has no content and no user; of an exception it has the class
+and the place.
+
+A call is in it once, as it ended last. An end here need not be the call's: one that diverged may go on under other
+code. When its frame is rebuilt here after all, it is no longer listed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from framehold_core import effects as fx
+from framehold_core import events as ev
+from framehold_core.call import Phase
+from framehold_core.ending import COMPLETED, Ending
+from framehold_core.ids import CallId
+
+from ..engine.observer import Observer
+from ..engine.slot import Slot
+
+MAX_CALLS = 1000
+"""How many calls are remembered that completed, and how many that did not."""
+KEPT_SECONDS = 3600.0
+"""For how long an end is listed."""
+_IDLE, _LOOKING, _REBUILDING = Phase.IDLE, Phase.LOOKING, Phase.REBUILDING
+
+
+class EndedCall(NamedTuple):
+    """A call that ended here. `began` and `ended` are in seconds since 1970; `rounds` counts its sets of questions."""
+
+    call: CallId
+    tool: str
+    ending: Ending
+    rounds: int
+    began: float
+    ended: float
+    reentrant: bool
+    replayed: bool
+
+
+class RecentCalls(Observer):
+    """The calls that ended on one node."""
+
+    def __init__(self) -> None:
+        self._completed: dict[CallId, EndedCall] = {}
+        self._others: dict[CallId, EndedCall] = {}
+
+    def __iter__(self) -> Iterator[EndedCall]:
+        """All that are listed, in no order."""
+        since = time.time() - KEPT_SECONDS
+        for kept in (self._completed, self._others):
+            yield from (item for item in kept.values() if item.ended >= since)
+
+    def stepped(self, slot: Slot, was: Phase, event: ev.Event, effects: Sequence[fx.Effect]) -> None:
+        """Remember the call if it ended by this step."""
+        phase = slot.call.phase
+        if phase is _IDLE or phase is _LOOKING:
+            for effect in effects:
+                if type(effect) is fx.Forget and effect.ending is not None:
+                    self._end(slot, effect.ending, event)
+        elif was is _REBUILDING and phase is not _REBUILDING:
+            self._others.pop(slot.call.id, None)
+
+    def _end(self, slot: Slot, ending: Ending, event: ev.Event) -> None:
+        call, began = slot.call, slot.began
+        if isinstance(event, ev.Found | ev.WriteRefused) and event.stored is not None:
+            # The frame was never here.
+            began = slot.began_by(event.stored.record)
+        kept = self._completed if ending == COMPLETED else self._others
+        before = self._others.pop(call.id, None)
+        if before is not None and before.ending == ending:
+            # Another retry of a call that had ended before gets the same answer.
+            kept[call.id] = before
+            return
+        about = (call.id, slot.tool, ending, call.round, began, time.time(), call.reentrant, slot.replayed)
+        kept[call.id] = EndedCall(*about)
+        while len(kept) > MAX_CALLS:
+            del kept[next(iter(kept))]

@@ -1,0 +1,139 @@
+"""Reads the event log of the fleet: what its nodes and routers saw.
+
+    1. somebody looks: the router reads the entries after the last one that it has, a page at a time
+    2. several routers saw the same node end: their entries have one key, and count once; a router that saw that the
+       node gave its lease back knows more than one that found the lease gone
+    3. a takeover is written again when it has changed: the later entry counts
+    4. the process that carried a call on is gone: its takeovers that were under way count as failed
+
+The law: memory is bounded, whatever is in the store: an entry that can't be read is skipped. While the store does not
+answer, what was read stays. What this router sees itself counts at once, also if it can't be written.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping
+from types import MappingProxyType
+from typing import NamedTuple, TypeVar
+
+from pydantic import ValidationError
+
+from framehold_core.errors import StoreUnavailable
+from framehold_store.base import Store
+
+from ..fleet.membership import Fleet
+from ..models.events import EndView, EventView, Kind, LogEntry, TakeoverView
+from .shared_look import Shared
+
+PAGE = 500
+"""Entries of one read."""
+MAX_EVENTS, MAX_TAKEOVERS, MAX_ENDS = 500, 5_000, 500
+"""Events, takeovers and ends of nodes that are kept at most."""
+
+Key = TypeVar("Key", bound=Hashable)
+Item = TypeVar("Item")
+
+
+class Logged(NamedTuple):
+    """What is known of the past: the latest events (the newest first), the takeovers, and the last end of each life of
+    a node, by node and boot. `here` are the lives that have a lease now. `changes` grows whenever one of them has
+    changed."""
+
+    events: tuple[EventView, ...] = ()
+    takeovers: tuple[TakeoverView, ...] = ()
+    ends: Mapping[tuple[str, str], EndView] = MappingProxyType({})
+    here: frozenset[tuple[str, str]] = frozenset()
+    changes: int = 0
+
+
+class FleetLog:
+    """The event log of one fleet, as a router shows it. Belongs to one event loop; `close` it."""
+
+    def __init__(self, store: Store, fleet: Callable[[], Fleet]) -> None:
+        self._store, self._fleet = store, fleet
+        self._shared = Shared(fleet, self._look, "framehold event log")
+        self._events: OrderedDict[tuple[str, str], EventView] = OrderedDict()
+        self._takeovers: OrderedDict[tuple[str, int, float], TakeoverView] = OrderedDict()
+        self._ends: OrderedDict[tuple[str, str, str], EndView] = OrderedDict()
+        self._place = ""
+        self._here: frozenset[tuple[str, str]] = frozenset()
+        self._changed = False
+        self._logged = Logged()
+
+    def add(self, entry: LogEntry) -> None:
+        """Take in what a process of the fleet saw."""
+        if (event := entry.event) is not None:
+            self._add_event(event)
+        if (takeover := entry.takeover) is not None:
+            _keep(self._takeovers, (takeover.call, takeover.epoch, takeover.asked), takeover, MAX_TAKEOVERS)
+        if (end := entry.end) is not None:
+            self._add_end(end)
+        self._changed = True
+
+    async def logged(self) -> Logged:
+        """Read what is new, and return all that is known."""
+        return await self._shared.result()
+
+    async def close(self) -> None:
+        """Stop reading."""
+        await self._shared.close()
+
+    async def _look(self) -> Logged:
+        try:
+            while page := await self._store.events(self._place, PAGE):
+                for stored in page:
+                    self._place = stored.place
+                    self._read(stored.entry)
+                if len(page) < PAGE:
+                    break
+        except StoreUnavailable:
+            # What was read stays.
+            pass
+        here = frozenset((str(member.node), str(member.boot)) for member in self._fleet().members.values())
+        if self._changed or here != self._here:
+            self._changed, self._here = False, here
+            self._logged = self._view(here)
+        return self._logged
+
+    def _read(self, entry: bytes) -> None:
+        try:
+            self.add(LogEntry.model_validate_json(entry))
+        except ValidationError:
+            # Somebody else wrote it, or a release that says something else.
+            return
+
+    def _add_event(self, event: EventView) -> None:
+        key = event.node_id, event.id
+        known = self._events.get(key)
+        if known is None or (known.kind == Kind.NODE_LOST and event.kind == Kind.NODE_LEFT):
+            _keep(self._events, key, event, MAX_EVENTS)
+
+    def _add_end(self, end: EndView) -> None:
+        key = end.node_id, end.boot, end.incarnation
+        if (known := self._ends.get(key)) is not None:
+            first = known if known.detected <= end.detected else end
+            end = first.model_copy(update={"left": known.left or end.left})
+        _keep(self._ends, key, end, MAX_ENDS)
+
+    def _view(self, here: frozenset[tuple[str, str]]) -> Logged:
+        events = sorted(self._events.values(), key=lambda event: (event.at, event.node_id, event.id), reverse=True)
+        ends: dict[tuple[str, str], EndView] = {}
+        for end in sorted(self._ends.values(), key=lambda end: end.detected):
+            ends[end.node_id, end.boot] = end
+        takeovers = tuple(_ended(item, here) for item in self._takeovers.values())
+        return Logged(tuple(events), takeovers, MappingProxyType(ends), here, self._logged.changes + 1)
+
+
+def _ended(takeover: TakeoverView, here: frozenset[tuple[str, str]]) -> TakeoverView:
+    """The takeover; one that was under way in a process that is gone has failed."""
+    if takeover.outcome != "under way" or (takeover.to_node, takeover.to_boot) in here:
+        return takeover
+    return takeover.model_copy(update={"outcome": "failed"})
+
+
+def _keep(items: OrderedDict[Key, Item], key: Key, item: Item, limit: int) -> None:
+    """Set `key`, at the place that it has, and drop the oldest items beyond the limit."""
+    items[key] = item
+    while len(items) > limit:
+        items.popitem(last=False)

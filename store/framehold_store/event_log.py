@@ -1,0 +1,91 @@
+"""The event log of a fleet in Redis, and the memory of its servers: what is stored and read for operators.
+
+The law: no decision about a call needs any of it. The log is one stream (`Keys.log`), bounded by number and by age;
+`append.lua` keeps the bounds. An entry may be there twice, since an append whose reply was lost is sent again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from redis.exceptions import ResponseError
+
+from framehold_core.errors import StoreFull, StoreUnavailable
+
+from .base import MAX_EVENT_AGE, MAX_EVENTS, MemoryUse, StoredEvent
+from .batch import Item, pack
+from .keys import Keys
+from .servers import Servers
+
+Script = Callable[..., Awaitable[Any]]
+"""(name of the script, key, arguments) -> raw reply; raises StoreUnavailable."""
+Command = Callable[..., Awaitable[Any]]
+"""(key, command and arguments) -> raw reply or ResponseError; raises StoreUnavailable."""
+
+_BYTES = 256 * 1024
+"""Bytes of entries that one script adds at most: a longer one would hold up rounds."""
+
+
+class EventLog:
+    """The event log of one namespace. `script` and `command` send to the store."""
+
+    def __init__(self, keys: Keys, script: Script, command: Command) -> None:
+        self._key, self._script, self._command = keys.log, script, command
+
+    async def append(self, entries: Sequence[bytes]) -> None:
+        portion: list[bytes] = []
+        for entry in entries:
+            if portion and sum(map(len, portion)) + len(entry) > _BYTES:
+                await self._append(portion)
+                portion = []
+            portion.append(entry)
+        if portion:
+            await self._append(portion)
+
+    async def _append(self, entries: Sequence[bytes]) -> None:
+        await self._script("append", self._key, MAX_EVENTS, round(MAX_EVENT_AGE * 1000), *entries)
+
+    async def read(self, after: str, count: int) -> tuple[StoredEvent, ...]:
+        start = f"({after}" if after else "-"
+        raw = await self._command(self._key, "XRANGE", self._key, start, "+", "COUNT", count)
+        if isinstance(raw, ResponseError):
+            raise StoreUnavailable(f"the event log at {self._key} can't be read ({raw}); check who else writes there")
+        # An entry with other fields was written by somebody else; its reader skips an empty one.
+        return tuple(StoredEvent(place.decode(), fields[1] if fields[:1] == [b"e"] else b"") for place, fields in raw)
+
+
+async def memory(servers: Servers) -> MemoryUse | None:
+    """How much memory the fullest server uses, and its limit; None if no server has a limit, or says so.
+
+    Raises:
+        StoreUnavailable: no answer came in time.
+    """
+    found = [use for name in await servers.primaries() if (use := await _memory_of(servers, name)) is not None]
+    return max(found, key=lambda use: use.used / use.limit, default=None)
+
+
+async def _memory_of(servers: Servers, name: str) -> MemoryUse | None:
+    future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    packed = pack(("INFO", "memory"))
+    servers.submit_to(
+        name, Item(packed, f"info {name}", "info", lambda raw: None if future.done() else future.set_result(raw))
+    )
+    raw = await future
+    if isinstance(raw, StoreUnavailable):
+        raise raw
+    if not isinstance(raw, bytes | str):
+        # The user may not run INFO, or the server doesn't know it.
+        return None
+    text = raw.decode("utf-8", "replace") if isinstance(raw, bytes) else raw
+    fields = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
+    used, limit = fields.get("used_memory", ""), fields.get("maxmemory", "")
+    return MemoryUse(int(used), int(limit)) if used.isdigit() and limit.isdigit() and int(limit) else None
+
+
+def refused(what: str, error: ResponseError) -> StoreUnavailable:
+    """The error for a caller whose request the server refused. `what` says what was refused and what follows."""
+    # An error inside a script has its code in the middle of the text in Redis 6.2.
+    kind = StoreFull if "OOM command not allowed" in str(error) or "used memory >" in str(error) else StoreUnavailable
+    return kind(what)

@@ -1,0 +1,79 @@
+"""Calls that ended: in a list with what went wrong, on their own pages, and on the overview."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.dashboard.screen import Screen
+from tests.dashboard.stage import Stage
+from tests.node.operating import call_of
+
+pytestmark = pytest.mark.anyio
+
+
+async def failed(fleet: Stage) -> str:
+    """A call that asked, and failed: its id."""
+    heard = await fleet.ask("pay_invoice")
+    assert (await fleet.answer("pay_invoice", heard)).result["isError"]
+    return call_of(heard.token)
+
+
+async def completed(fleet: Stage) -> str:
+    heard = await fleet.ask("sign_contract")
+    assert (await fleet.answer("sign_contract", heard)).text == "yes"
+    return call_of(heard.token)
+
+
+async def test_what_failed_is_found_among_what_ended(at_fleet: Screen, fleet: Stage) -> None:
+    """With the class of the exception and the line that raised it, and never with its text."""
+    good, bad = await completed(fleet), await failed(fleet)
+    await at_fleet.open("/calls")
+    rows = at_fleet.page.locator("main tbody tr")
+    await at_fleet.sees(good[:8], bad[:8])
+    row = rows.filter(has_text=bad[:8])
+    assert "tool error" in await row.inner_text() and "CardExpired" in await row.inner_text()
+    assert "pay_invoice:" in await row.locator("[data-name='Raised at']").inner_text()
+    assert "yes" not in await row.inner_text(), "what the client said is the text of the exception"
+    await at_fleet.page.get_by_role("button", name="Failed", exact=True).click()
+    await at_fleet.page.wait_for_url("**/calls?failed=true")
+    await rows.filter(has_text=good[:8]).wait_for(state="detached")
+    assert await rows.filter(has_text=bad[:8]).count() == 1
+    await at_fleet.page.get_by_role("button", name="Expired").click()
+    await at_fleet.sees("No call ended like that in the last hour")
+    await at_fleet.page.get_by_role("button", name="Drop the filters").click()
+    await at_fleet.sees(good[:8])
+
+
+async def test_the_page_of_a_call_that_failed_says_so_before_all_else(at_fleet: Screen, fleet: Stage) -> None:
+    """The box is red, and so is the end of its timeline; nothing of it is green."""
+    call = await failed(fleet)
+    await at_fleet.open(f"/calls/{call}")
+    box = at_fleet.page.locator("main .callout.bad")
+    await box.wait_for()
+    told = await box.inner_text()
+    assert "It ended: tool error" in told and "CardExpired" in told and "pay_invoice:" in told
+    assert await at_fleet.page.locator(".timeline .round.failed").count() == 1
+    assert await at_fleet.page.locator("main .good, main .finished").count() == 0
+    assert "Ended: tool error" in await at_fleet.page.locator("main table").first.inner_text()
+
+
+async def test_a_call_that_never_asked_has_a_page_too(at_fleet: Screen, fleet: Stage) -> None:
+    await fleet.work(0.0)
+    items = (await fleet.get("calls?tool=summarise"))["items"]
+    await at_fleet.open("/calls?tool=summarise")
+    await at_fleet.page.locator("main tbody a", has_text=items[0]["call_id"][:8]).click()
+    await at_fleet.sees(
+        "It has ended, and no record of it is kept", "It asked nothing, or its record is no longer kept."
+    )
+    assert await at_fleet.page.locator("nav [aria-current=page]").inner_text() == "Calls"
+
+
+async def test_the_overview_names_the_tools_that_fail(at_fleet: Screen, fleet: Stage) -> None:
+    await failed(fleet)
+    await at_fleet.open("")
+    tools = at_fleet.page.get_by_role("region", name="Tools that fail", exact=True).first
+    await tools.wait_for()
+    await at_fleet.sees("Failed calls")
+    await at_fleet.page.locator("main a", has_text="pay_invoice").click()
+    await at_fleet.page.wait_for_url("**/calls?failed=true&tool=pay_invoice")
+    await at_fleet.sees("CardExpired")

@@ -1,0 +1,114 @@
+"""Handlers that ask from a thread: while it waits for a person, it takes no thread from other handlers."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import anyio
+import anyio.from_thread
+import anyio.to_thread
+import pytest
+from mcp.server.mcpserver import Context
+
+from tests.node.desk import turns
+from tests.node.stage import Stage, Word, said, stage
+from tests.processes import until
+
+pytestmark = pytest.mark.anyio
+
+THREADS = 2
+"""Places of the default limiter, in these tests."""
+
+
+def asks(ctx: Context) -> str:
+    """Ask from the SDK's thread."""
+    return said(anyio.from_thread.run(ctx.elicit, "Which word?", Word))
+
+
+async def offloads(ctx: Context) -> str:
+    """Ask from a thread of an async handler."""
+    return said(await anyio.to_thread.run_sync(lambda: anyio.from_thread.run(ctx.elicit, "Which word?", Word)))
+
+
+def adds(ctx: Context) -> str:
+    """Ask nothing."""
+    return "3"
+
+
+@asynccontextmanager
+async def narrow(limit: int) -> AsyncIterator[tuple[Stage, anyio.CapacityLimiter]]:
+    """A node with few threads, of which `limit` may wait for answers, and the limiter of its threads."""
+    async with stage(asks, offloads, adds, max_asking_threads=limit) as client:
+        places = anyio.to_thread.current_default_thread_limiter()
+        usual, places.total_tokens = places.total_tokens, THREADS
+        try:
+            yield client, places
+            assert places.total_tokens == THREADS
+        finally:
+            places.total_tokens = usual
+
+
+@pytest.mark.parametrize("tool", ["asks", "offloads"])
+async def test_threads_that_wait_for_answers_take_no_thread_from_others(tool: str) -> None:
+    """As many as there are places and one more; each goes on with its answer."""
+    async with narrow(limit=10) as (client, places):
+        asked = [await client.call(tool) for _ in range(THREADS + 1)]
+        with anyio.fail_after(20):
+            assert (await client.call("adds")).text == "3"
+        assert places.borrowed_tokens == THREADS + 1
+        for number, heard in enumerate(asked):
+            assert (await client.retry(tool, heard.token, heard.accept(word=f"w{number}"))).text == f"w{number}"
+
+
+async def test_a_thread_whose_frame_is_dropped_gives_its_place_back() -> None:
+    """Its question is cancelled, and so is the thread that waits for it."""
+    async with narrow(limit=10) as (client, places):
+        await client.call("asks")
+        await client.runtime.end()
+        await until(lambda: places.borrowed_tokens == 0, "the thread's end")
+
+
+async def test_a_question_beyond_the_limit_fails_by_name_and_the_log_warns_before(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Handlers that don't ask are served; an answer makes room for the next question."""
+    async with narrow(limit=2) as (client, _):
+        first, second = await client.call("asks"), await client.call("asks")
+        warnings = [record for record in caplog.records if record.name == "framehold.frame.asking_threads"]
+        assert [record.levelno for record in warnings] == [logging.WARNING]
+        assert "FRAMEHOLD_MAX_ASKING_THREADS" in warnings[0].getMessage()
+        refused = await client.call("asks")
+        assert refused.result["isError"] is True
+        (error,) = [record.exc_info[1] for record in caplog.records if record.exc_info]
+        assert error is not None and "FRAMEHOLD_MAX_ASKING_THREADS" in str(error.__cause__)
+        assert (await client.call("adds")).text == "3"
+        assert (await client.retry("asks", first.token, first.accept(word="one"))).text == "one"
+        third = await client.call("asks")
+        for heard in (second, third):
+            assert (await client.retry("asks", heard.token, heard.accept(word="x"))).text == "x"
+
+
+async def test_a_question_from_a_task_of_the_handler_takes_no_place() -> None:
+    """Only a handler that is in a thread lends one."""
+
+    async def beside(ctx: Context) -> str:
+        """Ask from a child task."""
+        words: list[str] = []
+
+        async def ask() -> None:
+            words.append(said(await ctx.elicit("Which word?", Word)))
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(ask)
+        return words[0]
+
+    async with stage(beside, max_asking_threads=1) as client:
+        places = anyio.to_thread.current_default_thread_limiter()
+        usual = places.total_tokens
+        asked = [await client.call("beside") for _ in range(2)]
+        await turns(5)
+        assert places.total_tokens == usual
+        for heard in asked:
+            assert (await client.retry("beside", heard.token, heard.accept(word="x"))).text == "x"

@@ -1,0 +1,143 @@
+"""What a handler binds to a context variable, as the author's middleware around its rounds sees it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import anyio
+import pytest
+from mcp import Client
+from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
+from mcp.types import ElicitResult
+
+import framehold
+from framehold.config import Settings
+from tests.node.acting import each_way
+from tests.node.stage import Word, said
+from tests.processes import until
+
+pytestmark = pytest.mark.anyio
+
+order: contextvars.ContextVar[str | None] = contextvars.ContextVar("order")
+request: contextvars.ContextVar[int] = contextvars.ContextVar("request")
+
+
+class Audit:
+    """A middleware that notes what is bound when a call leaves through it. It gives each request a number."""
+
+    def __init__(self) -> None:
+        self.seen: list[str | None] = []
+        self.numbers: list[tuple[int, int]] = []
+
+    async def __call__(self, ctx: Any, call_next: Any) -> Any:
+        if ctx.method != "tools/call":
+            return await call_next(ctx)
+        number = len(self.seen) + len(self.numbers) + 1
+        request.set(number)
+        try:
+            return await call_next(ctx)
+        finally:
+            self.seen.append(order.get("unbound"))
+            self.numbers.append((number, request.get()))
+
+
+def server_of(audit: Audit, tool: Callable[..., Awaitable[str]]) -> MCPServer[Any]:
+    server: MCPServer[Any] = MCPServer("audit")
+    server._lowlevel_server.middleware.append(audit)
+    server.tool(name="work", description="Bind something.")(tool)
+    return server
+
+
+async def _word(context: Any, params: Any) -> ElicitResult:
+    return ElicitResult(action="accept", content={"word": "five"})
+
+
+async def called(tool: Callable[..., Awaitable[str]], **settings: Any) -> tuple[Audit, str]:
+    """One call of `tool` on an attached server, by a client that answers. What the middleware saw, and the result."""
+    audit = Audit()
+    server = server_of(audit, tool)
+    framehold.attach(server, Settings(node_id="audit", **settings))
+    async with Client(server, mode="2026-07-28", elicitation_callback=_word) as client:
+        result = await client.call_tool("work", {})
+    return audit, result.content[0].text  # type: ignore[union-attr]
+
+
+async def alone(tool: Callable[..., Awaitable[str]], mode: Any) -> Audit:
+    """One call of `tool` on the SDK alone."""
+    audit = Audit()
+    async with Client(server_of(audit, tool), mode=mode, elicitation_callback=_word) as client:
+        await client.call_tool("work", {})
+    return audit
+
+
+async def binds(ctx: Context) -> str:
+    """Binds, and nothing else."""
+    order.set("order 5")
+    return "done"
+
+
+async def binds_nothing(ctx: Context) -> str:
+    """Binds a value that says so."""
+    order.set(None)
+    return "done"
+
+
+async def raises(ctx: Context) -> str:
+    """Binds, and fails."""
+    order.set("order 5")
+    raise ValueError("no")
+
+
+@pytest.mark.parametrize("tool", [binds, binds_nothing, raises])
+async def test_the_middleware_sees_what_the_tool_bound(tool: Callable[..., Awaitable[str]]) -> None:
+    """As on the SDK alone, where both run in one task."""
+    audit, _ = await called(tool)
+    assert audit.seen == (await alone(tool, "2026-07-28")).seen != ["unbound"]
+
+
+@each_way
+async def test_each_rounds_middleware_sees_what_was_bound_until_then(settings: dict[str, Any]) -> None:
+    """However the frame waited. What each request brings along stays its own."""
+
+    @framehold.reentrant
+    async def asks(ctx: Context) -> str:
+        """Bind a draft, ask, and bind the order."""
+        order.set("a draft")
+        word = said(await ctx.elicit("Which order?", Word))
+        order.set(f"order {word}")
+        return str(request.get())
+
+    audit, result = await called(asks, **settings)
+    assert audit.seen == ["a draft", "order five"]
+    assert [before for before, _ in audit.numbers] == [after for _, after in audit.numbers]
+    assert result == str(audit.numbers[-1][0])
+    assert (await alone(asks, "legacy")).seen == audit.seen[-1:]
+
+
+async def test_the_middleware_of_a_cancelled_call_sees_what_its_cleanup_bound() -> None:
+    """It leaves after the handler."""
+    running = asyncio.Event()
+
+    async def cleans_up(ctx: Context) -> str:
+        """Bind at the end."""
+        try:
+            running.set()
+            await asyncio.get_running_loop().create_future()
+        finally:
+            order.set("given up")
+        return "never"
+
+    audit = Audit()
+    server = server_of(audit, cleans_up)
+    framehold.attach(server, Settings(node_id="audit"))
+    async with Client(server, mode="2026-07-28") as client:
+        async with anyio.create_task_group() as group:
+            group.start_soon(client.call_tool, "work", {})
+            await running.wait()
+            group.cancel_scope.cancel()
+        await until(lambda: audit.seen, "the call's end")
+    assert audit.seen == ["given up"]

@@ -1,0 +1,61 @@
+"""How much of each limit is used, what fills first, and whether the fleet can lose its fullest node."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from framehold_router.api import capacity
+from framehold_router.models.nodes import NodeView
+from tests.router.cast import cast_of, get, said, saying
+
+
+def node(name: str, frames: int | None, busy: float | None = None, **more: Any) -> NodeView:
+    """A node that may hold 100 frames."""
+    known: dict[str, Any] = {"incarnation": "i", "boot": "b", "address": "", "state": "live", "max_parked": 100, **more}
+    return NodeView(node_id=name, frames=frames, loop_busy=busy, **known)
+
+
+def test_the_fullest_node_decides_what_fills_first() -> None:
+    view = capacity.of([node("a", 10, 0.2), node("b", 30, 0.6), node("c", 20, 0.1)])
+    frames, processor = view.resources
+    assert (frames.name, frames.used, frames.limit, frames.share) == ("frames", 60, 300, 0.2)
+    assert (frames.fullest, frames.fullest_share, frames.without_fullest) == ("b", 0.3, 0.3)
+    assert (processor.name, processor.fullest, processor.fullest_share) == ("processor", "b", 0.6)
+    assert processor.without_fullest == pytest.approx(0.45)
+    assert (view.nodes, view.fills_first, view.survives) == (3, "processor", True)
+
+
+def test_a_fleet_that_can_not_lose_a_node() -> None:
+    """80 and 40 frames are more than the 100 that one node may hold."""
+    view = capacity.of([node("a", 80), node("b", 40)])
+    assert [found.without_fullest for found in view.resources] == [1.2] and view.survives is False
+
+
+def test_one_node_has_nobody_to_take_over() -> None:
+    view = capacity.of([node("a", 80), node("b", 10, state="draining")])
+    assert (view.nodes, view.resources[0].without_fullest, view.survives) == (1, None, None)
+
+
+def test_what_is_not_measured_does_not_count() -> None:
+    """A node without a memory limit, one of an older release, and no node at all."""
+    older = node("old", None, max_parked=None)
+    view = capacity.of([node("a", 1, rss=50, memory_limit=None), node("b", 3, rss=50, memory_limit=200), older])
+    assert [(found.name, found.fullest, found.limit) for found in view.resources] == [
+        ("frames", "b", 200),
+        ("memory", "b", 200),
+    ]
+    empty = capacity.of([])
+    assert (empty.nodes, empty.resources, empty.fills_first, empty.survives) == (0, [], None, None)
+
+
+@pytest.mark.anyio
+async def test_the_page_and_its_rows() -> None:
+    async with cast_of() as cast:
+        await cast.node("a", saying({**said("a"), "frames": 5, "max_parked": 50}))
+        client = await cast.client()
+        told = await get(client, "/api/v1/capacity")
+        assert (told["nodes"], told["resources"][0]["share"], told["survives"]) == (1, 0.1, None)
+        rows = await get(client, "/api/v1/capacity?format=csv")
+        assert rows.splitlines()[1].startswith("frames,5.0,50.0,0.1,a,0.1,")

@@ -1,0 +1,196 @@
+"""The verdict on a fleet: what is wrong, how bad it is, where, and what to do. Nothing is a problem by itself that
+follows from another one."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from framehold_router.api import attention
+from framehold_router.api.attention import Seen
+from framehold_router.fleet.store_health import ANSWERS, FULL, SILENT, StoreLook
+from framehold_router.models.events import EventView
+from framehold_router.models.nodes import DepartedView, FailingView, NodeView, PauseView, StallView
+from framehold_router.models.problems import ProblemView
+from framehold_store.base import MemoryUse
+from tests.processes import ROOT
+from tests.router.cast import NOW
+
+
+def node(name: str = "a", **other: Any) -> NodeView:
+    fields = {"incarnation": "i", "boot": "b", "state": "live", "address": "http://a:1", "store": ANSWERS}
+    return NodeView(node_id=name, **{**fields, **other})
+
+
+def lost(name: str, how: Any = "lost", ago: float = 180.0, store: str | None = None) -> DepartedView:
+    at = NOW - ago
+    return DepartedView(node_id=name, boot=name, how=how, last_heartbeat=at - 5, detected=at, store=store)
+
+
+def seen(
+    *nodes: NodeView, departed: Any = (), events: Any = (), stuck: int = 0, store: StoreLook | None = None, **tools: Any
+) -> list[ProblemView]:
+    return attention.of(Seen(NOW, nodes, list(departed), list(events), stuck, store or StoreLook(), **tools))
+
+
+def kinds(problems: list[ProblemView]) -> list[tuple[str, str, str]]:
+    return [(problem.severity.value, problem.kind, problem.node) for problem in problems]
+
+
+def test_a_fleet_in_health() -> None:
+    """A node that drains was ordered to, and one that left did as it should."""
+    well = node(frames=70, max_parked=100, rss=7, memory_limit=10, heartbeat_age=1.0, loop_lag_p99=0.2)
+    assert seen(well, node("b", state="draining"), departed=[lost("c", "left")]) == []
+
+
+def test_a_fleet_without_nodes() -> None:
+    [problem] = seen(node(state="draining"))
+    assert kinds([problem]) == [("harm", "no_live_node", "")]
+    assert "framehold node TARGET" in problem.next and problem.link == "docs/runbook.md#frameholdnolivenode"
+
+
+@pytest.mark.parametrize(
+    ("fields", "severity", "kind"),
+    [
+        ({"state": "unreachable"}, "harm", "node_unreachable"),
+        ({"state": "other keys"}, "risk", "node_other_keys"),
+        ({"state": "lapsed", "heartbeat_age": 48.0}, "harm", "node_lapsed"),
+        ({"state": "lost"}, "harm", "node_name_taken"),
+        ({"state": "confused"}, "risk", "node_state"),
+        ({"heartbeat_age": 48.0}, "risk", "heartbeat_late"),
+        ({"state": "draining", "heartbeat_age": 48.0}, "risk", "heartbeat_late"),
+        ({"frames": 81, "max_parked": 100}, "risk", "frames_near_limit"),
+        ({"rss": 85, "memory_limit": 100}, "risk", "memory_near_limit"),
+        ({"loop_lag_p99": 2.5}, "harm", "loop_stood"),
+    ],
+)
+def test_a_node_that_needs_an_operator(fields: dict[str, Any], severity: str, kind: str) -> None:
+    """It is named in the text, and linked."""
+    [problem] = seen(node("b c", **fields), node("a"))
+    assert kinds([problem]) == [(severity, kind, "b c")]
+    assert "b c" in problem.text and problem.link == "/dashboard/nodes/b%20c" and problem.next
+
+
+def test_a_node_that_was_lost_and_is_not_back() -> None:
+    """By its newest end: a node may go twice."""
+    [problem] = seen(node(), departed=[lost("z"), lost("y", "left", 10), lost("y", ago=20), lost("z", ago=500)])
+    assert kinds([problem]) == [("risk", "node_lost", "z")]
+    assert problem.text.startswith("z was lost 3m ago and is not back")
+
+
+@pytest.mark.parametrize(("ago", "found"), [(1.0, ["harm"]), (59.0, ["harm"]), (61.0, ["risk"]), (601.0, [])])
+def test_a_loop_that_stood_is_reported_with_what_stood_there(ago: float, found: list[str]) -> None:
+    """Whether or not anybody has looked meanwhile; the lag of the last minute is not reported beside it."""
+    stall = StallView(at=NOW - ago - 12.0, seconds=12.0, tool="refund", where="shop:charge:42")
+    problems = seen(node(last_stall=stall, loop_lag_p99=2.0 if ago < 60 else 0.0))
+    assert [problem.severity.value for problem in problems] == found
+    for problem in problems:
+        assert "stood for 12.0 s in tool 'refund', at shop:charge:42" in problem.text and problem.tool == "refund"
+
+
+def test_a_process_that_was_stopped_blames_no_code() -> None:
+    [problem] = seen(node(last_stall=StallView(at=NOW - 3.0, seconds=2.0)))
+    assert "while its process was stopped or got no processor" in problem.text and problem.tool == ""
+
+
+def test_calls_that_are_stuck_or_diverged() -> None:
+    """A divergence is reported by tool, each call once, for an hour."""
+
+    def diverged(number: int, call: str, tool: str, at: float = NOW - 60) -> EventView:
+        return EventView(id=str(number), at=at, node_id="a", kind="diverged", call=call, tool=tool, text="so")
+
+    events = [diverged(1, "c1", "book"), diverged(2, "c1", "book"), diverged(3, "c2", "book")]
+    events += [diverged(4, "c3", "pay"), diverged(5, "c4", "old", NOW - 3601)]
+    stuck, book, pay = seen(node(), events=events, stuck=2)
+    assert (stuck.kind, stuck.severity, stuck.link) == ("calls_stuck", "harm", "/dashboard/leases?state=stuck")
+    assert (book.kind, book.tool, pay.tool) == ("diverged", "book", "pay")
+    assert book.text.startswith("2 calls of book took another way") and pay.text.startswith("1 call of pay")
+
+
+def test_a_tool_that_is_paused_or_fails() -> None:
+    """As its own problem each; a few failed calls of many are none."""
+    pauses = [
+        PauseView(tool="pay", at=NOW, by="framehold", why="its calls ended 3 processes"),
+        PauseView(tool="b", at=NOW, by="operator"),
+    ]
+    by_itself, by_operator = seen(node(), paused=pauses)
+    assert (by_itself.kind, by_itself.severity, by_itself.tool) == ("tool_paused", "harm", "pay")
+    assert (
+        "paused by itself (its calls ended 3 processes)" in by_itself.text and "framehold resume pay" in by_itself.next
+    )
+    assert "tool b is paused by an operator:" in by_operator.text
+    failing = [
+        FailingView(tool=tool, ended=ended, failed=failed)
+        for tool, ended, failed in (("a/b", 503, 258), ("c", 100, 20), ("d", 5, 5))
+    ]
+    [fails] = seen(node(), failing=failing)
+    assert (fails.kind, fails.severity, fails.tool) == ("calls_fail", "harm", "a/b")
+    assert (
+        fails.text.startswith("51% of the calls of a/b failed")
+        and fails.link == "/dashboard/calls?failed=true&tool=a%2Fb"
+    )
+
+
+def test_each_link_leads_somewhere() -> None:
+    """To a section that is there; pages of the dashboard are linked by their own tests."""
+    source = Path(attention.__file__).read_text(encoding="utf-8").replace("{_RUNBOOK}", attention._RUNBOOK)
+    links = set(re.findall(r"(docs/[a-z]+\.md)#([a-z-]+)", source))
+    assert len(links) >= 5
+    for page, anchor in links:
+        text = (ROOT / page).read_text(encoding="utf-8")
+        headings = {
+            re.sub(r"[^a-z0-9 -]", "", found.lower()).replace(" ", "-")
+            for found in re.findall(r"^#+ (.*)$", text, re.M)
+        }
+        assert anchor in headings, (page, anchor)
+
+
+# ---- the store
+
+
+@pytest.mark.parametrize("how", ["router", "node"])
+def test_a_full_store_is_the_one_problem(how: str) -> None:
+    """Lapsed leases and late heartbeats follow from it. Nobody is told to start or to restart a node."""
+    look = StoreLook(FULL if how == "router" else ANSWERS, MemoryUse(11, 10) if how == "router" else None)
+    word = FULL if how == "node" else ANSWERS
+    nodes = [node(state="lapsed", store=word, heartbeat_age=48.0), node("b", state="lapsed", store=SILENT)]
+    [problem] = seen(*nodes, store=look)
+    assert kinds([problem]) == [("harm", "store_full", "")]
+    assert "do not restart nodes" in problem.next and "start one" not in problem.next
+    assert problem.link == "docs/runbook.md#a-full-store"
+
+
+@pytest.mark.parametrize("word", [FULL, SILENT])
+def test_leases_that_ran_out_all_at_once_are_no_dead_nodes(word: str) -> None:
+    """The last word of each was that it can't write."""
+    [problem] = seen(departed=[lost("a", store=word), lost("b", store=SILENT)])
+    assert problem.kind == ("store_full" if word == FULL else "store_silent")
+    found = seen(departed=[lost("a", store=word), lost("b", store=ANSWERS)])
+    assert [problem.kind for problem in found] == ["no_live_node", "node_lost", "node_lost"]
+
+
+def test_a_node_that_is_gone_says_nothing_of_the_store() -> None:
+    """Another one lives, and reaches it."""
+    assert [problem.kind for problem in seen(node("b"), departed=[lost("a", store=SILENT)])] == ["node_lost"]
+
+
+def test_a_silent_store_is_reported_with_who_misses_it() -> None:
+    [problem] = seen(node(store=SILENT), node("b"), node("c", store=SILENT, state="lapsed"))
+    assert kinds([problem]) == [("harm", "store_silent", "")] and "does not answer a, c:" in problem.text
+    [problem] = seen(node(), store=StoreLook(SILENT))
+    assert "does not answer the router:" in problem.text
+
+
+def test_a_store_that_is_nearly_full_is_a_risk() -> None:
+    assert seen(node(), store=StoreLook(ANSWERS, MemoryUse(79, 100))) == []
+    [problem] = seen(node(), store=StoreLook(ANSWERS, MemoryUse(80, 100)))
+    assert kinds([problem]) == [("risk", "store_memory", "")] and "80%" in problem.text
+
+
+def test_harm_comes_first_and_each_text_says_what_to_do() -> None:
+    problems = seen(node(rss=9, memory_limit=10), node("b", state="unreachable"), departed=[lost("c")])
+    assert [problem.severity.value for problem in problems] == ["harm", "risk", "risk"]
+    assert attention.texts(problems)[0] == f"{problems[0].text}; {problems[0].next}"

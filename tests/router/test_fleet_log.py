@@ -1,0 +1,252 @@
+"""The event log of the fleet as a router shows it: each thing once, whoever saw it, and the same on every router."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from framehold_core.errors import StoreFull, StoreUnavailable
+from framehold_core.ids import Boot
+from framehold_router.api import fleet_log, shared_look
+from framehold_router.api.fleet_log import FleetLog, Logged
+from framehold_router.fleet import event_writer
+from framehold_router.fleet.event_writer import EventWriter
+from framehold_router.models.events import EndView, EventView, LogEntry, TakeoverView
+from framehold_store.base import StoredEvent
+from framehold_store.memory import MemoryStore
+from tests.processes import until
+from tests.router.cast import NOW, Cast, cast_of, get, member, said, saying
+
+pytestmark = pytest.mark.anyio
+
+
+def event(number: int, node: str = "a", kind: str = "takeover") -> EventView:
+    return EventView(id=f"{number:09}", at=NOW + number, node_id=node, kind=kind, text=f"event {number}")
+
+
+def takeover(call: str, outcome: Any = "recovered", to: str = "a") -> TakeoverView:
+    fields = {"call": call, "tool": "t", "reason": "died", "from_node": "z", "from_boot": "b", "to_node": to}
+    return TakeoverView.model_validate({**fields, "to_boot": "b-lease", "epoch": 2, "asked": NOW, "outcome": outcome})
+
+
+def end(left: bool = False, at: float = NOW, inc: str = "i") -> EndView:
+    times = {"last_heartbeat": at - 5, "detected": at}
+    return EndView(node_id="z", boot="b", incarnation=inc, state="live", left=left, **times)
+
+
+class Shelf(MemoryStore):
+    """A store that may be away, and counts what it is asked."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda: NOW)
+        self.trouble: StoreUnavailable | None = None
+        self.asked: list[str] = []
+
+    async def append_events(self, entries: Any) -> None:
+        if self.trouble is not None:
+            raise self.trouble
+        await super().append_events(entries)
+
+    async def events(self, after: str = "", count: int = 500) -> tuple[StoredEvent, ...]:
+        self.asked.append(after)
+        if self.trouble is not None:
+            raise self.trouble
+        return await super().events(after, count)
+
+    async def add(self, *entries: LogEntry) -> None:
+        await self.append_events([entry.model_dump_json().encode() for entry in entries])
+
+
+@pytest.fixture
+async def cast(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Cast]:
+    """Each look reads anew."""
+    monkeypatch.setattr(shared_look, "FRESH", 0.0)
+    async with cast_of() as made:
+        made.store = Shelf()
+        made.members.append(member("a", "http://127.0.0.1:1"))
+        yield made
+
+
+def shelf(cast: Cast) -> Shelf:
+    assert isinstance(cast.store, Shelf)
+    return cast.store
+
+
+def log_of(cast: Cast) -> FleetLog:
+    return FleetLog(cast.store, lambda: cast.fleet)
+
+
+async def test_entries_are_read_once_and_later_ones_after_them(cast: Cast) -> None:
+    """The newest event is first. A takeover that was written again is there as it is by now."""
+    log = log_of(cast)
+    await shelf(cast).add(LogEntry(event=event(1)), LogEntry(takeover=takeover("c1", "under way")))
+    first = await log.logged()
+    assert [item.outcome for item in first.takeovers] == ["under way"]
+    await shelf(cast).add(LogEntry(event=event(2)), LogEntry(takeover=takeover("c1")))
+    second = await log.logged()
+    assert [item.id for item in second.events] == [event(2).id, event(1).id]
+    assert [item.outcome for item in second.takeovers] == ["recovered"]
+    assert shelf(cast).asked == ["", "000000000002"] and second.changes > first.changes
+
+
+async def test_two_routers_and_one_that_was_restarted_show_the_same(cast: Cast) -> None:
+    """What one of them saw, and what nodes wrote that are gone since."""
+    one, other = log_of(cast), log_of(cast)
+    seen = LogEntry(event=EventView(id="end-b-i", at=NOW, node_id="z", kind="node_lost", text="lost"), end=end())
+    one.add(seen)
+    await shelf(cast).add(seen, LogEntry(event=event(1, "gone")), LogEntry(takeover=takeover("c1")))
+    views = [await log.logged() for log in (one, other, log_of(cast))]
+    assert len({view[:2] for view in views}) == 1
+    assert [dict(view.ends) for view in views] == [{("z", "b"): end()}] * 3
+
+
+async def test_an_end_that_several_routers_saw_is_one(cast: Cast) -> None:
+    """The first who found the lease gone says when. One that saw the lease given back knows best how."""
+    log = log_of(cast)
+    for left, at, kind in ((False, NOW + 1, "node_lost"), (True, NOW + 2, "node_left"), (False, NOW, "node_lost")):
+        about = {"id": "end-b-i", "at": at, "node_id": "z", "kind": kind, "text": kind}
+        await shelf(cast).add(LogEntry(event=EventView.model_validate(about), end=end(left, at)))
+    logged = await log.logged()
+    assert dict(logged.ends) == {("z", "b"): end(True, NOW)}
+    assert [item.kind for item in logged.events] == ["node_left"]
+    await shelf(cast).add(LogEntry(end=end(False, NOW + 60, "later")))
+    assert (await log.logged()).ends["z", "b"].incarnation == "later", "its last end counts"
+
+
+async def test_what_was_under_way_in_a_process_that_is_gone_has_failed(cast: Cast) -> None:
+    log = log_of(cast)
+    await shelf(cast).add(LogEntry(takeover=takeover("c1", "under way")), LogEntry(takeover=takeover("c2")))
+    assert [item.outcome for item in (await log.logged()).takeovers] == ["under way", "recovered"]
+    cast.members[0] = cast.members[0]._replace(boot=Boot("next"))
+    assert [item.outcome for item in (await log.logged()).takeovers] == ["failed", "recovered"]
+
+
+async def test_where_nothing_is_new_nothing_is_made_anew(cast: Cast) -> None:
+    log = log_of(cast)
+    await shelf(cast).add(LogEntry(event=event(1)))
+    first = await log.logged()
+    assert await log.logged() is first
+    log.add(LogEntry(event=event(2)))
+    assert await log.logged() is not first
+
+
+async def test_what_nobody_of_the_fleet_wrote_is_skipped(cast: Cast) -> None:
+    """Garbage, and what a newer release says beside what is known."""
+    await cast.store.append_events([b"", b"no", b"[]", b'{"event": 1}', b'{"news": 1, "event": null}'])
+    await shelf(cast).add(LogEntry(event=event(1)))
+    assert [item.id for item in (await log_of(cast).logged()).events] == [event(1).id]
+
+
+async def test_a_silent_store_takes_nothing_back(cast: Cast) -> None:
+    """And what this router saw itself is shown meanwhile."""
+    log = log_of(cast)
+    await shelf(cast).add(LogEntry(event=event(1)))
+    await log.logged()
+    shelf(cast).trouble = StoreUnavailable("away")
+    log.add(LogEntry(event=event(2)))
+    assert len((await log.logged()).events) == 2
+
+
+async def test_what_is_kept_is_bounded(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oldest go first; pages are read until there are no more."""
+    for name in ("MAX_EVENTS", "MAX_TAKEOVERS", "MAX_ENDS"):
+        monkeypatch.setattr(fleet_log, name, 3)
+    monkeypatch.setattr(fleet_log, "PAGE", 2)
+    for number in range(7):
+        about = takeover(f"c{number}")
+        await shelf(cast).add(LogEntry(event=event(number), takeover=about, end=end(at=NOW + number, inc=f"{number}")))
+    logged: Logged = await log_of(cast).logged()
+    assert [item.id for item in logged.events] == [event(number).id for number in (6, 5, 4)]
+    assert [item.call for item in logged.takeovers] == ["c4", "c5", "c6"]
+
+
+async def test_the_api_shows_the_log(cast: Cast) -> None:
+    """After a restart of the only router, and of the node that wrote it."""
+    cast.members.clear()
+    await cast.node("a", saying(said("a", fenced=3)))
+    await shelf(cast).add(LogEntry(event=event(1)), LogEntry(takeover=takeover("c1")), LogEntry(end=end(at=NOW - 9)))
+    client = await cast.client()
+    assert [item["id"] for item in (await get(client, "/api/v1/events"))["events"]] == [event(1).id]
+    told = await get(client, "/api/v1/failovers")
+    assert (told["fenced"], [item["node_id"] for item in told["failovers"]]) == (3, ["z"])
+    [lost] = [item for item in (await get(client, "/api/v1/overview"))["problems"] if item["kind"] == "node_lost"]
+    assert lost["node"] == "z"
+
+
+# ---- writing
+
+
+async def test_entries_are_written_together_and_the_last_of_a_key_counts() -> None:
+    store = Shelf()
+    writer = EventWriter(store)
+    writer.write("c1", LogEntry(takeover=takeover("c1", "under way")))
+    writer.write("e1", LogEntry(event=event(1)))
+    writer.write("c1", LogEntry(takeover=takeover("c1")))
+    assert await writer.flush()
+    entries = [LogEntry.model_validate_json(item.entry) for item in await store.events()]
+    assert entries == [LogEntry(event=event(1)), LogEntry(takeover=takeover("c1"))]
+    assert await writer.flush() and len(await store.events()) == 2, "nothing is written twice"
+
+
+async def test_a_write_that_fails_is_tried_again_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What waits is bounded; nothing of it is lost while there is room."""
+    monkeypatch.setattr(event_writer, "MAX_PENDING", 5)
+    monkeypatch.setattr(event_writer, "BATCH", 2)
+    store = Shelf()
+    store.trouble = StoreFull("no room")
+    writer = EventWriter(store)
+    for number in range(8):
+        writer.write(f"{number}", LogEntry(event=event(number)))
+    assert not await writer.flush() and isinstance(writer.trouble, StoreFull)
+    store.trouble = None
+    assert await writer.flush() and writer.trouble is None
+    entries = [LogEntry.model_validate_json(item.entry) for item in await store.events()]
+    assert [item.event.id for item in entries if item.event is not None] == [event(n).id for n in range(3, 8)]
+
+
+async def test_a_process_that_ends_writes_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And does not wait for a store that does not answer."""
+    monkeypatch.setattr(event_writer, "LAST", 0.05)
+    store = Shelf()
+    writer = EventWriter(store)
+    task = asyncio.create_task(writer.run())
+    await asyncio.sleep(0)
+    writer.write("1", LogEntry(event=event(1)))
+    task.cancel()
+    await asyncio.wait((task,))
+    assert len(await store.events()) == 1
+
+    async def never(entries: Any) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(store, "append_events", never)
+    task = asyncio.create_task(writer.run())
+    await asyncio.sleep(0)
+    writer.write("2", LogEntry(event=event(2)))
+    task.cancel()
+    async with asyncio.timeout(5.0):
+        await asyncio.wait((task,))
+    assert task.cancelled()
+
+
+def test_a_writer_is_run_again_in_another_event_loop() -> None:
+    """A server may be served in loop after loop; what was noted between them is written too."""
+    store = Shelf()
+    writer = EventWriter(store)
+
+    async def one_life(number: int) -> None:
+        task = asyncio.create_task(writer.run())
+        # So that it waits in this loop.
+        await asyncio.sleep(0)
+        writer.write(f"{number}", LogEntry(event=event(number)))
+        await until(lambda: not writer._pending, "the entries")
+        task.cancel()
+        await asyncio.wait((task,))
+
+    asyncio.run(one_life(1))
+    writer.write("between", LogEntry(event=event(2)))
+    asyncio.run(one_life(3))
+    assert len(asyncio.run(store.events())) == 3

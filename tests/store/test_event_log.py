@@ -1,0 +1,100 @@
+"""The event log of a fleet: in order, from any place, and bounded by number and by age; and how full a server is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from framehold_core.errors import StoreFull, StoreUnavailable
+from framehold_store import Store, StoreConfig
+from framehold_store.base import MAX_EVENT_AGE, MAX_EVENTS
+from framehold_store.memory import MemoryStore
+from framehold_store.redis import RedisStore
+from tests.store.server import RedisServer, running
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_entries_are_read_in_order_from_any_place(store: Store) -> None:
+    assert await store.events() == ()
+    await store.append_events([b"1", b"2"])
+    await store.append_events([b"3"])
+    first = await store.events(count=2)
+    assert [event.entry for event in first] == [b"1", b"2"] and first[0].place < first[1].place
+    rest = await store.events(first[-1].place)
+    assert [event.entry for event in rest] == [b"3"]
+    assert await store.events(rest[-1].place) == ()
+    await store.append_events([])
+    assert await store.events(rest[-1].place) == ()
+
+
+async def test_no_more_than_the_last_entries_are_kept(store: Store) -> None:
+    """However many are added at once."""
+    for start in range(0, MAX_EVENTS + 500, 500):
+        await store.append_events([b"%d" % number for number in range(start, start + 500)])
+    places, found = "", list[bytes]()
+    while page := await store.events(places, 1000):
+        places = page[-1].place
+        found += [event.entry for event in page]
+    assert len(found) == MAX_EVENTS and (found[0], found[-1]) == (b"500", b"5499")
+
+
+async def test_an_entry_is_kept_for_a_day_in_memory() -> None:
+    now = [0.0]
+    store = MemoryStore(lambda: now[0])
+    await store.append_events([b"old"])
+    now[0] = MAX_EVENT_AGE + 1
+    await store.append_events([b"new"])
+    assert [event.entry for event in await store.events()] == [b"new"]
+
+
+@pytest.fixture
+def roomy() -> Iterator[RedisServer]:
+    """A server that has a limit and evicts nothing."""
+    with running(RedisServer(options=("--maxmemory-policy", "noeviction"))) as built:
+        yield built
+
+
+async def test_an_entry_is_kept_for_a_day_in_redis(roomy: RedisServer) -> None:
+    """By the server's clock; and the whole log ends a day after the last entry."""
+    store = RedisStore(StoreConfig(roomy.url))
+    with roomy.client() as client:
+        client.xadd("fh:default:log", {"e": "of 1970"}, id="1-1")
+        await store.append_events([b"new"])
+        assert [event.entry for event in await store.events()] == [b"new"]
+        assert 0 < client.pttl("fh:default:log") <= MAX_EVENT_AGE * 1000
+    await store.close()
+
+
+async def test_what_others_wrote_there_is_skipped_or_said(roomy: RedisServer) -> None:
+    store = RedisStore(StoreConfig(roomy.url))
+    with roomy.client() as client:
+        client.xadd("fh:default:log", {"other": "x"})
+        assert [event.entry for event in await store.events()] == [b""]
+        client.delete("fh:default:log")
+        client.set("fh:default:log", "x")
+    with pytest.raises(StoreUnavailable, match="check who else writes there"):
+        await store.events()
+    await store.close()
+
+
+async def test_a_store_without_room_says_that_it_is_full(roomy: RedisServer) -> None:
+    """And how full it is, before."""
+    store = RedisStore(StoreConfig(roomy.url))
+    assert await store.memory() is None, "it has no limit"
+    with roomy.client() as client:
+        client.config_set("maxmemory", "64mb")
+        use = await store.memory()
+        assert use is not None and use.limit == 64 << 20 and 0 < use.used < use.limit
+        client.config_set("maxmemory", "1")
+        with pytest.raises(StoreFull):
+            await store.append_events([b"1"])
+        assert await store.events() == ()
+    await store.close()
+
+
+async def test_a_user_that_may_not_ask_is_told_no_figures(restricted: RedisServer, namespace: str) -> None:
+    store = RedisStore(StoreConfig(restricted.url, namespace))
+    assert await store.memory() is None
+    await store.close()
