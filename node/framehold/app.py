@@ -79,12 +79,10 @@ def assemble(settings: Settings, store: Store, is_shared: bool) -> Runtime:
     if is_shared:
         heartbeat = Heartbeat(store, settings.node_id, settings.advertise_url, settings.lease_ttl, hooks)
     drain, rechecks = Drain(shared, heartbeat, peers), Rechecks(shared, heartbeat)
-    sealer = Sealer(settings.secrets() or (os.urandom(32),), settings.namespace)
-    payloads = Payloads(sealer, Values(pickle=settings.pickle, limit=settings.max_value))
     door = Door(heartbeat, Pauses(store, shared, settings.pause_after))
     shared.observers.add(door.habits)
     ways = Ways(drain.heir, peers.member, door.died, door.survived, rechecks.begin)
-    records = CallRecords(settings, shared, payloads, ways)
+    records = CallRecords(settings, shared, _payloads(settings), ways)
     performer, eviction = Performer(settings, shared, records), Eviction(settings, shared)
     orphan_scan = OrphanScan(store, heartbeat, settings.max_attempts, SKEW + settings.max_round)
     return Runtime(
@@ -104,6 +102,11 @@ def assemble(settings: Settings, store: Store, is_shared: bool) -> Runtime:
             after_renewal=after_renewal,
         )
     )
+
+
+def _payloads(settings: Settings) -> Payloads:
+    sealer = Sealer(settings.secrets() or (os.urandom(32),), settings.namespace)
+    return Payloads(sealer, Values(pickle=settings.pickle, limit=settings.max_value))
 
 
 def counted(runtime: Runtime, labels: ToolLabels) -> Exposition | None:
