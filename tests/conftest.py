@@ -3,6 +3,7 @@ asyncio's; a Redis; the order of files in parallel workers; and the seconds of e
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import threading
@@ -30,6 +31,18 @@ def redis() -> Iterator[RedisServer]:
     server.start()
     yield server
     server.remove()
+
+
+@pytest.fixture
+def kept_loggers() -> Iterator[None]:
+    """Whatever a test, or a command in this process, makes of the loggers is undone."""
+    names = (None, "uvicorn", "uvicorn.access", "uvicorn.error", "fastmcp")
+    before = [(one := logging.getLogger(name), one.level, one.handlers[:], one.propagate) for name in names]
+    yield
+    logging.captureWarnings(False)
+    for one, level, handlers, propagate in before:
+        one.setLevel(level)
+        one.handlers, one.propagate = handlers, propagate
 
 
 def _terminated(number: int, _: object) -> None:

@@ -71,6 +71,7 @@ SLOW = (
     "tests/clients/test_listen.py",
     "tests/store/test_cluster.py",
     "tests/cli/operate/test_operating.py",
+    "tests/cli/serve/test_author_logs.py",
     "tests/node/wires/test_saga_fleet.py",
     "tests/node/hosts/test_fastmcp_clients.py",
     "tests/peers/test_typescript_fleet.py",

@@ -103,6 +103,7 @@ AWAITING = {
     Op.PARK: Phase.PARKING,
     Op.FINISH: Phase.FINISHING,
     Op.HEAL: Phase.HEALING,
+    Op.RELEASE: Phase.RELEASING,
 }
 """The phase in which the answer to a write is awaited, for the writes whose kind alone decides it."""
 

@@ -40,6 +40,7 @@ from .events import (
     Noted,
     Overran,
     Rebuilt,
+    Recheck,
     Renewed,
     Resulted,
     Retry,
@@ -68,7 +69,7 @@ def ignore(call: Call, event: Event, now: float) -> Move:
     return Move(call)
 
 
-SIGNALS = (Overran, Expired, Evict, Drain, Stop, StoreBack, Renewed)
+SIGNALS = (Overran, Expired, Evict, Drain, Stop, StoreBack, Renewed, Recheck)
 """The events that may come in any phase. Timers, the heartbeat and operators send them to every call, or to one that
 they saw in another phase a moment ago: they can't know the present one. `TABLE` has a row of `ignore` for each phase
 where such an event has no meaning."""
@@ -154,7 +155,8 @@ TABLE: dict[tuple[Phase, type[Any]], Row] = {
     (RELEASING, Retry): Row(takeover.decide_later, (RELEASING,)),
     (RELEASING, Finished): Row(rounds.finished_unheard, (RELEASING,)),
     (RELEASING, Acked): Row(recovery.released, (IDLE, LOOKING)),
-    (RELEASING, WriteRefused): Row(recovery.released, (IDLE, LOOKING)),
+    # Rule 7: the store went back, and the frame heals it before it goes (HEALING). The fence: another owns the call.
+    (RELEASING, WriteRefused): Row(recovery.release_refused, (HEALING, *FENCED)),
     (RELEASING, StoreDown): Row(recovery.released, (IDLE, LOOKING)),
     # ---- the lease lapsed, or the store went back or away
     (VERIFYING, Retry): Row(takeover.decide_later, (VERIFYING,)),
@@ -166,14 +168,14 @@ TABLE: dict[tuple[Phase, type[Any]], Row] = {
     (HEALING, Retry): Row(takeover.decide_later, (HEALING,)),
     (HEALING, Finished): Row(rounds.finished_unheard, (HEALING,)),
     # Rule 7: the record stands again, and the frame goes on with the write that found the store behind: a commit of
-    # questions (PARKING) or of an outcome (FINISHING), or a write of an effect in a round (RUNNING) or between rounds
-    # (PARKED).
-    (HEALING, Acked): Row(recovery.heal_acked, (PARKING, FINISHING, RUNNING, PARKED)),
+    # questions (PARKING) or of an outcome (FINISHING), a write of an effect in a round (RUNNING) or between rounds
+    # (PARKED), or a release (RELEASING).
+    (HEALING, Acked): Row(recovery.heal_acked, (PARKING, FINISHING, RUNNING, PARKED, RELEASING)),
     # Rule 7, and the race of a heal with another writer. BEHIND: the store went back once more (HEALING). CHANGED: the
     # record moved since it was read; the write that found the store behind is sent again in its own phase, and its
     # answer says whether the call was taken over. Any other verdict, or the last try: FENCED.
     (HEALING, WriteRefused): Row(
-        recovery.heal_refused, (HEALING, PARKING, FINISHING, RUNNING, PARKED, VERIFYING, *FENCED)
+        recovery.heal_refused, (HEALING, PARKING, FINISHING, RUNNING, PARKED, VERIFYING, RELEASING, *FENCED)
     ),
     (HEALING, StoreDown): Row(recovery.write_unanswered, (STRANDED, IDLE)),
     # Rule 1: nobody heard of the stalled write, so it stays as it was. A retry of the same round joins it and sends it
@@ -185,6 +187,10 @@ TABLE: dict[tuple[Phase, type[Any]], Row] = {
     (STRANDED, StoreBack): Row(recovery.store_back, (STRANDED, PARKING, FINISHING, RUNNING, HEALING)),
     (STRANDED, Expired): Row(recovery.expired, (STRANDED, IDLE)),
     (PARKED, StoreBack): Row(recovery.store_back, (PARKED, VERIFYING)),
+    # Rule 7: the store may have gone back. In every other phase a write is in flight, in line or stalled, and its own
+    # verdict says so.
+    (RUNNING, Recheck): Row(recovery.rechecked, (RUNNING,)),
+    (PARKED, Recheck): Row(recovery.rechecked, (PARKED,)),
 }
 
 LIVE = (RUNNING, PARKING, PARKED, FINISHING, VERIFYING, HEALING, RELEASING, STRANDED, REBUILDING)

@@ -105,8 +105,9 @@ class Reason(StrEnum):
 
     CONFLICT = "conflict"
     ALREADY_ANSWERED = "already-answered"
-    UNKNOWN = "unknown"
     LOST = "lost"
+    FORGOTTEN = "forgotten"
+    """The store lost the call, or the round that the token proves, and no live frame can restore it."""
     STUCK = "stuck"
     DIVERGED = "diverged"
     UNAVAILABLE = "unavailable"

@@ -177,6 +177,14 @@ class Renewed:
 
 
 @dataclass(frozen=True, slots=True)
+class Recheck:
+    """The store may have gone back to an older state: compare the record with this frame now. `lease` is the node's
+    lease as it stands."""
+
+    lease: Lease
+
+
+@dataclass(frozen=True, slots=True)
 class Overran:
     """The round has run longer than its limit."""
 
@@ -225,6 +233,7 @@ Event = (
     | Claimed
     | StoreBack
     | Renewed
+    | Recheck
     | Overran
     | Expired
     | Evict

@@ -6,7 +6,7 @@ holds the Lua equal to it. A refused request leaves the record as it was, to the
 The fence, in the order in which it is asked (docs/protocol.md, "The fence"):
 
     record missing                     -> create if epoch = 1, position = 0 and the request may create, else BEHIND
-    state not open                     -> FENCED (a request that was applied before says ALREADY)
+    state done or lost                 -> FENCED (a request that was applied before says ALREADY)
     owner, incarnation, epoch equal:
         position equal                 -> apply
         history equal to the next one  -> ALREADY
@@ -61,7 +61,7 @@ def check_fence(stored: Stored | None, fence: Fence, resulting: str | None, crea
     if stored is None:
         return Verdict.OK if creates and fence.epoch == 1 and fence.position == 0 else Verdict.BEHIND
     record = stored.record
-    if record.state is not RecordState.OPEN:
+    if record.state in (RecordState.DONE, RecordState.LOST):
         return Verdict.FENCED
     if (record.owner, record.incarnation, record.epoch) == (fence.owner, fence.incarnation, fence.epoch):
         if record.position == fence.position:
@@ -254,7 +254,7 @@ def _heal(stored: Stored | None, request: Heal, now: float) -> Applied:
     verdict = check_fence(stored, fence, None, creates=False)
     if verdict is not Verdict.BEHIND:
         return _refused(stored, Verdict.CHANGED if verdict is Verdict.OK else verdict)
-    epoch = max(stored.record.epoch if stored else 0, fence.epoch) + 1
+    epoch = fence.epoch + 1
     whole = Record(
         RecordState.OPEN,
         request.head,

@@ -21,12 +21,13 @@ from .call import (
     may_be_dropped,
     refuse_all,
     run_withheld,
+    send,
     send_verify,
 )
 from .effects import Effect, Forget, Lookup, Op, Outcome, RaiseInDoubt, Reason, Respond, Ungated, Write
 from .ending import LOST, Ending, How
 from .errors import impossible
-from .events import Acked, Drain, Evict, Expired, Renewed, StoreBack, StoreDown, WriteRefused
+from .events import Acked, Drain, Evict, Expired, Recheck, Renewed, StoreBack, StoreDown, WriteRefused
 from .outbox import Outbox
 from .requests import Verdict
 from .takeover import MAX_TRIES
@@ -42,7 +43,7 @@ def write_refused(call: Call, event: WriteRefused, now: float) -> Move:
     write = call.outbox.in_flight
     if write is None:
         impossible("the store refused a write of a call that has none in flight")
-    if event.verdict is Verdict.BEHIND and write.op is not Op.RELEASE:
+    if event.verdict is Verdict.BEHIND:
         return _heal(call, write, event)
     if write.op is Op.INTEND and event.verdict is Verdict.CONFLICT:
         call = _pass_on_contents(call._replace(intents=call.intents - {write.key}), write)
@@ -120,6 +121,19 @@ def renewed(call: Call, event: Renewed, now: float) -> Move:
         return Move(call)
     call, effects = send_verify(call, event.lease.incarnation)
     return Move(call, effects)
+
+
+def rechecked(call: Call, event: Recheck, now: float) -> Move:
+    """The store may have gone back: verify the frame, behind the writes in line. Where the record lacks something the
+    verification is BEHIND, and the frame heals it now instead of at its next round (rule 7).
+
+    The write in flight is no check: it may have been applied before the store went back. A heal in flight is followed
+    by the write that it stands in for, and that one is."""
+    outbox = call.outbox
+    if call.position == 0 or outbox.has(Op.HEAL) or any(write.op is Op.VERIFY for write in outbox.queue):
+        return Move(call)
+    outbox, effects = send(call, Write(Op.VERIFY, incarnation=event.lease.incarnation))
+    return Move(call._replace(outbox=outbox), effects)
 
 
 def refresh_leases(call: Call, event: Renewed, now: float) -> Move:
@@ -216,6 +230,12 @@ def drained(call: Call, event: Drain, now: float) -> Move:
         return Move(call)
     outbox, effects = call.outbox.send(Write(Op.RELEASE))
     return Move(call._replace(phase=Phase.RELEASING, outbox=outbox), effects)
+
+
+def release_refused(call: Call, event: WriteRefused, now: float) -> Move:
+    """The store refused the release. Where it went back this frame is the only whole copy of the call: it heals the
+    record, and is released after that (rule 7). Any other verdict says that the call is another's."""
+    return write_refused(call, event, now) if event.verdict is Verdict.BEHIND else released(call, event, now)
 
 
 def released(call: Call, event: Acked | WriteRefused | StoreDown, now: float) -> Move:

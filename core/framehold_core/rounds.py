@@ -197,7 +197,7 @@ def retried(call: Call, event: Retry, now: float) -> Move:
     if decision is Decision.AHEAD:
         if event.node != call.owner:
             return Move(call, (Relay(event.waiter, event.node),))
-        return Move(call, refuse_all((event,), Reason.LOST, call, "the store lost a later round"))
+        return Move(call, (Respond(event.waiter, Refusal(Reason.FORGOTTEN, event.round)),))
     reason = Reason.CONFLICT if decision is Decision.CONFLICT else Reason.ALREADY_ANSWERED
     return Move(call, (Respond(event.waiter, Refusal(reason, call.round)),))
 

@@ -44,7 +44,7 @@ def recorded_progress(stored: Stored, entries: tuple[Entry, ...]) -> Progress:
 def found(call: Call, event: Found, now: float) -> Move:
     """The record was read: answer each retry from it, or claim the call for those that need a frame."""
     if event.stored is None:
-        replies = tuple(_beyond_record(retry, event, Reason.UNKNOWN) for retry in call.undecided)
+        replies = tuple(_beyond_record(retry, event) for retry in call.undecided)
         return _end_without_frame(call, replies)
     record = event.stored.record
     at = recorded_progress(event.stored, event.entries)
@@ -56,7 +56,7 @@ def found(call: Call, event: Found, now: float) -> Move:
         if response is not None:
             effects.append(Respond(retry.waiter, response))
         elif decision in (Decision.NEWER, Decision.AHEAD):
-            effects.append(_beyond_record(retry, event, Reason.LOST))
+            effects.append(_beyond_record(retry, event))
         elif event.evidence is None:
             effects.append(Relay(retry.waiter, record.owner))
         else:
@@ -87,15 +87,16 @@ def _from_record(decision: Decision, record: Record) -> Outcome | Refusal | None
     return None
 
 
-def _beyond_record(retry: Retry, event: Found, reason: Reason) -> Effect:
+def _beyond_record(retry: Retry, event: Found) -> Effect:
     """A retry whose token is newer than the record, or whose call has no record, is relayed to the node that minted the
-    token: a live frame there heals the record (rule 7). Where that node is not alive the retry is refused."""
+    token: a live frame there heals the record (rule 7). Where that node is not alive the call is lost: its token proves
+    that it was asked `retry.round`, and nobody knows what ran since."""
     if retry.node in event.elsewhere:
         return Relay(retry.waiter, retry.node)
-    return Respond(retry.waiter, Refusal(reason, retry.round, "the store has no trace of it"))
+    return Respond(retry.waiter, Refusal(Reason.FORGOTTEN, retry.round))
 
 
-_ENDS = {Reason.LOST: How.LOST, Reason.UNKNOWN: How.LOST, Reason.STUCK: How.STUCK}
+_ENDS = {Reason.LOST: How.LOST, Reason.FORGOTTEN: How.LOST, Reason.STUCK: How.STUCK}
 """How a call has ended by a refusal that is final."""
 
 
@@ -145,8 +146,10 @@ def claim_refused(call: Call, event: WriteRefused, now: float) -> Move:
     """The claim was refused: another was faster, or nobody may enter this handler again."""
     if event.verdict is Verdict.CHANGED and call.tries < MAX_TRIES:
         return Move(call._replace(phase=Phase.LOOKING, outbox=EMPTY, tries=call.tries + 1), (Lookup(),))
-    reasons = {Verdict.LOST: Reason.LOST, Verdict.STUCK: Reason.STUCK, Verdict.MISSING: Reason.UNKNOWN}
-    reason = reasons.get(event.verdict, Reason.UNAVAILABLE)
+    if event.verdict is Verdict.MISSING:
+        forgotten = (Respond(retry.waiter, Refusal(Reason.FORGOTTEN, retry.round)) for retry in call.undecided)
+        return _end_without_frame(call, tuple(forgotten))
+    reason = {Verdict.LOST: Reason.LOST, Verdict.STUCK: Reason.STUCK}.get(event.verdict, Reason.UNAVAILABLE)
     record = event.stored.record if event.stored else None
     refusal = Refusal(reason, record.round if record else 0, record.cause if record else "")
     return _end_without_frame(call, tuple(Respond(retry.waiter, refusal) for retry in call.undecided))

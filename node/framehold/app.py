@@ -28,6 +28,7 @@ from .engine.observer import Observers
 from .engine.orphan_scan import OrphanScan
 from .engine.peers import Peers
 from .engine.performer import Performer
+from .engine.rechecks import Rechecks
 from .engine.records import SKEW, CallRecords, Ways
 from .engine.runtime import Parts, Runtime, load_of, run_all
 from .engine.shared import Shared
@@ -77,12 +78,11 @@ def assemble(settings: Settings, store: Store, is_shared: bool) -> Runtime:
     heartbeat: Heartbeat | Alone = Alone(settings.node_id)
     if is_shared:
         heartbeat = Heartbeat(store, settings.node_id, settings.advertise_url, settings.lease_ttl, hooks)
-    drain = Drain(shared, heartbeat, peers)
-    sealer = Sealer(settings.secrets() or (os.urandom(32),), settings.namespace)
-    payloads = Payloads(sealer, Values(pickle=settings.pickle, limit=settings.max_value))
+    drain, rechecks = Drain(shared, heartbeat, peers), Rechecks(shared, heartbeat)
     door = Door(heartbeat, Pauses(store, shared, settings.pause_after))
     shared.observers.add(door.habits)
-    records = CallRecords(settings, shared, payloads, Ways(drain.heir, peers.member, door.died, door.survived))
+    ways = Ways(drain.heir, peers.member, door.died, door.survived, rechecks.begin)
+    records = CallRecords(settings, shared, _payloads(settings), ways)
     performer, eviction = Performer(settings, shared, records), Eviction(settings, shared)
     orphan_scan = OrphanScan(store, heartbeat, settings.max_attempts, SKEW + settings.max_round)
     return Runtime(
@@ -98,9 +98,15 @@ def assemble(settings: Settings, store: Store, is_shared: bool) -> Runtime:
             drain=drain,
             door=door,
             orphan_scan=orphan_scan,
+            rechecks=rechecks,
             after_renewal=after_renewal,
         )
     )
+
+
+def _payloads(settings: Settings) -> Payloads:
+    sealer = Sealer(settings.secrets() or (os.urandom(32),), settings.namespace)
+    return Payloads(sealer, Values(pickle=settings.pickle, limit=settings.max_value))
 
 
 def counted(runtime: Runtime, labels: ToolLabels) -> Exposition | None:

@@ -6,8 +6,11 @@ Each limit has a default. The error for a reached limit names its setting.
 
 from __future__ import annotations
 
+import multiprocessing
+import os
 import re
 import socket
+import sys
 from typing import Any, Literal
 
 from pydantic import ByteSize, Field, ValidationError, field_validator
@@ -116,6 +119,16 @@ def with_arguments(settings: Settings, **arguments: Any) -> Settings:
         return Settings(**{**settings.model_dump(exclude_unset=True), **arguments})
     except ValidationError as error:
         raise wrong(error, arguments) from None
+
+
+def workers() -> int:
+    """How many worker processes the ASGI server was started with whose worker this process is; 1 if it is none, or if
+    that can't be known. uvicorn, gunicorn, hypercorn and granian have the same option."""
+    if multiprocessing.parent_process() is None and "gunicorn.arbiter" not in sys.modules:
+        return 1
+    option = re.search(r" (?:--workers[ =]|-w[ =]?)(\d+)", " ".join(["", *sys.argv[1:]]))
+    named = option[1] if option else os.environ.get("WEB_CONCURRENCY") or os.environ.get("GRANIAN_WORKERS") or ""
+    return int(named) if named.isdecimal() else 1
 
 
 def _hostname() -> str:

@@ -41,6 +41,7 @@ from .routing import request_facts
 from .routing.counted_relay import CountedRelay
 from .routing.placement import Placer
 from .routing.relay import Relay
+from .telemetry.counters import Meter
 
 DRAIN = 10.0
 """Seconds for which requests under way may go on when a router ends."""
@@ -85,9 +86,8 @@ async def running(settings: RouterSettings, listening: socket.socket) -> AsyncIt
         node_client, survey = _node_readers(stack, trust, fleet)
         log, writer = _event_log(stack, store, fleet, departures)
         placer = Placer(fleet, time.monotonic)
-        metrics: Metrics | None = None
-        if settings.metrics:
-            metrics = await stack.enter_async_context(counting(membership, departures, survey.nodes))
+        counted = counting(membership, departures, survey.nodes)
+        metrics = await stack.enter_async_context(counted) if settings.metrics else None
         sources = Sources(
             fleet=fleet,
             store=store,
@@ -170,7 +170,18 @@ async def _serve_on_socket(stack: AsyncExitStack, shown: web.Application) -> str
 def _relay(
     metrics: Metrics | None, placer: Placer, upstream: Upstream, trust: Trust, settings: RouterSettings, pages: str
 ) -> Relay:
-    """The handler of requests; it counts them if there are metrics. `pages` is the socket of the router's pages."""
-    if metrics is None:
-        return Relay(placer, request_facts.read, upstream, trust, settings, pages)
-    return CountedRelay(metrics.meter, placer, request_facts.read, upstream, trust, settings, pages)
+    """The handler of requests; it counts them if there are metrics, and makes spans of them if a provider collects
+    spans. `pages` is the socket of the router's pages."""
+    parts = (placer, request_facts.read, upstream, trust, settings, pages)
+    if (traced := _traced_relay()) is not None:
+        return traced(Meter() if metrics is None else metrics.meter, *parts)
+    return Relay(*parts) if metrics is None else CountedRelay(metrics.meter, *parts)
+
+
+def _traced_relay() -> type[CountedRelay] | None:
+    """The relay that makes spans, if OpenTelemetry is installed and has a provider."""
+    try:
+        from .routing import traced_relay
+    except ImportError:
+        return None
+    return traced_relay.TracedRelay if traced_relay.provided() else None

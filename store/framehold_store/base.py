@@ -80,8 +80,8 @@ class MemoryUse(NamedTuple):
 
 
 class Store(Protocol):
-    """Records and journals of calls, and the registry of nodes. Belongs to one event loop; only `request_counts` may be
-    read from another thread. The methods are of five kinds:
+    """Records and journals of calls, and the registry of nodes. Belongs to one event loop from `open` to `close`; only
+    `request_counts` may be read from another thread. The methods are of five kinds:
 
     - records of calls: `submit`, `run`
     - node leases: `register`, `renew`, `unregister`, `nodes`, `count_nodes`, `changes`
@@ -234,7 +234,7 @@ class Store(Protocol):
 
     def subscribe(self, receive: Callable[[bytes], None]) -> None:
         """Call `receive` on the event loop with every published message, until the store is closed. May be called once
-        per store. `receive` must not raise."""
+        from `open` to `close`. `receive` must not raise."""
 
     async def append_events(self, entries: Sequence[bytes]) -> None:
         """Add entries to the event log of the namespace. It keeps the last MAX_EVENTS entries, none for longer than
@@ -261,14 +261,17 @@ class Store(Protocol):
         """
 
     async def open(self) -> None:
-        """Make ready. A store that is down now is no error here: requests get `StoreUnavailable` until it is back.
+        """Make ready, for the first time or again after `close`, in this or another event loop. A store in memory keeps
+        its records meanwhile. A store that is down now is no error here: requests get `StoreUnavailable` until it is
+        back.
 
         Raises:
             ConfigError: the store can never be used as configured.
         """
 
     async def close(self) -> None:
-        """Close connections and end tasks. Requests under way get `StoreUnavailable`. Idempotent."""
+        """Close connections and end tasks, until the next `open`. Requests under way get `StoreUnavailable`.
+        Idempotent."""
 
     @property
     def request_counts(self) -> Mapping[str, int]:

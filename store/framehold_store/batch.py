@@ -21,6 +21,7 @@ pipeline (both a fifth more when the machine is busy); here 12 us with 128 write
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -97,10 +98,14 @@ class Lane:
             item.deadline = loop.time() + self._timeout
         self._queue.append(item)
         if self._wake is not None:
-            self._wake.set_result(None)
+            # While the event loop ends it is cancelled, and the item is settled by the lane's own end.
+            if not self._wake.done():
+                self._wake.set_result(None)
             self._wake = None
         elif self._task is None:
-            self._task = loop.create_task(self._run(), name=f"framehold lane {self._link.name}")
+            # In an empty context: the lane serves all requests, and takes over nothing of the first one.
+            name = f"framehold lane {self._link.name}"
+            self._task = loop.create_task(self._run(), name=name, context=contextvars.Context())
 
     def recall(self) -> list[Item]:
         """Empty the queue and return its items, which are not settled. Items in flight stay: they are settled, or put
@@ -122,6 +127,9 @@ class Lane:
             task.cancel()
             await asyncio.wait((task,))
         await self._link.drop()
+        self._settle_left()
+
+    def _settle_left(self) -> None:
         left = [*self._flight, *self._queue]
         self._flight.clear()
         self._queue.clear()
@@ -129,6 +137,14 @@ class Lane:
             item.settle(StoreUnavailable(f"the store was closed; {item.what} may or may not have been applied"))
 
     async def _run(self) -> None:
+        try:
+            await self._send_batches()
+        finally:
+            # It ends by cancellation only: by `close`, or with the event loop.
+            self._closed = True
+            self._settle_left()
+
+    async def _send_batches(self) -> None:
         while True:
             if not self._queue:
                 self._wake = asyncio.get_running_loop().create_future()

@@ -8,6 +8,7 @@ the servers of the URL. It is never read twice at the same time.
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import logging
 from collections.abc import Callable
 from typing import Any
@@ -60,7 +61,9 @@ class SlotMap:
         """Start to read the map; a reading under way is followed by another."""
         self._wanted = True
         if self._reading is None or self._reading.done():
-            self._reading = asyncio.get_running_loop().create_task(self._read(), name="framehold slot map")
+            # In an empty context: the map is read for all requests.
+            loop, empty = asyncio.get_running_loop(), contextvars.Context()
+            self._reading = loop.create_task(self._read(), name="framehold slot map", context=empty)
 
     async def known(self) -> frozenset[Place]:
         """Wait until the map was read once, and return the servers that hold slots.

@@ -10,14 +10,15 @@ from framehold_core.ids import NodeId
 
 class Feed:
     """Notices of changed node leases for any number of readers. Readers are woken every `poll` seconds also without a
-    notice, because a lease that runs out causes none. While `disconnected` is true, notices may be missed."""
+    notice, because a lease that runs out causes none. While `disconnected` is true, notices may be missed. When
+    `closed` is true, every iteration has ended."""
 
     def __init__(self, poll: float, disconnected: bool = False) -> None:
         self.disconnected = disconnected
         self._poll = poll
         self._waiting: set[asyncio.Future[None]] = set()
         self._readers: list[set[NodeId | None]] = []
-        self._closed = False
+        self.closed = False
 
     def notify(self, node: NodeId | None = None) -> None:
         """Report to all readers that the lease of `node` may have changed; None stands for any lease."""
@@ -29,7 +30,7 @@ class Feed:
 
     def close(self) -> None:
         """End the iteration of every reader."""
-        self._closed = True
+        self.closed = True
         self.notify()
 
     async def changes(self) -> AsyncIterator[frozenset[NodeId | None]]:
@@ -40,7 +41,7 @@ class Feed:
         now = asyncio.get_running_loop().time
         due = now() + self._poll
         try:
-            while not self._closed:
+            while not self.closed:
                 changed = frozenset(pending)
                 pending.clear()
                 yield changed
@@ -51,7 +52,7 @@ class Feed:
                 due = now() + self._poll
                 if self.disconnected:
                     pending.add(None)
-                elif pending and not self._closed:
+                elif pending and not self.closed:
                     yield frozenset()
         finally:
             self._readers.remove(pending)

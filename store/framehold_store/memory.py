@@ -49,6 +49,7 @@ class MemoryStore:
         self._nodes: dict[NodeId, NodeRecord] = {}
         self._pauses: dict[str, Pause] = {}
         self._deaths: dict[str, dict[str, float]] = {}
+        self._poll = poll
         self._feed = Feed(poll)
         self._subscriber: Callable[[bytes], None] | None = None
         self._request_counts: Counter[str] = Counter()
@@ -208,7 +209,8 @@ class MemoryStore:
         return None
 
     async def open(self) -> None:
-        """Nothing to make ready."""
+        if self._feed.closed:
+            self._feed = Feed(self._poll)
 
     async def close(self) -> None:
         self._feed.close()

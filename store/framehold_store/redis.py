@@ -48,14 +48,19 @@ class RedisStore:
     def __init__(self, config: StoreConfig) -> None:
         self._config = config
         self._keys = Keys(config.namespace)
-        self._servers = self._make_servers(config)
+        self._request_counts: Counter[str] = Counter()
+        self._use_fresh_servers()
+
+    def _use_fresh_servers(self) -> None:
+        """Use servers without connections from now on."""
+        self._servers = self._make_servers(self._config)
         self._send = self._servers.submit
         multi_key = self._servers.accepts_multi_key_commands
-        self._registry = Registry(self._keys, self._script, self._command, config.poll, multi_key)
+        self._registry = Registry(self._keys, self._script, self._command, self._config.poll, multi_key)
         self._log = EventLog(self._keys, self._script, self._command)
         self._tools = PausedTools(self._keys, self._script, self._command)
-        self._request_counts: Counter[str] = Counter()
         self._subscription: asyncio.Task[None] | None = None
+        self._closed = False
 
     def _make_servers(self, config: StoreConfig) -> Servers:
         if config.address is not None and config.address.kind == "cluster":
@@ -210,9 +215,12 @@ class RedisStore:
         return await memory(self._servers)
 
     async def open(self) -> None:
-        """Do nothing: the first request connects, so a store may be down at the start."""
+        """Connect nothing: the first request connects, so a store may be down at the start."""
+        if self._closed:
+            self._use_fresh_servers()
 
     async def close(self) -> None:
+        self._closed = True
         await self._registry.close()
         if self._subscription is not None:
             self._subscription.cancel()

@@ -10,6 +10,7 @@ from framehold_core.effects import (
     Cancel,
     Deliver,
     Effect,
+    Forget,
     Go,
     Kept,
     Lookup,
@@ -20,10 +21,10 @@ from framehold_core.effects import (
     Refusal,
     Write,
 )
-from framehold_core.events import Finished, StoreBack, WriteRefused
+from framehold_core.events import Acked, Drain, Finished, Recheck, StoreBack, WriteRefused
 from framehold_core.journal import Kind, decode_all
 from framehold_core.recovery import MAX_TRIES, UNKEPT
-from framehold_core.requests import Verdict
+from framehold_core.requests import RecordState, Verdict
 from framehold_core.writes import once_digest
 from tests.core.driver import Node, answer, parked, reach, resumed, running
 
@@ -252,3 +253,127 @@ def test_round_1_that_can_be_neither_healed_nor_kept_goes() -> None:
     node.commit()
     node.store_down()
     assert node.heard[1] == Refusal(Reason.UNAVAILABLE, detail=UNKEPT) and node.call.phase is Phase.IDLE
+
+
+def test_answers_that_no_write_has_carried_are_not_healed() -> None:
+    """Rule 2: they go with the write that found the store behind, which has their entries. A digest without them would
+    be taken for an answered round that nobody can replay."""
+    node = resumed()
+    node.shelf.stored = None
+    node.intends()
+    node.commit()
+    node.commit()
+    healed = node.shelf.stored
+    assert healed is not None and healed.record.answers == {} and len(healed.journal) == 1
+    node.commit()
+    assert node.shelf.stored is not None and set(node.shelf.stored.record.answers) == {1}
+
+
+# ---- a frame that is handed off, or checked, when the store went back
+
+
+def recheck(node: Node) -> tuple[Effect, ...]:
+    """The node has noticed that the store may have gone back."""
+    return node.feed(Recheck(node.lease))
+
+
+def test_a_release_that_finds_the_store_behind_heals_it_first() -> None:
+    """Rule 7: the frame is the only whole copy. It goes when the record stands again."""
+    node = parked()
+    node.shelf.stored = None
+    node.feed(Drain())
+    assert ops(node.commit()) == [Op.HEAL] and node.call.phase is Phase.HEALING
+    assert ops(node.commit()) == [Op.RELEASE] and node.call.phase is Phase.RELEASING
+    assert node.commit() == (Cancel("released"), Forget())
+    given = node.shelf.stored
+    assert given is not None and (given.record.state, given.record.round) == (RecordState.RELEASED, 1)
+    assert len(given.journal) == given.record.position == 1
+
+
+def test_a_retry_that_comes_while_a_release_heals_is_decided_from_the_record() -> None:
+    node = parked()
+    node.shelf.stored = None
+    node.feed(Drain())
+    node.commit()
+    node.retry(answer("a"))
+    node.commit()
+    assert node.call.phase is Phase.RELEASING
+    node.retry(answer("a"))
+    assert node.commit() == (Cancel("released"), Lookup()) and len(node.call.undecided) == 2
+
+
+def test_a_release_whose_heal_finds_no_store_waits_for_it() -> None:
+    node = parked()
+    node.shelf.stored = None
+    node.feed(Drain())
+    node.commit()
+    node.store_down()
+    assert node.call.phase is Phase.STRANDED
+    node.feed(StoreBack())
+    node.commit_all()
+    assert node.shelf.stored is not None and node.shelf.stored.record.state is RecordState.RELEASED
+
+
+def test_a_release_is_sent_again_when_the_record_moved_while_it_was_healed() -> None:
+    node = reach(Phase.RELEASING)
+    node.feed(WriteRefused(Verdict.BEHIND, None))
+    release = node.call.outbox.queue[0]
+    assert node.feed(WriteRefused(Verdict.CHANGED, None)) == (release,) and node.call.phase is Phase.RELEASING
+
+
+def test_a_check_heals_a_parked_frame_at_once() -> None:
+    """Rule 7: not at its next round. The call waits for its client all the while."""
+    node = parked()
+    node.shelf.stored = None
+    assert ops(recheck(node)) == [Op.VERIFY] and node.call.phase is Phase.PARKED
+    assert ops(node.commit()) == [Op.HEAL]
+    assert node.commit() == ()
+    assert node.call.phase is Phase.PARKED and node.call.outbox.in_flight is None
+    healed = node.shelf.stored
+    assert healed is not None and (healed.record.round, healed.record.epoch) == (1, node.call.epoch)
+
+
+def test_a_check_of_a_record_that_is_whole_verifies_the_frame() -> None:
+    """Also after a lapse: then the frame runs under the node's present incarnation."""
+    node = parked()
+    node.lapse()
+    recheck(node)
+    assert node.commit() == ()
+    stored = node.shelf.stored
+    assert stored is not None and (stored.record.epoch, stored.record.incarnation) == (2, node.lease.incarnation)
+    assert (node.call.epoch, node.call.incarnation) == (2, node.lease.incarnation)
+    assert ops(recheck(node)) == [Op.VERIFY], "the same incarnation proves nothing about the store"
+
+
+def test_a_check_goes_behind_the_write_in_flight() -> None:
+    """That write may have been applied before the store went back."""
+    node = resumed()
+    node.intends()
+    assert recheck(node) == ()
+    node.submit()
+    node.shelf.stored = None
+    node.feed(Acked(1, 3, node.call.history, True))
+    assert [write.op for write in (node.call.outbox.in_flight,) if write] == [Op.VERIFY]
+
+
+def test_a_check_is_made_once() -> None:
+    node = resumed()
+    node.intends()
+    recheck(node)
+    before = node.call
+    assert recheck(node) == () and node.call is before
+
+
+def test_a_frame_that_heals_already_needs_no_check() -> None:
+    """The write behind the heal finds out whether the store went back again."""
+    node = parked()
+    node.shelf.stored = None
+    node.intends()
+    node.commit()
+    before = node.call
+    assert recheck(node) == () and node.call is before
+
+
+def test_a_call_that_never_wrote_anything_is_not_checked() -> None:
+    node = running()
+    assert recheck(node) == () and node.call.outbox.in_flight is None

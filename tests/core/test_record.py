@@ -54,6 +54,9 @@ OPEN = Stored(RECORD, OLD)
 DONE = Stored(RECORD._replace(state=RecordState.DONE, outcome=b"42", out_round=1, answers={1: YES}), ())
 GIVEN = Stored(RECORD._replace(state=RecordState.RELEASED, owner="", incarnation=""), OLD)
 LOST = Stored(RECORD._replace(state=RecordState.LOST, cause="gone after round 1"), ())
+TAKEN = Stored(
+    RECORD._replace(head=replace(HEAD, boot=Boot("b2")), owner="n2", incarnation="i9", epoch=4, attempts=2), OLD
+)
 BATCH = Batch(NEW, NEXT)
 
 
@@ -119,6 +122,10 @@ GRANTED: dict[str, tuple[Stored | None, Request]] = {
     "verify": (OPEN, verify()),
     "heal a missing record": (None, heal()),
     "heal a record that went back": (OPEN, heal(RECORD.seen)),
+    "heal a record that was released before the call was claimed": (
+        GIVEN,
+        heal(GIVEN.record.seen, fenced_as(epoch=4, round=2, position=3)),
+    ),
     "heal a record of an older epoch": (open_with(epoch=2, incarnation="i0"), heal(Seen(2, "n1", "i0"))),
     "release": (OPEN, release()),
 }
@@ -128,6 +135,8 @@ REFUSED: dict[str, tuple[Stored | None, Request, Verdict]] = {
     "commit, created in a later epoch": (None, commit(FIRST._replace(epoch=2), None, HEAD), Verdict.BEHIND),
     "commit to a finished call": (DONE, commit(), Verdict.FENCED),
     "commit to a released call": (GIVEN, commit(), Verdict.FENCED),
+    "commit to a released call, by an older epoch": (GIVEN, commit(fenced_as(epoch=2)), Verdict.FENCED),
+    "commit to a call that was released before it was claimed": (GIVEN, commit(fenced_as(epoch=4)), Verdict.BEHIND),
     "commit to a lost call": (LOST, commit(), Verdict.FENCED),
     "commit by another owner": (OPEN, commit(fenced_as(owner="n2")), Verdict.FENCED),
     "commit by another incarnation": (OPEN, commit(fenced_as(incarnation="i0")), Verdict.FENCED),
@@ -154,6 +163,16 @@ REFUSED: dict[str, tuple[Stored | None, Request, Verdict]] = {
     "finish again, another outcome": (DONE, finish(b"43"), Verdict.FENCED),
     "finish again, another epoch": (DONE, finish(fence=fenced_as(epoch=2)), Verdict.FENCED),
     "claim of nothing": (None, claim(), Verdict.MISSING),
+    "claim, sent again by another process of the owner": (
+        TAKEN,
+        claim()._replace(boot=Boot("b3")),
+        Verdict.CHANGED,
+    ),
+    "claim, sent again under another incarnation": (
+        TAKEN,
+        claim()._replace(incarnation=Incarnation("i8")),
+        Verdict.CHANGED,
+    ),
     "claim of a finished call": (DONE, claim(), Verdict.CHANGED),
     "claim of a lost call": (LOST, claim(), Verdict.LOST),
     "claim, the epoch moved": (OPEN, claim(seen=Seen(2, "n1", "i1")), Verdict.CHANGED),
@@ -169,6 +188,16 @@ REFUSED: dict[str, tuple[Stored | None, Request, Verdict]] = {
     "verify by another incarnation": (OPEN, verify(fenced_as(incarnation="i0")), Verdict.FENCED),
     "verify by an older epoch": (OPEN, verify(fenced_as(epoch=2)), Verdict.FENCED),
     "verify, the store went back": (OPEN, verify(fenced_as(position=2)), Verdict.BEHIND),
+    "verify, sent again and the store went back": (
+        open_with(epoch=4, incarnation="i2"),
+        verify(fenced_as(round=2, position=3)),
+        Verdict.FENCED,
+    ),
+    "verify, sent again at an earlier position": (
+        open_with(epoch=4, incarnation="i2"),
+        verify(fenced_as(position=0)),
+        Verdict.FENCED,
+    ),
     "heal, not as read": (OPEN, heal(Seen(3, "n2", "i1")), Verdict.CHANGED),
     "heal, read as missing": (OPEN, heal(), Verdict.CHANGED),
     "heal, read as present": (None, heal(RECORD.seen), Verdict.CHANGED),
@@ -179,6 +208,9 @@ REFUSED: dict[str, tuple[Stored | None, Request, Verdict]] = {
     "release by another owner": (OPEN, release(fenced_as(owner="n2")), Verdict.FENCED),
     "release by an older epoch": (OPEN, release(fenced_as(epoch=2)), Verdict.FENCED),
     "release of a finished call": (DONE, release(), Verdict.FENCED),
+    "release of a released call, by another epoch": (GIVEN, release(fenced_as(epoch=2)), Verdict.FENCED),
+    "release of a released call, at another position": (GIVEN, release(fenced_as(position=2)), Verdict.FENCED),
+    "release of a call that was released before it was claimed": (GIVEN, release(fenced_as(epoch=4)), Verdict.BEHIND),
 }
 
 

@@ -157,6 +157,7 @@ def test_leaving_accepts_nothing_and_a_retry_that_comes_meanwhile_asks_the_store
     else:
         node.store_down()
     assert node.effects == (Cancel("released"), Lookup())
+    assert [item.waiter for item in node.call.undecided] == [2], "who came meanwhile is kept"
 
 
 def test_a_frame_expires_with_its_last_token() -> None:
@@ -164,6 +165,19 @@ def test_a_frame_expires_with_its_last_token() -> None:
     node.now += TOKEN_TTL - 1
     assert node.feed(Expired()) == () and node.call.phase is Phase.PARKED
     node.now += 1
+    assert node.feed(Expired()) == (Cancel("expired"), Forget(Ending(How.EXPIRED)))
+
+
+def test_a_frame_does_not_expire_in_the_middle_of_an_effect() -> None:
+    """Rule 8: it goes when the result is stored, and the next sweep finds it due."""
+    node = parked()
+    node.intends()
+    node.commit()
+    node.now += TOKEN_TTL
+    assert node.feed(Expired()) == () and node.call.phase is Phase.PARKED
+    node.results()
+    assert node.feed(Expired()) == (), "the result is on its way"
+    node.commit()
     assert node.feed(Expired()) == (Cancel("expired"), Forget(Ending(How.EXPIRED)))
 
 

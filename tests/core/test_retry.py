@@ -124,3 +124,10 @@ def test_a_digest_names_the_answers_whatever_their_order() -> None:
     one, two = answer("a"), answer("b")
     assert digest((one, two)) == digest((two, one))
     assert len({digest((one,)), digest((one, two)), digest((NO,)), digest(())}) == 4
+
+
+def test_a_key_that_looks_like_several_answers_has_a_digest_of_its_own() -> None:
+    """A key is the author's text: the length before it keeps one answer from passing for two."""
+    first, second = answer("a"), answer("b", "no")
+    one = Answer(f"a={first.digest}b", second.digest, second.value)
+    assert digest((first, second)) != digest((one,))

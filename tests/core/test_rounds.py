@@ -241,7 +241,7 @@ def test_a_token_ahead_of_the_frame_goes_to_the_node_that_minted_it() -> None:
     node.retry(answer("a"), token=node.token._replace(round=5, node="n9"))
     assert isinstance(node.heard[2], Relay) and node.heard[2].node == "n9"
     node.retry(answer("a"), token=node.token._replace(round=5))
-    assert node.heard[3] == Refusal(Reason.LOST, 1, "the store lost a later round")
+    assert node.heard[3] == Refusal(Reason.FORGOTTEN, 5)
 
 
 # ---- a finish while nobody listens

@@ -42,7 +42,7 @@ def test_a_token_without_a_record_enters_no_handler() -> None:
     node = elsewhere(first)
     node.retry(answer("a"))
     assert Forget(LOST) in node.look()
-    assert isinstance(node.heard[1], Refusal) and node.heard[1].reason is Reason.UNKNOWN
+    assert isinstance(node.heard[1], Refusal) and node.heard[1].reason is Reason.FORGOTTEN
 
 
 def test_an_owner_that_lives_elsewhere_gets_the_request() -> None:
@@ -96,7 +96,7 @@ def test_a_token_newer_than_the_record_goes_to_the_node_that_it_names() -> None:
     assert node.heard[1] == Relay(1, "n1")
     node.retry(answer("a"), token=ahead)
     node.look(Evidence.GONE)
-    assert isinstance(node.heard[2], Refusal) and node.heard[2].reason is Reason.LOST
+    assert isinstance(node.heard[2], Refusal) and node.heard[2].reason is Reason.FORGOTTEN
 
 
 @pytest.mark.parametrize("phase", [Phase.LOOKING, Phase.CLAIMING])
@@ -193,11 +193,11 @@ def test_a_handler_that_kills_its_nodes_is_stuck() -> None:
     assert last.heard[1] == Refusal(Reason.STUCK, 1)
 
 
-def test_a_record_that_goes_while_it_is_claimed_is_unknown() -> None:
+def test_a_record_that_goes_while_it_is_claimed_is_forgotten() -> None:
     node = reach(Phase.CLAIMING)
     node.shelf.stored = None
     node.commit()
-    assert node.heard[1] == Refusal(Reason.UNKNOWN)
+    assert node.heard[1] == Refusal(Reason.FORGOTTEN, 1)
 
 
 def test_divergence_is_reported_by_name_and_leaves_the_record() -> None:

@@ -125,7 +125,8 @@ def _gone(request: web.Request) -> web.Response:
     return web.Response()
 
 
-NEWER = {"attention", "problems", "store", "store_used", "store_limit", "departed", "arcs", "moved", "changed"}
+NEWER = {"attention", "problems", "store", "store_used", "store_limit", "failing", "paused", "ended", "failed"}
+NEWER |= {"departed", "arcs", "moved", "changed"}
 """What a router of an older release doesn't say; of access and of single nodes it says nothing."""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import itertools
+import json
 import os
 import secrets
 import socket
@@ -71,7 +72,9 @@ class FrameholdProcess(Child):
         # The SDK's log wraps its lines at the width of a terminal.
         usual = {"COLUMNS": "400", "FRAMEHOLD_KEYS": KEY, "FRAMEHOLD_DRAIN_TIMEOUT": "0"}
         env = {**os.environ, **python_path(), **usual, **environment}
-        super().__init__([sys.executable, "-c", _RUN, *command], log, env=env, announces=True)
+        # With JSON logs nothing is printed: its log says where it serves.
+        self._prints = env.get("FRAMEHOLD_LOG_FORMAT") != "json"
+        super().__init__([sys.executable, "-c", _RUN, *command], log, env=env, announces=self._prints)
         self.url = ""
         self.took = 0.0
         """Seconds of its last start: a measure of what else the machine does."""
@@ -80,7 +83,7 @@ class FrameholdProcess(Child):
         """Start, and return when it serves."""
         began = time.monotonic()
         self.launch()
-        line = await asyncio.to_thread(self.announced)
+        line = await (asyncio.to_thread(self.announced) if self._prints else self.until(self._logged, "its start"))
         assert " serves " in line, f"it did not say where it serves: {line!r}\n{self.log()}"
         self.url = line.split(" serves ")[1].split(",")[0]
         # Its socket listens before its lifespan is through: only an answer says that it serves.
@@ -89,6 +92,11 @@ class FrameholdProcess(Child):
                 assert self.alive, f"the child ended:\n{self.log()}"
                 await asyncio.sleep(0.01)
         self.took = time.monotonic() - began
+
+    def _logged(self) -> str:
+        """The last line of its log that says where it serves."""
+        messages = [json.loads(line)["message"] for line in self.log().splitlines() if " serves " in line]
+        return messages[-1] if messages else ""
 
     async def _answers(self, http: httpx2.AsyncClient) -> bool:
         try:

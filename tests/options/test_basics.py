@@ -117,7 +117,7 @@ async def test_a_token_is_not_taken_by_another_option_of_the_same_name(monkeypat
     monkeypatch.setenv("FRAMEHOLD_KEYS", "o" * 64)
     with option("F") as f, option("G, replay") as g, option("H") as h, option("H, replay") as replayed:
         for at, to, says in (
-            (h, f, "-32602: Invalid or expired requestState"),
+            (h, f, "This call was lost: the store of this node has no trace of it"),
             (replayed, f, "not marked as safe to be entered again; nothing was started"),
             (replayed, g, "came to something else than it did before. Its answers were not taken"),
         ):

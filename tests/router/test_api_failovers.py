@@ -198,7 +198,7 @@ async def test_the_overview(cast: Cast) -> None:
     assert body.pop("version")
     assert [item["id"] for item in body.pop("events")] == [str(n) for n in range(29, 9, -1)]
     problems = body.pop("problems")
-    assert [problem["kind"] for problem in problems] == ["calls_stuck", "node_unreachable", "tool_paused"]
+    assert [problem["kind"] for problem in problems] == ["calls_stuck", "tool_paused", "node_unreachable"]
     assert body.pop("attention") == [f"{problem['text']}; {problem['next']}" for problem in problems]
     middles = {name: pytest.approx(body.pop(name)) for name in ("resume_p50", "store_seconds")}
     assert middles == {"resume_p50": 0.3, "store_seconds": 0.02}
@@ -213,6 +213,9 @@ async def test_the_overview(cast: Cast) -> None:
         "resume_p99": 0.5,
         "affinity": None,
         "failovers_last_hour": 1,
+        "ended": 0,
+        "failed": 0,
+        "failing": [],
         "store": "answers",
         "store_used": None,
         "store_limit": None,

@@ -32,6 +32,12 @@ pytestmark = pytest.mark.anyio
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
 
 
+async def blocks() -> str:
+    """Keeps the loop for longer than a second."""
+    time.sleep(1.3)
+    return "at last"
+
+
 class Fleet(NamedTuple):
     """A router by its public port, and the nodes behind it."""
 
@@ -67,7 +73,7 @@ async def fleet_of(redis: RedisServer, **of_nodes: Any) -> AsyncIterator[Fleet]:
     url = f"http://127.0.0.1:{listening.getsockname()[1]}"
     settings = RouterSettings(store_url=redis.url, namespace=namespace, keys=(KEY,), admin_token=TOKEN)
     async with AsyncExitStack() as stack:
-        nodes = await stack.enter_async_context(pair(redis, namespace, marked, unmarked, refund, **of_nodes))
+        nodes = await stack.enter_async_context(pair(redis, namespace, marked, unmarked, refund, blocks, **of_nodes))
         await stack.enter_async_context(running(settings, listening))
         http = await stack.enter_async_context(aiohttp.ClientSession(url, headers=BEARER))
         caller = await stack.enter_async_context(Caller(f"{url}/mcp"))
@@ -260,6 +266,19 @@ async def test_a_node_that_drains(redis: RedisServer) -> None:
         await stack.enter_async_context(fleet.http.get("/api/v1/stream"))
         began = time.monotonic()
     assert time.monotonic() - began < 8.0, "the streams would keep it for 10 s"
+
+
+async def test_a_handler_that_kept_the_loop_is_named(redis: RedisServer) -> None:
+    """Though nobody was looking: the tool, and the line that stood there."""
+    async with fleet_of(redis) as fleet:
+        assert (await fleet.caller.call("blocks")).text == "at last"
+        stood = await fleet.until("overview", lambda told: any(problem["tool"] for problem in told["problems"]))
+        # The two nodes share this loop; a node notes a stall within a second after its end.
+        named = [problem for problem in stood["problems"] if problem["tool"]]
+        assert {(problem["kind"], problem["severity"], problem["tool"]) for problem in named} == {
+            ("loop_stood", "harm", "blocks")
+        }
+        assert all("in tool 'blocks', at tests.router.test_api_fleet:blocks:" in problem["text"] for problem in named)
 
 
 # ---- a store in trouble

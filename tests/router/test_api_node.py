@@ -24,7 +24,7 @@ MEMORY = {
         {"name": "frames", "bytes": 40, "count": 2, "estimated": True},
     ],
 }
-TOOLS = [{"tool": "book", "frames": 2, "bytes": 40, "parked": 1, "running": 1}]
+TOOLS = [{"tool": "book", "frames": 2, "bytes": 40, "journal_bytes": 7, "parked": 1, "running": 1}]
 LOOP = {
     "seconds": 60.0,
     "samples": 1200,

@@ -17,6 +17,7 @@ from framehold_router.fleet.event_writer import EventWriter
 from framehold_router.models.events import EndView, EventView, LogEntry, TakeoverView
 from framehold_store.base import StoredEvent
 from framehold_store.memory import MemoryStore
+from tests.processes import until
 from tests.router.cast import NOW, Cast, cast_of, get, member, said, saying
 
 pytestmark = pytest.mark.anyio
@@ -229,3 +230,23 @@ async def test_a_process_that_ends_writes_what_is_left(monkeypatch: pytest.Monke
     async with asyncio.timeout(5.0):
         await asyncio.wait((task,))
     assert task.cancelled()
+
+
+def test_a_writer_is_run_again_in_another_event_loop() -> None:
+    """A server may be served in loop after loop; what was noted between them is written too."""
+    store = Shelf()
+    writer = EventWriter(store)
+
+    async def one_life(number: int) -> None:
+        task = asyncio.create_task(writer.run())
+        # So that it waits in this loop.
+        await asyncio.sleep(0)
+        writer.write(f"{number}", LogEntry(event=event(number)))
+        await until(lambda: not writer._pending, "the entries")
+        task.cancel()
+        await asyncio.wait((task,))
+
+    asyncio.run(one_life(1))
+    writer.write("between", LogEntry(event=event(2)))
+    asyncio.run(one_life(3))
+    assert len(asyncio.run(store.events())) == 3

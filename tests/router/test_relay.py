@@ -390,6 +390,33 @@ async def test_each_failure_is_logged_with_its_consequence(caplog: pytest.LogCap
         assert "nobody knows what ran" in caplog.messages[1]
 
 
+async def test_a_line_about_a_request_names_its_call_and_its_node(caplog: pytest.LogCaptureFixture) -> None:
+    """By the beginning of its id: that of its token, or of the call that begins."""
+    state = f"h1.{CALL}.sealed"
+    body = json.dumps({"method": "tools/call", "params": {"requestState": state}}).encode()
+    async with router(nowhere()) as it:
+        await it.ask(post(body))
+    refused = [(vars(record).get("call"), vars(record).get("node")) for record in caplog.records]
+    assert refused == [(CALL[:8], "n0"), (CALL[:8], "n0")]
+    caplog.clear()
+    async with node(closing(b"")) as broken, router(broken.address, mint=True) as it:
+        await it.ask(post(b'{"method": "tools/call"}', "MCP-Protocol-Version: 2026-07-28"))
+    (record,) = caplog.records
+    assert (vars(record)["call"], vars(record)["node"]) == (CALL[:8], "n0")
+    assert CALL not in caplog.text and state not in caplog.text
+
+
+async def test_refusals_that_come_in_thousands_are_counted(caplog: pytest.LogCaptureFixture) -> None:
+    """The first is a warning; at level debug each is there, with its call."""
+    body = json.dumps({"method": "tools/call", "params": {"requestState": f"h1.{CALL}.sealed"}}).encode()
+    with caplog.at_level(logging.DEBUG, "framehold_router.routing.relay"):
+        async with router() as it:
+            assert {(await it.ask(post(body))).status for _ in range(20)} == {503}
+    levels = [record.levelname for record in caplog.records]
+    assert levels == ["WARNING", *["DEBUG"] * 19]
+    assert {vars(record)["call"] for record in caplog.records} == {CALL[:8]}
+
+
 async def _settled(it: Router) -> None:
     while +it.placer.counts:
         await asyncio.sleep(0)

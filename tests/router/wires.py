@@ -304,14 +304,18 @@ class Router:
 
 @asynccontextmanager
 async def router(
-    *addresses: Address, pages: Address = "/nonexistent", mint: bool = False, **settings: Any
+    *addresses: Address,
+    pages: Address = "/nonexistent",
+    mint: bool = False,
+    relay: Callable[..., Relay] = Relay,
+    **settings: Any,
 ) -> AsyncIterator[Router]:
     """A router before `addresses`; at its end, what the placer was told has to add up, and nothing may be left open."""
     chosen = RouterSettings(keys=(KEY,), **settings)
     upstream = Upstream(chosen)
     placer = Nodes(list(addresses), mint)
     listening = socket.create_server(("127.0.0.1", 0))
-    front = await serve(Relay(placer, read, upstream, TRUST, chosen, pages), chosen, listening)
+    front = await serve(relay(placer, read, upstream, TRUST, chosen, pages), chosen, listening)
     try:
         async with AsyncExitStack() as stack, asyncio.timeout(DEADLINE):
             yield Router(front, upstream, placer, listening.getsockname()[1], stack)

@@ -32,7 +32,7 @@ from .clients import Client
 from .driver import Driver
 from .handlers import Frame
 from .node import Process, Told
-from .scripts import Slot
+from .scripts import Attempt, Scripts, Slot
 from .world import World
 
 
@@ -187,6 +187,24 @@ def never_behind(stored: Stored | None, fence: Fence, resulting: str | None, cre
     return Verdict.OK if verdict is Verdict.BEHIND and stored is not None else verdict
 
 
+def released_is_over(stored: Stored | None, fence: Fence, resulting: str | None, creates: bool) -> Verdict:
+    """What was handed off once is another's for ever, also where the store forgot who took it."""
+    if stored is not None and stored.record.state is RecordState.RELEASED:
+        return Verdict.FENCED
+    return _RIGHT_FENCE(stored, fence, resulting, creates)
+
+
+def sealed_anew(scripts: Scripts, slot: Slot, write: Write) -> None:
+    """A write that is sent again is sealed again."""
+    slot.attempt = None
+    _RIGHT_WRITE(scripts, slot, write)
+
+
+def counts_late(scripts: Scripts, slot: Slot, attempt: Attempt) -> bool:
+    """A reply counts though its write was given up, and is sent again."""
+    return slot.attempt is attempt and slot.call.outbox.in_flight is attempt.write
+
+
 def lasts_anew(call: Call, now: float) -> Questions:
     """Each token of a round is good for as long as the first."""
     return Questions(call.round, call.epoch, call.position, call.round_history, call.ttl)
@@ -266,6 +284,6 @@ uncounted_claim, unforgiving_commit = _attempts(Claim), _attempts(Commit)
 _RIGHT_EVENT, _RIGHT_RENEWED, _RIGHT_TELL_HANDLER = writes.event, recovery.renewed, rounds._tell_handler
 _RIGHT_EVIDENCE, _RIGHT_RELAY, _RIGHT_FENCE = Process.evidence, Process.relay, record.check_fence
 _RIGHT_START, _RIGHT_SEND, _RIGHT_ACCEPT = Client._start, World.send, rounds._accept
-_RIGHT_NEXT = Frame.next_event
+_RIGHT_NEXT, _RIGHT_WRITE = Frame.next_event, Scripts.write
 _RIGHT_INTENT, _RIGHT_CLAIM, _RIGHT_FINISH = (record._SCRIPTS[kind] for kind in (Intent, Claim, Finish))
 _RIGHT_ONCE, _RIGHT_MEET, _RIGHT_EFFECT = replay.Cursor.once, replay.Cursor._meet, Driver._begin_effect

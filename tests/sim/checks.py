@@ -15,12 +15,14 @@ from framehold_core.call import Phase
 from framehold_core.effects import Effect, Op, Outcome, Questions, Relay, Respond
 from framehold_core.ending import CANCELLED
 from framehold_core.errors import JournalError
-from framehold_core.events import Event, Left, Retry, Start, Stop
-from framehold_core.requests import Answered, Record, RecordState, Reply, Request, Stored, Verdict
+from framehold_core.events import Answer, Event, Left, Retry, Start, Stop
+from framehold_core.journal import Entry, Kind
+from framehold_core.requests import Answered, Claim, Read, Record, RecordState, Reply, Request, Stored, Verdict
 
 from .bound_checks import BoundWatch
 from .effect_checks import EffectWatch
 from .handlers import ended
+from .heal_checks import HealWatch
 from .plan import LONG
 from .replay_checks import ReplayWatch
 
@@ -36,6 +38,9 @@ if TYPE_CHECKING:
 
 APPLIED = (Verdict.OK, Verdict.LOST)
 """Verdicts with which a script may have changed the record (a claim writes LOST before anyone is told)."""
+
+UNFENCED = (Read, Claim)
+"""Requests that present no fence."""
 
 CARRIERS = (Op.PARK, Op.INTEND, Op.FINISH)
 """Writes that take a round's answers along. The result of an effect that began before the round was answered may be
@@ -54,6 +59,7 @@ class Watch:
         self.effects = EffectWatch(world, self.fail)
         self.replays = ReplayWatch(world, self.fail)
         self.bounds = BoundWatch(world, self.fail)
+        self.heals = HealWatch(world, self.fail)
         self._strict = not world.plan.loses
         self._entered: dict[tuple[str, int], int] = {}
         self._entries: dict[str, int] = {}
@@ -81,9 +87,11 @@ class Watch:
         """A script ran."""
         self.i2_refused_leaves_nothing(request, before, after, reply)
         self.bounds.applied(request, before, after, reply)
+        self.heals.nobody_is_missed_too_early(request, before, reply)
         if after is None or after is before:
             return
         self._known.add(request.call)
+        self.heals.known.add(request.call)
         self.i2_monotone(request.call, before, after)
         self.i1_one_owner_per_epoch(request.call, after.record)
         if after.record.state is RecordState.OPEN:
@@ -188,10 +196,10 @@ class Watch:
         if before and self._strict and after.journal[:start] != before.journal:
             self.fail("I2 monotone", f"the journal of {call} was rewritten")
         try:
-            for n, raw in enumerate(after.journal[start:], start):
-                journal.decode(raw, n)
+            entries = [journal.decode(raw, n) for n, raw in enumerate(after.journal)]
         except JournalError as error:
             self.fail("I2 monotone", f"the journal of {call} has a gap: {error}")
+        self.i4_answers_are_there(call, after.record.answers.values(), entries)
 
     def i3_questions_gated(self, slot: Slot, answer: Questions) -> None:
         """No question leaves before the store holds its commit."""
@@ -226,6 +234,28 @@ class Watch:
             if self._strict and self._fixed.setdefault((call, item.round), item) != item:
                 self.fail("I4 one-resume", f"round {item.round} of {call} was resumed with other answers")
 
+    def i4_answers_are_there(self, call: str, answers: Iterable[Answered], entries: Iterable[Entry]) -> None:
+        """What a record says of a round's answers is what its journal has: whoever replays it hears these."""
+        given = [item for item in entries if item.kind is Kind.ANSWER]
+        for answered in answers:
+            told = (Answer(item.key, item.fp, item.value) for item in given if item.round == answered.round)
+            if retry.digest(told) != answered.digest:
+                self.fail("I4 one-resume", f"round {answered.round} of {call} has answers that its journal has not")
+
+    def fenced_by_another(self, request: Request, reply: Reply) -> None:
+        """A live frame is fenced only where another has the call: no write of its own gets in its way (rule 20)."""
+        if (
+            not self._strict
+            or reply.verdict is not Verdict.FENCED
+            or reply.stored is None
+            or isinstance(request, UNFENCED)
+        ):
+            return
+        record, fence = reply.stored.record, request.fence
+        mine = (record.owner, record.incarnation, record.epoch) == (fence.owner, fence.incarnation, fence.epoch)
+        if mine and record.state is RecordState.OPEN:
+            self.fail("rule 20", f"a frame of {request.call} is fenced by a write of its own")
+
     def i4_same_answers(self, slot: Slot, event: Retry) -> None:
         """Whoever is told how a round went on had sent the answers that it went on with."""
         fixed = self._fixed.get((slot.call.id, event.round))
@@ -252,7 +282,11 @@ class Watch:
     def shielded(self, slot: Slot, frame: Frame, cause: str) -> None:
         """Nobody's leaving, no limit and no lack of memory takes a frame away in the middle of an effect (rule 8)."""
         cut = self.effects.unrecorded(slot.call.id, frame.running)
-        if self._strict and cut and cause in ("left", "overran", "evicted", "rehearsed", "released", "stopped"):
+        if (
+            self._strict
+            and cut
+            and cause in ("left", "overran", "evicted", "rehearsed", "released", "stopped", "expired")
+        ):
             self.fail("shield", f"{slot.call.id} is dropped ({cause}) while an effect runs")
 
     def finally_(self, clients: list[Client]) -> None:
@@ -271,8 +305,9 @@ class Watch:
             )
             # Only what kills its nodes is stuck, and what met changed code again and again (rule 15).
             fine |= {"stuck"} if "x" in client.intent.program or client.call in self.replays.gave_up else set()
-            if self._strict and client.intent.reentrant and client.ended not in fine:
-                self.fail("I7 no-loss", f"{client.call} is re-entrant and ends {client.ended}")
+            promised = self._strict and client.intent.reentrant
+            if (promised or self.heals.promised(client.call, client.intent.reentrant)) and client.ended not in fine:
+                self.fail("I7 no-loss", f"{client.call} may go on and ends {client.ended}")
 
     def _may_diverge(self, client: Client) -> bool:
         """Whether a call need not find the code that wrote to it: I7 promises nothing then."""

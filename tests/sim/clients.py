@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 PATIENCE = 0.5
 """Seconds until a client takes a request for lost and sends it again."""
 
-FINAL = (Reason.LOST, Reason.STUCK, Reason.UNKNOWN, Reason.DIVERGED)
+FINAL = (Reason.LOST, Reason.STUCK, Reason.FORGOTTEN, Reason.DIVERGED)
 """Refusals after which trying again is no use."""
 
 
@@ -200,8 +200,11 @@ class Client:
             self._world.after(self._thinks(token), self._answer, token)
 
     def _thinks(self, token: Token) -> float:
-        """Seconds until it answers. Where tokens are short-lived, whoever has nothing to say waits until the last."""
+        """Seconds until it answers. Where tokens are short-lived, whoever has nothing to say waits until the last;
+        where the store goes back calls are parked meanwhile."""
         ttl, style = self._world.plan.token_ttl, self._style(token)
+        if self._world.plan.restores:
+            return self._rng.random() * self._rng.choice((0.3, 3.0))
         return 0.9 * ttl if ttl < LONG and style == "none" else 0.02 + self._rng.random() * 0.3
 
     def _style(self, token: Token) -> str:

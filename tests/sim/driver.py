@@ -36,6 +36,7 @@ from framehold_core.events import (
     Expired,
     Intended,
     Overran,
+    Recheck,
     Renewed,
     Resulted,
     Retry,
@@ -46,6 +47,7 @@ from framehold_core.lease import Lease
 from framehold_core.writes import once_digest
 
 from .handlers import Frame, opened
+from .plan import LONG
 from .scripts import MAX_ROUND, Scripts, Slot
 from .transcript import tell_effects, tell_event
 
@@ -101,6 +103,12 @@ class Driver:
         for slot in list(self.slots.values()):
             if slot.call.withheld or anew:
                 self.feed(slot, Renewed(held))
+
+    def recheck(self, slot: Slot) -> None:
+        """The store may have gone back: have this frame compared with it."""
+        held = self._process.lease
+        if held is not None and self.slots.get(slot.call.id) is slot:
+            self.feed(slot, Recheck(held))
 
     def evict(self) -> None:
         """Memory is short."""
@@ -204,6 +212,7 @@ class Driver:
             frame.doubt(effect.key)
         elif isinstance(effect, Cancel):
             self._world.watch.shielded(slot, frame, effect.cause)
+            self._world.watch.heals.dropped(slot, effect.cause)
             self._world.counts[f"frames {effect.cause}"] += 1
             slot.frame = None
         elif isinstance(effect, Forget):
@@ -259,7 +268,9 @@ class Driver:
         self._world.say(self._process.boot, f"{slot.call.id} effect {name} runs")
         value = f"{slot.call.id}:{name}" if name[0] == "i" else f"{slot.call.id}:{name}:{frame.number}"
         rng = self._world.stream(f"effects {self._process.name}")
-        took = rng.choice((0.02, 0.02, 0.4)) * rng.random()
+        # Where tokens are short-lived an effect may outlast them: its frame does not expire before it.
+        longest = 0.4 if self._world.plan.token_ttl == LONG else 4.0
+        took = rng.choice((0.02, 0.02, longest)) * rng.random()
         self._process.later(took, self._end_effect, slot, frame, name, value)
 
     def _again(self, slot: Slot, frame: Frame, name: str) -> None:

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from framehold_core import lease
 from framehold_core.ids import Incarnation
 from framehold_core.lease import Lease, NodeRecord, Renewal
+from framehold_core.missing_nodes import MissingNodes
 
 from .weather import TTL
 
@@ -23,6 +25,10 @@ class Membership:
         self.lease: Lease | None = None
         self._lives = 0
         self._claims_from = 0.0
+        self._missing_from = -math.inf
+        """Before this time a missing lease proves nothing: the store was silent (docs/protocol.md, rule 25)."""
+        self._unheard = False
+        self.missing = MissingNodes(TTL)
         self._register()
         process.later(TTL / 3, self._tick)
 
@@ -52,9 +58,13 @@ class Membership:
             self.lease = Lease(self._process.name, incarnation, self._process.boot, 0, lease.window_until(started, TTL))
             self._process.world.say(self._process.boot, f"is registered as {incarnation}")
             self._process.driver.renewed(self.lease, anew=True)
+            self._heard(doubtful=self._lives > 1)
 
     def _tick(self) -> None:
         self._process.later(TTL / 3, self._tick)
+        if self._unheard:
+            self._missing_from = math.inf
+        self._unheard = True
         if self.registered and self.lease is not None:
             started, store, incarnation = self._process.now(), self._process.world.store, self.incarnation
             wanted = NodeRecord(self._process.name, incarnation, self._process.boot, 0, "", "live", "", "", 0.0)
@@ -70,6 +80,7 @@ class Membership:
         held = self.lease
         if incarnation != self.incarnation or held is None or not self.registered:
             return
+        self._heard(doubtful=False)
         if result is Renewal.RENEWED and record is not None:
             until = max(held.until, lease.window_until(started, TTL))
             self.lease = held._replace(beat=max(held.beat, record.beat), until=until)
@@ -78,7 +89,29 @@ class Membership:
             self._process.world.say(self._process.boot, "finds another process under its name and exits")
             self._process.leave()
         else:
-            self._lapse(went_back=record is not None)
+            held_on = self._process.now() < held.until + TTL * lease.MARGIN
+            self._lapse(went_back=record is not None or held_on)
+
+    def _heard(self, doubtful: bool) -> None:
+        """The store has answered a heartbeat. After it was silent, or where it is `doubtful` for another reason, it may
+        have gone back (docs/protocol.md, rule 7)."""
+        self._unheard = False
+        if self._missing_from == math.inf:
+            self._missing_from = self._process.now() + TTL
+            doubtful = True
+        if doubtful:
+            self._process.recheck()
+
+    def notices(self, stored: NodeRecord | None) -> bool:
+        """Whether the next heartbeat shows that the store went back, where it has `stored` as this node's lease."""
+        held = self.lease
+        known = stored is not None and held is not None and stored.inc == held.incarnation and stored.beat >= held.beat
+        return not known or self._missing_from == math.inf
+
+    def believes_absences(self, members: dict[str, NodeRecord]) -> bool:
+        """Whether a missing lease proves that its node is gone: the store was not silent lately, and has not lost this
+        node's own lease (docs/protocol.md, rule 25)."""
+        return self._process.now() >= self._missing_from and self._process.name in members
 
     def _lapse(self, went_back: bool) -> None:
         """The lease is gone: the window closes at once, and old frames must be verified."""

@@ -15,7 +15,7 @@ from framehold_core.effects import Outcome, Questions, Reason, Relay, Respond
 from framehold_core.events import Left, Retry, Start
 from framehold_core.ids import Boot, CallId, NodeId, Waiter
 from framehold_core.lease import Lease, NodeRecord
-from framehold_core.requests import Evidence, Record, RecordState, Seen
+from framehold_core.requests import Evidence, Record, RecordState, Seen, Stored
 
 from .changes import changed
 from .clients import Request, Said
@@ -48,7 +48,7 @@ class Process:
 
     def __init__(self, world: World, name: str, boot: str, rate: float) -> None:
         self.world, self.name, self.boot = world, NodeId(name), Boot(boot)
-        self.alive = True
+        self.alive, self.began = True, world.now
         self.open: dict[int, Open] = {}
         self.seen: dict[str, Seen | None] = {}
         self.driver = Driver(self)
@@ -102,6 +102,11 @@ class Process:
         """Lose everything."""
         self.alive = False
 
+    def recheck(self) -> None:
+        """The store may have gone back: compare all frames with it, one after the other."""
+        for place, slot in enumerate(self.driver.slots.values()):
+            self.later(0.01 * place, self.driver.recheck, slot)
+
     def skip(self, seconds: float) -> None:
         """The clock jumps forward."""
         self._offset += seconds
@@ -119,6 +124,7 @@ class Process:
         if self.driver.slots and self.world.now < deadline:
             self.later(0.05, self._see_off, deadline, away)
         else:
+            self.world.watch.heals.cut_off(self)
             self.member.give_back()
             self.leave(away)
 
@@ -270,6 +276,19 @@ class Process:
         """Who carries on what this node would claim, if it drains: it leaves, so its claim would be another's next."""
         others = (name for name in members if name != self.name and not self.world.nodes[name].draining)
         return next(others, None) if self.draining else None
+
+    def may_judge(
+        self, stored: Stored | None, members: dict[str, NodeRecord], evidence: Evidence | None, held: Iterable[Retry]
+    ) -> bool:
+        """Whether what was read of a call and of the leases may be believed. Elsewhere than where the store is restored
+        a simulated node believes its leases: its fences hold all the same, and schedules are harder."""
+        if not self.world.plan.restores:
+            return True
+        at = (stored.record.epoch, stored.record.round) if stored else (0, 0)
+        beyond = [item.node for item in held if item.epoch > at[0] or item.round > at[1]]
+        if not all(self.member.missing.is_certain(node, {self.name, *members}, self.now()) for node in beyond):
+            return False
+        return evidence is not Evidence.GONE or self.member.believes_absences(members)
 
     def is_ended(self, record: Record, evidence: Evidence | None) -> bool:
         """Whether the process that ran a call is gone."""

@@ -106,13 +106,16 @@ class Plan:
     """Seconds that a token is good for."""
     poison: int = 0
     """How many processes the calls of a handler may end before it is paused; 0: it never is. An operator resumes it."""
+    restores: bool = False
+    """Whether nothing breaks but the store, which goes back: then live frames heal it, and what they hold is not lost
+    (`weather.restore`)."""
 
     @property
     def loses(self) -> bool:
         """Whether the store loses acknowledged writes, or lets them expire early: then only I3, I6, I8 and I9 are
         promised."""
         kinds = {fault.kind for fault in self.faults}
-        return bool(kinds & {"rollback", "failover", "forget"}) or (self.token_ttl < LONG and "jump" in kinds)
+        return bool(kinds & {"rollback", "failover", "forget", "empty"}) or (self.token_ttl < LONG and "jump" in kinds)
 
     @property
     def rushes(self) -> bool:
@@ -178,6 +181,8 @@ def draw(seed: int) -> Plan:
     poison = 0
     if rng.random() < 0.05:
         poison, clients = 3, (*clients[:-1], replace(clients[-1], program="k1; x1; k2", reentrant=True))
+    if rng.random() < 0.2 and not room and not any("x" in client.program for client in clients):
+        return Plan(seed, nodes, rates, clients, tuple(weather.restore(rng, nodes)), mischief, restores=True)
     return Plan(seed, nodes, rates, clients, faults, mischief, rehearses, room, token_ttl, poison)
 
 

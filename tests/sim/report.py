@@ -45,6 +45,7 @@ INTERESTING = (
     "lapse faults",
     "failover faults",
     "forget faults",
+    "emptied",
     "skip faults",
     "jump faults",
     "drains",

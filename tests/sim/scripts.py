@@ -16,10 +16,10 @@ from framehold_core import journal, lease, pauses, writes
 from framehold_core.call import Call, Phase, progress
 from framehold_core.effects import Op, Write
 from framehold_core.errors import JournalError
-from framehold_core.events import Acked, Claimed, Event, Found, StoreDown, Unreadable
+from framehold_core.events import Acked, Claimed, Event, Found, StoreDown, Unreadable, WriteRefused
 from framehold_core.journal import Draft, Entry
 from framehold_core.lease import Lease
-from framehold_core.requests import Answered, Evidence, Head, Read, Record, Reply, Request, Stored
+from framehold_core.requests import Answered, Evidence, Head, Read, Record, Reply, Request, Stored, Verdict
 from framehold_core.writes import Packed, Terms
 
 from .handlers import Frame
@@ -115,6 +115,10 @@ class Scripts:
         assert held is not None
         self._world.counts[str(reply.verdict)] += 1
         event = self._event(slot, attempt, reply, held)
+        if isinstance(event, WriteRefused):
+            self._world.watch.fenced_by_another(attempt.request, reply)
+            if event.verdict is Verdict.BEHIND and attempt.write.op not in (Op.VERIFY, Op.HEAL):
+                self._process.recheck()
         if isinstance(event, Claimed):
             self._world.counts["takeovers"] += 1
             slot.log, slot.claimed = list(event.stored.journal), event.stored
@@ -200,6 +204,9 @@ class Scripts:
         evidence = process.evidence(stored.record, members, told) if stored else None
         if stored is not None:
             self._world.watch.bounds.a_lapse_is_not_a_death(stored.record, members, evidence)
+        if not process.may_judge(stored, members, evidence, slot.call.undecided):
+            self._feed(slot, StoreDown(False))
+            return
         process.seen[slot.call.id] = stored.record.seen if stored else None
         slot.heir = process.heir(members) if evidence not in (None, Evidence.OWNER) else None
         evidence = None if slot.heir else evidence

@@ -144,6 +144,14 @@ class Store:
             if when > self._world.now - seconds:
                 table.pop(key, None)
 
+    def empty(self) -> None:
+        """Forget everything: a restart without a file."""
+        self._world.counts["emptied"] += 1
+        self._undo.clear()
+        self.calls.clear()
+        self.nodes.clear()
+        self._world.watch.heals.store_went_back()
+
     def jump(self, seconds: float) -> None:
         """The clock is another from now on."""
         self._ahead += seconds
@@ -167,6 +175,7 @@ class Store:
                 table.pop(key, None)
             else:
                 table[key] = old
+        self._world.watch.heals.store_went_back()
 
     def _put(self, table: dict[str, Any], key: str, value: Any) -> None:
         if self._world.plan.loses:

@@ -22,6 +22,7 @@ def _plan(
     marked: bool = True,
     styles: tuple[str, ...] = FULL,
     rehearses: bool = False,
+    restores: bool = False,
 ) -> Plan:
     return Plan(
         seed=32,
@@ -31,6 +32,7 @@ def _plan(
         faults=tuple(item for item in happenings if isinstance(item, Fault)),
         mischief=tuple(item for item in happenings if isinstance(item, Mischief)),
         rehearses=rehearses,
+        restores=restores,
     )
 
 
@@ -69,6 +71,12 @@ STORIES = {
     "poison": _plan("k1; x1; k2"),
     "poison_paused": replace(_plan("k1; x1; k2"), poison=3),
     "split_brain": _plan("k1; i1; k2", Fault(0.2, "failover", "a", 1.5, 0.01), Fault(0.4, "cut", "client>a", 1.5)),
+    "drained_after_the_store_was_emptied": _plan(
+        "k1; o1; k2", Fault(0.4, "empty", "store"), Fault(0.42, "drain", "a", 3.0), restores=True
+    ),
+    "killed_after_the_heal": _plan(
+        "k1; k2", Fault(0.4, "empty", "store"), Fault(0.9, "crash", "a", 3.0), restores=True
+    ),
     "store_went_back": _plan("k1; i1; k2", Fault(0.3, "rollback", "store", 0.0, 0.2)),
 }
 

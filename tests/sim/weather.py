@@ -56,6 +56,7 @@ class Fault:
     outage            the store answers nothing
     rollback          the store forgets what it acknowledged in the last `amount` seconds
     failover          the same, and node `target` talks to the old primary for a while yet
+    empty             the store forgets everything
     forget            the store lets go of each record and lease that was written in the last `amount` seconds
     lapse             the store lets a node's lease expire early
     skip              a node's clock jumps forward by `amount` seconds
@@ -112,6 +113,33 @@ def changes(rng: random.Random, nodes: tuple[str, ...]) -> Iterator[Fault]:
     for node in rng.sample(nodes, rng.randint(1, len(nodes))):
         yield Fault(at, "change", node, rng.uniform(1.0, 2.5) if back else 0.0, variant)
         at += rng.uniform(0.0, 0.5)
+
+
+HEALED = 1.4 * TTL
+"""Seconds within which a node has noticed that the store went back, and has healed what it holds: a third of a lease
+until its next heartbeat, as long again until what it sent before is sent again, and its way back to a lease."""
+
+
+def restore(rng: random.Random, nodes: tuple[str, ...]) -> Iterator[Fault]:
+    """The store is silent, or goes back, or both; then a node leaves at any time, or dies when it has healed what it
+    holds. Nothing else breaks, so no call is lost whose frame lived (docs/protocol.md, rule 7)."""
+    first, *others = rng.sample(nodes, len(nodes))
+    away = rng.choice((0.0, 0.0, 0.5, 2.0)) * TTL * rng.uniform(0.5, 1.5)
+    amount = rng.choice((0.0, 0.1, 0.5, 2.0, 99.0)) * rng.uniform(0.5, 1.5)
+    back = rng.uniform(0.5, 2.0) + away
+    if away:
+        yield Fault(back - away, "outage", "store", away)
+    if rng.random() < 0.4:
+        # What it hands off is taken over just before, if at all.
+        begins = back - away - min(amount, 1.0) - 0.2 * rng.random()
+        yield Fault(max(0.1, begins), "drain", rng.choice(others), 2 * TTL)
+    if amount:
+        yield Fault(back, "rollback" if amount < back else "empty", "store", 0.0, amount)
+    kind = rng.choice(("drain", "drain", "crash", ""))
+    if kind == "drain":
+        yield Fault(back + rng.choice((0.0, 0.3, HEALED)) * rng.random(), kind, first, rng.uniform(0.5, 3 * TTL))
+    elif kind:
+        yield Fault(back + rng.uniform(HEALED, 2 * HEALED), kind, first, rng.uniform(0.5, 3 * TTL))
 
 
 def upgrade(rng: random.Random, nodes: tuple[str, ...]) -> Iterator[Fault]:

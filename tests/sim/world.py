@@ -28,6 +28,7 @@ STORE: dict[str, Callable[[Store, Fault], None]] = {
     "outage": lambda store, fault: store.fail(fault.span),
     "rollback": lambda store, fault: store.go_back(fault.amount),
     "failover": lambda store, fault: store.fail_over(fault.amount, fault.target, fault.span),
+    "empty": lambda store, fault: store.empty(),
     "forget": lambda store, fault: store.forget(fault.amount),
     "lapse": lambda store, fault: store.lapse(fault.target),
     "jump": lambda store, fault: store.jump(fault.amount),

@@ -248,6 +248,24 @@ async def test_closing_answers_what_is_left(server: RedisServer) -> None:
     server.resume()
 
 
+async def test_a_lane_that_ends_with_its_event_loop_answers_what_is_left(server: RedisServer) -> None:
+    """The loop cancels all tasks: whoever asks the store in his own end is told at once that it is closed."""
+    store = RedisStore(StoreConfig(server.url, op_timeout=60.0))
+    await store.run(Story().ask)
+    (lane,) = [task for task in asyncio.all_tasks() if task.get_name().startswith("framehold lane")]
+    lane.cancel()
+    outcomes = await all_of(store, asks(2))
+    assert [str(outcome) for outcome in outcomes if isinstance(outcome, StoreUnavailable)] == [
+        "the store was closed; commit may or may not have been applied"
+    ] * 2
+    with pytest.raises(StoreUnavailable, match="the store is closed; commit was not sent"):
+        await store.run(Story().ask)
+    await store.close()
+    await store.open()
+    assert (await store.run(Story().ask)).verdict is Verdict.OK
+    await store.close()
+
+
 async def test_a_cancelled_wait_is_not_recalled(store: RedisStore) -> None:
     """The request is applied, and its reply disturbs nobody."""
     story = Story()
@@ -301,6 +319,36 @@ async def test_a_torn_record_is_missing(store: RedisStore, server: RedisServer, 
     stored = (await store.run(story.read)).stored
     assert stored is not None
     assert stored.journal == (E0,)
+
+
+@pytest.mark.parametrize("name", ["ask_again", "intent", "finish", "release", "verify"])
+@pytest.mark.parametrize("command", [("RPUSH", b"more"), ("LPOP",), ("DEL",)])
+async def test_no_write_builds_on_a_torn_record(
+    store: RedisStore, server: RedisServer, command: tuple[str | bytes, ...], name: str
+) -> None:
+    """A journal of another length than its record says: each write is told that the store went back."""
+    story = Story()
+    await store.run(story.ask)
+    with server.client() as admin:
+        admin.execute_command(command[0], f"fh:default:{{{story.call}}}:j", *command[1:])
+        assert (await store.run(story.read)).verdict is Verdict.MISSING
+        before = admin.hgetall(f"fh:default:{{{story.call}}}:r")
+        reply = await store.run(getattr(story, name))
+        assert (reply.verdict, reply.stored) == (Verdict.BEHIND, None)
+        assert admin.hgetall(f"fh:default:{{{story.call}}}:r") == before
+    assert (await store.run(story.heals(None, fence(1, 1), E0))).verdict is Verdict.OK
+    assert (await store.run(story.read)).verdict is Verdict.OK
+
+
+async def test_a_released_record_without_its_journal_is_missing(store: RedisStore, server: RedisServer) -> None:
+    """Nobody takes over what can't be replayed."""
+    story = Story()
+    await store.run(story.ask)
+    await store.run(story.release)
+    with server.client() as admin:
+        admin.delete(f"fh:default:{{{story.call}}}:j")
+    assert (await store.run(story.read)).verdict is Verdict.MISSING
+    assert (await store.run(story.take)).verdict is Verdict.MISSING
 
 
 WRITES = [

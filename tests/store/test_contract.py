@@ -69,6 +69,11 @@ def released(s: Story) -> list[Request]:
     return [s.ask, s.release]
 
 
+def released_later(s: Story) -> list[Request]:
+    """Released, taken by another node, and released by that one."""
+    return [s.ask, s.release, s.take, s.release._replace(fence=fence(1, 1, 2, "node-2", "inc-9"))]
+
+
 def claimed(s: Story) -> list[Request]:
     return [s.ask, s.claim]
 
@@ -126,7 +131,8 @@ def fenced(name: str) -> list[Case]:
         Case("a position beyond the store's", base, change(position=9), BEHIND),
         Case("a position before the store's", base, change(position=0), FENCED),
         Case("after a finish", finished, change(epoch=7), FENCED),
-        Case("after a release", released, change(epoch=7), FENCED),
+        Case("after a release", released, change(position=0), FENCED),
+        Case("after a release by an older epoch", released, change(epoch=7), BEHIND),
         Case("after a loss", lost, change(epoch=7), FENCED),
     ]
 
@@ -212,9 +218,12 @@ CASES: list[Case] = [
     # verify
     Case("sent again", verified, lambda s: s.verify, ALREADY),
     Case("sent again under another name", verified, lambda s: s.verify._replace(incarnation="inc-3"), FENCED),
+    Case("sent again at another position", verified, lambda s: s.verify._replace(fence=fence(1, 2)), FENCED),
+    Case("sent again at an earlier position", verified, lambda s: s.verify._replace(fence=fence(1, 0)), FENCED),
     # release
     Case("sent again", released, lambda s: s.release, ALREADY),
     Case("sent again at another position", released, lambda s: s.release._replace(fence=fence(1, 2)), FENCED),
+    Case("sent again by an older epoch", released_later, lambda s: s.release, FENCED),
     # claim
     Case("gone", parked, lambda s: s.claim, OK),
     Case("not held", parked, lambda s: s.claim._replace(evidence=Evidence.NOT_HELD), OK),
@@ -225,6 +234,7 @@ CASES: list[Case] = [
     Case("gone, but it was released", released, lambda s: s.take._replace(evidence=Evidence.GONE), CHANGED),
     Case("sent again", claimed, lambda s: s.claim, ALREADY),
     Case("sent again by another process", claimed, lambda s: s.claim._replace(boot="boot-8"), CHANGED),
+    Case("sent again under another incarnation", claimed, lambda s: s.claim._replace(incarnation="inc-8"), CHANGED),
     Case("another was first", claimed, lambda s: s.claims(OPEN, Evidence.GONE, "node-3"), CHANGED),
     Case("another epoch was read", parked, lambda s: s.claims(Seen(2, "node-1", "inc-1"), Evidence.GONE), CHANGED),
     Case("another owner was read", parked, lambda s: s.claims(Seen(1, "node-3", "inc-1"), Evidence.GONE), CHANGED),
@@ -244,6 +254,13 @@ CASES: list[Case] = [
     Case("the record is gone", nothing, lambda s: s.heals(None, fence(2, 3), E0, E1, E2), OK),
     Case("the record went back", parked, lambda s: s.heals(OPEN, fence(2, 3), E0, E1, E2), OK),
     Case("the epoch went back", parked, lambda s: s.heals(OPEN, fence(2, 3, 4, inc="inc-5"), E0, E1, E2), OK),
+    Case(
+        "it was released, and claimed since",
+        released,
+        lambda s: s.heals(Seen(1, "", ""), fence(2, 3, 2, "node-2", "inc-9"), E0, E1, E2),
+        OK,
+    ),
+    Case("it was released", released, lambda s: s.heals(Seen(1, "", ""), fence(1, 1), E0), FENCED),
     Case("nothing to heal", parked, lambda s: s.heals(OPEN, fence(1, 1), E0), CHANGED),
     Case("it was missing, says one who is wrong", parked, lambda s: s.heals(None, fence(2, 3), E0, E1, E2), CHANGED),
     Case("it stood, says one who is wrong", nothing, lambda s: s.heals(OPEN, fence(2, 3), E0, E1, E2), CHANGED),
@@ -434,7 +451,8 @@ async def test_a_released_call_is_nobodys(store: Store) -> None:
 
 
 async def test_a_healed_call_is_the_frames(store: Store) -> None:
-    """All of the frame's history stands there; the call's age and attempts stay what they were."""
+    """All of the frame's history stands there, one epoch above the frame's, which is the highest that was ever
+    acknowledged; the call's age and attempts stay what they were."""
     story = Story()
     before, _ = await stored(store, story, *claimed(story))
     claim = fence(4, 3, 6, "node-2", "inc-7")

@@ -11,9 +11,11 @@ import pytest
 from framehold_core.errors import ProtocolError, StoreUnavailable
 from framehold_core.ids import Boot, Incarnation, NodeId
 from framehold_core.lease import NodeRecord, Renewal
+from framehold_core.requests import Verdict
 from framehold_store import Store, StoreConfig
 from framehold_store.embedded import EmbeddedStore, LocalServer
 from framehold_store.redis import RedisStore
+from tests.store.calls import Story
 from tests.store.server import RedisServer
 
 pytestmark = pytest.mark.anyio
@@ -243,6 +245,24 @@ async def test_a_feed_ends_with_its_store(store: Store) -> None:
     async with asyncio.timeout(SOON):
         with pytest.raises(StopAsyncIteration):
             await waiting
+
+
+async def test_a_store_that_was_closed_is_opened_again(store: Store) -> None:
+    """Once and again: it answers, its feed goes on, and its messages are heard."""
+    story = Story()
+    await store.run(story.ask)
+    for _ in range(2):
+        await store.close()
+        await store.open()
+        waiting = await settled(store.changes())
+        heard: asyncio.Queue[bytes] = asyncio.Queue()
+        store.subscribe(heard.put_nowait)
+        assert (await store.run(story.read)).verdict is Verdict.OK
+        assert await store.register(node(), TTL) is Renewal.RENEWED
+        async with asyncio.timeout(SOON):
+            await waiting
+            while heard.empty():
+                await store.publish(b"hello")
 
 
 async def test_the_feed_polls(shared_server: RedisServer, namespace: str) -> None:

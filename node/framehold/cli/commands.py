@@ -45,7 +45,9 @@ def _between(least: int, most: int) -> Callable[[typer.Context, typer.CallbackPa
     return checked
 
 
-Target = Annotated[str, typer.Argument(help="The server: module:name, file.py or file.py:name.")]
+Target = Annotated[
+    str, typer.Argument(help="The server: module:name, file.py or file.py:name; or a function that makes it.")
+]
 Host = Annotated[str, typer.Option(help="Address to listen on.")]
 LogLevel = Annotated[str | None, typer.Option(help="debug, info, warning or error (FRAMEHOLD_LOG_LEVEL).")]
 Printed = Annotated[Output, typer.Option("--output", "-o", help="How to print it.")]
@@ -70,7 +72,10 @@ def framehold(
 @app.command()
 def up(
     target: Annotated[
-        str | None, typer.Argument(help="The server: module:name, file.py or file.py:name. Without: an example.")
+        str | None,
+        typer.Argument(
+            help="The server: module:name, file.py or file.py:name; or a function that makes it. Without: an example."
+        ),
     ] = None,
     nodes: Annotated[int, typer.Option(callback=_between(1, 50), help="How many nodes, 1 to 50.")] = 3,
     port: Annotated[
@@ -151,7 +156,7 @@ def node(
     settings = config.load(store_url=store, node_id=node_id, log_level=log_level)
     if not settings.keys:
         raise ConfigError(_NO_KEYS.format(why="without keys that outlive this process its tokens die with it"))
-    node_command.run(targets.load(target), settings, host, port)
+    node_command.run(targets.found(target), settings, host, port)
 
 
 @app.command()

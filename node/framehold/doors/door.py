@@ -9,6 +9,8 @@ whether it can: a heartbeat is a write. What never asks is served on, and so is 
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import math
 
 from framehold_core import lease
@@ -21,6 +23,8 @@ from ..engine.ports import HandlerEntry
 from .habits import Habits
 from .pauses import Pauses
 
+LEASE_PATIENCE = 1.0
+"""Seconds that a new call waits for a lease which has run out, while the store answers."""
 _NO_STORE = (
     "{}, and this tool may ask or run an effect, which needs the store; nothing was started; send the same request "
     "again"
@@ -34,6 +38,8 @@ class Door:
 
     def __init__(self, heartbeat: Heartbeat | Alone, pauses: Pauses) -> None:
         self._heartbeat, self.pauses = heartbeat, pauses
+        self._renewed = asyncio.Event()
+        """Set with the next acknowledged heartbeat."""
         self.habits = Habits()
         """What this process has seen of its tools."""
 
@@ -44,6 +50,14 @@ class Door:
         if begins and (trouble := self._store_trouble()) is not None and self._needs_store(handler):
             return Refusal(Reason.UNAVAILABLE, detail=_NO_STORE.format(trouble))
         return None
+
+    async def wait_for_lease(self, handler: HandlerEntry) -> None:
+        """Wait up to LEASE_PATIENCE seconds for a lease that has run out though the store answers: the loop was late,
+        or the machine slept, and the next heartbeat is due."""
+        if self._store_trouble() == _LAPSED and self._needs_store(handler):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LEASE_PATIENCE):
+                    await self._renewed.wait()
 
     def paused(self, tool: str) -> Refusal | None:
         """The refusal of a new call of `tool` if that is paused, else None. It is for calls that need no store."""
@@ -67,6 +81,8 @@ class Door:
 
     def renewed(self) -> None:
         """A heartbeat was acknowledged."""
+        self._renewed.set()
+        self._renewed = asyncio.Event()
         self.pauses.renewed()
 
     def _store_trouble(self) -> str | None:

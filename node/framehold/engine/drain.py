@@ -3,7 +3,8 @@
     1. its lease says `draining`: routers take it off their rings; a request that still comes for a new call, or for a
        call that was handed off, is passed on to another node
     2. parked calls of re-entrant handlers are released, a portion at a time, and so is each such call that parks later:
-       its next retry goes on elsewhere without waiting for a lease to run out
+       its next retry goes on elsewhere without waiting for a lease to run out; what the store has lost of such a call
+       is written again first (docs/protocol.md, rule 7)
     3. running rounds, and parked calls that only this process can carry on, have until the deadline
     4. requests that wait at the deadline are refused, frames are dropped, and the lease is given back
 
@@ -20,13 +21,14 @@ import asyncio
 import contextlib
 import itertools
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from framehold_core import effects as fx
 from framehold_core import events as ev
 from framehold_core import lease
 from framehold_core.call import Phase, may_be_dropped
-from framehold_core.ids import CallId, NodeId
+from framehold_core.effects import Op
+from framehold_core.ids import CallId, NodeId, prefix
 from framehold_router.fleet.membership import DRAINING, LIVE
 from framehold_router.models.events import Kind
 from framehold_router.routing.placement import fresh_call
@@ -46,7 +48,7 @@ _CUT = (
     "this node shuts down, and the call's first round was cut off: how much of it was done is not known; start the "
     "call again if that is safe"
 )
-_MOVES = "this node shuts down; nothing was lost; send the same request again"
+_MOVES = "this node shuts down; another one goes on with what the store has of this call; send the same request again"
 _NEW = "this node shuts down; nothing was started; send the request again"
 CARRIED = (
     "this node shuts down; nothing was done; send the same request again: another node carries the call on, or says "
@@ -58,6 +60,8 @@ _LOST = "another process runs under this node's name, so no call runs here; noth
 _LATER = "they continue from their journals, here or, when this node's lease is gone, elsewhere"
 _PORTION = 500
 """How many calls are released at once. More would fill the queue of the store and block the loop for running rounds."""
+_MAX_NAMED, _MAX_TOOL_CHARACTERS = 20, 100
+"""How many calls the report of a deadline names, and how much of each tool's name, which a client may have chosen."""
 _RELEASE_TIMEOUT = 5.0
 """Seconds to wait for the release of one portion. A store that doesn't answer must not hold up a drain."""
 
@@ -83,6 +87,7 @@ class Drain:
 
     def opened(self) -> None:
         """The node takes calls, for the first time or again."""
+        self._changed = asyncio.Event()
         self.begun = self.on = self.closed = self.over = self.leaving = False
         self._heartbeat.state = LIVE
 
@@ -214,9 +219,11 @@ class Drain:
         if waiting or running:
             self._counts["deadline"] += 1
             # The process may end now, or go on after `/admin/drain` and answer some of these calls.
+            lost = [slot for slot in self._table if slot.call.phase is Phase.PARKED]
+            cut = [slot for slot in self._table if slot.call.phase is not Phase.PARKED]
             self._log_warning(
                 f"drain met its deadline: {waiting} parked calls that only this process can carry on are lost when it "
-                f"ends, {running} rounds that run are cut"
+                f"ends, {running} rounds that run are cut{_names('lost', lost)}{_names('cut', cut)}"
             )
 
     def _log_info(self, text: str) -> None:
@@ -276,5 +283,16 @@ class Drain:
         return True
 
 
+def _names(what: str, slots: Sequence[Slot]) -> str:
+    """Which calls these are, each by its tool and the beginning of its id, as `; lost: book 5f3a9c01`; empty for none.
+    After the first few only their number follows."""
+    if not slots:
+        return ""
+    named = [f"{slot.tool[:_MAX_TOOL_CHARACTERS]} {prefix(slot.call.id)}" for slot in slots[:_MAX_NAMED]]
+    more = [f"{len(slots) - _MAX_NAMED} more"] if len(slots) > _MAX_NAMED else []
+    return f"; {what}: {', '.join([*named, *more])}"
+
+
 def _is_on_its_way(slot: Slot) -> bool:
-    return slot.call.phase is Phase.RELEASING
+    """Whether the release of a call awaits its answer, or the heal that goes before it."""
+    return slot.call.outbox.has(Op.RELEASE)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from framehold_core import events as ev
 from framehold_core.call import Phase
@@ -71,6 +72,14 @@ class FrameLink:
     def asking_threads(self) -> AskingThreads:
         """The threads of this node's handlers that wait for answers."""
         return self._services.asking_threads
+
+    def log_fields(self, frame: Frame) -> Mapping[str, Any]:
+        """The fields of a log line of `frame`. A frame that was dropped has its own round and epoch: the call may go on
+        in another one."""
+        fields = self._slot.log_fields
+        if self._slot.frame is not frame:
+            fields |= {"round": frame.round, "epoch": frame.epoch}
+        return fields
 
     def phase(self) -> Phase:
         """The phase of the call."""

@@ -65,6 +65,9 @@ class Heartbeat:
         """Before this time (seconds on the node's clock) a missing lease does not prove that its node is gone: leases
         ran out while the store was away, and each node registers again with its next heartbeat (docs/protocol.md,
         rule 5)."""
+        self.doubts = 0
+        """How often the store may have gone back to an older state: it was silent, or the lease lapsed
+        (docs/protocol.md, rule 7)."""
         self.lost = asyncio.Event()
         """Set when another process runs under this node's name."""
         self.renewed_at: float | None = clock.now()
@@ -93,7 +96,8 @@ class Heartbeat:
             if clock.now() > started + self._ttl + 1.0:
                 raise NodeNameTaken(
                     f"another live process is registered as node {self.lease.node!r}; nothing was started; "
-                    "give this one another FRAMEHOLD_NODE_ID, or stop the other"
+                    "give this one another FRAMEHOLD_NODE_ID, or stop the other (all workers of one server have one "
+                    "id: run one worker a process)"
                 )
             await asyncio.sleep(self._ttl / 5)
         if taken:
@@ -102,7 +106,8 @@ class Heartbeat:
         self._task = asyncio.create_task(self._run(), name="framehold-heartbeat")
 
     async def close(self) -> None:
-        """Stop the heartbeat and delete the lease, so that other nodes need not wait until it runs out."""
+        """Stop the heartbeat and delete the lease, so that other nodes need not wait until it runs out. A later `open`
+        registers a new incarnation."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -113,6 +118,9 @@ class Heartbeat:
                 await self._store.unregister(self._record())
             except StoreUnavailable:
                 logger.info("the store did not hear that this node leaves; its lease will run out by itself")
+        self._registered, self._silence_logged = False, 0
+        self.lease = self.lease._replace(incarnation=Incarnation(_fresh()), beat=0)
+        self.lost, self._hurry = asyncio.Event(), asyncio.Event()
 
     def announce(self, state: str) -> None:
         """Publish at once, with an extra renewal, that this node is `live` or `draining` now."""
@@ -154,6 +162,7 @@ class Heartbeat:
         self._report(started, renewal)
         if self.missing_from == math.inf:
             self.missing_from = clock.now() + self._ttl
+            self.doubts += 1
         if renewal is Renewal.RENEWED:
             self._registered, self.renewed_at = True, started
             self.lease = self.lease._replace(beat=beat, until=window_until(started, self._ttl))
@@ -185,13 +194,15 @@ class Heartbeat:
         return await self._store.register(self._record(), self._ttl), 0
 
     async def _reincarnate(self, beat: int) -> Renewal | None:
-        """The lease lapsed: register a new incarnation. If `beat`, the beat in the store, is lower than the last one,
-        the store went back to an older state.
+        """The lease lapsed: register a new incarnation. The store went back to an older state if `beat`, the beat in
+        the store, is lower than the last one, or if the lease is gone (0) before it can have run out.
 
         If the old lease can't be deleted nothing changes: the next renewal lapses again.
         """
-        if 0 < beat < self.lease.beat:
+        held_on = self.renewed_at is not None and clock.now() < self.renewed_at + self._ttl
+        if beat < self.lease.beat and (beat or held_on):
             self.claims_from = clock.now() + self._ttl
+        self.doubts += 1
         logger.warning("the node lease lapsed; frames are verified with the store before they run again")
         try:
             await self._store.unregister(self._record())
@@ -223,6 +234,7 @@ class Alone:
     def __init__(self, node: str) -> None:
         self.lease = Lease(NodeId(node), Incarnation(_fresh()), Boot(_fresh()), 1, math.inf)
         self.claims_from = self.missing_from = -math.inf
+        self.doubts = 0
         self.lost = asyncio.Event()
         self.renewed_at: float | None = None
         self.trouble: StoreUnavailable | None = None

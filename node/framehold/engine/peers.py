@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 
 from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import Boot, CallId, NodeId
@@ -25,7 +26,8 @@ class Peers:
 
     def __init__(self, node: str, trust: Trust, store: Store | None) -> None:
         self.trust = trust
-        self._node = NodeId(node)
+        self.node = NodeId(node)
+        """The id of this node."""
         self._membership = None if store is None else Membership(store, trust, POLLS_PER_READ)
         self._following: asyncio.Task[None] | None = None
 
@@ -38,13 +40,16 @@ class Peers:
 
     def _follow(self, membership: Membership) -> asyncio.Task[None]:
         if self._following is None:
-            self._following = asyncio.create_task(membership.open(), name="framehold peers")
+            # All calls share it: it takes over nothing of the one that comes first.
+            following = membership.open()
+            self._following = asyncio.create_task(following, name="framehold peers", context=contextvars.Context())
         return self._following
 
     async def follow(self) -> None:
         """Read the fleet as it is now, and follow its changes from now on."""
         if self._membership is not None:
-            await asyncio.shield(self._follow(self._membership))
+            # The task is shared, and not awaited itself: the end of the event loop may have cancelled it.
+            await asyncio.wait((self._follow(self._membership),))
             await self._membership.refresh()
 
     def mint(self) -> CallId:
@@ -56,11 +61,11 @@ class Peers:
             return call
         self._follow(self._membership)
         ring = self._membership.fleet.ring
-        if self._node not in ring.nodes:
+        if self.node not in ring.nodes:
             return call
         owner = ring.owner
         for _ in range(_MAX_DRAWS):
-            if owner(call) == self._node:
+            if owner(call) == self.node:
                 break
             call = fresh_call()
         return call
@@ -75,8 +80,11 @@ class Peers:
         if self._membership is None:
             return None
         members = self._membership.fleet.members
-        order = self._membership.fleet.ring.order(call)
-        return next(((node, members[node].url) for node in order if node != self._node), None)
+        own = members.get(self.node)
+        # Nodes of one process have one address, and end together.
+        here = None if own is None else own.url
+        others = (node for node in self._membership.fleet.ring.order(call) if node != self.node)
+        return next(((node, members[node].url) for node in others if members[node].url != here), None)
 
     async def address(self, node: NodeId, boot: Boot) -> str | None:
         """The address of one life (`boot`) of a node's process. Empty if its address is not trusted; None if that life
@@ -103,7 +111,7 @@ class Peers:
             return False
         # Without addresses, this node's own lease has the same empty one.
         members = (await self._membership.refresh()).members.values()
-        return any(member.url == address and member.node != self._node for member in members)
+        return any(member.url == address and member.node != self.node for member in members)
 
     async def vanished(self, address: str) -> None:
         """Wait until a lease names this address, and then until none does any more."""

@@ -289,7 +289,7 @@ class Performer:
 
     def _ungated(self, slot: Slot, effect: fx.Ungated) -> None:
         self._counts["ungated"] += 1
-        logger.warning(
+        self._records.bursts.warning(
             "call %s: its result leaves before it is written, since the store does not answer; a duplicate may see "
             "another one until then",
             prefix(slot.call.id),

@@ -85,6 +85,9 @@ class Door(Protocol):
     def refusal(self, handler: HandlerEntry, begins: bool) -> Refusal | None:
         """The refusal of a request; None if it may go on. `begins` says whether it begins a call."""
 
+    async def wait_for_lease(self, handler: HandlerEntry) -> None:
+        """Wait a moment for the node lease, if a new call needs the store and the lease has only run out."""
+
     def paused(self, tool: str) -> Refusal | None:
         """The refusal of a new call of `tool` if that is paused, else None."""
 

@@ -20,13 +20,14 @@ from framehold_core.effects import Op
 from framehold_core.errors import JournalError, SealError, StoreUnavailable
 from framehold_core.ids import Boot, CallId, NodeId, prefix
 from framehold_core.lease import Lease, NodeRecord
+from framehold_core.missing_nodes import MissingNodes
 from framehold_core.requests import Evidence, Head, Read, Record, RecordState, Reply, Stored, Verdict
 from framehold_router.fleet.membership import Member
+from framehold_router.telemetry.log_bursts import LogBursts
 
 from .. import clock
 from ..config import Settings
 from ..frame.payloads import Payloads
-from .missing_nodes import MissingNodes
 from .ports import HandlerEntry
 from .replies import Answer, Ended, Questions
 from .shared import Shared
@@ -46,6 +47,10 @@ _LOST = (
     "call %s of %r is lost: the process that ran it is gone, and its handler is not marked @framehold.reentrant; it "
     "was not entered again, and its client is told so"
 )
+_FORGOTTEN = (
+    "call %s of %r: the store has no record of it that is whole, though its token is valid; its client is told that it "
+    "is lost, unless the node that the token names restores it"
+)
 _UNANSWERED = (
     "call %s: the store did not answer a %s: its frame, if it has one, stays and is written when the store is back; "
     "its client is told to try again (%s)"
@@ -58,16 +63,18 @@ _WHOLE, _DIGEST = b"=", b"#"
 
 
 class Ways(NamedTuple):
-    """What a lookup asks others. `heir` returns the name and the address of the node that carries a call on instead of
-    this one, or None if this node does. `member` checks the address in a node's lease: nothing is sent to an address
-    that the fleet does not trust. `died` takes a handler and the record of its call whose process is gone, and returns
-    whether the call must not be claimed; it raises StoreUnavailable. `survived` takes the handler of such a call when a
-    round of it was parked here, or it has ended."""
+    """What lookups and writes ask of other parts of the node. `heir` returns the name and the address of the node that
+    carries a call on instead of this one, or None if this node does. `member` checks the address in a node's lease:
+    nothing is sent to an address that the fleet does not trust. `died` takes a handler and the record of its call whose
+    process is gone, and returns whether the call must not be claimed; it raises StoreUnavailable. `survived` takes the
+    handler of such a call when a round of it was parked here, or it has ended. `went_back` is called when a write shows
+    that the store went back to an older state."""
 
     heir: Callable[[CallId], tuple[NodeId, str] | None]
     member: Callable[[NodeRecord], Member]
     died: Callable[[HandlerEntry, Record], Awaitable[bool]]
     survived: Callable[[HandlerEntry], None]
+    went_back: Callable[[], None]
 
 
 class CallRecords:
@@ -82,9 +89,11 @@ class CallRecords:
         payloads: Payloads,
         ways: Ways,
     ) -> None:
-        self._settings, self.payloads = settings, payloads
+        self._settings, self.payloads, self._counts = settings, payloads, shared.counts
         self._tasks, self._observers, self._feed = shared.tasks, shared.observers, shared.events.feed
-        self._heir, self._member, self._died, self._survived = ways
+        self._heir, self._member, self._died, self._survived, self._went_back = ways
+        self.bursts = LogBursts(logger)
+        """The lines that each call would cause while the store does not answer."""
         self.gate = TakeoverGate()
         self._missing_nodes = MissingNodes(settings.lease_ttl)
         self.addresses: dict[NodeId, str] = {}
@@ -128,7 +137,7 @@ class CallRecords:
         if slot.call.outbox.in_flight is not write:
             return
         if isinstance(reply, StoreUnavailable):
-            logger.warning(_UNANSWERED, prefix(slot.call.id), write.op.value, reply, extra=slot.log_fields)
+            self.bursts.warning(_UNANSWERED, prefix(slot.call.id), write.op.value, reply, extra=slot.log_fields)
             self._feed(slot, ev.StoreDown(slot.may_run()))
             return
         try:
@@ -139,6 +148,7 @@ class CallRecords:
         if isinstance(event, ev.Acked):
             slot.add_entries(packed.entries)
             slot.packed = None
+            self._counts["healed"] += write.op is Op.HEAL
             if slot.orphaned and write.op in _TIMED_OPS:
                 self._survived(slot.handler)
             if write.op is Op.PARK:
@@ -148,6 +158,9 @@ class CallRecords:
             slot.load_record(event.stored.record)
             slot.add_entries(event.stored.journal)
         elif isinstance(event, ev.WriteRefused):
+            if event.verdict is Verdict.BEHIND and write.op not in (Op.VERIFY, Op.HEAL):
+                # A verification is a check itself: the lapse, or the write, that led to it was noticed.
+                self._went_back()
             if event.verdict is Verdict.LOST:
                 logger.warning(_LOST, prefix(slot.call.id), slot.tool, extra=slot.log_fields)
             else:
@@ -175,7 +188,7 @@ class CallRecords:
                 await self.gate.enter(slot)
             return await self._read_and_judge(slot)
         except StoreUnavailable as error:
-            logger.warning(_UNANSWERED, prefix(slot.call.id), "read", error, extra=slot.log_fields)
+            self.bursts.warning(_UNANSWERED, prefix(slot.call.id), "read", error, extra=slot.log_fields)
             return ev.StoreDown(slot.may_run())
         except JournalError as error:
             logger.error(_UNREADABLE, prefix(slot.call.id), error, extra=slot.log_fields)
@@ -208,17 +221,14 @@ class CallRecords:
         elsewhere = frozenset(node.node for node in nodes if node.node != me.node)
         self._check_for_healers(slot, reply.stored, {me.node, *elsewhere})
         if reply.stored is None:
-            logger.info(
-                "call %s: no record of it that is whole: it expired, or the store lost it",
-                prefix(slot.call.id),
-                extra=slot.log_fields,
-            )
+            logger.warning(_FORGOTTEN, prefix(slot.call.id), slot.tool, extra=slot.log_fields)
             return ev.Found(None, (), None, elsewhere)
-        if clock.now() < backing.beat.claims_from:
-            raise StoreUnavailable("the store went back lately; nothing is claimed until its leases are told apart")
         record = reply.stored.record
-        evidence = _evidence(record, {node.node: node.boot for node in nodes}, me)
-        if evidence is Evidence.GONE and clock.now() < backing.beat.missing_from:
+        alive = {node.node: node.boot for node in nodes}
+        evidence = _evidence(record, alive, me)
+        if evidence is not None and clock.now() < backing.beat.claims_from:
+            raise StoreUnavailable("the store went back lately; nothing is claimed until its leases are told apart")
+        if evidence is Evidence.GONE and (clock.now() < backing.beat.missing_from or me.node not in alive):
             raise StoreUnavailable("the store was away lately; its owner may only not have come back to it yet")
         if evidence in (Evidence.RELEASED, Evidence.GONE) and (heir := self._heir(slot.call.id)) is not None:
             slot.heir, self.addresses[heir[0]] = heir

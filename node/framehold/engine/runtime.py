@@ -20,7 +20,7 @@ from framehold_core import effects as fx
 from framehold_core import events as ev
 from framehold_core.call import Call, Phase, drop_and_forget
 from framehold_core.continuation import step
-from framehold_core.ids import CallId, Waiter, prefix
+from framehold_core.ids import CallId, NodeId, Waiter, prefix
 from framehold_core.lease import Lease
 from framehold_router.fleet.node_stats import Stats
 from framehold_router.fleet.trust import Trust
@@ -30,6 +30,7 @@ from .. import clock
 from ..config import Settings
 from ..frame.context import take_back
 from ..frame.entropy import SystemEntropy
+from ..frame.logged_call import logged_call
 from ..frame.ports import RoundCarrier
 from ..version import STARTED, VERSION
 from . import answer_parsing as answers_of
@@ -41,6 +42,7 @@ from .orphan_scan import OrphanScan
 from .peers import Peers
 from .performer import Performer
 from .ports import Door, HandlerEntry
+from .rechecks import Rechecks
 from .records import CallRecords
 from .replies import Answer
 from .shared import Shared
@@ -74,6 +76,7 @@ class Parts(NamedTuple):
     drain: Drain
     door: Door
     orphan_scan: OrphanScan
+    rechecks: Rechecks
     after_renewal: list[Callable[[], None]]
 
 
@@ -89,7 +92,8 @@ class Runtime:
         self.door = parts.door
         self.eviction, self.draining, self.orphan_scan = parts.eviction, parts.drain, parts.orphan_scan
         self.payloads, self._gate = parts.records.payloads, parts.records.gate
-        self._performer = parts.performer
+        self._performer, self._rechecks = parts.performer, parts.rechecks
+        self._doubts = 0
         self.after_renewal = parts.after_renewal
         """Functions that run after each renewal of the node lease. Slow work belongs there: the next renewal is
         farthest away then."""
@@ -122,6 +126,12 @@ class Runtime:
         self.tasks.spawn(self._sweep())
         if isinstance(self.heartbeat, Heartbeat):
             self.tasks.spawn(self.orphan_scan.run())
+
+    def rename(self, node: NodeId) -> None:
+        """Give this node another id than the settings name, before it is opened."""
+        self.peers.node = node
+        for lease_holder in (self.heartbeat, self._unleased):
+            lease_holder.lease = lease_holder.lease._replace(node=node)
 
     async def drain(self, patience: float, parked: bool = True, leaves: bool = True) -> None:
         """Leave the fleet: take no new call and hand off the calls that other nodes may carry on. Then wait up to
@@ -164,6 +174,7 @@ class Runtime:
         """
         if (answer := self.draining.divert_start(call_id)) is not None:
             return answer
+        await self.door.wait_for_lease(handler)
         if call_id is not None and self.table.get(call_id) is not None:
             return fx.Refusal(fx.Reason.UNAVAILABLE, detail=_ARRIVED_TWICE)
         if (refusal := self.door.refusal(handler, True)) is not None:
@@ -253,6 +264,8 @@ class Runtime:
 
     async def _wait(self, slot: Slot, event: ev.Start | ev.Retry, arrival: Arrival) -> Answer:
         began, answer = clock.now(), None
+        # Also for the lines of the author's middleware that come after the round, in this task.
+        logged_call.set(slot)
         try:
             if isinstance(event, ev.Retry):
                 arrival.parsed = answers_of.parsed(slot, event.round, arrival.raw)
@@ -317,8 +330,12 @@ class Runtime:
 
     def _lease_renewed(self) -> None:
         """The node lease was renewed, so the store answers: send unsent writes, and resume what waited for a valid
-        lease. In a parked call without pending intents nothing waits for one."""
+        lease. In a parked call without pending intents nothing waits for one. If the store may have gone back, all
+        frames are compared with it in the background."""
         held = self.heartbeat.lease
+        if self.heartbeat.doubts != self._doubts:
+            self._doubts = self.heartbeat.doubts
+            self._rechecks.begin()
         for busy in self.table:
             call = busy.call
             if (call.phase is not Phase.PARKED or call.intents) and busy.backing.beat is self.heartbeat:

@@ -17,6 +17,7 @@ from framehold_core.journal import Draft, Entry
 from framehold_core.requests import Head, Record
 
 from .. import clock
+from ..frame import span
 from ..frame.entropy import Entropy
 from ..frame.frame import Frame
 from ..frame.ports import RoundCarrier
@@ -118,12 +119,29 @@ class Slot:
 
     @property
     def log_fields(self) -> dict[str, Any]:
-        """The `extra` of log lines about this call: its tool, its node, and its last round and epoch that were written.
+        """The `extra` of log lines about this call: its tool, its node, its epoch, the round that runs or waits for
+        answers, and the span of the request that carries it.
 
         The call is named by the beginning of its id. No log line holds a token, a user, a question or an answer."""
         call = self.call
-        at = {"round": call.round, "epoch": call.epoch, "node": call.owner}
-        return {"call": prefix(call.id), "tool": self.tool, **at}
+        at = {"round": self._logged_round, "epoch": call.epoch, "node": call.owner}
+        return {"call": prefix(call.id), "tool": self.tool, **at, **self._span_ids()}
+
+    @property
+    def _logged_round(self) -> int:
+        call = self.call
+        if self.frame is not None:
+            return self.frame.round
+        return call.undecided[0].round + 1 if call.undecided else call.round
+
+    def _span_ids(self) -> dict[str, str]:
+        """The ids of the span of the request that carries the round, or of the first one that waits; empty if there is
+        none, or if it is not traced."""
+        carrier = None if self.frame is None else self.frame.carrier
+        if carrier is None:
+            carrier = next((arrival.carrier for arrival in self.arrivals.values()), None)
+        # A copy: no context can be entered twice, and a thread of the handler may write a line at the same time.
+        return {} if carrier is None else carrier.variables.copy().run(span.ids)
 
     def load_record(self, record: Record) -> None:
         """Begin again from the record of a claimed call; `add_entries` with its journal comes next."""

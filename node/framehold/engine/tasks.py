@@ -59,7 +59,7 @@ class Tasks:
         """Mark a frame dead, cancel its handler, and wait for the handler's end in a task."""
         handler = frame.kill()
         if handler is not None:
-            ending = self.spawn(self._wait_for_end(handler))
+            ending = self.spawn(self._wait_for_end(handler, frame))
             self._cancelling.add(ending)
             ending.add_done_callback(self._cancelling.discard)
 
@@ -68,13 +68,15 @@ class Tasks:
         """How many cancelled handlers may still run."""
         return len(self._cancelling)
 
-    async def _wait_for_end(self, handler: asyncio.Task[None]) -> None:
+    async def _wait_for_end(self, handler: asyncio.Task[None], frame: Frame) -> None:
         patience = self.patience
         _, running = await asyncio.wait([handler], timeout=patience)
         if running:
             self._counts["unburied"] += 1
             logger.warning(
-                "a cancelled handler still runs after %g s; what it does has no effect on its call", patience
+                "a cancelled handler still runs after %g s; what it does has no effect on its call",
+                patience,
+                extra=frame.log_fields,
             )
 
     async def outlast(self, handler: asyncio.Task[None]) -> None:

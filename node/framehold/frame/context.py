@@ -11,6 +11,7 @@ import contextvars
 from typing import Any
 
 from . import span
+from .logged_call import Logged, logged_call
 from .ports import RoundCarrier
 
 OWN_PREFIX = "framehold_"
@@ -31,15 +32,17 @@ def keep(*variables: contextvars.ContextVar[Any]) -> None:
     _handler_owned.update(variables)
 
 
-def handler_context(variables: contextvars.Context) -> contextvars.Context:
-    """A new context for a handler, copied from the context of the request that enters it."""
+def handler_context(variables: contextvars.Context, logged: Logged) -> contextvars.Context:
+    """A new context for a handler, copied from the context of the request that enters it. `logged` is what the
+    handler's log lines belong to."""
     context = variables.copy()
-    context.run(_enter, variables)
+    context.run(_enter, variables, logged)
     return context
 
 
-def _enter(variables: contextvars.Context) -> None:
+def _enter(variables: contextvars.Context, logged: Logged) -> None:
     _last_round.set(variables)
+    logged_call.set(logged)
     span.enter()
 
 

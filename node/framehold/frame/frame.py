@@ -96,7 +96,7 @@ class Frame:
         self.round = 1
         self.task: asyncio.Task[None] | None = None
         self._scope: anyio.CancelScope | None = None
-        self.context: contextvars.Context | None = handler_context(carrier.variables)
+        self.context: contextvars.Context | None = handler_context(carrier.variables, self)
         """The handler's own context, None once it has ended. `deliver` refreshes it, since a handler may wait for
         other tasks that ask for it."""
         carrier.handler_context = self.context
@@ -105,6 +105,11 @@ class Frame:
         """Make the scope that the handler runs in. Called once, by the handler's task: only a task can make one."""
         self._scope = anyio.CancelScope()
         return self._scope
+
+    @property
+    def log_fields(self) -> Mapping[str, Any]:
+        """The fields of a log line that the handler writes now; see `logged_call`."""
+        return self._host.log_fields(self)
 
     async def ask(self, question: Question, key: str | None = None) -> Any:
         """Suspend until the client has answered; return its answer (`Question.result`).

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Protocol
 
 from framehold_core.call import Phase
@@ -109,6 +109,9 @@ class FrameHost(CallJournal, Protocol):
     @property
     def asking_threads(self) -> AskingThreads:
         """The threads of this node's handlers that wait for answers."""
+
+    def log_fields(self, frame: Any) -> Mapping[str, Any]:
+        """The fields of a log line of `frame`, which may have been dropped."""
 
     def phase(self) -> Phase:
         """The phase of the call."""

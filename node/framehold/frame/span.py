@@ -27,6 +27,16 @@ def recording_span() -> Span | None:
     return span if span.is_recording() else None
 
 
+def ids() -> dict[str, str]:
+    """`trace_id` and `span_id` of the current span, as hex digits; empty if there is no span."""
+    if not contexts.get_current():
+        return {}
+    here = trace.get_current_span().get_span_context()
+    if not here.is_valid:
+        return {}
+    return {"trace_id": trace.format_trace_id(here.trace_id), "span_id": trace.format_span_id(here.span_id)}
+
+
 class RoundSpan(Span):
     """The span that a handler sees for its whole life. It delegates to `real`, the span of the present round. During a
     replay, new spans of the handler are children of `replay` instead."""

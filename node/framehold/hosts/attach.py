@@ -5,7 +5,7 @@ The private parts, and why they are touched (a missing part gives a clear error)
 
 - `RequestStateBoundary._security`: its codec is wrapped, so that tokens have a routing prefix; the cryptography stays
 - `_streamable_http_modern._mcp_param_rejection`: the header check, which Framehold's HTTP entry calls too
-- `elicitation.render_elicitation_schema`: cached per model; rendering a schema for each question is a third of a round
+- `elicitation.render_elicitation_schema`: keeps what it rendered, where that can't change (`sdk/form_schemas.py`)
 - `OpenTelemetryMiddleware`: skipped while no tracer provider is set
 
 Other modules touch further private parts, each named in the docstring of its module: docs/sdk-seams.md lists them all.
@@ -28,12 +28,12 @@ from mcp.server.request_state import (
     RequestStateCodec,
     RequestStateSecurity,
 )
-from pydantic import BaseModel
 
 from framehold_core.errors import ConfigError
 
 from ..app import build
 from ..config import Settings, load, with_arguments
+from ..sdk import form_schemas
 from ..sdk.replies import Misdirected
 from ..sdk.session import Ctx
 from ..sdk.state_codec import PrefixCodec
@@ -93,12 +93,12 @@ def attach(
         boundary, security = _secure(inner, settings)
         attached = Attached(inner, Handlers(host), build(settings, security.ttl), settings, boundary)
         attached.set_in_code = in_code
-        elicitation.render_elicitation_schema = _rendered
+        elicitation.render_elicitation_schema = form_schemas.rendered
         sagas = Sagas(inner, attached.runtime.payloads.sealer, settings.max_body, session_of)
         measured = [operation_metrics.OperationMetrics(inner, attached.names)] if operation_metrics.provided() else []
         inner.middleware[:] = [sagas, *measured, *(_only_traced(item) for item in inner.middleware)]
         if tracing.has_provider():
-            attached.runtime.observers.add(tracing.Tracing(settings.node_id))
+            attached.runtime.observers.add(tracing.Tracing(attached.runtime.heartbeat))
         _attached[inner] = attached
     elif with_arguments(settings or attached.settings, **{**attached.set_in_code, **in_code}) != attached.settings:
         raise ConfigError("this server is attached already, with other settings; nothing was changed; make another one")
@@ -126,18 +126,6 @@ def _secure(server: Server[Any], settings: Settings) -> tuple[RequestStateBounda
     if "token_ttl" in settings.model_fields_set:
         security.ttl = settings.token_ttl
     return boundary, security
-
-
-_render = elicitation.render_elicitation_schema
-_schemas: weakref.WeakKeyDictionary[type[BaseModel], dict[str, Any]] = weakref.WeakKeyDictionary()
-
-
-def _rendered(schema: type[BaseModel]) -> dict[str, Any]:
-    """The schema of a model as the SDK renders it. Each model is rendered once."""
-    known = _schemas.get(schema)
-    if known is None:
-        known = _schemas[schema] = _render(schema)
-    return known
 
 
 def _only_traced(middleware: Any) -> Any:

@@ -4,6 +4,7 @@ Private parts of the SDK that are touched here; a test names the release:
 
 - `RequestStateBoundary._security`: the policy that seals this server's request states
 - `StreamableHTTPSessionManager._server_instances`: the number of sessions
+- `StreamableHTTPSessionManager._has_started`: whether the SDK's own app has been started
 - `ListenHandler._bus`: its events are published to the other nodes
 """
 
@@ -29,7 +30,6 @@ from ..config import Settings
 from ..engine.heartbeat import Heartbeat
 from ..engine.runtime import Runtime
 from ..sdk.present_call import current
-from ..telemetry import tracing
 from ..telemetry.event_log import EventLog
 from ..telemetry.metrics import Metrics
 from ..telemetry.stacks import authors
@@ -37,13 +37,19 @@ from ..telemetry.stalls import StallWatch
 from ..telemetry.tool_labels import ToolLabels
 from .event_bus import FleetBus
 from .handlers import Handlers
-from .startup_warnings import notices
+from .lifetime import Lifetime
+from .startup_warnings import notices, refuse_workers
 
 logger = logging.getLogger(__name__)
 
+_begins: contextvars.ContextVar[list[Server[Any]] | None] = contextvars.ContextVar("framehold_begins", default=None)
+"""The server whose next lifespan in this context is that of a whole service, and not of one connection. It is taken off
+the list, since tasks that begin meanwhile inherit the variable."""
+
 
 class Attached:
-    """A server whose handlers suspend. `lifespan_state` is the value that its lifespan has yielded, while it runs."""
+    """A server whose handlers suspend. `lifespan_state` is the value that its lifespan has yielded to the service that
+    Framehold runs of it, while that runs. Any other connection has a lifespan of its own."""
 
     def __init__(
         self,
@@ -65,6 +71,9 @@ class Attached:
         self.names = ToolLabels(handlers.names)
         """The names of tools that may be labels of metrics."""
         self.exposition = counted(runtime, self.names)
+        self._warned = False
+        self._address = ""
+        """The URL of this process, as far as it is known."""
         self.event_writer = EventWriter(runtime.store)
         """Writes the events of this node to the event log of its fleet."""
         self._event_log = EventLog(runtime.heartbeat, self.event_writer.write)
@@ -73,8 +82,8 @@ class Attached:
         if self._reports:
             runtime.observers.add(self._event_log)
         self.stalls = StallWatch(_tool, late=None if self.metrics is None else self.metrics.late)
-        self._users = 0
         self._bus = _joined(server, runtime, settings)
+        self._lifetime = Lifetime(runtime, self._begin)
         self.lifespan = server.lifespan
         """The lifespan that the author gave the server."""
         server.lifespan = self._run
@@ -114,35 +123,67 @@ class Attached:
 
     @asynccontextmanager
     async def _run(self, server: Server[Any]) -> AsyncIterator[Any]:
-        """The server's lifespan with the runtime inside it. The first entry opens the runtime, the last exit closes
-        it.
+        """The server's lifespan with the runtime inside it.
 
         Raises:
             ConfigError: the program runs on trio, or the handlers can't be served as they are marked.
         """
         _require_asyncio()
-        async with self.lifespan(server) as state:
-            self.lifespan_state = state
-            if not self._users:
-                self.check()
-                for line in notices(self.settings, self.handlers, self.runtime.heartbeat.address, self.over_http):
-                    logger.warning(line)
-            self._users += 1
-            try:
-                if self._users == 1:
-                    await self.runtime.open()
-                    self.runtime.tasks.spawn(self.stalls.watch(authors(self.handlers.asking())))
-                    if self._reports:
-                        self.runtime.tasks.spawn(self.event_writer.run())
-                        self.runtime.tasks.spawn(self._event_log.watch())
-                    if self._bus is not None:
-                        self._bus.open()
-                yield state
-            finally:
-                self._users -= 1
-                if self._users == 0:
-                    await self.runtime.close()
-                    await tracing.flush()
+        begun = _begins.get()
+        is_service = begun is not None and server in begun
+        if begun is not None and is_service:
+            begun.remove(server)
+        with self._lifetime.named():
+            if not self._lifetime.is_open:
+                self._choose_address()
+            async with self.lifespan(server) as state:
+                if is_service:
+                    self.lifespan_state = state
+                if not self._lifetime.is_open:
+                    self.check()
+                    if is_service:
+                        refuse_workers(self.settings)
+                    self._warn()
+                opens = self.handlers.host.opens_resources(self.lifespan)
+                async with self._lifetime.use(stays=not (is_service or opens or self._has_app_of_the_sdk())):
+                    yield state
+
+    def _warn(self) -> None:
+        """Log the warnings about the start, at the first start only: each connection may be a start."""
+        if not self._warned:
+            self._warned = True
+            for line in notices(self.settings, self.handlers, self._address, self.over_http):
+                logger.warning(line)
+
+    def _choose_address(self) -> None:
+        """Give no address to the second node of a process if no app of Framehold's serves it: the address is that of
+        the process, and leads to the first node."""
+        heartbeat = self.runtime.heartbeat
+        self._address = heartbeat.address or self._address
+        second = self._lifetime.node != self.settings.node_id
+        heartbeat.address = "" if second and not self.over_http else self._address
+
+    def begin_service(self, over_http: bool = False) -> None:
+        """The next lifespan of the server that is entered in this context is that of a whole service: the runtime ends
+        with it."""
+        self.over_http = self.over_http or over_http
+        _begins.set([self.server])
+
+    def _has_app_of_the_sdk(self) -> bool:
+        """Whether the SDK's own app has been started: its end is that of a service, too."""
+        try:
+            return getattr(self.server.session_manager, "_has_started", False) is True
+        except RuntimeError:
+            return False
+
+    def _begin(self) -> None:
+        """Start what runs beside the runtime, which has just been opened."""
+        self.runtime.tasks.spawn(self.stalls.watch(authors(self.handlers.asking())))
+        if self._reports:
+            self.runtime.tasks.spawn(self.event_writer.run())
+            self.runtime.tasks.spawn(self._event_log.watch())
+        if self._bus is not None:
+            self._bus.open()
 
 
 def _require_asyncio() -> None:

@@ -31,6 +31,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple
 
 from fastmcp import FastMCP
+from fastmcp.exceptions import ToolError
 from fastmcp.server import context as contexts
 from fastmcp.server.context import Context
 from fastmcp.server.dependencies import FastMCPRequestContext, extract_version_spec, fastmcp_request_ctx
@@ -195,6 +196,12 @@ def _suspends(present: FastMCPRequestContext) -> bool:
 
 
 _elicit = Context.elicit
+_NOT_ATTACHED = (
+    "Framehold is not attached to the server {name!r}, or this is no tool that it can suspend: call "
+    "framehold.attach(server) where it is made; or reach it as a client of 2025, as create_proxy(server, "
+    'mode="legacy") does'
+)
+"""What FastMCP's refusal to ask on 2026-07-28 does not say, in a process that has Framehold."""
 
 
 @functools.wraps(_elicit)
@@ -203,6 +210,11 @@ async def _suspending(self: Context, *args: Any, **kwargs: Any) -> Any:
     if present is not None and _suspends(present):
         self = copy.copy(self)
         self.__dict__["_is_modern_protocol"] = lambda: False
+    elif self._is_modern_protocol() and not self.is_background_task:
+        try:
+            return await _elicit(self, *args, **kwargs)
+        except ToolError as error:
+            raise ToolError(f"{error} {_NOT_ATTACHED.format(name=self.fastmcp.name)}") from None
     return await _elicit(self, *args, **kwargs)
 
 

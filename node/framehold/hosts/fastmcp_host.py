@@ -5,6 +5,7 @@ This file is imported only for an author who has such a server: fastmcp is optio
 Private parts of FastMCP that are touched here (a missing part gives a clear error; a test names the release):
 
 - `FastMCP._mcp_server`: the SDK's server, which holds the boundary and the lifespan
+- `FastMCP._lifespan`, `_extensions`: whether something may be opened for handlers
 - `FastMCP._dispatch_component_middleware`: runs the middleware chain; it is replaced on the served server only
 """
 
@@ -18,6 +19,8 @@ from typing import Any
 import fastmcp
 from fastmcp import FastMCP
 from fastmcp.prompts.base import Prompt
+from fastmcp.server.providers.local_provider import LocalProvider
+from fastmcp.server.server import default_lifespan
 from fastmcp.tools.base import Tool
 from fastmcp.utilities.async_utils import is_coroutine_function
 from fastmcp.utilities.components import FastMCPComponent
@@ -90,6 +93,12 @@ class FastMCPHost:
 
     async def listed(self, kind: str) -> None:
         """None: the list depends on the user who requests it."""
+
+    def opens_resources(self, lifespan: Any) -> bool:
+        """Whether the server has a lifespan of its author, or a part with one: an extension or a provider."""
+        server = self._server
+        own = all(type(provider) is LocalProvider for provider in server.providers)
+        return server._lifespan is not default_lifespan or not own or bool(server._extensions)
 
     def http_app(self, settings: Settings, path: str) -> tuple[Starlette, TransportSecuritySettings]:
         """FastMCP's own app, and the origins that Framehold's entry accepts.

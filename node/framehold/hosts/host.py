@@ -57,6 +57,11 @@ class Host(Protocol):
         and templates of addresses. None if the host can't know them."""
         ...
 
+    def opens_resources(self, lifespan: Any) -> bool:
+        """Whether the author's lifespan of this server may open something that handlers use. `lifespan` is that of the
+        low-level server, before it was attached."""
+        ...
+
     def http_app(self, settings: Settings, path: str) -> tuple[Starlette, TransportSecuritySettings]:
         """The server's own ASGI app, with its endpoint at `path`, and the hosts and origins that Framehold's entry has
         to check."""

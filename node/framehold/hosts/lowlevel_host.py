@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mcp.server.lowlevel.server import Server
+from mcp.server.lowlevel.server import lifespan as no_lifespan
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp_types.methods import INPUT_REQUIRED_METHODS
 from starlette.applications import Starlette
@@ -49,6 +50,10 @@ class LowLevelHost:
 
     async def listed(self, kind: str) -> None:
         """None: only the author's function can list."""
+
+    def opens_resources(self, lifespan: Any) -> bool:
+        """Whether it is another lifespan than the SDK's own, which does nothing."""
+        return lifespan is not no_lifespan
 
     def http_app(self, settings: Settings, path: str) -> tuple[Starlette, TransportSecuritySettings]:
         """See `Host.http_app`."""

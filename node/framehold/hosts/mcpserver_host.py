@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mcp.server.lowlevel.server import Server
+from mcp.server.lowlevel.server import lifespan as no_lifespan
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.prompts import PromptManager
 from mcp.server.mcpserver.resources import Resource, ResourceManager
@@ -110,6 +111,10 @@ class MCPServerHost:
             return [prompt.name for prompt in await server.list_prompts()]
         templates = [template.uri_template for template in await server.list_resource_templates()]
         return [str(resource.uri) for resource in await server.list_resources()] + templates
+
+    def opens_resources(self, lifespan: Any) -> bool:
+        """Whether it is another lifespan than the SDK's own, which does nothing."""
+        return lifespan is not no_lifespan
 
     def http_app(self, settings: Settings, path: str) -> tuple[Starlette, TransportSecuritySettings]:
         """See `Host.http_app`."""

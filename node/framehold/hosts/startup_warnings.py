@@ -1,14 +1,36 @@
-"""Warnings at the start of a node, about settings that work but are probably not meant."""
+"""What is said at the start of a node: warnings about settings that work but are probably not meant, and the refusal of
+several workers that would have to be one node."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..config import Settings
+from framehold_core.errors import ConfigError
+
+from ..config import Settings, workers
 from .handlers import Handlers
 
 _SHOWN = 10
 """How many handlers a warning names."""
+
+
+_ONE_EACH = (
+    "run one worker a process, each on a port of its own, with FRAMEHOLD_NODE_ID, FRAMEHOLD_ADVERTISE_URL and a shared "
+    "store; or FRAMEHOLD_STRATEGY=replay with FRAMEHOLD_KEYS and without a store (docs/hosting.md)"
+)
+
+
+def refuse_workers(settings: Settings) -> None:
+    """Refuse to start an app that is one of several workers over a shared store.
+
+    Raises:
+        ConfigError: the workers would have one node id and one address.
+    """
+    if settings.store_url is not None and (number := workers()) > 1:
+        raise ConfigError(
+            f"this process is one of {number} workers of one server: they have one address, so no round can be sent to "
+            f"the worker that holds its call; nothing was started; {_ONE_EACH}"
+        )
 
 
 def notices(settings: Settings, handlers: Handlers, address: str, over_http: bool) -> Iterator[str]:
@@ -26,6 +48,12 @@ def notices(settings: Settings, handlers: Handlers, address: str, over_http: boo
         yield (
             "strategy replay without FRAMEHOLD_KEYS: tokens carry whole calls, and this process alone can open them, "
             "until it ends; make one key for all processes with: framehold keys new"
+        )
+    replays = settings.strategy == "replay" and settings.keys
+    if settings.store_url is None and not replays and (number := workers()) > 1:
+        yield (
+            f"this process is one of {number} workers of one server, and each holds calls and sessions of its own: "
+            f"answers that reach another worker are refused as invalid or expired; {_ONE_EACH}"
         )
     if settings.store_url is not None and not address:
         yield from _unaddressed(settings, over_http)

@@ -1,7 +1,10 @@
 """A server as an ASGI app: Framehold's entry in front, the SDK's own app behind it, and one lifespan round both.
 
 Authentication guards Framehold's entry as it guards the SDK's endpoint: the wrapper of the endpoint is copied round the
-entry, and so are the app's middlewares. Where there are none, a request goes straight to the entry."""
+entry, and so are the app's middlewares. Where there are none, a request goes straight to the entry.
+
+A private part of the SDK is touched here; a test names the release: `StreamableHTTPASGIApp.session_manager`, which
+`session_affinity` has to reach. FastMCP's app has the same."""
 
 from __future__ import annotations
 
@@ -9,21 +12,22 @@ import asyncio
 import contextlib
 import copy
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from mcp.server.auth.middleware.bearer_auth import RequireAuthMiddleware
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
+from starlette.datastructures import State
 from starlette.requests import Request
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from framehold_core.errors import ConfigError
 
 from ..admin.api import Admin
-from ..admin.probes import PROBES
+from ..admin.probes import PROBES, Probe
 from ..config import Settings
 from ..engine.gc_tuning import tune
 from ..hosts.attach import attach
@@ -34,7 +38,7 @@ from .cors import Cors
 from .entry import Entry
 from .node_relay import NodeRelay
 from .refusal_log import RefusalLog
-from .session_affinity import SessionAffinity
+from .session_affinity import SessionAffinity, name_sessions
 
 logger = logging.getLogger(__name__)
 PATH = "/mcp"
@@ -42,22 +46,30 @@ _SESSION_LOGGERS = ("mcp.server.streamable_http_manager", "mcp.server.streamable
 """Loggers of the SDK that write whole session ids at level INFO. Anybody who reads such an id may use the session."""
 
 
+class _Front(NamedTuple):
+    """What stands before the SDK's app. `fast` serves MCP requests of the HTTP `methods` (None: of any); `probes` and
+    `administers` are the paths that Framehold serves itself."""
+
+    fast: RefusalLog
+    methods: set[str] | None
+    probes: Mapping[str, Probe]
+    administers: set[str]
+
+
 class Application:
     """The ASGI app that `framehold.asgi` returns. If it is mounted in an app that doesn't run its `lifespan`, it starts
-    itself with its first request, and ends with the event loop."""
+    itself with its first request, and ends with the event loop.
+
+    What authors add to an app of the SDK they add here in the same way: middlewares, routes, mounted apps, state."""
 
     def __init__(self, attached: Attached, app: Starlette, security: TransportSecuritySettings, server: Any) -> None:
-        self.attached, self._app = attached, app
+        self.attached, self._app, self._security = attached, app, security
         self.server = server
         """The server as its author gave it to `asgi`."""
+        self._endpoint = _endpoint(app)
         self._relay = NodeRelay(attached.runtime.peers)
-        guarded = _guarded(attached, self._relay, app, security)
-        served = SessionAffinity(guarded, attached.runtime, self._relay.forward)
-        self._fast = RefusalLog(Cors(served, security.allowed_origins))
-        own = {route.path for route in app.routes if isinstance(route, Route)}
-        self._probes = {path: probe for path, probe in PROBES.items() if path not in own}
         self._admin = Admin(attached)
-        self._administers = set(self._admin.endpoints) - own
+        self._front: _Front | None = None
         self._ready: asyncio.Future[None] | None = None
         self._keeper: asyncio.Task[None] | None = None
         self.failure: Exception | None = None
@@ -77,19 +89,50 @@ class Application:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        runtime = self.attached.runtime
-        hop = received(scope, runtime.peers.trust, runtime.settings.node_id, runtime.settings.route_headers)
+        assert self._front is not None, "an app that is ready has a front"
+        front, runtime = self._front, self.attached.runtime
+        hop = received(scope, runtime.peers.trust, runtime.peers.node, runtime.settings.route_headers)
         path = str(scope["path"]).removeprefix(scope.get("root_path", ""))
-        if path == PATH:
+        if path == PATH and (front.methods is None or scope["method"] in front.methods):
             # Starlette sets this too: the app's middleware may read it.
             scope["app"] = self._app
-            await self._fast(scope, receive, hop.adding_headers(send))
-        elif (probe := self._probes.get(path)) is not None:
+            await front.fast(scope, receive, hop.adding_headers(send))
+        elif (probe := front.probes.get(path)) is not None:
             await probe(self.attached, Request(scope, receive))(scope, receive, send)
-        elif path in self._administers:
+        elif path in front.administers:
             await self._admin(hop, path, scope, receive, send)
         else:
             await self._app(scope, receive, hop.adding_headers(send))
+
+    def add_middleware(self, middleware_class: Callable[..., ASGIApp], *args: Any, **kwargs: Any) -> None:
+        """Add an ASGI middleware, the outermost so far. MCP requests pass through an instance of their own, requests
+        of the author's routes through another; Framehold's probes and `/admin` pass through none.
+
+        Raises:
+            RuntimeError: the app has started.
+        """
+        if self._front is not None:
+            raise RuntimeError("this app has started; nothing was added; add a middleware before")
+        self._app.add_middleware(middleware_class, *args, **kwargs)
+
+    def mount(self, path: str, app: ASGIApp, name: str | None = None) -> None:
+        """Serve another app below `path`, beside the MCP server."""
+        self._app.mount(path, app, name)
+
+    @property
+    def routes(self) -> list[BaseRoute]:
+        """The routes of the SDK's app: its own, and those that the author adds."""
+        return self._app.routes
+
+    @property
+    def router(self) -> Router:
+        """The router of the SDK's app."""
+        return self._app.router
+
+    @property
+    def state(self) -> State:
+        """The state that handlers of routes and middlewares read as `request.app.state`."""
+        return self._app.state
 
     @asynccontextmanager
     async def lifespan(self, parent: object = None) -> AsyncIterator[None]:
@@ -104,16 +147,32 @@ class Application:
     @asynccontextmanager
     async def _starting(self) -> AsyncIterator[None]:
         """Run the lifespan of the SDK's app. The warnings at its start are those for a server over HTTP."""
-        self.attached.over_http = True
+        if self._front is None:
+            self._front = self._built()
+        self.attached.begin_service(over_http=True)
         if self.attached.settings.log_level != "debug":
             for name in _SESSION_LOGGERS:
                 if (session_logger := logging.getLogger(name)).level == logging.NOTSET:
                     session_logger.setLevel(logging.WARNING)
         try:
             async with self._app.router.lifespan_context(self._app):
+                name_sessions(_inside(self._endpoint.endpoint), self.attached.runtime)
                 yield
         finally:
             await self._relay.close()
+
+    def _built(self) -> _Front:
+        """What stands before the SDK's app, with the middlewares and routes that it has now."""
+        attached, taken = self.attached, self._endpoint.methods
+        guarded = _guarded(attached, self._relay, self._app, self._endpoint, self._security)
+        served = SessionAffinity(guarded, attached.runtime, self._relay.forward)
+        own = {route.path for route in self._app.routes if isinstance(route, Route)}
+        return _Front(
+            fast=RefusalLog(Cors(served, self._security.allowed_origins)),
+            methods=None if taken is None else {*taken, "OPTIONS"},
+            probes={path: probe for path, probe in PROBES.items() if path not in own},
+            administers=set(self._admin.endpoints) - own,
+        )
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         """Serve the ASGI lifespan protocol. A start that failed is reported in one line, not as a traceback."""
@@ -178,13 +237,23 @@ def asgi(
     return Application(attached, *host_of(server).http_app(attached.settings, PATH), server)
 
 
-def _guarded(
-    attached: Attached, relay: NodeRelay, app: Starlette, security: TransportSecuritySettings | None
-) -> ASGIApp:
-    """Framehold's entry, behind the same guard and middlewares as the SDK's endpoint."""
+def _endpoint(app: Starlette) -> Route:
+    """The route of the SDK's endpoint."""
     route = next((item for item in app.routes if isinstance(item, Route) and item.path == PATH), None)
     if route is None:
         raise ConfigError(f"the server's app has no route {PATH}; this release of mcp builds it otherwise")
+    return route
+
+
+def _inside(endpoint: Any) -> Any:
+    """The SDK's endpoint without its guard."""
+    return endpoint.app if isinstance(endpoint, RequireAuthMiddleware) else endpoint
+
+
+def _guarded(
+    attached: Attached, relay: NodeRelay, app: Starlette, route: Route, security: TransportSecuritySettings
+) -> ASGIApp:
+    """Framehold's entry, behind the same guard and middlewares as the SDK's endpoint."""
     guard = route.endpoint if isinstance(route.endpoint, RequireAuthMiddleware) else None
     # A request that is not ordinary goes to the endpoint itself: it has passed guard and middlewares already.
     entry: ASGIApp = Entry(attached, relay, route.app if guard is None else guard.app, security)

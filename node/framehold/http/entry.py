@@ -8,6 +8,7 @@ every rejection is the SDK's own. The entry itself checks only what tells an ord
 from __future__ import annotations
 
 import asyncio
+import time
 from enum import Enum
 from typing import Any
 
@@ -26,10 +27,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from framehold_core import token
 
+from ..frame.logged_call import NamedCall, logged_call
 from ..hosts.attach import param_rejection
 from ..hosts.attached import Attached
 from ..sdk.hop import Hop
 from ..sdk.replies import Misdirected, Unavailable, broke_off, cut_off, not_held, out_of_reach, too_large
+from ..telemetry import tracing
 from ..wires import saga
 from .body import Body, TooLarge, left
 from .classify import Ordinary, ordinary
@@ -75,6 +78,8 @@ _NEXT_STEP = {
     # A new call has no token: nothing would distinguish a second sending from a second call (docs/protocol.md, rule 9).
     (ForwardResult.BROKEN, True): _Next.REPORT_BROKEN,
     (ForwardResult.BROKEN, False): _Next.READ_AGAIN,
+    (ForwardResult.VANISHED, True): _Next.REPORT_BROKEN,
+    (ForwardResult.VANISHED, False): _Next.READ_AGAIN,
 }
 """What follows when another node holds the call. A request that a node relayed is never forwarded (docs/protocol.md,
 rule 19), so it is not in the table: `Entry._refuse_relayed` replies to it. READ_AGAIN and AWAIT_OWNER follow only while
@@ -170,6 +175,15 @@ class Entry:
         """Serve a round here, or forward it to the node that holds its call."""
         hop: Hop = request.scope["framehold"]
         hop.route = _route(found.method, found.params)
+        before = logged_call.set(_named(found, hop))
+        try:
+            await self._serve_named(request, found, data, receive, send)
+        finally:
+            # A handler may send this request within its own task, whose lines belong to its own call.
+            logged_call.reset(before)
+
+    async def _serve_named(self, request: Request, found: Ordinary, data: bytes, receive: Receive, send: Send) -> None:
+        hop: Hop = request.scope["framehold"]
         # These are read now, as they came: a middleware may edit the parameters.
         client, progress = self._identities.connection(found.params["_meta"]), _progress(found.params)
         exchange, search = Exchange(request, found.id, progress, send), OwnerSearch(self._attached.settings.lease_ttl)
@@ -208,12 +222,14 @@ class Entry:
         Returns:
             True: the round is finished. False: the record has to be read again.
         """
-        relay, hop = self._relay, request[0]["framehold"]
+        relay, hop, began = self._relay, request[0]["framehold"], time.time_ns()
         if relay.outages.is_watched(address):
             # Other requests wait for this node already: their watch tries to connect.
             result = ForwardResult.UNREACHED
         else:
             result = await relay.forward.forward(address, request, receive, exchange.onward())
+        if result is ForwardResult.VANISHED:
+            tracing.record_lease_wait(began, address, result.name.lower())
         match _NEXT_STEP[result, hop.route == _BEGINS]:
             case _Next.FINISH:
                 return True
@@ -225,6 +241,7 @@ class Entry:
                     return await left(receive, search.pause)
             case _Next.AWAIT_OWNER:
                 waited = await relay.outages.wait(address, receive, search.deadline)
+                tracing.record_lease_wait(began, address, waited.name.lower())
                 if waited is WaitResult.LEFT:
                     return True
                 if waited is WaitResult.OVER and search.may_go_on():
@@ -269,7 +286,20 @@ def _progress(params: dict[str, Any]) -> str | int | None:
     return progress_token_from_params(params) if "progressToken" in params["_meta"] else None
 
 
+def _named(found: Ordinary, hop: Hop) -> NamedCall | None:
+    """The call that a request names before anything of it is verified: by its token, or by the id that a router gave
+    it."""
+    state = _state(found.method, found.params)
+    call = token.named(state) if isinstance(state, str) else hop.call
+    return None if call is None else NamedCall(call)
+
+
+def _state(method: str, params: dict[str, Any]) -> Any:
+    """The token of a request; None in a first request."""
+    return params.get(saga.TOKEN if method == saga.RESUME else "requestState")
+
+
 def _route(method: str, params: dict[str, Any]) -> bytes:
     """The route of a request: `start` where it begins a call, `ring` where its token led to this node."""
-    state = params.get(saga.TOKEN if method == saga.RESUME else "requestState")
+    state = _state(method, params)
     return b"ring" if isinstance(state, str) and state.startswith(token.HOLD) else _BEGINS

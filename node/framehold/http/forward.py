@@ -25,8 +25,10 @@ from yarl import URL
 
 from framehold_router.fleet.address import address_of
 from framehold_router.fleet.trust import NODE, NOT_HELD, ROUTE, VIA, Trust, end_to_end, without_internal
+from framehold_router.telemetry.log_bursts import LogBursts
 
 from .. import clock
+from ..frame.logged_call import log_fields
 from ..sdk.hop import Hop
 from .body import gone
 from .exchange import PING
@@ -54,6 +56,7 @@ class ForwardResult(Enum):
     NOT_HELD = "that node does not hold the call"
     UNREACHED = "nothing was sent: it accepts no connection"
     BROKEN = "it was sent, and no response came"
+    VANISHED = "it was sent, and the node said nothing until its lease was gone"
 
 
 class Forward:
@@ -62,6 +65,7 @@ class Forward:
     def __init__(self, trust: Trust, wait_absent: Callable[[str], Awaitable[None]]) -> None:
         self._trust, self._wait_absent = trust, wait_absent
         self._http: aiohttp.ClientSession | None = None
+        self._bursts = LogBursts(logger)
         self._logged: dict[str, float] = {}
         """When an address was last logged as out of reach, in seconds on the node's clock."""
 
@@ -87,8 +91,8 @@ class Forward:
             if vanishing.done() and not sending.done() and not leaving.done() and not begun.is_set():
                 vanishing.result()
                 text = "the node at %.200r says nothing, and its lease is gone: it is not waited for; %s"
-                logger.warning(text, address, _UNANSWERED)
-                return ForwardResult.BROKEN
+                self._bursts.warning(text, address, _UNANSWERED, extra=log_fields())
+                return ForwardResult.VANISHED
             await asyncio.wait((sending, leaving), return_when=asyncio.FIRST_COMPLETED)
             # A client that left needs no response: there is nothing to try again.
             return sending.result() if sending.done() else ForwardResult.ANSWERED
@@ -127,10 +131,12 @@ class Forward:
             self._warn(address, type(error).__name__)
             return ForwardResult.UNREACHED
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            follows = "the client's response is cut" if begun.is_set() else _UNANSWERED
-            logger.warning("a node at %.200r broke off (%s): %s", address, type(error).__name__, follows)
+            what = type(error).__name__
             if begun.is_set():
+                logger.warning("a node at %.200r broke off (%s): the client's response is cut", address, what)
                 raise
+            text = "a node at %.200r broke off (%s): %s"
+            self._bursts.warning(text, address, what, _UNANSWERED, extra=log_fields())
             return ForwardResult.BROKEN
 
     def _request(self, address: str, scope: Scope, body: bytes) -> Any:

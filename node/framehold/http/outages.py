@@ -11,6 +11,7 @@ The law: the cost of waiting grows with the number of nodes that are out of reac
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import logging
 from collections.abc import Awaitable, Callable
 from enum import Enum
@@ -81,7 +82,10 @@ class Outages:
         """Wait until the outage of `address` is over, at most until `deadline` (seconds on the node's clock)."""
         watch = self._watches.get(address)
         if watch is None:
-            watch = self._watches[address] = asyncio.create_task(self._watch(address), name="framehold outage")
+            # All requests that wait share it: it takes over nothing of the first one.
+            watching, empty = self._watch(address), contextvars.Context()
+            watch = asyncio.create_task(watching, name="framehold outage", context=empty)
+            self._watches[address] = watch
             watch.add_done_callback(partial(self._ended, address))
         leaving = asyncio.ensure_future(gone(receive))
         try:

@@ -1,22 +1,26 @@
 """Sessions of 2025-era clients live in one process. The id of a session names its process.
 
-1. the SDK gives a new session an id: the client gets `l1.<node>.<boot>.<id>` instead
-2. a request of that session reaches this process: the SDK gets its own id again
+1. the SDK opens a session: its id becomes `l1.<node>.<boot>.<id>`, for the SDK, the author's code and the client
+2. a request of that session reaches this process: the SDK serves it
 3. the request reaches another node: it is forwarded to its process while that process lives
 4. the store does not answer, or the process can't be reached: 503, and the client tries again
-5. the process is gone: the SDK gets an id that it doesn't know and replies 404; the client initializes anew
+5. the process is gone: the SDK doesn't know the id and replies 404; the client initializes anew
+
+Private parts of the SDK that are touched here; a test names the release. Of `StreamableHTTPSessionManager`:
+`_admit_session` opens a session, `_server_instances` and `_session_owners` have all of them by id.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Awaitable
+from typing import Any
 
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from starlette.responses import PlainTextResponse
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from framehold_core.errors import StoreUnavailable
+from framehold_core.errors import ConfigError, StoreUnavailable
 from framehold_router.fleet import session_ids
 
 from ..engine.runtime import Runtime
@@ -30,6 +34,30 @@ _SESSIONLESS = {version.encode() for version in MODERN_PROTOCOL_VERSIONS}
 _UNREACHED = "the node that holds this session can't be reached; nothing was sent; send the same request again\n"
 _UNKNOWN = "the store does not answer, so where this session lives is not known; send the same request again\n"
 _BROKEN = "the node that holds this session broke off; whether it served the request is not known\n"
+
+
+def name_sessions(endpoint: Any, runtime: Runtime) -> None:
+    """Let the ids of all sessions that `endpoint`, the SDK's, opens from now on name this process.
+
+    Raises:
+        ConfigError: this release of mcp opens sessions otherwise.
+    """
+    manager = getattr(endpoint, "session_manager", None)
+    admit = getattr(manager, "_admit_session", None)
+    if manager is None or admit is None:
+        raise ConfigError("this release of mcp opens sessions elsewhere; nothing was started; use mcp 2.3")
+
+    def admitted(requestor: Any) -> Any:
+        transport = admit(requestor)
+        if transport is not None:
+            held, given = runtime.heartbeat.lease, transport.mcp_session_id
+            transport.mcp_session_id = session_ids.wrap(held.node, held.boot, given)
+            for sessions in (manager._server_instances, manager._session_owners):
+                if given in sessions:
+                    sessions[transport.mcp_session_id] = sessions.pop(given)
+        return transport
+
+    manager._admit_session = admitted
 
 
 class SessionAffinity:
@@ -58,8 +86,6 @@ class SessionAffinity:
             hop: Hop = scope["framehold"]
             held = self._runtime.heartbeat.lease
             if (session.node, session.boot) == (held.node, held.boot):
-                own = (_SESSION, session.session.encode())
-                scope["headers"] = [own if item == (_SESSION, header) else item for item in scope["headers"]]
                 hop.route = b"ring"
             elif hop.relayed:
                 if session.node != held.node:
@@ -68,7 +94,7 @@ class SessionAffinity:
                     return
             elif await self._is_elsewhere(session, scope, receive, send):
                 return
-        await self._app(scope, receive, self._wrapping_ids(send))
+        await self._app(scope, receive, send)
 
     async def _is_elsewhere(self, session: session_ids.Session, scope: Scope, receive: Receive, send: Send) -> bool:
         """Serve a request of another process's session. False: that process is gone, and nothing was sent."""
@@ -93,25 +119,7 @@ class SessionAffinity:
         if data is None:
             return
         result = await self._forward.forward(address, (scope, data), receive, send)
-        if result is ForwardResult.BROKEN:
+        if result in (ForwardResult.BROKEN, ForwardResult.VANISHED):
             await PlainTextResponse(_BROKEN, 502)(scope, receive, send)
         elif result is not ForwardResult.ANSWERED:
             await PlainTextResponse(_UNREACHED, 503, {"retry-after": "1"})(scope, receive, send)
-
-    def _wrapping_ids(self, send: Send) -> Send:
-        """Returns `send`, which also puts the name of this process before the session id of a response."""
-
-        async def wrapped(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                headers = [
-                    (name, self._wrapped(value)) if name == _SESSION else (name, value)
-                    for name, value in message.get("headers", ())
-                ]
-                message = {**message, "headers": headers}
-            await send(message)
-
-        return wrapped
-
-    def _wrapped(self, session: bytes) -> bytes:
-        held = self._runtime.heartbeat.lease
-        return session_ids.wrap(held.node, held.boot, session.decode("latin-1")).encode("latin-1")

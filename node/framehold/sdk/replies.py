@@ -41,13 +41,13 @@ class Misdirected(Unavailable):
 
     def __init__(self, address: str, retry_after: int) -> None:
         again = "send the same request again, a saga's in the session that it began in"
-        super().__init__(f"another node holds this call; nothing was lost; {again}", retry_after)
+        super().__init__(f"another node holds this call; nothing was done here; {again}", retry_after)
         self.address = address
 
 
 def out_of_reach(lease_ttl: float) -> Unavailable:
     """The reply to a request whose call is held by a node that can't be reached."""
-    text = "the node that holds this call can't be reached; nothing was lost; send the same request again"
+    text = "the node that holds this call can't be reached; nothing was done here; send the same request again"
     return Unavailable(text, max(1, round(lease_ttl)))
 
 
@@ -119,11 +119,8 @@ def refusal(answer: Refusal, method: str, retry_after: int, max_round: float) ->
         MCPError: the protocol's error, where the reply isn't a tool's own error result.
     """
     reason = answer.reason
-    if reason is Reason.UNKNOWN:
-        raise invalid_state()
     if reason is Reason.UNAVAILABLE:
-        text = answer.detail or "the store did not answer; nothing was lost; send the same request again"
-        raise Unavailable(text, retry_after)
+        raise Unavailable(answer.detail or _UNDECIDED, retry_after)
     if reason is Reason.CONFLICT:
         text = (
             f"this round of the call (now at round {answer.round}) was already answered otherwise; nothing was changed"
@@ -139,9 +136,14 @@ def refusal(answer: Refusal, method: str, retry_after: int, max_round: float) ->
         return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=True).model_dump(
             by_alias=True, mode="json", exclude_none=True
         )
-    raise MCPError(types.INTERNAL_ERROR, text, {"reason": reason.value})
+    ended = Reason.LOST if reason is Reason.FORGOTTEN else reason
+    raise MCPError(types.INTERNAL_ERROR, text, {"reason": ended.value})
 
 
+_UNDECIDED = (
+    "the store did not answer, or does not show yet which node has this call, so this request can't be answered now; "
+    "send the same request again"
+)
 _WAITS = (
     "an operator has this tool paused, or its calls ended too many processes; the call waits and nothing was taken; "
     "send the same request again later"
@@ -179,6 +181,12 @@ def _ended(answer: Refusal, max_round: float) -> str:
         return "Several nodes failed while they ran this call, so it is not tried again. Tell the operator."
     if answer.reason in _ABOUT:
         return _ABOUT[answer.reason]
+    if answer.reason is Reason.FORGOTTEN:
+        return (
+            "This call was lost: the store of this node has no trace of it, or of its last rounds. Its handler stopped "
+            f"at an unknown point after round {answer.round} of its questions, and may still be running; it was not "
+            "entered again. What it had done by then is done; start a new call if that is safe."
+        )
     return (
         "This call was lost. Its handler was entered once, stopped at an unknown point after round "
         f"{answer.round} of its questions, and may still be running; it was not entered again. Start a new "

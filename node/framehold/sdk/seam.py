@@ -23,6 +23,7 @@ from ..engine import token_claims
 from ..engine.answer_parsing import MalformedAnswer
 from ..engine.replies import Answer, Elsewhere, Ended, Parked
 from ..engine.runtime import Runtime
+from ..frame.logged_call import NamedCall, logged_call
 from ..frame.rehearsal import rehearsal_observer
 from . import hop as hops
 from . import replies
@@ -101,6 +102,7 @@ class Seam:
                     raise replies.invalid_state()
                 if not invocation.reentrant:
                     raise replies.unmarked(self.method, ctx.params or {})
+                logged_call.set(NamedCall(carried.call))
                 return await self.runtime.replay(carried, answers, invocation, Round(ctx))
             claims = token_claims.read(state)
             if claims is None:

@@ -7,6 +7,7 @@ request. A notification that a handler sends then is dropped: by the protocol a 
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 from collections.abc import Awaitable, Coroutine
 from typing import Any, TypeVar
@@ -16,9 +17,10 @@ from mcp.server.connection import Connection
 from mcp.server.context import ServerRequestContext
 from mcp.server.session import ServerSession
 from mcp.shared.dispatcher import CallOptions, ProgressFnT
-from mcp.shared.exceptions import MCPError
+from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
 from mcp.shared.message import ServerMessageMetadata
 from pydantic import BaseModel
+from typing_extensions import deprecated
 
 from ..frame.frame import Frame
 from . import questions
@@ -27,6 +29,8 @@ logger = logging.getLogger(__name__)
 
 META = "_meta"
 """The parameter with the metadata of one request: a client sends it anew in each round."""
+_send_log_message = inspect.unwrap(ServerSession.send_log_message)
+"""Without the warning that the method is deprecated: the author's call has caused one."""
 ResultT = TypeVar("ResultT", bound=BaseModel)
 Ctx = ServerRequestContext[Any, Any]
 
@@ -146,6 +150,7 @@ class FrameSession(ServerSession):
             related = None if related_request_id is None else live.request_id
             await live.session.send_notification(notification, related)
 
+    @deprecated("The logging capability is deprecated as of 2026-07-28 (SEP-2577).", category=MCPDeprecationWarning)
     async def send_log_message(
         self,
         level: types.LoggingLevel,
@@ -155,7 +160,7 @@ class FrameSession(ServerSession):
     ) -> None:
         """Send a log message on the present round's response, if its request asked for this level."""
         if (live := self._live_for_output()) is not None:
-            await live.session.send_log_message(level, data, logger, live.request_id)
+            await _send_log_message(live.session, level, data, logger, live.request_id)
 
     async def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         """Report progress under the progress token of the present round."""
@@ -212,12 +217,29 @@ def _params() -> Any:
     return property(get, put)
 
 
+def _lifespan() -> Any:
+    """A property: what the lifespan of the present round's connection yielded; between rounds, what was read last.
+    Without an app each connection has a lifespan of its own."""
+
+    def get(self: FrameContext) -> Any:
+        if (live := self.session.live()) is not None:
+            self.lifespan = live.lifespan_context
+        return self.lifespan
+
+    def put(self: FrameContext, value: Any) -> None:
+        self.lifespan = value
+
+    return property(get, put)
+
+
 class FrameContext(ServerRequestContext[Any, Any]):
     """A request context that outlives its request."""
 
     session: FrameSession
     entered: Any
+    lifespan: Any
     params = _params()
+    lifespan_context = _lifespan()
     request_id = _through("request_id")
     meta = _through("meta")
     request = _through("request")

@@ -10,6 +10,7 @@ handler.
 
 from __future__ import annotations
 
+import sys
 import traceback
 from contextvars import ContextVar
 from typing import NamedTuple
@@ -25,15 +26,27 @@ class Failure(NamedTuple):
     place: str
 
 
+_MAX_CAUSES = 20
+"""How many exceptions are looked at from the outermost to its causes."""
 _remembered: ContextVar[Failure | None] = ContextVar("framehold_failure", default=None)
 
 
 def failure_of(error: BaseException) -> Failure:
-    """The class and place of `error`, or of the exception that the SDK made it from."""
-    original = _original(error)
-    kind = type(original)
-    name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
-    return Failure(_clean(name), _place(_places(original)))
+    """The class and place of what the author's code raised, as `error` brought it: beneath what the SDK or FastMCP put
+    around it, and of a group its first exception."""
+    found: BaseException | None = error
+    foreign: list[BaseException] = []
+    while found is not None and len(foreign) < _MAX_CAUSES:
+        if isinstance(found, BaseExceptionGroup):
+            found = found.exceptions[0]
+            continue
+        places = _places(found)
+        if not _is_wrapper(found, places) and (place := _place(places)):
+            return Failure(_class_name(found), place)
+        foreign.append(found)
+        found = found.__cause__ or found.__context__
+    # No line of the author's was passed: what the SDK has wrapped says more than the wrapper.
+    return Failure(_class_name(next((item for item in foreign if not _is_sdks(item)), error)), "")
 
 
 def remember(error: BaseException) -> None:
@@ -46,22 +59,21 @@ def remembered() -> Failure | None:
     return _remembered.get()
 
 
-def _original(error: BaseException) -> BaseException:
-    """The exception below those that the SDK, FastMCP or a group put around it."""
-    while True:
-        if isinstance(error, BaseExceptionGroup):
-            error = error.exceptions[0]
-        elif error.__cause__ is not None and _is_wrapper(error):
-            error = error.__cause__
-        else:
-            return error
-
-
-def _is_wrapper(error: BaseException) -> bool:
-    """Whether the SDK, and not the author's code, raised this exception of the SDK's."""
-    places = _places(error)
+def _is_wrapper(error: BaseException, places: list[Place]) -> bool:
+    """Whether the SDK put this exception around another one. A middleware of the author's may have passed it on since:
+    then its traceback has lines of the author's, too."""
     raised_by = places[-1].owner() if places else SDK
-    return Place(type(error).__module__, "", "<class>", 0).owner() == SDK and raised_by in (SDK, FRAMEHOLD)
+    return error.__cause__ is not None and _is_sdks(error) and raised_by in (SDK, FRAMEHOLD)
+
+
+def _is_sdks(error: BaseException) -> bool:
+    """Whether the class of an exception is of the SDK or of FastMCP."""
+    return Place(type(error).__module__, "", "<class>", 0).owner() == SDK
+
+
+def _class_name(error: BaseException) -> str:
+    kind = type(error)
+    return _clean(kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}")
 
 
 def _places(error: BaseException) -> list[Place]:
@@ -75,9 +87,14 @@ def _place(places: list[Place]) -> str:
     if not own:
         # A server that is an installed package itself: its handler is the first frame that no known package owns.
         packages = (place.module.partition(".")[0] for place in places if place.owner() is None)
-        authors = frozenset(list(packages)[:1])
+        authors = frozenset(list(filter(_may_be_authors, packages))[:1])
         own = [place for place in places if place.owner(authors) == HANDLERS]
     return own[-1].where if own else ""
+
+
+def _may_be_authors(package: str) -> bool:
+    """Whether a package is none of those through which a handler is called, in a thread or on the loop."""
+    return package not in ("anyio", "uvloop") and package not in sys.stdlib_module_names
 
 
 def _clean(name: str) -> str:

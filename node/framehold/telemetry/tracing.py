@@ -8,6 +8,10 @@ is recorded. No call depends on it.
 - a replay has a span of its own, a child of the round that waits for it; spans that the handler makes during the replay
   are its children
 - other spans of a handler are children of the round that runs the handler now (`frame.span`)
+- the time for which a request waits for the lease of a node that is out of reach is a span of its own, a child of the
+  span that found the node out of reach
+- the span of a round in which the handler raised has the class and the place of the exception, and not its text: the
+  text may hold what a user typed
 """
 
 from __future__ import annotations
@@ -21,18 +25,21 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from opentelemetry import metrics, trace
-from opentelemetry.trace import Span, SpanContext, StatusCode, TraceFlags
+from opentelemetry.trace import NonRecordingSpan, Span, SpanContext, StatusCode, TraceFlags
 from opentelemetry.util.types import AttributeValue
 
 from framehold_core import effects as fx
 from framehold_core import events as ev
 from framehold_core.call import Phase
+from framehold_core.ending import Ending
 from framehold_core.ids import prefix
 
+from ..engine.heartbeat import Alone, Heartbeat
 from ..engine.observer import Observer
-from ..engine.replies import Answer, Elsewhere
+from ..engine.replies import Answer, Elsewhere, Ended
 from ..engine.slot import Slot
 from ..engine.token_record import TokenRecord
+from ..frame.logged_call import log_fields
 from ..frame.span import RoundSpan, recording_span, running
 
 logger = logging.getLogger(__name__)
@@ -43,8 +50,8 @@ PREVIOUS, FIRST = "previous round", "first round"
 """Values of a link's attribute `framehold.link`: the round that the link leads to."""
 _FLUSH_TIMEOUT = 5000
 """Milliseconds to wait for the collector of spans when the node ends."""
-REPLAY = "framehold replay"
-"""The name of the span of a replay."""
+REPLAY, LEASE_WAIT = "framehold replay", "framehold wait for lease"
+"""The names of the spans of a replay, and of a wait for a node's lease to run out or for the node to come back."""
 
 _TRACEPARENT = re.compile("00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
 """A span in the format of W3C's traceparent."""
@@ -52,6 +59,8 @@ _call_began: contextvars.ContextVar[tuple[SpanContext, str] | None] = contextvar
     "framehold_began", default=None
 )
 """Two spans: that of this request, and that in which its call began (as a traceparent)."""
+_led_elsewhere: contextvars.ContextVar[SpanContext | None] = contextvars.ContextVar("framehold_elsewhere", default=None)
+"""The last span of this request in which another node was found to hold its call."""
 
 
 def has_provider() -> bool:
@@ -107,6 +116,18 @@ def link_rounds(claims: Mapping[str, Any]) -> None:
             span.add_link(found, {"framehold.link": what})
 
 
+def record_lease_wait(began: int, address: str, result: str) -> None:
+    """Record that this request has waited, since `began` (nanoseconds since 1970), for the node at `address`, which was
+    out of reach. `result` says how the wait ended. Nothing is recorded for a request that is not traced."""
+    parent = _led_elsewhere.get()
+    if parent is None:
+        return
+    call = log_fields().get("call", "")
+    attributes = {"framehold.call": call, "framehold.address": address, "framehold.result": result}
+    context = trace.set_span_in_context(NonRecordingSpan(parent))
+    trace.get_tracer("framehold").start_span(LEASE_WAIT, context, attributes=attributes, start_time=began).end()
+
+
 def _traceparent(at: SpanContext) -> str:
     return f"00-{at.trace_id:032x}-{at.span_id:016x}-{at.trace_flags:02x}"
 
@@ -131,11 +152,11 @@ class _Replay(NamedTuple):
 
 
 class Tracing(Observer):
-    """Sets attributes about the call on the span of each request, and makes the spans of replays. `node` is the name of
-    this node."""
+    """Sets attributes about the call on the span of each request, and makes the spans of replays. The lease of
+    `heartbeat` names this node."""
 
-    def __init__(self, node: str) -> None:
-        self._node = node
+    def __init__(self, heartbeat: Heartbeat | Alone) -> None:
+        self._heartbeat = heartbeat
         self._tracer = trace.get_tracer("framehold")
         self._replays: dict[Slot, _Replay] = {}
         self._routes: dict[int, str] = {}
@@ -194,6 +215,9 @@ class Tracing(Observer):
         if isinstance(answer, Elsewhere):
             route = "relay"
             span.set_attribute("framehold.to_node", answer.node)
+            _led_elsewhere.set(span.get_span_context())
+        elif isinstance(answer, Ended):
+            _record_failure(span, slot.handler.ending(answer.outcome))
         elif isinstance(answer, fx.Refusal):
             span.set_attribute("framehold.refused", answer.reason.value)
         span.set_attribute("framehold.route", route or ("start" if isinstance(event, ev.Start) else "resume"))
@@ -204,5 +228,12 @@ class Tracing(Observer):
             # Half of a surrogate pair would make the whole batch of spans fail on its way to the collector.
             "framehold.tool": slot.tool.encode("utf-8", "replace").decode(),
             "framehold.epoch": slot.call.epoch,
-            "framehold.node": self._node,
+            "framehold.node": self._heartbeat.lease.node,
         }
+
+
+def _record_failure(span: Span, ending: Ending) -> None:
+    """Add OpenTelemetry's event for an exception, with its class and its place (`module:function:line`), if the handler
+    raised one that is known."""
+    if ending.error:
+        span.add_event("exception", {"exception.type": ending.error, "framehold.place": ending.place})

@@ -105,7 +105,8 @@ async def _on_call(sources: Sources, asked: Asked, what: str) -> DoneView:
     if all(_knows_nothing(item) for item in replies):
         others = [member for member in sources.fleet().members.values() if member is not owner and member.address]
         replies += await asyncio.gather(*(_act(sources, member, what, body) for member in others))
-    _log.info("an operator wanted to %s call %s: %s", what, prefix(call), ", ".join(map(_status, replies)) or "no node")
+    said = ", ".join(map(_status, replies)) or "no node"
+    _log.info("an operator wanted to %s call %s: %s", what, prefix(call), said, extra={"call": prefix(call)})
     return _result(replies, what)
 
 

@@ -32,7 +32,7 @@ MAX_PENDING = 1_000
 
 
 class EventWriter:
-    """Writes to the event log in `store`. Belongs to one event loop."""
+    """Writes to the event log in `store`. Belongs to one event loop at a time: that of `run`."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -50,7 +50,11 @@ class EventWriter:
         self._wake.set()
 
     async def run(self) -> None:
-        """Write entries until cancelled; then write what is left, if the store takes it at once."""
+        """Write entries until cancelled; then write what is left, if the store takes it at once. May be run again, in
+        this or another event loop."""
+        self._wake = asyncio.Event()
+        if self._pending:
+            self._wake.set()
         try:
             while True:
                 await self._wake.wait()

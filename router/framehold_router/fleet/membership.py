@@ -121,7 +121,9 @@ class Membership:
         return self._down
 
     async def open(self) -> None:
-        """Read the leases once, if the store answers, and follow them from then on."""
+        """Read the leases once, if the store answers, and follow them from then on. May follow a `close`, in this or
+        another event loop."""
+        self._reading, self._changed = asyncio.Lock(), asyncio.Event()
         await self.refresh()
         self._task = asyncio.create_task(self._follow(), name="framehold membership")
 

@@ -23,7 +23,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from framehold_core.ids import NodeId
+from framehold_core.ids import CallId, NodeId, prefix
 
 from ..config import RouterSettings
 from ..fleet.address import Address
@@ -32,6 +32,7 @@ from ..http.headers import MCP, first_segment, passed_back, rebuilt, refuse
 from ..http.message import Reply, Request
 from ..http.node_connection import Failure, Link
 from ..http.upstream import Upstream
+from ..telemetry.log_bursts import LogBursts
 from .placement import Placement, Placer
 from .request_facts import Facts, Kind
 
@@ -59,6 +60,8 @@ class Relay:
         self.settings = settings
         self.pages = pages
         self._trust = trust
+        self.bursts = LogBursts(_log)
+        """The lines about requests that harm nobody: such a request goes to another node, or may be sent again."""
         self.refused: Callable[[int], None] = lambda status: None
         """Called with the status of each request that is refused before it is sent anywhere."""
         self._to_node: type[ToNode] = ToNode
@@ -145,7 +148,8 @@ class Exchange:
         self.link = None
         self.over()
         if self.status:
-            _log.warning("a response broke off (%s): the client's connection is closed too", why.value)
+            text = "a response broke off (%s): the client's connection is closed too"
+            _log.warning(text, why.value, extra=self.log_fields())
             self.reply.abort()
         elif why is Failure.NOT_SENT:
             self.unreached()
@@ -154,6 +158,10 @@ class Exchange:
 
     def abandons(self) -> bool:
         return False
+
+    def log_fields(self) -> dict[str, str]:
+        """The `extra` of log lines about this request: its call and its node, as far as they are known."""
+        return {}
 
     def refuse(self, status: int, message: str) -> None:
         """Answer the request with an error of the router itself."""
@@ -195,10 +203,15 @@ class ToPages(Exchange):
 class ToNode(Exchange):
     """A request to a node: to the node that the placer chooses, and to the next one if that can't be reached."""
 
-    __slots__ = ("absent", "facts", "placement", "sent", "tried")
+    __slots__ = ("absent", "call", "facts", "node", "placement", "sent", "tried")
 
     def start(self) -> None:
         self.facts = self.relay.read(self.request)
+        self.call: CallId | None = self.facts.call
+        """The call that the token of the request names, or the one that begins; None for other requests. Nothing of it
+        is verified."""
+        self.node: NodeId | None = None
+        """The node to which the request was sent last; None if it was sent to none."""
         self.tried: tuple[NodeId, ...] = ()
         self.sent: Failure | None = None
         self.place()
@@ -212,13 +225,15 @@ class ToNode(Exchange):
             return
         if placement is None:
             which = f"none of {len(self.tried)} nodes accepted a connection" if self.tried else "no node is live"
-            _log.warning("%s: the request was answered with 503, and nothing was started", which)
+            text = "%s: the request was answered with 503, and nothing was started"
+            relay.bursts.warning(text, which, extra=self.log_fields())
             message = (
                 f"No node could be reached ({which}): the request was not delivered and nothing was started. Retry"
             )
             self.refuse(503, message)
             return
         self.placement = placement
+        self.call, self.node = placement.token_call or self.facts.call, placement.node
         self.absent = 0
         relay.placer.began(placement.node)
         minted = b"" if placement.call is None else b"%b: %b\r\n" % (CALL_ID, placement.call.encode())
@@ -227,6 +242,10 @@ class ToNode(Exchange):
     def chosen(self) -> Placement | None:
         """The placement of the request on a node that was not tried yet; None if none is left."""
         return self.relay.placer.place(self.facts, self.tried)
+
+    def log_fields(self) -> dict[str, str]:
+        found = {} if self.call is None else {"call": prefix(self.call)}
+        return found if self.node is None else {**found, "node": self.node}
 
     def served(self, node: str | None) -> None:
         if node is not None:
@@ -238,7 +257,7 @@ class ToNode(Exchange):
     def unreached(self) -> None:
         node = self.placement.node
         text = "node %s accepts no connection: nothing was sent, the next node is tried"
-        _log.warning(text, node, extra={"node": node})
+        self.relay.bursts.warning(text, node, extra=self.log_fields())
         self.relay.placer.unreachable(node)
         self.tried += (node,)
         self.place()
@@ -256,7 +275,7 @@ class ToNode(Exchange):
             return
         node = self.placement.node
         text = "node %s did not answer (%s): the round is sent to the next node, as it was"
-        _log.warning(text, node, why.value, extra={"node": node})
+        self.relay.bursts.warning(text, node, why.value, extra=self.log_fields())
         self.sent = why
         self.tried += (node,)
         self.place()
@@ -264,7 +283,7 @@ class ToNode(Exchange):
     def unknown(self, why: Failure) -> None:
         """Answer that nobody knows whether the request was run."""
         text, node = "node %s did not answer (%s): the client is told that nobody knows what ran", self.placement.node
-        _log.warning(text, node, why.value, extra={"node": node})
+        _log.warning(text, node, why.value, extra=self.log_fields())
         if why is Failure.SILENT:
             status, what = (
                 504,

@@ -26,7 +26,7 @@ local function fence(creates)
     if creates and ARGV[3] == '1' and ARGV[5] == '0' then return nil end
     return 'behind'
   end
-  if h[1] ~= 'open' then return 'fenced' end
+  if h[1] == 'done' or h[1] == 'lost' then return 'fenced' end
   if h[2] == ARGV[1] and h[3] == ARGV[2] and h[4] == ARGV[3] then
     if h[6] == ARGV[5] then return nil end
     if h[7] == ARGV[7] then return 'already' end

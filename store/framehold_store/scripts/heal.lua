@@ -25,7 +25,7 @@ local verdict = fence(false)
 if verdict ~= 'behind' then return refuse(verdict or 'changed') end
 
 local time = now()
-local epoch = math.max(tonumber(h[4] or 0), tonumber(ARGV[3])) + 1
+local epoch = tonumber(ARGV[3]) + 1
 local kept = {'attempts', '0', 'created', string.format('%.0f', time)}
 local fields = h[1] and redis.call('HGETALL', R) or {}
 for place = 1, #fields, 2 do

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import signal
 import socket
@@ -48,13 +47,19 @@ FILES = {
     "leaves.py": "import sys\nsys.exit('a reason')",
     "imports.py": "import surely_not_installed",
     "null.py": "\0",
+    "makes.py": SERVER
+    + "def nobody(): return None\ndef fails(): raise RuntimeError('no database')\ndef needs(name): return mcp\n"
+    + "from starlette.applications import Starlette\ndef host(): return Starlette()",
+    "fast.py": "raise ModuleNotFoundError('as if it were not there', name='fastmcp')",
 }
 
 Run = Callable[..., str]
 
 
 @pytest.fixture
-def refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+def refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], kept_loggers: None
+) -> Run:
     """Runs a command in this process that must be refused. Returns its one line."""
     for name, text in FILES.items():
         (tmp_path / name).write_text(text)
@@ -67,8 +72,6 @@ def refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
         raise AssertionError("it started")
 
     monkeypatch.setattr(uvicorn.Server, "serve", never)
-    # It would be the whole test run's.
-    monkeypatch.setattr(logging, "basicConfig", lambda **_: None)
 
     def run(*arguments: str, **environment: str | None) -> str:
         for name, value in environment.items():
@@ -108,6 +111,12 @@ def refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
         ("leaves.py", "can't be imported: SystemExit: a reason"),
         ("", "can't be imported"),
         (":mcp", "can't be imported"),
+        ("makes.py:nobody", "nobody() returned NoneType, which is no server"),
+        ("makes.py:fails", "can't be imported: RuntimeError: no database (makes.py:"),
+        ("makes.py:needs", "missing 1 required positional argument: 'name'"),
+        ("makes.py:host", "host is a Starlette app, which may host a server and is none"),
+        ("empty.py", "if a function makes it, name the function, as empty.py:create_server"),
+        ("fast.py", "there is no module 'fastmcp' (fast.py:1); install it: pip install 'framehold[fastmcp]'"),
         (".relative:mcp", "can't be imported"),
     ],
 )

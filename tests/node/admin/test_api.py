@@ -222,6 +222,7 @@ async def test_a_drain_is_taken_back_while_its_process_goes_on() -> None:
         held, happened = await at.call("unmarked"), noted(at.runtime)
         for ends_first in (False, True):
             await operator.ask("POST", "drain")
+            await until(lambda: at.runtime.draining.on, "the drain to begin")
             assert (await at.call("unmarked")).status == 503
             if ends_first:
                 assert (await at.retry("unmarked", held.token, held.accept(word="x"))).text == " x"

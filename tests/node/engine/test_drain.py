@@ -176,7 +176,7 @@ async def test_at_the_deadline_whoever_waits_is_told_and_may_try_again_elsewhere
         first.terminate()
         cut = await running
         assert (cut.status, cut.code) == (503, -32603) and cut.headers["retry-after"]
-        assert "nothing was lost; send the same request again" in cut.text
+        assert "what the store has of this call; send the same request again" in cut.text
         await until(lambda: not first.alive, "the node's end")
         told = "1 parked calls that only this process can carry on are lost when it ends, 1 rounds that run are cut"
         assert told in first.log()

@@ -143,11 +143,13 @@ async def test_a_store_that_is_away_closes_nothing_the_window_runs_out(
 async def test_a_lapse_takes_a_new_incarnation(heart: Heartbeat, hands: Hands, shelf: Shelf) -> None:
     """The key ran out in the store: absence is permanent, the old incarnation never comes back."""
     before = heart.lease
+    hands.time += TTL
     shelf.time += TTL
     await until(lambda: heart.lease.incarnation != before.incarnation and window(heart, hands), "a new incarnation")
     assert heart.lease.boot == before.boot and not heart.lost.is_set()
     assert [node.inc for node in await shelf.nodes()] == [heart.lease.incarnation]
     assert heart.claims_from == -math.inf, "nothing went back"
+    assert heart.doubts == 1, "but nobody can tell"
 
 
 async def test_a_beat_that_went_down_is_a_lapse_and_holds_back_claims(
@@ -161,6 +163,17 @@ async def test_a_beat_that_went_down_is_a_lapse_and_holds_back_claims(
     assert heart.claims_from == hands.time + TTL
 
 
+async def test_a_lease_that_is_gone_before_its_time_holds_back_claims(
+    heart: Heartbeat, hands: Hands, shelf: Shelf
+) -> None:
+    """The store was emptied: the leases of all others are gone as well."""
+    await until(lambda: heart.lease.beat >= 2, "some renewals")
+    before = heart.lease
+    shelf.wipe()
+    await until(lambda: heart.lease.incarnation != before.incarnation and window(heart, hands), "a new incarnation")
+    assert heart.claims_from == hands.time + TTL
+
+
 async def test_a_store_that_was_away_makes_nobody_dead(heart: Heartbeat, hands: Hands, shelf: Shelf) -> None:
     """Leases ran out that nobody could renew: for one TTL after its return a missing one says nothing of its node."""
     assert heart.missing_from == -math.inf
@@ -169,6 +182,7 @@ async def test_a_store_that_was_away_makes_nobody_dead(heart: Heartbeat, hands: 
     shelf.away = False
     await until(lambda: heart.missing_from < math.inf, "the next renewal")
     assert heart.missing_from == hands.time + TTL
+    assert heart.doubts == 1, "it may be another server now, or an older state"
     asked = shelf.asked
     await until(lambda: shelf.asked > asked + 2, "some more")
     assert heart.missing_from == hands.time + TTL

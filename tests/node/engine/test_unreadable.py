@@ -202,14 +202,13 @@ CARELESS = {**SHAPES, **ORDERS, **TRUNCATED, **MOVED, **_few(RESULTS), **_few(AN
 async def test_a_journal_that_its_record_does_not_name(
     redis: RedisServer, namespace: str, tmp_path: Path, spoil: Spoil, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Altered, and the record not: no handler is entered at all. One of another length is no journal of this call, and
-    its token counts as expired."""
+    """Altered, and the record not: no handler is entered at all. One of another length is no journal of this call: the
+    store has lost it, and its client is told so."""
     log = Log()
     told, again = await spoiled(redis, namespace, tmp_path, spoil, log, cover=False)
-    if "error" in told.message:
-        assert told.message["error"]["data"] == {"reason": "invalid_request_state"}
+    if not named(told):
+        assert told.result["isError"] and "the store of this node has no trace of it" in told.text
     else:
-        assert named(told)
         assert "is not the one that its record names" in caplog.text or "journal entry " in caplog.text, caplog.text
     assert again.text == "x x"
 

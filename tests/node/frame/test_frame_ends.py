@@ -15,6 +15,7 @@ from framehold.engine import runtime, tasks
 from framehold.engine.replies import Ended
 from framehold.frame.frame import Frame
 from framehold_core.effects import Reason
+from framehold_core.ids import prefix
 from tests.node.desk import Card, Desk, desk, question, reason, shielded, turns
 from tests.processes import until
 
@@ -170,10 +171,11 @@ async def test_closing_tears_down_every_frame_and_names_the_handlers_that_will_n
     async with desk() as at:
         for handler in (good, good, stubborn):
             await at.parked(handler)
+        calls = ", ".join(f"{slot.tool} {prefix(slot.call.id)}" for slot in at.runtime.table)
     assert ended == ["good", "good"] and at.counts["unburied"] == 1
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == [
         "drain met its deadline: 3 parked calls that only this process can carry on are lost when it ends, "
-        "0 rounds that run are cut",
+        f"0 rounds that run are cut; lost: {calls}",
         "a cancelled handler still runs after 0.05 s; what it does has no effect on its call",
     ]
     let_go.set()

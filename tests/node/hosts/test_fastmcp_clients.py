@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import fastmcp
+import httpx2
 import pytest
 from fastmcp import Context, FastMCP
 from fastmcp.client.elicitation import ElicitResult as FastMCPElicitResult
@@ -23,11 +24,14 @@ from mcp.types import (
 )
 
 from examples import fastmcp_booking
+from framehold.cli.local import check
 from framehold.cli.serve import target
+from framehold.config import Settings
+from framehold.http.app import Application
 from framehold_core.errors import ConfigError
 from tests.fleet.fleet import fleet
 from tests.node.fastmcp_stage import Hosted, hosted
-from tests.node.nodes import entries
+from tests.node.nodes import entries, node
 from tests.processes import ROOT
 from tests.store.server import RedisServer
 
@@ -132,6 +136,27 @@ def test_a_module_is_searched_for_fastmcp_servers(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"name the server.*\(found: a, b\)"):
         target.load(str(two))
     assert target.load(f"{two}:a").name == "a"
+
+
+async def test_a_target_may_be_a_function_or_an_app_with_additions(tmp_path: Path) -> None:
+    """A function is called once; an app is served as its author built it, by `up` as well as by `node`."""
+    made = tmp_path / "made_fast.py"
+    made.write_text(
+        "import framehold\nfrom fastmcp import FastMCP\nfrom starlette.responses import PlainTextResponse\n"
+        "def create_server():\n    return FastMCP('made')\n"
+        "def create_app():\n    app = framehold.asgi(create_server())\n"
+        "    app.router.add_route('/home', lambda _: PlainTextResponse('home'))\n    return app\n"
+    )
+    settings = Settings(node_id="n")
+    assert target.load(f"{made}:create_server").name == target.load(f"{made}:create_app").name == "made"
+    assert isinstance(target.app_of(target.found(f"{made}:create_server"), settings), Application)
+    app = target.found(f"{made}:create_app")
+    assert target.app_of(app, app.attached.settings) is app
+    with pytest.raises(ConfigError, match="with other settings"):
+        target.app_of(app, Settings(node_id="other"))
+    async with node(f"{made}:create_app", tmp_path) as serving, httpx2.AsyncClient() as http:
+        assert (await http.get(f"{serving.root}/home")).text == "home"
+    assert (await check.in_child(f"{made}:create_server", {})).file == made
 
 
 def test_who_has_no_fastmcp_does_not_need_it() -> None:

@@ -23,6 +23,7 @@ from fastmcp.server.low_level import FastMCPServerMiddleware
 from fastmcp.server.providers import fastmcp_provider as mounted
 from fastmcp.server.providers.local_provider import LocalProvider
 from fastmcp.server.providers.wrapped_provider import _WrappedProvider
+from fastmcp.server.server import default_lifespan
 from fastmcp.server.transforms.namespace import Namespace
 from fastmcp.server.transforms.visibility import Visibility
 from fastmcp.tools.base import ToolResult
@@ -62,6 +63,14 @@ def test_a_server_holds_a_low_level_server_with_its_middleware_outside_the_bound
     assert isinstance(inner, Server) and inner.fastmcp is server, CHANGED + "FastMCP._mcp_server"
     kinds = [type(item) for item in inner.middleware]
     assert kinds.index(FastMCPServerMiddleware) < kinds.index(RequestStateBoundary), CHANGED + "the middleware's order"
+
+
+def test_a_server_without_a_lifespan_opens_nothing() -> None:
+    """It has FastMCP's own, one provider, and no extension."""
+    server: FastMCP[Any] = FastMCP("seams")
+    assert server._lifespan is default_lifespan, CHANGED + "FastMCP._lifespan"
+    assert [type(provider) for provider in server.providers] == [LocalProvider], CHANGED + "FastMCP.providers"
+    assert server._extensions == {}, CHANGED + "FastMCP._extensions"
 
 
 def test_each_method_that_may_ask_goes_through_the_chain() -> None:

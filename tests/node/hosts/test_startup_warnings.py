@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import logging
+import multiprocessing
+import sys
 from contextlib import AsyncExitStack
 from typing import Any
 
 import httpx2
 import pytest
+from mcp import Client
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 
 import framehold
-from framehold.config import Settings
+from framehold.config import Settings, workers
 from framehold.engine.heartbeat import Heartbeat
 from framehold.hosts.attached import Attached, logger
 from framehold.http.app import Application
+from framehold_core.errors import ConfigError
 from tests.node.nodes import KEY, served
 from tests.node.stage import Word, said
 from tests.store.server import RedisServer
@@ -99,6 +103,59 @@ async def test_another_transport_in_the_fleets_namespace_is_told_to_have_its_own
     assert "FRAMEHOLD_NAMESPACE of their own" in line
 
 
+def as_worker(monkeypatch: pytest.MonkeyPatch, argv: list[str], **environment: str) -> None:
+    """This process is a child of an ASGI server that was started so."""
+    monkeypatch.setattr(multiprocessing, "parent_process", multiprocessing.current_process)
+    monkeypatch.setattr(sys, "argv", argv)
+    for name in ("WEB_CONCURRENCY", "GRANIAN_WORKERS"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.mark.parametrize(
+    ("argv", "environment", "number"),
+    [
+        (["uvicorn", "server:app", "--workers", "2"], {}, 2),
+        (["gunicorn", "--workers=3", "server:app"], {}, 3),
+        (["gunicorn", "-w", "4", "server:app"], {}, 4),
+        (["hypercorn", "-w4", "server:app"], {}, 4),
+        (["uvicorn", "server:app"], {"WEB_CONCURRENCY": "5"}, 5),
+        (["granian", "server:app"], {"GRANIAN_WORKERS": "6"}, 6),
+        (["uvicorn", "server:app", "--workers", "1"], {"WEB_CONCURRENCY": "5"}, 1),
+        (["uvicorn", "server:app", "--reload"], {}, 1),
+        (["uvicorn", "server:app"], {"WEB_CONCURRENCY": "many"}, 1),
+    ],
+)
+def test_the_number_of_workers(
+    monkeypatch: pytest.MonkeyPatch, argv: list[str], environment: dict[str, str], number: int
+) -> None:
+    """As the command line says, else the environment."""
+    as_worker(monkeypatch, argv, **environment)
+    assert workers() == number
+    monkeypatch.setattr(multiprocessing, "parent_process", lambda: None)
+    assert workers() == 1
+
+
+async def test_several_workers_are_warned_or_refused(
+    redis: RedisServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Without a store most answers reach the wrong worker, unless tokens carry their calls; over a store the workers
+    would be one node. A connection without an app is no worker's."""
+    as_worker(monkeypatch, ["uvicorn", "server:app", "--workers", "2"])
+    async with framehold.asgi(server(), Settings(node_id="n")).lifespan():
+        pass
+    async with framehold.asgi(server(), Settings(node_id="n", strategy="replay", keys=(KEY,))).lifespan():
+        pass
+    async with Client(framehold.attach(server(), shared(redis, namespace="workers-none")).server):
+        pass
+    (line,) = [line for line in lines(caplog) if "workers" in line]
+    assert line.startswith("this process is one of 2 workers of one server") and "run one worker a process" in line
+    with pytest.raises(ConfigError, match=r"one of 2 workers .* nothing was started; run one worker a process"):
+        async with framehold.asgi(server(), shared(redis, namespace="workers")).lifespan():
+            raise AssertionError("it started")
+
+
 async def test_ids_of_sessions_are_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     """The SDK tells them whole; whoever reads one may speak in its session."""
     caplog.set_level(logging.INFO)
@@ -135,5 +192,5 @@ async def test_rounds_at_another_process_are_refused_while_the_one_without_an_ad
             async with served(unlisted(one)) as here, Caller(here) as caller:
                 heard = await caller.call("ask")
                 refused = await other.retry("ask", heard.token, heard.accept(word="x"))
-                assert refused.status == 503 and "can't be reached; nothing was lost" in refused.text
+                assert refused.status == 503 and "can't be reached; nothing was done here" in refused.text
             assert (await other.retry("ask", heard.token, heard.accept(word="x"))).text == "x"

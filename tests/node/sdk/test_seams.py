@@ -41,7 +41,7 @@ from starlette.routing import Route
 import framehold
 from framehold.http import app as serving
 from framehold.http.connection import Identity
-from framehold.sdk import tool_shortcut
+from framehold.sdk import form_schemas, tool_shortcut
 
 SEAM = importlib.import_module("framehold.hosts.attach")
 """The module, which the package's function of the same name hides."""
@@ -51,15 +51,16 @@ CHANGED = f"this release of mcp has moved a seam that was read off {MCP}: "
 
 TOUCHED = {
     "hosts/attach.py": {"_security", "_mcp_param_rejection", "mcp.server._otel", "mcp.server._streamable_http_modern"},
-    "hosts/attached.py": {"_security", "_bus", "_server_instances"},
+    "hosts/attached.py": {"_security", "_bus", "_server_instances", "_has_started"},
     "hosts/connections.py": {"_connection", "_request_outbound"},
     "hosts/fastmcp.py": {"_current_context", "_is_modern_protocol", "_srctx"},
     "hosts/fastmcp_components.py": {"_components", "_inner", "_original_name", "_original_uri", "_server"}
     | {"_transform_name", "_transform_uri"},
-    "hosts/fastmcp_host.py": {"_dispatch_component_middleware", "_mcp_server"},
+    "hosts/fastmcp_host.py": {"_dispatch_component_middleware", "_extensions", "_lifespan", "_mcp_server"},
     "hosts/mcpserver_host.py": {"_lowlevel_server", "_tool_manager", "_prompt_manager", "_resource_manager"}
     | {"_resources"},
     "http/kernel.py": {"_serialize", "_stamp_server_info"},
+    "http/session_affinity.py": {"_admit_session", "_server_instances", "_session_owners"},
     "sdk/tool_shortcut.py": {"_handle_call_tool", "_subscriptions", "_tool_manager"},
     "telemetry/tracing.py": {"_TRACER_PROVIDER"},
     "wires/legacy_session.py": {"_connection", "_request_outbound"},
@@ -203,11 +204,21 @@ def test_a_connection_that_makes_its_parts_later_has_all_of_them() -> None:
 
 
 def test_the_manager_keeps_its_sessions_by_id() -> None:
-    """How many there are is told to operators."""
+    """How many there are is told to operators; and each gets its id when it is admitted, before anybody uses it."""
     server = MCPServer("seams")
-    server.streamable_http_app()
+    app = server.streamable_http_app(streamable_http_path=serving.PATH)
+    (route,) = [route for route in app.routes if isinstance(route, Route) and route.path == serving.PATH]
+    manager = route.endpoint.session_manager
     found = getattr(getattr(server, "_lowlevel_server", None), "session_manager", None)
+    assert found is manager, CHANGED + "StreamableHTTPASGIApp.session_manager"
     assert getattr(found, "_server_instances", None) == {}, CHANGED + "StreamableHTTPSessionManager._server_instances"
+    assert manager._has_started is False, CHANGED + "StreamableHTTPSessionManager._has_started"
+    assert names(manager._admit_session) == ["requestor"], CHANGED + "StreamableHTTPSessionManager._admit_session"
+    transport = manager._admit_session("somebody")
+    assert manager._server_instances == {transport.mcp_session_id: transport}, CHANGED + "_server_instances"
+    assert manager._session_owners == {transport.mcp_session_id: "somebody"}, CHANGED + "_session_owners"
+    source = inspect.getsource(type(manager)._serve_opening_request)
+    assert source.count("mcp_session_id") == 1, CHANGED + "StreamableHTTPSessionManager._serve_opening_request"
 
 
 def test_a_session_sends_each_request_through_one_method() -> None:
@@ -248,8 +259,9 @@ def test_the_header_check_can_be_called() -> None:
 
 
 def test_schemas_are_rendered_through_the_module() -> None:
-    """`elicit_with_validation` looks the function up in its module at each call: a cache may stand in for it."""
-    assert names(SEAM._render) == ["schema"], CHANGED + "render_elicitation_schema"
+    """`elicit_with_validation` looks the function up in its module at each call: another may stand in for it."""
+    original = form_schemas.render_elicitation_schema
+    assert names(original) == ["schema"] == names(form_schemas.rendered), CHANGED + "render_elicitation_schema"
     called = elicitation.elicit_with_validation.__code__.co_names
     assert "render_elicitation_schema" in called, CHANGED + "elicit_with_validation"
 

@@ -116,3 +116,34 @@ def test_a_long_or_odd_name_of_a_class_is_cut() -> None:
     odd = type("A\n" + "x" * 500, (Exception,), {})
     failure = failure_of(odd())
     assert "\n" not in failure.error and len(failure.error) <= 120
+
+
+def test_a_circle_of_causes_ends() -> None:
+    one, two = ToolError("one"), ToolError("two")
+    one.__cause__, two.__cause__ = two, one
+    assert failure_of(one).place == ""
+
+
+def test_what_the_sdk_wraps_in_a_class_of_nobody_is_taken_off_too() -> None:
+    """A prompt's exception comes as a ValueError, a resource's as the context of an error of the protocol."""
+    without_cause = WRAPS.replace(" from error", "")
+    for source, kind in ((WRAPS, ValueError), (without_cause, lambda text: MCPError(-1, text))):
+        # Without the frame of this module, which is the author's.
+        failure = failure_of(raised(sdk(source, fail=divide, kind=kind)).with_traceback(None))
+        assert (failure.error, failure.place) == ("ZeroDivisionError", f"{HERE}:divide:{line(divide)}")
+
+
+def test_the_thread_that_calls_an_installed_server_is_not_the_server() -> None:
+    def module(name: str, source: str) -> dict[str, Any]:
+        names: dict[str, Any] = {"__name__": name}
+        exec(compile(source, f"/srv/site-packages/{name}.py", "exec"), names)
+        return names
+
+    shop = module("shop.desk", "def refund():\n    return {}['a']\n")["refund"]
+    thread = module("anyio.to_thread", "def run(fn):\n    return fn()\n")["run"]
+    wrapped = raised(sdk(WRAPS, fail=lambda: thread(shop), kind=ToolError))
+    # Without the lambda, which is no installed code.
+    assert wrapped.__cause__ is not None and wrapped.__cause__.__traceback__ is not None
+    wrapped.__cause__.__traceback__ = wrapped.__cause__.__traceback__.tb_next.tb_next  # type: ignore[union-attr]
+    wrapped.__traceback__ = None
+    assert failure_of(wrapped) == ("KeyError", "shop.desk:refund:2")

@@ -7,10 +7,12 @@ import logging
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 
 from framehold.cli.serve.log import FORMAT, Lines, Machines, log
@@ -125,18 +127,19 @@ def test_fields_that_are_no_json_are_shown_or_named(machines: Callable[..., dict
     assert found["none"] == "a Unshowable that can't be shown" and found["huge"] == "a int that can't be shown"
 
 
-@pytest.fixture
-def kept() -> Iterator[None]:
-    """Whatever a test makes of the loggers is undone."""
-    names = (None, "uvicorn", "uvicorn.error", "fastmcp")
-    before = [(one := logging.getLogger(name), one.level, one.handlers[:], one.propagate) for name in names]
-    yield
-    logging.captureWarnings(False)
-    for one, level, handlers, propagate in before:
-        one.level, one.handlers, one.propagate = level, handlers, propagate
+def test_a_text_line_of_a_call_ends_with_the_call(text: Log) -> None:
+    """Unless it names the call itself."""
+    assert text("charging", call="0123abcd", tool="book", round=2, epoch=1).endswith(
+        ": charging [call 0123abcd, tool book, round 2]"
+    )
+    assert text("call %s: gone", "0123abcd", call="0123abcd", tool="book", round=2).endswith(": call 0123abcd: gone")
+    assert text("it is gone", call="0123abcd", node="node-1").endswith(": it is gone [call 0123abcd]")
+    assert text("of an author's", call=7).endswith(": of an author's")
+    forged = text("charging", call="0123abcd", tool="x\n2026-11-21 ERROR framehold: forged")
+    assert len(forged.splitlines()) == 1
 
 
-def test_all_loggers_of_a_process_speak_json(kept: None, capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_loggers_of_a_process_speak_json(kept_loggers: None, capsys: pytest.CaptureFixture[str]) -> None:
     """The SDK's, uvicorn's and FastMCP's, which bring handlers of their own, and Python's warnings."""
     for name in ("uvicorn", "uvicorn.error", "fastmcp"):
         logging.getLogger(name).setLevel(logging.NOTSET)
@@ -153,6 +156,55 @@ def test_all_loggers_of_a_process_speak_json(kept: None, capsys: pytest.CaptureF
     found = [json.loads(line) for line in err.splitlines()]
     assert out == "" and [line["logger"] for line in found] == [*names, "py.warnings"]
     assert {line["node"] for line in found} == {"node-7"}
+
+
+def test_what_the_author_has_put_on_the_root_logger_stays(kept_loggers: None, tmp_path: Path) -> None:
+    """With its level, and open; the node's own lines come to it too."""
+    logging.root.handlers = []
+    logging.basicConfig(filename=tmp_path / "author.log", level=logging.DEBUG, format="AUTHOR %(message)s")
+    (own,) = logging.root.handlers
+    log(Settings(node_id="n", log_level="warning"), node="n")
+    logging.getLogger("mine").debug("of the author's")
+    logging.getLogger("framehold").warning("of the node's")
+    assert own in logging.root.handlers and len(logging.root.handlers) == 2
+    own.close()
+    assert (tmp_path / "author.log").read_text().splitlines() == ["AUTHOR of the author's", "AUTHOR of the node's"]
+
+
+def test_only_plain_text_on_the_terminal_gives_way(kept_loggers: None, capsys: pytest.CaptureFixture[str]) -> None:
+    """That of `basicConfig()`, and what MCPServer adds where there is nothing: else each line would come twice."""
+
+    def plain() -> None:
+        logging.basicConfig()
+
+    def sdk() -> None:
+        MCPServer("any")
+
+    for add in (plain, sdk):
+        logging.root.handlers = []
+        add()
+        assert len(logging.root.handlers) == 1, "it is told apart by what it is"
+        log(Settings(node_id="n"), node="n")
+        (only,) = logging.root.handlers
+        assert isinstance(only.formatter, Lines)
+        logging.getLogger("mine").info("once")
+        logging.getLogger("mine").debug("not at all")
+        assert capsys.readouterr().err.count("once") == 1
+
+
+def test_a_format_of_the_authors_own_on_the_terminal_is_the_only_one(
+    kept_loggers: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Own(logging.Formatter):
+        def format(self, record: logging.LogRecord) -> str:
+            return f"<{record.getMessage()}>"
+
+    handler = logging.StreamHandler()
+    handler.setFormatter(Own())
+    logging.root.handlers = [handler]
+    log(Settings(node_id="n", log_format="json"), node="n")
+    logging.getLogger("mine").warning("once")
+    assert logging.root.handlers == [handler] and capsys.readouterr().err == "<once>\n"
 
 
 async def test_a_line_about_a_call_says_which(
@@ -175,6 +227,6 @@ async def test_a_line_about_a_call_says_which(
     (line,) = (record for record in caplog.records if "did not answer" in record.getMessage())
     call = prefix(asked.token.split(".")[1])
     said_ = {name: vars(line)[name] for name in ("call", "tool", "round", "epoch", "node")}
-    assert said_ == {"call": call, "tool": "asks", "round": 1, "epoch": 1, "node": "stage"}
+    assert said_ == {"call": call, "tool": "asks", "round": 2, "epoch": 1, "node": "stage"}
     assert "stays" in line.getMessage() and "try again" in line.getMessage()
     assert "secret word" not in caplog.text and asked.token not in caplog.text

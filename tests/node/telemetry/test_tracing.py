@@ -19,11 +19,14 @@ from opentelemetry.trace import StatusCode
 
 import framehold
 from framehold.config import Settings
-from framehold_core.ids import prefix
+from framehold.http.app import Application
+from framehold_core.ids import NodeId, prefix
+from framehold_router.fleet.membership import LIVE
 from tests.node.nodes import KEY, served
 from tests.node.stage import Word, said, stage
 from tests.node.traced import Traces, at, links, pair, parent, tracer, traces, two
 from tests.node.traced import said as told
+from tests.processes import until
 from tests.store.server import RedisServer
 from tests.wire import Caller, Heard
 
@@ -168,6 +171,56 @@ async def test_a_replay_that_fails_says_so(seen: Traces) -> None:
     replay = seen.one("framehold replay")
     assert (replay.status.status_code, replay.status.description) == (StatusCode.ERROR, "diverged")
     assert told(seen.named("tools/call strays")[1])["refused"] == "diverged"
+
+
+async def test_a_round_whose_handler_raised_says_what_and_where(seen: Traces) -> None:
+    """By class and place; nothing of the exception's text, which may hold what a user typed."""
+
+    async def fails(ctx: Context) -> str:
+        """Asks once and raises."""
+        raise LookupError(said(await ctx.elicit("one", Word)))
+
+    async with stage(fails) as client:
+        asked = await client.call("fails")
+        assert (await client.retry("fails", asked.token, asked.accept(word="secret"))).result["isError"]
+    first, second = seen.named("tools/call fails")
+    assert first.events == ()
+    (event,) = second.events
+    line = fails.__code__.co_firstlineno + 2
+    place = f"{__name__}:{fails.__qualname__}:{line}"
+    assert (event.name, dict(event.attributes or {})) == (
+        "exception",
+        {"exception.type": "LookupError", "framehold.place": place},
+    )
+    assert second.status.status_code is StatusCode.ERROR and "secret" not in second.to_json()
+
+
+async def test_the_wait_for_a_lease_is_a_span(seen: Traces, redis: RedisServer, tmp_path: Path) -> None:
+    """On the node that waits, under the span that found the owner out of reach."""
+    gone = "http://127.0.0.1:1"
+    async with pair(redis, tmp_path.name) as ((a, at_a), (b, at_b)):
+        asked = await at_a.call("two")
+        heartbeat = a.attached.runtime.heartbeat
+        heartbeat.address = gone
+        heartbeat.announce(LIVE)
+        await until(lambda: b.attached.runtime.peers.mint() and _address_of(b, "a") == gone, "the address to spread")
+        waiting = asyncio.create_task(answered(at_b, asked))
+        await until(lambda: b._relay.outages.is_watched(gone), "the wait")
+        await heartbeat.close()
+        assert (await waiting).messages == ["two"]
+    _, passed, two_ = seen.named(CALLED)
+    assert told(passed)["route"] == "relay" and told(two_)["route"] == "takeover"
+    wait = seen.one("framehold wait for lease")
+    assert parent(wait) == at(passed)
+    call = prefix(asked.token.split(".")[1])
+    assert told(wait) == {"call": call, "address": gone, "result": "over"}
+    assert (passed.end_time or 0) <= (wait.end_time or 0) <= (two_.start_time or 0)
+
+
+def _address_of(app: Application, node: str) -> str | None:
+    membership = app.attached.runtime.peers._membership
+    member = membership and membership.fleet.members.get(NodeId(node))
+    return member.url if member else None
 
 
 async def test_a_round_that_is_not_sampled_leaves_the_token_as_it_was(seen: Traces) -> None:

@@ -41,12 +41,7 @@ def here(target: str, settings: Settings) -> None:
     Raises:
         ConfigError: TARGET can't be served.
     """
-    from ...http.app import asgi
-
-    try:
-        attached = asgi(targets.load(target), settings).attached
-    except TypeError as error:
-        raise ConfigError(str(error)) from None
+    attached = targets.app_of(targets.found(target), settings).attached
     attached.check()
     fate = fate_of(attached.handlers.asking(), settings.strategy, settings.lease_ttl)
     place = target.partition(":")[0]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import math
+import sys
 from datetime import UTC, datetime
 from typing import Any
 
@@ -25,7 +26,7 @@ logger = logging.getLogger("framehold")
 FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 _INDENT = "    "
 _OWN_HANDLERS = ("fastmcp", "uvicorn", "uvicorn.access", "uvicorn.error")
-"""Loggers to which their packages add handlers."""
+"""Loggers to which their packages add handlers for the terminal."""
 _MAX_DEPTH, _MAX_ITEMS = 6, 100
 """Limits of a field's value in JSON: nested levels, and items of each list or object."""
 _MAX_INT_BITS = 63
@@ -35,17 +36,44 @@ _MAX_INT_BITS = 63
 def log(settings: FleetSettings, **who: str) -> None:
     """Configure the log of this process, then log a warning for each unknown FRAMEHOLD_ variable.
 
-    `who` names this process, as `node="..."` or `router="..."`; it is a field of each JSON line."""
-    handler, machines = logging.StreamHandler(), settings.log_format == "json"
+    `who` names this process, as `node="..."` or `router="..."`; it is a field of each JSON line. Handlers that the
+    server's module has put on the root logger stay, with the level that it gave to that logger; only those that write
+    plain text to the terminal give way, because each line would be there twice."""
+    machines, level = settings.log_format == "json", settings.log_level.upper()
+    handler, root = logging.StreamHandler(), logging.getLogger()
     handler.setFormatter(Machines(who) if machines else Lines(FORMAT))
-    logging.basicConfig(level=settings.log_level.upper(), handlers=[handler], force=True)
+    root.handlers = [found for found in root.handlers if not _gives_way(found)]
+    if root.handlers:
+        handler.setLevel(level)
+    root.setLevel(min(root.level, handler.level) if root.handlers else level)
+    if not any(map(_writes_to_terminal, root.handlers)):
+        root.addHandler(handler)
     # Python's warnings are text. With text logs they are printed as Python prints them.
     logging.captureWarnings(machines)
     for name in _OWN_HANDLERS:
         found = logging.getLogger(name)
-        found.handlers, found.propagate = [], True
+        found.handlers = [own for own in found.handlers if isinstance(own, logging.FileHandler)]
+        found.propagate = True
     for line in environment.lines():
         logger.warning(line)
+
+
+def _gives_way(handler: logging.Handler) -> bool:
+    """Whether a handler writes plain text to the terminal: that of `logging.basicConfig()`, and the one that MCPServer
+    adds where the root logger has none. A formatter of a class of its own is the author's choice."""
+    plain = handler.formatter is None or type(handler.formatter) is logging.Formatter
+    return plain and _writes_to_terminal(handler)
+
+
+def _writes_to_terminal(handler: logging.Handler) -> bool:
+    # Slow to import, and of use only where something has added a handler.
+    from rich.logging import RichHandler
+
+    if isinstance(handler, RichHandler):
+        stream: object = handler.console.file
+    else:
+        stream = handler.stream if type(handler) is logging.StreamHandler else None
+    return stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__) and stream is not None
 
 
 def announce(settings: FleetSettings, line: str) -> None:
@@ -57,16 +85,26 @@ def announce(settings: FleetSettings, line: str) -> None:
 
 
 class Lines(logging.Formatter):
-    """Formats records as text lines."""
+    """Formats records as text lines. A line of a call that doesn't name it ends with the call, its tool and its
+    round."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        return visible.line(super().formatMessage(record))
+        return visible.line(super().formatMessage(record) + _call_suffix(record))
 
     def formatException(self, ei: Any) -> str:
         return _indented(super().formatException(ei))
 
     def formatStack(self, stack_info: str) -> str:
         return _indented(super().formatStack(stack_info))
+
+
+def _call_suffix(record: logging.LogRecord) -> str:
+    known = record.__dict__
+    call = known.get("call")
+    if not isinstance(call, str) or call in record.message:
+        return ""
+    parts = [f"call {call}", *(f"{name} {known[name]}" for name in ("tool", "round") if name in known)]
+    return f" [{', '.join(parts)}]"
 
 
 def _indented(text: str) -> str:

@@ -18,9 +18,11 @@ from framehold_core.errors import ConfigError
 from ...config import Settings
 from ...hosts.attached import Attached
 from ...hosts.event_bus import end_streams
-from ...http.app import Application, asgi
+from ...http.app import Application
+from ...telemetry.log_fields import add_call_fields
 from .limits import raise_files
 from .log import announce, log
+from .target import app_of
 
 logger = logging.getLogger("framehold")
 BACKLOG = 65_535
@@ -33,18 +35,16 @@ GRACE = 10.0
 
 
 def run(server: Any, settings: Settings, host: str, port: int) -> None:
-    """Serve `server` as one node until a signal.
+    """Serve `server`, or an app that `framehold.asgi` made of one, as one node until a signal.
 
     Raises:
         ConfigError: the server can't be served, its handlers' marks don't fit the settings, or the port can't be used.
         NodeNameTaken: another process runs under this node's name.
     """
     log(settings, node=settings.node_id)
+    add_call_fields()
     raise_files()
-    try:
-        app = asgi(server, settings)
-    except TypeError as error:
-        raise ConfigError(str(error)) from None
+    app = app_of(server, settings)
     app.attached.check()
     listening = listen(host, port)
     heartbeat, address = app.attached.runtime.heartbeat, url_of(host, listening)
@@ -86,6 +86,8 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to serve."""
         self._loop = asyncio.get_running_loop()
+        # The lifespan of the author's server may have added handlers.
+        add_call_fields()
         await super().startup(sockets)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:

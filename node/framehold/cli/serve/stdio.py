@@ -36,6 +36,7 @@ from ...config import Settings
 from ...engine.runtime import Runtime
 from ...hosts.attach import attach
 from ...hosts.attached import Attached
+from ...telemetry.log_fields import add_call_fields
 from . import program
 from . import target as targets
 from .log import log
@@ -70,6 +71,7 @@ def run(target: str, settings: Settings) -> int:
     incoming, outgoing = _claim_streams()
     server = targets.load(target)
     log(settings, node=settings.node_id)
+    add_call_fields()
     try:
         attached = attach(server, settings)
     except TypeError as error:
@@ -186,6 +188,7 @@ class Shutdown:
 async def _serve(attached: Attached, incoming: Incoming, wire: io.TextIOWrapper) -> int:
     server, shutdown = attached.server, Shutdown(attached.runtime, incoming)
     shutdown.watch()
+    attached.begin_service()
     # The lifespan is outside the transport's task group, which would wrap its errors in an exception group.
     async with server.lifespan(server) as state:
         try:

@@ -1,4 +1,5 @@
-"""Imports the server that TARGET names, as `module:name`, `file.py` or `file.py:name`."""
+"""Imports the server that TARGET names, as `module:name`, `file.py` or `file.py:name`. The name may be that of a
+function that makes the server."""
 
 from __future__ import annotations
 
@@ -8,15 +9,17 @@ import sys
 import sysconfig
 import traceback
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 from starlette.applications import Starlette
 
 from framehold_core.errors import ConfigError, FrameholdError
 
+from ...config import Settings
+from ...hosts.attach import attach
 from ...hosts.host_choice import is_server
-from ...http.app import Application
+from ...http.app import Application, asgi
 
 _USUAL_NAMES = ("mcp", "server", "app")
 _SDK1_HINT = (
@@ -26,12 +29,39 @@ _SDK1_HINT = (
 
 
 def load(target: str) -> Any:
-    """Import the server that TARGET names. If TARGET names an app of `framehold.asgi`, return the server of the app.
+    """Import the server that TARGET names. If TARGET names an app of `framehold.asgi`, return the server of the app,
+    which remembers the app's settings.
+
+    Raises:
+        ConfigError: as `found`.
+    """
+    value = found(target)
+    return value.server if isinstance(value, Application) else value
+
+
+def app_of(value: Any, settings: Settings) -> Application:
+    """The app that serves `value`, which `found` returned: an app itself, with what its author has added to it, or one
+    that is made of the server.
+
+    Raises:
+        ConfigError: the server can't be served, or was attached with other settings.
+    """
+    try:
+        if isinstance(value, Application):
+            attach(value.server, settings)
+            return value
+        return asgi(value, settings)
+    except TypeError as error:
+        raise ConfigError(str(error)) from None
+
+
+def found(target: str) -> Any:
+    """Import what TARGET names: a server, or an app of `framehold.asgi`. A function is called, and returns either.
 
     Without a name it is the module's only server, or the one called mcp, server or app.
 
     Raises:
-        ConfigError: there is no such file, module or name, its import fails, or it is no MCP server.
+        ConfigError: there is no such file, module or name, its import or the function fails, or it is no MCP server.
     """
     place, _, name = target.partition(":")
     module = _from_file(Path(place)) if place.endswith(".py") or "/" in place else _from_name(place)
@@ -64,7 +94,7 @@ def _run(importing: Any, target: str) -> None:
     try:
         importing()
     except ModuleNotFoundError as error:
-        where = f"there is no module {error.name!r}{_user_line(error)}{_sdk1_hint(error)}"
+        where = f"there is no module {error.name!r}{_user_line(error)}{_sdk1_hint(error)}{_extra_hint(error)}"
         raise ConfigError(f"TARGET {target}: {where}; nothing was started") from error
     except FrameholdError:
         raise
@@ -79,6 +109,11 @@ def _sdk1_hint(error: BaseException) -> str:
         return ""
     gone = str(error.name).startswith("mcp.server.fastmcp") or "'FastMCP' from 'mcp.server'" in str(error)
     return _SDK1_HINT if gone else ""
+
+
+def _extra_hint(error: ModuleNotFoundError) -> str:
+    """How to install an optional dependency of Framehold's that is missing; empty for any other module."""
+    return "; install it: pip install 'framehold[fastmcp]'" if error.name == "fastmcp" else ""
 
 
 def _user_line(error: BaseException) -> str:
@@ -107,22 +142,39 @@ def _named(module: ModuleType, name: str, target: str) -> Any:
         known = ", ".join(sorted(_servers(module))) or "none"
         raise ConfigError(f"TARGET {target}: no {name!r} there (servers found: {known}); nothing was started")
     value = getattr(module, name)
+    if isinstance(value, FunctionType):
+        value = _made(value, target)
     if isinstance(value, Starlette):
         raise _host_app_error(value, module, name, target)
-    return _unwrapped(value)
+    return value
+
+
+def _made(factory: FunctionType, target: str) -> Any:
+    """What a function returns that makes the server."""
+    made: list[Any] = []
+    _run(lambda: made.append(factory()), target)
+    if not _is_server(made[0]) and not isinstance(made[0], Starlette):
+        raise ConfigError(
+            f"TARGET {target}: {factory.__name__}() returned {type(made[0]).__name__}, which is no server; nothing was "
+            "started; name a server, or a function without arguments that returns one"
+        )
+    return made[0]
 
 
 def _only(module: ModuleType, target: str) -> Any:
     servers = _servers(module)
     usual = [servers[name] for name in _USUAL_NAMES if name in servers]
     if usual or len(servers) == 1:
-        return _unwrapped(usual[0] if usual else next(iter(servers.values())))
+        return usual[0] if usual else next(iter(servers.values()))
     hosts = {name: value for name, value in vars(module).items() if isinstance(value, Starlette)}
     if hosts and not servers:
         name, value = next(iter(hosts.items()))
         raise _host_app_error(value, module, name, target)
     known = ", ".join(sorted(servers)) or "none"
-    raise ConfigError(f"TARGET {target}: name the server, as {target}:name (found: {known}); nothing was started")
+    factory = "" if servers else f"; if a function makes it, name the function, as {target}:create_server"
+    raise ConfigError(
+        f"TARGET {target}: name the server, as {target}:name (found: {known}){factory}; nothing was started"
+    )
 
 
 def _servers(module: ModuleType) -> dict[str, Any]:
@@ -131,12 +183,6 @@ def _servers(module: ModuleType) -> dict[str, Any]:
 
 def _is_server(value: Any) -> bool:
     return isinstance(value, Application) or is_server(value)
-
-
-def _unwrapped(value: Any) -> Any:
-    """The server of an app that `framehold.asgi` made; any other value as it is. The server remembers the app's
-    settings."""
-    return value.server if isinstance(value, Application) else value
 
 
 def _host_app_error(value: Starlette, module: ModuleType, name: str, target: str) -> ConfigError:

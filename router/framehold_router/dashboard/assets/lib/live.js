@@ -41,7 +41,7 @@ function took(name, data) {
   const last = fleet.get();
   if (name === "overview") {
     if (typeof data.at === "number") ahead = data.at - Date.now() / 1000;
-    const overview = { nodes: {}, ...data };
+    const overview = { nodes: {}, failing: [], ...data };
     fleet.set({ ...last, overview, events: merged(data.events ?? [], last.events) });
   } else if (name === "nodes" && Array.isArray(data.nodes)) {
     fleet.set({ ...last, nodes: data.nodes, departed: data.departed ?? [] });

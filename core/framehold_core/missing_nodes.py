@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from framehold_core.ids import NodeId
+from .ids import NodeId
 
 _MAX_PAUSE = 120.0
 """Most seconds between two checks of one absence. After a longer pause the absence is counted from the later check;

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from framehold.engine.missing_nodes import MissingNodes
 from framehold_core.ids import NodeId
+from framehold_core.missing_nodes import MissingNodes
 
 A, B = NodeId("a"), NodeId("b")
 

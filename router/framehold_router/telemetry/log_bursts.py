@@ -1,0 +1,52 @@
+"""Log lines of which one event may cause thousands, as when the last node goes.
+
+The law: bounded, and nothing is lost. Of one kind, one line is logged at once; for `interval` seconds the further ones
+are counted, and logged at level debug only; then one line says how many there were, and what the last one said.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+INTERVAL = 5.0
+"""Seconds for which lines of one kind are counted."""
+
+
+@dataclass(slots=True)
+class _Burst:
+    left_out: int = 0
+    last: str = ""
+
+
+class LogBursts:
+    """The lines of one logger that may come in bursts. Belongs to an event loop."""
+
+    def __init__(self, logger: logging.Logger, interval: float = INTERVAL) -> None:
+        self._logger, self._interval = logger, interval
+        self._bursts: dict[str, _Burst] = {}
+
+    def warning(self, text: str, *args: object, extra: Mapping[str, object]) -> None:
+        """Log a line, or count it. Lines of one `text`, before its arguments are put in, are of one kind."""
+        burst = self._bursts.get(text)
+        if burst is None:
+            self._logger.warning(text, *args, extra=extra)
+            self._begin(text)
+        else:
+            burst.left_out, burst.last = burst.left_out + 1, text % args
+            self._logger.debug(text, *args, extra=extra)
+
+    def _begin(self, text: str) -> None:
+        self._bursts[text] = _Burst()
+        # In an empty context: what is logged then is about all requests, not about the one that came first.
+        asyncio.get_running_loop().call_later(self._interval, self._report, text, context=contextvars.Context())
+
+    def _report(self, text: str) -> None:
+        burst = self._bursts.pop(text)
+        if burst.left_out:
+            note = "%d more lines like this one in the last %g s, which are logged at level debug only: %s"
+            self._logger.warning(note, burst.left_out, self._interval, burst.last)
+            self._begin(text)

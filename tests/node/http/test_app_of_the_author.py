@@ -1,0 +1,195 @@
+"""What authors add to the app and take from it, as they do with the SDK's: middlewares, routes, mounted apps, state,
+methods, and the id of a session."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx2
+import pytest
+from fastmcp import Context as FastMCPContext
+from fastmcp import FastMCP
+from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
+from starlette.applications import Starlette
+from starlette.middleware.base import BaseHTTPMiddleware
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+import framehold
+from framehold.config import Settings
+from framehold.http.app import Application
+from tests.node.fastmcp_stage import hosted
+from tests.node.nodes import served
+from tests.node.stage import Word, said, server_of
+from tests.wire import Caller
+
+pytestmark = pytest.mark.anyio
+
+HELLO = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}},
+}
+HEADERS = {"accept": "application/json, text/event-stream"}
+
+
+async def ask(ctx: Context) -> str:
+    return said(await ctx.elicit("Which word?", Word))
+
+
+def app_of(server: Any) -> Application:
+    return framehold.asgi(server, Settings(node_id="n"))
+
+
+class Noting:
+    """An ASGI middleware that notes the path of each request, and what the app's state says."""
+
+    def __init__(self, app: ASGIApp, seen: list[tuple[str, str, str]], name: str = "noting") -> None:
+        self.app, self.seen, self.name = app, seen, name
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.seen.append((self.name, scope["path"], scope["app"].state.greeting))
+        await self.app(scope, receive, send)
+
+
+async def home(request: Request) -> Response:
+    return PlainTextResponse(f"{request.app.state.greeting} from home")
+
+
+async def test_what_is_added_to_the_app_is_served_beside_the_server() -> None:
+    """A middleware is round MCP requests of both eras and round other routes, the last one outermost; probes have
+    none."""
+    seen: list[tuple[str, str, str]] = []
+    app = app_of(server_of("added", ask))
+    app.add_middleware(Noting, seen, name="inner")
+    app.add_middleware(Noting, seen, name="outer")
+    app.state.greeting = "hello"
+    app.routes.append(Route("/home", home))
+    app.router.add_route("/again", home)
+    app.mount("/below", Starlette(routes=[Route("/home", lambda _: PlainTextResponse("mounted"))]))
+    async with served(app) as url, Caller(url) as caller, httpx2.AsyncClient() as http:
+        heard = await caller.call("ask")
+        assert (await caller.retry("ask", heard.token, heard.accept(word="a"))).text == "a"
+        assert (await http.post(url, json=HELLO, headers=HEADERS)).status_code == 200
+        root = url.removesuffix("/mcp")
+        texts = [(await http.get(root + path)).text for path in ("/home", "/again", "/below/home", "/healthz")]
+        assert texts == ["hello from home", "hello from home", "mounted", "ok\n"]
+    paths = ["/mcp", "/mcp", "/mcp", "/home", "/again", "/below/home"]
+    assert seen == [(name, path, "hello") for path in paths for name in ("outer", "inner")]
+
+
+async def test_a_function_round_the_app_sees_the_rounds() -> None:
+    """Starlette's middleware for functions runs what it wraps in a task of its own."""
+
+    async def timed(request: Request, call_next: Any) -> Response:
+        response: Response = await call_next(request)
+        response.headers["x-timed"] = request.url.path
+        return response
+
+    app = app_of(server_of("timed", ask))
+    app.add_middleware(BaseHTTPMiddleware, dispatch=timed)
+    async with served(app) as url, Caller(url) as caller:
+        heard = await caller.call("ask")
+        done = await caller.retry("ask", heard.token, heard.accept(word="a"))
+        assert (done.text, done.headers["x-timed"]) == ("a", "/mcp")
+
+
+async def test_a_middleware_that_comes_too_late_is_refused() -> None:
+    """As Starlette refuses it."""
+    app = app_of(server_of("late", ask))
+    async with app.lifespan():
+        with pytest.raises(RuntimeError, match="this app has started; nothing was added"):
+            app.add_middleware(Noting, [])
+
+
+async def test_a_stateless_fastmcp_server_has_no_stream_to_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    """GET gets 405 as from FastMCP alone, while rounds and calls of 2025 are served."""
+    monkeypatch.setattr("fastmcp.settings.stateless_http", True)
+    server: FastMCP[Any] = FastMCP("stateless")
+
+    @server.tool
+    async def confirm(ctx: FastMCPContext) -> str:
+        """Ask."""
+        answer = await ctx.elicit("Sure?", bool)
+        return str(answer.action)
+
+    alone = server.http_app(path="/mcp")
+    found = []
+    async with served(alone) as url, httpx2.AsyncClient() as http:
+        found.append(await http.get(url, headers={"accept": "text/event-stream"}, timeout=5))
+    async with hosted(server) as caller, httpx2.AsyncClient() as http:
+        found.append(await http.get(caller.url, headers={"accept": "text/event-stream"}, timeout=5))
+        assert (await caller.tool("confirm", True)).text == "accept"
+        assert (await http.post(caller.url, json=HELLO, headers=HEADERS)).status_code == 200
+        page = {"origin": "http://localhost:1", "access-control-request-method": "POST"}
+        assert (await http.options(caller.url, headers=page)).status_code == 200
+    one, other = [(each.status_code, each.text, sorted(each.headers.get("allow", "").split(", "))) for each in found]
+    assert one == other and one[0] == 405
+
+
+class Client2025:
+    """A session of 2025 that hides nothing of the wire."""
+
+    def __init__(self, http: httpx2.AsyncClient, url: str) -> None:
+        self.http, self.url, self.id = http, url, ""
+
+    async def begin(self) -> None:
+        """Make the handshake."""
+        told = await self.http.post(self.url, json=HELLO, headers=HEADERS)
+        self.id = told.headers["mcp-session-id"]
+        await self.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+
+    async def send(self, message: dict[str, Any]) -> httpx2.Response:
+        """One message of the session."""
+        own = {"mcp-session-id": self.id, "mcp-protocol-version": "2025-11-25"}
+        return await self.http.post(self.url, json=message, headers={**HEADERS, **own})
+
+    async def call(self, tool: str) -> str:
+        """What a tool says that asks nothing."""
+        params = {"name": tool, "arguments": {}}
+        return (await self.send({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params})).text
+
+
+def sdk_server() -> Any:
+    server: MCPServer[Any] = MCPServer("ids")
+
+    @server.tool()
+    async def tell(ctx: Context) -> str:
+        """Tell the ids of this session."""
+        request = ctx.request_context.request
+        assert request is not None
+        return f"<{request.headers['mcp-session-id']} {ctx.session._connection.session_id}>"
+
+    return server
+
+
+def fastmcp_server() -> Any:
+    server: FastMCP[Any] = FastMCP("ids")
+
+    @server.tool
+    async def tell(ctx: FastMCPContext) -> str:
+        """Tell the ids of this session."""
+        request = ctx.request_context.request  # type: ignore[union-attr]
+        assert request is not None
+        return f"<{request.headers['mcp-session-id']} {ctx.session_id}>"
+
+    return server
+
+
+@pytest.mark.parametrize("made", [sdk_server, fastmcp_server])
+async def test_client_and_server_know_a_session_by_one_id(made: Any) -> None:
+    """It names this process, so that other nodes find it; once ended it is unknown."""
+    app = app_of(made())
+    async with served(app) as url, httpx2.AsyncClient() as http:
+        client = Client2025(http, url)
+        await client.begin()
+        held = app.attached.runtime.heartbeat.lease
+        assert client.id.startswith(f"l1.n.{held.boot}.")
+        assert f"<{client.id} {client.id}>" in await client.call("tell")
+        own = {"mcp-session-id": client.id}
+        assert (await http.delete(url, headers=own)).status_code == 200
+        assert (await client.send({"jsonrpc": "2.0", "id": 3, "method": "ping"})).status_code == 404

@@ -1,0 +1,215 @@
+"""The schemas of forms: as the SDK renders them at that moment, and fast only where that is sure."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
+import pytest
+from mcp.server import elicitation
+from mcp.server.mcpserver import Context
+from mcp.shared.exceptions import MCPDeprecationWarning
+from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, WithJsonSchema, field_validator
+
+import framehold
+from framehold.sdk import form_schemas
+from tests.node.stage import Word, said, stage
+
+pytestmark = pytest.mark.anyio
+
+TABLES: list[Any] = []
+"""What may be chosen now."""
+original = form_schemas.render_elicitation_schema
+
+
+@pytest.fixture(autouse=True)
+def tables() -> None:
+    TABLES[:] = ["window"]
+
+
+class ByField(BaseModel):
+    table: str = Field(json_schema_extra=lambda schema: schema.update(enum=list(TABLES)))
+
+
+class ByList(BaseModel):
+    table: str = Field(json_schema_extra={"enum": TABLES})
+
+
+class ByModel(BaseModel):
+    model_config = ConfigDict(json_schema_extra=lambda schema: schema["properties"]["table"].update(enum=list(TABLES)))
+    table: str
+
+
+class ByHook(BaseModel):
+    table: str
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        schema = handler(core)
+        schema["properties"]["table"]["enum"] = list(TABLES)
+        return schema
+
+
+class Inherits(ByHook):
+    pass
+
+
+class Table(str):
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
+        return handler(str)
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {"type": "string", "enum": list(TABLES)}
+
+
+class ByType(BaseModel):
+    table: Table
+
+
+class ByOptionalType(BaseModel):
+    table: Annotated[str, WithJsonSchema({"type": "string", "enum": TABLES})]
+
+
+class ByValidator(BaseModel):
+    table: str
+
+    @field_validator("table", mode="plain", json_schema_input_type=Table)
+    @classmethod
+    def _any(cls, value: Any) -> Any:
+        return value
+
+
+class Described(BaseModel):
+    """First."""
+
+    table: str
+
+
+def _describe() -> None:
+    Described.__doc__ = " ".join(["Now:", *TABLES])
+
+
+class Rebuilt(BaseModel):
+    table: str = "window"
+
+
+def _rebuild() -> None:
+    Rebuilt.model_fields["table"].default = TABLES[-1]
+    Rebuilt.model_rebuild(force=True)
+
+
+def nothing() -> None:
+    """Do nothing: the model itself reads what may be chosen."""
+
+
+@pytest.mark.parametrize(
+    ("model", "change"),
+    [
+        (ByField, nothing),
+        (ByList, nothing),
+        (ByModel, nothing),
+        (ByHook, nothing),
+        (Inherits, nothing),
+        (ByType, nothing),
+        (ByOptionalType, nothing),
+        (ByValidator, nothing),
+        (Described, _describe),
+        (Rebuilt, _rebuild),
+    ],
+    ids=lambda item: item.__name__,
+)
+def test_what_is_computed_is_rendered_each_time(model: type[BaseModel], change: Callable[[], None]) -> None:
+    """Whatever computes it: a field, the model, a type, a validator's input, a docstring, a rebuilt model."""
+    change()
+    first = form_schemas.rendered(model)
+    assert first == original(model)
+    TABLES.append("garden")
+    change()
+    second = form_schemas.rendered(model)
+    assert second == original(model) != first
+
+
+class Ordinary(BaseModel):
+    """Where to sit."""
+
+    name: str = Field(title="Your name", description="As on the passport", min_length=1, max_length=40)
+    row: int | None = Field(None, ge=1, le=40)
+    price: float = 1.5
+    sure: bool
+    meal: Literal["soup", "fish"] = "soup"
+    days: list[Literal["mo", "tu"]] = Field(default_factory=list)
+
+
+def test_an_ordinary_form_is_rendered_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And each caller gets a schema of its own, in the SDK's order."""
+    rendered: list[Any] = []
+
+    def counted(model: Any) -> Any:
+        rendered.append(model)
+        return original(model)
+
+    monkeypatch.setattr(form_schemas, "render_elicitation_schema", counted)
+    monkeypatch.setattr(form_schemas, "_known", {})
+    first, second = form_schemas.rendered(Ordinary), form_schemas.rendered(Ordinary)
+    assert rendered == [Ordinary]
+    assert first == second == original(Ordinary) and list(first["properties"]) == list(second["properties"])
+    second["properties"].clear()
+    assert form_schemas.rendered(Ordinary) == first
+
+
+def test_no_more_models_are_kept_than_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An author may make one for each question."""
+    monkeypatch.setattr(form_schemas, "MAX_KEPT", 3)
+    monkeypatch.setattr(form_schemas, "_known", {})
+    for number in range(10):
+        made = type(f"Made{number}", (BaseModel,), {"__annotations__": {"word": "str"}})
+        assert form_schemas.rendered(made)["title"] == f"Made{number}"
+    assert len(form_schemas._known) <= 3
+
+
+async def test_a_client_is_shown_the_choices_of_the_moment() -> None:
+    """Over the wire."""
+
+    async def pick(ctx: Context) -> str:
+        return str((await ctx.elicit("Which table?", ByField)).action)
+
+    shown = []
+    async with stage(pick) as caller:
+        for table in ("garden", "bar"):
+            (question,) = (await caller.call("pick")).asked.values()
+            shown.append(question["params"]["requestedSchema"]["properties"]["table"]["enum"])
+            TABLES.append(table)
+    assert shown == [["window"], ["window", "garden"]]
+    assert elicitation.render_elicitation_schema is form_schemas.rendered
+
+
+async def test_swapped_arguments_are_named(caplog: pytest.LogCaptureFixture) -> None:
+    """The error says which is which, not how schemas are kept."""
+
+    async def swapped(ctx: Context) -> str:
+        return said(await ctx.elicit(Word, "ok?"))  # type: ignore[type-var, arg-type]
+
+    async with stage(swapped) as caller:
+        assert (await caller.call("swapped")).result["isError"]
+    assert "ctx.elicit(message, schema): the schema must be a pydantic model, not 'ok?'" in caplog.text
+    assert "the message comes first" in caplog.text
+
+
+async def test_a_deprecated_call_is_shown_where_its_author_wrote_it() -> None:
+    """Framehold's own module passes the call on without a warning of its own."""
+
+    async def logs(ctx: Context) -> str:
+        await ctx.info("hello")
+        await ctx.session.send_log_message("info", "hello")
+        return "done"
+
+    with warnings.catch_warnings(record=True) as shown:
+        warnings.simplefilter("always")
+        async with stage(logs) as caller:
+            assert (await caller.call("logs")).text == "done"
+    places = {one.filename for one in shown if issubclass(one.category, MCPDeprecationWarning)}
+    assert __file__ in places
+    assert not [place for place in places if place.startswith(framehold.__path__[0])]
