@@ -178,11 +178,11 @@ def draw(seed: int) -> Plan:
         faults += (Fault(rng.uniform(1.5, 6.0), "crash", rng.choice(nodes), rng.uniform(0.1, 2.0)),)
     if rng.random() < 0.06:
         faults += (Fault(rng.uniform(0.2, 2.0), "stop", rng.choice(nodes)),)
+    if rng.random() < 0.2 and not room and not any("x" in client.program for client in clients):
+        return Plan(seed, nodes, rates, clients, tuple(weather.restore(rng, nodes)), mischief, restores=True)
     poison = 0
     if rng.random() < 0.05:
         poison, clients = 3, (*clients[:-1], replace(clients[-1], program="k1; x1; k2", reentrant=True))
-    if rng.random() < 0.2 and not room and not any("x" in client.program for client in clients):
-        return Plan(seed, nodes, rates, clients, tuple(weather.restore(rng, nodes)), mischief, restores=True)
     return Plan(seed, nodes, rates, clients, faults, mischief, rehearses, room, token_ttl, poison)
 
 
