@@ -156,7 +156,7 @@ async def test_the_admin_token_is_needed_and_found(fleet: Up, tmp_path: Path) ->
     assert (await asyncio.to_thread(framehold, *where, **fleet.beside)).returncode == 0
     stranger = {"XDG_RUNTIME_DIR": str(tmp_path)}
     told = await asyncio.to_thread(framehold, *where, **stranger)
-    assert told.returncode == 2 and "401: " in told.stderr and "give --token or FRAMEHOLD_ADMIN_TOKEN" in told.stderr
+    assert told.returncode == 3 and "401: " in told.stderr and "give --token or FRAMEHOLD_ADMIN_TOKEN" in told.stderr
     told = await asyncio.to_thread(framehold, *where, FRAMEHOLD_ADMIN_TOKEN=fleet.token, **stranger)
     assert told.returncode == 0
 

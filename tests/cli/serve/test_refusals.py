@@ -174,8 +174,9 @@ def test_help_lists_the_commands_in_the_order_of_their_use() -> None:
     told = framehold("--help").stdout
     names = re.findall(r"(?m)^│ (\w+) {2,}\S", told)
     at_hand = ["up", "call", "doctor", "node", "router", "stdio", "keys"]
-    operating = ["status", "nodes", "capacity", "leases", "lease", "ring", "drain", "cancel", "evict"]
-    assert names == [*at_hand, *operating, "load", "bench"]
+    reading = ["status", "nodes", "capacity", "leases", "calls", "lease", "ring"]
+    acting = ["drain", "cancel", "evict", "pause", "resume"]
+    assert names == [*at_hand, *reading, *acting, "load", "bench"]
 
 
 def test_a_node_says_where_it_keeps_things() -> None:

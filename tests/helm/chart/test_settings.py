@@ -49,7 +49,7 @@ def allowed(path: tuple[str, ...]) -> dict[str, Any]:
 
 
 def limits(field: dict[str, Any]) -> dict[str, Any]:
-    """What a field of the settings allows. An enumeration needs no type. A field that may be None: what else it may be."""
+    """What a field allows. An enumeration needs no type; of a field that may be None the rest counts."""
     field = next((kind for kind in field.get("anyOf", ()) if kind.get("type") != "null"), field)
     keys = ("enum",) if "enum" in field else ("type", "exclusiveMinimum", "minimum", "maximum")
     return {key: field[key] for key in keys if key in field}

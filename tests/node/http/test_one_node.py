@@ -92,6 +92,8 @@ def everything(redis: RedisServer) -> dict[bytes, Any]:
                 found[key] = client.lrange(key, 0, -1)
             elif kind == b"zset":
                 found[key] = client.zrange(key, 0, -1, withscores=True)
+            elif kind == b"stream":
+                found[key] = client.xrange(key)
             else:
                 found[key] = getattr(client, read[kind])(key)
     return found
