@@ -252,7 +252,7 @@ MASKED: dict[str, tuple[str, Mutation]] = {
         ),
     ),
     "absence-believed": (
-        "a node claims nothing while its own lapse holds back claims (rule 7), so few schedules show a claim in between",
+        "a node claims nothing while its own lapse holds claims back (rule 7), so that hardly a schedule shows one",
         Mutation("25", ((Membership, "believes_absences", lambda *_: True),)),
     ),
     "heal-keeps-epoch": (
