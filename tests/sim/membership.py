@@ -119,6 +119,7 @@ class Membership:
         self._process.world.say(self._process.boot, "finds its lease lapsed")
         assert self.lease is not None
         self.lease = self.lease._replace(until=self._process.now())
+        self._missing_from = max(self._missing_from, self._process.now() + TTL)
         if went_back:
             self._claims_from = self._process.now() + TTL
         self._register()

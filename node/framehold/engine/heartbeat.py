@@ -202,6 +202,8 @@ class Heartbeat:
         held_on = self.renewed_at is not None and clock.now() < self.renewed_at + self._ttl
         if beat < self.lease.beat and (beat or held_on):
             self.claims_from = clock.now() + self._ttl
+        # The other leases may be gone for the same reason, whatever it was.
+        self.missing_from = clock.now() + self._ttl
         self.doubts += 1
         logger.warning("the node lease lapsed; frames are verified with the store before they run again")
         try:

@@ -150,6 +150,7 @@ async def test_a_lapse_takes_a_new_incarnation(heart: Heartbeat, hands: Hands, s
     assert [node.inc for node in await shelf.nodes()] == [heart.lease.incarnation]
     assert heart.claims_from == -math.inf, "nothing went back"
     assert heart.doubts == 1, "but nobody can tell"
+    assert heart.missing_from == hands.time + TTL, "nor whether others are gone"
 
 
 async def test_a_beat_that_went_down_is_a_lapse_and_holds_back_claims(
