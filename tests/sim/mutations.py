@@ -167,6 +167,8 @@ RED: dict[str, Mutation] = {
     "sent-beside-another": Mutation(
         "20", ((outbox.Outbox, "send", edited(outbox.Outbox.send, "self.in_flight is None", "True")),)
     ),
+    "healer-not-waited-for": Mutation("25", ((missing_nodes.MissingNodes, "is_certain", lambda *_: True),)),
+    "absence-believed": Mutation("25", ((Membership, "believes_absences", lambda *_: True),)),
     "both-fences-off": Mutation(
         "fence", ((record, "check_fence", broken.blind_fence("owner", "incarnation", "epoch")),)
     ),
@@ -250,14 +252,6 @@ MASKED: dict[str, tuple[str, Mutation]] = {
             "each-script", _script(Verify, "record.epoch, record.position) == wanted", "record.epoch) == wanted[:3]")
         ),
     ),
-    "healer-not-waited-for": (
-        "only a retry between the return of one node and of the next shows it: a few in ten thousand schedules",
-        Mutation("25", ((missing_nodes.MissingNodes, "is_certain", lambda *_: True),)),
-    ),
-    "absence-believed": (
-        "a node claims nothing while its own lapse holds claims back (rule 7), so that hardly a schedule shows one",
-        Mutation("25", ((Membership, "believes_absences", lambda *_: True),)),
-    ),
     "heal-keeps-epoch": (
         "what a frame sent before its heal is what it sends again, and whoever else wrote raised the epoch",
         Mutation("each-script", _script(Heal, "fence.epoch + 1", "fence.epoch")),
@@ -298,8 +292,6 @@ ELSEWHERE = {
         "tests/node/http/test_pacing.py::test_a_crowd_goes_through_a_few_at_a_time_and_in_order",
         "tests/node/engine/test_takeover_gate.py::test_so_many_at_once_and_the_others_in_order",
     ),
-    # Both halves are mutated, and so seldom seen that they stand among the masked.
-    "25": ("tests/core/test_missing_nodes.py::test_a_node_is_missed_for_a_leases_life_before_it_is_gone",),
     # An operator is nobody's client: whether a cancelled call has an outcome is seen by who asks for it later.
     "26": ("tests/core/test_stopped.py::test_a_parked_call_that_is_stopped_ends_at_once_and_for_good",),
 }
