@@ -98,6 +98,7 @@ def test_no_address(url: str, operator: Operator, router: FakeRouter) -> None:
     """One line shows a valid address."""
     router.url = url
     assert "is no address; name one as --url http://127.0.0.1:8080\n" in operator("ring", "-o", "json").err
+    assert operator("doctor").code == 1
 
 
 def test_an_address_with_a_password_is_refused_and_not_shown(operator: Operator, router: FakeRouter) -> None:
@@ -115,7 +116,7 @@ def test_nobody_there(operator: Operator, router: FakeRouter) -> None:
         closed.bind(("127.0.0.1", 0))
         router.url = f"http://127.0.0.1:{closed.getsockname()[1]}"
         told = operator("status")
-    assert told.code == 2 and told.err.startswith(f"framehold: no router answers at {router.url} (")
+    assert told.code == 3 and told.err.startswith(f"framehold: no router answers at {router.url} (")
     assert told.err.endswith("; start a fleet with framehold up, or name another --url\n")
 
 

@@ -83,7 +83,8 @@ def sdk(version: str) -> Finding:
 
 def scope(url: str) -> Finding:
     """Which checks are of this shell's environment, and which are of a running fleet."""
-    says = f"settings, store and advertised address are those of this shell; router, fleet and calls are those of {url}"
+    own = "settings, store and advertised address are those of this shell"
+    says = f"{own}; router, fleet and calls are those of {_shown(url)}"
     return ok("scope", says)
 
 
@@ -215,7 +216,10 @@ async def _listens(host: str, port: int) -> bool:
 
 def _shown(url: str) -> str:
     """The scheme, host and port of a URL. A password, a path and a query may hold secrets and are left out."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "an address that can't be read"
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
 
 
