@@ -20,6 +20,7 @@ BEYOND = {
     "A stuck call",
     "A lost node",
     "A store fails over",
+    "A store that was emptied or restored",
     "A node that won't drain",
 }
 _COMMAND = re.compile(r"(?:^|`)framehold ((?!:)[a-z][^`\n#|]*)", re.MULTILINE)
