@@ -31,6 +31,7 @@ from framehold_core.effects import Op
 from framehold_core.ids import CallId, NodeId, prefix
 from framehold_router.fleet.membership import DRAINING, LIVE
 from framehold_router.models.events import Kind
+from framehold_router.models.fields import printable
 from framehold_router.routing.placement import fresh_call
 
 from .. import clock
@@ -288,7 +289,7 @@ def _names(what: str, slots: Sequence[Slot]) -> str:
     After the first few only their number follows."""
     if not slots:
         return ""
-    named = [f"{slot.tool[:_MAX_TOOL_CHARACTERS]} {prefix(slot.call.id)}" for slot in slots[:_MAX_NAMED]]
+    named = [f"{printable(slot.tool)[:_MAX_TOOL_CHARACTERS]} {prefix(slot.call.id)}" for slot in slots[:_MAX_NAMED]]
     more = [f"{len(slots) - _MAX_NAMED} more"] if len(slots) > _MAX_NAMED else []
     return f"; {what}: {', '.join([*named, *more])}"
 

@@ -7,6 +7,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import httpx2
@@ -16,6 +17,7 @@ from opentelemetry import trace
 
 import framehold
 from framehold.config import Settings
+from framehold.engine import drain
 from framehold.frame.logged_call import NamedCall, logged_call
 from framehold.http.outages import Outages
 from framehold.telemetry.log_fields import add_call_fields
@@ -243,6 +245,12 @@ async def test_a_drain_that_meets_its_deadline_names_what_it_costs(caplog: pytes
     await asyncio.gather(cut, return_exceptions=True)
     named = ", ".join(f"asks {call_of(token)}" for token in tokens[:20])
     assert text.endswith(f"1 rounds that run are cut; lost: {named}, 2 more; cut: runs {prefix(slot.call.id)}")
+
+
+def test_a_name_that_no_file_can_hold_does_not_break_that_line() -> None:
+    """A tool may be called by half of a surrogate pair: a log handler that encodes the line would fail."""
+    slot: Any = SimpleNamespace(tool="\ud83d", call=SimpleNamespace(id="5f3a9c01" * 4))
+    assert drain._names("lost", [slot]).encode() == b"; lost: ? 5f3a9c01"
 
 
 async def test_refused_requests_show_no_id_and_no_token(lines: Lines) -> None:
