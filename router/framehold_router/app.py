@@ -102,7 +102,7 @@ async def running(settings: RouterSettings, listening: socket.socket) -> AsyncIt
             credential=trust.credential(settings.admin_token),
             max_attempts=settings.max_attempts,
         )
-        shown = pages(sources, settings.admin_token, page(metrics))
+        shown = pages(sources, settings.admin_token, page(metrics, sources.store_health))
         relay = _relay(metrics, placer, upstream, trust, settings, await _serve_on_socket(stack, shown))
         front = await serve(relay, settings, listening)
         front.refused = relay.refused

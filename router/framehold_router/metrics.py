@@ -18,9 +18,11 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from framehold_core.ids import NodeId, is_node_id
+from framehold_store.base import MemoryUse
 
 from .fleet.departures import Departures
 from .fleet.membership import DRAINING, LIVE, STRANGE, Membership
+from .fleet.store_health import StoreHealth
 from .models.nodes import NodeStatus
 from .telemetry import families
 from .telemetry.counters import LABELS, Meter
@@ -37,6 +39,8 @@ class Metrics(Collector):
     def __init__(self, meter: Meter, membership: Membership, departures: Departures) -> None:
         self.meter = meter
         self._membership, self._departures = membership, departures
+        self.store_memory: MemoryUse | None = None
+        """The memory of the store; None if it has no limit, or if that is not known."""
         self._registry = families.registry(self)
 
     def text(self) -> bytes:
@@ -48,6 +52,10 @@ class Metrics(Collector):
         yield from self._requests()
         yield from self._ring()
         yield from self._nodes()
+        memory = self.store_memory
+        used, limit = (None, None) if memory is None else (memory.used, memory.limit)
+        yield families.gauge_if_known("store_memory_bytes", "The memory that the store uses", used)
+        yield families.gauge_if_known("store_memory_limit_bytes", "The memory that the store may use", limit)
         yield families.build()
 
     def _requests(self) -> Iterator[Metric]:
@@ -94,12 +102,13 @@ class Metrics(Collector):
         )
 
 
-def page(metrics: Metrics | None) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+def page(metrics: Metrics | None, store: StoreHealth) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
     """The handler of `/metrics`. Without `metrics` it answers 404 and names the setting."""
 
     async def answer(_: web.Request) -> web.StreamResponse:
         if metrics is None:
             return web.Response(status=404, text=OFF)
+        metrics.store_memory = (await store.look()).memory
         return web.Response(body=metrics.text(), headers={"Content-Type": _TYPE})
 
     return answer

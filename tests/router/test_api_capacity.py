@@ -8,6 +8,7 @@ import pytest
 
 from framehold_router.api import capacity
 from framehold_router.models.nodes import NodeView
+from framehold_store.base import MemoryUse
 from tests.router.cast import cast_of, get, said, saying
 
 
@@ -48,6 +49,14 @@ def test_what_is_not_measured_does_not_count() -> None:
     ]
     empty = capacity.of([])
     assert (empty.nodes, empty.resources, empty.fills_first, empty.survives) == (0, [], None, None)
+
+
+def test_the_store_fills_too() -> None:
+    """It belongs to no node: the loss of a node frees nothing of it."""
+    view = capacity.of([node("a", 1), node("b", 3)], MemoryUse(90, 100))
+    store = view.resources[-1]
+    assert (store.name, store.used, store.share, store.fullest, store.without_fullest) == ("store", 90, 0.9, "", None)
+    assert (view.fills_first, view.survives) == ("store", True)
 
 
 @pytest.mark.anyio

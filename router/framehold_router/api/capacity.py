@@ -6,15 +6,18 @@ for that resource.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, NamedTuple
+
+from framehold_store.base import MemoryUse
 
 from ..fleet.membership import LIVE
 from ..models.capacity import CapacityView, ResourceView
 from ..models.nodes import NodeView
 from .sources import Asked, Sources
 
-Name = Literal["frames", "processor", "memory"]
+Name = Literal["frames", "processor", "memory", "store"]
 _RESOURCES: tuple[tuple[Name, Callable[[NodeView], tuple[float | None, float | None]]], ...] = (
     ("frames", lambda node: (node.frames, node.max_parked)),
     ("processor", lambda node: (node.loop_busy, 1.0)),
@@ -34,13 +37,19 @@ class _Usage(NamedTuple):
 
 async def answer(sources: Sources, asked: Asked) -> CapacityView:
     """`GET capacity`."""
-    return of(await sources.survey.nodes())
+    nodes, store = await asyncio.gather(sources.survey.nodes(), sources.store_health.look())
+    return of(nodes, store.memory)
 
 
-def of(nodes: Iterable[NodeView]) -> CapacityView:
-    """The capacity of the live nodes among `nodes`."""
+def of(nodes: Iterable[NodeView], store: MemoryUse | None = None) -> CapacityView:
+    """The capacity of the live nodes among `nodes`, and of the memory of the store if it has a limit."""
     live = [node for node in nodes if node.state == LIVE]
     resources = [found for name, read in _RESOURCES if (found := _resource(name, _usages(live, read))) is not None]
+    if store is not None:
+        share = store.used / store.limit
+        resources.append(
+            ResourceView(name="store", used=store.used, limit=store.limit, share=share, fullest="", fullest_share=share)
+        )
     fullest = max(resources, key=lambda found: found.fullest_share, default=None)
     after = [found.without_fullest for found in resources if found.without_fullest is not None]
     return CapacityView(

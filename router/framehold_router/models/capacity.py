@@ -12,14 +12,14 @@ from .fields import Text
 class ResourceView(BaseModel):
     """How much of one resource is used, over the nodes that report it. Shares are 0 for nothing and 1 for the limit."""
 
-    name: Literal["frames", "processor", "memory"]
+    name: Literal["frames", "processor", "memory", "store"]
     """`frames`: of FRAMEHOLD_MAX_PARKED. `processor`: cores, of one for each event loop. `memory`: resident bytes, of
-    the limits on memory."""
+    the limits on memory. `store`: bytes of the store's memory."""
     used: float
     limit: float
     share: float
     fullest: Text
-    """The node with the highest share."""
+    """The node with the highest share; empty for the store, which belongs to no node."""
     fullest_share: float
     without_fullest: float | None = None
     """The share if that node were gone and the others had taken over all that it used; null if no other node reports

@@ -120,6 +120,14 @@ def test_a_fleet_that_can_not_lose_a_node_is_exit_code_1(operator: Operator, rou
     assert done.code == 1 and "can't lose a node: the others lack frames (of n2). Add a node" in done.out
 
 
+def test_a_store_that_fills_first_belongs_to_no_node(operator: Operator, router: FakeRouter) -> None:
+    resources = [resource("store", 900 * 1024**2, 1000 * 1024**2, fullest="")]
+    router.say("capacity", {"nodes": 1, "resources": resources, "fills_first": "store", "survives": None})
+    done = operator("capacity")
+    assert " ".join(done.out.splitlines()[1].split()) == "store 900.0 MiB 1,000.0 MiB 90.0% - 90.0% -"
+    assert "The memory of the store fills first." in done.out
+
+
 def test_capacity_of_one_node_and_of_none(operator: Operator, router: FakeRouter) -> None:
     resources = [resource("frames", 1, 100)]
     router.say("capacity", {"nodes": 1, "resources": resources, "fills_first": "frames", "survives": None})

@@ -81,14 +81,14 @@ def _resource(found: ResourceView) -> list[str]:
         _amount(found.name, found.used),
         _amount(found.name, found.limit),
         figures.part(found.share),
-        found.fullest,
+        figures.cell(found.fullest),
         figures.part(found.fullest_share),
         figures.part(found.without_fullest),
     ]
 
 
 def _amount(resource: str, value: float) -> str:
-    if resource == "memory":
+    if resource in ("memory", "store"):
         return figures.size(round(value))
     return f"{value:.2f} cores" if resource == "processor" else f"{value:,.0f}"
 
@@ -98,7 +98,8 @@ def _outlook(view: CapacityView) -> list[str]:
     if view.fills_first is None:
         return []
     first = next(found for found in view.resources if found.name == view.fills_first)
-    texts = [f"The {first.name} of {first.fullest} fill{'' if first.name == 'frames' else 's'} first."]
+    whose = f"The {first.name} of {first.fullest}" if first.fullest else "The memory of the store"
+    texts = [f"{whose} fill{'' if first.name == 'frames' else 's'} first."]
     if view.survives is None:
         texts.append("There is no other node that could take over its calls.")
     elif view.survives:
