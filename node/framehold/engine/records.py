@@ -228,7 +228,8 @@ class CallRecords:
         evidence = _evidence(record, alive, me)
         if evidence is not None and clock.now() < backing.beat.claims_from:
             raise StoreUnavailable("the store went back lately; nothing is claimed until its leases are told apart")
-        if evidence is Evidence.GONE and (clock.now() < backing.beat.missing_from or me.node not in alive):
+        unknown_here = me.node not in alive and not _is_alone(me)
+        if evidence is Evidence.GONE and (clock.now() < backing.beat.missing_from or unknown_here):
             raise StoreUnavailable("the store was away lately; its owner may only not have come back to it yet")
         if evidence in (Evidence.RELEASED, Evidence.GONE) and (heir := self._heir(slot.call.id)) is not None:
             slot.heir, self.addresses[heir[0]] = heir
@@ -252,8 +253,7 @@ class CallRecords:
         Raises:
             StoreUnavailable: that node may not have registered with the store again yet.
         """
-        if slot.backing.beat.lease.until == math.inf:
-            # This process shares no store: no lease can be lost.
+        if _is_alone(slot.backing.beat.lease):
             return
         at = (0, 0) if stored is None else (stored.record.epoch, stored.record.round)
         now = clock.now()
@@ -301,6 +301,11 @@ def _wire_questions(slot: Slot, write: fx.Write) -> Questions:
         if ask is not None and ask.question.fp == draft.fp:
             known[draft.key] = ask.question.wire
     return tuple((draft.key, known[draft.key]) for draft in write.asks)
+
+
+def _is_alone(lease: Lease) -> bool:
+    """Whether this process shares no store: then it has no lease that could be lost."""
+    return lease.until == math.inf
 
 
 def _evidence(record: Record, boots: dict[NodeId, Boot], me: Lease) -> Evidence | None:
