@@ -148,7 +148,8 @@ class CallRecords:
         if isinstance(event, ev.Acked):
             slot.add_entries(packed.entries)
             slot.packed = None
-            self._counts["healed"] += write.op is Op.HEAL
+            if write.op is Op.HEAL:
+                self._counts["healed"] += 1
             if slot.orphaned and write.op in _TIMED_OPS:
                 self._survived(slot.handler)
             if write.op is Op.PARK:
