@@ -13,8 +13,9 @@ from tests.node.stage import Word, said, stage
 pytestmark = pytest.mark.anyio
 
 CALLS = 200
-LIMIT = 7_800
-"""Bytes for each. What a release of the SDK or of CPython adds shows here first."""
+LIMIT = 8_500
+"""Bytes for each. What a release of the SDK or of CPython adds shows here first. A thousand of them are the handler's
+cancel scope, 250 its own copy of the form's schema."""
 
 
 async def test_a_parked_call_holds_little() -> None:
