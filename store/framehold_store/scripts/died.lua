@@ -1,5 +1,5 @@
--- died: a process ended that ran a call of a tool, and a process before it had ended in the same round. Pauses the tool
--- if too many have (framehold_core.pauses).
+-- died: a process ended that ran a call of a tool, and a process before it had ended in the same round. Pauses the
+-- tool if too many have (framehold_core.pauses).
 --
 -- KEYS    1 hash of all tools
 -- ARGV    1 tool  2 boot of the process  3 ms for which an end counts  4 how many processes a tool may end  5 who pauses
