@@ -2,8 +2,8 @@
 -- tool if too many have (framehold_core.pauses).
 --
 -- KEYS    1 hash of all tools
--- ARGV    1 tool  2 boot of the process  3 ms for which an end counts  4 how many processes a tool may end  5 who pauses
---         6 why, for people
+-- ARGV    1 tool  2 boot of the process  3 ms for which an end counts  4 how many processes a tool may end
+--         5 who pauses  6 why, for people
 -- Returns the pause of the tool as JSON, empty if it is not paused; and 1 if this script paused it
 
 local time = redis.call('TIME')
