@@ -121,7 +121,8 @@ async def test_a_node_that_went_twice_is_one_node(at_fleet: Screen, fleet: Stage
     ]
     await at_fleet.open("")
     await at_fleet.sees("1 lost")
-    rows = await at_fleet.page.locator("main tbody tr").all_inner_texts()
+    table = at_fleet.page.get_by_role("region", name="Nodes", exact=True)
+    rows = await table.locator("tbody tr").all_inner_texts()
     assert len(rows) == len(NODES) + 1
     assert sum("lost" in row for row in rows) == 1
 
