@@ -24,15 +24,16 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 
 PROCESSOR = (
+    "tests/node/frame/test_frame_ends.py",
+    "tests/node/frame/test_once_and_the_store.py",
     "tests/dashboard",
     "tests/helm/kube",
     "tests/helm/docs/test_commands.py",
     "tests/helm/image/test_helm_test.py",
     "tests/loadtest/tradeoff/test_command.py",
-    "tests/node/frame/test_frame_ends.py",
-    "tests/node/frame/test_once_and_the_store.py",
 )
-"""Tests that keep a browser or a whole rehearsed cluster busy, and tests that count garbage."""
+"""Tests that count garbage, and tests that keep a browser or a whole rehearsed cluster busy. Garbage is counted first:
+the browser's tests share an event loop, whose timers keep what they refer to until they are due."""
 WAITING = (
     "tests/fleet",
     "tests/helm/haproxy",
