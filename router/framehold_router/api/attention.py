@@ -159,7 +159,7 @@ def _failing(seen: Seen) -> Iterator[ProblemView]:
                 f"{tool.failed / tool.ended:.0%} of the calls of {tool.tool} failed in the last ten minutes: "
                 f"{tool.failed:,} of {tool.ended:,}"
             )
-            do = f"framehold calls --failed --tool {tool.tool} names the lines that raise"
+            do = f"see framehold calls --failed --tool {tool.tool}: it names the lines that raise"
             link = f"/dashboard/calls?failed=true&tool={quote(tool.tool, safe='')}"
             yield _harm("calls_fail", text, do, link, tool=tool.tool)
 
