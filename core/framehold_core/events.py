@@ -146,12 +146,14 @@ class StoreDown:
 @dataclass(frozen=True, slots=True)
 class Found:
     """The record as read. `evidence` says why this node may claim the call; it is None while the owner is alive
-    elsewhere. `elsewhere` names the other nodes that are alive."""
+    elsewhere. `elsewhere` names the other nodes that are alive. `kept` says whether this node will enter the kept code
+    that the record names, in place of the present code (docs/protocol.md, rule 28)."""
 
     stored: Stored | None
     entries: tuple[Entry, ...]
     evidence: Evidence | None
     elsewhere: frozenset[str]
+    kept: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -221,8 +221,8 @@ class Finish(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """Take over a call whose owner is gone. `reentrant` is the present code's promise; both are needed
-    (docs/protocol.md, rule 16)."""
+    """Take over a call whose owner is gone. `reentrant` is the promise of the code that will be entered; the recorded
+    one is needed too (docs/protocol.md, rule 16)."""
 
     call: CallId
     seen: Seen

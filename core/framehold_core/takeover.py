@@ -67,6 +67,8 @@ def found(call: Call, event: Found, now: float) -> Move:
     # The latest lease that is known of here: the call may have been looked up under one that lapsed since (rule 4).
     claiming = call._replace(
         phase=Phase.CLAIMING,
+        # Kept code was marked, or it would not have been kept (rule 16).
+        reentrant=call.reentrant or event.kept,
         incarnation=need_frame[-1].lease.incarnation,
         outbox=Outbox(write),
         undecided=tuple(need_frame),

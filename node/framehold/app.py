@@ -17,6 +17,7 @@ from framehold_store.seal import Sealer
 from framehold_store.values import Values
 
 from . import clock
+from .code.keeper import Keeper, NoKeeper
 from .config import Settings
 from .doors.door import Door
 from .doors.pauses import Pauses
@@ -28,6 +29,7 @@ from .engine.observer import Observers
 from .engine.orphan_scan import OrphanScan
 from .engine.peers import Peers
 from .engine.performer import Performer
+from .engine.ports import CodeKeeper
 from .engine.rechecks import Rechecks
 from .engine.records import SKEW, CallRecords, Ways
 from .engine.runtime import Parts, Runtime, load_of, run_all
@@ -82,7 +84,11 @@ def assemble(settings: Settings, store: Store, is_shared: bool) -> Runtime:
     door = Door(heartbeat, Pauses(store, shared, settings.pause_after))
     shared.observers.add(door.habits)
     ways = Ways(drain.heir, peers.member, door.died, door.survived, rechecks.begin)
-    records = CallRecords(settings, shared, _payloads(settings), ways)
+    payloads = _payloads(settings)
+    keeper: CodeKeeper = NoKeeper()
+    if is_shared and settings.keep_code and settings.pickle:
+        keeper = Keeper(store, payloads.sealer, settings.max_code, clock.now)
+    records = CallRecords(settings, shared, payloads, ways, keeper)
     performer, eviction = Performer(settings, shared, records), Eviction(settings, shared)
     orphan_scan = OrphanScan(store, heartbeat, settings.max_attempts, SKEW + settings.max_round)
     return Runtime(

@@ -60,6 +60,14 @@ class Settings(FleetSettings):
     paused by itself; 1 counts as 2, since the end of one process proves nothing."""
     pickle: bool = True
     """Whether a result of `once` may be pickled if JSON can't hold it."""
+    keep_code: bool = True
+    """Whether the store keeps the code of re-entrant handlers, so that a call is carried on by the code that it began
+    with. Without a shared store, or without `pickle`, no code is kept."""
+    max_code: int = Field(1024 * 1024, gt=0)
+    """The largest code of one handler, in bytes. Larger code is not kept."""
+    code_modules: Listed = ()
+    """Names of modules whose code is kept with that of the handlers, or with `-` in front is not, beyond the author's
+    own modules."""
     max_value: int = Field(1024 * 1024, gt=0)
     """The largest value in a journal: an answer, or a result of `once`."""
     max_journal: int = Field(4 * 1024 * 1024, gt=0)
@@ -75,7 +83,12 @@ class Settings(FleetSettings):
     allowed_hosts: Listed = ()
     allowed_origins: Listed = ()
 
-    @field_validator("allowed_hosts", "allowed_origins", mode="before")
+    @property
+    def keeps_code(self) -> bool:
+        """Whether the code of handlers is kept, by these settings."""
+        return self.keep_code and self.pickle and self.store_url is not None and bool(self.keys)
+
+    @field_validator("allowed_hosts", "allowed_origins", "code_modules", mode="before")
     @classmethod
     def _split(cls, value: Any) -> Any:
         return listed(value)

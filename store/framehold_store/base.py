@@ -81,12 +81,13 @@ class MemoryUse(NamedTuple):
 
 class Store(Protocol):
     """Records and journals of calls, and the registry of nodes. Belongs to one event loop from `open` to `close`; only
-    `request_counts` may be read from another thread. The methods are of five kinds:
+    `request_counts` may be read from another thread. The methods are of these kinds:
 
     - records of calls: `submit`, `run`
     - node leases: `register`, `renew`, `unregister`, `nodes`, `count_nodes`, `changes`
     - a walk over all records: `scan`
     - paused tools: `tools`, `pause`, `resume`, `died`, `cleared`
+    - the code of handlers: `keep_code`, `code`
     - messages between nodes: `publish`, `subscribe`
     - what operators see: `append_events`, `events`, `memory`
     """
@@ -222,6 +223,23 @@ class Store(Protocol):
 
         Raises:
             StoreUnavailable: no answer came in time; sending it again is safe.
+        """
+
+    async def keep_code(self, digest: str, code: bytes, ttl: float) -> None:
+        """Store the code of a handler under its digest for `ttl` seconds from now. It replaces what is stored there; an
+        end that is later stays. Idempotent.
+
+        Raises:
+            StoreFull: the store has no room for it.
+            StoreUnavailable: no answer came in time; sending it again is safe.
+        """
+
+    async def code(self, digest: str) -> bytes | None:
+        """The code that is stored under a digest; None if there is none. The bytes are as they were stored, empty if
+        somebody else has written something else there: the caller verifies their seal.
+
+        Raises:
+            StoreUnavailable: no answer came in time.
         """
 
     async def publish(self, message: bytes) -> None:

@@ -5,6 +5,7 @@
     fh:<ns>:{<call>}:j     list         its journal: encoded entries, in order; dropped when the call ends
     fh:<ns>:node:<id>      string       a node's lease, with a TTL (scripts/lease.lua has its format)
     fh:<ns>:nodes          sorted set   the names of nodes, scored by the instant when their leases end
+    fh:<ns>:code:<digest>  string       the code of a handler, sealed, with a TTL (scripts/keep.lua)
     fh:<ns>:tools          hash         which tools are paused, and the ends of processes held against them (pauses.py)
     fh:<ns>:changes        channel      a message for each change of the membership: the lease's key; nothing is stored
     fh:<ns>:log            stream       the event log of the fleet, for operators (event_log.py, scripts/append.lua)
@@ -28,6 +29,7 @@ import re
 from framehold_core.errors import ConfigError
 from framehold_core.ids import CallId, NodeId, is_call_id, is_node_id
 
+_DIGEST = re.compile(r"[0-9a-f]{32}")
 _NAMESPACE = re.compile(r"[0-9A-Za-z][0-9A-Za-z_.-]{0,62}")
 FORGET_MS = 60_000
 """Milliseconds for which `nodes` keeps a name after its lease has ended: longer than a fail-over may move the clock of
@@ -51,6 +53,7 @@ class Keys:
         self.records = f"{self._prefix}*}}:r"
         """The SCAN pattern of the records of all calls. A namespace has no character with a meaning in patterns."""
         self._node = f"fh:{namespace}:node:"
+        self._code = f"fh:{namespace}:code:"
         self.nodes = f"fh:{namespace}:nodes"
         self.tools = f"fh:{namespace}:tools"
         self.changes = f"fh:{namespace}:changes"
@@ -89,6 +92,16 @@ class Keys:
         if node == lease or not is_node_id(node):
             raise ValueError("not a node's lease")
         return NodeId(node)
+
+    def code(self, digest: str) -> str:
+        """The key of a handler's code.
+
+        Raises:
+            ValueError: `digest` is no digest.
+        """
+        if _DIGEST.fullmatch(digest) is None:
+            raise ValueError("not a digest of code")
+        return self._code + digest
 
     def node(self, node: str) -> str:
         """The key of a node's lease.

@@ -49,6 +49,7 @@ class MemoryStore:
         self._nodes: dict[NodeId, NodeRecord] = {}
         self._pauses: dict[str, Pause] = {}
         self._deaths: dict[str, dict[str, float]] = {}
+        self._codes: dict[str, tuple[bytes, float]] = {}
         self._poll = poll
         self._feed = Feed(poll)
         self._subscriber: Callable[[bytes], None] | None = None
@@ -181,6 +182,16 @@ class MemoryStore:
             return known, False
         pause = self._pauses[tool] = Pause(tool, time.time(), pauses.FRAMEHOLD, why)
         return pause, True
+
+    async def keep_code(self, digest: str, code: bytes, ttl: float) -> None:
+        now = self._clock()
+        self._codes = {name: kept for name, kept in self._codes.items() if kept[1] > now}
+        _, until = self._codes.get(digest, (b"", 0.0))
+        self._codes[digest] = (code, max(until, now + ttl))
+
+    async def code(self, digest: str) -> bytes | None:
+        found = self._codes.get(digest)
+        return found[0] if found is not None and found[1] > self._clock() else None
 
     async def count_nodes(self) -> int:
         return len(await MemoryStore.nodes(self))

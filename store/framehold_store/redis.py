@@ -36,6 +36,8 @@ from .scripts import SCRIPTS
 from .servers import OneServer, Servers
 
 _log = logging.getLogger(__name__)
+_END = 13
+"""Digits of its end that stand before the code of a handler (scripts/keep.lua)."""
 
 
 class RedisStore:
@@ -185,6 +187,18 @@ class RedisStore:
     async def died(self, tool: str, boot: str, limit: int, why: str) -> tuple[Pause | None, bool]:
         self._request_counts["died"] += 1
         return await self._tools.died(tool, boot, limit, why)
+
+    async def keep_code(self, digest: str, code: bytes, ttl: float) -> None:
+        self._request_counts["keep"] += 1
+        await self._script("keep", self._keys.code(digest), code, codec.milliseconds(ttl))
+
+    async def code(self, digest: str) -> bytes | None:
+        key = self._keys.code(digest)
+        raw = await self._command(key, "GET", key)
+        if isinstance(raw, ResponseError):
+            _log.warning("the code at %s can't be read (%s); check who else writes there", key, raw)
+            return b""
+        return None if raw is None else bytes(raw[_END:])
 
     async def count_nodes(self) -> int:
         return await self._registry.count_nodes()

@@ -13,6 +13,7 @@ import anyio
 
 from framehold import clock
 from framehold.app import assemble
+from framehold.code.codes import NotKept, NotLoaded, Registered
 from framehold.config import Settings
 from framehold.engine.replies import Answer, Ended, Parked
 from framehold.engine.runtime import Runtime
@@ -99,6 +100,12 @@ class Talk:
 
     def describe(self) -> dict[str, str]:
         return dict.fromkeys(("tool", "code", "method", "target", "args", "principal"), "")
+
+    def written(self) -> bytes:
+        raise NotKept("a script of a test has no code")
+
+    def enter_kept(self, digest: str, kept: Registered, data: bytes) -> None:
+        raise NotLoaded("a script of a test has no code")
 
     def dump(self, outcome: object) -> bytes:
         if not isinstance(outcome, str):

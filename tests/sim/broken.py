@@ -74,6 +74,11 @@ def another_text(cursor: replay.Cursor, place: replay.Place, fp: str, *args: Any
     return _RIGHT_MEET(cursor, place, owed.fp if owed else fp, *args)
 
 
+def enters_unnamed(slot: Slot, code: str) -> None:
+    """Kept code is entered, but what the slot writes names the present code."""
+    slot.program = code
+
+
 def blind_fence(*blind: str) -> Callable[..., Verdict]:
     """The check of the fence, blind to some of what a write presents."""
     seeing = record.check_fence

@@ -312,5 +312,7 @@ class Watch:
     def _may_diverge(self, client: Client) -> bool:
         """Whether a call need not find the code that wrote to it: I7 promises nothing then."""
         intent = client.intent
+        if self._world.plan.keeps_code and intent.reentrant:
+            return intent.fragile
         old = self.replays.only_knows(client.call, intent.program)
         return intent.fragile or self._world.plan.changed_for_good or not old

@@ -47,7 +47,7 @@ from .edits import edited
 from .handlers import Frame
 from .membership import Membership
 from .node import Process
-from .scripts import Scripts
+from .scripts import Scripts, Slot
 from .world import World
 
 Patch = tuple[Any, Any, Any]
@@ -150,6 +150,8 @@ RED: dict[str, Mutation] = {
     "doubt-forgotten": Mutation(
         "13", ((replay.Cursor, "once", broken.never_in_doubt), (_SCRIPTS, Intent, broken.forgetful_intent))
     ),
+    "kept-code-ignored": Mutation("28", ((Scripts, "_load_kept", lambda *_: False),)),
+    "heal-names-the-present-code": Mutation("28", ((Slot, "enter_kept", broken.enters_unnamed),)),
     "attempts-not-counted": Mutation("15", ((_SCRIPTS, Claim, broken.uncounted_claim),)),
     "attempts-never-forgiven": Mutation("15", ((_SCRIPTS, Commit, broken.unforgiving_commit),)),
     "nobody-is-blamed": Mutation("27", ((pauses, "is_blamed", lambda _: False),)),

@@ -109,6 +109,8 @@ class Plan:
     restores: bool = False
     """Whether nothing breaks but the store, which goes back: then live frames heal it, and what they hold is not lost
     (`weather.restore`)."""
+    keeps_code: bool = False
+    """Whether the store keeps the code of each marked call, so that changed code on its next node does not matter."""
 
     @property
     def loses(self) -> bool:
@@ -183,7 +185,10 @@ def draw(seed: int) -> Plan:
     poison = 0
     if rng.random() < 0.05:
         poison, clients = 3, (*clients[:-1], replace(clients[-1], program="k1; x1; k2", reentrant=True))
-    return Plan(seed, nodes, rates, clients, faults, mischief, rehearses, room, token_ttl, poison)
+    keeps_code = rng.random() < 0.5
+    return Plan(
+        *(seed, nodes, rates, clients, faults, mischief, rehearses, room, token_ttl, poison), keeps_code=keeps_code
+    )
 
 
 def _client(rng: random.Random, nodes: tuple[str, ...]) -> Intent:

@@ -51,6 +51,7 @@ class ReplayWatch:
     def goes_on(self, slot: Slot) -> None:
         """A rebuilt handler asks, intends or ends."""
         frame = slot.frame
+        self.one_code_writes(slot)
         self._wrote.setdefault(slot.call.id, set()).add(slot.program)
         for item in frame.entries if frame is not None else ():
             assert frame is not None
@@ -58,6 +59,15 @@ class ReplayWatch:
             self.i4_goes_on_with_what_is_recorded(slot.call.id, frame, item)
 
     # ---- the invariants
+
+    def one_code_writes(self, slot: Slot) -> None:
+        """Where code is kept, a marked call is carried on by the code that it began with (rule 28)."""
+        if not self._world.plan.keeps_code or not slot.call.reentrant:
+            return
+        stored = self._world.store.calls.get(slot.call.id)
+        named = slot.program if stored is None else stored.record.head.code
+        if named != slot.program or not self.only_knows(slot.call.id, slot.program):
+            self._fail("rule 28", f"{slot.call.id} is carried on by other code than it began with")
 
     def divergence_is_noticed(self, call: str, frame: Frame, item: Entry) -> None:
         """No handler goes on that did not come to each recorded ask, effect and value, as it was."""

@@ -66,10 +66,19 @@ class Slot:
         self.running_since = self.parked_since = 0.0
         self.claimed: Stored | None = None
         """The record as this slot's claim left it."""
-        boot = process.boot
-        head = Head(boot, call.reentrant, "tool", "code", "tools/call", "t", "args", "who")
-        tombstone_ttl = call.ttl + SKEW
-        self.terms = Terms(head, tombstone_ttl + MAX_ROUND, tombstone_ttl)
+        self.terms = terms(process, call, program)
+
+    def enter_kept(self, code: str) -> None:
+        """Have the code that the record names entered. Each write of this slot names it from now on."""
+        self.program = code
+        self.terms = terms(self.process, self.call, code)
+
+
+def terms(process: Process, call: Call, code: str) -> Terms:
+    """The terms of a slot whose frame runs `code`. In the simulation a code is its own digest."""
+    head = Head(process.boot, call.reentrant, "tool", code, "tools/call", "t", "args", "who")
+    tombstone_ttl = call.ttl + SKEW
+    return Terms(head, tombstone_ttl + MAX_ROUND, tombstone_ttl)
 
 
 class Scripts:
@@ -216,11 +225,20 @@ class Scripts:
         except JournalError as error:
             self._feed(slot, Unreadable(str(error)))
             return
-        event = Found(stored, entries, evidence, elsewhere)
+        kept = stored is not None and evidence is not None and self._load_kept(slot, stored.record)
+        event = Found(stored, entries, evidence, elsewhere, kept)
         if stored is not None and self._world.plan.poison and process.is_ended(stored.record, evidence):
             self._ask_whether_paused(slot, stored.record, event)
         else:
             self._feed(slot, event)
+
+    def _load_kept(self, slot: Slot, record: Record) -> bool:
+        """Have the code entered that began a call, where the fleet keeps code and this process has other code."""
+        if not self._world.plan.keeps_code or record.head.code == slot.program or not record.head.reentrant:
+            return False
+        slot.enter_kept(record.head.code)
+        self._world.counts["kept code entered"] += 1
+        return True
 
     def _ask_whether_paused(self, slot: Slot, record: Record, event: Event) -> None:
         """Hold the end of the process that ran a call against the handler. One that is paused for it is not entered."""

@@ -12,6 +12,7 @@ from framehold_core.pauses import Pause
 from framehold_core.requests import Record, Reply, Request
 from framehold_store.base import Done
 
+from ..code.codes import Registered
 from ..frame.frame import Frame
 
 
@@ -20,8 +21,8 @@ class HandlerEntry(Protocol):
 
     `prefilled` has the answers that came with round 1, by key. `given` is other input of round 1 that a replay needs
     again, as JSON bytes. `principal` names the authenticated user, None if there is none. `lifetime` is for how many
-    seconds its questions may be answered, None for the node's default. `code` is the digest of its code. `strategy` is
-    `hold` or `replay`."""
+    seconds its questions may be answered, None for the node's default. `code` is the digest of its code, empty if
+    it is not kept. `strategy` is `hold` or `replay`."""
 
     prefilled: Mapping[str, Any]
     given: bytes
@@ -54,6 +55,13 @@ class HandlerEntry(Protocol):
         """The fields of the record's head about this handler: tool, code, method, target, and the digests args and
         principal."""
 
+    def written(self) -> bytes:
+        """The handler's code as bytes for the store. Raises NotKept."""
+
+    def enter_kept(self, digest: str, kept: Registered, data: bytes) -> None:
+        """Have kept code entered in place of the present code, which has another digest. `data` is what it was loaded
+        from. Raises NotLoaded."""
+
     def dump(self, outcome: object) -> bytes:
         """Encode an outcome for its tombstone."""
 
@@ -74,6 +82,24 @@ class PausedTools(Protocol):
     async def resume(self, tool: str, operator: str) -> bool:
         """End the pause of a tool for an operator, as events name them; whether it was paused. Raises
         StoreUnavailable."""
+
+
+class CodeKeeper(Protocol):
+    """Keeps the code of handlers in the store (docs/protocol.md, rule 28)."""
+
+    def is_due(self, code: str, lifetime: float) -> bool:
+        """Whether the store must be written before a call of this code may park, whose record lives for `lifetime`
+        seconds."""
+
+    async def keep(self, handler: HandlerEntry, lifetime: float) -> None:
+        """Have the store keep a handler's code for at least `lifetime` seconds. Returns when it does, or can't."""
+
+    async def load(self, handler: HandlerEntry, code: str) -> bool:
+        """Have `handler` enter the kept code of this digest. Returns whether it will.
+
+        Raises:
+            StoreUnavailable: the store did not answer.
+        """
 
 
 class Door(Protocol):

@@ -28,7 +28,7 @@ from framehold_router.telemetry.log_bursts import LogBursts
 from .. import clock
 from ..config import Settings
 from ..frame.payloads import Payloads
-from .ports import HandlerEntry
+from .ports import CodeKeeper, HandlerEntry
 from .replies import Answer, Ended, Questions
 from .shared import Shared
 from .slot import Slot
@@ -80,7 +80,8 @@ class Ways(NamedTuple):
 class CallRecords:
     """Reads and writes call records for one node. The replies of the store are fed to the event queue as events.
 
-    `ways` are the questions about other nodes and about the tool that a lookup asks."""
+    `ways` are the questions about other nodes and about the tool that a lookup asks. `keeper` keeps the code of
+    handlers."""
 
     def __init__(
         self,
@@ -88,8 +89,9 @@ class CallRecords:
         shared: Shared,
         payloads: Payloads,
         ways: Ways,
+        keeper: CodeKeeper,
     ) -> None:
-        self._settings, self.payloads, self._counts = settings, payloads, shared.counts
+        self._settings, self.payloads, self._counts, self._keeper = settings, payloads, shared.counts, keeper
         self._tasks, self._observers, self._feed = shared.tasks, shared.observers, shared.events.feed
         self._heir, self._member, self._died, self._survived, self._went_back = ways
         self.bursts = LogBursts(logger)
@@ -102,6 +104,18 @@ class CallRecords:
     def write(self, slot: Slot, write: fx.Write) -> None:
         """Send one write of a call."""
         terms = self._terms(slot)
+        if write.op is Op.PARK and slot.handler.reentrant and self._keeper.is_due(slot.handler.code, terms.record_ttl):
+            self._tasks.spawn(self._keep_and_write(slot, write, terms))
+        else:
+            self._send(slot, write, terms)
+
+    async def _keep_and_write(self, slot: Slot, write: fx.Write, terms: writes.Terms) -> None:
+        """Send a write that names code which the store does not keep yet."""
+        await self._keeper.keep(slot.handler, terms.record_ttl)
+        if slot.call.outbox.in_flight is write:
+            self._send(slot, write, terms)
+
+    def _send(self, slot: Slot, write: fx.Write, terms: writes.Terms) -> None:
         if slot.packed is None or slot.packed[0] is not write:
             slot.packed = (write, self._pack(slot, write))
         if write.op is Op.PARK:
@@ -245,7 +259,16 @@ class CallRecords:
         if not isinstance(backing.records, TokenRecord):
             await self.gate.weigh(slot, sum(map(len, reply.stored.journal)))
         entries = journal.decode_all(reply.stored.journal)
-        return ev.Found(reply.stored, entries, evidence, elsewhere)
+        return ev.Found(reply.stored, entries, evidence, elsewhere, await self._load_kept(slot, record))
+
+    async def _load_kept(self, slot: Slot, record: Record) -> bool:
+        """Have the code entered that the call began with, if this process has other code for it now."""
+        head = record.head
+        if record.state not in (RecordState.OPEN, RecordState.RELEASED) or not head.reentrant:
+            return False
+        if not head.code or head.code == slot.handler.code:
+            return False
+        return await self._keeper.load(slot.handler, head.code)
 
     def _check_for_healers(self, slot: Slot, stored: Stored | None, alive: Collection[NodeId]) -> None:
         """Check the tokens of waiting requests against the record. If a token names a round that the store has lost,

@@ -32,6 +32,8 @@ from mcp.server.request_state import (
 from framehold_core.errors import ConfigError
 
 from ..app import build
+from ..code.authors import Authors
+from ..code.codes import Codes
 from ..config import Settings, load, with_arguments
 from ..sdk import form_schemas
 from ..sdk.replies import Misdirected
@@ -91,7 +93,8 @@ def attach(
     if attached is None:
         settings = with_arguments(settings or load(), **in_code)
         boundary, security = _secure(inner, settings)
-        attached = Attached(inner, Handlers(host), build(settings, security.ttl), settings, boundary)
+        handlers = Handlers(host, Codes(Authors(settings.code_modules)))
+        attached = Attached(inner, handlers, build(settings, security.ttl), settings, boundary)
         attached.set_in_code = in_code
         elicitation.render_elicitation_schema = form_schemas.rendered
         sagas = Sagas(inner, attached.runtime.payloads.sealer, settings.max_body, session_of)
@@ -103,7 +106,10 @@ def attach(
     elif with_arguments(settings or attached.settings, **{**attached.set_in_code, **in_code}) != attached.settings:
         raise ConfigError("this server is attached already, with other settings; nothing was changed; make another one")
     attached.handlers.learn(host)
-    host.wrap(SeamBuilder(attached.runtime, attached.settings, attached.boundary, attached.security, attached.handlers))
+    known = attached.handlers
+    host.wrap(
+        SeamBuilder(attached.runtime, attached.settings, attached.boundary, attached.security, known, known.codes)
+    )
     return attached
 
 

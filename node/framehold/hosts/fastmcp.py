@@ -42,10 +42,12 @@ from mcp.shared.exceptions import MCPError
 
 from framehold_core.errors import ConfigError
 
+from ..code.codes import Codes, NotKept, Registered
 from ..frame import context as variables
 from ..sdk.marks import Marks, marks_of
 from ..sdk.replies import Unavailable
 from ..sdk.session import Ctx, FrameSession
+from ..sdk.wrapped_handler import Handler
 from .fastmcp_components import MountedServer, author_of, authorized, found
 from .fastmcp_results import KINDS, Kind, fastmcp_error
 from .seam_builder import SeamBuilder
@@ -119,7 +121,8 @@ class Rounds:
                 fastmcp_request_ctx.reset(bound)
 
         fn = author_of(component)
-        lookup = ComponentLookup(marks_of(fn) if fn is not None else Marks(), is_coroutine_function(fn))
+        marks, registered = (Marks(), None) if fn is None else (marks_of(fn), Registered(fn, {}))
+        lookup = ComponentLookup(marks, is_coroutine_function(fn), registered, self._seams.codes)
         seam = self._seams.seam(entered, context.method, type(context.message), lookup)
         try:
             return kind.give(await seam(ctx, context.message))
@@ -146,10 +149,13 @@ class Bindings:
 
 
 class ComponentLookup(NamedTuple):
-    """The marks of one component's function: the `HandlerLookup` of a seam that serves this component only."""
+    """The marks and the code of one component's function: the `HandlerLookup` of a seam that serves this component
+    only."""
 
     promised: Marks
     may_ask: bool
+    registered: Registered | None
+    codes: Codes
 
     def marks(self, method: str, params: Mapping[str, Any]) -> Marks:
         """The marks of the function."""
@@ -162,6 +168,18 @@ class ComponentLookup(NamedTuple):
     def takes_context(self, method: str, params: Mapping[str, Any]) -> bool:
         """Whether the function may ask: any function of FastMCP can find its context."""
         return self.may_ask
+
+    def code(self, method: str, params: Mapping[str, Any]) -> str:
+        """The digest of the function's code; empty if it has no function of an author."""
+        return "" if self.registered is None else self.codes.of(self.registered).digest
+
+    def written(self, method: str, params: Mapping[str, Any]) -> bytes:
+        """The function's code as bytes for the store. Raises NotKept."""
+        raise NotKept("it is a component of a FastMCP server")
+
+    def kept(self, method: str, params: Mapping[str, Any], registered: Registered) -> Handler | None:
+        """None: FastMCP finds the component itself."""
+        return None
 
 
 def _read(read: Callable[[Any], Any]) -> Any:

@@ -31,7 +31,9 @@ from starlette.applications import Starlette
 
 from framehold_core.errors import ConfigError
 
+from ..code.codes import Registered
 from ..config import Settings
+from ..sdk.wrapped_handler import Handler
 from .fastmcp import Bindings, Rounds, let_contexts_ask, moved
 from .fastmcp_components import author_of, called, named, registered, schema_of, serves, understood
 from .sdk_app import local_only
@@ -64,6 +66,15 @@ class FastMCPHost:
             kind = Tool if method == "tools/call" else Prompt
             served = [item for item in self._served() if isinstance(item, kind) and item.name == params.get("name")]
         return author_of(max(served, key=version_sort_key)) if served else None
+
+    def registered(self, method: str, params: Mapping[str, Any]) -> Registered | None:
+        """See `Host.registered`."""
+        fn = self.function(method, params)
+        return None if fn is None else Registered(fn, {})
+
+    def kept(self, method: str, params: Mapping[str, Any], registered: Registered) -> Handler | None:
+        """None: FastMCP finds the component itself."""
+        return None
 
     def _served(self) -> Iterator[FastMCPComponent]:
         """All components, with the names that clients use."""

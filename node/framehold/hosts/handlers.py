@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
+from ..code.codes import Codes, NotKept, Registered
 from ..sdk.marks import Marks, marks_of
+from ..sdk.wrapped_handler import Handler
 from .host import Host
 
 _UNMARKED = Marks()
@@ -14,8 +16,8 @@ _UNMARKED = Marks()
 class Handlers:
     """The marks of the functions that `host` finds: the `HandlerLookup` of a whole server."""
 
-    def __init__(self, host: Host) -> None:
-        self.host = host
+    def __init__(self, host: Host, codes: Codes | None = None) -> None:
+        self.host, self.codes = host, codes or Codes()
 
     def learn(self, host: Host) -> None:
         """Use `host`, another host of the same server, from now on if it knows each function. An MCPServer does; its
@@ -39,6 +41,23 @@ class Handlers:
         host can't know. False if there is no such handler."""
         fn = self.host.function(method, params)
         return fn is not None and self.host.may_ask(fn) and self.host.takes_context(fn)
+
+    def code(self, method: str, params: Mapping[str, Any]) -> str:
+        """The digest of the code of a request's handler; empty if there is none."""
+        found = self.host.registered(method, params)
+        return "" if found is None else self.codes.of(found).digest
+
+    def written(self, method: str, params: Mapping[str, Any]) -> bytes:
+        """The code of a request's handler as bytes for the store. Raises NotKept."""
+        found = self.host.registered(method, params)
+        if found is None:
+            raise NotKept("there is no such handler any more")
+        return self.codes.write(found)
+
+    def kept(self, method: str, params: Mapping[str, Any], registered: Registered) -> Handler | None:
+        """A handler that serves a request by a function that was registered in an earlier process; None if the server
+        can't be served so."""
+        return self.host.kept(method, params, registered)
 
     def asking(self) -> Iterator[Any]:
         """The functions that may ask."""

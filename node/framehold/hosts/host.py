@@ -9,7 +9,9 @@ from mcp.server.lowlevel.server import Server
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
 
+from ..code.codes import Registered
 from ..config import Settings
+from ..sdk.wrapped_handler import Handler
 from .seam_builder import SeamBuilder
 
 
@@ -34,6 +36,16 @@ class Host(Protocol):
 
     def function(self, method: str, params: Mapping[str, Any]) -> Any:
         """The author's function that serves a request; None if there is none. `params` are the raw parameters."""
+        ...
+
+    def registered(self, method: str, params: Mapping[str, Any]) -> Registered | None:
+        """The author's function that serves a request, with what the server needs to serve it; None if there is
+        none."""
+        ...
+
+    def kept(self, method: str, params: Mapping[str, Any], registered: Registered) -> Handler | None:
+        """A handler that serves a request by a function that was registered in an earlier process. None if something
+        else than this host stands before the functions of the server."""
         ...
 
     def may_ask(self, fn: Any) -> bool:

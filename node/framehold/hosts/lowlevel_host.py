@@ -11,8 +11,10 @@ from mcp.server.transport_security import TransportSecuritySettings
 from mcp_types.methods import INPUT_REQUIRED_METHODS
 from starlette.applications import Starlette
 
+from ..code.codes import Registered
 from ..config import Settings
 from ..sdk.seam import Seam
+from ..sdk.wrapped_handler import Handler
 from .sdk_app import sdk_app
 from .seam_builder import SeamBuilder
 
@@ -31,6 +33,16 @@ class LowLevelHost:
         if entry is None:
             return None
         return entry.handler.handler if isinstance(entry.handler, Seam) else entry.handler
+
+    def registered(self, method: str, params: Mapping[str, Any]) -> Registered | None:
+        """See `Host.registered`."""
+        fn = self.function(method, params)
+        return None if fn is None else Registered(fn, {})
+
+    def kept(self, method: str, params: Mapping[str, Any], registered: Registered) -> Handler | None:
+        """See `Host.kept`."""
+        handler: Handler = registered.function
+        return handler
 
     def may_ask(self, fn: Any) -> bool:
         """True: the SDK takes async handlers only."""

@@ -9,23 +9,28 @@ Private parts of the SDK that are touched here (a missing part gives a clear err
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping
+from types import MethodType
 from typing import Any
 
 from mcp.server.lowlevel.server import Server
 from mcp.server.lowlevel.server import lifespan as no_lifespan
 from mcp.server.mcpserver import MCPServer
-from mcp.server.mcpserver.prompts import PromptManager
-from mcp.server.mcpserver.resources import Resource, ResourceManager
-from mcp.server.mcpserver.tools import ToolManager
+from mcp.server.mcpserver.prompts import Prompt, PromptManager
+from mcp.server.mcpserver.resources import FunctionResource, Resource, ResourceManager, ResourceTemplate
+from mcp.server.mcpserver.tools import Tool, ToolManager
 from mcp.server.mcpserver.utilities.context_injection import find_context_parameter
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
 
 from framehold_core.errors import ConfigError
 
+from ..code.codes import Registered
 from ..config import Settings
 from ..frame.async_functions import is_async
+from ..sdk.seam import Seam
+from ..sdk.wrapped_handler import Handler
 from .sdk_app import sdk_app
 from .seam_builder import SeamBuilder
 
@@ -68,15 +73,62 @@ class MCPServerHost:
         concrete = self._addresses.get(uri)
         if concrete is not None:
             return _read_function(concrete)
-        for template in self._resources.list_templates():
+        template = self._template(uri)
+        return None if template is None else template.fn
+
+    def _template(self, uri: Any) -> ResourceTemplate | None:
+        for template in self._resources.list_templates() if isinstance(uri, str) else ():
             try:
                 matches = template.matches(uri) is not None
             except Exception:
                 # A template refuses the address: the SDK does not try the next template either.
                 return None
             if matches:
-                return template.fn
+                return template
         return None
+
+    def registered(self, method: str, params: Mapping[str, Any]) -> Registered | None:
+        """See `Host.registered`."""
+        if method == "resources/read":
+            return self._registered_resource(params.get("uri"))
+        name = params.get("name")
+        if method == "prompts/get":
+            prompt = self._prompts.get_prompt(str(name))
+            return None if prompt is None else Registered(_inner(prompt.fn), {})
+        tool = self._tools.get_tool(str(name))
+        return None if tool is None else Registered(tool.fn, {"structured_output": tool.output_schema is not None})
+
+    def _registered_resource(self, uri: Any) -> Registered | None:
+        concrete = self._addresses.get(uri) if isinstance(uri, str) else None
+        if concrete is not None:
+            fn = getattr(concrete, "fn", None)
+            return None if fn is None else Registered(_inner(fn), {"uri": uri, "mime_type": concrete.mime_type})
+        template = self._template(uri)
+        if template is None:
+            return None
+        about = {"uri_template": template.uri_template, "mime_type": template.mime_type}
+        return Registered(_inner(template.fn), about)
+
+    def kept(self, method: str, params: Mapping[str, Any], registered: Registered) -> Handler | None:
+        """See `Host.kept`. The handler is the SDK's own, of a server like this one that has this function only."""
+        entry = self.lowlevel.get_request_handler(method)
+        handler = entry.handler.handler if entry is not None and isinstance(entry.handler, Seam) else None
+        if not isinstance(handler, MethodType) or handler.__self__ is not self._server:
+            return None
+        server, fn, about = copy.copy(self._server), registered.function, registered.about
+        if method == "tools/call":
+            server._tool_manager = ToolManager(tools=[Tool.from_function(fn, name=params["name"], **about)])
+        elif method == "prompts/get":
+            server._prompt_manager = PromptManager()
+            server._prompt_manager.add_prompt(Prompt.from_function(fn, name=params["name"]))
+        else:
+            server._resource_manager = ResourceManager()
+            if "uri" in about:
+                server._resource_manager.add_resource(FunctionResource.from_function(fn, **about))
+            else:
+                server._resource_manager.add_template(fn, **about)
+        served: Handler = MethodType(handler.__func__, server)
+        return served
 
     def may_ask(self, fn: Any) -> bool:
         """Whether `fn` is async: a function that is not async has no await that could suspend."""
@@ -123,6 +175,11 @@ class MCPServerHost:
     def wrap(self, seams: SeamBuilder) -> None:
         """See `Host.wrap`."""
         seams.wrap_handlers(self.lowlevel)
+
+
+def _inner(fn: Any) -> Any:
+    """The function that its author registered: the SDK puts pydantic's validation round prompts and resources."""
+    return getattr(fn, "raw_function", fn)
 
 
 def _read_function(resource: Resource) -> Any:

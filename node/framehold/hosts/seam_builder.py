@@ -10,6 +10,7 @@ from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp_types.methods import INPUT_REQUIRED_METHODS
 from pydantic import BaseModel
 
+from ..code.codes import Codes
 from ..config import Settings
 from ..engine.runtime import Runtime
 from ..sdk.seam import Seam
@@ -31,6 +32,8 @@ class SeamBuilder:
     """The policy of `boundary`."""
     lookup: HandlerLookup
     """Finds the function behind a request of any method."""
+    codes: Codes
+    """Knows the code of each handler."""
 
     def seam(self, handler: Handler, method: str, params_type: type[BaseModel], lookup: HandlerLookup) -> Seam:
         """A seam before `handler`, which serves requests of `method`."""

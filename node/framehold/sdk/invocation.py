@@ -13,7 +13,7 @@ import json
 import logging
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import mcp_types as types
@@ -27,15 +27,17 @@ from framehold_core import journal
 from framehold_core.ending import COMPLETED, Ending, How
 from framehold_core.errors import JournalError
 
+from ..code.codes import NotKept, NotLoaded, Registered
 from ..engine import token_claims
 from ..frame.asks import NO_ANSWERS, Question
 from ..frame.frame import Frame
 from ..telemetry.failures import Failure, failure_of, remembered
 from . import hop as hops
 from . import questions
-from .marks import Marks
+from .marks import Marks, marks_of
 from .present_call import Present, current
 from .session import META, Ctx, FrameContext, FrameSession
+from .tool_shortcut import straightened
 from .wrapped_handler import WrappedHandler
 
 logger = logging.getLogger(__name__)
@@ -78,7 +80,7 @@ class Round:
 class Invocation:
     """Enters the handler of one request: the engine's `HandlerEntry` for handlers of the SDK."""
 
-    __slots__ = ("_ctx", "_handler", "_marks", "_params", "_raw", "given", "prefilled", "principal", "tool")
+    __slots__ = ("_ctx", "_handler", "_kept", "_marks", "_params", "_raw", "given", "prefilled", "principal", "tool")
 
     def __init__(self, handler: WrappedHandler, ctx: Ctx, params: Any) -> None:
         self._handler = handler
@@ -87,6 +89,7 @@ class Invocation:
         # Without `_meta`, which belongs to the round: it is read from the present round when it is needed.
         self._raw = {name: value for name, value in (ctx.params or {}).items() if name != META}
         self._marks: Marks | None = None
+        self._kept: tuple[str, bytes] | None = None
         self.tool = handler.method if handler.method == "resources/read" else self._target
         """The name for logs and metrics: that of the tool or the prompt; for a resource it is the method."""
         self.prefilled: Mapping[str, Any] = questions.received(ctx.params) or NO_ANSWERS
@@ -95,7 +98,7 @@ class Invocation:
 
     @property
     def marks(self) -> Marks:
-        """The marks of the handler, in the code that runs now."""
+        """The marks of the handler, in the code that is entered."""
         if self._marks is None:
             self._marks = self._handler.lookup.marks(self._handler.method, self._raw)
         return self._marks
@@ -116,8 +119,34 @@ class Invocation:
 
     @property
     def code(self) -> str:
-        """The digest of the handler's code."""
-        return self.marks.code
+        """The digest of the handler's code; empty if it is not re-entrant: then nobody enters it again."""
+        if self._kept is not None:
+            return self._kept[0]
+        return self._handler.lookup.code(self._handler.method, self._raw) if self.reentrant else ""
+
+    def written(self) -> bytes:
+        """The handler's code as bytes for the store. Raises NotKept."""
+        if self._kept is not None:
+            return self._kept[1]
+        if not self.marks.keep_code:
+            raise NotKept("it is marked keep_code=False")
+        return self._handler.lookup.written(self._handler.method, self._raw)
+
+    def enter_kept(self, digest: str, kept: Registered, data: bytes) -> None:
+        """Have kept code entered in place of the present code. `data` is what it was loaded from.
+
+        Raises:
+            NotLoaded: this server can't be served so.
+        """
+        handler = self._handler
+        try:
+            enter = handler.lookup.kept(handler.method, self._raw, kept)
+        except Exception as error:
+            raise NotLoaded(f"{type(error).__name__}: {error}") from error
+        if enter is None:
+            raise NotLoaded("this server has a handler of its own before it")
+        self._handler = replace(handler, enter=straightened(enter))
+        self._kept, self._marks = (digest, data), marks_of(kept.function)
 
     @property
     def strategy(self) -> str:

@@ -12,10 +12,8 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from types import BuiltinFunctionType, CodeType, FunctionType
+from types import BuiltinFunctionType, FunctionType
 from typing import Any, Literal, TypeVar
-
-from framehold_core import journal
 
 Fn = TypeVar("Fn", bound=Callable[..., Any])
 
@@ -23,7 +21,7 @@ MAX_TTL_SECONDS = 86_400.0 * 7
 """The longest time within which a question may be answered. The setting TOKEN_TTL has the same limit."""
 _ATTRIBUTE = "__framehold_marks__"
 PARTS = "__framehold_parts__"
-"""The attribute in which a function that is built of others names them, as a tuple. Their code counts as its code."""
+"""The attribute in which a function that is built of others names them, as a tuple. It reaches their code."""
 MAX_WRAPPERS = 64
 """How many wrappers are followed: a proxy may have an endless chain of `__wrapped__`."""
 _NOTHING: Any = object()
@@ -36,19 +34,17 @@ class Marks:
     - `reentrant`: whether its author promises that entering it again is safe
     - `strategy`: None means that the setting STRATEGY decides
     - `ttl`: seconds within which its questions may be answered; None means the setting TOKEN_TTL
-    - `code`: a digest of the function's own code, as this release of Python compiles it, with the steps of a
-      ToolBuilder but without other functions that it calls; empty for a callable that is no function
+    - `keep_code`: whether its code may be kept for its calls (setting KEEP_CODE)
     """
 
     reentrant: bool = False
     strategy: Literal["hold", "replay"] | None = None
     ttl: float | None = None
-    code: str = ""
+    keep_code: bool = True
 
 
 _UNMARKED = Marks()
 _known: weakref.WeakKeyDictionary[Any, Marks] = weakref.WeakKeyDictionary()
-_codes: weakref.WeakKeyDictionary[FunctionType, str] = weakref.WeakKeyDictionary()
 
 
 def reentrant(fn: Fn = _NOTHING, /) -> Fn:
@@ -72,7 +68,12 @@ def reentrant(fn: Fn = _NOTHING, /) -> Fn:
 
 
 def options(
-    fn: Any = _NOTHING, /, *, strategy: Literal["hold", "replay"] | None = None, ttl: float | None = None
+    fn: Any = _NOTHING,
+    /,
+    *,
+    strategy: Literal["hold", "replay"] | None = None,
+    ttl: float | None = None,
+    keep_code: bool | None = None,
 ) -> Callable[[Fn], Fn]:
     """Set for one handler what settings decide for all handlers.
 
@@ -80,21 +81,26 @@ def options(
         strategy: "hold" keeps its frames in memory; "replay" keeps nothing and re-enters it with each answer, so it
             must be marked re-entrant too. None: FRAMEHOLD_STRATEGY.
         ttl: seconds within which each of its questions may be answered, up to 7 days. None: FRAMEHOLD_TOKEN_TTL.
+        keep_code: False: the store does not keep its code, so that a call which has lost its node is carried on by the
+            code that the next node has. None: FRAMEHOLD_KEEP_CODE.
 
     Raises:
-        ValueError: one of them is wrong, or neither is given.
+        ValueError: one of them is wrong, or none is given.
         TypeError: the decorated object can't be marked, or the decorator was written without parentheses.
     """
     name = "@framehold.options"
     if fn is not _NOTHING:
         raise TypeError(f"{name} is written with parentheses, as {name}(ttl=60); nothing was marked")
-    if strategy is None and ttl is None:
-        raise ValueError(f'{name}() decides nothing; give it strategy="hold", strategy="replay" or ttl=seconds')
+    if strategy is None and ttl is None and keep_code is None:
+        ways = 'strategy="hold", strategy="replay", ttl=seconds or keep_code=False'
+        raise ValueError(f"{name}() decides nothing; give it {ways}")
     if strategy not in ("hold", "replay", None):
         raise ValueError(f'{name}: strategy must be "hold" or "replay", not {strategy!r}; nothing was marked')
     chosen: dict[str, Any] = {"strategy": strategy} if strategy is not None else {}
     if ttl is not None:
         chosen["ttl"] = _seconds(ttl, name)
+    if keep_code is not None:
+        chosen["keep_code"] = bool(keep_code)
     return lambda marked: _mark(marked, name, **chosen)
 
 
@@ -126,16 +132,12 @@ def marks_of(fn: Any) -> Marks:
 
 
 def _found(fn: Any) -> Marks:
-    found, inner = _UNMARKED, fn
-    parts: tuple[Any, ...] = ()
+    found = _UNMARKED
     for inner in _unwrapped(fn):
-        own, made = getattr(inner, _ATTRIBUTE, None), getattr(inner, PARTS, None)
+        own = getattr(inner, _ATTRIBUTE, None)
         if isinstance(own, Marks):
             found = _under(found, own)
-        if type(made) is tuple:
-            parts = made
-    codes = [_code(inner), *(_code([*_unwrapped(part)][-1]) for part in parts)]
-    return replace(found, code=journal.digest("\n".join(codes).encode()) if parts else codes[0])
+    return found
 
 
 def _under(outer: Marks, inner: Marks) -> Marks:
@@ -143,6 +145,7 @@ def _under(outer: Marks, inner: Marks) -> Marks:
         outer.reentrant or inner.reentrant,
         outer.strategy or inner.strategy,
         inner.ttl if outer.ttl is None else outer.ttl,
+        outer.keep_code and inner.keep_code,
     )
 
 
@@ -195,26 +198,3 @@ def _named(fn: Any) -> str:
     if isinstance(fn, BuiltinFunctionType):
         return f"the built-in {fn.__name__}"
     return f"an object of type {type(fn).__name__}"
-
-
-def _code(fn: Any) -> str:
-    if not isinstance(fn, FunctionType):
-        return ""
-    known = _codes.get(fn)
-    if known is None:
-        known = _codes[fn] = journal.digest(_written(fn.__code__))
-    return known
-
-
-def _written(value: Any) -> bytes:
-    """A constant of a code object, or the code object itself, as bytes that are the same in every process."""
-    if isinstance(value, CodeType):
-        parts = [value.co_code, *map(_written, value.co_consts), repr(value.co_names).encode()]
-    elif isinstance(value, tuple):
-        parts = [b"tuple", *map(_written, value)]
-    elif isinstance(value, frozenset):
-        # The order of a frozenset depends on the hash seed of the process.
-        parts = [b"frozenset", *sorted(map(_written, value))]
-    else:
-        return f"{type(value).__name__} {value!r}".encode("utf-8", "surrogatepass")
-    return b"".join(b"%d:%b" % (len(part), part) for part in parts)

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from mcp.server.connection import Connection
 from pydantic import BaseModel
 
+from ..code.codes import Registered
 from ..engine.runtime import Runtime
 from .marks import Marks
 from .session import Ctx
@@ -20,7 +21,7 @@ Connect = Callable[[Ctx], Connection]
 
 
 class HandlerLookup(Protocol):
-    """Finds the author's function that serves a request. `params` are the request's raw parameters."""
+    """Finds the author's function that serves a request, and its code. `params` are the request's raw parameters."""
 
     def marks(self, method: str, params: Mapping[str, Any]) -> Marks:
         """The marks of the function; `Marks()` if there is no such function."""
@@ -33,6 +34,19 @@ class HandlerLookup(Protocol):
     def takes_context(self, method: str, params: Mapping[str, Any]) -> bool:
         """Whether the function may ask, and gets the object by which functions usually do; true where that is not
         known."""
+        ...
+
+    def code(self, method: str, params: Mapping[str, Any]) -> str:
+        """The digest of the function's code; empty if there is no such function, or its code can't be kept."""
+        ...
+
+    def written(self, method: str, params: Mapping[str, Any]) -> bytes:
+        """The function's code as bytes for the store. Raises NotKept."""
+        ...
+
+    def kept(self, method: str, params: Mapping[str, Any], registered: Registered) -> Handler | None:
+        """A handler that serves the request by a function of another release, as that was registered then. None if the
+        server can't be served so."""
         ...
 
 

@@ -73,7 +73,7 @@ class HandlerSearch(Handlers):
     async def missing(self, method: str, kind: str, name: str) -> str | None:
         """An error text if there is no handler of this name; None if there is one."""
         params = {"name": name, "uri": name}
-        if self.asks(method, params) or self.marks(method, params).code:
+        if self.host.function(method, params) is not None:
             return None
         names = await self.host.listed(kind)
         if names is not None and name in names:

@@ -29,6 +29,7 @@ _HEADS: dict[str, tuple[str, ...]] = {
     "allowed": (),
     "pause": (),
     "died": (),
+    "keep": (),
 }
 
 

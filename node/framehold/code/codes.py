@@ -1,0 +1,143 @@
+"""The codes of the handlers of one server: the digest of each, and its bytes for the store."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import platform
+import weakref
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, NamedTuple
+
+from framehold_core.errors import FrameholdError
+
+from ..version import VERSION
+from . import loading, writing
+from .authors import Authors
+from .reach import Reach
+
+_FORMAT = 1
+_LIBRARIES = ("mcp", "pydantic", "cloudpickle")
+"""Libraries whose releases are named when kept code can't be loaded."""
+
+
+class NotKept(FrameholdError):
+    """The code of a handler can't be kept."""
+
+
+class NotLoaded(FrameholdError):
+    """Kept code can't be loaded in this process."""
+
+
+class Registered(NamedTuple):
+    """A handler as its server has it: the function with its decorators, and what else the server needs to serve it
+    (plain values). Stored code refers to this class, so it must keep its name and its module."""
+
+    function: Any
+    about: dict[str, Any]
+
+
+class Code(NamedTuple):
+    """The code of a handler of this process. `digest` names it; empty if the handler is no Python function. `problems`
+    says why it can't be kept; empty if it can."""
+
+    digest: str
+    problems: tuple[str, ...]
+
+
+_NO_CODE = Code("", ("it is no function that Python compiled",))
+
+
+class Codes:
+    """Knows the code of each handler of a server. `authors` decides whose a module is."""
+
+    def __init__(self, authors: Authors | None = None) -> None:
+        self._authors = authors or Authors()
+        self._known: weakref.WeakKeyDictionary[Any, tuple[dict[str, Any], Code]] = weakref.WeakKeyDictionary()
+
+    def of(self, handler: Registered) -> Code:
+        """The code of a handler. It is found out once: what changes in the process later is not seen."""
+        try:
+            known = self._known.get(handler.function)
+        except TypeError:
+            # It is not hashable, or weak references can't refer to it.
+            return self._found(handler)
+        if known is None or known[0] != handler.about:
+            known = self._known[handler.function] = (handler.about, self._found(handler))
+        return known[1]
+
+    def _found(self, handler: Registered) -> Code:
+        if not callable(handler.function):
+            return _NO_CODE
+        reach = self._reach(handler)
+        return Code(reach.digest, reach.problems)
+
+    def _reach(self, handler: Registered) -> Reach:
+        self._authors.include(getattr(inspect.unwrap(handler.function), "__module__", ""))
+        return Reach(tuple(handler), self._authors)
+
+    def write(self, handler: Registered) -> bytes:
+        """The code of a handler as bytes that `read` reads in any process of this release of Python.
+
+        Raises:
+            NotKept: it can't be written.
+        """
+        reach = self._reach(handler)
+        if reach.problems:
+            raise NotKept("; ".join(reach.problems))
+        try:
+            body = writing.write(handler, reach)
+        except Exception as error:
+            raise NotKept(f"it can't be written ({type(error).__name__}: {error})") from error
+        return json.dumps(_tags()).encode() + b"\n" + body
+
+
+def read(data: bytes) -> Registered:
+    """Load code that `Codes.write` has written. This fleet sealed the bytes, and the caller has verified the seal.
+
+    Raises:
+        NotLoaded: another release of Python wrote it, or a part of it is missing here.
+    """
+    head, _, body = data.partition(b"\n")
+    try:
+        tags = json.loads(head)
+        if tags["format"] != _FORMAT or tags["python"] != _python():
+            raise NotLoaded(f"it was written by {tags['python']} in format {tags['format']}; this is {_python()}")
+        found = loading.load(body)
+    except NotLoaded:
+        raise
+    except Exception as error:
+        raise NotLoaded(f"{type(error).__name__}: {error}{_differences(head)}") from error
+    if type(found) is not Registered:
+        raise NotLoaded(f"it holds an object of {type(found).__name__}, and no handler")
+    return found
+
+
+def _tags() -> dict[str, Any]:
+    return {"format": _FORMAT, "python": _python(), "framehold": VERSION, **_releases()}
+
+
+def _python() -> str:
+    """The implementation and minor release of Python: each has its own form of compiled code."""
+    major, minor, _ = platform.python_version_tuple()
+    return f"{platform.python_implementation()} {major}.{minor}"
+
+
+def _releases() -> dict[str, str]:
+    found = {}
+    for name in _LIBRARIES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def _differences(head: bytes) -> str:
+    """The libraries that had another release when the code was written, for an error message."""
+    try:
+        then = json.loads(head)
+    except ValueError:
+        return ""
+    differing = [f"{name} {then.get(name)} then, {now} now" for name, now in _tags().items() if then.get(name) != now]
+    return f" ({', '.join(differing)})" if differing else ""

@@ -1,0 +1,83 @@
+"""Code objects in a form that is equal in every process, and the names that they use.
+
+The form has what the code does: its instructions with the values that they load, its parameters, and which exceptions
+are caught where. It has no comments, no line numbers, no file names, and no docstring of a function, since no
+instruction loads that. It is the form of one release of Python: another compiles otherwise.
+"""
+
+from __future__ import annotations
+
+import ast
+import dis
+from collections.abc import Iterator
+from types import CodeType
+from typing import Any, NamedTuple
+
+_GLOBAL = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS", "STORE_GLOBAL", "DELETE_GLOBAL"})
+_REBOUND = frozenset({"STORE_GLOBAL", "DELETE_GLOBAL"})
+
+
+class Instruction(NamedTuple):
+    """One instruction: its name, and its argument. The argument is a constant of the code (`loads`), or a text or a
+    number that is equal in every process."""
+
+    name: str
+    argument: Any
+    loads: bool
+
+
+class Used(NamedTuple):
+    """The names that a code object uses: `globals` are those that it looks up outside of itself, `attributes` are all
+    names that it has, `rebound` the globals that it assigns or deletes."""
+
+    globals: frozenset[str]
+    attributes: frozenset[str]
+    rebound: frozenset[str]
+
+
+def instructions(code: CodeType) -> Iterator[Instruction]:
+    """The instructions of a code object, without those of the functions and classes in it."""
+    for item in dis.get_instructions(code):
+        loads = item.opcode in dis.hasconst
+        plain = item.arg if item.opcode in dis.hasjrel or item.opcode in dis.hasjabs else item.argrepr or item.arg
+        if item.opcode in dis.haslocal or item.opcode in dis.hasfree:
+            # Names of local variables have no meaning outside of the function.
+            plain = item.arg
+        yield Instruction(item.opname, item.argval if loads else plain, loads)
+
+
+def head(code: CodeType) -> tuple[Any, ...]:
+    """What a code object says beside its instructions: its parameters, kind, and where exceptions are caught."""
+    count = code.co_argcount + code.co_kwonlyargcount
+    parameters = code.co_varnames[:count]
+    counts = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount)
+    flags = code.co_flags & (0x04 | 0x08 | 0x20 | 0x80 | 0x100 | 0x200)
+    return *counts, flags, parameters, code.co_exceptiontable
+
+
+def used(code: CodeType) -> Used:
+    """The names that a code object uses, with those of the functions and classes in it."""
+    outside: set[str] = set()
+    rebound: set[str] = set()
+    attributes: set[str] = set(code.co_names)
+    for item in dis.get_instructions(code):
+        if item.opname in _GLOBAL:
+            outside.add(item.argval)
+        if item.opname in _REBOUND:
+            rebound.add(item.argval)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            inner = used(constant)
+            outside |= inner.globals
+            attributes |= inner.attributes
+            rebound |= inner.rebound
+    return Used(frozenset(outside), frozenset(attributes), frozenset(rebound))
+
+
+def names_in(annotation: str) -> frozenset[str]:
+    """The names in an annotation that is a text; none if it is no expression."""
+    try:
+        tree = ast.parse(annotation, mode="eval")
+    except (SyntaxError, ValueError):
+        return frozenset()
+    return frozenset(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))

@@ -1,0 +1,419 @@
+"""What a handler reaches: functions, classes and constants of its author's modules, and live objects of the process.
+
+The walk decides for each object how it goes along with a call:
+
+- by value: functions and classes of the author, and what they consist of; constants (`constants`)
+- by name: everything that is installed; and live objects (a connection, a logger, a setting that was read from the
+  environment), which a process that loads the code has itself under the same name
+- neither: then the handler's code is not kept, and `problems` says why
+
+The digest is over the form of all that goes by value, and over the names of the rest. It is equal in every process of
+one release of Python: it has no ids, no order of sets, no line numbers, no comments and no docstrings of functions.
+The docstring of a model is part of it, since clients get it with the model's schema.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import decimal
+import enum
+import fractions
+import functools
+import hashlib
+import logging
+import pathlib
+import re
+import sys
+import types
+import typing
+import uuid
+from collections.abc import Iterable, Mapping
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
+from typing import Any, NamedTuple
+
+from pydantic import BaseModel
+
+from .authors import Authors, is_importable, module_of
+from .constants import Source
+from .instructions import Used, head, instructions, names_in, used
+from .loading import is_plain
+
+_ATOMS = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), type(NotImplemented), range)
+_VALUES = (
+    *(decimal.Decimal, fractions.Fraction, uuid.UUID, pathlib.PurePath),
+    *(datetime.date, datetime.time, datetime.timedelta, datetime.tzinfo),
+)
+"""Types whose objects are known by their `repr`."""
+_BOUND = frozenset(
+    {"asyncio", "anyio", "threading", "_thread", "queue", "multiprocessing", "concurrent", "socket", "ssl", "io", "_io"}
+)
+"""Modules whose objects belong to a process, even if they can be pickled."""
+_NOISE = frozenset(
+    {
+        *("__dict__", "__weakref__", "__module__", "__doc__", "__qualname__", "__firstlineno__", "__signature__"),
+        *("__static_attributes__", "__abstractmethods__", "_abc_impl", "__parameters__", "__dataclass_fields__"),
+        *("__dataclass_params__", "__class_vars__", "__private_attributes__", "model_fields", "__annotate_func__"),
+        *("__annotations_cache__", "__annotate__", "__annotations__", "__framehold_marks__"),
+    }
+)
+"""Members of classes and functions that follow from others, or that have no part in what the code does."""
+_DERIVED = (types.MemberDescriptorType, types.GetSetDescriptorType, types.WrapperDescriptorType)
+MAX_PROBLEMS = 3
+"""Reasons that are named for one handler."""
+
+
+class Live(NamedTuple):
+    """An object of the process, by the name of a module and the name in it, maybe dotted."""
+
+    module: str
+    name: str
+
+
+class Reach:
+    """What one handler reaches. `handler` is the function that the server has for it, with its decorators.
+
+    After the walk:
+
+    - `digest` names the code
+    - `problems` says why it can't be kept; empty if it can
+    - `live` has the objects that go by name, by their `id`; `shared` those of them that also get their kept class
+    - `globals` has the names that the functions of each module use, by the `id` of their globals
+    - `slices` has the names that are used of a module, by the `id` of the module
+    - `modules` are the author's modules among them
+    """
+
+    def __init__(self, handler: Any, authors: Authors) -> None:
+        self.live: dict[int, Live] = {}
+        self.shared: dict[int, type] = {}
+        self.globals: dict[int, dict[str, Any]] = {}
+        self.slices: dict[int, dict[str, Any]] = {}
+        self.modules: set[str] = set()
+        self._authors, self._hash = authors, hashlib.sha256()
+        self._problems: list[str] = []
+        self._seen: dict[int, int] = {}
+        self._alive: list[Any] = []
+        self._sources: dict[str, Source] = {}
+        self._used: dict[CodeType, Used] = {}
+        self._names: dict[int, Live] | None = None
+        self._visit(handler, "the handler")
+        self.digest = self._hash.hexdigest()[:32]
+        self.problems = tuple(dict.fromkeys(self._problems))[:MAX_PROBLEMS]
+
+    # ---- the walk
+
+    def _put(self, *parts: object) -> None:
+        for part in parts:
+            data = part if isinstance(part, bytes) else str(part).encode("utf-8", "surrogatepass")
+            self._hash.update(b"%d:%b" % (len(data), data))
+
+    def _visit(self, item: Any, where: str) -> None:
+        """Add an object to the digest, by value or by name. `where` says where it was found."""
+        if self._visit_plain(item, where):
+            return
+        known = self._seen.get(id(item))
+        if known is not None:
+            self._put("again", known)
+            return
+        self._seen[id(item)] = len(self._seen)
+        self._alive.append(item)
+        if isinstance(item, FunctionType | type):
+            self._visit_code(item, where)
+        elif isinstance(item, ModuleType):
+            self._put("module", item.__name__)
+        elif not self._visit_wrapper(item, where):
+            self._visit_object(item, where)
+
+    def _visit_plain(self, item: Any, where: str) -> bool:
+        """Add an object that is known by its value. Two objects of equal value may be one object in another process."""
+        kind = type(item)
+        if kind in _ATOMS or isinstance(item, _VALUES):
+            self._put(kind.__name__, repr(item))
+        elif kind is tuple:
+            self._put("tuple", len(item))
+            for part in item:
+                self._visit(part, where)
+        elif kind is frozenset or kind is set:
+            self._put(kind.__name__, *sorted(map(_in_set, item)))
+            for part in sorted(item, key=_in_set):
+                self._visit(part, where)
+        elif kind is re.Pattern:
+            self._put("pattern", repr(item.pattern), item.flags)
+        elif isinstance(item, enum.Enum):
+            self._put("member", item.name)
+            self._visit(type(item), where)
+        elif isinstance(item, CodeType):
+            self._put("code", *head(item))
+            for step in instructions(item):
+                self._put(step.name)
+                if step.loads:
+                    self._visit(step.argument, where)
+                else:
+                    self._put(step.argument)
+        elif (generic := generic_of(item)) is not None:
+            self._put("generic")
+            for part in generic:
+                self._visit(part, where)
+        elif _is_typing(item):
+            self._put("typing", repr(typing.get_origin(item) or item))
+            for part in typing.get_args(item):
+                self._visit(part, where)
+        else:
+            return False
+        return True
+
+    def _visit_wrapper(self, item: Any, where: str) -> bool:
+        """Add an object that stands round functions or other objects."""
+        parts: Iterable[Any]
+        if isinstance(item, functools.partial):
+            parts = (item.func, item.args, item.keywords)
+        elif isinstance(item, MethodType):
+            parts = (item.__func__, item.__self__)
+        elif isinstance(item, staticmethod | classmethod):
+            parts = (item.__func__,)
+        elif isinstance(item, property):
+            parts = (item.fget, item.fset, item.fdel)
+        elif isinstance(item, functools.cached_property):
+            parts = (item.func,)
+        elif isinstance(item, functools._lru_cache_wrapper):
+            parts = (item.__wrapped__, tuple(sorted(item.cache_parameters().items())))
+        elif type(item) is list:
+            parts = (len(item), *item)
+        elif type(item) is dict:
+            parts = (len(item), *(part for pair in item.items() for part in pair))
+        else:
+            return False
+        self._put(type(item).__name__)
+        for part in parts:
+            self._visit(part, where)
+        return True
+
+    def _visit_code(self, item: Any, where: str) -> None:
+        """Add a function or a class: by value if it is the author's."""
+        if not self._authors.wrote(item):
+            self._put("installed", item.__module__, item.__qualname__)
+        elif isinstance(item, FunctionType):
+            self._visit_function(item)
+        else:
+            self._visit_class(item)
+
+    def _visit_function(self, fn: FunctionType) -> None:
+        where, module = f"{fn.__module__}.{fn.__qualname__}", module_of(fn)
+        if self._authors.own(module):
+            self.modules.add(module)
+        self._put("function")
+        self._visit(fn.__code__, where)
+        for part in (fn.__defaults__, fn.__kwdefaults__):
+            self._visit(part, f"a default of {where}")
+        for name, cell in sorted(zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True)):
+            self._put("closure", name)
+            try:
+                content = cell.cell_contents
+            except ValueError:
+                continue
+            self._visit(content, f"{name!r} in the closure of {where}")
+        outside = self._annotated(fn, where)
+        for name, value in sorted(vars(fn).items()):
+            if name not in _NOISE:
+                self._put(name)
+                self._visit(value, f"the attribute {name!r} of {where}")
+        use = self._names_of(fn.__code__)
+        for name in sorted(use.globals | outside):
+            if name in fn.__globals__:
+                names = self.globals.setdefault(id(fn.__globals__), {})
+                self._visit_global(names, module, name, fn.__globals__[name], use.attributes)
+
+    def _annotated(self, item: Any, where: str) -> frozenset[str]:
+        """Add the annotations of a function or a class. Returns the names that they look up, if they are texts."""
+        names: frozenset[str] = frozenset()
+        for name, annotation in sorted(getattr(item, "__annotations__", {}).items()):
+            self._put("annotation", name)
+            self._visit(annotation, f"an annotation of {where}")
+            if isinstance(annotation, str):
+                names |= names_in(annotation)
+        return names
+
+    def _visit_class(self, kind: type) -> None:
+        where = f"{kind.__module__}.{kind.__qualname__}"
+        if self._authors.own(kind.__module__):
+            self.modules.add(kind.__module__)
+        self._put("class", kind.__name__)
+        for part in (type(kind), *kind.__bases__):
+            self._visit(part, where)
+        self._annotated(kind, where)
+        if issubclass(kind, BaseModel):
+            self._visit_model(kind, where)
+        for name, value in sorted(vars(kind).items()):
+            if name in _NOISE or name.startswith("__pydantic_") or isinstance(value, _DERIVED):
+                continue
+            self._put(name)
+            if self._is_process_bound(value) and is_importable(kind):
+                self._by_name(value, kind.__module__, f"{kind.__qualname__}.{name}")
+            else:
+                self._visit(value, f"the attribute {name!r} of {where}")
+
+    def _visit_model(self, kind: type[BaseModel], where: str) -> None:
+        """Add the fields of a model: the schema that clients get, and the functions in it."""
+        try:
+            self._put(repr(kind.model_json_schema()))
+        except Exception:
+            # A field has no form in JSON.
+            self._put(*kind.model_fields)
+        for name, field in kind.model_fields.items():
+            self._put(name)
+            for part in (field.annotation, field.default_factory, *field.metadata):
+                self._visit(part, f"the field {name!r} of {where}")
+        decorators = getattr(kind, "__pydantic_decorators__", None)
+        for group in dataclasses.fields(decorators) if dataclasses.is_dataclass(decorators) else ():
+            found = getattr(decorators, group.name)
+            if isinstance(found, Mapping):
+                self._put(group.name, *(f"{name} {item.info!r}" for name, item in found.items()))
+
+    # ---- names
+
+    def _names_of(self, code: CodeType) -> Used:
+        found = self._used.get(code)
+        if found is None:
+            found = self._used[code] = used(code)
+        return found
+
+    def _visit_global(
+        self, names: dict[str, Any], module: str, name: str, value: Any, attributes: frozenset[str]
+    ) -> None:
+        """Add a global of a module. `names` gets it as it goes along. `attributes` are the names that the code which
+        uses it has: of a module of the author only these are used."""
+        self._put("global", name)
+        if isinstance(value, ModuleType):
+            names[name] = value
+            self._visit_module(value, attributes)
+        elif self._goes_by_value(module, name, value):
+            names[name] = value
+            self._visit(value, f"{module}.{name}")
+        else:
+            names[name] = self._by_name(value, module, name)
+
+    def _visit_module(self, module: ModuleType, attributes: frozenset[str]) -> None:
+        self._put("module", module.__name__)
+        if not self._authors.own(module.__name__):
+            return
+        self.modules.add(module.__name__)
+        self._alive.append(module)
+        names = self.slices.setdefault(id(module), {})
+        for name in sorted(attributes & vars(module).keys()):
+            if name not in names and not name.startswith("__"):
+                names[name] = None
+                self._visit_global(names, module.__name__, name, vars(module)[name], attributes)
+
+    def _goes_by_value(self, module: str, name: str, value: Any) -> bool:
+        if isinstance(value, FunctionType | type):
+            return self._authors.wrote(value) or is_importable(value)
+        if isinstance(value, enum.Enum | BuiltinFunctionType | functools._lru_cache_wrapper) or _is_typing(value):
+            return True
+        return self._is_constant(module, name, value)
+
+    def _is_constant(self, module: str, name: str, value: Any) -> bool:
+        """Whether a global is a constant of the module of the author that it comes from."""
+        source = self._source(module)
+        if source is None:
+            return False
+        if name in source.imported:
+            home, named = source.imported[name]
+            return self._is_constant(home, named, value)
+        for home in source.stars:
+            if getattr(sys.modules.get(home), name, source) is value and self._is_constant(home, name, value):
+                return True
+        return source.is_constant(name)
+
+    def _source(self, module: str) -> Source | None:
+        found = sys.modules.get(module)
+        if found is None or not self._authors.own(module):
+            return None
+        if module not in self._sources:
+            self._sources[module] = Source(found)
+        return self._sources[module]
+
+    def _by_name(self, value: Any, module: str, name: str) -> Any:
+        """Have an object go by name. An object of a class of the author also gets the class as it is now: its methods
+        are code of the author. Returns what stands for the object."""
+        live = Live(module, name)
+        self._put("live", module, name)
+        if type(value) not in _ATOMS:
+            self._alive.append(value)
+            self.live.setdefault(id(value), live)
+            kind = type(value)
+            if self._authors.own(kind.__module__) and is_plain(kind) and id(value) not in self.shared:
+                self.shared[id(value)] = kind
+                self._visit(kind, f"{module}.{name}")
+        return value if id(value) in self.shared else live
+
+    def _named(self) -> dict[int, Live]:
+        """All objects that are globals of the author's modules, by their `id`."""
+        if self._names is None:
+            self._names = {}
+            for module, found in list(sys.modules.items()):
+                if isinstance(found, ModuleType) and self._authors.own(module):
+                    for name, value in list(vars(found).items()):
+                        self._names.setdefault(id(value), Live(module, name))
+        return self._names
+
+    # ---- objects
+
+    def _is_process_bound(self, item: Any) -> bool:
+        return type(item).__module__.partition(".")[0] in _BOUND or type(item).__name__ in ("ContextVar", "Context")
+
+    def _visit_object(self, item: Any, where: str) -> None:
+        """Add an object that no name leads to: it goes by value if it can be pickled."""
+        live = self._named().get(id(item))
+        if live is not None:
+            self._by_name(item, *live)
+            return
+        if isinstance(item, BuiltinFunctionType | types.MethodDescriptorType):
+            self._put("builtin", item.__qualname__)
+            return
+        if isinstance(item, logging.Logger):
+            self._put("logger", item.name)
+            return
+        if self._is_process_bound(item):
+            self._problem(item, where)
+            return
+        try:
+            reduced = item.__reduce_ex__(4)
+        except Exception:
+            self._problem(item, where)
+            return
+        self._put("object")
+        if isinstance(reduced, str):
+            self._put(type(item).__module__, reduced)
+            return
+        for part in reduced:
+            self._visit(list(part) if hasattr(part, "__next__") else part, where)
+
+    def _problem(self, item: Any, where: str) -> None:
+        self._put("problem", type(item).__name__)
+        self._problems.append(
+            f"{where} is {_described(item)}, which belongs to this process; make it a global of a module, so that it "
+            "goes by name"
+        )
+
+
+def generic_of(item: Any) -> tuple[Any, tuple[Any, ...]] | None:
+    """The origin and the arguments of a generic model of pydantic with arguments, as in `Form[int]`; else None."""
+    found = getattr(item, "__pydantic_generic_metadata__", None) if isinstance(item, type) else None
+    return (found["origin"], found["args"]) if found and found.get("origin") is not None else None
+
+
+def _is_typing(item: Any) -> bool:
+    """Whether an object is made for annotations: `list[int]`, a union, a type variable, a special form."""
+    return type(item).__module__ in ("typing", "typing_extensions") or isinstance(
+        item, types.GenericAlias | types.UnionType
+    )
+
+
+def _in_set(item: Any) -> str:
+    """The place of an item in the order of a set."""
+    return f"{type(item).__name__} {getattr(item, '__qualname__', None) or repr(item)}"
+
+
+def _described(item: Any) -> str:
+    kind = type(item)
+    return f"an object of {kind.__module__}.{kind.__qualname__}"
