@@ -69,7 +69,11 @@ class Codes:
     def _found(self, handler: Registered) -> Code:
         if not callable(handler.function):
             return _NO_CODE
-        reach = self._reach(handler)
+        try:
+            reach = self._reach(handler)
+        except Exception as error:
+            # The author's objects may raise anything when they are read.
+            return Code("", (f"its code can't be read ({type(error).__name__}: {error})",))
         return Code(reach.digest, reach.problems)
 
     def _reach(self, handler: Registered) -> Reach:
@@ -82,9 +86,10 @@ class Codes:
         Raises:
             NotKept: it can't be written.
         """
+        code = self.of(handler)
+        if code.problems:
+            raise NotKept("; ".join(code.problems))
         reach = self._reach(handler)
-        if reach.problems:
-            raise NotKept("; ".join(reach.problems))
         try:
             body = writing.write(handler, reach)
         except Exception as error:

@@ -12,6 +12,7 @@ import ast
 import datetime
 import decimal
 import fractions
+import functools
 import pathlib
 import re
 import sys
@@ -25,6 +26,7 @@ _MAKERS: frozenset[Any] = frozenset(
         *(bool, int, float, complex, str, bytes, tuple, frozenset, list, dict, set, range),
         *(decimal.Decimal, fractions.Fraction, uuid.UUID, re.compile),
         *(datetime.date, datetime.time, datetime.datetime, datetime.timedelta, datetime.timezone),
+        functools.partial,
         *(pathlib.PurePath, pathlib.Path, pathlib.PurePosixPath, pathlib.PureWindowsPath),
     }
 )

@@ -23,6 +23,10 @@ class Part(ModuleType):
         return getattr(importlib.import_module(self.__name__), name)
 
 
+CachedFunction: Any = type(functools.lru_cache(lambda: None))
+"""The class of what `functools.lru_cache` returns."""
+
+
 class _Plain:
     pass
 

@@ -28,7 +28,7 @@ import sys
 import types
 import typing
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
@@ -37,7 +37,7 @@ from pydantic import BaseModel
 from .authors import Authors, is_importable, module_of
 from .constants import Source
 from .instructions import Used, head, instructions, names_in, used
-from .loading import is_plain
+from .loading import CachedFunction, is_plain
 
 _ATOMS = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), type(NotImplemented), range)
 _VALUES = (
@@ -175,7 +175,7 @@ class Reach:
             parts = (item.fget, item.fset, item.fdel)
         elif isinstance(item, functools.cached_property):
             parts = (item.func,)
-        elif isinstance(item, functools._lru_cache_wrapper):
+        elif isinstance(item, CachedFunction):
             parts = (item.__wrapped__, tuple(sorted(item.cache_parameters().items())))
         elif type(item) is list:
             parts = (len(item), *item)
@@ -307,7 +307,7 @@ class Reach:
     def _goes_by_value(self, module: str, name: str, value: Any) -> bool:
         if isinstance(value, FunctionType | type):
             return self._authors.wrote(value) or is_importable(value)
-        if isinstance(value, enum.Enum | BuiltinFunctionType | functools._lru_cache_wrapper) or _is_typing(value):
+        if isinstance(value, enum.Enum | BuiltinFunctionType | CachedFunction) or _is_typing(value):
             return True
         return self._is_constant(module, name, value)
 
@@ -351,7 +351,7 @@ class Reach:
         if self._names is None:
             self._names = {}
             for module, found in list(sys.modules.items()):
-                if isinstance(found, ModuleType) and self._authors.own(module):
+                if self._authors.own(module):
                     for name, value in list(vars(found).items()):
                         self._names.setdefault(id(value), Live(module, name))
         return self._names
@@ -386,7 +386,7 @@ class Reach:
             self._put(type(item).__module__, reduced)
             return
         for part in reduced:
-            self._visit(list(part) if hasattr(part, "__next__") else part, where)
+            self._visit(list(part) if isinstance(part, Iterator) else part, where)
 
     def _problem(self, item: Any, where: str) -> None:
         self._put("problem", type(item).__name__)

@@ -6,7 +6,6 @@ exactly the globals that the walk has found for it, so that what was digested is
 
 from __future__ import annotations
 
-import functools
 import io
 import operator
 import sys
@@ -42,7 +41,7 @@ class _Writer(cloudpickle.Pickler):  # type: ignore[misc]
             return loading.shared, (reach.shared[id(item)], reach.live[id(item)])
         if isinstance(item, ModuleType) and id(item) in reach.slices:
             return loading.part, (item.__name__,), reach.slices[id(item)], None, None, loading.fill
-        if isinstance(item, functools._lru_cache_wrapper):
+        if isinstance(item, loading.CachedFunction):
             return loading.cached, (item.__wrapped__, dict(item.cache_parameters()))
         if (generic := generic_of(item)) is not None:
             return operator.getitem, generic

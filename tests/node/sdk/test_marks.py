@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +12,6 @@ from pydantic import validate_call
 
 import framehold
 from framehold.sdk.marks import MAX_TTL_SECONDS, Marks, marks_of
-from tests.processes import environment
 
 WEEK = 7 * 24 * 3600
 
@@ -33,14 +30,14 @@ def fresh() -> Any:
 
 
 def said(fn: Any) -> tuple[object, ...]:
-    """What is promised, without the code."""
+    """What is promised."""
     marks = marks_of(fn)
     return marks.reentrant, marks.strategy, marks.ttl
 
 
 def test_a_handler_promises_nothing_of_itself() -> None:
     assert said(plain) == (False, None, None)
-    assert Marks() == Marks(reentrant=False, strategy=None, ttl=None, code="")
+    assert Marks() == Marks(reentrant=False, strategy=None, ttl=None, keep_code=True)
 
 
 def test_a_mark_leaves_the_function_as_it_is() -> None:
@@ -130,14 +127,12 @@ def test_a_mark_is_found_behind(kind: str) -> None:
     framehold.reentrant(late)
     assert said(before) == (True, None, None)
     assert said(framehold.options(ttl=5)(before)) == (True, None, 5)
-    assert marks_of(before).code == marks_of(late).code
 
 
 @pytest.mark.parametrize("name", ["method", "above_static", "above_class", "below_static"])
 def test_a_method_is_marked(name: str) -> None:
     """By way of an instance or its class."""
     assert said(getattr(Desk(), name)) == said(getattr(Desk, name)) == (True, None, None)
-    assert marks_of(getattr(Desk(), name)).code
 
 
 def test_a_bound_method_can_be_marked() -> None:
@@ -153,7 +148,7 @@ def test_a_bound_method_can_be_marked() -> None:
 
 def test_a_callable_object_is_marked_by_its_class_or_itself() -> None:
     one, two = Desk(), Desk()
-    assert said(one) == (True, None, None) and marks_of(one).code
+    assert said(one) == (True, None, None)
     framehold.options(ttl=9)(one)
     assert said(one) == (True, None, 9) and said(two) == (True, None, None)
 
@@ -228,60 +223,10 @@ def test_a_hold_decides_something() -> None:
         framehold.options()
 
 
-def compiled(text: str) -> str:
-    """The digest of the function that this text defines."""
-    names: dict[str, Any] = {}
-    exec(text, names)
-    return marks_of(names["f"]).code
-
-
-CODE = "async def f(a):\n    b = await a\n    return [c + 1 for c in b if c in {'x', 'y', 'z'}]\n"
-
-
-def test_the_code_names_what_the_function_does() -> None:
-    """Not where it stands, nor what it calls its own variables."""
-    digest = compiled(CODE)
-    assert len(digest) == 32 and digest == compiled(CODE)
-    assert digest == compiled("\n\n# a comment\n" + CODE) == compiled(CODE.replace("b", "bb"))
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [("+ 1", "+ 2"), ("+ 1", "+ 1.0"), ("+ 1", "+ True"), ("+ 1", "- 1"), ("'z'", "'q'"), ("await a", "await d")],
-)
-def test_the_code_changes_with_what_it_does(old: str, new: str) -> None:
-    """Also inside of a function that it defines."""
-    assert compiled(CODE) != compiled(CODE.replace(old, new))
-
-
-def test_the_code_is_the_same_in_every_process() -> None:
-    """Whatever the seed of its hashes."""
-    program = f"from framehold.sdk.marks import marks_of\nexec({CODE!r})\nprint(marks_of(f).code)"
-    told = {
-        subprocess.run(
-            [sys.executable, "-c", program],
-            env=environment(PYTHONHASHSEED=seed),
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=True,
-        ).stdout.strip()
-        for seed in ("1", "2", "3")
-    }
-    assert told == {compiled(CODE)}
-
-
-def test_the_code_is_read_once_a_function(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where marks come later, or others stand before it."""
-    handler = fresh()
-    code = marks_of(handler).code
-    monkeypatch.setattr("framehold.sdk.marks._written", lambda _: 1 / 0)
-    framehold.reentrant(handler)
-    assert marks_of(handler).code == marks_of(functools.partial(handler)).code == code
-
-
-def test_what_has_no_code() -> None:
-    assert marks_of(len).code == marks_of(functools.partial(len)).code == ""
+def test_a_code_that_is_not_kept() -> None:
+    """If one of the functions that stand before each other says so."""
+    assert marks_of(fresh()).keep_code and marks_of(framehold.options(keep_code=True)(fresh())).keep_code
+    assert not marks_of(functools.partial(framehold.options(keep_code=False)(fresh()))).keep_code
 
 
 def test_the_former_name_of_options_still_marks() -> None:

@@ -1,0 +1,289 @@
+"""Handlers as their authors write them, each a module with `handler`."""
+
+KINDS = {
+    "a helper": """\
+def helper(): return 'old'
+def handler(): return helper()
+""",
+    "a constant": """\
+WORD = 'old'
+def handler(): return WORD
+""",
+    "a constant of constants": """\
+A = 'ol'
+WORDS = (A + 'd', {'deep': [1]})
+def handler(): return WORDS[0]
+""",
+    "a default": "def handler(word='old'): return word",
+    "a keyword default": "def handler(*, word='old'): return word",
+    "a closure": """\
+def made():
+    word = 'old'
+    return lambda: word
+handler = made()
+""",
+    "a decorator": """\
+import functools
+def loud(fn):
+    @functools.wraps(fn)
+    def wrapper(): return fn() + 'old'[1:]
+    return wrapper
+@loud
+def handler(): return 'o'
+""",
+    "a partial": """\
+import functools
+def said(word): return word
+handler = functools.partial(said, 'old')
+""",
+    "a partial in a global": """\
+import functools
+def said(word): return word
+SAY = functools.partial(said, 'old')
+def handler(): return SAY()
+""",
+    "a coroutine": """\
+async def helper(): return 'old'
+async def handler(): return await helper()
+""",
+    "a generator": """\
+def words():
+    yield 'old'
+def handler(): return next(words())
+""",
+    "a context manager": """\
+import contextlib
+@contextlib.contextmanager
+def word():
+    yield 'old'
+def handler():
+    with word() as found: return found
+""",
+    "a cached function": """\
+import functools
+@functools.cache
+def helper(n): return 'old'
+def handler(): return helper(1)
+""",
+    "a recursion": "def handler(n=2): return handler(n - 1) if n else 'old'",
+    "two functions that need each other": """\
+def even(n): return 'old' if n == 0 else odd(n - 1)
+def odd(n): return even(n - 1)
+def handler(): return even(4)
+""",
+    "a class": """\
+class Desk:
+    def word(self): return 'old'
+def handler(): return Desk().word()
+""",
+    "a base class": """\
+class Base:
+    def word(self): return 'old'
+class Desk(Base): pass
+def handler(): return Desk().word()
+""",
+    "super": """\
+class Base:
+    def word(self): return 'ol'
+class Desk(Base):
+    def word(self): return super().word() + 'd'
+def handler(): return Desk().word()
+""",
+    "methods of a class": """\
+class Desk:
+    WORD = 'old'
+    @classmethod
+    def word(cls): return cls.WORD
+    @staticmethod
+    def same(word): return word
+    @property
+    def own(self): return self.same(self.word())
+def handler(): return Desk().own
+""",
+    "a dataclass": """\
+import dataclasses
+@dataclasses.dataclass
+class Desk:
+    word: str = 'old'
+    more: list = dataclasses.field(default_factory=list)
+def handler(): return Desk().word
+""",
+    "a frozen dataclass with slots": """\
+import dataclasses
+@dataclasses.dataclass(frozen=True, slots=True)
+class Desk:
+    word: str = 'old'
+def handler(): return Desk().word
+""",
+    "an enum": """\
+import enum
+class Word(enum.Enum):
+    ONE = 'old'
+def handler(): return Word.ONE.value
+""",
+    "an enum with methods": """\
+import enum
+class Word(enum.StrEnum):
+    ONE = 'ol'
+    def full(self): return self + 'd'
+def handler(): return Word('ol').full()
+""",
+    "a named tuple": """\
+from typing import NamedTuple
+class Desk(NamedTuple):
+    word: str = 'old'
+def handler(): return Desk().word
+""",
+    "a model": """\
+from pydantic import BaseModel
+class Form(BaseModel):
+    word: str = 'old'
+def handler(): return Form().word
+""",
+    "a model with validators": """\
+from pydantic import BaseModel, Field, field_validator, model_validator
+def ending(): return 'd'
+class Form(BaseModel):
+    word: str = Field('o', min_length=1)
+    made: list = Field(default_factory=list)
+    @field_validator('word')
+    @classmethod
+    def longer(cls, value): return value + 'l'
+    @model_validator(mode='after')
+    def longest(self):
+        self.word += ending()
+        return self
+def handler(): return Form(word='o').word
+""",
+    "a model in a model": """\
+from __future__ import annotations
+from pydantic import BaseModel
+class Inner(BaseModel):
+    word: str = 'old'
+class Form(BaseModel):
+    inner: Inner
+def handler(): return Form.model_validate({'inner': {}}).inner.word
+""",
+    "a generic model": """\
+from typing import Generic, TypeVar
+from pydantic import BaseModel
+T = TypeVar('T')
+class Form(BaseModel, Generic[T]):
+    word: T
+    def said(self): return f'{self.word}d'
+def handler(): return Form[str](word='ol').said()
+""",
+    "annotated validators": """\
+from typing import Annotated
+from pydantic import AfterValidator, BaseModel
+def longer(word): return word + 'd'
+class Form(BaseModel):
+    word: Annotated[str, AfterValidator(longer)]
+def handler(): return Form(word='ol').word
+""",
+    "a table of functions": """\
+def one(): return 'old'
+TABLE = {'one': one}
+def handler(): return TABLE['one']()
+""",
+    "a pattern": """\
+import re
+WORD = re.compile('old')
+def handler(): return WORD.pattern
+""",
+    "a class in a function": """\
+def word(): return 'old'
+def handler():
+    class Desk:
+        found = word()
+    return Desk.found
+""",
+    "a comprehension": """\
+def word(n): return 'old'[n]
+def handler(): return ''.join(word(n) for n in range(3))
+""",
+    "a function with attributes": """\
+def helper(): return helper.word
+helper.word = 'old'
+def handler(): return helper()
+""",
+}
+"""A handler that returns `old`, in each of these ways."""
+
+LIVE = {
+    "a setting of the environment": """\
+import os
+WHERE = os.environ.get('NO_SUCH') or '{word}'
+def handler(): return WHERE
+""",
+    "a lock": """\
+import threading
+class Held:
+    pass
+held = threading.local()
+held.word = '{word}'
+def handler(): return held.word
+""",
+    "a container that collects": """\
+SEEN = []
+def add(word): SEEN.append(word)
+add('{word}')
+def handler(): return SEEN[0]
+""",
+    "a table that was changed": """\
+TABLE = {{'a': 'x'}}
+TABLE['a'] = '{word}'
+def handler(): return TABLE['a']
+""",
+    "a global that is assigned by a function": """\
+word = ''
+def start():
+    global word
+    word = '{word}'
+start()
+def handler(): return word
+""",
+    "an object of a library": """\
+import types
+state = types.SimpleNamespace(word='{word}')
+def handler(): return state.word
+""",
+    "a context variable": """\
+import contextvars
+variable = contextvars.ContextVar('v', default='{word}')
+def handler(): return variable.get()
+""",
+    "an object in a closure that has a name": """\
+import types
+state = types.SimpleNamespace(word='{word}')
+def made(held):
+    return lambda: held.word
+handler = made(state)
+""",
+    "an object with slots": """\
+class Desk:
+    __slots__ = ('word',)
+desk = Desk()
+desk.word = '{word}'
+def handler(): return desk.word
+""",
+    "the state of the author's object": """\
+class Desk:
+    def __init__(self): self.word = '{word}'
+desk = Desk()
+def handler(): return desk.word
+""",
+    "an attribute of a class": """\
+import threading
+class Desk:
+    held = threading.local()
+Desk.held.word = '{word}'
+def handler(): return Desk.held.word
+""",
+    "a time": """\
+import time
+STARTED = time.time() and '{word}'
+def handler(): return STARTED
+""",
+}
+"""A handler that returns a word that its process holds. `{word}` stands for the word."""

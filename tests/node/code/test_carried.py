@@ -1,0 +1,111 @@
+"""What goes along with a handler's code, and what is the process's own."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from pathlib import Path
+
+import pytest
+
+from framehold.code.codes import read
+from tests.node.code.kinds import KINDS, LIVE
+from tests.node.code.releases import carried, release, written
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_the_author_wrote_goes_along(kind: str, tmp_path: Path) -> None:
+    """The next release has other words everywhere."""
+    text = KINDS[kind]
+    changed = text.replace("old", "new").replace("'ol'", "'ne'").replace("'o'", "'n'").replace("'d'", "'w'")
+    assert changed != text
+    assert carried(tmp_path, text, changed) == "old"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_goes_along_where_its_module_has_lost_it(kind: str, tmp_path: Path) -> None:
+    assert carried(tmp_path, KINDS[kind], "") == "old"
+
+
+@pytest.mark.parametrize("kind", LIVE)
+def test_what_lives_in_the_process_is_the_present_one(kind: str, tmp_path: Path) -> None:
+    assert carried(tmp_path, LIVE[kind].format(word="old"), LIVE[kind].format(word="new")) == "new"
+
+
+def test_the_methods_of_the_authors_object_are_the_old_ones_and_its_state_is_shared(tmp_path: Path) -> None:
+    text = "class Desk:\n    def __init__(self): self.n = 0\n"
+    text += "    def take(self):\n        self.n += 1\n        return self.n, 'old'\n"
+    text += "desk = Desk()\ndef handler(): return desk.take(), desk.take()\n"
+    assert carried(tmp_path, text, text.replace("old", "new") + "desk.take()\n") == ((2, "old"), (3, "old"))
+
+
+def test_a_bound_method_is_a_handler(tmp_path: Path) -> None:
+    text = (
+        "class Desk:\n    def __init__(self, word): self.word = word\n    def _full(self): return self.word + ' old'\n"
+        "    async def say(self): return self._full()\ndesk = Desk('{word}')\nhandler = desk.say\n"
+    )
+    assert carried(tmp_path, text.format(word="then"), text.format(word="now").replace(" old", " new")) == "now old"
+
+
+MODULES = {
+    "import helpers": "import helpers\ndef handler(): return helpers.word()",
+    "import under another name": "import helpers as h\ndef handler(): return h.word()",
+    "from a module": "from helpers import word as w\ndef handler(): return w()",
+    "a star": "from helpers import *\ndef handler(): return word()",
+    "a constant from a module": "from helpers import WORD\ndef handler(): return WORD",
+    "a constant of a star": "from helpers import *\ndef handler(): return WORD",
+    "a constant of a module": "import helpers\ndef handler(): return helpers.WORD",
+}
+
+
+@pytest.mark.parametrize("kind", MODULES)
+def test_the_authors_other_modules_go_along(kind: str, tmp_path: Path) -> None:
+    helpers = "WORD = 'old'\ndef word(): return WORD\ndef unused(): return 'x'\n"
+    before = {"server.py": MODULES[kind], "helpers.py": helpers}
+    after = {"server.py": "", "helpers.py": helpers.replace("old", "new")}
+    assert carried(tmp_path, before, after) == "old"
+
+
+def test_packages_relative_imports_and_circles_go_along(tmp_path: Path) -> None:
+    before = {
+        "server.py": "import shop.desk\ndef handler(): return shop.desk.say()",
+        "shop/__init__.py": "from .words import WORD",
+        "shop/desk.py": (
+            "from . import words\nfrom .words import end\ndef say(): return words.begin() + end()\ndef o(): return 'o'"
+        ),
+        "shop/words.py": (
+            "WORD = 'l'\ndef begin():\n    from . import desk as now\n    import shop.desk\n    return shop.desk.o()\n"
+            "def end(): return WORD + 'd'"
+        ),
+    }
+    after = {name: text.replace("'l'", "'L'").replace("'d'", "'D'") for name, text in before.items()}
+    assert carried(tmp_path, before, after) == "old"
+
+
+def test_an_import_inside_of_a_function_is_the_present_module(tmp_path: Path) -> None:
+    """It looks the module up when it runs."""
+    text = "def handler():\n    import helpers\n    return helpers.WORD"
+    before = {"server.py": text, "helpers.py": "WORD = 'old'"}
+    assert carried(tmp_path, before, {**before, "helpers.py": "WORD = 'new'"}) == "new"
+
+
+def test_code_that_nobody_enters_any_more_is_freed(tmp_path: Path) -> None:
+    """A process that meets many releases keeps none of them."""
+    text = (
+        "import helpers, enum\nfrom pydantic import BaseModel\n"
+        "class Word(enum.Enum):\n    ONE = 'one'\nclass Form(BaseModel):\n    word: Word = Word.ONE\n"
+        "class Desk:\n    def say(self): return helpers.word(), Form()\ndesk = Desk()\n"
+        "def handler(): return desk.say(), Word, Form, helpers\n"
+    )
+    files = {"server.py": text, "helpers.py": "def word(): return 'one'"}
+    data = written(tmp_path / "before", files)
+    loaded = []
+    with release(tmp_path / "after", files):
+        for _ in range(200):
+            function = read(data).function
+            assert len(function()) == 4
+            loaded += [weakref.ref(item) for item in (function, *function()[1:], type(function()[0][1]))]
+            del function
+            gc.collect(1)
+    gc.collect()
+    assert [found for found in (one() for one in loaded) if found is not None] == []

@@ -1,0 +1,144 @@
+"""The digest of a handler's code: equal in every process, and changed by what changes the code."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.node.code.kinds import KINDS
+from tests.node.code.releases import digest
+
+TEXT = '''\
+"""The shop."""
+from __future__ import annotations
+
+import enum
+import re
+from pydantic import BaseModel, Field, field_validator
+
+RATE = 3
+NAMES = {"b", "a", "c"}
+TABLE = {"one": 1, "two": 2}
+
+
+class Colour(enum.Enum):
+    RED = 1
+    BLUE = 2
+
+
+class Form(BaseModel):
+    """What to buy."""
+
+    count: int = Field(3, ge=1)
+    colour: Colour = Colour.RED
+
+    @field_validator("count")
+    @classmethod
+    def whole(cls, value):
+        """A whole number."""
+        return value
+
+
+def price(count, rate=RATE):
+    """The price."""
+    return count * rate
+
+
+def unused():
+    return 1
+
+
+async def handler(count: int, *, loud: bool = False) -> str:
+    """Buy something."""
+    try:
+        form = Form(count=count)
+        if "a" in NAMES and form.count in {1, 2, 3}:
+            return f"{price(form.count)} {TABLE} {Colour.RED} {re.sub('a', 'b', 'a')}"
+    except ValueError:
+        return "no"
+'''
+
+SAME = {
+    "a comment": ("RATE = 3", "RATE = 3  # of the year"),
+    "a line of its own": ("\nRATE = 3", "\n\n\nRATE = 3"),
+    "the docstring of the module": ("The shop.", "The other shop."),
+    "the docstring of the handler, which clients are sent": ("Buy something.", "Buy many things."),
+    "the docstring of a helper": ("The price.", "What it costs."),
+    "the docstring of a method": ("A whole number.", "An integer."),
+    "no docstring at all": ('    """The price."""\n', ""),
+    "a function that is not reached": ("return 1\n", "return 2\n"),
+    "quotes": ('"no"', "'no'"),
+    "a line that is broken": ("Form(count=count)", "Form(\n            count=count,\n        )"),
+    "the name of a local variable": ("form", "order"),
+}
+OTHER = {
+    "a constant": ("RATE = 3", "RATE = 4"),
+    "a constant of another type": ("RATE = 3", "RATE = 3.0"),
+    "an item of a set": ('"b", "a"', '"B", "a"'),
+    "a value of a table": ('"two": 2', '"two": 3'),
+    "the order of a table": ('"one": 1, "two": 2', '"two": 2, "one": 1'),
+    "a helper": ("count * rate", "rate + count"),
+    "a default": ("rate=RATE", "rate=7"),
+    "a field": ("colour: Colour = Colour.RED", "colour: Colour = Colour.BLUE"),
+    "one more field": ("    colour:", "    size: int = 1\n    colour:"),
+    "a limit of a field": ("ge=1", "ge=0"),
+    "the docstring of a model, which clients are sent": ("What to buy.", "What to sell."),
+    "a validator": ("return value\n", "return value + 1\n"),
+    "which field is validated": ('@field_validator("count")', '@field_validator("colour")'),
+    "a member of an enum": ("BLUE = 2", "BLUE = 3"),
+    "a text of the handler": ('"no"', '"never"'),
+    "what is caught": ("except ValueError", "except TypeError"),
+    "the name of a parameter": ("loud: bool", "quiet: bool"),
+    "the type of a parameter": ("count: int, *", "count: float, *"),
+    "a function of a library": ("re.sub", "re.subn"),
+    "a name that is imported from elsewhere": ("import re\n", "import enum as re\n"),
+}
+
+
+@pytest.mark.parametrize("what", SAME)
+def test_what_does_not_change_the_code(what: str, tmp_path: Path) -> None:
+    before, after = SAME[what]
+    assert before in TEXT
+    assert digest(tmp_path / "before", TEXT) == digest(tmp_path / "after", TEXT.replace(before, after))
+
+
+@pytest.mark.parametrize("what", OTHER)
+def test_what_changes_the_code(what: str, tmp_path: Path) -> None:
+    before, after = OTHER[what]
+    assert before in TEXT
+    assert digest(tmp_path / "before", TEXT) != digest(tmp_path / "after", TEXT.replace(before, after))
+
+
+PROGRAM = """
+import sys
+from framehold.code.authors import Authors
+from framehold.code.codes import Codes, Registered
+for name in sys.argv[1:]:
+    print(Codes(Authors()).of(Registered(__import__(name).handler, {})).digest)
+"""
+
+
+def test_it_is_equal_in_every_process(tmp_path: Path) -> None:
+    """Whatever the hash seed, whether the compiled file is read or written, and wherever the files are."""
+    found = []
+    texts = {f"kind{number}": text for number, text in enumerate([TEXT, *KINDS.values()])}
+    for seed in ("0", "1", "2", "3", "4"):
+        folder = tmp_path / ("same" if seed in ("0", "1") else seed)
+        folder.mkdir(exist_ok=True)
+        for name, text in texts.items():
+            (folder / f"{name}.py").write_text(text)
+        path = os.pathsep.join([str(folder), *sys.path])
+        run = subprocess.run(
+            [sys.executable, "-c", PROGRAM, *texts],
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": ""},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        found.append(run.stdout.split())
+    assert all(lines == found[0] for lines in found)
+    assert len(found[0]) == len(texts) and all(len(line) == 32 for line in found[0])
