@@ -211,11 +211,13 @@ class Node:
         """The store does not answer."""
         return self.feed(StoreDown(is_open))
 
-    def look(self, evidence: Evidence | None = None, elsewhere: tuple[str, ...] = ()) -> tuple[Effect, ...]:
-        """The lookup is answered."""
+    def look(
+        self, evidence: Evidence | None = None, elsewhere: tuple[str, ...] = (), kept: bool = False
+    ) -> tuple[Effect, ...]:
+        """The lookup is answered. `kept`: kept code will be entered."""
         _, reply = record.apply(self.shelf.stored, Read(CALL), self.now)
         entries = journal.decode_all(reply.stored.journal) if reply.stored else ()
-        return self.feed(Found(reply.stored, entries, evidence, frozenset(elsewhere)))
+        return self.feed(Found(reply.stored, entries, evidence, frozenset(elsewhere), kept))
 
 
 def running(shelf: Shelf | None = None, *, reentrant: bool = True) -> Node:

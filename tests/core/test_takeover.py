@@ -178,6 +178,19 @@ def test_an_unmarked_handler_is_never_entered_again() -> None:
     assert node.heard[2] == node.heard[1]
 
 
+@pytest.mark.parametrize("kept", [True, False])
+def test_kept_code_brings_its_own_promise(kept: bool) -> None:
+    """Rules 16 and 28: the present code is not marked, or the tool is gone; the code that will be entered was marked."""
+    node = elsewhere(parked())
+    node.call = node.call._replace(reentrant=False)
+    node.retry(answer("a"))
+    node.look(Evidence.GONE, kept=kept)
+    node.commit()
+    assert node.shelf.stored is not None
+    assert node.shelf.stored.record.state is (RecordState.OPEN if kept else RecordState.LOST)
+    assert node.call.phase is (Phase.REBUILDING if kept else Phase.IDLE)
+
+
 def test_a_handler_that_kills_its_nodes_is_stuck() -> None:
     """Rule 15."""
     node = parked()

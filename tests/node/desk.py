@@ -56,6 +56,9 @@ class Card:
     def taken_over(self) -> None:
         """No process but this one is ever gone here."""
 
+    def runs_kept_code(self) -> None:
+        """No code is kept here."""
+
     def refusal(self, asked: Question) -> object | None:
         text = asked.wire["asks"]
         return f"can't be asked {text}" if text in self._unable else None
@@ -67,6 +70,7 @@ class Talk:
     principal: str | None = None
     lifetime: float | None = None
     tool = code = ""
+    enters_kept = False
     asks = None
 
     def __init__(

@@ -70,6 +70,9 @@ class NoCarrier:
     def taken_over(self) -> None:
         """Do nothing: no request waits."""
 
+    def runs_kept_code(self) -> None:
+        """Do nothing: no request waits."""
+
     def refusal(self, question: Question) -> object | None:
         """None: the client of the next request may be able to answer."""
         return None
@@ -126,6 +129,7 @@ class Performer:
         self._table.frames += 1
         if again:
             self._counts["rebuilding"] += 1
+            self._counts["kept code"] += handler.enters_kept
             frame.round = slot.call.round
             if slot.orphaned:
                 self._report_takeover(slot, effect)
@@ -285,6 +289,8 @@ class Performer:
         """Give one waiting request its reply."""
         arrival = slot.pop_arrival(waiter)
         if arrival is not None and not arrival.future.done():
+            if slot.handler.enters_kept:
+                arrival.carrier.runs_kept_code()
             arrival.future.set_result(answer)
 
     def _ungated(self, slot: Slot, effect: fx.Ungated) -> None:

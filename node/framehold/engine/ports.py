@@ -55,6 +55,11 @@ class HandlerEntry(Protocol):
         """The fields of the record's head about this handler: tool, code, method, target, and the digests args and
         principal."""
 
+    @property
+    def enters_kept(self) -> bool:
+        """Whether it enters kept code in place of the present code."""
+        ...
+
     def written(self) -> bytes:
         """The handler's code as bytes for the store. Raises NotKept."""
 

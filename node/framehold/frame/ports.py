@@ -38,6 +38,9 @@ class RoundCarrier(Protocol):
     def taken_over(self) -> None:
         """This node took the call over from a process that is gone."""
 
+    def runs_kept_code(self) -> None:
+        """The handler of the call runs kept code, and not the present code."""
+
     def refusal(self, question: Question) -> object | None:
         """The outcome that ends the call if this client can't be asked `question`; None if it can."""
 

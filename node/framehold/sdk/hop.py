@@ -13,7 +13,7 @@ from typing import Any
 from starlette.types import Message, Scope, Send
 
 from framehold_core.ids import CallId, is_call_id
-from framehold_router.fleet.trust import CALL_ID, NODE, PREFIX, ROUTE, VIA, Header, Trust, without_internal
+from framehold_router.fleet.trust import CALL_ID, CODE, NODE, PREFIX, ROUTE, VIA, Header, Trust, without_internal
 
 _KEY = "framehold"
 
@@ -26,10 +26,11 @@ class Hop:
     - `inside`: whether a part of this fleet sent it in its own name, not for a client
     - `relayed`: whether a node sent it, so that it is not relayed again (docs/protocol.md, rule 19)
     - `node`, `route`: the node that serves it, and the way by which it got there
-    - `with_headers`: whether the response gets headers with `node` and `route`
+    - `code`: `kept` if the round runs kept code, else empty
+    - `with_headers`: whether the response gets headers with `node`, `route` and `code`
     """
 
-    __slots__ = ("call", "came", "inside", "node", "relayed", "route", "with_headers")
+    __slots__ = ("call", "came", "code", "inside", "node", "relayed", "route", "with_headers")
 
     def __init__(self, node: str, trusted: dict[bytes, bytes] | None, with_headers: bool) -> None:
         """`trusted` are the internal headers of the request, without the secret; None if the secret is missing."""
@@ -44,6 +45,7 @@ class Hop:
         self.with_headers = with_headers or VIA in trusted
         self.node = node.encode()
         self.route = b"any"
+        self.code = b""
 
     def distrust_call(self, body: bytes) -> None:
         """Drop `call` if it stands in `body`, the request's body: then the client chose it, and what stands in front of
@@ -64,8 +66,10 @@ class Hop:
         return extended
 
     def headers(self) -> list[Header]:
-        """The internal headers of the response: the node that served the request, and the request's route."""
-        return [(NODE, self.node), (ROUTE, self.route)]
+        """The internal headers of the response: the node that served the request, the request's route, and whether
+        kept code runs."""
+        found = [(NODE, self.node), (ROUTE, self.route)]
+        return [*found, (CODE, self.code)] if self.code else found
 
 
 def received(scope: Scope, trust: Trust, node: str, with_headers: bool) -> Hop:

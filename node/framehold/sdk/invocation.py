@@ -71,6 +71,11 @@ class Round:
         if (hop := hops.of(self.ctx.request)) is not None:
             hop.route = b"takeover"
 
+    def runs_kept_code(self) -> None:
+        """Mark the response: the call goes on with the code that it began with."""
+        if (hop := hops.of(self.ctx.request)) is not None:
+            hop.code = b"kept"
+
     def refusal(self, question: Question) -> Outcome | None:
         """The outcome of the call if the client did not declare that it can answer `question`; None if it did."""
         error = questions.missing(question, self.ctx.session.client_capabilities)
@@ -123,6 +128,11 @@ class Invocation:
         if self._kept is not None:
             return self._kept[0]
         return self._handler.lookup.code(self._handler.method, self._raw) if self.reentrant else ""
+
+    @property
+    def enters_kept(self) -> bool:
+        """Whether it enters kept code in place of the present code."""
+        return self._kept is not None
 
     def written(self) -> bytes:
         """The handler's code as bytes for the store. Raises NotKept."""

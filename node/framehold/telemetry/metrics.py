@@ -56,7 +56,7 @@ _FENCED = Verdict.FENCED
 class Tool:
     """The counts of one tool or prompt."""
 
-    __slots__ = ("diverged", "ends", "parked", "per_call", "recent", "replayed", "replays", "seconds")
+    __slots__ = ("diverged", "ends", "kept_code", "parked", "per_call", "recent", "replayed", "replays", "seconds")
 
     def __init__(self) -> None:
         # From 0 on: `increase` of Prometheus does not see the first sample of a series.
@@ -64,7 +64,7 @@ class Tool:
         self.recent = RecentEnds()
         self.seconds, self.per_call = Tally(ROUND), Tally(PER_CALL)
         self.parked, self.replayed = Tally(PARK), Tally(HOP)
-        self.replays = self.diverged = 0
+        self.replays = self.diverged = self.kept_code = 0
 
 
 class Op:
@@ -216,7 +216,9 @@ class Metrics(Observer):
         elif phase is _LOOKING:
             self._mark(slot)
         elif kind is ev.Claimed:
-            self._tool(slot).replays += 1
+            tool = self._tool(slot)
+            tool.replays += 1
+            tool.kept_code += slot.handler.enters_kept
             self._claimed(self._mark(slot))
         elif kind is ev.Rebuilt:
             self._rebuilt(slot)

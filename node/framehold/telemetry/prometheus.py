@@ -121,6 +121,8 @@ class Exposition(Collector):
         tools = metrics.tools
         replays = {name: tool.replays for name, tool in tools.items()}
         yield families.counts_by("tool", "replay", "Handlers that were entered again with their journals.", replays)
+        kept = {name: tool.kept_code for name, tool in tools.items()}
+        yield families.counts_by("tool", "replay_kept_code", "Replays of the code that the call began with.", kept)
         yield _by_tool("replay_duration_seconds", "From a claim to its frame.", tools, lambda tool: tool.replayed)
         diverged = {name: tool.diverged for name, tool in tools.items()}
         yield families.counts_by("tool", "replay_divergence", "Replays that went another way than recorded.", diverged)

@@ -76,6 +76,7 @@ class Takeover:
             replayed=self.replayed,
             resumed=self.resumed,
             outcome=self.outcome,
+            kept_code=self.slot.handler.enters_kept,
         )
 
 

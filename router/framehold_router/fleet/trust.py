@@ -27,6 +27,8 @@ NODE = b"framehold-node"
 """On responses: the node that served."""
 ROUTE = b"framehold-route"
 """On responses: how the request found its node: start, ring, lease, takeover or any."""
+CODE = b"framehold-code"
+"""On responses: `kept` if the call goes on with the code that it began with, and not with the node's present code."""
 NOT_HELD = b"framehold-not-held"
 """On responses to a node that relays: this node doesn't hold the call, so the relaying node reads the store again."""
 

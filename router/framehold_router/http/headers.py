@@ -14,7 +14,7 @@ from urllib.parse import unquote_to_bytes
 
 import msgspec
 
-from ..fleet.trust import NODE, PREFIX, ROUTE, Header, end_to_end
+from ..fleet.trust import CODE, NODE, PREFIX, ROUTE, Header, end_to_end
 from .message import Reply, Request
 
 MCP = b"/mcp"
@@ -80,7 +80,7 @@ def rebuilt(request: Request) -> tuple[bytes, list[Header]]:
 
 def passed_back(headers: list[Header], show_route: bool) -> tuple[list[Header], str | None]:
     """The headers of a response that the client gets, and the node that served, None if they name none. `show_route`:
-    whether the client also gets the headers that name the node and the route."""
+    whether the client also gets the headers that name the node, the route and kept code."""
     kept: list[Header] = []
     served_by: str | None = None
     for item in headers:
@@ -91,7 +91,7 @@ def passed_back(headers: list[Header], show_route: bool) -> tuple[list[Header], 
             served_by = value.decode("latin-1")
             if show_route:
                 kept.append(item)
-        elif name == ROUTE:
+        elif name == ROUTE or name == CODE:
             if show_route:
                 kept.append(item)
         elif name == _CONNECTION and value.lower() not in _NAMES_NOTHING:

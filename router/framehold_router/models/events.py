@@ -74,6 +74,8 @@ class TakeoverView(Lenient):
     replayed: Seconds | None = None
     resumed: Seconds | None = None
     outcome: Literal["under way", "recovered", "lost", "stuck", "diverged", "unreadable", "failed"] = "under way"
+    kept_code: bool = False
+    """Whether the call went on with the code that it began with, and not with the present code of its new node."""
 
 
 class EndView(Lenient):

@@ -101,7 +101,11 @@ async def test_a_handler_without_a_code_is_never_due() -> None:
 @pytest.mark.parametrize(
     ("data", "limit", "said"),
     [
-        (NotKept("'file' in the closure of server.book is an object of io.TextIOWrapper"), 1000, "'file' in the closure"),
+        (
+            NotKept("'file' in the closure of server.book is an object of io.TextIOWrapper"),
+            1000,
+            "'file' in the closure",
+        ),
         (b"x" * 1001, 1000, "it has 1001 bytes, FRAMEHOLD_MAX_CODE allows 1000"),
     ],
 )
