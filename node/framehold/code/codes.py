@@ -29,6 +29,11 @@ class NotLoaded(FrameholdError):
     """Kept code can't be loaded in this process."""
 
 
+def too_large(size: int, limit: int) -> str:
+    """Why code of `size` bytes is not kept, where `limit` bytes are allowed; empty if it is kept."""
+    return f"it has {size} bytes, FRAMEHOLD_MAX_CODE allows {limit}" if size > limit else ""
+
+
 class Registered(NamedTuple):
     """A handler as its server has it: the function with its decorators, and what else the server needs to serve it
     (plain values). Stored code refers to this class, so it must keep its name and its module."""
