@@ -8,14 +8,14 @@ import { go, Link, setQuery, useAddress } from "../lib/address.js";
 import { useRead } from "../lib/api.js";
 import { html, useEffect, useMemo, useState } from "../lib/html.js";
 import { now, useLive } from "../lib/live.js";
-import { BEGIN, isDescending, usePages } from "../lib/paging.js";
+import { BEGIN, isDescending, usePages, wanted } from "../lib/paging.js";
 import { ago, NONE, number, OUTCOMES, prefix, seconds } from "../lib/words.js";
 import { Downloads } from "../parts/download.js";
 import { Find, Toggles } from "../parts/filters.js";
 import { Name, NodeLink } from "../parts/name.js";
 import { Empty, Loading, Problem } from "../parts/notice.js";
 import { Card, Page } from "../parts/page.js";
-import { Pager, part, sizeOf } from "../parts/pager.js";
+import { Pager, part } from "../parts/pager.js";
 import { Silent } from "../parts/silent.js";
 import { Outcome } from "../parts/state.js";
 import { Table } from "../parts/table.js";
@@ -24,15 +24,9 @@ const EVERY = 5_000;
 const FILTERS = ["failed", "outcome", "tool", "node", "call"];
 const NEWEST = "ended";
 
-/** What the router is asked for, of all that an address may say. */
-function wanted(query) {
-  const names = [...FILTERS, "sort", "descending", "after"];
-  return { ...Object.fromEntries(names.map((name) => [name, query[name]])), limit: sizeOf(query.limit) };
-}
-
 export default function Calls() {
   const { query } = useAddress();
-  const params = wanted(query);
+  const params = wanted(query, FILTERS);
   const found = useRead("calls", params, { every: EVERY });
   const pages = usePages("calls", query, params, found);
   const { data, error, again } = found;

@@ -8,7 +8,7 @@ import { go, Link, setQuery, useAddress } from "../lib/address.js";
 import { useRead } from "../lib/api.js";
 import { html, useEffect, useMemo, useRef, useState } from "../lib/html.js";
 import { now, useLive } from "../lib/live.js";
-import { BEGIN, usePages } from "../lib/paging.js";
+import { BEGIN, usePages, wanted } from "../lib/paging.js";
 import { bytes, NONE, number, plural, prefix, span, STATES } from "../lib/words.js";
 import { Downloads } from "../parts/download.js";
 import { Find, Toggles } from "../parts/filters.js";
@@ -16,7 +16,7 @@ import { Name, NodeLink } from "../parts/name.js";
 import { Callout, Empty, Loading, Problem } from "../parts/notice.js";
 import { Buttons, OnCall } from "../parts/oncall.js";
 import { Card, Page } from "../parts/page.js";
-import { Pager, part, sizeOf } from "../parts/pager.js";
+import { Pager, part } from "../parts/pager.js";
 import { Silent } from "../parts/silent.js";
 import { State } from "../parts/state.js";
 import { Table } from "../parts/table.js";
@@ -25,15 +25,9 @@ const EVERY = 5_000;
 const SOON = "60";
 const FILTERS = ["state", "expiring", "replayed", "tool", "node", "call"];
 
-/** What the router is asked for, of all that an address may say. */
-function wanted(query) {
-  const names = [...FILTERS, "sort", "descending", "after"];
-  return { ...Object.fromEntries(names.map((name) => [name, query[name]])), limit: sizeOf(query.limit) };
-}
-
 export default function Leases() {
   const { query } = useAddress();
-  const params = wanted(query);
+  const params = wanted(query, FILTERS);
   const found = useRead("leases", params, { every: EVERY });
   const pages = usePages("leases", query, params, found);
   const [asked, setAsked] = useState(null);
