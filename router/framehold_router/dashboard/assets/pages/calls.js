@@ -7,11 +7,11 @@
 import { go, Link, setQuery, useAddress } from "../lib/address.js";
 import { useRead } from "../lib/api.js";
 import { html, useEffect, useMemo, useState } from "../lib/html.js";
-import { now, useLive } from "../lib/live.js";
+import { now } from "../lib/live.js";
 import { BEGIN, isDescending, usePages, wanted } from "../lib/paging.js";
 import { ago, NONE, number, OUTCOMES, prefix, seconds } from "../lib/words.js";
 import { Downloads } from "../parts/download.js";
-import { Find, Toggles } from "../parts/filters.js";
+import { CallFields, Toggles } from "../parts/filters.js";
 import { Name, NodeLink } from "../parts/name.js";
 import { Empty, Loading, Problem } from "../parts/notice.js";
 import { Card, Page } from "../parts/page.js";
@@ -43,26 +43,19 @@ export default function Calls() {
 }
 
 function Filters({ query, items }) {
-  const { nodes } = useLive();
   const only = (changes) => () => setQuery({ ...BEGIN, failed: undefined, outcome: undefined, ...changes });
   const ended = ([name, { label, means }]) => {
     const on = query.outcome === name;
     return { label: label[0].toUpperCase() + label.slice(1), title: means, on, turn: only(on ? {} : { outcome: name }) };
   };
   const failing = query.failed === "true";
-  const find = (name) => (text) => setQuery({ ...BEGIN, [name]: text }, { replace: true });
-  const tools = useMemo(() => [...new Set(items.map(({ tool }) => tool))].sort(), [items]);
   return html`<search class="filters" aria-label="Filters">
     <${Toggles} label="Which calls" choices=${[
       { label: "All", title: "However they ended", on: !query.failed && !query.outcome, turn: only({}) },
       { label: "Failed", title: "Ended with an error, lost, diverged or stuck", on: failing, turn: only(failing ? {} : { failed: "true" }) },
     ]} />
     <${Toggles} label="How they ended" choices=${Object.entries(OUTCOMES).map(ended)} />
-    <div class="fields">
-      <${Find} label="Call, its first letters" name="call" value=${query.call} longest=${64} onFind=${find("call")} />
-      <${Find} label="Tool, its whole name" name="tool" value=${query.tool} options=${tools} onFind=${find("tool")} />
-      <${Find} label="Node, its whole name" name="node" value=${query.node} longest=${63} options=${(nodes ?? []).map(({ node_id }) => node_id)} onFind=${find("node")} />
-    </div>
+    <${CallFields} query=${query} items=${items} />
   </search>`;
 }
 

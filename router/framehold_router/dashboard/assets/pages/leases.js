@@ -11,7 +11,7 @@ import { now, useLive } from "../lib/live.js";
 import { BEGIN, usePages, wanted } from "../lib/paging.js";
 import { bytes, NONE, number, plural, prefix, span, STATES } from "../lib/words.js";
 import { Downloads } from "../parts/download.js";
-import { Find, Toggles } from "../parts/filters.js";
+import { CallFields, Toggles } from "../parts/filters.js";
 import { Name, NodeLink } from "../parts/name.js";
 import { Callout, Empty, Loading, Problem } from "../parts/notice.js";
 import { Buttons, OnCall } from "../parts/oncall.js";
@@ -53,15 +53,12 @@ export default function Leases() {
 }
 
 function Filters({ query, items }) {
-  const { nodes } = useLive();
   const turn = (changes) => () => setQuery({ ...BEGIN, ...changes });
   const mark = (name, value, label, title) => {
     const on = query[name] === value;
     return { label, title, on, turn: turn({ [name]: on ? undefined : value }) };
   };
   const state = (name) => mark("state", name, name[0].toUpperCase() + name.slice(1), STATES[name].means);
-  const find = (name) => (text) => setQuery({ ...BEGIN, [name]: text }, { replace: true });
-  const tools = useMemo(() => [...new Set(items.map(({ tool }) => tool))].sort(), [items]);
   return html`<search class="filters" aria-label="Filters">
     <${Toggles} label="Which calls" choices=${[
       { label: "All states", title: "Whatever their state", on: !query.state, turn: turn({ state: undefined }) },
@@ -71,11 +68,7 @@ function Filters({ query, items }) {
       mark("expiring", SOON, "Expiring < 60 s", "Their tokens expire within a minute"),
       mark("replayed", "true", "Replayed", "Their frames were rebuilt from their journals at least once"),
     ]} />
-    <div class="fields">
-      <${Find} label="Call, its first letters" name="call" value=${query.call} longest=${64} onFind=${find("call")} />
-      <${Find} label="Tool, its whole name" name="tool" value=${query.tool} options=${tools} onFind=${find("tool")} />
-      <${Find} label="Node, its whole name" name="node" value=${query.node} longest=${63} options=${(nodes ?? []).map(({ node_id }) => node_id)} onFind=${find("node")} />
-    </div>
+    <${CallFields} query=${query} items=${items} />
   </search>`;
 }
 
