@@ -4,19 +4,18 @@
  * The law: filters, order and place are in the address, under the names that the API has for them. An error is shown by its
  * class and by the line that raised it; its text is in the log of its node alone.
  */
-import { go, Link, setQuery, useAddress } from "../lib/address.js";
+import { Link, setQuery, useAddress } from "../lib/address.js";
 import { useRead } from "../lib/api.js";
-import { html, useEffect, useMemo, useState } from "../lib/html.js";
+import { html, useMemo } from "../lib/html.js";
 import { now } from "../lib/live.js";
 import { BEGIN, isDescending, usePages, wanted } from "../lib/paging.js";
 import { ago, NONE, number, OUTCOMES, prefix, seconds } from "../lib/words.js";
 import { Downloads } from "../parts/download.js";
 import { CallFields, Toggles } from "../parts/filters.js";
+import { DropFilters, Listed, NothingAfter } from "../parts/listed.js";
 import { Name, NodeLink } from "../parts/name.js";
-import { Empty, Loading, Problem } from "../parts/notice.js";
-import { Card, Page } from "../parts/page.js";
-import { Pager, part } from "../parts/pager.js";
-import { Silent } from "../parts/silent.js";
+import { Empty } from "../parts/notice.js";
+import { Page } from "../parts/page.js";
 import { Outcome } from "../parts/state.js";
 import { Table } from "../parts/table.js";
 
@@ -29,16 +28,12 @@ export default function Calls() {
   const params = wanted(query, FILTERS);
   const found = useRead("calls", params, { every: EVERY });
   const pages = usePages("calls", query, params, found);
-  const { data, error, again } = found;
   const all = { ...params, after: undefined, limit: 1000 };
   const files = html`<${Downloads} path="calls" params=${all} what="all ended calls that the filters let through" />`;
   return html`<${Page} title="Calls" lead="Calls that ended in the last hour, and how." actions=${files}>
-    <${Filters} query=${query} items=${data?.items ?? []} />
-    ${(error ?? pages.error) && html`<${Problem} error=${error ?? pages.error} again=${again}>
-      ${error?.status === 400 && html`<p><${Link} to=${["calls"]}>Show all calls</${Link}></p>`}
-    </${Problem}>`}
-    ${data !== null && html`<${Listed} found=${found} query=${query} pages=${pages} />`}
-    ${data === null && !error && html`<${Loading} what="the calls" />`}
+    <${Filters} query=${query} items=${found.data?.items ?? []} />
+    <${Listed} path="calls" label="Calls" query=${query} found=${found} pages=${pages}
+      rows=${({ items }, stale) => html`<${Rows} items=${items} query=${query} stale=${stale} />`} />
   </${Page}>`;
 }
 
@@ -57,23 +52,6 @@ function Filters({ query, items }) {
     <${Toggles} label="How they ended" choices=${Object.entries(OUTCOMES).map(ended)} />
     <${CallFields} query=${query} items=${items} />
   </search>`;
-}
-
-function Listed({ found: { data, stale, of }, query, pages }) {
-  const { items, total, missing } = data;
-  const shown = part({ from: pages.from, count: items.length, total });
-  // Told once for each filter or page, not with every look.
-  const [told, setTold] = useState("");
-  useEffect(() => setTold(`${shown} shown`), [of]);
-  const pager = (label) => html`<${Pager} label=${label} shown=${shown} ...${pages} />`;
-  return html`
-    <p class="unseen" role="status">${told}</p>
-    <${Silent} missing=${missing} node=${query.node} />
-    <${Card} label="Calls">
-      ${pager("Pages")}
-      <${Rows} items=${items} query=${query} stale=${stale} />
-      ${items.length > 20 && pager("Pages, below")}
-    </${Card}>`;
 }
 
 const columns = (then) => [
@@ -104,8 +82,8 @@ function Rows({ items, query, stale }) {
 function None() {
   const { query } = useAddress();
   const given = FILTERS.filter((name) => query[name]);
-  const drop = html`<button type="button" onClick=${() => go(["calls"], { ...query, ...BEGIN, ...Object.fromEntries(FILTERS.map((name) => [name, undefined])) })}>Drop the filters</button>`;
-  if (query.after) return html`<${Empty} title="Nothing comes after"><button type="button" onClick=${() => setQuery(BEGIN)}>Go to the first page</button></${Empty}>`;
+  const drop = html`<${DropFilters} path="calls" query=${query} filters=${FILTERS} />`;
+  if (query.after) return html`<${NothingAfter} />`;
   if (given.length === 0) return html`<${Empty} title="No call ended in the last hour">Nodes list what ended while they run. Have a tool called: <code>framehold call</code></${Empty}>`;
   if (given.join() === "failed") return html`<${Empty} title="No call failed in the last hour">None ended with an error, and none was lost, diverged or is stuck. ${drop}</${Empty}>`;
   return html`<${Empty} title="No call ended like that in the last hour">Each filter must hold. Tools and nodes are found by their whole names. ${drop}</${Empty}>`;
