@@ -15,7 +15,7 @@ from framehold_core.call import Phase
 from tests.node.nodes import NodeProcess, entries, node
 from tests.node.trouble import Node, insist, node_at
 from tests.processes import until
-from tests.store.server import RedisServer
+from tests.store.server import RedisServer, running
 from tests.wire import Caller, Heard, accepted
 
 pytestmark = pytest.mark.anyio
@@ -27,10 +27,8 @@ TTL = 2.0
 @pytest.fixture
 def redis() -> Iterator[RedisServer]:
     """A Redis that keeps nothing."""
-    server = RedisServer()
-    server.start()
-    yield server
-    server.remove()
+    with running(RedisServer()) as server:
+        yield server
 
 
 @pytest.fixture
