@@ -8,13 +8,14 @@ the wait at once, and the message shows what it wrote.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import select
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -161,6 +162,15 @@ class Child:
     def resume(self) -> None:
         """SIGCONT."""
         self.send_signal(signal.SIGCONT)
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """It stands still in the block, and goes on after it."""
+        self.pause()
+        try:
+            yield
+        finally:
+            self.resume()
 
     def terminate(self) -> None:
         """Ask it to end, and don't wait for it."""
