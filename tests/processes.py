@@ -48,6 +48,22 @@ def environment(**changed: str) -> dict[str, str]:
     return {**usual, **python_path(), **changed}
 
 
+def finished(
+    command: Sequence[str], cwd: Path = ROOT, answers: str = "", **settings: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end, with `answers` on its standard input, and these settings of ours alone."""
+    return subprocess.run(
+        command,
+        cwd=cwd,
+        env=environment(**settings),
+        input=answers,
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE,
+        check=False,
+    )
+
+
 def stat(pid: int) -> list[str]:
     """What /proc says behind the name: state, parent, ...; nothing if there is no such process."""
     try:
