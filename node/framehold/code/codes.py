@@ -120,6 +120,7 @@ def read(data: bytes) -> Registered:
         raise NotLoaded(f"{type(error).__name__}: {error}{_differences(head)}") from error
     if type(found) is not Registered:
         raise NotLoaded(f"it holds an object of {type(found).__name__}, and no handler")
+    loading.resolve_annotations(found.function)
     return found
 
 

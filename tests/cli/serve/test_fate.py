@@ -98,7 +98,7 @@ async def test_the_child_that_imports_target_tells_it(tmp_path: Path) -> None:
     target = str(tmp_path / "two words.py")
     for lease in (5.0, 1.5):
         found = await check.in_child(target, {"FRAMEHOLD_LEASE_TTL": str(lease)})
-        assert found == check.Checked(await asyncio.to_thread(Path(target).resolve), Fate(2, 1, 1, lease))
+        assert found == check.Checked(await asyncio.to_thread(Path(target).resolve), Fate(2, 1, 1, lease, kept=1))
 
 
 async def test_a_tool_that_returns_its_questions_loses_none() -> None:
