@@ -239,6 +239,28 @@ async def test_reload(tmp_path: Path) -> None:
         assert await running.end() == 0
 
 
+async def test_a_reload_goes_on_with_each_call_by_its_own_code(tmp_path: Path) -> None:
+    """Edited while a call waits for its answer: that ends as it began, the next call is new."""
+    server = tmp_path / "server.py"
+    before = SERVER.replace("@mcp.tool()\n", "@mcp.tool()\n@framehold.reentrant\n")
+    server.write_text(f"import framehold\n{before}")
+    async with up(tmp_path, str(server), "--port", "0", "--nodes", "2", "--reload") as running:
+        await running.hears("Ctrl-C stops everything.")
+        arguments = {"text": "x", "times": 1}
+        async with Caller(f"{running.url}/mcp") as caller:
+            asked = await caller.call("echo", arguments=arguments)
+            server.write_text(f"import framehold\n{before.replace('version 1', 'version 2')}")
+            said = await running.hears("\nreloaded\n")
+            line = "open calls (1) go on with the code that they began with, new calls run the new code"
+            assert line in said
+            told = await caller.retry("echo", asked.token, asked.accept(word="w"), arguments=arguments)
+            assert told.text == "version 1: accept" and told.headers["framehold-code"] == "kept"
+            asked = await caller.call("echo", arguments=arguments)
+            told = await caller.retry("echo", asked.token, asked.accept(word="w"), arguments=arguments)
+            assert told.text == "version 2: accept" and "framehold-code" not in told.headers
+        assert await running.end() == 0
+
+
 async def test_a_child_that_cannot_start_ends_it_all(tmp_path: Path) -> None:
     """The error has the last lines of the child. The exit code is 1."""
     (tmp_path / "late.py").write_text(

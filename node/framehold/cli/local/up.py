@@ -206,8 +206,7 @@ class Fleet:
             keeper.spec = replace(keeper.spec, loss=self.found.fate.death())
         fate = before.fate.reload(self.found.fate)
         open_calls = await asyncio.to_thread(self._open_calls)
-        counted = "1 open call" if open_calls == 1 else f"{open_calls} open calls"
-        return fate if open_calls is None else f"{counted}: {fate}"
+        return fate if open_calls is None else fate.replace("open calls", f"open calls ({open_calls})", 1)
 
     def _open_calls(self) -> int | None:
         """How many calls are parked in the fleet; None if its router does not say so now."""
