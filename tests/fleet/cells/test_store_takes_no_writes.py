@@ -68,7 +68,9 @@ async def test_what_needs_no_store_is_served_through_a_router_and_the_rest_waits
     await router.knows(*made.nodes)
     for _ in range(2 * len(made.nodes)):
         assert (await fresh.greet(router.url)).text == f"{fresh.name}: hello"
-    assert "this tool may ask or run an effect, which needs the store" in refused(await fresh.begin(router.url))
+    cause = refused(await fresh.begin(router.url))
+    assert "this tool may ask or run an effect, which needs the store" in cause
+    assert ("the store is full" in cause) is (store == "full")
     answer = await parked.answer(router.url)
     assert refused(answer) and answer.headers["framehold-node"] == parked.owner
     problems = {problem["kind"]: problem["text"] for problem in (await router.overview())["problems"]}
