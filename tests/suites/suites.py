@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 COMMON = ("pytest>=9,<10", "pytest-timeout>=2.4", "pytest-xdist>=3.8")
 """What each suite is run with."""
-PLAIN = "plain"
-"""The mode without Framehold."""
-MODES = ("attached", "app")
-"""The modes with Framehold in between, each described in `plugins/placed.py`."""
+PLAIN, SERVED, FLEET = "plain", "served", "fleet"
+MODES = {"attached": PLAIN, "app": PLAIN, FLEET: SERVED}
+"""The modes with Framehold in between, each with the mode without it that it is compared with. `plugins/placed.py`
+describes them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,25 @@ class Suite:
     """Folders of the archive from which the tests import."""
     timeout: int = 120
     """Seconds that one test may take."""
+    fleet_plugin: str = ""
+    """The plugin that runs servers in processes of their own; empty if the suite can't be played on a fleet."""
+    fleet_tests: tuple[str, ...] = ()
+    """What is played on a fleet: tests that connect to a server in memory. Each such connection starts a fleet."""
+
+    @property
+    def modes(self) -> list[str]:
+        """The modes in which this suite can be played."""
+        return [mode for mode in MODES if mode != FLEET or self.fleet_plugin]
+
+    def plugins(self, mode: str) -> list[str]:
+        """The plugins of pytest for a mode."""
+        if mode == PLAIN:
+            return ["ordinary_failures"]
+        return ["ordinary_failures", "placed", self.fleet_plugin if mode in (SERVED, FLEET) else self.plugin]
+
+    def files(self, mode: str) -> tuple[str, ...]:
+        """The tests for a mode."""
+        return self.fleet_tests if mode in (SERVED, FLEET) else self.tests
 
 
 SDK = Suite(
@@ -66,8 +85,17 @@ SDK = Suite(
     plugin="in_sdk",
     options=("-o", "log_cli=false"),
     path=("examples",),
+    fleet_plugin="in_processes",
+    fleet_tests=(
+        "tests/docs_src",
+        "tests/issues",
+        "tests/server/mcpserver/test_elicitation.py",
+        "tests/server/mcpserver/test_resolve.py",
+        "tests/server/mcpserver/test_url_elicitation.py",
+    ),
 )
 
+# Not on a fleet: nearly all servers of these tests have no name, and a fleet refuses a FastMCP server without a name.
 FASTMCP = Suite(
     name="fastmcp",
     project="fastmcp",

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.suites.__main__ import report
 from tests.suites.accepted import Acceptance, ListFailed, load, matches
 from tests.suites.comparison import Comparison, compare
 from tests.suites.outcomes import FAILED, PASSED, SKIPPED, Outcome, read, with_retries
+from tests.suites.report import report
 
 GOOD, BAD = Outcome(PASSED), Outcome(FAILED, "ValueError: 7")
 TRIO = Acceptance("sdk", ("attached",), ("tests/test_a.py::*[trio]",), "Framehold runs on asyncio only")
