@@ -72,8 +72,9 @@ def ensure(suite: Suite) -> Place:
 
 
 def _digest(suite: Suite) -> str:
-    went_in = [repr(suite), repr(COMMON), sys.version, (ROOT / "pyproject.toml").read_text(encoding="utf-8")]
-    return hashlib.sha256("\n".join(went_in).encode()).hexdigest()
+    archive = [suite.project, suite.version, suite.digest]
+    installed = [*COMMON, *suite.requirements, (ROOT / "pyproject.toml").read_text(encoding="utf-8"), sys.version]
+    return hashlib.sha256("\n".join(archive + installed).encode()).hexdigest()
 
 
 def _make(suite: Suite, place: Place) -> None:
