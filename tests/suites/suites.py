@@ -53,6 +53,21 @@ class Suite:
         return self.fleet_tests if mode in (SERVED, FLEET) else self.tests
 
 
+_PAGES = (
+    "client_callbacks",
+    "context",
+    "dependencies",
+    "elicitation",
+    "legacy_clients",
+    "mrtr",
+    "progress",
+    "prompts",
+    "sampling_and_roots",
+    "tools",
+    "troubleshooting",
+)
+"""Pages of the SDK's documentation whose examples are played on a fleet."""
+
 SDK = Suite(
     name="sdk",
     project="mcp",
@@ -86,9 +101,9 @@ SDK = Suite(
     options=("-o", "log_cli=false"),
     path=("examples",),
     fleet_plugin="in_processes",
+    # Tests of servers that ask, and a few of others: a fleet for each connection takes its time.
     fleet_tests=(
-        "tests/docs_src",
-        "tests/issues",
+        *(f"tests/docs_src/test_{page}.py" for page in _PAGES),
         "tests/server/mcpserver/test_elicitation.py",
         "tests/server/mcpserver/test_resolve.py",
         "tests/server/mcpserver/test_url_elicitation.py",

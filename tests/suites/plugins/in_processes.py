@@ -7,6 +7,8 @@ variables of the test stays in its process: tests that look there fail in both m
 from __future__ import annotations
 
 import asyncio
+import gc
+import importlib
 import json
 import logging
 import multiprocessing
@@ -87,7 +89,7 @@ def _start(server: Any) -> Started:
             raise RuntimeError(
                 f"the processes of {server.name} are not ready; see the logs in {os.environ['SUITE_LOGS']}"
             )
-        time.sleep(0.02)
+        time.sleep(0.05)
     return started
 
 
@@ -131,6 +133,8 @@ def _forked(serve: Callable[[], None], name: str) -> BaseProcess:
 
 def _alone(serve: Callable[[], None], log: Path) -> None:
     """What the fork does: it leaves what belongs to the test, and serves."""
+    # The test's objects stay untouched by the collector: so their memory is not copied.
+    gc.freeze()
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     os.dup2(output, 1)
     os.dup2(output, 2)
@@ -157,6 +161,9 @@ def _knows_nodes(url: str) -> bool:
     return {found["node_id"] for found in nodes if found["points"]} == set(NODES)
 
 
+# What nodes and routers import when they start is imported here once, and not in each fork.
+for _module in ("framehold_store.servers", "redis.asyncio", "uvicorn.protocols.http.httptools_impl", "uvloop"):
+    importlib.import_module(_module)
 placed.remember_authors()
 clients._connect_inproc = connector
 # The SDK's tests refuse blocking calls on an event loop. The forks read files, and have the loops of servers.
