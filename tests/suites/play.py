@@ -80,8 +80,8 @@ def play(
     if code not in (0, 1) or not files.junit.exists():
         why = f"longer than {options.limit:g} s" if code is None else f"pytest ended with code {code}"
         return Run(placed=counts, problem=f"{why}; {files.log} ends:\n{files.log.read_text(errors='replace')[-_TAIL:]}")
-    if mode != PLAIN and not counts and not only:
-        return Run(problem=f"nothing was put between the tests and their servers; see {files.log}")
+    if mode != PLAIN and not counts.get(mode) and not only:
+        return Run(problem=f"no server of these tests was put into mode {mode}; nothing was compared; see {files.log}")
     return Run(read(files.junit), counts)
 
 

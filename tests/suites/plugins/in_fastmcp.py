@@ -13,8 +13,8 @@ from mcp.server.transport_security import TransportSecuritySettings
 
 from framehold.hosts.sdk_app import local_only
 
-_OURS = {"self", "path", "transport", "middleware", "host_origin_protection", "allowed_hosts", "allowed_origins"}
-"""Options of FastMCP's app that change nothing in front of it, and those that are looked at."""
+_NOT_OURS = ("event_store", "retry_interval")
+"""Options of FastMCP's app that neither `framehold.asgi` nor FastMCP's settings have."""
 _HTTP = ("http", "streamable-http")
 
 
@@ -34,8 +34,8 @@ def front_apps() -> None:
     def http_app(self: FastMCP[Any], *args: Any, **options: Any) -> Any:
         app = make(self, *args, **options)
         chosen = signature.bind(self, *args, **options).arguments
-        other = {name for name, value in chosen.items() if value is not None and value is not False} - _OURS
-        if other or chosen.get("path") not in (None, "/mcp") or chosen.get("transport", "http") not in _HTTP:
+        is_other = any(chosen.get(name) is not None for name in _NOT_OURS)
+        if is_other or chosen.get("path") not in (None, "/mcp") or chosen.get("transport", "http") not in _HTTP:
             placed.placed["app of FastMCP"] += 1
         else:
             placed.put_in_front(app, self, _unchecked(), lambda: False)

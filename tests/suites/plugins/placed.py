@@ -14,6 +14,7 @@ Modes, by the variable `SUITE_MODE`:
 from __future__ import annotations
 
 import copy
+import functools
 import json
 import os
 import weakref
@@ -37,7 +38,8 @@ MODE = os.environ["SUITE_MODE"]
 IS_ATTACHED = MODE in ("attached", "app")
 
 placed: Counter[str] = Counter()
-"""How often Framehold was placed somewhere in this process, by the kind of place."""
+"""How often something was placed in this process. Its kinds have the names of the modes; and apps that stay as they are
+are counted."""
 
 _authors: weakref.WeakKeyDictionary[Any, weakref.ref[Any]] = weakref.WeakKeyDictionary()
 """The MCPServer of each low-level server that has one."""
@@ -71,6 +73,7 @@ def before(kind: type, name: str, act: Callable[..., object]) -> None:
     """From now on, each call of the method `name` of `kind` calls `act` first, with the same arguments."""
     method = getattr(kind, name)
 
+    @functools.wraps(method)
     def acting(*args: Any, **kwargs: Any) -> Any:
         act(*args, **kwargs)
         return method(*args, **kwargs)
@@ -85,7 +88,7 @@ def put_in_front(
 
     `is_running`: whether the test has started by itself what the lifespan of the app starts.
     """
-    placed["application"] += 1
+    placed["app"] += 1
     inner = copy.copy(app)
     inner.router = copy.copy(app.router)
     inner.router.lifespan_context = _unless(is_running, app.router.lifespan_context)
