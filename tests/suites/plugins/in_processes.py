@@ -23,6 +23,7 @@ import warnings
 from base64 import urlsafe_b64encode
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from functools import partial
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -111,10 +112,10 @@ def _fleet(server: Any) -> Started:
         "keys": (urlsafe_b64encode(secrets.token_bytes(32)).decode(),),
     }
 
-    def serve(name: str, port: int) -> None:
-        node.run(server, Settings(node_id=name, **shared), HOST, port)
+    def serve(name: str) -> None:
+        node.run(server, Settings(node_id=name, **shared), HOST, 0)
 
-    processes = [_forked(lambda name=name: serve(name, free()), f"{shared['namespace']}-{name}") for name in NODES]
+    processes = [_forked(partial(serve, name), f"{shared['namespace']}-{name}") for name in NODES]
     port = free()
     front = _forked(lambda: router.run(RouterSettings(**shared), HOST, port), f"{shared['namespace']}-router")
     return Started(f"http://{HOST}:{port}", [*processes, front])
@@ -167,4 +168,4 @@ for _module in ("framehold_store.servers", "redis.asyncio", "uvicorn.protocols.h
 placed.remember_authors()
 clients._connect_inproc = connector
 # The SDK's tests refuse blocking calls on an event loop. The forks read files, and have the loops of servers.
-BlockBuster.activate = lambda self: None  # type: ignore[method-assign]
+BlockBuster.activate = lambda self: None

@@ -95,7 +95,7 @@ def put_in_front(
     application = Application(attach(server), inner, security, author_of(server))
     kind: Any = type(app)
 
-    class Fronted(kind):
+    class Fronted(kind):  # type: ignore[misc]
         async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
             await application(scope, receive, send)
 
