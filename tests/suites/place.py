@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -73,7 +74,8 @@ def ensure(suite: Suite) -> Place:
 
 def _digest(suite: Suite) -> str:
     archive = [suite.project, suite.version, suite.digest]
-    installed = [*COMMON, *suite.requirements, (ROOT / "pyproject.toml").read_text(encoding="utf-8"), sys.version]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    installed = [*COMMON, *suite.requirements, *project["dependencies"], sys.version]
     return hashlib.sha256("\n".join(archive + installed).encode()).hexdigest()
 
 
