@@ -21,8 +21,8 @@ class ListFailed(Exception):
 class Acceptance:
     """Tests that may end in another way with Framehold in between, and why.
 
-    `tests` are node ids, in which `*` stands for any text. A test that is `flaky` may differ or not: it fails now and
-    then without Framehold too.
+    `tests` are node ids, in which `*` stands for any text. A test that is `flaky` may differ or not: it depends on the
+    machine, or on what ran before it.
     """
 
     suite: str
