@@ -173,7 +173,7 @@ class Invocation:
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:
-            # Any exception is the outcome, also one before the handler: otherwise its client would never get a response.
+            # Any exception is the outcome, also one before the handler: else the client would never get a response.
             if frame.dead and not isinstance(error, Exception):
                 raise
             outcome = Outcome(error=error, failure=remembered() or failure_of(error))
