@@ -12,10 +12,10 @@ TARGET ?=
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help up test check format bench peers tradeoff load sim soak
+.PHONY: help up test check format bench peers peers-suites tradeoff load sim soak
 
 help:  ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' Makefile
 
 $(STAMP): pyproject.toml loadtest/pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -53,6 +53,9 @@ bench: $(STAMP)  ## the table of speed beside its targets
 peers: $(STAMP)  ## calls of Framehold beside what others offer; ARGS="--quick"
 	@sh tests/system_packages.sh
 	$(BIN)/python -m framehold_loadtest.peers $(ARGS)
+
+peers-suites: $(STAMP)  ## the tests of mcp's SDK and of FastMCP with Framehold in between; ARGS="--suite sdk --mode attached"
+	$(BIN)/python -m tests.suites $(ARGS)
 
 tradeoff: $(STAMP)  ## what each way to keep a call costs, undisturbed and under faults; ARGS="--quick"
 	@sh tests/system_packages.sh

@@ -151,7 +151,7 @@ def _mounts(proc: Path, kind: str) -> Iterator[tuple[str, Path]]:
 
 def _lines(file: Path) -> list[str]:
     try:
-        return file.read_text("utf-8", "surrogateescape").splitlines()
+        return file.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
     except OSError:
         return []
 

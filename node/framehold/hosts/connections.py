@@ -20,8 +20,18 @@ from ..sdk.session import Ctx
 
 def connection_of(ctx: Ctx) -> Connection:
     """The connection that a frame begins with. It has an identity and a protocol version, and no part that ends with
-    the request."""
-    connection: Connection = ctx.session._connection
+    the request.
+
+    Raises:
+        TypeError: a middleware has put another object in the place of the SDK's session.
+    """
+    connection = getattr(ctx.session, "_connection", None)
+    if not isinstance(connection, Connection):
+        kind = type(ctx.session).__name__
+        raise TypeError(
+            f"the session of this request is a {kind}, and not the SDK's ServerSession; the handler was not entered; a "
+            "middleware that replaces the session must hand on the one that it got"
+        )
     return connection
 
 

@@ -191,10 +191,10 @@ class Invocation:
             return
         ctx, self._ctx = self._ctx, None
         assert ctx is not None, "a handler is entered once per invocation"
-        session = FrameSession(frame, self._handler.connect(ctx))
-        current.set(Present(session, None, frame, tool=self.tool))
         outcome = None
         try:
+            session = FrameSession(frame, self._handler.connect(ctx))
+            current.set(Present(session, None, frame, tool=self.tool))
             with frame.scope():
                 raw, params = self._inputs(ctx, frame, given)
                 inner = FrameContext(
@@ -212,7 +212,7 @@ class Invocation:
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:
-            # Any exception of a handler is its outcome: otherwise its client would never get a response.
+            # Any exception is the outcome, also one before the handler: else the client would never get a response.
             if frame.dead and not isinstance(error, Exception):
                 raise
             outcome = Outcome(error=error, failure=remembered() or failure_of(error))

@@ -3,6 +3,9 @@ looks like, and progress is told under the token that the client sent."""
 
 from __future__ import annotations
 
+import asyncio
+import dataclasses
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -56,3 +59,23 @@ async def test_progress_keeps_the_token_that_came() -> None:
     async with served(framehold.asgi(server, Settings(node_id="n"))) as url, Caller(url, EVERYTHING) as client:
         heard = await client.call("work", meta={"progressToken": "mine"})
     assert [event["params"]["progressToken"] for event in heard.events] == ["mine"]
+
+
+async def test_a_session_that_is_not_the_sdks_ends_the_call_with_an_error(caplog: pytest.LogCaptureFixture) -> None:
+    """A frame can't begin with it. The client gets a response all the same, and the log names the cause."""
+
+    async def replacing(ctx: Any, call_next: Any) -> Any:
+        return await call_next(dataclasses.replace(ctx, session=SimpleNamespace()))
+
+    server: MCPServer[Any] = MCPServer("replacing", middleware=[replacing])
+
+    @server.tool()
+    async def work(ctx: Context) -> str:
+        """Work."""
+        return "worked"
+
+    async with served(framehold.asgi(server, Settings(node_id="n"))) as url, Caller(url, EVERYTHING) as client:
+        async with asyncio.timeout(20):
+            heard = await client.call("work")
+    assert heard.code == -32603
+    assert "the session of this request is a SimpleNamespace" in caplog.text
