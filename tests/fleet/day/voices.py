@@ -24,8 +24,8 @@ _VERDICTS = {0: "", 1: HARM, 2: RISK}
 _MARKS = {"!!": HARM, "!": RISK}
 _TONES = {"bad": HARM, "warn": RISK, "good": ""}
 """The severity that each tone of the dashboard's box stands for."""
-_AGE = re.compile(r"\d[\d.,]* ?(?:d|h|m|s|ms)\b(?: \d+[hms]\b)?")
-_FIGURE = re.compile(r"\d[\d.,]*")
+_AGE = re.compile(r"\d+(?:[.,]\d+)* ?(?:d|h|m|s|ms)\b(?: \d+[hms]\b)?")
+_FIGURE = re.compile(r"\d+(?:[.,]\d+)*")
 _MENDS = re.compile("(was|were) lost and (is|are) back|orphaned calls? waits?|Nothing needs you")
 """Lines of the dashboard's box that need no operator."""
 _LABELS = {"not heard of by the store, answering": "lapsed"}
@@ -75,6 +75,9 @@ class Voices(NamedTuple):
     def agree(self) -> bool:
         """Whether all reports are equal."""
         return self.api == self.status == self.dashboard
+
+    def __str__(self) -> str:
+        return "\n".join(f"{name}: {value}" for name, value in self._asdict().items())
 
 
 async def voices(root: str, screen: Screen) -> Voices:
