@@ -20,7 +20,7 @@ from framehold_store import StoreConfig
 from tests.cli.fake_router import NODE, OVERVIEW, FakeRouter, Operator, problem
 from tests.cli.local.test_up import framehold
 from tests.node.nodes import KEY
-from tests.store.server import RedisServer, free_port
+from tests.store.server import RedisServer, free_port, running
 
 pytestmark = pytest.mark.anyio
 
@@ -31,10 +31,8 @@ OK, BUSY = b"HTTP/1.1 200 OK\r\n\r\n", b"HTTP/1.1 503 Service Unavailable\r\n\r\
 
 @pytest.fixture(scope="module")
 def redis() -> Iterator[RedisServer]:
-    server = RedisServer()
-    server.start()
-    yield server
-    server.remove()
+    with running(RedisServer()) as server:
+        yield server
 
 
 @pytest.mark.parametrize(

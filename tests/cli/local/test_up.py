@@ -16,7 +16,7 @@ import pytest
 
 from framehold.cli.local.up import Signals
 from tests.cli.processes import Up, up
-from tests.processes import DEADLINE, ROOT, RUN, alive, descendants, environment, stat, until
+from tests.processes import ROOT, RUN, alive, descendants, finished, stat, until
 from tests.wire import Caller
 
 pytestmark = pytest.mark.anyio
@@ -48,28 +48,11 @@ async def fleet(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Up]:
 
 def shell(command: str, answers: str = "", **settings: str) -> subprocess.CompletedProcess[str]:
     """Run a pasted command line in a shell."""
-    return subprocess.run(
-        ["sh", "-c", command],
-        cwd=ROOT,
-        env=environment(**settings),
-        input=answers,
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE,
-        check=False,
-    )
+    return finished(["sh", "-c", command], answers=answers, **settings)
 
 
 def framehold(*arguments: str, cwd: Path = ROOT, **settings: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*RUN, *arguments],
-        cwd=cwd,
-        env=environment(**settings),
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE,
-        check=False,
-    )
+    return finished([*RUN, *arguments], cwd, **settings)
 
 
 async def test_the_table(fleet: Up) -> None:
