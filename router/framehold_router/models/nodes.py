@@ -120,6 +120,11 @@ class NodeStatus(Lenient):
     tools: tuple[Text, ...] = ()
     """Names of its tools, which metrics use as labels."""
 
+    @property
+    def unheard(self) -> bool:
+        """Whether it answers and has no valid lease, because the store took no heartbeat of it."""
+        return self.state == "lapsed" and self.store in ("full", "silent")
+
 
 class NodeView(NodeStatus):
     """One node. If it does not answer, `state` is `unreachable`, and the counts are those of its last heartbeat."""

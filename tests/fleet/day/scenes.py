@@ -215,7 +215,6 @@ async def diverge(day: Day) -> None:
 WITHOUT_STORE = (
     grows(NODE, "store_errors_total"),
     each_is(1, NODE, "node_state", state="lapsed"),
-    # While the store is full this waits for routers that keep nodes which answer.
     each_is(3, ROUTER, "nodes", state="live"),
     still(ROUTER, "failover_duration_seconds_count", phase="detect"),
 )
@@ -331,7 +330,6 @@ SCENES = (
         passing=frozenset({"node_unreachable", "node_lost"}),
         metrics=(
             grows(ROUTER, "failover_duration_seconds_count", 3, phase="detect"),
-            # Waits for the metric and the alert of a paused tool.
             each_is(1, NODE, "tool_paused", tool="import_file", by="framehold"),
         ),
         alerts=fired(Alert("NodesDying"), Alert("ToolPausedByItself", tool="import_file")),
