@@ -44,6 +44,7 @@ seconds of its files, and a folder may change its lane."""
 ALONE = (
     "tests/fleet/cells/test_node_killed_while_parked.py",
     "tests/fleet/cells/test_node_drained.py",
+    "tests/fleet/day",
     "tests/helm/haproxy/test_faults.py",
     "tests/dashboard/test_a_killed_node.py",
     "tests/dashboard/test_many_leases.py",
@@ -51,8 +52,8 @@ ALONE = (
     "tests/node/admin/test_profile.py",
     "tests/node/telemetry/test_sampler.py",
 )
-"""Tests that compare seconds with a figure which the docs promise, or shares of a loop's time with what it did:
-whatever runs beside them adds to it."""
+"""Tests that compare seconds with a figure which the docs promise, or shares of a loop's time with what it did, or
+that no process stands still: whatever runs beside them adds to it."""
 SLOW = (
     "tests/sim/test_simulation.py",
     "tests/cli/local/test_up.py",

@@ -10,6 +10,8 @@ meanwhile form the next batch:
        replicas, which may have been replaced), or the oldest item of the batch is overdue: the connection is dropped.
        Items without a reply may have been applied. They go back to the head of the queue, in order, and are sent once
        more if time allows: all are idempotent by position. Items that were sent twice get StoreUnavailable
+       The time in which the event loop of this process stood is not the store's: where its replies may have come
+       meanwhile, GRACE is left to read them
     4  NOSCRIPT: that item was not applied. The scripts are loaded, and it is sent again. Every later item of the same
        key in this batch is sent again too: if the script came back in between, the later item has overtaken the first
 
@@ -23,6 +25,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
+import math
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -44,6 +47,10 @@ BATCH = 64
 """Items of one batch at most."""
 _BATCH_BYTES = 1 << 20
 _TRIES = 2
+LATE = 0.1
+"""Seconds by which a deadline is noticed too late where the event loop stood, or the process got no processor."""
+GRACE = 0.2
+"""Seconds that are left then to send what was not sent, and to read the replies that have come."""
 
 Settle = Callable[[Any], None]
 """Receives a raw reply, an error reply of the server as a ResponseError, or StoreUnavailable. Must not raise."""
@@ -66,8 +73,8 @@ class Item:
 
 
 class Lane:
-    """Group commit to one server. An item is settled at the latest `timeout` seconds after its submission; at most
-    `limit` items wait in the queue."""
+    """Group commit to one server. An item is settled at the latest `timeout` seconds after its submission, or GRACE
+    after the event loop stood; at most `limit` items wait in the queue."""
 
     def __init__(self, link: Link, timeout: float, limit: int) -> None:
         self._link = link
@@ -149,6 +156,8 @@ class Lane:
             if not self._queue:
                 self._wake = asyncio.get_running_loop().create_future()
                 await self._wake
+                # Nothing was sent yet: if these items are late, the loop stood before the lane's turn.
+                self._leave_grace()
             try:
                 connection = self._link.connection or await self._connected()
                 self._take()
@@ -189,7 +198,7 @@ class Lane:
         flight = self._flight
         again: list[Item] = []
         try:
-            async with asyncio.timeout_at(flight[0].deadline):
+            async with _Limit(flight[0].deadline, self._leave_grace):
                 await connection.send_packed_command([item.packed for item in flight], check_health=False)
                 while flight:
                     try:
@@ -225,6 +234,13 @@ class Lane:
         self._flight.clear()
         self._put_back(left)
 
+    def _leave_grace(self) -> None:
+        """Give all items that are not settled GRACE at least."""
+        until = asyncio.get_running_loop().time() + GRACE
+        for items in (self._flight, self._queue):
+            for item in items:
+                item.deadline = max(item.deadline, until)
+
     def _put_back(self, items: Iterable[Item]) -> None:
         """Put items back to the head of the queue, in order. Items that were sent twice are settled with an error."""
         waiting = []
@@ -244,6 +260,43 @@ class Lane:
         trouble = f" ({self._link.trouble})" if self._link.trouble else ""
         sent = "may or may not have been applied" if item.tries else "was not sent"
         return StoreUnavailable(f"the store {what}{trouble}; {item.what} {sent}; it is safe to try again")
+
+
+class _Limit:
+    """Raises TimeoutError in its block at `deadline`, in seconds on the clock of the event loop. If that was noticed
+    too late, since the loop stood, `stood` is called, and the error is raised GRACE later."""
+
+    __slots__ = ("_deadline", "_loop", "_scope", "_stood", "_timer")
+
+    def __init__(self, deadline: float, stood: Callable[[], None]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._deadline, self._stood = deadline, stood
+        self._scope = asyncio.timeout(None)
+        self._timer = self._loop.call_at(deadline, self._due)
+
+    async def __aenter__(self) -> None:
+        await self._scope.__aenter__()
+
+    async def __aexit__(self, kind: Any, error: Any, trace: Any) -> None:
+        self._timer.cancel()
+        # Where the loop stood, the last reply may be read before the timer has its turn.
+        self._has_stood(self._loop.time())
+        await self._scope.__aexit__(kind, error, trace)
+
+    def _due(self) -> None:
+        now = self._loop.time()
+        if self._has_stood(now):
+            self._timer = self._loop.call_later(GRACE, self._scope.reschedule, now)
+        else:
+            self._scope.reschedule(now)
+
+    def _has_stood(self, now: float) -> bool:
+        """Whether the deadline is noticed too late, for the first time."""
+        late = now >= self._deadline + LATE
+        if late:
+            self._deadline = math.inf
+            self._stood()
+        return late
 
 
 def _takes_no_writes(error: ResponseError) -> bool:

@@ -150,6 +150,21 @@ async def test_a_node_that_is_not_there_is_unreachable(cast: Cast, unused_tcp_po
     assert [(node["state"], node["parked"]) for node in body["nodes"]] == [("unreachable", 2), ("unreachable", None)]
 
 
+async def test_a_node_that_stops_listening_while_it_drains_is_leaving(cast: Cast, unused_tcp_port: int) -> None:
+    """It gives its lease back a moment later: a rolling restart needs nobody. One that hangs does."""
+
+    async def hang(_: web.Request) -> web.StreamResponse:
+        await asyncio.Event().wait()
+        return web.Response()
+
+    cast.members.append(member("a", f"http://127.0.0.1:{unused_tcp_port}", "draining"))
+    await cast.node("b", hang, state="draining")
+    overview = await get(await cast.client(0.1), "/api/v1/overview")
+    assert overview["nodes"] == {"draining": 1, "unreachable": 1}
+    found = {(problem["kind"], problem["node"]) for problem in overview["problems"]}
+    assert found == {("no_live_node", ""), ("node_unreachable", "b")}
+
+
 @pytest.fixture
 async def unused_tcp_port() -> int:
     """A port that was free a moment ago."""

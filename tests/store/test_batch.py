@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -146,6 +147,38 @@ async def test_a_store_that_stops_answering(server: RedisServer) -> None:
             outcomes = await all_of(store, requests)
     assert set(verdicts(outcomes)) <= {Verdict.OK, Verdict.ALREADY}
     await store.close()
+
+
+@pytest.mark.parametrize("turns", range(6))
+async def test_a_loop_that_stood_is_no_store_that_is_silent(server: RedisServer, turns: int) -> None:
+    """Whether the requests were sent before or not: they are answered, those in the queue too. The store did answer."""
+    store = hasty(server)
+    try:
+        await store.run(Story().ask)
+        task = asyncio.create_task(all_of(store, asks(2 * BATCH + 1)))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        time.sleep(0.5)
+        assert set(verdicts(await task)) == {Verdict.OK}
+    finally:
+        await store.close()
+
+
+async def test_a_silent_store_gets_no_more_than_a_moment_after_the_loop_stood(server: RedisServer) -> None:
+    """What it did not answer fails."""
+    store = hasty(server)
+    try:
+        await store.run(Story().ask)
+        server.pause()
+        task = asyncio.create_task(all_of(store, asks(BATCH + 1)))
+        await asyncio.sleep(0)
+        time.sleep(0.5)
+        started = time.monotonic()
+        assert all(isinstance(outcome, StoreUnavailable) for outcome in await task)
+        assert time.monotonic() - started < SOON / 4
+    finally:
+        server.resume()
+        await store.close()
 
 
 async def test_a_store_that_restarts_empty(server: RedisServer) -> None:

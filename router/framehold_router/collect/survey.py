@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from framehold_core.ids import Boot, Incarnation
 
-from ..fleet.membership import STRANGE, Fleet, Member
+from ..fleet.membership import DRAINING, STRANGE, Fleet, Member
 from ..fleet.store_health import FULL, SILENT
 from ..fleet.unheard import Answer, Ask
 from ..fleet.unheard import Unanswered as NoAnswer
@@ -61,20 +61,22 @@ class Survey:
     async def _ask(self, member: Member, share: float) -> NodeView:
         try:
             status = await self._node_client.ask(member, _PATH, NodeStatus)
-        except Unanswered:
-            return _from_lease(member, share)
+        except Unanswered as error:
+            # A node that drains stops listening a moment before it gives its lease back.
+            leaves = member.state == DRAINING and not error.sent
+            return _from_lease(member, share, DRAINING if leaves else UNREACHABLE)
         if status.node_id != member.node:
             # Another node has this address now: the lease is of a node that has gone.
             return _from_lease(member, share)
         return NodeView(**status.model_dump(), address=member.url, started=member.stats.started, share=share)
 
 
-def _from_lease(member: Member, share: float) -> NodeView:
+def _from_lease(member: Member, share: float, state: str = UNREACHABLE) -> NodeView:
     return NodeView(
         node_id=member.node,
         incarnation=member.inc,
         boot=member.boot,
-        state=STRANGE if member.state == STRANGE else UNREACHABLE,
+        state=STRANGE if member.state == STRANGE else state,
         address=member.url,
         share=share,
         **member.stats._asdict(),

@@ -1,0 +1,347 @@
+"""The events of the day, as a table: what is done, what each voice must report, and how it is mended.
+
+`framehold status`, the API and the dashboard report the `problems` in the same words. Metrics and alerts have names of
+their own. Where they report less than the problems, or more, `because` has the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+
+import httpx2
+
+from tests.fleet.day.alerts import Alert
+from tests.fleet.day.metrics import NODE, ROUTER, Metric, each_is, grows, still
+from tests.fleet.day.stage import NODES, Day, eventually
+from tests.fleet.day.traffic import ONE_IN
+from tests.fleet.day.voices import HARM, RISK, Problem, ask
+from tests.fleet.trial import again
+from tests.node.operating import call_of
+from tests.processes import until
+from tests.wire import Caller
+
+Act = Callable[[Day], Awaitable[None]]
+ALL_LIVE: Mapping[str, int] = {"live": len(NODES)}
+
+
+@dataclass(frozen=True)
+class Scene:
+    """One event of the day."""
+
+    name: str
+    strike: Act
+    mend: Act
+    problems: frozenset[Problem] = frozenset()
+    """What needs an operator until it is mended."""
+    passing: frozenset[str] = frozenset()
+    """Kinds of problems that may be reported for a moment, before or after."""
+    nodes: Mapping[str, int] = field(default_factory=lambda: ALL_LIVE)
+    """How many nodes are in each state."""
+    store: str = "answers"
+    metrics: tuple[Metric, ...] = ()
+    alerts: frozenset[Alert] = frozenset()
+    besides: frozenset[str] = frozenset()
+    """Names of alerts that may fire too: it depends on what was under way."""
+    lasts: bool = False
+    """Whether it is a state that lasts, rather than a single event: then counters go on growing while alerts wait."""
+    harmless: bool = False
+    """Whether the clients of the traffic meet nothing of it: no request is refused or cut."""
+    because: str = ""
+
+
+def problem(severity: str, kind: str, node: str = "", tool: str = "") -> frozenset[Problem]:
+    """The one problem of a scene."""
+    return frozenset({Problem(severity, kind, node, tool)})
+
+
+def fired(*alerts: Alert) -> frozenset[Alert]:
+    """The alerts of a scene."""
+    return frozenset(alerts)
+
+
+async def nothing(day: Day) -> None:
+    """Nothing is to be mended."""
+
+
+# ---- ordinary work
+
+
+async def traffic(day: Day, calls: int) -> None:
+    """Wait until so many calls of the traffic have ended."""
+    wanted = day.traffic.figures.ended + calls
+    await until(lambda: day.traffic.figures.ended >= wanted, "the ends of calls")
+
+
+async def work(day: Day) -> None:
+    """Let the traffic go on until some of its calls have failed."""
+    await traffic(day, 3 * ONE_IN)
+
+
+async def drain(day: Day) -> None:
+    """Drain a node, by command."""
+    await day.run("drain", NODES[1], "--no-wait")
+
+
+async def undrain(day: Day) -> None:
+    """Take the drain back."""
+    await day.run("drain", NODES[1], "--undo")
+
+
+async def roll(day: Day) -> None:
+    """Restart all nodes, one after the other."""
+    for name in NODES:
+        await day.roll(name)
+
+
+# ---- faults of processes and of the store
+
+
+async def kill(day: Day) -> None:
+    """SIGKILL a node."""
+    day.fleet.nodes[NODES[0]].kill()
+
+
+async def start_again(day: Day) -> None:
+    """Start it again."""
+    await day.restart(NODES[0])
+
+
+async def fill(day: Day) -> None:
+    """Leave the store no room for any write."""
+    with day.redis.client() as client:
+        client.config_set("maxmemory", "1")
+
+
+async def make_room(day: Day) -> None:
+    """Give the store memory."""
+    with day.redis.client() as client:
+        client.config_set("maxmemory", "0")
+
+
+async def silence(day: Day) -> None:
+    """SIGSTOP the store: connections stay open, and nothing is answered."""
+    day.redis.pause()
+
+
+async def wake(day: Day) -> None:
+    """SIGCONT the store."""
+    day.redis.resume()
+
+
+# ---- faults of tools
+
+
+async def refunds(day: Day, *fail: bool) -> None:
+    """Call a tool that asks nothing, so many times."""
+    async with Caller(day.url) as caller:
+        for fails in fail:
+            heard = await caller.call("refund", arguments={"fails": fails})
+            assert heard.result.get("isError", False) is fails
+
+
+async def fail(day: Day) -> None:
+    """Most calls of one tool fail."""
+    await refunds(day, *(number % 5 > 0 for number in range(20)))
+
+
+async def succeed(day: Day) -> None:
+    """The tool is mended, and its calls end well."""
+    await refunds(day, *(False for _ in range(200)))
+
+
+async def block(day: Day) -> None:
+    """A handler blocks the event loop of one node, again and again; between two times others are served."""
+    day.mended.unlink(missing_ok=True)
+    async with Caller(day.fleet.nodes[NODES[2]].url) as caller:
+        for _ in range(3):
+            assert (await caller.call("resize")).text == "resized"
+            await traffic(day, 5)
+
+
+async def release(day: Day) -> None:
+    """The node gets the mended release."""
+    day.mended.touch()
+    await day.roll(NODES[2])
+
+
+async def poison(day: Day) -> None:
+    """A call ends each process that it comes to. A supervisor starts them again, and the client comes again, until
+    the tool is paused."""
+    day.mended.unlink(missing_ok=True)
+    async with Caller(day.url) as caller:
+        asked = await caller.call("import_file")
+        day.poisoned = asked
+        while not await paused(day):
+            assert not await imported(day, caller)
+            for name in NODES:
+                if not day.fleet.nodes[name].alive:
+                    await day.restart(name)
+
+
+async def paused(day: Day) -> bool:
+    """Whether a tool is paused."""
+    return bool((await ask(day.root, "overview"))["paused"])
+
+
+async def imported(day: Day, caller: Caller) -> bool:
+    """Answer the call of the poison tool; whether it has ended."""
+    asked = day.poisoned
+    try:
+        heard = await caller.retry("import_file", asked.token, asked.accept(word="all.csv"))
+    except httpx2.TransportError:
+        return False
+    assert again(heard) or heard.text == "imported", heard
+    return not again(heard)
+
+
+async def resume(day: Day) -> None:
+    """The tool is mended and resumed; its call goes on to its end."""
+    day.mended.touch()
+    await day.run("resume", "import_file")
+    async with Caller(day.url) as caller:
+        await eventually(lambda: imported(day, caller), "the end of the call")
+
+
+async def diverge(day: Day) -> None:
+    """The frame of a call is evicted, and its handler does not ask what it asked before."""
+    async with Caller(day.url) as caller:
+        asked = await caller.call("quote")
+        await day.run("evict", call_of(asked.token), "--yes")
+        heard = await caller.retry("quote", asked.token, asked.accept(word="yes"))
+        assert heard.result["isError"], heard
+
+
+WITHOUT_STORE = (
+    grows(NODE, "store_errors_total"),
+    each_is(1, NODE, "node_state", state="lapsed"),
+    each_is(3, ROUTER, "nodes", state="live"),
+    still(ROUTER, "failover_duration_seconds_count", phase="detect"),
+)
+"""What metrics show while nodes can't write to the store: nodes have no lease, and no router takes them for dead."""
+UNSERVED = fired(
+    Alert("StoreErrors"),
+    Alert("RequestsFail"),
+    Alert("CallsRefused"),
+    *(Alert("NodeHeartbeatStale", instance=name) for name in NODES),
+)
+"""What fires while nodes can't write to the store."""
+SCENES = (
+    Scene(
+        "traffic with failing calls",
+        work,
+        nothing,
+        metrics=(
+            grows(NODE, "rounds_total", 3, tool="book", outcome="failed"),
+            grows(NODE, "rounds_total", 40, tool="book", outcome="ended"),
+        ),
+        lasts=True,
+        harmless=True,
+        because="a few failing calls of many are the author's; they are counted, and nobody is called",
+    ),
+    Scene(
+        "a tool whose calls fail",
+        fail,
+        succeed,
+        problem(HARM, "calls_fail", tool="refund"),
+        metrics=(grows(NODE, "rounds_total", 16, tool="refund", outcome="failed"),),
+        alerts=fired(Alert("CallsFail", tool="refund")),
+        lasts=True,
+        harmless=True,
+    ),
+    Scene(
+        "a drain",
+        drain,
+        undrain,
+        nodes={"live": 2, "draining": 1},
+        metrics=(
+            each_is(1, ROUTER, "nodes", state="draining"),
+            each_is(2, ROUTER, "nodes", state="live"),
+            still(NODE, "drain_deadline_hits_total"),
+        ),
+        harmless=True,
+        because="a node that drains was ordered to",
+    ),
+    Scene(
+        "a roll",
+        roll,
+        nothing,
+        metrics=(each_is(3, ROUTER, "nodes", state="live"), still(ROUTER, "failover_duration_seconds_count")),
+        harmless=True,
+        because="a restart in good order was ordered, and harms nobody",
+    ),
+    Scene(
+        "a kill",
+        kill,
+        start_again,
+        problem(RISK, "node_lost", NODES[0]),
+        passing=frozenset({"node_unreachable"}),
+        nodes={"live": 2},
+        metrics=(
+            each_is(2, ROUTER, "nodes", state="live"),
+            grows(ROUTER, "failover_duration_seconds_count", phase="detect"),
+        ),
+        alerts=fired(Alert("ProcessDown", instance=NODES[0])),
+    ),
+    Scene(
+        "a full store",
+        fill,
+        make_room,
+        problem(HARM, "store_full"),
+        nodes={"lapsed": 3},
+        store="full",
+        metrics=(
+            each_is(1, ROUTER, "store_memory_limit_bytes"),
+            *WITHOUT_STORE,
+        ),
+        alerts=UNSERVED,
+        lasts=True,
+        because="one problem stands for all that follows from it, and each of that has an alert of its own",
+    ),
+    Scene(
+        "a silent store",
+        silence,
+        wake,
+        problem(HARM, "store_silent"),
+        nodes={"lapsed": 3},
+        store="silent",
+        metrics=(*WITHOUT_STORE,),
+        alerts=UNSERVED | {Alert("StoreSlow")},
+        lasts=True,
+        because="one problem stands for all that follows from it, and each of that has an alert of its own",
+    ),
+    Scene(
+        "a blocked loop",
+        block,
+        release,
+        problem(HARM, "loop_stood", NODES[2], "resize"),
+        passing=frozenset({"node_unreachable", "node_lapsed"}),
+        metrics=(grows(NODE, "event_loop_lag_seconds_sum", 3),),
+        alerts=fired(Alert("LoopLagHigh", instance=NODES[2])),
+        besides=frozenset({"StoreSlow", "CallsRefused", "RequestsFail"}),
+        lasts=True,
+        because="a loop that stands is late for replies of the store, and for its heartbeat",
+    ),
+    Scene(
+        "a poison tool",
+        poison,
+        resume,
+        problem(HARM, "tool_paused", tool="import_file"),
+        passing=frozenset({"node_unreachable", "node_lost"}),
+        metrics=(
+            grows(ROUTER, "failover_duration_seconds_count", 3, phase="detect"),
+            each_is(1, NODE, "tool_paused", tool="import_file", by="framehold"),
+        ),
+        alerts=fired(Alert("NodesDying"), Alert("ToolPausedByItself", tool="import_file")),
+    ),
+    Scene(
+        "a divergence",
+        diverge,
+        Day.an_hour_later,
+        problem(HARM, "diverged", tool="quote"),
+        metrics=(grows(NODE, "replay_divergence_total", tool="quote"),),
+        alerts=fired(Alert("ReplayDivergence", tool="quote")),
+        harmless=True,
+        because="a divergence is in the past: it is reported for an hour, and its alert is over after 15 minutes",
+    ),
+)

@@ -1,0 +1,168 @@
+"""The fleet of the operated day: three nodes and two routers, traffic through both, and a dashboard open at each."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from pathlib import Path
+
+from playwright.async_api import Browser
+
+from tests.dashboard.screen import Screen, screen
+from tests.fleet.day import metrics
+from tests.fleet.day.metrics import NODE, ROUTER, Scrape, Target
+from tests.fleet.day.office import MENDED
+from tests.fleet.day.traffic import Traffic
+from tests.fleet.day.voices import Problem, Voices, ask, command, voices
+from tests.fleet.fleet import Fleet, RouterProcess
+from tests.node.operating import TOKEN
+from tests.store.server import RedisServer, free_port
+from tests.wire import Heard
+
+NODES = ("harbour", "lagoon", "meadow")
+TARGET = "tests/fleet/day/office.py"
+_SETTINGS = {"lease_ttl": "3", "drain_timeout": "10", "admin_token": TOKEN}
+_LATER = "import time; clock = time.time; time.time = lambda: clock() + 3700; "
+SOON = 30.0
+"""Seconds after which something that should have happened has not."""
+
+
+async def eventually(holds: Callable[[], Awaitable[bool]], what: str) -> None:
+    """Look again and again until it holds."""
+    end = time.monotonic() + SOON
+    while not await holds():
+        assert time.monotonic() < end, f"{what}: not within {SOON:g} s"
+        await asyncio.sleep(0.1)
+
+
+class LaterRouter(RouterProcess):
+    """A router whose clock is more than an hour ahead: it reports what all routers will report then."""
+
+    def __init__(self, log: Path, **environment: str) -> None:
+        super().__init__(log, **environment)
+        python, option, program, *command = self._command
+        self._command = [python, option, _LATER + program, *command]
+
+
+class Day:
+    """The fleet, its traffic, and whoever looks at it."""
+
+    def __init__(self, fleet: Fleet, redis: RedisServer, browser: Browser, stack: AsyncExitStack) -> None:
+        self.fleet, self.redis = fleet, redis
+        self._browser, self._stack = browser, stack
+        self.traffic: Traffic
+        self.screens: list[tuple[str, Screen]] = []
+        """The address of each router, and the dashboard that is open there."""
+        self.poisoned: Heard
+        """The question of the call that ends processes."""
+        self.mended = fleet.folder / "mended"
+        """The file of the mended release (`office`)."""
+
+    @property
+    def root(self) -> str:
+        """The address of a router."""
+        return self.fleet.routers[0].root
+
+    @property
+    def url(self) -> str:
+        """Where clients call."""
+        return self.fleet.routers[0].url
+
+    async def start(self) -> None:
+        """Start all processes, and open the dashboards."""
+        self.fleet.ports = {name: free_port() for name in NODES}
+        await self.fleet.start_nodes(*NODES)
+        for _ in range(2):
+            await self._open(await self.fleet.start_router())
+        await eventually(self.whole, "routers that know all nodes")
+        self.traffic = Traffic([router.url for router in self.fleet.routers])
+
+    async def whole(self) -> bool:
+        """Whether all routers send calls to all nodes."""
+        for router in self.fleet.routers:
+            ring = await ask(router.root, "ring")
+            if sum(node["points"] > 0 for node in ring["nodes"]) < len(NODES):
+                return False
+        return True
+
+    async def restart(self, name: str) -> None:
+        """Start a node that has ended, under its own name, as a supervisor does."""
+        self.fleet.nodes[name].stop()
+        await self.fleet.start_nodes(name)
+
+    async def roll(self, name: str) -> None:
+        """Stop a node in good order, and start it again."""
+        self.fleet.nodes[name].terminate()
+        await self.fleet.nodes[name].ends()
+        await self.restart(name)
+
+    async def run(self, *words: str) -> None:
+        """Run a command of an operator."""
+        code, out = await command(self.root, *words)
+        assert code == 0, out
+
+    async def scrape(self) -> Scrape:
+        """What Prometheus would read now."""
+        nodes = {Target(NODE, name): f"http://127.0.0.1:{port}" for name, port in self.fleet.ports.items()}
+        routers = {Target(ROUTER, f"router-{number}"): router.root for number, router in enumerate(self.fleet.routers)}
+        return await metrics.scrape({**nodes, **routers})
+
+    async def voices(self) -> list[Voices]:
+        """The reports at each router."""
+        return [await voices(root, screen) for root, screen in self.screens]
+
+    @asynccontextmanager
+    async def watched(self) -> AsyncIterator[set[Problem]]:
+        """Watch what the routers report meanwhile; all of it."""
+        seen: set[Problem] = set()
+        task = asyncio.create_task(self._watch(seen))
+        try:
+            yield seen
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+    async def an_hour_later(self) -> None:
+        """From now on look through a router whose clock is an hour ahead."""
+        router = LaterRouter(self.fleet.folder / "later.log", **self.fleet.common)
+        self.fleet.routers.append(router)
+        await router.start()
+        self.screens.clear()
+        await self._open(router)
+
+    async def _watch(self, seen: set[Problem]) -> None:
+        while True:
+            for root, _ in self.screens:
+                overview = await ask(root, "overview")
+                seen |= {Problem(*(one[part] for part in Problem._fields)) for one in overview["problems"]}
+            await asyncio.sleep(0.2)
+
+    async def _open(self, router: RouterProcess) -> None:
+        opened = await self._stack.enter_async_context(screen(self._browser, router.root))
+        await opened.open("")
+        self.screens.append((router.root, opened))
+
+
+@asynccontextmanager
+async def day(folder: Path, browser: Browser) -> AsyncIterator[Day]:
+    """A day that has begun."""
+    redis = RedisServer(options=("--maxmemory-policy", "noeviction"))
+    fleet = Fleet(folder, redis, TARGET, **_SETTINGS)
+    fleet.common[MENDED] = str(folder / "mended")
+    redis.start()
+    try:
+        async with AsyncExitStack() as stack:
+            made = Day(fleet, redis, browser, stack)
+            await made.start()
+            running = asyncio.create_task(made.traffic.run())
+            yield made
+            made.traffic.stop()
+            await asyncio.wait_for(running, SOON)
+            assert made.traffic.wrong == []
+    finally:
+        for child in (*fleet.routers, *fleet.nodes.values()):
+            child.kill()
+        redis.remove()
