@@ -104,7 +104,8 @@ _CHANGED_SHOP = {
 
 
 _FASTMCP = {
-    "from mcp.server import MCPServer\nfrom mcp.server.mcpserver import Context\n": "from fastmcp import Context, FastMCP\n",
+    "from mcp.server import MCPServer\n": "from fastmcp import FastMCP\n",
+    "from mcp.server.mcpserver import Context\n": "from fastmcp import Context\n",
     'MCPServer("shop")': 'FastMCP("shop")',
     "(name: str, ctx: Context)": "(name: str, ctx: Context, till: parts.Till = Depends(open_till))",
     "import parts\n": "import parts\nfrom fastmcp.dependencies import Depends\n",

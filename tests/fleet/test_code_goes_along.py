@@ -20,6 +20,8 @@ from tests.wire import Caller, Heard, accepted
 
 pytestmark = pytest.mark.anyio
 CALLS = 50
+GONE = {"MCPServer": "This call was lost.", "FastMCP": "Unknown tool: 'gone'"}
+"""What a client hears of a tool that is gone, and whose code is not kept."""
 
 
 class Shopper:
@@ -120,8 +122,10 @@ async def test_parked_calls_end_as_the_old_code_says_and_new_ones_as_the_new_cod
 async def test_without_kept_code_they_diverge_by_name_and_nothing_runs_twice(kind: str, tmp_path: Path) -> None:
     async with deployed(tmp_path, kind, keep_code="false") as (made, caller):
         calls = [Shopper(caller, "buy", f"call-{number}") for number in range(5)]
-        await asyncio.gather(*(call.begin() for call in calls))
+        gone = Shopper(caller, "gone", "gone")
+        await asyncio.gather(*(call.begin() for call in (*calls, gone)))
         await made.deploy()
+        assert (await gone.answer(count=5)).text.startswith(GONE[kind])
         for call in calls:
             told = await call.answer(count=2)
             assert told.result["isError"] and "came to something else than it did before" in told.text
