@@ -23,6 +23,7 @@ from framehold_core.errors import StoreUnavailable
 from tests.node.code.releases import codes, release
 from tests.node.fastmcp_stage import Hosted
 from tests.node.nodes import served
+from tests.store.server import RedisServer
 from tests.wire import Heard
 
 pytestmark = pytest.mark.anyio
@@ -395,3 +396,34 @@ async def test_a_store_that_does_not_answer_refuses_no_call_whose_tool_is_gone()
     async with gone_from(server) as caller:
         heard = await caller.begun(server, StoreUnavailable("away"))
         assert (await caller.ends(heard)).status == 503
+
+
+@framehold.reentrant
+async def shop(ctx: Context) -> str:
+    """Ask three times."""
+    words = [(await ctx.elicit(f"{number}?", str)).data for number in (1, 2, 3)]  # type: ignore[union-attr]
+    return " ".join(words)
+
+
+@pytest.mark.parametrize("strategy", ["hold", "replay"])
+@pytest.mark.parametrize("changed", [False, True], ids=["gone", "changed"])
+async def test_a_node_of_the_next_release_finishes_a_call(
+    strategy: str, changed: bool, redis: RedisServer, tmp_path: Path
+) -> None:
+    """Whether its record is in the store or in its token; one more round of it is parked there."""
+    old, new = FastMCP[Any]("shop"), FastMCP[Any]("shop")
+    old.tool(shop, timeout=60)
+    if changed:
+        new.tool(framehold.reentrant(other), name="shop")
+    heard, ended = None, {"name": "shop"}
+    for node, server, answers in (("old", old, ["a"]), ("new", new, ["b", "c"])):
+        settings = {"store_url": redis.url, "namespace": tmp_path.name, "keys": "k" * 32, "drain_timeout": 0}
+        app = framehold.asgi(server, Settings(node_id=node, strategy=strategy, **settings))  # type: ignore[arg-type]
+        async with served(app) as url, Hosted(url) as caller:
+            heard = heard or await caller.send("tools/call", ended)
+            for answer in answers:
+                again = {**ended, "requestState": heard.token, "inputResponses": heard.accept(value=answer)}
+                heard = await caller.send("tools/call", again)
+            if node == "new":
+                assert app.attached.runtime.counts["kept code"] > 0
+                assert (await caller.send("tools/call", again)).text == heard.text == "a b c"

@@ -1,8 +1,8 @@
 """FastMCP's private parts that we touch are as they were read off fastmcp 4.1.2. An upgrade of it fails here first.
 
 Then: go through each seam below against the new release, mend `fastmcp`, `fastmcp_host`, `fastmcp_components`,
-`fastmcp_code` and `fastmcp_results`, and raise `fastmcp.TESTED`. Which names those files touch is listed, like the SDK's, in
-`test_seams`."""
+`fastmcp_code` and `fastmcp_results`, and raise `fastmcp.TESTED`. Which names those files touch is listed, like the
+SDK's, in `test_seams`."""
 
 from __future__ import annotations
 
