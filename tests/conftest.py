@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.phases import SLOW
-from tests.store.server import RedisServer
+from tests.store.server import RedisServer, running
 
 _FILES = 40
 """How many files the list of the slowest names."""
@@ -27,10 +27,8 @@ def anyio_backend() -> str:
 @pytest.fixture(scope="session")
 def redis() -> Iterator[RedisServer]:
     """A Redis for every test that only stores things; namespaces keep them apart."""
-    server = RedisServer()
-    server.start()
-    yield server
-    server.remove()
+    with running(RedisServer()) as server:
+        yield server
 
 
 @pytest.fixture

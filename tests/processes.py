@@ -8,13 +8,14 @@ the wait at once, and the message shows what it wrote.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import select
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,22 @@ def environment(**changed: str) -> dict[str, str]:
     """This process's environment without settings of ours, so that nothing but the test decides."""
     usual = {name: value for name, value in os.environ.items() if not name.startswith("FRAMEHOLD_")}
     return {**usual, **python_path(), **changed}
+
+
+def finished(
+    command: Sequence[str], cwd: Path = ROOT, answers: str = "", **settings: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end, with `answers` on its standard input, and these settings of ours alone."""
+    return subprocess.run(
+        command,
+        cwd=cwd,
+        env=environment(**settings),
+        input=answers,
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE,
+        check=False,
+    )
 
 
 def stat(pid: int) -> list[str]:
@@ -161,6 +178,15 @@ class Child:
     def resume(self) -> None:
         """SIGCONT."""
         self.send_signal(signal.SIGCONT)
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """It stands still in the block, and goes on after it."""
+        self.pause()
+        try:
+            yield
+        finally:
+            self.resume()
 
     def terminate(self) -> None:
         """Ask it to end, and don't wait for it."""

@@ -85,10 +85,7 @@ def assemble(settings: Settings, store: Store, is_shared: bool) -> Runtime:
     shared.observers.add(door.habits)
     ways = Ways(drain.heir, peers.member, door.died, door.survived, rechecks.begin)
     payloads = _payloads(settings)
-    keeper: CodeKeeper = NoKeeper()
-    if is_shared and settings.keep_code and settings.pickle:
-        keeper = Keeper(store, payloads.sealer, settings.max_code, clock.now)
-    records = CallRecords(settings, shared, payloads, ways, keeper)
+    records = CallRecords(settings, shared, payloads, ways, _keeper(settings, store, payloads.sealer, is_shared))
     performer, eviction = Performer(settings, shared, records), Eviction(settings, shared)
     orphan_scan = OrphanScan(store, heartbeat, settings.max_attempts, SKEW + settings.max_round)
     return Runtime(
@@ -108,6 +105,12 @@ def assemble(settings: Settings, store: Store, is_shared: bool) -> Runtime:
             after_renewal=after_renewal,
         )
     )
+
+
+def _keeper(settings: Settings, store: Store, sealer: Sealer, is_shared: bool) -> CodeKeeper:
+    if is_shared and settings.keep_code and settings.pickle:
+        return Keeper(store, sealer, settings.max_code, clock.now)
+    return NoKeeper()
 
 
 def _payloads(settings: Settings) -> Payloads:

@@ -22,10 +22,10 @@ from aiohttp import web
 from framehold_core.errors import ConfigError
 from framehold_store import Store, open_store
 
-from .api.fleet_log import FleetLog
-from .api.node_client import NodeClient
 from .api.sources import Sources
-from .api.survey import Survey
+from .collect.fleet_log import FleetLog
+from .collect.node_client import NodeClient
+from .collect.survey import Survey
 from .config import RouterSettings
 from .fleet.departures import Departures
 from .fleet.event_writer import EventWriter

@@ -54,8 +54,8 @@ class Metrics(Collector):
         yield from self._nodes()
         memory = self.store_memory
         used, limit = (None, None) if memory is None else (memory.used, memory.limit)
-        yield families.gauge_if_known("store_memory_bytes", "The memory that the store uses", used)
-        yield families.gauge_if_known("store_memory_limit_bytes", "The memory that the store may use", limit)
+        yield families.gauge("store_memory_bytes", "The memory that the store uses", used)
+        yield families.gauge("store_memory_limit_bytes", "The memory that the store may use", limit)
         yield families.build()
 
     def _requests(self) -> Iterator[Metric]:

@@ -13,7 +13,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import BaseModel, Field
 
 from tests.cli.terminal import Terminal
-from tests.processes import DEADLINE, ROOT, RUN, environment
+from tests.processes import RUN, finished
 
 TOOLS = "pick, both, asks_on, sign, fails, counts, steers, steers_wrong"
 
@@ -86,17 +86,7 @@ def server() -> MCPServer:
 
 async def call(url: str, *arguments: str, answers: str = "") -> subprocess.CompletedProcess[str]:
     """A call of `framehold call` from a script."""
-    return await asyncio.to_thread(
-        subprocess.run,
-        [*RUN, "call", "--url", url, *arguments],
-        cwd=ROOT,
-        env=environment(),
-        input=answers,
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE,
-        check=False,
-    )
+    return await asyncio.to_thread(finished, [*RUN, "call", "--url", url, *arguments], answers=answers)
 
 
 _CALL = """

@@ -180,7 +180,7 @@ def test_an_unmarked_handler_is_never_entered_again() -> None:
 
 @pytest.mark.parametrize("kept", [True, False])
 def test_kept_code_brings_its_own_promise(kept: bool) -> None:
-    """Rules 16 and 28: the present code is not marked, or the tool is gone; the code that will be entered was marked."""
+    """Rules 16 and 28: the present code is not marked, or the tool is gone; the code that is entered was marked."""
     node = elsewhere(parked())
     node.call = node.call._replace(reentrant=False)
     node.retry(answer("a"))

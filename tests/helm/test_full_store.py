@@ -9,7 +9,7 @@ import pytest
 
 from tests.node.trouble import node_at, refused
 from tests.processes import until
-from tests.store.server import RedisServer
+from tests.store.server import RedisServer, running
 
 pytestmark = pytest.mark.anyio
 
@@ -17,10 +17,8 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture
 def redis() -> Iterator[RedisServer]:
     """A Redis that refuses what it has no room for, as it must."""
-    server = RedisServer(options=("--maxmemory-policy", "noeviction"))
-    server.start()
-    yield server
-    server.remove()
+    with running(RedisServer(options=("--maxmemory-policy", "noeviction"))) as server:
+        yield server
 
 
 async def test_a_full_store_refuses_rounds_and_loses_none(redis: RedisServer) -> None:

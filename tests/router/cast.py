@@ -13,10 +13,10 @@ from aiohttp.test_utils import TestClient, TestServer
 from pydantic import SecretStr
 
 from framehold_core.ids import Boot, Incarnation, NodeId
-from framehold_router.api.fleet_log import FleetLog
-from framehold_router.api.node_client import ANSWER_TIMEOUT, NodeClient
 from framehold_router.api.sources import Sources
-from framehold_router.api.survey import Survey
+from framehold_router.collect.fleet_log import FleetLog
+from framehold_router.collect.node_client import ANSWER_TIMEOUT, NodeClient
+from framehold_router.collect.survey import Survey
 from framehold_router.fleet.address import address_of
 from framehold_router.fleet.membership import Fleet, Member
 from framehold_router.fleet.node_stats import Stats

@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from framehold_core.ids import Boot, Incarnation, NodeId
 from framehold_core.lease import NodeRecord
 from framehold_router import app
-from framehold_router.api import shared_look
+from framehold_router.collect import shared_look
 from framehold_router.config import RouterSettings
 from framehold_router.fleet.departures import Departures
 from framehold_router.fleet.node_stats import Stats

@@ -12,7 +12,7 @@ from aiohttp import web
 from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import CallId
 from framehold_core.requests import Commit
-from framehold_router.api import node_client
+from framehold_router.collect import node_client
 from tests.router.cast import SECRET, Answer, Cast, Client, cast_of, member, said, saying
 from tests.store.calls import E0, HEAD, batch, fence
 

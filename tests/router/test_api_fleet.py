@@ -315,13 +315,10 @@ async def test_a_full_store_is_the_one_problem_and_nobody_is_told_to_start_nodes
 async def test_a_silent_store_is_the_one_problem_and_no_node_is_live(own_redis: RedisServer) -> None:
     """Nodes that answer and have no valid lease are not live; what nodes saw meanwhile is in the log afterwards."""
     async with fleet_of(own_redis, lease_ttl=1.5) as fleet:
-        own_redis.pause()
-        try:
+        with own_redis.paused():
             silent = await fleet.until("overview", lambda told: told["nodes"] == {"lapsed": 2})
             [problem] = silent["problems"]
             assert problem["kind"] == "store_silent" and "does not answer a, b:" in problem["text"]
             assert silent["store"] == "silent"
-        finally:
-            own_redis.resume()
         await fleet.until("overview", lambda told: told["nodes"] == {"live": 2} and not told["problems"])
         await fleet.until("events", lambda told: "store_back" in {event["kind"] for event in told["events"]})

@@ -10,8 +10,8 @@ import pytest
 
 from framehold_core.errors import StoreFull, StoreUnavailable
 from framehold_core.ids import Boot
-from framehold_router.api import fleet_log, shared_look
-from framehold_router.api.fleet_log import FleetLog, Logged
+from framehold_router.collect import fleet_log, shared_look
+from framehold_router.collect.fleet_log import FleetLog, Logged
 from framehold_router.fleet import event_writer
 from framehold_router.fleet.event_writer import EventWriter
 from framehold_router.models.events import EndView, EventView, LogEntry, TakeoverView

@@ -13,7 +13,7 @@ import pytest
 from aiohttp import web
 
 from framehold_core.ids import Boot, NodeId
-from framehold_router.api import node_client, shared_look
+from framehold_router.collect import node_client, shared_look
 from framehold_router.fleet.node_stats import Stats
 from framehold_router.pages import pages, serve_pages
 from tests.router.cast import SECRET, SOON, STATS, Answer, Cast, cast_of, get, member, said, saying

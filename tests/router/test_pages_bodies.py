@@ -12,7 +12,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from framehold_router.api.node_client import QUICK_BYTES, NodeClient
+from framehold_router.collect.node_client import QUICK_BYTES, NodeClient
 from framehold_router.http.request_reader import MAX_HEAD, MAX_LINE
 from framehold_router.models.calls import LeasesView
 from framehold_router.pages import pages, serve_pages

@@ -67,8 +67,13 @@ _LEAVING, _KEPT_BACK = (Phase.RELEASING, Retry), (Phase.RELEASING, WriteRefused)
 _FOUND, _LATE = (Phase.LOOKING, Found), (Phase.PARKED, Asked)
 
 
+def _row(key: tuple[Phase, type[Any]], move: Any) -> tuple[Patch, ...]:
+    """Another move in one row of the table."""
+    return ((_TABLE, key, _TABLE[key]._replace(move=move)),)
+
+
 def _rows(kind: type[Any], move: Any) -> tuple[Patch, ...]:
-    """The same move in each row of an event that is not a mere signal there."""
+    """That move in each row of an event that is not a mere signal there."""
     return tuple(
         (_TABLE, key, row._replace(move=move))
         for key, row in _TABLE.items()
@@ -87,8 +92,8 @@ def _script(kind: type[Any], old: str, new: str) -> tuple[Patch, ...]:
 
 
 RED: dict[str, Mutation] = {
-    "gate-off": Mutation("1", ((_TABLE, _ASKED, _TABLE[_ASKED]._replace(move=broken.ungated_questions)),)),
-    "finish-gate-off": Mutation("1", ((_TABLE, _FINISHED, _TABLE[_FINISHED]._replace(move=broken.ungated_outcome)),)),
+    "gate-off": Mutation("1", _row(_ASKED, broken.ungated_questions)),
+    "finish-gate-off": Mutation("1", _row(_FINISHED, broken.ungated_outcome)),
     # The window mostly saves work, but it also bounds rule 1's exception, and that is what turns red.
     "window-off": Mutation("1", ((lease, "is_open", lambda *_: True),)),
     "answers-not-carried": Mutation("2", ((rounds, "unsent_answers", lambda _: None),)),
@@ -114,9 +119,7 @@ RED: dict[str, Mutation] = {
     "effect-outside-the-window": Mutation("6", ((rounds, "_tell_handler", broken.heedless),)),
     "asked-again-outside-the-window": Mutation("6", ((rounds, "_ask_again", broken.asks_anybody),)),
     "behind-taken-for-current": Mutation("7", ((record, "check_fence", broken.never_behind),)),
-    "released-without-healing": Mutation(
-        "7", ((_TABLE, _KEPT_BACK, _TABLE[_KEPT_BACK]._replace(move=recovery.released)),)
-    ),
+    "released-without-healing": Mutation("7", _row(_KEPT_BACK, recovery.released)),
     "not-healed-at-notice": Mutation("7", _rows(Recheck, continuation.ignore)),
     "released-is-over": Mutation("7", ((record, "check_fence", broken.released_is_over),)),
     "heal-carries-unwritten-answers": Mutation(
@@ -124,15 +127,13 @@ RED: dict[str, Mutation] = {
     ),
     "effect-cut-by-an-operator": Mutation("8", _rows(Stop, broken.stops_anything)),
     "shield-off": Mutation("8", ((rounds, "effect_under_way", lambda _: False),)),
-    "evicted-in-an-effect": Mutation("8", ((_TABLE, _EVICT, _TABLE[_EVICT]._replace(move=broken.evicts_anything)),)),
+    "evicted-in-an-effect": Mutation("8", _row(_EVICT, broken.evicts_anything)),
     "expired-in-an-effect": Mutation("8", _rows(Expired, edited(recovery.expired, " or effect_under_way(call)", ""))),
     "dropped-forgets-who-came": Mutation(
         "8",
         ((recovery, "drop_frame", edited(calls.drop_frame, "._replace(undecided=call.undecided)", "")),),
     ),
-    "leaving-forgets-who-came": Mutation(
-        "8", ((_TABLE, _LEAVING, _TABLE[_LEAVING]._replace(move=continuation.ignore)),)
-    ),
+    "leaving-forgets-who-came": Mutation("8", _row(_LEAVING, continuation.ignore)),
     "first-request-repeated": Mutation("9", ((World, "send", broken.repeats_anything),)),
     "called-again-under-its-id": Mutation("9", ((Client, "_start", broken.calls_again),)),
     "half-of-the-answers-is-enough": Mutation("10", ((rounds, "_accept", broken.half_is_enough),)),
@@ -143,9 +144,7 @@ RED: dict[str, Mutation] = {
     "end-before-the-record-accepted": Mutation(
         "12", ((replay.Cursor, "finish", lambda _: None), (replay.Cursor, "live", True))
     ),
-    "effect-before-intent": Mutation(
-        "13", ((_TABLE, (Phase.RUNNING, Intended), _TABLE[Phase.RUNNING, Intended]._replace(move=broken.hasty_effect)),)
-    ),
+    "effect-before-intent": Mutation("13", _row((Phase.RUNNING, Intended), broken.hasty_effect)),
     "result-before-effect": Mutation("13", ((Driver, "_begin_effect", broken.result_first),)),
     "doubt-forgotten": Mutation(
         "13", ((replay.Cursor, "once", broken.never_in_doubt), (_SCRIPTS, Intent, broken.forgetful_intent))

@@ -61,7 +61,7 @@ class ReplayWatch:
     # ---- the invariants
 
     def one_code_writes(self, slot: Slot) -> None:
-        """Where code is kept, a marked call is carried on by the code that it began with (rule 28)."""
+        """Where code is kept, the code that began a marked call carries it on (docs/protocol.md, rule 28)."""
         if not self._world.plan.keeps_code or not slot.call.reentrant:
             return
         stored = self._world.store.calls.get(slot.call.id)

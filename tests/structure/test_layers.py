@@ -43,7 +43,7 @@ def test_the_layers_hold() -> None:
         ("router/framehold_router/fleet/ring.py", "from ..http import message", "router:"),
         ("loadtest/framehold_loadtest/config.py", "from . import cli", "no circles"),
         ("core/framehold_core/ids.py", "import time", "core:"),
-        ("node/framehold/engine/table.py", "import starlette", "frame, engine and doors:"),
+        ("node/framehold/engine/table.py", "import starlette", "code, frame, engine and doors:"),
     ],
 )
 def test_a_wrong_import_is_seen(copy: Path, file: str, line: str, contract: str) -> None:

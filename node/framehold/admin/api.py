@@ -18,7 +18,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from framehold_core.ids import CallId, is_call_id
-from framehold_router.api.node_client import CREDENTIAL
+from framehold_router.collect.node_client import CREDENTIAL
 from framehold_router.models.calls import CallsQuery, LeaseQuery
 from framehold_router.models.events import Kind
 from framehold_router.models.fields import MAX_TEXT_CHARACTERS, printable

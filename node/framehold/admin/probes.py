@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from framehold_router.fleet.store_health import state_of
 from framehold_router.models.fields import printable
-from framehold_router.models.nodes import ErrorView, FailingView, NodeStatus, PauseView, StallView
+from framehold_router.models.nodes import ErrorView, FailingView, NodeStatus, NotKeptView, PauseView, StallView
 
 from ..engine import memory
 from ..engine.heartbeat import Alone
@@ -21,6 +21,8 @@ from ..telemetry.prometheus import heartbeat_age, state
 from ..telemetry.stalls import Stall
 from . import access
 
+MAX_NOT_KEPT = 100
+"""Handlers whose code is not kept that the status of a node names."""
 MAX_FAILING = 10
 """How many tools the status names that failed lately."""
 _UNCOUNTED = "nothing is counted here: FRAMEHOLD_METRICS is false; start this node without it, or with true\n"
@@ -92,7 +94,15 @@ def node_state(attached: Attached) -> NodeStatus:
         handed_off=runtime.draining.released if runtime.draining.begun else None,
         paused=tuple(PauseView(**pause._asdict()) for pause in runtime.door.pauses.known.values()),
         tools=tuple(attached.names),
+        not_kept=_not_kept_views(attached),
     )
+
+
+def _not_kept_views(attached: Attached) -> tuple[NotKeptView, ...] | None:
+    if attached.not_kept is None:
+        return None
+    shown = attached.not_kept[:MAX_NOT_KEPT]
+    return tuple(NotKeptView(handler=printable(name), why=printable(problem)) for name, problem in shown)
 
 
 def failures(metrics: Metrics) -> dict[str, Any]:

@@ -29,6 +29,11 @@ class NotLoaded(FrameholdError):
     """Kept code can't be loaded in this process."""
 
 
+def too_large(size: int, limit: int) -> str:
+    """Why code of `size` bytes is not kept, where `limit` bytes are allowed; empty if it is kept."""
+    return f"it has {size} bytes, FRAMEHOLD_MAX_CODE allows {limit}" if size > limit else ""
+
+
 class Registered(NamedTuple):
     """A handler as its server has it: the function with its decorators, and what else the server needs to serve it
     (plain values). Stored code refers to this class, so it must keep its name and its module."""
@@ -115,6 +120,7 @@ def read(data: bytes) -> Registered:
         raise NotLoaded(f"{type(error).__name__}: {error}{_differences(head)}") from error
     if type(found) is not Registered:
         raise NotLoaded(f"it holds an object of {type(found).__name__}, and no handler")
+    loading.resolve_annotations(found.function)
     return found
 
 

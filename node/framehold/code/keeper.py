@@ -19,7 +19,7 @@ from framehold_core.errors import SealError, StoreUnavailable
 from framehold_store.base import Store
 from framehold_store.seal import Sealer
 
-from .codes import NotKept, NotLoaded, Registered, read
+from .codes import NotKept, NotLoaded, Registered, read, too_large
 
 logger = logging.getLogger(__name__)
 
@@ -85,8 +85,8 @@ class Keeper:
     async def _keep(self, handler: Handler, code: str, lifetime: float) -> None:
         try:
             data = handler.written()
-            if len(data) > self._limit:
-                raise NotKept(f"it has {len(data)} bytes, FRAMEHOLD_MAX_CODE allows {self._limit}")
+            if excess := too_large(len(data), self._limit):
+                raise NotKept(excess)
         except NotKept as error:
             self._until[code] = math.inf
             logger.warning(_NOT_KEPT, handler.tool, error)

@@ -7,11 +7,13 @@ The stored bytes refer to the functions of this module, so they must keep their 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import io
 import pickle
-from types import ModuleType
+import typing
+from types import FunctionType, ModuleType
 from typing import Any
 
 
@@ -57,6 +59,16 @@ def load(data: bytes) -> Any:
         Exception: anything: a module or a name that it needs is missing here, or code that runs meanwhile raises.
     """
     return _Loader(io.BytesIO(data)).load()
+
+
+def resolve_annotations(fn: Any) -> None:
+    """Replace annotations that are texts by what they mean in the function's own globals. Libraries look such texts up
+    in the module of the function's name, which is the present one. Annotations that mean nothing stay texts."""
+    fn = getattr(fn, "__func__", fn)
+    while isinstance(fn, FunctionType):
+        with contextlib.suppress(Exception):
+            fn.__annotations__ = typing.get_type_hints(fn, include_extras=True)
+        fn = getattr(fn, "__wrapped__", None)
 
 
 def part(name: str) -> Part:

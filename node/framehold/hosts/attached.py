@@ -71,6 +71,9 @@ class Attached:
         self.names = ToolLabels(handlers.names)
         """The names of tools that may be labels of metrics."""
         self.exposition = counted(runtime, self.names)
+        self.not_kept: tuple[tuple[str, str], ...] | None = None
+        """The re-entrant handlers whose code can't be kept, by name, with the reasons; None if no code is kept, or the
+        server has not been started."""
         self._warned = False
         self._address = ""
         """The URL of this process, as far as it is known."""
@@ -152,7 +155,10 @@ class Attached:
         """Log the warnings about the start, at the first start only: each connection may be a start."""
         if not self._warned:
             self._warned = True
-            for line in notices(self.settings, self.handlers, self._address, self.over_http):
+            if self.settings.keeps_code:
+                found = self.handlers.kept_code(self.settings.max_code)
+                self.not_kept = tuple((name, problem) for name, problem in found if problem)
+            for line in notices(self.settings, self.handlers, self._address, self.over_http, self.not_kept or ()):
                 logger.warning(line)
 
     def _choose_address(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
-from ..code.codes import Codes, NotKept, Registered
+from ..code.codes import Codes, NotKept, Registered, too_large
 from ..sdk.marks import Marks, marks_of
 from ..sdk.wrapped_handler import Handler
 from .host import Host
@@ -53,6 +53,19 @@ class Handlers:
         if found is None:
             raise NotKept("there is no such handler any more")
         return self.codes.write(found)
+
+    def kept_code(self, limit: int) -> Iterator[tuple[str, str]]:
+        """The re-entrant handlers by name, as in `tool "book"`, each with the reason why its code can't be kept; empty
+        if it can. `limit` is how many bytes a code may have. Handlers marked `keep_code=False` are left out."""
+        for name, fn in self.host.asking():
+            marks = marks_of(fn)
+            if marks.reentrant and marks.keep_code:
+                try:
+                    size = len(self.codes.write(Registered(getattr(fn, "raw_function", fn), {})))
+                except NotKept as error:
+                    yield name, str(error)
+                else:
+                    yield name, too_large(size, limit)
 
     def kept(self, method: str, params: Mapping[str, Any], registered: Registered) -> Handler | None:
         """A handler that serves a request by a function that was registered in an earlier process; None if the server

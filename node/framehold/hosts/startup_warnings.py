@@ -3,7 +3,7 @@ several workers that would have to be one node."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from framehold_core.errors import ConfigError
 
@@ -14,6 +14,8 @@ _SHOWN = 10
 """How many handlers a warning names."""
 
 
+NotKept = Sequence[tuple[str, str]]
+"""Names of handlers, each with the reason why its code can't be kept."""
 _ONE_EACH = (
     "run one worker a process, each on a port of its own, with FRAMEHOLD_NODE_ID, FRAMEHOLD_ADVERTISE_URL and a shared "
     "store; or FRAMEHOLD_STRATEGY=replay with FRAMEHOLD_KEYS and without a store (docs/hosting.md)"
@@ -33,9 +35,11 @@ def refuse_workers(settings: Settings) -> None:
         )
 
 
-def notices(settings: Settings, handlers: Handlers, address: str, over_http: bool) -> Iterator[str]:
+def notices(
+    settings: Settings, handlers: Handlers, address: str, over_http: bool, not_kept: NotKept = ()
+) -> Iterator[str]:
     """The log lines. `address` is the URL at which others reach this process, or empty; `over_http`: whether
-    Framehold's ASGI app serves it."""
+    Framehold's ASGI app serves it. `not_kept` are the handlers whose code can't be kept, with the reasons."""
     asking, _, replayed = handlers.count(settings.strategy)
     if settings.rehearse:
         left = handlers.unmarked()
@@ -49,6 +53,7 @@ def notices(settings: Settings, handlers: Handlers, address: str, over_http: boo
             "strategy replay without FRAMEHOLD_KEYS: tokens carry whole calls, and this process alone can open them, "
             "until it ends; make one key for all processes with: framehold keys new"
         )
+    yield from _not_kept(not_kept)
     replays = settings.strategy == "replay" and settings.keys
     if settings.store_url is None and not replays and (number := workers()) > 1:
         yield (
@@ -57,6 +62,17 @@ def notices(settings: Settings, handlers: Handlers, address: str, over_http: boo
         )
     if settings.store_url is not None and not address:
         yield from _unaddressed(settings, over_http)
+
+
+def _not_kept(found: NotKept) -> Iterator[str]:
+    """A warning for each of the first handlers whose code can't be kept."""
+    for name, problem in found[:_SHOWN]:
+        yield (
+            f"the code of {name} is not kept: {problem}; a call of it that loses its node in a deploy is carried on by "
+            "the new code, and stopped where that does something else"
+        )
+    if len(found) > _SHOWN:
+        yield f"the code of {len(found) - _SHOWN} more handlers is not kept: framehold doctor names them"
 
 
 def _unaddressed(settings: Settings, over_http: bool) -> Iterator[str]:

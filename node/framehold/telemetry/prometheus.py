@@ -75,7 +75,7 @@ class Exposition(Collector):
         yield families.gauge("inflight_rounds", "Calls that run here, or wait for the store.", running)
         yield families.gauge("max_parked", "The limit on frames, FRAMEHOLD_MAX_PARKED.", runtime.settings.max_parked)
         measured, limit = (None, 0) if model is None else (model.measured, model.limit)
-        yield families.gauge_if_known("frame_bytes", "What one frame weighs; absent until it was measured.", measured)
+        yield families.gauge("frame_bytes", "What one frame weighs; absent until it was measured.", measured)
         yield families.gauge("memory_limit_bytes", "The limit on this process's memory; 0 where there is none.", limit)
         tools = metrics.tools
         yield _by_tool("park_duration_seconds", "From a question to its answer.", tools, lambda tool: tool.parked)
@@ -131,7 +131,7 @@ class Exposition(Collector):
         runtime = self._runtime
         yield families.histogram("event_loop_lag_seconds", "How late the event loop is.", self.metrics.lag)
         # The page is made on the thread of the event loop: its processor time is read here.
-        yield families.seconds("event_loop_busy_seconds", "Processor time of the event loop.", time.thread_time())
+        yield families.count("event_loop_busy_seconds", "Processor time of the event loop.", time.thread_time())
         age = heartbeat_age(runtime) or 0.0
         yield families.gauge(
             "node_heartbeat_age_seconds", "Since the node lease was last renewed; 0 without a store.", age

@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 from framehold_core.ids import NodeId, prefix
 
+from ..collect.node_client import Outcome, Unanswered
 from ..fleet.membership import Member
 from ..models.fields import printable
 from ..models.nodes import DoneView, ErrorView, ToolQuery
 from .call import named, owner_of, read
-from .node_client import Outcome, Unanswered
 from .sources import Asked, Refused, Sources
 
 _log = logging.getLogger(__name__)

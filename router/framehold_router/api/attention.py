@@ -16,12 +16,12 @@ from urllib.parse import quote
 
 from framehold_core.pauses import FRAMEHOLD
 
+from ..collect.survey import UNREACHABLE
 from ..fleet.membership import DRAINING, LIVE, STRANGE
 from ..fleet.store_health import FULL, SILENT, StoreLook
 from ..models.events import EventView, Kind
 from ..models.nodes import DepartedView, FailingView, NodeView, PauseView
 from ..models.problems import ProblemView, Severity
-from .survey import UNREACHABLE
 from .wording import STUCK, many, span
 
 NEARLY_FULL = 0.8

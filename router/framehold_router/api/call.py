@@ -19,13 +19,13 @@ from framehold_core.errors import JournalError, JournalVersionError, StoreUnavai
 from framehold_core.ids import CallId, NodeId, is_call_id
 from framehold_core.requests import Read, Record, RecordState, Stored
 
+from ..collect.node_client import Unanswered
 from ..fleet import session_ids
 from ..fleet.membership import Member
 from ..models.calls import CallView, EndedCallView, EntryView, LeaseView, LookupQuery, LookupView, Trail
 from ..models.choices import State
 from ..routing.request_facts import Facts, Kind
 from . import calls, leases
-from .node_client import Unanswered
 from .sources import Asked, Refused, Sources
 
 

@@ -13,8 +13,8 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 
+from ..collect.fleet_log import Logged
 from ..models.events import EndView, FailoversView, FailoverView, TakeoverView
-from .fleet_log import Logged
 from .sources import Asked, Sources
 
 MAX_CALLS_SHOWN = 100

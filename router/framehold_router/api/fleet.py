@@ -7,10 +7,10 @@ from itertools import islice
 
 from framehold_core.ids import NodeId
 
+from ..collect.fleet_log import Logged
 from ..fleet.ring import Ring
 from ..models.events import EventsView
 from ..models.nodes import ArcView, DepartedView, NodesView, RingNodeView, RingQuery, RingView
-from .fleet_log import Logged
 from .sources import Asked, Sources
 
 HOUR = 3600.0

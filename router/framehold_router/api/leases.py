@@ -17,11 +17,11 @@ from pydantic import BaseModel
 
 from framehold_core.ids import NodeId
 
+from ..collect.node_client import MAX_ANSWER_BYTES, Unanswered
 from ..fleet.membership import Fleet, Member
 from ..models.calls import CallsQuery, CallsView, LeaseQuery, LeasesView, LeaseView
 from ..models.choices import CallSort, Sort, State
 from . import paging
-from .node_client import MAX_ANSWER_BYTES, Unanswered
 from .sources import Asked, Refused, Sources
 
 PATH = "/admin/leases"

@@ -6,10 +6,10 @@ import asyncio
 
 from framehold_core.ids import NodeId
 
+from ..collect.node_client import Unanswered
 from ..fleet.membership import Member
 from ..models.fields import printable
 from ..models.profile import NodeDetailView, Profile, Spent
-from .node_client import Unanswered
 from .sources import Asked, Refused, Sources
 
 PATH = "/admin/profile"

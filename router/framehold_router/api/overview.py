@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterable
 from statistics import median
 from typing import NamedTuple
 
+from ..collect.fleet_log import Logged
 from ..models.nodes import FailingView, NodeView, OverviewView, PauseView
 from ..telemetry.counters import Meter
 from . import attention
 from .failovers import Failovers
 from .fleet import HOUR, departed
-from .fleet_log import Logged
 from .sources import VERSION, Asked, Sources
 
 MINUTE = 60.0

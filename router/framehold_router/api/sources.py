@@ -14,6 +14,9 @@ from pydantic import BaseModel
 from framehold_core.writes import MAX_ATTEMPTS
 from framehold_store.base import Store
 
+from ..collect.fleet_log import FleetLog
+from ..collect.node_client import NodeClient
+from ..collect.survey import Survey
 from ..fleet.membership import Fleet
 from ..fleet.ring import Change
 from ..fleet.store_health import StoreHealth
@@ -21,9 +24,6 @@ from ..models.nodes import ErrorView
 from ..routing.placement import Placement
 from ..routing.request_facts import Facts
 from ..telemetry.counters import Meter
-from .fleet_log import FleetLog
-from .node_client import NodeClient
-from .survey import Survey
 
 VERSION = metadata.version("framehold")
 

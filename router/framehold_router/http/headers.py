@@ -91,7 +91,7 @@ def passed_back(headers: list[Header], show_route: bool) -> tuple[list[Header], 
             served_by = value.decode("latin-1")
             if show_route:
                 kept.append(item)
-        elif name == ROUTE or name == CODE:
+        elif name in (ROUTE, CODE):
             if show_route:
                 kept.append(item)
         elif name == _CONNECTION and value.lower() not in _NAMES_NOTHING:

@@ -60,6 +60,13 @@ class PauseQuery(ToolQuery):
     """For other operators; clients are not told."""
 
 
+class NotKeptView(Lenient):
+    """A re-entrant handler whose code can't be kept."""
+
+    handler: Text
+    why: Text
+
+
 class NodeStatus(Lenient):
     """The status of a node: its answer to `GET /admin/node`. Unknown fields are ignored."""
 
@@ -119,6 +126,8 @@ class NodeStatus(Lenient):
     """The paused tools that it knows."""
     tools: tuple[Text, ...] = ()
     """Names of its tools, which metrics use as labels."""
+    not_kept: tuple[NotKeptView, ...] | None = None
+    """The re-entrant handlers whose code is not kept for their calls, at most 100; null if the node keeps no code."""
 
 
 class NodeView(NodeStatus):

@@ -47,13 +47,8 @@ def counts(name: str, help_text: str, labels: tuple[str, ...], found: Counts) ->
     return family
 
 
-def count(name: str, help_text: str, value: int) -> Metric:
+def count(name: str, help_text: str, value: float) -> Metric:
     """A counter."""
-    return CounterMetricFamily(f"framehold_{name}", help_text, value)
-
-
-def seconds(name: str, help_text: str, value: float) -> Metric:
-    """A counter of seconds."""
     return CounterMetricFamily(f"framehold_{name}", help_text, value)
 
 
@@ -62,17 +57,9 @@ def counts_by(label: str, name: str, help_text: str, found: Mapping[str, int]) -
     return counts(name, help_text, (label,), (((value,), number) for value, number in found.items()))
 
 
-def gauge(name: str, help_text: str, value: float) -> Metric:
-    """A gauge."""
+def gauge(name: str, help_text: str, value: float | None) -> Metric:
+    """A gauge. It has no sample while its value is not known, which None stands for."""
     return GaugeMetricFamily(f"framehold_{name}", help_text, value)
-
-
-def gauge_if_known(name: str, help_text: str, value: float | None) -> Metric:
-    """A gauge that has no sample while its value is not known."""
-    family = GaugeMetricFamily(f"framehold_{name}", help_text, labels=())
-    if value is not None:
-        family.add_metric((), value)
-    return family
 
 
 def gauges_by(label: str, name: str, help_text: str, found: Mapping[str, float]) -> Metric:

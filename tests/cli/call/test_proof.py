@@ -13,7 +13,7 @@ import pytest
 from framehold.cli.call import proof
 from framehold_router.models.calls import CallView
 from tests.cli.processes import Up, up
-from tests.processes import DEADLINE, ROOT, RUN, environment
+from tests.processes import DEADLINE, ROOT, RUN, environment, finished
 
 pytestmark = pytest.mark.anyio
 
@@ -108,16 +108,7 @@ async def test_a_call_that_was_handed_off_is_not_proved(fleet: Up, tmp_path: Pat
     assert child.stdin is not None and child.stdout is not None
     asked = await asyncio.to_thread(child.stdout.readline) + await asyncio.to_thread(child.stdout.readline)
     node = "node-1" if "node-1" in asked else "node-2"
-    drain = [*RUN, "drain", node, "--url", fleet.url]
-    drained = await asyncio.to_thread(
-        subprocess.run,
-        drain,
-        env=environment(**fleet.beside),
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE,
-        check=False,
-    )
+    drained = await asyncio.to_thread(finished, [*RUN, "drain", node, "--url", fleet.url], **fleet.beside)
     assert drained.returncode == 0, drained.stderr
     code, _, err = await ended(child, "tea\nvisa\n")
     other = {"node-1": "node-2", "node-2": "node-1"}[node]

@@ -20,7 +20,7 @@ from framehold_store import StoreConfig
 from tests.cli.fake_router import NODE, OVERVIEW, FakeRouter, Operator, problem
 from tests.cli.local.test_up import framehold
 from tests.node.nodes import KEY
-from tests.store.server import RedisServer, free_port
+from tests.store.server import RedisServer, free_port, running
 
 pytestmark = pytest.mark.anyio
 
@@ -31,10 +31,8 @@ OK, BUSY = b"HTTP/1.1 200 OK\r\n\r\n", b"HTTP/1.1 503 Service Unavailable\r\n\r\
 
 @pytest.fixture(scope="module")
 def redis() -> Iterator[RedisServer]:
-    server = RedisServer()
-    server.start()
-    yield server
-    server.remove()
+    with running(RedisServer()) as server:
+        yield server
 
 
 @pytest.mark.parametrize(
@@ -215,6 +213,9 @@ async def test_a_free_port() -> None:
         assert_is(finding, "fail")
 
 
+HELD = {"handler": 'tool "book"', "why": "'lock' in the closure of server.book is an object of asyncio.locks.Lock"}
+
+
 def checked(operator: Operator, *words: str) -> tuple[int, dict[str, dict[str, str]]]:
     """Run the doctor. Return the exit code, and the findings by their names."""
     told = operator("doctor", "-o", "json", *words)
@@ -238,6 +239,9 @@ def test_a_fleet_in_health(operator: Operator) -> None:
         ("nodes", {"nodes": [{**NODE, "version": "0.2.0"}]}, "versions", "warn", "0.1.0: the router; 0.2.0: n1"),
         ("overview", {**OVERVIEW, "orphaned": 2}, "calls", "ok", "2 are orphaned: their nodes are gone"),
         ("nodes", {"nodes": [NODE]}, "admin token", "warn", "nobody may drain, cancel or evict"),
+        ("nodes", {"nodes": [NODE]}, "code", "warn", "no node keeps the code of its handlers"),
+        ("nodes", {"nodes": [{**NODE, "not_kept": []}]}, "code", "ok", "go on with the code that they began with"),
+        ("nodes", {"nodes": [{**NODE, "not_kept": [HELD]}]}, "code", "warn", 'that of tool "book" is not kept'),
     ],
 )
 def test_what_may_be_wrong_with_a_fleet(

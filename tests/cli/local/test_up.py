@@ -16,7 +16,7 @@ import pytest
 
 from framehold.cli.local.up import Signals
 from tests.cli.processes import Up, up
-from tests.processes import DEADLINE, ROOT, RUN, alive, descendants, environment, stat, until
+from tests.processes import ROOT, RUN, alive, descendants, finished, stat, until
 from tests.wire import Caller
 
 pytestmark = pytest.mark.anyio
@@ -48,28 +48,11 @@ async def fleet(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Up]:
 
 def shell(command: str, answers: str = "", **settings: str) -> subprocess.CompletedProcess[str]:
     """Run a pasted command line in a shell."""
-    return subprocess.run(
-        ["sh", "-c", command],
-        cwd=ROOT,
-        env=environment(**settings),
-        input=answers,
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE,
-        check=False,
-    )
+    return finished(["sh", "-c", command], answers=answers, **settings)
 
 
 def framehold(*arguments: str, cwd: Path = ROOT, **settings: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*RUN, *arguments],
-        cwd=cwd,
-        env=environment(**settings),
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE,
-        check=False,
-    )
+    return finished([*RUN, *arguments], cwd, **settings)
 
 
 async def test_the_table(fleet: Up) -> None:
@@ -253,6 +236,28 @@ async def test_reload(tmp_path: Path) -> None:
             asked = await caller.call("echo", arguments=arguments)
             told = await caller.retry("echo", asked.token, asked.accept(word="w"), arguments=arguments)
             assert told.text == "version 2: accept"
+        assert await running.end() == 0
+
+
+async def test_a_reload_goes_on_with_each_call_by_its_own_code(tmp_path: Path) -> None:
+    """Edited while a call waits for its answer: that ends as it began, the next call is new."""
+    server = tmp_path / "server.py"
+    before = SERVER.replace("@mcp.tool()\n", "@mcp.tool()\n@framehold.reentrant\n")
+    server.write_text(f"import framehold\n{before}")
+    async with up(tmp_path, str(server), "--port", "0", "--nodes", "2", "--reload") as running:
+        await running.hears("Ctrl-C stops everything.")
+        arguments = {"text": "x", "times": 1}
+        async with Caller(f"{running.url}/mcp") as caller:
+            asked = await caller.call("echo", arguments=arguments)
+            server.write_text(f"import framehold\n{before.replace('version 1', 'version 2')}")
+            said = await running.hears("\nreloaded\n")
+            line = "open calls (1) go on with the code that they began with, new calls run the new code"
+            assert line in said
+            told = await caller.retry("echo", asked.token, asked.accept(word="w"), arguments=arguments)
+            assert told.text == "version 1: accept" and told.headers["framehold-code"] == "kept"
+            asked = await caller.call("echo", arguments=arguments)
+            told = await caller.retry("echo", asked.token, asked.accept(word="w"), arguments=arguments)
+            assert told.text == "version 2: accept" and "framehold-code" not in told.headers
         assert await running.end() == 0
 
 

@@ -74,6 +74,12 @@ def test_filters_are_the_routers(operator: Operator, router: FakeRouter) -> None
     assert router.asked[-1].query == wanted
 
 
+def test_an_empty_list_names_its_filters_as_they_were_typed(operator: Operator, router: FakeRouter) -> None:
+    """A tool's name keeps its capitals: in other letters it is another tool."""
+    router.say("calls", page())
+    assert operator("calls", "--tool", "Refund").out.endswith("passes the filter (tool Refund).\n")
+
+
 def test_as_json_it_is_the_routers(operator: Operator, router: FakeRouter) -> None:
     router.say("calls", page(ENDED))
     assert json.loads(operator("calls", "-o", "json").out)["items"][0]["place"] == "shop:refund:41"

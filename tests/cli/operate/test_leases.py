@@ -67,6 +67,8 @@ def test_a_filter_that_fits_nothing_is_told_from_a_fleet_without_calls(operator:
     router.say("leases", page(), {"items": [LEASE], "total": 8})
     told = operator("leases", "--tool", "wether", "--state", "parked").out
     assert told == "No call passes the filter (state parked, tool wether); without it there are 8.\n"
+    router.say("leases", page(), {"items": [LEASE], "total": 8})
+    assert "(replayed false)" in operator("leases", "--no-replayed").out
 
 
 def test_filters_are_the_routers(operator: Operator, router: FakeRouter) -> None:

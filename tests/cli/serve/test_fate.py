@@ -17,6 +17,7 @@ pytestmark = pytest.mark.anyio
 
 ALL, NONE, SOME = Fate(2, 2, 0, 5), Fate(2, 0, 0, 5), Fate(2, 1, 1, 5)
 REPLAYED, UNKNOWN = Fate(2, 2, 2, 5), Fate(0, 0, 0, 2.5)
+KEPT, PARTLY = Fate(2, 2, 0, 5, kept=2), Fate(2, 1, 0, 5, kept=1)
 RETURNED, MIXED = Fate(0, 0, 0, 5, returning=2), Fate(1, 0, 0, 5, returning=1)
 LOST = "calls parked on it in an await are lost"
 BOTH = f"{LOST}, but those of re-entrant handlers"
@@ -47,6 +48,9 @@ def test_a_death(fate: Fate, says: str) -> None:
     [
         (ALL, ALL, REPLAY),
         (REPLAYED, ALL, REPLAY),
+        (KEPT, ALL, "open calls go on with the code that they began with, new calls run the new code"),
+        (KEPT, NONE, "open calls go on with the code that they began with, new calls run the new code"),
+        (PARTLY, ALL, "open calls whose code is kept go on with it; other calls parked on them in an await are lost"),
         (ALL, NONE, THEIRS),
         (NONE, ALL, THEIRS),
         (MIXED, RETURNED, THEIRS),
@@ -94,7 +98,7 @@ async def test_the_child_that_imports_target_tells_it(tmp_path: Path) -> None:
     target = str(tmp_path / "two words.py")
     for lease in (5.0, 1.5):
         found = await check.in_child(target, {"FRAMEHOLD_LEASE_TTL": str(lease)})
-        assert found == check.Checked(await asyncio.to_thread(Path(target).resolve), Fate(2, 1, 1, lease))
+        assert found == check.Checked(await asyncio.to_thread(Path(target).resolve), Fate(2, 1, 1, lease, kept=1))
 
 
 async def test_a_tool_that_returns_its_questions_loses_none() -> None:

@@ -19,7 +19,7 @@ import uvicorn
 from framehold import cli
 from framehold.cli import commands
 from tests.node.nodes import KEY, NodeProcess, node
-from tests.processes import until
+from tests.processes import finished, until
 from tests.wire import Caller
 
 pytestmark = pytest.mark.anyio
@@ -201,19 +201,9 @@ def test_a_port_or_address_that_cannot_be_had(refused: Run) -> None:
         assert host in refused("node", "good.py", "--host", host, "--port", "0")
 
 
-def run(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+def run(*arguments: str, cwd: Path, **settings: str) -> subprocess.CompletedProcess[str]:
     """Start a command in a process of its own."""
-    python_path = os.pathsep.join(entry for entry in sys.path if entry)
-    usual = {name: value for name, value in os.environ.items() if not name.startswith("FRAMEHOLD_")}
-    return subprocess.run(
-        [sys.executable, "-c", "from framehold.cli import main; main()", *arguments],
-        cwd=cwd,
-        env={**usual, "PYTHONPATH": python_path, **environment},
-        capture_output=True,
-        text=True,
-        timeout=20,
-        check=False,
-    )
+    return finished([sys.executable, "-c", "from framehold.cli import main; main()", *arguments], cwd, **settings)
 
 
 def test_the_same_as_a_process(tmp_path: Path) -> None:

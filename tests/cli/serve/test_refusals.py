@@ -15,7 +15,7 @@ import pytest
 from framehold.cli.local import check
 from framehold_core.errors import ConfigError
 from tests.cli.local.test_up import framehold
-from tests.processes import ROOT, RUN, environment
+from tests.processes import ROOT, RUN, environment, finished
 
 pytestmark = pytest.mark.anyio
 
@@ -110,15 +110,8 @@ def test_strategy_replay_of_what_is_not_marked(tmp_path: Path, command: str) -> 
 def test_plain_uvicorn_tells_the_same_in_its_log(tmp_path: Path) -> None:
     """uvicorn logs the error, and exits."""
     (tmp_path / "unmarked.py").write_text(UNMARKED)
-    told = subprocess.run(
-        [sys.executable, "-m", "uvicorn", "unmarked:app", "--port", "0"],
-        cwd=tmp_path,
-        env=environment(FRAMEHOLD_STRATEGY="replay"),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    served = [sys.executable, "-m", "uvicorn", "unmarked:app", "--port", "0"]
+    told = finished(served, tmp_path, FRAMEHOLD_STRATEGY="replay")
     assert told.returncode == 3 and REFUSED in told.stderr and "Traceback" not in told.stderr, told
 
 

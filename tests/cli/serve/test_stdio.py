@@ -20,7 +20,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.types import ElicitRequestFormParams, ElicitRequestParams, ElicitResult, TextContent
 
 from tests.node.nodes import KEY, entries
-from tests.processes import DEADLINE, ROOT, RUN, environment, until
+from tests.processes import DEADLINE, ROOT, RUN, environment, finished, until
 from tests.store.server import RedisServer
 from tests.wire import Caller, Heard
 
@@ -335,16 +335,7 @@ async def test_with_a_store_the_next_process_carries_the_call_on(end: str, redis
 
 
 def told_by(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*RUN, "stdio", *arguments],
-        check=False,
-        cwd=ROOT,
-        env=environment(**options),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE,
-    )
+    return finished([*RUN, "stdio", *arguments], **options)
 
 
 @pytest.mark.parametrize(
@@ -364,15 +355,6 @@ def test_a_mistake_is_one_line_beside_the_protocol(target: str, settings: dict[s
 
 @pytest.mark.parametrize("closed", ["0<&-", "1>&-"])
 def test_without_its_two_pipes_it_does_not_start(closed: str) -> None:
-    told = subprocess.run(
-        ["sh", "-c", f'exec "$@" {closed}', "sh", *RUN, "stdio", BOOKING],
-        check=False,
-        cwd=ROOT,
-        env=environment(),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE,
-    )
+    told = finished(["sh", "-c", f'exec "$@" {closed}', "sh", *RUN, "stdio", BOOKING])
     assert (told.returncode, told.stdout) == (2, "")
     assert "standard input or output is closed; nothing was started" in told.stderr

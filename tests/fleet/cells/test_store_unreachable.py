@@ -40,12 +40,9 @@ async def test_inside_the_window_a_parked_call_finishes_and_a_new_park_keeps_its
     await last.begin(node.url)
     await last.insist(node.url)
     await middle.begin(node.url)
-    roomy.redis.pause()
-    try:
+    with roomy.redis.paused():
         assert await last.finish(node.url) == last.done
         assert refused(await middle.answer(node.url)) and refused(await middle.answer(node.url))
-    finally:
-        roomy.redis.resume()
     assert (await middle.insist(node.url)).messages == [f"{middle.name} two?"]
     assert await middle.finish(node.url) == middle.done
     assert await last.finish(node.url) == last.done, "the outcome was written when the store was back"
@@ -61,13 +58,10 @@ async def test_a_pause_that_ends_soon_is_not_even_noticed(
     (node,) = roomy.nodes.values()
     call = trial("talk", column)
     await call.begin(node.url)
-    roomy.redis.pause()
-    try:
+    with roomy.redis.paused():
         request = call.answering(node.url)
         await roomy.ledger.has(call.name, "passed")
         assert not request.done()
-    finally:
-        roomy.redis.resume()
     told = await request
     assert told.status == 503 or told.messages == [f"{call.name} two?"]
     assert await call.finish(node.url) == call.done
@@ -81,14 +75,11 @@ async def test_after_the_window_everything_waits_and_then_goes_on(
     """No answer is taken, no handler is entered for a call that can't be kept; afterwards the frames are verified."""
     call, fresh = trial("errand", column), trial("errand", column)
     await call.begin(router)
-    made.redis.pause()
-    try:
+    with made.redis.paused():
         await made.ready(call.owner, False)
         assert refused(await call.answer(router))
         assert refused(await fresh.begin(router))
         assert made.ledger.effects(call.name) == ["first"] and made.ledger.effects(fresh.name) == []
-    finally:
-        made.redis.resume()
     assert await call.finish(router) == call.done
     assert made.ledger.effects(call.name) == ["first", "second", "third", "fourth"]
     assert made.ledger.count(call.name, "entered") == 1

@@ -152,14 +152,11 @@ async def test_a_hung_node_costs_its_callers_seconds(scene: Scene) -> None:
                     return after.messages
             await asyncio.sleep(0.05)
 
-    hung.pause()
-    try:
+    with hung.paused():
         async with asyncio.timeout(5 + TTL):
             done = await asyncio.gather(*(insisted(name, before) for name, before in parked.items()))
         assert done == [[f"{name} two?"] for name in NAMES]
         assert scene.haproxy.states()[NODES[2]] == "DOWN"
-    finally:
-        hung.resume()
 
 
 async def test_a_new_node_gets_its_share(scene: Scene) -> None:

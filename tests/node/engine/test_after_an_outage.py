@@ -11,7 +11,7 @@ import pytest
 
 from tests.node.nodes import entries, node
 from tests.node.trouble import insist
-from tests.store.server import RedisServer
+from tests.store.server import RedisServer, running
 from tests.wire import Caller, Heard, accepted
 
 pytestmark = pytest.mark.anyio
@@ -23,10 +23,8 @@ TTL = 3.0
 @pytest.fixture
 def redis() -> Iterator[RedisServer]:
     """A Redis that is away for a while, and has lost nothing but what ran out."""
-    server = RedisServer(appendonly=True)
-    server.start()
-    yield server
-    server.remove()
+    with running(RedisServer(appendonly=True)) as server:
+        yield server
 
 
 @pytest.fixture

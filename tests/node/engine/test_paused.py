@@ -127,12 +127,9 @@ async def test_what_an_operator_may_pause(nodes: tuple[Node, Node], redis: Redis
     assert (await asked("pause", tool="resources/read"))[0] == 200
     await pause(a, "noted")
     assert "was paused before" in (await asked("pause", tool="noted"))[1]
-    redis.pause()
-    try:
+    with redis.paused():
         status, text = await asked("resume", tool="noted")
         assert status == 503 and "not known" in text
-    finally:
-        redis.resume()
 
 
 # ---- a tool whose calls end their processes

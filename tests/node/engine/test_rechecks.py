@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from framehold_core.call import Phase
 from tests.node.nodes import NodeProcess, entries, node
 from tests.node.trouble import Node, insist, node_at
 from tests.processes import until
-from tests.store.server import RedisServer
+from tests.store.server import RedisServer, running
 from tests.wire import Caller, Heard, accepted
 
 pytestmark = pytest.mark.anyio
@@ -27,10 +27,8 @@ TTL = 2.0
 @pytest.fixture
 def redis() -> Iterator[RedisServer]:
     """A Redis that keeps nothing."""
-    server = RedisServer()
-    server.start()
-    yield server
-    server.remove()
+    with running(RedisServer()) as server:
+        yield server
 
 
 @pytest.fixture
@@ -51,8 +49,23 @@ async def answered(caller: Caller, name: str, heard: Heard) -> Heard:
     return await insist(lambda: caller.retry("marked", heard.token, answers, arguments={"name": name}))
 
 
-async def completed(caller: Caller, name: str, heard: Heard) -> str:
-    return (await answered(caller, name, await answered(caller, name, heard))).text
+async def ten_parked(caller: Caller) -> dict[str, Heard]:
+    """Begin ten calls, and give what each asks, by its name."""
+    return {name: await caller.call("marked", arguments={"name": name}) for name in (f"n{n}" for n in range(10))}
+
+
+async def all_completed(caller: Caller, parked: dict[str, Heard]) -> None:
+    """Answer both questions of each call."""
+
+    async def completed(name: str) -> str:
+        return (await answered(caller, name, await answered(caller, name, parked[name]))).text
+
+    assert await asyncio.gather(*map(completed, parked)) == [f"{name} yes yes" for name in parked]
+
+
+def each_effect(names: Iterable[str]) -> list[str]:
+    """The entries of these calls if each of their effects ran once, in the order of the alphabet."""
+    return sorted(f"{at}-{name}" for name in names for at in ("begin", "middle"))
 
 
 def rests(here: Node) -> bool:
@@ -110,17 +123,13 @@ async def test_what_was_healed_outlives_its_node(pair: list[NodeProcess], redis:
     """SIGKILL, a while after the store was emptied: another node carries each call on from what was written again."""
     first, second = pair
     async with Caller(first.url) as at_first, Caller(second.url) as at_second:
-        names = [f"n{number}" for number in range(10)]
-        parked = {name: await at_first.call("marked", arguments={"name": name}) for name in names}
+        parked = await ten_parked(at_first)
         with redis.client() as client:
             client.flushall()
             await until(lambda: len(client.keys("fh:*}:r")) == 10, "the records")
         first.kill()
-        texts = await asyncio.gather(*(completed(at_second, name, heard) for name, heard in parked.items()))
-    assert texts == [f"{name} yes yes" for name in names]
-    assert sorted(entries(tmp_path / "entries")) == sorted(
-        f"{at}-{name}" for name in names for at in ("begin", "middle")
-    )
+        await all_completed(at_second, parked)
+    assert sorted(entries(tmp_path / "entries")) == each_effect(parked)
 
 
 async def test_a_node_that_drains_heals_what_the_store_lacks_before_it_goes(
@@ -129,18 +138,14 @@ async def test_a_node_that_drains_heals_what_the_store_lacks_before_it_goes(
     """At once, before any heartbeat could notice: the release itself finds the store behind."""
     first, second = pair
     async with Caller(first.url) as at_first, Caller(second.url) as at_second:
-        names = [f"n{number}" for number in range(10)]
-        parked = {name: await at_first.call("marked", arguments={"name": name}) for name in names}
+        parked = await ten_parked(at_first)
         with redis.client() as client:
             client.flushall()
         first.terminate()
         await until(lambda: not first.alive, "the node's end")
-        texts = await asyncio.gather(*(completed(at_second, name, heard) for name, heard in parked.items()))
-    assert texts == [f"{name} yes yes" for name in names]
+        await all_completed(at_second, parked)
     assert "10 calls handed off" in first.log()
-    assert sorted(entries(tmp_path / "entries")) == sorted(
-        f"{at}-{name}" for name in names for at in ("begin", "middle")
-    )
+    assert sorted(entries(tmp_path / "entries")) == each_effect(parked)
 
 
 async def test_a_node_that_finds_no_lease_of_its_own_takes_no_call(

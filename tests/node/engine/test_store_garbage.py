@@ -10,17 +10,16 @@ from typing import Any
 import pytest
 
 from tests.node.trouble import call_of, node_at, refused
-from tests.store.server import RedisServer
+from tests.store.server import RedisServer, running
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
 def redis() -> Iterator[RedisServer]:
-    """A Redis that the test starts, stops and pauses."""
-    server = RedisServer()
-    yield server
-    server.remove()
+    """A Redis that the test may spoil."""
+    with running(RedisServer()) as server:
+        yield server
 
 
 @pytest.fixture(autouse=True)
@@ -60,7 +59,6 @@ Spoil = Callable[[Any, str, str], None]
 @pytest.mark.parametrize("spoil", [_no_epoch, _another_type, _newer, _journal_type])
 async def test_garbage_under_a_live_frame(redis: RedisServer, spoil: Spoil, caplog: pytest.LogCaptureFixture) -> None:
     """Its write is refused by name in the log, its client told to come again; its neighbour notices nothing."""
-    redis.start()
     async with node_at(redis, 30) as one:
         heard, other = await one.ask("a"), await one.ask("b")
         with redis.client() as client:
@@ -87,7 +85,6 @@ async def test_garbage_in_a_call_without_a_frame(
     redis: RedisServer, spoil: Spoil, code: int | None, logged: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """After a restart the record is all there is: where it can't be read the client hears a protocol error."""
-    redis.start()
     async with node_at(redis, 30) as one:
         heard = await one.ask("a")
     async with node_at(redis, 30) as one:
@@ -105,7 +102,6 @@ async def test_garbage_in_a_call_without_a_frame(
 
 async def test_garbage_in_the_registry(redis: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
     """Entries that are no leases are passed over, each named once in the log; whoever is looked up is found."""
-    redis.start()
     async with node_at(redis, 30) as one:
         with redis.client() as client:
             client.zadd("fh:trouble:nodes", {"no name!": 4e12, "liar": 4e12, "list": 4e12, "late": 4e12})

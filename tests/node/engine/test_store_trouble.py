@@ -153,13 +153,10 @@ async def test_a_pause_shorter_than_the_lease_goes_unnoticed(redis: RedisServer)
     redis.start()
     async with node_at(redis, 4) as one:
         heard = await one.ask("a")
-        redis.pause()
-        try:
+        with redis.paused():
             answering = asyncio.create_task(one.answer(heard, "a"))
             await until(lambda: one.resumed, "the delivery")
             assert not answering.done()
-        finally:
-            redis.resume()
         second = await answering
         assert second.messages == ["a 2?"]
         assert one.record(second)["epoch"] == "1"
@@ -171,16 +168,13 @@ async def test_a_client_that_leaves_while_its_round_is_committed_finds_it_again(
     redis.start()
     async with node_at(redis, 4) as one:
         heard = await one.ask("a")
-        redis.pause()
-        try:
+        with redis.paused():
             answering = asyncio.create_task(one.answer(heard, "a"))
             await until(lambda: one.resumed, "the delivery")
             (slot,) = one.runtime.table
             await until(lambda: slot.call.phase is Phase.PARKING, "the commit")
             answering.cancel()
             await until(lambda: not slot.call.waiting, "the client to be gone")
-        finally:
-            redis.resume()
         second = await insist(lambda: one.answer(heard, "a"))
         assert second.messages == ["a 2?"] and one.resumed == one.entered == ["a"]
         assert await one.complete(second, "a") == "a is done"
@@ -191,14 +185,11 @@ async def test_a_pause_longer_than_the_lease_stops_delivery_until_the_frame_is_v
     redis.start()
     async with node_at(redis, 2) as one:
         heard = await one.ask("a")
-        redis.pause()
-        try:
+        with redis.paused():
             await until(lambda: not one.window_open, "the window to close")
             assert refused(await one.answer(heard, "a")) and not one.resumed
             over = one.runtime.heartbeat.lease.until + 0.2
             await until(lambda: clock.now() > over, "the lease to end in the store too")
-        finally:
-            redis.resume()
         second = await insist(lambda: one.answer(heard, "a"))
         assert second.messages == ["a 2?"] and int(one.record(second)["epoch"]) >= 2
         assert await one.complete(second, "a") == "a is done"

@@ -6,7 +6,7 @@ import asyncio
 import contextvars
 import gc
 import logging
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -196,15 +196,6 @@ async def test_a_bug_costs_the_call_that_met_it_and_leaves_nobody_waiting(at: De
         return str(await frame.ask(question("q")))
 
     assert await at.ended(fine) == "q"
-
-
-@pytest.fixture
-def uncollected() -> Iterator[None]:
-    """Nothing is collected but when the test says so."""
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
 
 
 async def test_calls_leave_no_cycles_behind(at: Desk, uncollected: None) -> None:

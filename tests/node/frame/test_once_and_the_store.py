@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -321,15 +320,6 @@ async def test_a_handler_that_ends_at_once_when_it_is_entered_again() -> None:
 
 
 # Nothing is left
-
-
-@pytest.fixture
-def uncollected() -> Iterator[None]:
-    """Nothing is collected but when the test says so."""
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
 
 
 @pytest.mark.parametrize("settings", WAYS.values(), ids=WAYS.keys())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -10,35 +11,43 @@ from mcp.server.mcpserver import Context
 
 import framehold
 from framehold.engine import runtime
+from framehold.engine.table import Slot
 from tests.node.acting import SOON, Effects, each_way, told
-from tests.node.stage import Word, said, stage
+from tests.node.stage import Stage, Word, said, stage
 from tests.processes import until
+from tests.wire import Heard
 
 pytestmark = pytest.mark.anyio
 
 
-async def leave(request: asyncio.Task[Any]) -> None:
-    """Close the connection of a request that waits."""
-    request.cancel()
-    await asyncio.wait([request])
-
-
-async def test_a_client_that_leaves_while_an_effect_runs() -> None:
-    """The effect runs on, its result is written, then the frame goes; the same retry is given the recorded result."""
-    effects = Effects()
+def asks_then_acts(effects: Effects) -> Callable[[Context], Awaitable[str]]:
+    """A tool `work` that asks for a word, then runs an effect until the test lets it go."""
 
     @framehold.reentrant
     async def work(ctx: Context) -> str:
         word = said(await ctx.elicit("first?", Word))
         return f"{word} {await framehold.once('k', effects.held)}"
 
-    async with stage(work) as client:
-        heard = await client.call("work")
-        request = asyncio.create_task(client.retry("work", heard.token, heard.accept(word="x")))
-        await effects.started.wait()
-        (slot,) = client.runtime.table
-        await leave(request)
-        await until(lambda: slot.call.abandoned, "the disconnect")
+    return work
+
+
+async def left_during_the_effect(client: Stage, effects: Effects) -> tuple[Heard, Slot]:
+    """Answer `work`, and close the connection while its effect runs. Returns the question and the slot of the call."""
+    heard = await client.call("work")
+    request = asyncio.create_task(client.retry("work", heard.token, heard.accept(word="x")))
+    await effects.started.wait()
+    (slot,) = client.runtime.table
+    request.cancel()
+    await asyncio.wait([request])
+    await until(lambda: slot.call.abandoned, "the disconnect")
+    return heard, slot
+
+
+async def test_a_client_that_leaves_while_an_effect_runs() -> None:
+    """The effect runs on, its result is written, then the frame goes; the same retry is given the recorded result."""
+    effects = Effects()
+    async with stage(asks_then_acts(effects)) as client:
+        heard, _ = await left_during_the_effect(client, effects)
         assert len(client.runtime.table) == 1 and client.runtime.store.request_counts["result"] == 0
         effects.go.set()
         await until(lambda: not len(client.runtime.table), "the frame to go")
@@ -51,19 +60,8 @@ async def test_a_client_that_leaves_while_an_effect_runs() -> None:
 async def test_a_client_that_leaves_and_comes_back_while_an_effect_runs() -> None:
     """The same retry joins the round that it had left, and nothing is cancelled."""
     effects = Effects()
-
-    @framehold.reentrant
-    async def work(ctx: Context) -> str:
-        word = said(await ctx.elicit("first?", Word))
-        return f"{word} {await framehold.once('k', effects.held)}"
-
-    async with stage(work) as client:
-        heard = await client.call("work")
-        request = asyncio.create_task(client.retry("work", heard.token, heard.accept(word="x")))
-        await effects.started.wait()
-        (slot,) = client.runtime.table
-        await leave(request)
-        await until(lambda: slot.call.abandoned, "the disconnect")
+    async with stage(asks_then_acts(effects)) as client:
+        heard, slot = await left_during_the_effect(client, effects)
         again = asyncio.create_task(client.retry("work", heard.token, heard.accept(word="x")))
         await until(lambda: not slot.call.abandoned, "the return")
         effects.go.set()
@@ -75,13 +73,7 @@ async def test_a_round_that_overruns_while_an_effect_runs(monkeypatch: pytest.Mo
     """Whoever waits hears the limit at once; the effect ends, its result is written, and the retry is given it."""
     monkeypatch.setattr(runtime, "SWEEP", 0.02)
     effects = Effects()
-
-    @framehold.reentrant
-    async def work(ctx: Context) -> str:
-        word = said(await ctx.elicit("first?", Word))
-        return f"{word} {await framehold.once('k', effects.held)}"
-
-    async with stage(work, max_round=1) as client:
+    async with stage(asks_then_acts(effects), max_round=1) as client:
         heard = await client.call("work")
         told_ = await client.retry("work", heard.token, heard.accept(word="x"))
         assert told_.result["isError"] and "FRAMEHOLD_MAX_ROUND" in told_.text

@@ -6,31 +6,18 @@ import asyncio
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-import uvloop
 
 from framehold.telemetry import sampler
 from framehold.telemetry.sampler import LINGER, MAX_LOOKS, WINDOW_SECONDS, Look, Sampler, Seen, summary
 from framehold.telemetry.stacks import PARTS
 from tests.processes import DEADLINE, until
 
-LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
 HERE = __name__
-
-
-@pytest.fixture(params=LOOPS)
-def run(request: pytest.FixtureRequest) -> Iterator[Callable[[Awaitable[None]], None]]:
-    """On either kind of loop."""
-    with asyncio.Runner(loop_factory=LOOPS[request.param]) as runner:
-
-        async def awaited(it: Awaitable[None]) -> None:
-            await it
-
-        yield lambda it: runner.run(awaited(it))
 
 
 @asynccontextmanager

@@ -11,11 +11,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import pytest
-import uvloop
 from mcp.server.mcpserver import Context
 
 import framehold
@@ -28,20 +27,8 @@ from tests.node.stage import Word, said, server_of
 from tests.processes import DEADLINE, until
 from tests.wire import Caller
 
-LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
 SHORT = 0.3
 """Seconds by which the loop of these tests is late when it counts as standing."""
-
-
-@pytest.fixture(params=LOOPS)
-def run(request: pytest.FixtureRequest) -> Iterator[Callable[[Awaitable[None]], None]]:
-    """On either kind of loop."""
-    with asyncio.Runner(loop_factory=LOOPS[request.param]) as runner:
-
-        async def awaited(it: Awaitable[None]) -> None:
-            await it
-
-        yield lambda it: runner.run(awaited(it))
 
 
 @asynccontextmanager

@@ -36,7 +36,10 @@ def check(url: str, token: str | None, access: Access) -> list[Finding]:
         except ConfigError as error:
             return [fail("fleet", str(error), "see docs/operating.md; checks of its nodes need its API")]
     overview, found = answer.view, problems_of(answer)
-    return [admin(access), *verdict(found, nodes), *versions(overview.version, nodes), calls(overview)]
+    return [
+        *(admin(access), *verdict(found, nodes), *versions(overview.version, nodes), calls(overview)),
+        *kept_code(nodes),
+    ]
 
 
 def admin(access: Access) -> Finding:
@@ -68,6 +71,18 @@ def versions(router: str, nodes: Sequence[NodeView]) -> list[Finding]:
     if len(by_version) > 1:
         return [warn("versions", summary, "fine during a roll-out; then bring all to the newest")]
     return [ok("versions", summary)] if by_version else []
+
+
+def kept_code(nodes: Sequence[NodeView]) -> list[Finding]:
+    """Whether calls go on with the code that they began with, and the handlers of which they don't."""
+    told = [node.not_kept for node in nodes if node.not_kept is not None]
+    if not told:
+        says = "no node keeps the code of its handlers: after a deploy parked calls meet the new code"
+        return [warn("code", says, "FRAMEHOLD_KEEP_CODE and FRAMEHOLD_PICKLE must be true")] if nodes else []
+    found = {item.handler: item.why for views in told for item in views}
+    if not found:
+        return [ok("code", "kept: after a deploy parked calls go on with the code that they began with")]
+    return [warn("code", f"that of {name} is not kept", why) for name, why in sorted(found.items())]
 
 
 def calls(overview: OverviewView) -> Finding:

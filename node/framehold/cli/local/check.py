@@ -43,7 +43,10 @@ def here(target: str, settings: Settings) -> None:
     """
     attached = targets.app_of(targets.found(target), settings).attached
     attached.check()
-    fate = fate_of(attached.handlers.asking(), settings.strategy, settings.lease_ttl)
+    # The fleet that will serve it has a store and keys.
+    keeps = settings.keep_code and settings.pickle
+    kept = [name for name, problem in attached.handlers.kept_code(settings.max_code) if keeps and not problem]
+    fate = fate_of(attached.handlers.asking(), settings.strategy, settings.lease_ttl, len(kept))
     place = target.partition(":")[0]
     module = sys.modules.get(place)
     file = getattr(module, "__file__", None) or place

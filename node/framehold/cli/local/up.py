@@ -22,10 +22,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from framehold_core.errors import ConfigError
+from framehold_router.models.nodes import OverviewView
+
 from ... import config
 from ..checks import environment as environments
 from ..checks import readiness
 from ..client import kept_token
+from ..client.api import Api
 from ..show.voice import Voice
 from . import check, local_store, ports, reload
 from .children import Spec
@@ -200,7 +204,17 @@ class Fleet:
         for name in self.nodes:
             keeper = self.supervisor.keeper(name)
             keeper.spec = replace(keeper.spec, loss=self.found.fate.death())
-        return before.fate.reload(self.found.fate)
+        fate = before.fate.reload(self.found.fate)
+        open_calls = await asyncio.to_thread(self._open_calls)
+        return fate if open_calls is None else fate.replace("open calls", f"open calls ({open_calls})", 1)
+
+    def _open_calls(self) -> int | None:
+        """How many calls are parked in the fleet; None if its router does not say so now."""
+        try:
+            with Api(self.url, self._environment.get(ADMIN_TOKEN)) as api:
+                return api.get("overview", OverviewView).view.parked
+        except ConfigError:
+            return None
 
     def _pid(self, name: str) -> int:
         child = self.supervisor.keeper(name).child

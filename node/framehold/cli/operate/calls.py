@@ -8,10 +8,11 @@ from typing import Any
 from framehold_core import ids
 from framehold_router.models.calls import CallsView, EndedCallView
 
-from ..client.api import Answer, Api
+from ..client.api import Api
 from ..show import figures
-from ..show.sheet import Grid, Sheet, lines
+from ..show.sheet import Grid, Sheet
 from .lease import how
+from .listed import filters, notes
 
 _FILTERS = ("failed", "outcome", "tool", "node", "call")
 _HEADS = ("CALL", "TOOL", "NODE", "ENDED", "TOOK", "ROUNDS", "HOW")
@@ -24,17 +25,16 @@ def calls(api: Api, query: dict[str, Any]) -> Sheet:
         Refused: a filter is invalid; the message names it.
     """
     answer, now = api.get("calls", CallsView, **query), time.time()
-    items = answer.view.items
+    view, items = answer.view, answer.view.items
     grid = Grid(_HEADS, [_row(item, now) for item in items], "" if items else _none(query))
-    notes = lines(_notes(answer, len(items)))
-    return Sheet([grid, *([notes] if notes else [])], answer.raw, answer.view)
+    return Sheet([grid, *notes(view, "--limit shows more")], answer.raw, view)
 
 
 def _none(query: dict[str, Any]) -> str:
-    filters = [f"{name} {query[name]}" for name in _FILTERS if query.get(name) is not None]
-    if not filters:
+    given = filters(query, _FILTERS)
+    if not given:
         return "No call ended in the last hour."
-    return f"No call that ended in the last hour passes the filter ({', '.join(filters).lower()})."
+    return f"No call that ended in the last hour passes the filter ({given})."
 
 
 def _row(item: EndedCallView, now: float) -> list[str]:
@@ -47,12 +47,3 @@ def _row(item: EndedCallView, now: float) -> list[str]:
         str(item.rounds),
         how(item.outcome, item.error, item.place),
     ]
-
-
-def _notes(answer: Answer[CallsView], shown: int) -> list[str]:
-    view, notes = answer.view, []
-    if view.next is not None:
-        notes.append(f"{shown:,} of {view.total:,}; --limit shows more, -o json has where the next page begins")
-    if view.missing:
-        notes.append(f"not among these are calls of {', '.join(view.missing)}: no answer came from there")
-    return notes

@@ -12,7 +12,8 @@ from framehold_router.models.choices import State
 
 from ..client.api import Answer, Api
 from ..show import figures
-from ..show.sheet import Grid, Sheet, lines
+from ..show.sheet import Grid, Sheet
+from .listed import filters, notes
 
 _MAX_PAGE = 1000
 """The most calls that the router puts on a page."""
@@ -38,18 +39,17 @@ def leases(api: Api, query: dict[str, Any], every: bool = False) -> Sheet:
         pages.append(answer)
     items, now = [item for page in pages for item in page.view.items], time.time()
     grid = Grid(_HEADS, [_row(item, now) for item in items], "" if items else _none(api, query))
-    last = answer.view.model_copy(update={"items": items})
-    notes = lines(_notes(pages, len(items)))
-    return Sheet([grid, *([notes] if notes else [])], _whole(pages), last)
+    view = answer.view.model_copy(update={"items": items, "missing": _missing(pages)})
+    return Sheet([grid, *notes(view, "--all lists the others too")], _whole(pages), view)
 
 
 def _none(api: Api, query: dict[str, Any]) -> str:
     """The text for an empty list. It names the filters, because a wrong filter looks like a fleet without calls."""
-    filters = [f"{name} {query[name]}" for name in _FILTERS if query.get(name) is not None]
-    if not filters:
+    given = filters(query, _FILTERS)
+    if not given:
         return "No call is open."
     others = api.get("leases", LeasesView, limit=1).view.total
-    return f"No call passes the filter ({', '.join(filters)}); without it there are {others:,}."
+    return f"No call passes the filter ({given}); without it there are {others:,}."
 
 
 def _row(item: LeaseView, now: float) -> list[str]:
@@ -71,16 +71,6 @@ def _row(item: LeaseView, now: float) -> list[str]:
 
 def _yes(holds: bool) -> str:
     return "yes" if holds else "no"
-
-
-def _notes(pages: list[Answer[LeasesView]], shown: int) -> list[str]:
-    last = pages[-1].view
-    notes = []
-    if last.next is not None:
-        notes.append(f"{shown:,} of {last.total:,}; --all lists the others too, -o json has where the next page begins")
-    if missing := _missing(pages):
-        notes.append(f"not among these are calls on {', '.join(missing)}: no answer came from there")
-    return notes
 
 
 def _missing(pages: list[Answer[LeasesView]]) -> list[str]:

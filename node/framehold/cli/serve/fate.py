@@ -28,15 +28,20 @@ _RETURNED = "Where a tool returned its question, the call goes on at any node: n
 class Fate:
     """Counts of TARGET's handlers.
 
-    `asking`: handlers that may ask in an await. `reentrant` and `replayed`: how many of these are re-entrant, and how
-    many have strategy replay. `returning`: handlers that return their questions. `lease`: the lease's TTL in
-    seconds."""
+    `asking`: handlers that may ask in an await. `reentrant`, `replayed` and `kept`: how many of these are re-entrant,
+    have strategy replay, or have code that the store keeps. `returning`: handlers that return their questions. `lease`:
+    the lease's TTL in seconds."""
 
     asking: int
     reentrant: int
     replayed: int
     lease: float
     returning: int = 0
+    kept: int = 0
+
+    @property
+    def all_kept(self) -> bool:
+        return self.asking > 0 and self.kept == self.asking
 
     @property
     def all_replayed(self) -> bool:
@@ -70,8 +75,12 @@ class Fate:
         code."""
         if self.all_returned and after.all_returned:
             return "open calls go on with the new code"
+        if self.all_kept:
+            return "open calls go on with the code that they began with, new calls run the new code"
         if self.all_go_on and after.all_go_on:
             return "open calls are replayed, and fail where the new code asks otherwise"
+        if self.kept:
+            return "open calls whose code is kept go on with it; other calls parked on them in an await are lost"
         lost = "calls parked on them in an await are lost"
         none = self.all_lost or after.all_lost
         return lost if none else f"{lost}, but those that were and are re-entrant and ask the same"
@@ -101,13 +110,15 @@ class Fate:
         return f"The call {fate}" if certain else f"If the tool awaits its answer, the call {fate}"
 
 
-def fate_of(functions: Iterable[Callable[..., Any]], strategy: Literal["hold", "replay"], lease: float) -> Fate:
+def fate_of(
+    functions: Iterable[Callable[..., Any]], strategy: Literal["hold", "replay"], lease: float, kept: int = 0
+) -> Fate:
     """The fate of calls of these handlers. `strategy` is the setting FRAMEHOLD_STRATEGY; `lease` is the TTL in
-    seconds."""
+    seconds; `kept` is how many of the handlers have code that the store keeps."""
     every = list(functions)
     found = [marks_of(fn) for fn in every if not _returns(fn)]
     replayed = sum((marks.strategy or strategy) == "replay" for marks in found)
-    return Fate(len(found), sum(marks.reentrant for marks in found), replayed, lease, len(every) - len(found))
+    return Fate(len(found), sum(marks.reentrant for marks in found), replayed, lease, len(every) - len(found), kept)
 
 
 def _returns(fn: Callable[..., Any]) -> bool:

@@ -10,6 +10,18 @@ import { useState } from "./html.js";
 /** What an address says of the first page. */
 export const BEGIN = { after: undefined, from: undefined };
 
+/** How many rows a page may have. */
+export const SIZES = [50, 100, 200];
+const USUAL = 100;
+
+const sizeOf = (text) => (SIZES.includes(Number(text)) ? Number(text) : USUAL);
+
+/** The parameters with which a list is requested, from the query of the address. `filters` are the names of its filters. */
+export function wanted(query, filters) {
+  const names = [...filters, "sort", "descending", "after"];
+  return { ...Object.fromEntries(names.map((name) => [name, query[name]])), limit: sizeOf(query.limit) };
+}
+
 const keyOf = (path, params) => JSON.stringify([path, params]);
 
 /** Ended calls come with the newest first unless they are asked for otherwise; all other lists with the least. */
@@ -51,6 +63,6 @@ export function usePages(path, query, params, { data, stale }) {
     first: params.after ? () => setQuery(BEGIN) : null,
     previous: settled && params.after ? previous : null,
     next: settled && data.next ? next : null,
-    onSize: (limit) => setQuery({ ...BEGIN, limit: limit === 100 ? undefined : limit }),
+    onSize: (limit) => setQuery({ ...BEGIN, limit: limit === USUAL ? undefined : limit }),
   };
 }

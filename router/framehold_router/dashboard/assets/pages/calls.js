@@ -4,19 +4,18 @@
  * The law: filters, order and place are in the address, under the names that the API has for them. An error is shown by its
  * class and by the line that raised it; its text is in the log of its node alone.
  */
-import { go, Link, setQuery, useAddress } from "../lib/address.js";
+import { Link, setQuery, useAddress } from "../lib/address.js";
 import { useRead } from "../lib/api.js";
-import { html, useEffect, useMemo, useState } from "../lib/html.js";
-import { now, useLive } from "../lib/live.js";
-import { BEGIN, isDescending, usePages } from "../lib/paging.js";
+import { html, useMemo } from "../lib/html.js";
+import { now } from "../lib/live.js";
+import { BEGIN, isDescending, usePages, wanted } from "../lib/paging.js";
 import { ago, NONE, number, OUTCOMES, prefix, seconds } from "../lib/words.js";
 import { Downloads } from "../parts/download.js";
-import { Find, Toggles } from "../parts/filters.js";
+import { CallFields, Toggles } from "../parts/filters.js";
+import { DropFilters, Listed, NothingAfter } from "../parts/listed.js";
 import { Name, NodeLink } from "../parts/name.js";
-import { Empty, Loading, Problem } from "../parts/notice.js";
-import { Card, Page } from "../parts/page.js";
-import { Pager, part, sizeOf } from "../parts/pager.js";
-import { Silent } from "../parts/silent.js";
+import { Empty } from "../parts/notice.js";
+import { Page } from "../parts/page.js";
 import { Outcome } from "../parts/state.js";
 import { Table } from "../parts/table.js";
 
@@ -24,69 +23,35 @@ const EVERY = 5_000;
 const FILTERS = ["failed", "outcome", "tool", "node", "call"];
 const NEWEST = "ended";
 
-/** What the router is asked for, of all that an address may say. */
-function wanted(query) {
-  const names = [...FILTERS, "sort", "descending", "after"];
-  return { ...Object.fromEntries(names.map((name) => [name, query[name]])), limit: sizeOf(query.limit) };
-}
-
 export default function Calls() {
   const { query } = useAddress();
-  const params = wanted(query);
+  const params = wanted(query, FILTERS);
   const found = useRead("calls", params, { every: EVERY });
   const pages = usePages("calls", query, params, found);
-  const { data, error, again } = found;
   const all = { ...params, after: undefined, limit: 1000 };
   const files = html`<${Downloads} path="calls" params=${all} what="all ended calls that the filters let through" />`;
   return html`<${Page} title="Calls" lead="Calls that ended in the last hour, and how." actions=${files}>
-    <${Filters} query=${query} items=${data?.items ?? []} />
-    ${(error ?? pages.error) && html`<${Problem} error=${error ?? pages.error} again=${again}>
-      ${error?.status === 400 && html`<p><${Link} to=${["calls"]}>Show all calls</${Link}></p>`}
-    </${Problem}>`}
-    ${data !== null && html`<${Listed} found=${found} query=${query} pages=${pages} />`}
-    ${data === null && !error && html`<${Loading} what="the calls" />`}
+    <${Filters} query=${query} items=${found.data?.items ?? []} />
+    <${Listed} path="calls" label="Calls" query=${query} found=${found} pages=${pages}
+      rows=${({ items }, stale) => html`<${Rows} items=${items} query=${query} stale=${stale} />`} />
   </${Page}>`;
 }
 
 function Filters({ query, items }) {
-  const { nodes } = useLive();
   const only = (changes) => () => setQuery({ ...BEGIN, failed: undefined, outcome: undefined, ...changes });
   const ended = ([name, { label, means }]) => {
     const on = query.outcome === name;
     return { label: label[0].toUpperCase() + label.slice(1), title: means, on, turn: only(on ? {} : { outcome: name }) };
   };
   const failing = query.failed === "true";
-  const find = (name) => (text) => setQuery({ ...BEGIN, [name]: text }, { replace: true });
-  const tools = useMemo(() => [...new Set(items.map(({ tool }) => tool))].sort(), [items]);
   return html`<search class="filters" aria-label="Filters">
     <${Toggles} label="Which calls" choices=${[
       { label: "All", title: "However they ended", on: !query.failed && !query.outcome, turn: only({}) },
       { label: "Failed", title: "Ended with an error, lost, diverged or stuck", on: failing, turn: only(failing ? {} : { failed: "true" }) },
     ]} />
     <${Toggles} label="How they ended" choices=${Object.entries(OUTCOMES).map(ended)} />
-    <div class="fields">
-      <${Find} label="Call, its first letters" name="call" value=${query.call} longest=${64} onFind=${find("call")} />
-      <${Find} label="Tool, its whole name" name="tool" value=${query.tool} options=${tools} onFind=${find("tool")} />
-      <${Find} label="Node, its whole name" name="node" value=${query.node} longest=${63} options=${(nodes ?? []).map(({ node_id }) => node_id)} onFind=${find("node")} />
-    </div>
+    <${CallFields} query=${query} items=${items} />
   </search>`;
-}
-
-function Listed({ found: { data, stale, of }, query, pages }) {
-  const { items, total, missing } = data;
-  const shown = part({ from: pages.from, count: items.length, total });
-  // Told once for each filter or page, not with every look.
-  const [told, setTold] = useState("");
-  useEffect(() => setTold(`${shown} shown`), [of]);
-  const pager = (label) => html`<${Pager} label=${label} shown=${shown} ...${pages} />`;
-  return html`
-    <p class="unseen" role="status">${told}</p>
-    <${Silent} missing=${missing} node=${query.node} />
-    <${Card} label="Calls">
-      ${pager("Pages")}
-      <${Rows} items=${items} query=${query} stale=${stale} />
-      ${items.length > 20 && pager("Pages, below")}
-    </${Card}>`;
 }
 
 const columns = (then) => [
@@ -117,8 +82,8 @@ function Rows({ items, query, stale }) {
 function None() {
   const { query } = useAddress();
   const given = FILTERS.filter((name) => query[name]);
-  const drop = html`<button type="button" onClick=${() => go(["calls"], { ...query, ...BEGIN, ...Object.fromEntries(FILTERS.map((name) => [name, undefined])) })}>Drop the filters</button>`;
-  if (query.after) return html`<${Empty} title="Nothing comes after"><button type="button" onClick=${() => setQuery(BEGIN)}>Go to the first page</button></${Empty}>`;
+  const drop = html`<${DropFilters} path="calls" query=${query} filters=${FILTERS} />`;
+  if (query.after) return html`<${NothingAfter} />`;
   if (given.length === 0) return html`<${Empty} title="No call ended in the last hour">Nodes list what ended while they run. Have a tool called: <code>framehold call</code></${Empty}>`;
   if (given.join() === "failed") return html`<${Empty} title="No call failed in the last hour">None ended with an error, and none was lost, diverged or is stuck. ${drop}</${Empty}>`;
   return html`<${Empty} title="No call ended like that in the last hour">Each filter must hold. Tools and nodes are found by their whole names. ${drop}</${Empty}>`;

@@ -4,20 +4,19 @@
  * The law: filters, order and place are in the address, under the names that the API has for them. Only one page is ever
  * asked for and drawn, however many calls there are.
  */
-import { go, Link, setQuery, useAddress } from "../lib/address.js";
+import { Link, setQuery, useAddress } from "../lib/address.js";
 import { useRead } from "../lib/api.js";
-import { html, useEffect, useMemo, useRef, useState } from "../lib/html.js";
+import { html, useMemo, useRef, useState } from "../lib/html.js";
 import { now, useLive } from "../lib/live.js";
-import { BEGIN, usePages } from "../lib/paging.js";
-import { bytes, NONE, number, plural, prefix, span, STATES } from "../lib/words.js";
+import { BEGIN, usePages, wanted } from "../lib/paging.js";
+import { bytes, NONE, number, prefix, span, STATES } from "../lib/words.js";
 import { Downloads } from "../parts/download.js";
-import { Find, Toggles } from "../parts/filters.js";
+import { CallFields, Toggles } from "../parts/filters.js";
+import { DropFilters, Listed, NothingAfter } from "../parts/listed.js";
 import { Name, NodeLink } from "../parts/name.js";
-import { Callout, Empty, Loading, Problem } from "../parts/notice.js";
+import { Callout, Empty } from "../parts/notice.js";
 import { Buttons, OnCall } from "../parts/oncall.js";
-import { Card, Page } from "../parts/page.js";
-import { Pager, part, sizeOf } from "../parts/pager.js";
-import { Silent } from "../parts/silent.js";
+import { Page } from "../parts/page.js";
 import { State } from "../parts/state.js";
 import { Table } from "../parts/table.js";
 
@@ -25,49 +24,36 @@ const EVERY = 5_000;
 const SOON = "60";
 const FILTERS = ["state", "expiring", "replayed", "tool", "node", "call"];
 
-/** What the router is asked for, of all that an address may say. */
-function wanted(query) {
-  const names = [...FILTERS, "sort", "descending", "after"];
-  return { ...Object.fromEntries(names.map((name) => [name, query[name]])), limit: sizeOf(query.limit) };
-}
-
 export default function Leases() {
   const { query } = useAddress();
-  const params = wanted(query);
+  const params = wanted(query, FILTERS);
   const found = useRead("leases", params, { every: EVERY });
   const pages = usePages("leases", query, params, found);
   const [asked, setAsked] = useState(null);
   const [done, setDone] = useState("");
-  const { data, error, again } = found;
   const finished = (sentence) => {
     setDone(html`${sentence}. <${Link} to=${["calls", asked.call.call_id]}>Look at the call</${Link}>`);
     setAsked(null);
-    again();
+    found.again();
   };
   const all = { ...params, after: undefined, limit: 1000 };
   const files = html`<${Downloads} path="leases" params=${all} what="all leases that the filters let through" />`;
   return html`<${Page} title="Leases" lead="Calls that nodes hold, and those that wait for a node." actions=${files}>
-    <${Filters} query=${query} items=${data?.items ?? []} />
+    <${Filters} query=${query} items=${found.data?.items ?? []} />
     <div role="status">${done && html`<${Callout} tone="good"><p>${done}</p></${Callout}>`}</div>
-    ${(error ?? pages.error) && html`<${Problem} error=${error ?? pages.error} again=${again}>
-      ${error?.status === 400 && html`<p><${Link} to=${["leases"]}>Show all leases</${Link}></p>`}
-    </${Problem}>`}
-    ${data !== null && html`<${Listed} found=${found} query=${query} pages=${pages} onAsk=${(what, call) => setAsked({ what, call })} />`}
-    ${data === null && !error && html`<${Loading} what="the leases" />`}
+    <${Listed} path="leases" label="Leases" query=${query} found=${found} pages=${pages}
+      rows=${({ items, missing }, stale) => html`<${Rows} items=${items} missing=${missing} query=${query} stale=${stale} onAsk=${(what, call) => setAsked({ what, call })} />`} />
     ${asked && html`<${OnCall} ...${asked} onDone=${finished} onClose=${() => setAsked(null)} />`}
   </${Page}>`;
 }
 
 function Filters({ query, items }) {
-  const { nodes } = useLive();
   const turn = (changes) => () => setQuery({ ...BEGIN, ...changes });
   const mark = (name, value, label, title) => {
     const on = query[name] === value;
     return { label, title, on, turn: turn({ [name]: on ? undefined : value }) };
   };
   const state = (name) => mark("state", name, name[0].toUpperCase() + name.slice(1), STATES[name].means);
-  const find = (name) => (text) => setQuery({ ...BEGIN, [name]: text }, { replace: true });
-  const tools = useMemo(() => [...new Set(items.map(({ tool }) => tool))].sort(), [items]);
   return html`<search class="filters" aria-label="Filters">
     <${Toggles} label="Which calls" choices=${[
       { label: "All states", title: "Whatever their state", on: !query.state, turn: turn({ state: undefined }) },
@@ -77,29 +63,8 @@ function Filters({ query, items }) {
       mark("expiring", SOON, "Expiring < 60 s", "Their tokens expire within a minute"),
       mark("replayed", "true", "Replayed", "Their frames were rebuilt from their journals at least once"),
     ]} />
-    <div class="fields">
-      <${Find} label="Call, its first letters" name="call" value=${query.call} longest=${64} onFind=${find("call")} />
-      <${Find} label="Tool, its whole name" name="tool" value=${query.tool} options=${tools} onFind=${find("tool")} />
-      <${Find} label="Node, its whole name" name="node" value=${query.node} longest=${63} options=${(nodes ?? []).map(({ node_id }) => node_id)} onFind=${find("node")} />
-    </div>
+    <${CallFields} query=${query} items=${items} />
   </search>`;
-}
-
-function Listed({ found: { data, stale, of }, query, pages, onAsk }) {
-  const { items, total, missing } = data;
-  const shown = part({ from: pages.from, count: items.length, total });
-  // Told once for each filter or page, not with every look.
-  const [told, setTold] = useState("");
-  useEffect(() => setTold(`${shown} shown`), [of]);
-  const pager = (label) => html`<${Pager} label=${label} shown=${shown} ...${pages} />`;
-  return html`
-    <p class="unseen" role="status">${told}</p>
-    <${Silent} missing=${missing} node=${query.node} />
-    <${Card} label="Leases">
-      ${pager("Pages")}
-      <${Rows} items=${items} missing=${missing} query=${query} stale=${stale} onAsk=${onAsk} />
-      ${items.length > 20 && pager("Pages, below")}
-    </${Card}>`;
 }
 
 /** As the heads name the orders: who is old began early. */
@@ -160,8 +125,8 @@ function None({ missing }) {
   const { query } = useAddress();
   const { nodes } = useLive();
   const given = FILTERS.filter((name) => query[name]);
-  const drop = html`<button type="button" onClick=${() => go(["leases"], { ...query, ...BEGIN, ...Object.fromEntries(FILTERS.map((name) => [name, undefined])) })}>Drop the filters</button>`;
-  if (query.after) return html`<${Empty} title="Nothing comes after"><button type="button" onClick=${() => setQuery(BEGIN)}>Go to the first page</button></${Empty}>`;
+  const drop = html`<${DropFilters} path="leases" query=${query} filters=${FILTERS} />`;
+  if (query.after) return html`<${NothingAfter} />`;
   if (given.length === 0) return html`<${Empty} title="No call is held">No client has a question open, and no round runs. Have one called: <code>framehold call</code></${Empty}>`;
   if (query.node && nodes !== null && !nodes.some(({ node_id }) => node_id === query.node)) {
     return html`<${Empty} title=${html`No node is called <bdi>${query.node}</bdi> now`}>Calls that it left behind, if any, are among those that are orphaned. ${drop}</${Empty}>`;

@@ -1,5 +1,8 @@
 /** What narrows a list: toggle buttons that say whether they are on, and fields that find while one types. */
-import { html, useEffect, useRef, useState } from "../lib/html.js";
+import { setQuery } from "../lib/address.js";
+import { html, useEffect, useMemo, useRef, useState } from "../lib/html.js";
+import { useLive } from "../lib/live.js";
+import { BEGIN } from "../lib/paging.js";
 
 const PAUSE = 80;
 
@@ -38,4 +41,16 @@ export function Find({ label, name, value = "", options = [], hint, longest = 20
       autocomplete="off" autocapitalize="off" spellcheck="false" onInput=${typed} />
     ${options.length > 0 && html`<datalist id=${`${name}-known`}>${options.map((option) => html`<option value=${option} />`)}</datalist>`}
   </label>`;
+}
+
+/** The fields that find calls by id, tool and node. The tools of `items`, the calls that are shown, are offered. */
+export function CallFields({ query, items }) {
+  const { nodes } = useLive();
+  const find = (name) => (text) => setQuery({ ...BEGIN, [name]: text }, { replace: true });
+  const tools = useMemo(() => [...new Set(items.map(({ tool }) => tool))].sort(), [items]);
+  return html`<div class="fields">
+    <${Find} label="Call, its first letters" name="call" value=${query.call} longest=${64} onFind=${find("call")} />
+    <${Find} label="Tool, its whole name" name="tool" value=${query.tool} options=${tools} onFind=${find("tool")} />
+    <${Find} label="Node, its whole name" name="node" value=${query.node} longest=${63} options=${(nodes ?? []).map(({ node_id }) => node_id)} onFind=${find("node")} />
+  </div>`;
 }

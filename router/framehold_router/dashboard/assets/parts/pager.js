@@ -6,12 +6,8 @@
  * now stays where it is and keeps the focus.
  */
 import { html } from "../lib/html.js";
+import { SIZES } from "../lib/paging.js";
 import { number } from "../lib/words.js";
-
-const SIZES = [50, 100, 200];
-
-/** The size of a page as an address says it. */
-export const sizeOf = (text) => (SIZES.includes(Number(text)) ? Number(text) : 100);
 
 /** What is shown of how many: `from` is the number of the first, null where nobody counted. */
 export function part({ from, count, total }) {

@@ -1,0 +1,203 @@
+"""A call of each kind of handler is carried on by the code that it began with, on a node that has another release."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import framehold
+from framehold.config import Settings
+from tests.node.code.releases import release
+from tests.node.nodes import KEY, served
+from tests.store.server import RedisServer
+from tests.wire import Caller, Heard, accepted
+
+pytestmark = pytest.mark.anyio
+
+SERVER = """\
+from __future__ import annotations
+
+from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
+from pydantic import BaseModel
+
+import framehold
+
+server = MCPServer("kinds")
+
+
+class Word(BaseModel):
+    word: str
+
+
+class Pair(BaseModel):
+    first: str
+    second: str
+
+
+async def asked(key):
+    answer = await framehold.ask(key, "early question?", Word)
+    return f"early {answer.data.word}"
+
+
+@server.tool()
+@framehold.reentrant
+async def tool(name: str, ctx: Context) -> str:
+    return name + ": " + await asked("tool")
+
+
+@server.tool()
+@framehold.reentrant
+async def structured(ctx: Context) -> Pair:
+    return Pair(first=await asked("structured"), second="early")
+
+
+class Desk:
+    @framehold.reentrant
+    async def method(self, ctx: Context) -> str:
+        return self.end(await asked("method"))
+
+    def end(self, text):
+        return text + ", early end"
+
+
+desk = Desk()
+server.tool()(desk.method)
+
+
+@server.prompt()
+@framehold.reentrant
+async def prompt(name: str, ctx: Context) -> str:
+    return name + ": " + await asked("prompt")
+
+
+@server.resource("kinds://template/{name}")
+@framehold.reentrant
+async def template(name: str, ctx: Context) -> str:
+    return name + ": " + await asked("template")
+"""
+LOW = """\
+from mcp.server import Server
+from mcp.types import CallToolResult, TextContent
+from pydantic import BaseModel
+
+import framehold
+
+
+class Word(BaseModel):
+    word: str
+
+
+@framehold.reentrant
+async def call_tool(ctx, params):
+    answer = await framehold.ask("low", "early question?", Word)
+    text = f"{params.name}: early {answer.data.word}"
+    return CallToolResult(content=[TextContent(type="text", text=text)])
+
+
+server = Server("low", on_call_tool=call_tool)
+"""
+REMOVED = """\
+from mcp.server import MCPServer
+server = MCPServer("kinds")
+class Desk: pass
+desk = Desk()
+"""
+Request = tuple[str, dict[str, Any]]
+KINDS: dict[str, tuple[Request, str]] = {
+    "tool": (("tools/call", {"name": "tool", "arguments": {"name": "n"}}), "n: early w"),
+    "structured": (("tools/call", {"name": "structured", "arguments": {}}), "early w"),
+    "method": (("tools/call", {"name": "method", "arguments": {}}), "early w, early end"),
+    "prompt": (("prompts/get", {"name": "prompt", "arguments": {"name": "n"}}), "n: early w"),
+    "template": (("resources/read", {"uri": "kinds://template/n"}), "n: early w"),
+}
+TOOL, SAID = KINDS["tool"]
+
+
+@asynccontextmanager
+async def node(module: Any, redis: RedisServer, name: str, **settings: Any) -> AsyncIterator[Caller]:
+    """A node that serves one release."""
+    usual = {"store_url": redis.url, "keys": (KEY,), "node_id": name, "lease_ttl": 1.0, "route_headers": True}
+    app = framehold.asgi(module.server, Settings(**{**usual, **settings}))
+    async with served(app) as url, Caller(url) as caller:
+        yield caller
+
+
+async def told(folder: Path, redis: RedisServer, before: str, after: str, request: Request, **settings: Any) -> Heard:
+    """What a node that has the release `after` replies to the answer to a question that `before` has asked."""
+    method, params = request
+    settings["namespace"] = folder.name
+    with release(folder / "before", before) as module:
+        async with node(module, redis, "a", **settings) as caller:
+            heard = await caller.send(method, params)
+            assert heard.messages == ["early question?"]
+    answers = {key: accepted(word="w") for key in heard.asked}
+    with release(folder / "after", after) as module:
+        async with node(module, redis, "b", **settings) as caller:
+            return await caller.send(method, {**params, "requestState": heard.token, "inputResponses": answers})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("after", [SERVER.replace("early", "later"), REMOVED], ids=["changed", "removed"])
+async def test_each_kind_of_handler_goes_on(kind: str, after: str, redis: RedisServer, tmp_path: Path) -> None:
+    request, said = KINDS[kind]
+    end = await told(tmp_path, redis, SERVER, after, request)
+    assert end.headers["framehold-code"] == "kept"
+    assert said in str(end.result)
+    if kind == "structured":
+        assert end.result["structuredContent"] == {"first": "early w", "second": "early"}
+
+
+async def test_a_low_level_handler_goes_on(redis: RedisServer, tmp_path: Path) -> None:
+    request = ("tools/call", {"name": "any", "arguments": {}})
+    end = await told(tmp_path, redis, LOW, LOW.replace("early", "later"), request)
+    assert end.text == "any: early w" and end.headers["framehold-code"] == "kept"
+
+
+@pytest.mark.parametrize(
+    "settings", [{"keep_code": False}, {"pickle": False}, {"max_code": 100}], ids=["off", "no pickles", "too large"]
+)
+async def test_code_that_is_not_kept_diverges_by_name(
+    settings: dict[str, Any], redis: RedisServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    end = await told(tmp_path, redis, SERVER, SERVER.replace("early", "later"), TOOL, **settings)
+    assert end.result["isError"] and "came to something else than it did before" in end.text
+    assert "framehold-code" not in end.headers
+    # What the author has switched off is not warned of.
+    assert ("is not kept" in caplog.text) == ("max_code" in settings)
+
+
+async def test_a_handler_that_is_marked_so_is_not_kept(redis: RedisServer, tmp_path: Path) -> None:
+    text = SERVER.replace("@framehold.reentrant", "@framehold.options(keep_code=False)\n@framehold.reentrant", 1)
+    end = await told(tmp_path, redis, text, text.replace("early", "later"), TOOL)
+    assert end.result["isError"] and "came to something else than it did before" in end.text
+
+
+async def test_the_promise_is_that_of_the_code_which_is_entered(redis: RedisServer, tmp_path: Path) -> None:
+    """The next release has taken the mark away: that is about its own code."""
+    after = SERVER.replace("early", "later").replace("\n@framehold.reentrant\n", "\n")
+    assert (await told(tmp_path, redis, SERVER, after, TOOL)).text == SAID
+
+
+async def test_code_that_is_equal_is_not_loaded(redis: RedisServer, tmp_path: Path) -> None:
+    after = SERVER.replace("    return name +", "    # a comment\n    return name +")
+    end = await told(tmp_path, redis, SERVER, after, TOOL)
+    assert end.text == SAID and "framehold-code" not in end.headers
+
+
+async def test_a_handler_whose_code_can_not_be_kept_is_named_at_the_start(
+    redis: RedisServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    text = SERVER.replace("async def asked(key):", "async def asked(key, lock=asyncio.Lock()):").replace(
+        "from mcp.server import MCPServer", "import asyncio\nfrom mcp.server import MCPServer"
+    )
+    with release(tmp_path / "only", text) as module:
+        async with node(module, redis, "a", namespace=tmp_path.name):
+            for name in ('tool "tool"', 'prompt "prompt"', 'resource "kinds://template/{name}"'):
+                line = f"the code of {name} is not kept: a default of server.asked is an object of asyncio.locks.Lock"
+                assert line in caplog.text
+            assert caplog.text.count("is not kept") == len(KINDS)
