@@ -42,6 +42,9 @@ from .fastmcp_components import moved
 GUARDED = "guarded"
 """The member of `Registered.about` that says whether the component had authorization of its own."""
 
+MOUNTED = "it is a component of a mounted server"
+"""Why the code of such a component is not kept."""
+
 
 class _Kind(NamedTuple):
     """A class of components that are made of a function. `make` makes one again, of the function and the values of
@@ -107,7 +110,7 @@ def obstacle(served: FastMCPComponent) -> str:
     if kind in _KINDS:
         return ""
     if kind.__module__ == mounted.__name__:
-        return "it is a component of a mounted server"
+        return MOUNTED
     if isinstance(served, TransformedTool):
         return "it is a transformed tool"
     return f"it is a component of the class {kind.__module__}.{kind.__qualname__}, and FastMCP can't make it again"

@@ -182,13 +182,18 @@ def _injected(fn: Any) -> Any:
 # ---- the walk
 
 
-def registered(provider: Provider, outer: Spaces = ()) -> Iterator[tuple[FastMCPComponent, Spaces]]:
-    """Each component that is registered on this provider or on a mounted server, with its namespaces."""
+def registered(
+    provider: Provider, outer: Spaces = (), *, with_mounted: bool = True
+) -> Iterator[tuple[FastMCPComponent, Spaces]]:
+    """Each component that is registered on this provider, with its namespaces; also those of mounted servers if
+    `with_mounted`."""
     spaces = (*(item for item in provider.transforms if isinstance(item, Namespace)), *outer)
     if isinstance(provider, LocalProvider):
         yield from ((component, spaces) for component in provider._components.values())
+    if isinstance(provider, FastMCPProvider) and not with_mounted:
+        return
     for inner in _inside(provider):
-        yield from registered(inner, spaces)
+        yield from registered(inner, spaces, with_mounted=with_mounted)
 
 
 def _inside(provider: Provider) -> list[Provider]:
@@ -212,9 +217,10 @@ def schema_of(server: FastMCP[Any], name: str) -> dict[str, Any] | None:
     return max(tools, key=version_sort_key).parameters if tools else None
 
 
-def served(server: FastMCP[Any]) -> Iterator[FastMCPComponent]:
-    """Each component that the walk finds, with the name that clients use, whoever may use it."""
-    for component, spaces in registered(server):
+def served(server: FastMCP[Any], *, with_mounted: bool = True) -> Iterator[FastMCPComponent]:
+    """Each component that the walk finds, with the name that clients use, whoever may use it; without those of mounted
+    servers unless `with_mounted`."""
+    for component, spaces in registered(server, with_mounted=with_mounted):
         field = next((one for one in ("uri_template", "uri") if hasattr(component, one)), "name")
         yield component.model_copy(update={field: named(component, spaces)})
 

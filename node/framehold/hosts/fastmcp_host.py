@@ -34,7 +34,7 @@ from ..code.codes import Registered
 from ..config import Settings
 from ..sdk.wrapped_handler import Handler
 from .fastmcp import Bindings, Rounds, let_contexts_ask
-from .fastmcp_code import find_kept_first
+from .fastmcp_code import MOUNTED, find_kept_first, obstacle
 from .fastmcp_components import author_of, called, moved, named, registered, schema_of, served, serving, understood
 from .sdk_app import local_only
 from .seam_builder import SeamBuilder
@@ -87,6 +87,12 @@ class FastMCPHost:
             fn = author_of(component)
             if fn is not None and is_coroutine_function(fn):
                 yield called(component), fn
+
+    def not_kept(self) -> Mapping[str, str]:
+        """The components that FastMCP can't make again, or that a mounted server has."""
+        own = {called(item): obstacle(item) for item in served(self._server, with_mounted=False)}
+        found = {name: own.get(name, MOUNTED) for name in map(called, served(self._server))}
+        return {name: why for name, why in found.items() if why}
 
     def names(self) -> Iterator[str]:
         """The names of all tools and prompts that the walk finds."""

@@ -19,6 +19,8 @@ from framehold.code.codes import NotKept, Registered, read
 from framehold.config import Settings
 from framehold.hosts.fastmcp_code import ComponentLookup, find_kept_first
 from framehold.hosts.fastmcp_components import author_of, found
+from framehold.hosts.handlers import Handlers
+from framehold.hosts.host_choice import host_of
 from framehold_core.errors import StoreUnavailable
 from tests.node.code.releases import codes, release
 from tests.node.fastmcp_stage import Hosted
@@ -73,6 +75,20 @@ KINDS: dict[str, tuple[tuple[str, str], str]] = {
         "def made(lock): return lambda context: lock is not None\n"
         "@mcp.tool(auth=made(threading.Lock()), tags={'a'})\nasync def it() -> str: return word()",
     ),
+    "a tool with arguments": (
+        TOOL,
+        "@mcp.tool\nasync def it(form: Form, count: int, ctx: Context) -> str: return f'{form!r} {count!r} {word()}'",
+    ),
+    "a prompt with arguments": (
+        PROMPT,
+        "@mcp.prompt\nasync def it(count: int, ctx: Context) -> str: return f'{count!r} {word()}'",
+    ),
+    "a template with arguments": (
+        ("resources/read", "a://it/3?said=x"),
+        '@mcp.resource("a://it/{count}{?said}")\n'
+        "async def it(ctx: Context, count: int, said: Annotated[str, 'x'] = '') -> str:\n"
+        "    return f'{said} {count!r} {word()}'",
+    ),
     "a prompt": (PROMPT, '@mcp.prompt(description="said")\nasync def it(ctx: Context) -> str: return word()'),
     "a prompt with a dependency": (
         PROMPT,
@@ -95,6 +111,13 @@ KINDS: dict[str, tuple[tuple[str, str], str]] = {
     ),
 }
 """A component that returns `old`, with the request that it serves."""
+LONE = (
+    "a tool with a context",
+    "a prompt",
+    "a resource",
+    "a template",
+    *(kind for kind in KINDS if "arguments" in kind),
+)
 OTHERS = {
     "nothing": "",
     "a tool": "@mcp.tool\nasync def it() -> int: return 3",
@@ -119,9 +142,14 @@ async def lookup(server: FastMCP[Any], method: str, name: str) -> ComponentLooku
 async def run(server: FastMCP[Any], method: str, name: str) -> Any:
     """The result of a request, as FastMCP comes to it."""
     if method == "tools/call":
-        return (await server.call_tool(name)).to_mcp_result()
+        tool = await server.get_tool(name)
+        takes = tool is not None and "form" in tool.parameters["properties"]
+        given = {"form": {"word": "x"}, "count": 3} if takes else {}
+        return (await server.call_tool(name, given)).to_mcp_result()
     if method == "prompts/get":
-        return (await server.render_prompt(name)).to_mcp_prompt_result()
+        prompt = await server.get_prompt(name)
+        takes = prompt is not None and bool(prompt.arguments)
+        return (await server.render_prompt(name, {"count": "3"} if takes else {})).to_mcp_prompt_result()
     return (await server.read_resource(name)).to_mcp_result(name)
 
 
@@ -156,10 +184,12 @@ async def test_a_component_goes_along_as_it_was_registered(kind: str, tmp_path: 
 
 
 @pytest.mark.parametrize("other", OTHERS)
-@pytest.mark.parametrize("kind", ["a tool with a context", "a prompt", "a resource", "a template"])
+@pytest.mark.parametrize("kind", LONE)
 async def test_it_goes_along_where_the_next_release_has_something_else(kind: str, other: str, tmp_path: Path) -> None:
     request, text = KINDS[kind]
-    was, kept = await carried(tmp_path, request, BEGIN + text, BEGIN + OTHERS[other])
+    """Its module has lost all that it is made of."""
+    lost = "from fastmcp import FastMCP\nmcp = FastMCP('shop')\n"
+    was, kept = await carried(tmp_path, request, BEGIN + text, lost + OTHERS[other])
     assert kept == was and "old" in str(kept)
 
 
@@ -262,6 +292,20 @@ async def test_what_can_not_be_made_again_is_named() -> None:
         assert len(seen.code(method, {})) == 32
         with pytest.raises(NotKept, match=why):
             seen.written(method, {})
+
+
+async def test_they_are_named_when_a_server_starts() -> None:
+    """With the names that clients use, and only if they are marked."""
+    marked = framehold.reentrant(other)
+    child, server = FastMCP[Any]("child"), FastMCP[Any]("outer")
+    child.tool(marked), child.tool(plain)
+    server.mount(child, namespace="in")
+    server.tool(marked), server.prompt(marked)
+    server.add_tool(Own(name="own", parameters={}, fn=marked))
+    known = dict(Handlers(host_of(server)).kept_code(1 << 20))
+    own = f"it is a component of the class {__name__}.Own, and FastMCP can't make it again"
+    in_child = "it is a component of a mounted server"
+    assert known == {'tool "other"': "", 'prompt "other"': "", 'tool "own"': own, 'tool "in_other"': in_child}
 
 
 async def test_a_dependency_that_belongs_to_its_process_is_named(tmp_path: Path) -> None:
