@@ -150,14 +150,16 @@ TABLE: dict[tuple[Phase, type[Any]], Row] = {
     (PARKED, Stop): Row(rounds.stopped, (PARKED, FINISHING)),
     (PARKED, Evict): Row(recovery.evicted, (PARKED, IDLE)),
     (PARKED, Drain): Row(recovery.drained, (PARKED, RELEASING)),
-    # Rule 8: a call that is being handed off accepts no answers. A retry that comes before the store has answered the
-    # release is decided from the record (LOOKING).
-    (RELEASING, Retry): Row(takeover.decide_later, (RELEASING,)),
+    # Rule 8: a call that is being handed off accepts no answers, not even if the store left the release unanswered: it
+    # may have been applied. A retry that comes before the answer is decided from the record (LOOKING).
+    (RELEASING, Retry): Row(recovery.retried_while_released, (RELEASING,)),
     (RELEASING, Finished): Row(rounds.finished_unheard, (RELEASING,)),
     (RELEASING, Acked): Row(recovery.released, (IDLE, LOOKING)),
     # Rule 7: the store went back, and the frame heals it before it goes (HEALING). The fence: another owns the call.
     (RELEASING, WriteRefused): Row(recovery.release_refused, (HEALING, *FENCED)),
-    (RELEASING, StoreDown): Row(recovery.released, (IDLE, LOOKING)),
+    (RELEASING, StoreDown): Row(recovery.release_unanswered, (RELEASING,)),
+    (RELEASING, StoreBack): Row(recovery.store_back, (RELEASING,)),
+    (RELEASING, Expired): Row(recovery.expired, (RELEASING, IDLE)),
     # ---- the lease lapsed, or the store went back or away
     (VERIFYING, Retry): Row(takeover.decide_later, (VERIFYING,)),
     (VERIFYING, Finished): Row(rounds.finished_unheard, (VERIFYING,)),

@@ -27,7 +27,7 @@ from .call import (
 from .effects import Effect, Forget, Lookup, Op, Outcome, RaiseInDoubt, Reason, Respond, Ungated, Write
 from .ending import LOST, Ending, How
 from .errors import impossible
-from .events import Acked, Drain, Evict, Expired, Recheck, Renewed, StoreBack, StoreDown, WriteRefused
+from .events import Acked, Drain, Evict, Expired, Recheck, Renewed, Retry, StoreBack, StoreDown, WriteRefused
 from .outbox import Outbox
 from .requests import Verdict
 from .takeover import MAX_TRIES
@@ -212,8 +212,9 @@ def store_back(call: Call, event: StoreBack, now: float) -> Move:
 
 
 def expired(call: Call, event: Expired, now: float) -> Move:
-    """No token of this call can be valid any more: drop the frame, unless an effect of it is under way (rule 8)."""
-    if now < call.expires or effect_under_way(call):
+    """No token of this call can be valid any more: drop the frame, unless an effect of it is under way (rule 8), or a
+    retry waits for the answer to its release."""
+    if now < call.expires or effect_under_way(call) or call.undecided:
         return Move(call)
     return drop_and_forget(call, "expired", Ending(How.EXPIRED))
 
@@ -238,9 +239,22 @@ def release_refused(call: Call, event: WriteRefused, now: float) -> Move:
     return write_refused(call, event, now) if event.verdict is Verdict.BEHIND else released(call, event, now)
 
 
-def released(call: Call, event: Acked | WriteRefused | StoreDown, now: float) -> Move:
-    """The call is given away, or nobody knows whether it is: drop the frame either way. Requests that came meanwhile
-    are decided from the record."""
+def retried_while_released(call: Call, event: Retry, now: float) -> Move:
+    """A retry came while the call is handed off: it is decided when the store has answered. A release that the store
+    left unanswered is sent again."""
+    outbox, effects = call.outbox.resend()
+    return Move(call._replace(outbox=outbox, undecided=(*call.undecided, event)), effects)
+
+
+def release_unanswered(call: Call, event: StoreDown, now: float) -> Move:
+    """The store did not answer the release: nobody knows whether the call is given away. The frame stays, since it may
+    be the only whole copy of the call, and takes no answers. The release is sent again when the store is back."""
+    replies = refuse_all(call.undecided, Reason.UNAVAILABLE, call)
+    return Move(call._replace(outbox=call.outbox.stall(), undecided=()), replies)
+
+
+def released(call: Call, event: Acked | WriteRefused, now: float) -> Move:
+    """The call is given away: drop the frame. Requests that came meanwhile are decided from the record."""
     call, effects = drop_frame(call, "released")
     if not call.undecided:
         return Move(call, (*effects, Forget()))

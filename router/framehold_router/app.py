@@ -25,13 +25,14 @@ from framehold_store import Store, open_store
 from .api.sources import Sources
 from .collect.fleet_log import FleetLog
 from .collect.node_client import NodeClient
-from .collect.survey import Survey
+from .collect.survey import Survey, asking
 from .config import RouterSettings
 from .fleet.departures import Departures
 from .fleet.event_writer import EventWriter
 from .fleet.membership import Fleet, Membership
 from .fleet.store_health import StoreHealth
 from .fleet.trust import Trust
+from .fleet.unheard import UnheardNodes
 from .http.server import Front, serve
 from .http.upstream import Upstream
 from .metrics import Metrics, counting, page
@@ -76,14 +77,14 @@ async def running(settings: RouterSettings, listening: socket.socket) -> AsyncIt
     trust = Trust(ready(settings).secrets())
     async with AsyncExitStack() as stack:
         departures = Departures()
-        store, membership = await _open_membership(stack, settings, trust, departures)
+        store, membership, node_client = await _open_membership(stack, settings, trust, departures)
 
         def fleet() -> Fleet:
             return membership.fleet
 
         upstream = Upstream(settings)
         stack.push_async_callback(upstream.close)
-        node_client, survey = _node_readers(stack, trust, fleet)
+        survey = _survey(stack, fleet, node_client)
         log, writer = _event_log(stack, store, fleet, departures)
         placer = Placer(fleet, time.monotonic)
         counted = counting(membership, departures, survey.nodes)
@@ -115,25 +116,25 @@ async def running(settings: RouterSettings, listening: socket.socket) -> AsyncIt
 
 async def _open_membership(
     stack: AsyncExitStack, settings: RouterSettings, trust: Trust, departures: Departures
-) -> tuple[Store, Membership]:
-    """Open the store, and follow its membership; `stack` closes both."""
+) -> tuple[Store, Membership, NodeClient]:
+    """Open the store, follow its membership, and make what asks nodes; `stack` closes all three."""
     store = open_store(settings.store(), time.monotonic)
     stack.push_async_callback(store.close)
     await store.open()
-    membership = Membership(store, trust)
+    node_client = NodeClient(trust)
+    stack.push_async_callback(node_client.close)
+    membership = Membership(store, trust, kept=UnheardNodes(asking(node_client)).kept)
     stack.push_async_callback(membership.close)
     membership.on_looked = departures.look
     await membership.open()
-    return store, membership
+    return store, membership, node_client
 
 
-def _node_readers(stack: AsyncExitStack, trust: Trust, fleet: Callable[[], Fleet]) -> tuple[NodeClient, Survey]:
-    """The parts that read from nodes by HTTP; `stack` closes them."""
-    node_client = NodeClient(trust)
-    stack.push_async_callback(node_client.close)
+def _survey(stack: AsyncExitStack, fleet: Callable[[], Fleet], node_client: NodeClient) -> Survey:
+    """What asks all nodes at once; `stack` closes it."""
     survey = Survey(fleet, node_client)
     stack.push_async_callback(survey.close)
-    return node_client, survey
+    return survey
 
 
 def _event_log(

@@ -144,7 +144,7 @@ def test_a_released_call_is_taken_without_a_wait() -> None:
     assert second.call.phase is Phase.RUNNING
 
 
-@pytest.mark.parametrize("reply", ["acked", "refused", "down"])
+@pytest.mark.parametrize("reply", ["acked", "refused"])
 def test_leaving_accepts_nothing_and_a_retry_that_comes_meanwhile_asks_the_store(reply: str) -> None:
     """Rule 8: whether the release was applied or not, the frame is gone."""
     node = reach(Phase.RELEASING)
@@ -152,12 +152,35 @@ def test_leaving_accepts_nothing_and_a_retry_that_comes_meanwhile_asks_the_store
     node.feed(Finished("42"))
     if reply == "acked":
         node.commit()
-    elif reply == "refused":
-        node.feed(WriteRefused(Verdict.FENCED, None))
     else:
-        node.store_down()
+        node.feed(WriteRefused(Verdict.FENCED, None))
     assert node.effects == (Cancel("released"), Lookup())
     assert [item.waiter for item in node.call.undecided] == [2], "who came meanwhile is kept"
+
+
+def test_a_release_without_an_answer_keeps_the_frame_and_is_sent_again() -> None:
+    """Rule 8: it may have been applied, so no answer is taken, and a retry is refused. The frame may be the only whole
+    copy of the call."""
+    node = reach(Phase.RELEASING)
+    first = node.retry(answer("a"))
+    node.store_down()
+    assert node.call.phase is Phase.RELEASING and node.heard[first] == Refusal(Reason.UNAVAILABLE, 1)
+    node.retry(answer("a"))
+    assert node.call.outbox.in_flight is not None and not node.call.outbox.stalled, "the retry has sent it again"
+    node.store_down()
+    node.feed(StoreBack())
+    assert node.commit() == (Cancel("released"), Forget())
+
+
+def test_a_release_that_waits_for_the_store_ends_with_the_last_token() -> None:
+    """A retry that waits for the answer is answered first."""
+    node = reach(Phase.RELEASING)
+    node.store_down()
+    node.now += TOKEN_TTL
+    node.retry(answer("a"))
+    assert node.feed(Expired()) == () and node.call.phase is Phase.RELEASING
+    node.store_down()
+    assert node.feed(Expired()) == (Cancel("expired"), Forget(Ending(How.EXPIRED)))
 
 
 def test_a_frame_expires_with_its_last_token() -> None:
@@ -219,8 +242,6 @@ def test_a_parked_frame_is_fenced_by_the_write_of_a_branch() -> None:
     assert node.feed(WriteRefused(Verdict.FENCED, None)) == (Cancel("fenced"), Forget())
 
 
-@pytest.mark.parametrize("reply", ["refused", "down"])
-def test_a_release_that_fails_drops_the_frame_too(reply: str) -> None:
+def test_a_release_that_is_fenced_drops_the_frame_too() -> None:
     node = reach(Phase.RELEASING)
-    effects = node.store_down() if reply == "down" else node.feed(WriteRefused(Verdict.FENCED, None))
-    assert effects == (Cancel("released"), Forget())
+    assert node.feed(WriteRefused(Verdict.FENCED, None)) == (Cancel("released"), Forget())

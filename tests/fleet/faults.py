@@ -161,12 +161,22 @@ class FaultyFleet(TrialFleet):
         self._down = True
         self.redis.kill()
 
+    def fill_store(self) -> None:
+        """From now on the store answers reads and refuses writes: it has used all its memory."""
+        self._limit_memory(1)
+
     def restore(self) -> None:
-        """A store that was killed is started again, one that was paused goes on."""
+        """A store that was killed is started again, one that was paused goes on, one that was full has room."""
         if self._down:
             self._down = False
             self.redis.start()
         self.redis.resume()
+        self._limit_memory(0)
+
+    def _limit_memory(self, limit: int) -> None:
+        """Set how many bytes the store may use; 0 is no limit."""
+        with self.redis.client() as client:
+            client.config_set("maxmemory", limit)
 
     def bury(self, name: str) -> None:
         super().bury(name)

@@ -51,6 +51,12 @@ class RouterProcess(FrameholdProcess):
         found: list[dict[str, Any]] = told.json()["nodes"]
         return found
 
+    async def overview(self) -> dict[str, Any]:
+        """What it says of the fleet."""
+        async with httpx2.AsyncClient() as http:
+            found: dict[str, Any] = (await http.get(f"{self.root}/api/v1/overview")).json()
+        return found
+
     async def knows(self, *names: str) -> None:
         """Wait until it sends requests to just these nodes."""
         async with httpx2.AsyncClient() as http, asyncio.timeout(DEADLINE):

@@ -74,6 +74,13 @@ class Trial:
         """Round 1, sent once."""
         return self._kept(await self.send(url, {}))
 
+    async def begin_at_last(self, url: str) -> Heard:
+        """Round 1, sent until it is taken."""
+        async with asyncio.timeout(PATIENCE):
+            while again(heard := await self.begin(url)):
+                await asyncio.sleep(0.05)
+        return heard
+
     async def answer(self, url: str, heard: Heard | None = None, **said: Any) -> Heard:
         """Answer what was asked last, or in `heard`, once; each question with its own key unless it was `said`
         otherwise."""
@@ -108,6 +115,12 @@ class Trial:
         # A deadline of its own: a node that is at work sends pings for ever.
         async with asyncio.timeout(PATIENCE):
             return await self.client.at(url).send("tools/call", whole, headers=headers)
+
+    async def greet(self, url: str) -> Heard:
+        """A call of a tool that never asks."""
+        headers = {"authorization": f"Bearer {self.user}"}
+        params = {"name": "greet", "arguments": {"name": self.name}}
+        return await self.client.at(url).send("tools/call", params, headers=headers)
 
     async def list_tools(self, url: str) -> Heard:
         """What a client asks before it calls."""

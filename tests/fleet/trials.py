@@ -68,6 +68,12 @@ def _noted(handler: Callable[..., Awaitable[str]], marked: bool) -> Callable[...
     return framehold.reentrant(noted) if marked else noted
 
 
+@mcp.tool()
+async def greet(name: str) -> str:
+    """Takes no context, so it never asks and needs no store."""
+    return f"{name}: hello"
+
+
 async def ask(call: str, key: str) -> str:
     """The user's word."""
     answer = await framehold.ask(key, f"{call} {key}?", Word)

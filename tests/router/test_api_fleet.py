@@ -304,8 +304,9 @@ async def test_a_full_store_is_the_one_problem_and_nobody_is_told_to_start_nodes
             client.config_set("maxmemory", "1")
             first = await fleet.until("overview", lambda told: told["problems"])
             assert kinds(first) == ["store_full"] and first["store"] == "full"
-            gone = await fleet.until("overview", lambda told: not told["nodes"])
+            gone = await fleet.until("overview", lambda told: told["nodes"] == {"lapsed": 2})
             assert kinds(gone) == ["store_full"]
+            assert "serving what needs no store: a, b" in gone["problems"][0]["text"]
             assert "do not restart nodes" in gone["problems"][0]["next"] and "start one" not in json.dumps(gone)
             client.config_set("maxmemory", "0")
         await fleet.until("overview", lambda told: told["nodes"] == {"live": 2} and not told["problems"])

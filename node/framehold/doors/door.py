@@ -15,6 +15,7 @@ import math
 
 from framehold_core import lease
 from framehold_core.effects import Reason, Refusal
+from framehold_core.errors import StoreFull
 from framehold_core.requests import Record
 
 from .. import clock
@@ -30,6 +31,7 @@ _NO_STORE = (
     "again"
 )
 _UNHEARD = "the store did not take this node's last heartbeat"
+_FULL = "the store is full, and did not take this node's last heartbeat"
 _LAPSED = "this node has no valid lease: the store does not answer, or the lease lapsed"
 
 
@@ -88,7 +90,7 @@ class Door:
     def _store_trouble(self) -> str | None:
         """Why this node can't write to the store, as far as its lease tells; None if it can."""
         if self._heartbeat.missing_from == math.inf:
-            return _UNHEARD
+            return _FULL if isinstance(self._heartbeat.trouble, StoreFull) else _UNHEARD
         return None if lease.is_open(self._heartbeat.lease, clock.now()) else _LAPSED
 
     def _needs_store(self, handler: HandlerEntry) -> bool:

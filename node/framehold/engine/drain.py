@@ -4,15 +4,15 @@
        call that was handed off, is passed on to another node
     2. parked calls of re-entrant handlers are released, a portion at a time, and so is each such call that parks later:
        its next retry goes on elsewhere without waiting for a lease to run out; what the store has lost of such a call
-       is written again first (docs/protocol.md, rule 7)
+       is written again first (docs/protocol.md, rule 7); a store that does not answer is asked again until the deadline
     3. running rounds, and parked calls that only this process can carry on, have until the deadline
     4. requests that wait at the deadline are refused, frames are dropped, and the lease is given back
 
 A drain that an operator ordered may be taken back until the process leaves: the node takes calls again. What it has
 released by then is carried on by the node that gets the next retry, this one or another.
 
-The law: a drain waits for answers of people until its deadline and no longer, and no call is released while its handler
-runs (docs/protocol.md, rule 8).
+The law: a drain waits for answers of people, and for a store, until its deadline and no longer. No call is released
+while its handler runs (docs/protocol.md, rule 8).
 """
 
 from __future__ import annotations
@@ -58,13 +58,15 @@ CARRIED = (
 _DRAINS = "this node drains, and no other one is live; nothing was started; send the request again"
 _LAPSED = "its node lease is not valid: the store does not answer, or it lapsed"
 _LOST = "another process runs under this node's name, so no call runs here; nothing was done; send the request again"
-_LATER = "they continue from their journals, here or, when this node's lease is gone, elsewhere"
+_LATER = (
+    "they are if it answers before this process ends; else they continue from their journals when the lease is gone"
+)
 _PORTION = 500
 """How many calls are released at once. More would fill the queue of the store and block the loop for running rounds."""
 _MAX_NAMED, _MAX_TOOL_CHARACTERS = 20, 100
 """How many calls the report of a deadline names, and how much of each tool's name, which a client may have chosen."""
 _RELEASE_TIMEOUT = 5.0
-"""Seconds to wait for the release of one portion. A store that doesn't answer must not hold up a drain."""
+"""Seconds to wait for the release of one portion, even at the deadline of a drain."""
 
 
 class Drain:
@@ -170,7 +172,7 @@ class Drain:
         began = clock.now()
         self.leaving = self.leaving or leaves
         if self.begun:
-            await self._wait(lambda: self._is_still() and (self.over or not parked), began + patience)
+            await self._wait(lambda: self._is_settled() and (self.over or not parked), began + patience)
             return
         self.begun, order = True, object()
         self._order = order
@@ -201,7 +203,7 @@ class Drain:
             return
         self.on = True
         self._heartbeat.announce(DRAINING)
-        await self._hand_off(order)
+        await self._hand_off(order, began + patience)
         if self._order is not order:
             return
         waiting, running = self._remaining()
@@ -216,15 +218,25 @@ class Drain:
             return
         if ended:
             self._log_info(f"node drained: {self.released} calls handed off")
-        waiting, running = self._remaining()
-        if waiting or running:
+        self._log_kept()
+        self._log_deadline()
+
+    def _log_kept(self) -> None:
+        """Log how many calls are left that the store did not let go."""
+        if kept := sum(map(self._may_leave, self._table)):
+            self._log_warning(f"the store does not answer: {kept} calls were not handed off; {_LATER}")
+
+    def _log_deadline(self) -> None:
+        """Log the calls that end with this process. It may end now, or go on after `/admin/drain` and answer some."""
+        left = [slot for slot in self._table if not self._may_leave(slot)]
+        lost = [slot for slot in left if slot.call.phase is Phase.PARKED]
+        cut = [slot for slot in left if slot.call.phase is not Phase.PARKED]
+        if left or self._visitors:
             self._counts["deadline"] += 1
-            # The process may end now, or go on after `/admin/drain` and answer some of these calls.
-            lost = [slot for slot in self._table if slot.call.phase is Phase.PARKED]
-            cut = [slot for slot in self._table if slot.call.phase is not Phase.PARKED]
+            running = len(cut) + self._visitors
             self._log_warning(
-                f"drain met its deadline: {waiting} parked calls that only this process can carry on are lost when it "
-                f"ends, {running} rounds that run are cut{_names('lost', lost)}{_names('cut', cut)}"
+                f"drain met its deadline: {len(lost)} parked calls that only this process can carry on are lost when "
+                f"it ends, {running} rounds that run are cut{_names('lost', lost)}{_names('cut', cut)}"
             )
 
     def _log_info(self, text: str) -> None:
@@ -245,30 +257,37 @@ class Drain:
         way."""
         return slot.call.phase is Phase.PARKED and may_be_dropped(slot.call) and self.shared
 
+    def _may_leave(self, slot: Slot) -> bool:
+        """Whether a call is to be handed off, or its release waits for the store."""
+        return self._may_go(slot) or slot.call.outbox.has(Op.RELEASE)
+
     def _is_empty(self) -> bool:
         return not len(self._table) and not self._visitors
+
+    def _is_settled(self) -> bool:
+        return self._is_still() and not any(map(self._may_leave, self._table))
 
     def _is_still(self) -> bool:
         return not self._table.load()[1] and not self._visitors
 
-    async def _hand_off(self, order: object) -> None:
+    async def _hand_off(self, order: object, until: float) -> None:
         """Release the calls that may be carried on elsewhere, until the drain is taken back. If the store answers none
-        of a portion, the frames of the rest are dropped without a release: their journals are in the store,
-        and the next owner waits until this node's lease is gone."""
+        of a portion, wait for it until `until` (seconds on the node's clock), and go on when it answers: with the
+        heartbeat that it takes, the releases that it left unanswered are sent again."""
         parked = filter(self._may_go, self._table)
         while self._order is order and (portion := tuple(itertools.islice(parked, _PORTION))):
             answered = self._releases_answered
             for slot in portion:
                 self._feed(slot, ev.Drain())
             await self._wait(lambda: not any(map(_is_on_its_way, portion)), clock.now() + _RELEASE_TIMEOUT)
-            if self._releases_answered == answered:
-                rest = tuple(parked)
-                self._log_warning(
-                    f"the store does not answer: {len(portion + rest)} calls were not handed off; {_LATER}"
-                )
-                for slot in rest:
-                    self._feed(slot, ev.Evict("unreleased"))
+            if self._releases_answered == answered and not await self._is_answered(order, answered, until):
                 return
+
+    async def _is_answered(self, order: object, answered: int, until: float) -> bool:
+        """Wait until the store answers a release, after `answered` others. False if `until` came first."""
+        if until > clock.now():
+            self._log_warning("the store does not answer: no call is handed off until it does, or the drain is over")
+        return await self._wait(lambda: self._order is not order or self._releases_answered != answered, until)
 
     async def _wait(self, over: Callable[[], bool], until: float) -> bool:
         """Wait until `over` returns true; it is called after each step. False if `until` (seconds on the node's clock)
@@ -295,5 +314,6 @@ def _names(what: str, slots: Sequence[Slot]) -> str:
 
 
 def _is_on_its_way(slot: Slot) -> bool:
-    """Whether the release of a call awaits its answer, or the heal that goes before it."""
-    return slot.call.outbox.has(Op.RELEASE)
+    """Whether the release of a call awaits its answer, or the heal that goes before it. One that the store left
+    unanswered does not."""
+    return slot.call.outbox.has(Op.RELEASE) and not slot.call.outbox.stalled

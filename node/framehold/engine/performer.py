@@ -52,7 +52,7 @@ _ALTERED = (
     "not continued; check who else writes this store"
 )
 _NOT_CONTINUED = "call %s of %r can't be continued here: %s; its client is told so"
-_BURST_CAUSES = (*eviction.CAUSES, "released", "unreleased")
+_BURST_CAUSES = (*eviction.CAUSES, "released")
 """Causes that drop thousands of frames at once."""
 
 

@@ -17,6 +17,9 @@ from .slot import Slot
 _PARKED = Phase.PARKED
 """Looked up once: each step compares with it, and an attribute of an enum is slow."""
 
+_EXPIRING = (Phase.PARKED, Phase.STRANDED, Phase.RELEASING)
+"""The phases in which a call may be forgotten when its last token expires."""
+
 
 class Table:
     """The calls of a node by `Slot.place`: calls whose record is in the store by id, calls that are carried in tokens
@@ -116,5 +119,5 @@ class Table:
             ):
                 overdue = slot.frame.replay.cursor.overdue(self._settings.max_round)
                 yield slot, ev.Diverged(str(overdue))
-            elif phase in (Phase.PARKED, Phase.STRANDED) and now >= slot.call.expires:
+            elif phase in _EXPIRING and now >= slot.call.expires:
                 yield slot, ev.Expired()

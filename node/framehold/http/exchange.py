@@ -32,7 +32,7 @@ WATCH_AFTER = 0.05
 PING = 15.0
 """Seconds of silence after which an event stream is opened, and kept open."""
 
-_JSON = (b"content-type", b"application/json")
+JSON = (b"content-type", b"application/json")
 _STREAM = [
     (b"content-type", b"text/event-stream"),
     (b"cache-control", b"no-cache, no-transform"),
@@ -78,7 +78,7 @@ class Exchange:
         message: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
         if params is not None:
             message["params"] = dict(params)
-        await self._send_event(_event(message))
+        await self._send_event(as_event(message))
 
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         """Report progress, if the request asked for it."""
@@ -170,15 +170,15 @@ class Exchange:
         self._replied = True
         if self._streaming:
             if retry_after is not None:
-                message["error"] = _retryable(message["error"], retry_after)
+                message["error"] = retryable(message["error"], retry_after)
             assert self._lock is not None
             async with self._lock:
                 self.close()
-                await self._send({"type": "http.response.body", "body": _event(message), "more_body": False})
+                await self._send({"type": "http.response.body", "body": as_event(message), "more_body": False})
             return
         self.close()
-        body = _json(message)
-        headers = [_JSON, (b"content-length", b"%d" % len(body))]
+        body = as_json(message)
+        headers = [JSON, (b"content-length", b"%d" % len(body))]
         if retry_after is not None:
             headers.append((b"retry-after", b"%d" % retry_after))
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
@@ -206,7 +206,7 @@ class StreamRest:
             self._body.append(body)
             if more:
                 return
-            body = _event(self._message())
+            body = as_event(self._message())
         await self._send({"type": "http.response.body", "body": body, "more_body": more})
 
     def _message(self) -> dict[str, Any]:
@@ -218,20 +218,21 @@ class StreamRest:
         if isinstance(found, dict):
             error = found.get("error")
             if isinstance(error, dict) and self._retry_after.isdigit():
-                return {**found, "error": _retryable(error, int(self._retry_after[:4]))}
+                return {**found, "error": retryable(error, int(self._retry_after[:4]))}
             return found
         text = f"the node that holds this call answered with status {self._status} and no message; retry, or ask it"
         return {"jsonrpc": "2.0", "id": self._request_id, "error": {"code": INTERNAL_ERROR, "message": text}}
 
 
-def _retryable(error: dict[str, Any], retry_after: int) -> dict[str, Any]:
+def retryable(error: dict[str, Any], retry_after: int) -> dict[str, Any]:
     """An error in an event stream with what status 503 and the header Retry-After would say: the same request may
     succeed in `retry_after` seconds."""
     data = error.get("data")
     return {**error, "data": {**(data if isinstance(data, dict) else {}), "retryAfter": retry_after}}
 
 
-def _json(message: dict[str, Any]) -> bytes:
+def as_json(message: dict[str, Any]) -> bytes:
+    """A JSON-RPC message as JSON."""
     try:
         return to_json(message)
     except (PydanticSerializationError, UnicodeEncodeError):
@@ -239,5 +240,6 @@ def _json(message: dict[str, Any]) -> bytes:
         return json.dumps(message, separators=(",", ":")).encode()
 
 
-def _event(message: dict[str, Any]) -> bytes:
-    return b"event: message\r\ndata: " + _json(message) + b"\r\n\r\n"
+def as_event(message: dict[str, Any]) -> bytes:
+    """A JSON-RPC message as an event of an event stream."""
+    return b"event: message\r\ndata: " + as_json(message) + b"\r\n\r\n"

@@ -12,7 +12,6 @@ Private parts of the SDK that are touched here; a test names the release. Of `St
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Awaitable
 from typing import Any
 
@@ -28,6 +27,7 @@ from ..sdk.hop import Hop
 from ..sdk.replies import not_held, too_large
 from .body import Body, TooLarge
 from .forward import Forward, ForwardResult
+from .session_response import SessionResponse
 
 _SESSION = b"mcp-session-id"
 _SESSIONLESS = {version.encode() for version in MODERN_PROTOCOL_VERSIONS}
@@ -74,10 +74,12 @@ class SessionAffinity:
 
     async def _serve_counted(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request; a node that drains waits for it."""
-        # A GET opens a stream on which a client only listens, and which it keeps open: a drain does not wait for that.
-        visit = self._runtime.draining.visited() if scope["method"] == "POST" else contextlib.nullcontext()
-        with visit:
+        if scope["method"] != "POST":
+            # A GET opens a stream on which a client only listens, and which it keeps open: a drain does not wait.
             await self._serve(scope, receive, send)
+            return
+        with self._runtime.draining.visited():
+            await SessionResponse(receive, send).serve(self._serve, scope, self._runtime.retry_after)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         header = next((value for name, value in scope["headers"] if name == _SESSION), None)

@@ -69,6 +69,15 @@ def cut_off() -> MCPError:
     return MCPError(types.INTERNAL_ERROR, text)
 
 
+def session_cut_off() -> MCPError:
+    """The reply to a request of a session that this process cuts off, since it ends."""
+    text = (
+        "this node ended before it answered, and the session ended with it: whether the request was run is not known; "
+        "open a new session, and start the call again if that is safe"
+    )
+    return MCPError(types.INTERNAL_ERROR, text)
+
+
 async def too_large(limit: int, receive: Receive, send: Send) -> None:
     """Refuse a body of more than `limit` bytes, with status 413. The rest of the body is received and thrown away for a
     while: most clients read nothing before they have sent everything, and closing a connection with unread bytes would

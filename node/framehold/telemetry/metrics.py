@@ -4,10 +4,10 @@ The law: it only counts. It adds a few additions to each call: no label is looke
 be read when metrics are requested are read then (`prometheus`). Nothing that a client sends becomes a label
 (`tool_labels`).
 
-A replay and a failover are timed from the lookup that began them. Their marks are removed when the call is answered, or
-gone:
+A failover is timed from the arrival of the retry: the retry may wait for the lease of the dead node, and look the call
+up several times. Marks are removed when the call is answered, or gone:
 
-    1  looked up     a retry found no frame: `asked`
+    1  looked up     a retry found no frame: `asked` is when that retry came to this node
     2  claimed       the store granted the claim: `claimed`, and the reason of the claim
     3  rebuilt       the frame stands where its journal ends: `rebuilt`
     4  answered      the first reply that is no refusal; without a waiting request there is no reply to time
@@ -15,6 +15,7 @@ gone:
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Sequence
 
@@ -78,7 +79,7 @@ class Op:
 
 
 class Mark:
-    """When a call without a frame was looked up, claimed and rebuilt, in seconds on the node's clock. `reason` is set
+    """When a call without a frame was asked for, claimed and rebuilt, in seconds on the node's clock. `reason` is set
     if the process that ran the call was gone, or had handed it off."""
 
     __slots__ = ("asked", "claimed", "reason", "rebuilt")
@@ -226,12 +227,12 @@ class Metrics(Observer):
             self._tool(slot).diverged += 1
 
     def _mark(self, slot: Slot) -> Mark:
-        """The mark of a call. If it has none, it is looked up now."""
+        """The mark of a call. If it has none, its first retry that waits is the one that asked."""
         mark = self._marks.get(slot)
         if mark is None:
             if len(self._marks) >= _MAX_MARKS:
                 del self._marks[next(iter(self._marks))]
-            mark = self._marks[slot] = Mark(clock.now())
+            mark = self._marks[slot] = Mark(clock.now() - _waited(slot))
         return mark
 
     def _claimed(self, mark: Mark) -> None:
@@ -283,6 +284,12 @@ _WHY = {
     Evidence.RELEASED: "released",
     Evidence.OWNER: "restarted",
 }
+
+
+def _waited(slot: Slot) -> float:
+    """Seconds for which the first request that waits for a call has been on this node."""
+    now = time.time()
+    return max(0.0, now - min((arrival.carrier.came for arrival in slot.arrivals.values()), default=now))
 
 
 def _end(slot: Slot, answer: Answer) -> str:

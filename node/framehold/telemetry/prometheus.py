@@ -14,6 +14,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from framehold_core import lease
+from framehold_core.pauses import FRAMEHOLD, OPERATOR
 from framehold_router.fleet.membership import LIVE
 from framehold_router.telemetry import families
 from framehold_router.telemetry.histogram import Tally
@@ -45,6 +46,7 @@ class Exposition(Collector):
     def collect(self) -> Iterator[Metric]:
         """All families, with and without samples."""
         yield from self._rounds()
+        yield self._paused()
         yield from self._frames()
         yield from self._store()
         yield from self._failovers()
@@ -61,6 +63,16 @@ class Exposition(Collector):
         duplicates = self.metrics.duplicates
         yield families.counts_by(
             "result", "duplicate_rounds", "Retries of rounds that were answered before.", duplicates
+        )
+
+    def _paused(self) -> Metric:
+        tools = (*self.metrics.labels, OTHER)
+        found: dict[tuple[str, ...], float] = {(tool, by): 0.0 for tool in tools for by in (OPERATOR, FRAMEHOLD)}
+        for pause in self._runtime.door.pauses.known.values():
+            by = FRAMEHOLD if pause.by == FRAMEHOLD else OPERATOR
+            found[pause.tool if (pause.tool, by) in found else OTHER, by] = 1.0
+        return families.gauges(
+            "tool_paused", "1 for a paused tool, by who paused it: it takes no new call.", ("tool", "by"), found
         )
 
     def _frames(self) -> Iterator[Metric]:

@@ -22,7 +22,7 @@ from ..fleet.store_health import FULL, SILENT, StoreLook
 from ..models.events import EventView, Kind
 from ..models.nodes import DepartedView, FailingView, NodeView, PauseView
 from ..models.problems import ProblemView, Severity
-from .wording import STUCK, many, span
+from .wording import STUCK, many, names, span
 
 NEARLY_FULL = 0.8
 """The part of a limit from which on it is reported."""
@@ -106,16 +106,29 @@ def texts(problems: Sequence[ProblemView]) -> list[str]:
 def _store(seen: Seen) -> Iterator[ProblemView]:
     if seen.store_state == FULL:
         text = "the store is full: no node can write to it, and calls that ask are refused until it has room"
+        text += _unheard(seen)
         do = f"give the store more memory, or delete what is not Framehold's; {_KEEP_NODES}"
         yield _harm("store_full", text, do, f"{_RUNBOOK}a-full-store")
     elif seen.store_state == SILENT:
-        nodes = ", ".join(node.node_id for node in seen.nodes if node.store == SILENT) or "the router"
-        text = f"the store does not answer {nodes}: rounds wait for it, and what is known of the fleet may be old"
+        silent = [node.node_id for node in seen.nodes if node.store == SILENT]
+        everybody = bool(silent) and len(silent) == len(seen.nodes)
+        wait = "no node can write to it, rounds wait" if everybody else "rounds wait for it"
+        whom = names(silent) or "the router"
+        text = f"the store does not answer {whom}: {wait}, and what is known of the fleet may be old"
+        text += _unheard(seen)
         yield _harm("store_silent", text, f"look at the store; {_KEEP_NODES}", f"{_RUNBOOK}frameholdstoreerrors")
     elif (use := seen.store.memory) is not None and use.used >= NEARLY_FULL * use.limit:
         text = f"the store uses {use.used / use.limit:.0%} of its memory; a full store refuses all calls that ask"
         do = "raise its maxmemory, or lower FRAMEHOLD_TOKEN_TTL"
         yield _risk("store_memory", text, do, f"{_RUNBOOK}a-full-store")
+
+
+def _unheard(seen: Seen) -> str:
+    """The nodes that live although the store does not hear of them; empty if there are none."""
+    found = [node.node_id for node in seen.nodes if node.unheard]
+    if not found:
+        return ""
+    return f" (not heard of by the store, and serving what needs no store: {names(found)})"
 
 
 def _no_live_node(seen: Seen) -> Iterator[ProblemView]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 UNKNOWN = "-"
 STUCK = "too many nodes died of the same round, so none enters it again, and its client is told so"
 ORPHANED = (
     "their nodes are gone; each goes on elsewhere when its client comes back, and is told that it is lost where its "
     "tool is not marked re-entrant"
 )
+MAX_NAMES = 10
+"""Names that a sentence lists at most."""
 _UNITS = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
 
 
@@ -29,3 +33,9 @@ def span(seconds: float | None) -> str:
 def many(count: int, one: str, more: str = "") -> str:
     """A count with its noun: `1 call`, `2 calls`. `more` is the plural if it is not `one` with an s."""
     return f"{count:,} {one if count == 1 else more or one + 's'}"
+
+
+def names(found: Sequence[str]) -> str:
+    """Names in a sentence; of many only the first."""
+    shown, more = found[:MAX_NAMES], len(found) - MAX_NAMES
+    return ", ".join(shown) + (f" and {more} more" if more > 0 else "")

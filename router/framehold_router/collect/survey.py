@@ -9,7 +9,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from framehold_core.ids import Boot, Incarnation
+
 from ..fleet.membership import STRANGE, Fleet, Member
+from ..fleet.store_health import FULL, SILENT
+from ..fleet.unheard import Answer, Ask
+from ..fleet.unheard import Unanswered as NoAnswer
 from ..models.nodes import NodeStatus, NodeView
 from .node_client import NodeClient, Unanswered
 from .shared_look import Shared
@@ -74,3 +79,23 @@ def _from_lease(member: Member, share: float) -> NodeView:
         share=share,
         **member.stats._asdict(),
     )
+
+
+def asking(node_client: NodeClient) -> Ask:
+    """The function by which a router asks a node that the store does not hear of."""
+
+    async def ask(member: Member) -> Answer | NoAnswer:
+        try:
+            status = await node_client.ask(member, _PATH, NodeStatus)
+        except Unanswered as error:
+            return NoAnswer.LATE if error.sent else NoAnswer.GONE
+        if status.node_id != member.node:
+            return NoAnswer.GONE
+        return Answer(
+            Incarnation(status.incarnation),
+            Boot(status.boot),
+            status.handed_off is not None,
+            status.store not in (FULL, SILENT),
+        )
+
+    return ask

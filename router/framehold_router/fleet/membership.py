@@ -1,9 +1,10 @@
 """The members of the fleet: an immutable view of the node leases, which follows the store.
 
 The law: a view is complete, and never older than the view before it. While the store is down the last view stays: a
-node that is gone costs a failed connection attempt, but an empty view would refuse every request. For `BACK` seconds
-after the store is back, members without a lease stay in the view too: nobody could renew leases meanwhile, and the
-nodes register again one by one. Readers take the last view without waiting; a reader that needs a newer one calls
+node that is gone costs a failed connection attempt, but an empty view would refuse every request. A router asks the
+nodes themselves while the store is down or refuses heartbeats, and keeps those that answer (`unheard`). For `BACK`
+seconds after such an outage, members without a lease stay in the view too: nobody could renew leases meanwhile, and
+the nodes register again one by one. Readers take the last view without waiting; a reader that needs a newer one calls
 `refresh`.
 
 The store sends a notice of each change, but none when a lease runs out. Reading N leases in each of N processes at each
@@ -23,7 +24,7 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -48,6 +49,10 @@ of this fleet, and must not get one."""
 BACK = 5.0
 """Seconds after the return of the store for which a node without a lease stays in the view: so long nodes need to
 register again."""
+Members = Mapping["NodeId", "Member"]
+Kept = Callable[[Members, Members], Awaitable[Members | None]]
+"""Takes the members of the last view whose leases are not known, and those that have a lease. Returns the members
+without a lease that stay in the view, or None if a node can write to the store."""
 
 
 class Member(NamedTuple):
@@ -93,10 +98,11 @@ class Fleet(NamedTuple):
 class Membership:
     """Follows the node leases of a store; the caller opens and closes the store. Without keys in `trust` every node
     belongs to the fleet. Every `every`th poll reads all leases, the other polls count them. If `every` is 1, a notice
-    of a change makes it read all leases too. Belongs to one event loop."""
+    of a change makes it read all leases too. `kept` asks members without a lease whether they live; without it they
+    leave the view. Belongs to one event loop."""
 
-    def __init__(self, store: Store, trust: Trust, every: int = 1) -> None:
-        self._trust = trust
+    def __init__(self, store: Store, trust: Trust, every: int = 1, kept: Kept | None = None) -> None:
+        self._trust, self._kept = trust, kept
         self._every, self._polls = every, 0
         self.fleet = Fleet.of(())
         """The newest view."""
@@ -111,7 +117,7 @@ class Membership:
         self._reading = asyncio.Lock()
         self._begun = self._ended = 0
         self._changed = asyncio.Event()
-        self._found = self._down = False
+        self._found = self._down = self._unheard = False
         self._back = -math.inf
         self._unusable: dict[NodeId, str] = {}
 
@@ -189,6 +195,8 @@ class Membership:
             if not self._down:
                 _log.warning("the node leases can't be read, requests are placed by the last view: %s", error)
             self._down = True
+            if self._kept is not None and (members := await self._kept(self.fleet.members, {})):
+                self._show(Fleet.of(members.values(), self.fleet.ring))
             return
         if self._down:
             _log.info("the store is back: the node leases are read again")
@@ -198,12 +206,27 @@ class Membership:
         if named is not None:
             others = {node: member for node, member in self.fleet.members.items() if node not in named}
             members = {**others, **members}
-        elif asyncio.get_running_loop().time() < self._back + BACK:
-            members = {**self.fleet.members, **members}
+        else:
+            absent = {node: member for node, member in self.fleet.members.items() if node not in members}
+            members = {**await self._without_lease(absent, members), **members}
         self._report(members.values())
         self._show(Fleet.of(members.values(), self.fleet.ring))
         self._found = True
         self.on_looked(self.fleet.members, leases)
+
+    async def _without_lease(self, absent: Members, leased: Members) -> Members:
+        """The members without a lease that stay in the view: those that may not have been able to renew it."""
+        now = asyncio.get_running_loop().time
+        if now() < self._back + BACK:
+            return absent
+        if self._kept is None:
+            return {}
+        before, kept = self._unheard, await self._kept(absent, leased)
+        self._unheard = bool(kept)
+        if kept is None and before:
+            self._back = now()
+            return absent
+        return kept or {}
 
     def _report(self, members: Iterable[Member]) -> None:
         """Log one line for each node that nothing is sent to; the next line follows only after the reason has

@@ -129,6 +129,11 @@ class NodeStatus(Lenient):
     not_kept: tuple[NotKeptView, ...] | None = None
     """The re-entrant handlers whose code is not kept for their calls, at most 100; null if the node keeps no code."""
 
+    @property
+    def unheard(self) -> bool:
+        """Whether it answers and has no valid lease, because the store took no heartbeat of it."""
+        return self.state == "lapsed" and self.store in ("full", "silent")
+
 
 class NodeView(NodeStatus):
     """One node. If it does not answer, `state` is `unreachable`, and the counts are those of its last heartbeat."""

@@ -62,12 +62,17 @@ def gauge(name: str, help_text: str, value: float | None) -> Metric:
     return GaugeMetricFamily(f"framehold_{name}", help_text, value)
 
 
+def gauges(name: str, help_text: str, labels: tuple[str, ...], found: Mapping[tuple[str, ...], float]) -> Metric:
+    """A gauge by several labels."""
+    family = GaugeMetricFamily(f"framehold_{name}", help_text, labels=labels)
+    for values, number in found.items():
+        family.add_metric(values, number)
+    return family
+
+
 def gauges_by(label: str, name: str, help_text: str, found: Mapping[str, float]) -> Metric:
     """A gauge by one label."""
-    family = GaugeMetricFamily(f"framehold_{name}", help_text, labels=(label,))
-    for value, number in found.items():
-        family.add_metric((value,), number)
-    return family
+    return gauges(name, help_text, (label,), {(value,): number for value, number in found.items()})
 
 
 def histogram(name: str, help_text: str, tally: Tally) -> Metric:

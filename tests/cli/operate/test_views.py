@@ -84,6 +84,13 @@ def test_a_fleet_without_nodes(operator: Operator, router: FakeRouter) -> None:
     assert operator("nodes").out == "There is no node.\n"
 
 
+@pytest.mark.parametrize(("store", "shown"), [("full", "unheard"), ("silent", "unheard"), ("answers", "lapsed")])
+def test_a_node_that_the_store_does_not_hear_of(operator: Operator, router: FakeRouter, store: str, shown: str) -> None:
+    """It answers, though its lease is not valid: the store takes no heartbeat."""
+    router.say("nodes", {"nodes": [{**NODE, "state": "lapsed", "store": store}]})
+    assert operator("nodes").out.splitlines()[1].split()[:2] == ["n1", shown]
+
+
 def test_what_is_wrong_with_a_node_is_said(operator: Operator, router: FakeRouter) -> None:
     """A line below the table says it, because the table looks the same in an outage. What is no node's is not said."""
     router.say("nodes", {"nodes": [NODE, {**NODE, "node_id": "n2"}]})

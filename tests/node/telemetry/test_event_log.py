@@ -26,6 +26,7 @@ from framehold_core.writes import MAX_ATTEMPTS
 from framehold_router.models.events import EventView, Kind, LogEntry, TakeoverView
 from tests.node.desk import Card, Desk, Talk, desk, question
 from tests.node.operating import Node, call_of, marked, pair, unmarked
+from tests.node.scraping import scraped
 from tests.node.stage import Word, said, stage
 from tests.processes import until
 from tests.store.server import RedisServer
@@ -107,6 +108,9 @@ async def test_what_a_client_waited_counts_from_its_request(nodes: tuple[Node, N
     told = happened["events"][-1]["text"]
     took = re.search(r"its client has its reply ([0-9.]+) s after its request came", told)
     assert took is not None and float(took[1]) >= 0.6
+    counted = await scraped(b.caller)
+    for phase in ("claim", "total"):
+        assert 0.5 <= counted.mean("failover_duration_seconds", f'{{phase="{phase}"}}') < 60
 
 
 async def test_a_call_that_was_handed_off_is_told_with_who_did(nodes: tuple[Node, Node]) -> None:
@@ -387,8 +391,8 @@ async def test_a_drain_whose_store_is_silent_is_told_as_what_it_is() -> None:
         at.store.down = True
         await at.runtime.drain(0.05)
         at.store.down = False
-        first, _, last = [event.text for event in chronicle.events if event.kind == Kind.DRAIN]
-        assert first.startswith("the store does not answer: 1 calls were not handed off; they continue from their jour")
+        *_, kept, last = [event.text for event in chronicle.events if event.kind == Kind.DRAIN]
+        assert kept.startswith("the store does not answer: 1 calls were not handed off; they are if it answers before")
         assert last.startswith(
             "drain met its deadline: 1 parked calls that only this process can carry on are lost when"
         )

@@ -156,7 +156,30 @@ async def test_what_an_alert_asks_for_is_there_before_anything_happened() -> Non
              for tool in ("one", "other")]  # fmt: skip
     names += [f'replay_divergence_total{{tool="{tool}"}}' for tool in ("one", "other")]
     names += ['lease_ops_total{op="claim",result="lost"}', 'lease_ops_total{op="claim",result="stuck"}']
+    names += [f'tool_paused{{by="{by}",tool="{tool}"}}' for by in ("operator", "framehold")
+              for tool in ("one", "other", "resources/read")]  # fmt: skip
     assert {name: begin.samples.get(name) for name in names} == dict.fromkeys(names, 0.0)
+
+
+@moves("tool_paused")
+async def test_a_paused_tool_is_shown_with_who_paused_it() -> None:
+    """A name that the server does not advertise is `other`: operators may pause any name."""
+    async with stage(one) as client:
+        pauses = client.runtime.door.pauses
+
+        async def shown() -> set[str]:
+            found = (await scraped(client)).samples
+            return {name for name, value in found.items() if name.startswith("tool_paused") and value}
+
+        assert await shown() == set()
+        await pauses.pause("one", "it bills twice", "an operator")
+        await pauses.pause("made up", "", "an operator")
+        assert await shown() == {'tool_paused{by="operator",tool="one"}', 'tool_paused{by="operator",tool="other"}'}
+        await pauses.resume("one", "an operator")
+        await pauses.resume("made up", "an operator")
+        await client.runtime.store.died("one", "b1", 1, "it ended a process")
+        await pauses.read()
+        assert await shown() == {'tool_paused{by="framehold",tool="one"}'}
 
 
 @moves("rounds_total", "rounds_per_call", "inflight_rounds", "leases")

@@ -18,6 +18,9 @@ _NODES = (
     "ADDRESS",
 )
 
+UNHEARD = "unheard"
+"""The state that is shown for a node whose heartbeats the store does not take, and which answers."""
+
 
 def nodes(api: Api) -> Sheet:
     """A sheet of the nodes that the router knows, with their problems below. Its JSON is the list of nodes."""
@@ -34,7 +37,7 @@ def _node(one: NodeView, now: float) -> list[str]:
         memory += f" ({one.rss / one.memory_limit:.0%})"
     return [
         one.node_id,
-        one.state,
+        UNHEARD if one.unheard else one.state,
         figures.cell(one.parked),
         figures.cell(one.in_flight),
         figures.quick(one.resume_p99),

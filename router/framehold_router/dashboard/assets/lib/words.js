@@ -87,6 +87,7 @@ export const STATES = {
   unreachable: { tone: "bad", means: "It has a node lease and doesn't answer: dead, or cut off. Its counts are its last heartbeat's." },
   late: { tone: "warn", means: "It has not renewed its node lease for long." },
   lapsed: { tone: "bad", means: "It couldn't renew its node lease: its calls wait until the store has confirmed them." },
+  unheard: { label: "not heard of by the store, answering", tone: "warn", means: "No heartbeat of it can be written. It serves what needs no store; its parked calls wait in memory." },
   "other keys": { tone: "bad", means: "It has none of this fleet's keys: nothing is sent to it." },
   lost: { tone: "bad", means: "Its node lease ran out. Retries of its calls go elsewhere." },
   left: { tone: "idle", means: "It gave its node lease back, or drained to its end." },
@@ -147,4 +148,5 @@ export const KINDS = {
   lease_lapsed: { label: "lease lapsed", tone: "bad" },
 };
 
+export const labelOf = (state) => STATES[state]?.label ?? state;
 export const toneOf = (state) => STATES[state]?.tone ?? "idle";

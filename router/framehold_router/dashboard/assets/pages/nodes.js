@@ -3,7 +3,7 @@ import { Link, setQuery, useAddress } from "../lib/address.js";
 import { html } from "../lib/html.js";
 import { useLive, useNow } from "../lib/live.js";
 import { useOrder } from "../lib/order.js";
-import { number, plural, span } from "../lib/words.js";
+import { labelOf, number, plural, span } from "../lib/words.js";
 import { Departed, endsOf } from "../parts/departed.js";
 import { Downloads } from "../parts/download.js";
 import { Drain, useDrain } from "../parts/drain.js";
@@ -25,7 +25,7 @@ export default function Nodes() {
   return html`<${Page} title="Nodes" lead=${lead(nodes, departed)}>
     ${drain.told}
     <${Versions} nodes=${nodes} />
-    <${Card} title="Nodes with a node lease" actions=${html`<${Downloads} path="nodes" />`}><${All} nodes=${nodes} onDrain=${drain.ask} /></${Card}>
+    <${Card} title="Nodes that answer or have a node lease" actions=${html`<${Downloads} path="nodes" />`}><${All} nodes=${nodes} onDrain=${drain.ask} /></${Card}>
     ${departed.length > 0 && html`<${Former} departed=${departed} />`}
     ${drain.dialog}
   </${Page}>`;
@@ -42,13 +42,13 @@ function Former({ departed }) {
 
 function lead(nodes, departed) {
   const states = new Map();
-  for (const { state } of nodes) states.set(state, (states.get(state) ?? 0) + 1);
-  const told = [...states].map(([state, count]) => `${number(count)} ${state}`).join(", ") || "none";
+  for (const state of nodes.map(stateOf)) states.set(state, (states.get(state) ?? 0) + 1);
+  const told = [...states].map(([state, count]) => `${number(count)} ${labelOf(state)}`).join(", ") || "none";
   const lost = departed.filter(({ how }) => how === "lost").length;
   const left = departed.length - lost;
   const ends = [...(lost ? [`${number(lost)} ${lost === 1 ? "was" : "were"} lost`] : []), ...(left ? [`${number(left)} left`] : [])];
   const gone = ends.length ? ` In the last hour ${ends.join(" and ")}.` : "";
-  return `${plural(nodes.length, "node has", "nodes have")} a node lease: ${told}.${gone}`;
+  return `${plural(nodes.length, "node")}: ${told}.${gone}`;
 }
 
 /** A fleet of two releases works, and is meant to be on its way to one. */

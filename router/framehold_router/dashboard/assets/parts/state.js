@@ -1,6 +1,6 @@
 /** A state, as a word with a shape and a colour: never by colour alone. */
 import { html } from "../lib/html.js";
-import { KINDS, OUTCOMES, STATES } from "../lib/words.js";
+import { KINDS, OUTCOMES, STATES, labelOf } from "../lib/words.js";
 
 /** One shape for each tone, in a box of 10 by 10. */
 const SHAPES = {
@@ -15,7 +15,7 @@ const SHAPES = {
 export const Mark = ({ tone }) => html`<svg class=${`mark ${tone}`} viewBox="0 0 10 10" aria-hidden="true">${SHAPES[tone]}</svg>`;
 
 /** A state by its name; `label` says it otherwise, and `plain` leaves its colour out. */
-export function State({ name, label = name, plain = false }) {
+export function State({ name, label = labelOf(name), plain = false }) {
   const { tone: own = "idle", means } = STATES[name] ?? {};
   const tone = plain ? "idle" : own;
   return html`<span class=${`state ${tone}`} title=${means}><${Mark} tone=${tone} />${label}</span>`;
@@ -30,8 +30,12 @@ export function Outcome({ name }) {
 /** Seconds without a heartbeat that no usual FRAMEHOLD_LEASE_TTL explains. */
 export const SILENT = 15;
 
-/** The state of a node. One that says "live" and has not renewed its lease for long is late. */
-export const stateOf = ({ state, heartbeat_age: age }) => (state === "live" && age >= SILENT ? "late" : state);
+/** The state of a node. One that says "live" and has not renewed its lease for long is late. One whose lease is not valid
+ * because the store takes no writes is not heard of by the store. */
+export function stateOf({ state, store, heartbeat_age: age }) {
+  if (state === "lapsed" && (store === "full" || store === "silent")) return "unheard";
+  return state === "live" && age >= SILENT ? "late" : state;
+}
 
 /** The kind of an event. */
 export function Kind({ name }) {

@@ -1,0 +1,85 @@
+"""The store takes no writes for longer than a lease lasts: it is full, or does not answer. All nodes live on.
+
+Routers go on to send requests to the nodes. The nodes serve what needs no store, and refuse the rest with the cause.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from tests.fleet.faults import MARKED, UNMARKED, FaultyFleet
+from tests.fleet.fleet import RouterProcess
+from tests.fleet.trial import Trial
+from tests.processes import DEADLINE
+from tests.wire import Heard
+
+pytestmark = pytest.mark.anyio
+
+
+def fill(made: FaultyFleet) -> None:
+    made.fill_store()
+
+
+def silence(made: FaultyFleet) -> None:
+    made.redis.pause()
+
+
+outages = pytest.mark.parametrize(("begin", "store"), [(fill, "full"), (silence, "silent")], ids=["full", "silent"])
+
+
+def refused(heard: Heard) -> str:
+    """The cause that a refused client gets."""
+    assert (heard.status, heard.code) == (503, -32603), heard.message
+    assert int(heard.headers["retry-after"]) >= 1
+    text: str = heard.message["error"]["message"]
+    return text
+
+
+async def unheard(made: FaultyFleet, router: RouterProcess, store: str) -> None:
+    """Wait until no node has a valid lease, and each answers the router that its store is `store`."""
+    for name in made.nodes:
+        await made.ready(name, False)
+    async with asyncio.timeout(DEADLINE):
+        while True:
+            found = {node["node_id"]: (node["state"], node["store"]) for node in await router.nodes()}
+            if found == dict.fromkeys(made.nodes, ("lapsed", store)):
+                return
+            await asyncio.sleep(0.02)
+
+
+@outages
+@pytest.mark.parametrize("column", [MARKED, UNMARKED])
+async def test_what_needs_no_store_is_served_through_a_router_and_the_rest_waits(
+    made: FaultyFleet, trial: Callable[..., Trial], begin: Callable[[FaultyFleet], None], store: str, column: str
+) -> None:
+    """A parked call reaches its own node, which refuses it, and it goes on in its frame when the outage is over. A node
+    that dies meanwhile is seen no more."""
+    router = made.routers[0]
+    parked, fresh = trial("errand", column), trial("errand", column)
+    await parked.begin(router.url)
+    begin(made)
+    await unheard(made, router, store)
+    made.kill(made.other(parked.owner))
+    for _ in range(2 * len(made.nodes)):
+        assert (await fresh.greet(router.url)).text == f"{fresh.name}: hello"
+    await router.knows(*made.nodes)
+    for _ in range(2 * len(made.nodes)):
+        assert (await fresh.greet(router.url)).text == f"{fresh.name}: hello"
+    cause = refused(await fresh.begin(router.url))
+    assert "this tool may ask or run an effect, which needs the store" in cause
+    assert ("the store is full" in cause) is (store == "full")
+    answer = await parked.answer(router.url)
+    assert refused(answer) and answer.headers["framehold-node"] == parked.owner
+    problems = {problem["kind"]: problem["text"] for problem in (await router.overview())["problems"]}
+    assert list(problems) == [f"store_{store}"], problems
+    assert "no node can write" in problems[f"store_{store}"]
+    assert ", ".join(sorted(made.nodes)) in problems[f"store_{store}"]
+    made.restore()
+    assert await parked.finish(router.url) == parked.done
+    assert made.ledger.effects(parked.name) == ["first", "second", "third", "fourth"]
+    assert made.ledger.count(parked.name, "entered") == 1
+    await fresh.begin_at_last(router.url)
+    assert await fresh.finish(router.url) == fresh.done

@@ -1,0 +1,131 @@
+"""Nodes whose leases ran out because no node could write: who of them stays in the view of a router."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+
+import pytest
+
+from framehold_core.ids import Boot, Incarnation, NodeId
+from framehold_router.fleet.membership import DRAINING, LIVE, Member, Membership
+from framehold_router.fleet.trust import Trust
+from framehold_router.fleet.unheard import Answer, Unanswered, UnheardNodes
+from tests.router.cast import member
+from tests.router.test_membership import Shelf, lease, names
+
+pytestmark = pytest.mark.anyio
+
+WRITES, FAILS = True, False
+
+
+def answer(writes: bool, boot: str = "b", draining: bool = False) -> Answer:
+    return Answer(Incarnation("i"), Boot(boot), draining, writes)
+
+
+class Nodes:
+    """Nodes that answer as a test says; those that it does not name are gone. `asked` counts the questions."""
+
+    def __init__(self) -> None:
+        self.says: dict[str, Answer | Unanswered] = {}
+        self.hangs: set[str] = set()
+        self.asked = 0
+
+    async def __call__(self, one: Member) -> Answer | Unanswered:
+        node = one.node
+        self.asked += 1
+        if node in self.hangs:
+            await asyncio.Event().wait()
+        return self.says.get(node, Unanswered.GONE)
+
+
+@pytest.fixture
+def nodes() -> Nodes:
+    return Nodes()
+
+
+@pytest.fixture
+async def shelf() -> AsyncIterator[Shelf]:
+    made = Shelf()
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+async def membership(shelf: Shelf, nodes: Nodes) -> AsyncIterator[Membership]:
+    """Of a router that has seen a, b and c."""
+    await shelf.put(lease("a"), lease("b"), lease("c"))
+    follower = Membership(shelf, Trust(()), kept=UnheardNodes(nodes).kept)
+    await follower.open()
+    yield follower
+    await follower.close()
+
+
+async def without_leases(shelf: Shelf, *gone: str) -> None:
+    for name in gone:
+        await shelf.unregister(lease(name))
+
+
+async def test_nodes_that_answer_stay_while_none_can_write(
+    shelf: Shelf, nodes: Nodes, membership: Membership, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One without a connection does not. When one node writes again, leases decide: after the time in which the others
+    register."""
+    caplog.set_level(logging.INFO)
+    nodes.says = {"a": answer(FAILS), "b": answer(FAILS)}
+    await without_leases(shelf, "a", "b", "c")
+    for _ in range(3):
+        assert names(await membership.refresh()) == ["a", "b"]
+    nodes.says = {"a": answer(WRITES), "b": answer(FAILS)}
+    await shelf.put(lease("a"))
+    assert names(await membership.refresh()) == ["a", "b"]
+    await shelf.put(lease("b"))
+    asked = nodes.asked
+    assert names(await membership.refresh()) == ["a", "b"] and nodes.asked == asked
+    lines = [line for line in caplog.messages if "no node can write" in line or "have a lease again" in line]
+    assert len(lines) == 2 and lines[0].endswith("a, b")
+
+
+async def test_a_node_without_a_lease_is_gone_if_another_can_write(
+    shelf: Shelf, nodes: Nodes, membership: Membership
+) -> None:
+    """It is cut off from the store alone: others take its calls over. Nobody waits for a node that hangs."""
+    nodes.says = {"a": answer(FAILS), "b": answer(WRITES)}
+    nodes.hangs = {"c"}
+    await without_leases(shelf, "a")
+    async with asyncio.timeout(10):
+        assert names(await membership.refresh()) == ["b", "c"]
+
+
+async def test_a_node_may_be_late_once_and_is_back_when_it_answers(nodes: Nodes) -> None:
+    nodes.says = dict.fromkeys("ab", answer(FAILS))
+    nodes.says["c"] = Unanswered.LATE
+    found = UnheardNodes(nodes)
+    absent = {NodeId(name): member(name, "http://10.0.0.1:80") for name in "abc"}
+    views = [await found.kept(absent if look == 0 else {}, {}) for look in range(2)]
+    nodes.says["c"] = answer(FAILS)
+    views.append(await found.kept({}, {}))
+    assert [sorted(view or {}) for view in views] == [["a", "b", "c"], ["a", "b"], ["a", "b", "c"]]
+
+
+async def test_what_a_node_says_of_itself_is_in_the_view(nodes: Nodes) -> None:
+    """A node that drains takes no new call. One that was started again can't register, and serves at its address."""
+    nodes.says = {"a": answer(FAILS, draining=True), "b": answer(FAILS, boot="next")}
+    found = UnheardNodes(nodes)
+    kept = await found.kept({NodeId(name): member(name, "http://10.0.0.1:80") for name in "ab"}, {})
+    assert kept is not None
+    assert [(one.state, one.boot) for one in kept.values()] == [(DRAINING, "b"), (LIVE, "next")]
+
+
+async def test_a_silent_store_leaves_the_nodes_that_answer(shelf: Shelf, nodes: Nodes, membership: Membership) -> None:
+    """If none answers, or one can write, it may be the router that is cut off: the last view stays."""
+    shelf.away = True
+    nodes.says = dict.fromkeys("abc", Unanswered.LATE)
+    assert names(await membership.refresh()) == ["a", "b", "c"]
+    nodes.says = {"a": answer(FAILS), "b": answer(FAILS)}
+    assert names(await membership.refresh()) == ["a", "b"]
+    nodes.says = {"a": answer(WRITES)}
+    assert names(await membership.refresh()) == ["a", "b"]
+    nodes.says = {}
+    assert names(await membership.refresh()) == ["a", "b"]
