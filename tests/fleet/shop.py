@@ -37,6 +37,10 @@ class Order(BaseModel):
         return value + offset()
 
 
+def open_till():
+    return till
+
+
 def offset():
     return 0
 
@@ -99,12 +103,24 @@ _CHANGED_SHOP = {
 }
 
 
-def write(folder: Path, changed: bool) -> Path:
+_FASTMCP = {
+    "from mcp.server import MCPServer\n": "from fastmcp import FastMCP\n",
+    "from mcp.server.mcpserver import Context\n": "from fastmcp import Context\n",
+    'MCPServer("shop")': 'FastMCP("shop")',
+    "(name: str, ctx: Context)": "(name: str, ctx: Context, till: parts.Till = Depends(open_till))",
+    "import parts\n": "import parts\nfrom fastmcp.dependencies import Depends\n",
+    "from parts import Order, till": "from parts import Order, open_till",
+}
+"""The edits that make the shop a FastMCP server, whose tools get the till from a dependency."""
+KINDS = ("MCPServer", "FastMCP")
+
+
+def write(folder: Path, kind: str, changed: bool) -> Path:
     """Write the shop into `folder`, as it was or as it is after the change. Returns the file to serve."""
     folder.mkdir()
-    parts, shop = _PARTS, _SHOP
+    parts, shop = _PARTS, _SHOP if kind == "MCPServer" else _edited(_SHOP, _FASTMCP)
     if changed:
-        parts, shop = _edited(parts, _CHANGED_PARTS), _edited(shop[: shop.index("\n\n@mcp.tool()", 600)], _CHANGED_SHOP)
+        parts, shop = _edited(parts, _CHANGED_PARTS), _edited(shop[: shop.rindex("\n\n@mcp.tool()")], _CHANGED_SHOP)
     (folder / "parts.py").write_text(parts)
     (folder / "shop.py").write_text(shop)
     return folder / "shop.py"

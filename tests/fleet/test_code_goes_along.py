@@ -13,13 +13,15 @@ import pytest
 
 from tests.fleet.fleet import Fleet
 from tests.fleet.ledger import VARIABLE, Ledger
-from tests.fleet.shop import write
+from tests.fleet.shop import KINDS, write
 from tests.processes import DEADLINE
 from tests.store.server import RedisServer, running
 from tests.wire import Caller, Heard, accepted
 
 pytestmark = pytest.mark.anyio
 CALLS = 50
+GONE = {"MCPServer": "This call was lost.", "FastMCP": "Unknown tool: 'gone'"}
+"""What a client hears of a tool that is gone, and whose code is not kept."""
 
 
 class Shopper:
@@ -53,9 +55,10 @@ class Shopper:
 class Deployed:
     """A fleet whose nodes are replaced by nodes with changed code, and the ledger of its tools."""
 
-    def __init__(self, folder: Path, redis: RedisServer, **settings: str) -> None:
+    def __init__(self, folder: Path, kind: str, redis: RedisServer, **settings: str) -> None:
         self.ledger = Ledger(folder / "ledger")
-        self._files = [str(write(folder / name, changed)) for name, changed in (("before", False), ("after", True))]
+        releases = (("before", False), ("after", True))
+        self._files = [str(write(folder / name, kind, changed)) for name, changed in releases]
         self._names = (f"n{number}" for number in itertools.count(1))
         self.fleet = Fleet(folder, redis, self._files[0], lease_ttl="1", **settings)
         self.fleet.common[VARIABLE] = str(self.ledger.path)
@@ -77,9 +80,9 @@ class Deployed:
 
 
 @asynccontextmanager
-async def deployed(folder: Path, **settings: str) -> AsyncIterator[tuple[Deployed, Caller]]:
+async def deployed(folder: Path, kind: str, **settings: str) -> AsyncIterator[tuple[Deployed, Caller]]:
     with running(RedisServer()) as redis:
-        made = Deployed(folder, redis, **settings)
+        made = Deployed(folder, kind, redis, **settings)
         try:
             async with await made.start() as caller:
                 yield made, caller
@@ -87,8 +90,9 @@ async def deployed(folder: Path, **settings: str) -> AsyncIterator[tuple[Deploye
             made.fleet.stop()
 
 
-async def test_parked_calls_end_as_the_old_code_says_and_new_ones_as_the_new_code(tmp_path: Path) -> None:
-    async with deployed(tmp_path) as (made, caller):
+@pytest.mark.parametrize("kind", KINDS)
+async def test_parked_calls_end_as_the_old_code_says_and_new_ones_as_the_new_code(kind: str, tmp_path: Path) -> None:
+    async with deployed(tmp_path, kind) as (made, caller):
         calls = [Shopper(caller, "buy", f"call-{number}") for number in range(CALLS)]
         await asyncio.gather(*(call.begin() for call in calls))
         # Half of them wait in their second round.
@@ -114,11 +118,14 @@ async def test_parked_calls_end_as_the_old_code_says_and_new_ones_as_the_new_cod
         assert made.ledger.effects("fresh") == ["charge", "reserve", "send"]
 
 
-async def test_without_kept_code_they_diverge_by_name_and_nothing_runs_twice(tmp_path: Path) -> None:
-    async with deployed(tmp_path, keep_code="false") as (made, caller):
+@pytest.mark.parametrize("kind", KINDS)
+async def test_without_kept_code_they_diverge_by_name_and_nothing_runs_twice(kind: str, tmp_path: Path) -> None:
+    async with deployed(tmp_path, kind, keep_code="false") as (made, caller):
         calls = [Shopper(caller, "buy", f"call-{number}") for number in range(5)]
-        await asyncio.gather(*(call.begin() for call in calls))
+        gone = Shopper(caller, "gone", "gone")
+        await asyncio.gather(*(call.begin() for call in (*calls, gone)))
         await made.deploy()
+        assert (await gone.answer(count=5)).text.startswith(GONE[kind])
         for call in calls:
             told = await call.answer(count=2)
             assert told.result["isError"] and "came to something else than it did before" in told.text

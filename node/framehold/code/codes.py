@@ -17,7 +17,7 @@ from .authors import Authors
 from .reach import Reach
 
 _FORMAT = 1
-_LIBRARIES = ("mcp", "pydantic", "cloudpickle")
+_LIBRARIES = ("mcp", "fastmcp", "pydantic", "cloudpickle")
 """Libraries whose releases are named when kept code can't be loaded."""
 
 

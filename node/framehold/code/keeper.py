@@ -107,15 +107,27 @@ class Keeper:
             StoreUnavailable: the store did not answer.
         """
         try:
-            loaded = self._loaded.get(code) or await self._load(code)
-            handler.enter_kept(code, *loaded)
+            handler.enter_kept(code, *await self._load(code))
         except (NotLoaded, SealError) as error:
             logger.warning(_NOT_LOADED, handler.tool, code[:8], error)
             return False
-        self._loaded.move_to_end(code)
         return True
 
+    async def find(self, code: str) -> Registered | None:
+        """The kept code of this digest; None if it can't be had or loaded here.
+
+        Raises:
+            StoreUnavailable: the store did not answer.
+        """
+        try:
+            return (await self._load(code)).handler
+        except (NotLoaded, SealError):
+            return None
+
     async def _load(self, code: str) -> Loaded:
+        if (known := self._loaded.get(code)) is not None:
+            self._loaded.move_to_end(code)
+            return known
         try:
             sealed = await self._store.code(code)
         except ValueError:
@@ -142,3 +154,6 @@ class NoKeeper:
     async def load(self, handler: Handler, code: str) -> bool:
         """False: the present code is entered."""
         return False
+
+    async def find(self, code: str) -> None:
+        """None: nothing is kept."""

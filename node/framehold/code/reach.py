@@ -58,6 +58,9 @@ _NOISE = frozenset(
     }
 )
 """Members of classes and functions that follow from others, or that have no part in what the code does."""
+REGISTRATION = "__fastmcp__"
+"""The attribute in which FastMCP's decorators leave how a function was registered, its authorization among it. It is
+neither digested nor written: `Registered.about` has what a call needs of it."""
 _DERIVED = (types.MemberDescriptorType, types.GetSetDescriptorType, types.WrapperDescriptorType)
 MAX_PROBLEMS = 3
 """Reasons that are named for one handler."""
@@ -214,7 +217,7 @@ class Reach:
             self._visit(content, f"{name!r} in the closure of {where}")
         outside = self._annotated(fn, where)
         for name, value in sorted(vars(fn).items()):
-            if name not in _NOISE:
+            if name not in _NOISE and name != REGISTRATION:
                 self._put(name)
                 self._visit(value, f"the attribute {name!r} of {where}")
         use = self._names_of(fn.__code__)

@@ -17,7 +17,7 @@ from typing import Any
 import cloudpickle
 
 from . import loading
-from .reach import Live, Reach, generic_of
+from .reach import REGISTRATION, Live, Reach, generic_of
 
 
 class _Writer(cloudpickle.Pickler):  # type: ignore[misc]
@@ -49,6 +49,7 @@ class _Writer(cloudpickle.Pickler):  # type: ignore[misc]
         if isinstance(item, FunctionType) and isinstance(reduced, tuple):
             # cloudpickle's state of a function: its attributes, and its members with the globals that it uses.
             reduced[2][1]["__globals__"] = reach.globals.get(id(item.__globals__), {})
+            reduced[2][0].pop(REGISTRATION, None)
         return reduced
 
 

@@ -106,6 +106,13 @@ class CodeKeeper(Protocol):
             StoreUnavailable: the store did not answer.
         """
 
+    async def find(self, code: str) -> Registered | None:
+        """The kept code of this digest; None if it can't be had or loaded here.
+
+        Raises:
+            StoreUnavailable: the store did not answer.
+        """
+
 
 class Door(Protocol):
     """Decides which calls may enter a handler on this node, beside limits and drains."""

@@ -91,7 +91,7 @@ class CallRecords:
         ways: Ways,
         keeper: CodeKeeper,
     ) -> None:
-        self._settings, self.payloads, self._counts, self._keeper = settings, payloads, shared.counts, keeper
+        self._settings, self.payloads, self._counts, self.keeper = settings, payloads, shared.counts, keeper
         self._tasks, self._observers, self._feed = shared.tasks, shared.observers, shared.events.feed
         self._heir, self._member, self._died, self._survived, self._went_back = ways
         self.bursts = LogBursts(logger)
@@ -104,14 +104,14 @@ class CallRecords:
     def write(self, slot: Slot, write: fx.Write) -> None:
         """Send one write of a call."""
         terms = self._terms(slot)
-        if write.op is Op.PARK and slot.handler.reentrant and self._keeper.is_due(slot.handler.code, terms.record_ttl):
+        if write.op is Op.PARK and slot.handler.reentrant and self.keeper.is_due(slot.handler.code, terms.record_ttl):
             self._tasks.spawn(self._keep_and_write(slot, write, terms))
         else:
             self._send(slot, write, terms)
 
     async def _keep_and_write(self, slot: Slot, write: fx.Write, terms: writes.Terms) -> None:
         """Send a write that names code which the store does not keep yet."""
-        await self._keeper.keep(slot.handler, terms.record_ttl)
+        await self.keeper.keep(slot.handler, terms.record_ttl)
         if slot.call.outbox.in_flight is write:
             self._send(slot, write, terms)
 
@@ -268,7 +268,7 @@ class CallRecords:
             return False
         if not head.code or head.code == slot.handler.code:
             return False
-        return await self._keeper.load(slot.handler, head.code)
+        return await self.keeper.load(slot.handler, head.code)
 
     def _check_for_healers(self, slot: Slot, stored: Stored | None, alive: Collection[NodeId]) -> None:
         """Check the tokens of waiting requests against the record. If a token names a round that the store has lost,

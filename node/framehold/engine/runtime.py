@@ -22,11 +22,13 @@ from framehold_core.call import Call, Phase, drop_and_forget
 from framehold_core.continuation import step
 from framehold_core.ids import CallId, NodeId, Waiter, prefix
 from framehold_core.lease import Lease
+from framehold_core.requests import Read
 from framehold_router.fleet.node_stats import Stats
 from framehold_router.fleet.trust import Trust
 from framehold_store.base import Store
 
 from .. import clock
+from ..code.codes import Registered
 from ..config import Settings
 from ..frame.context import take_back
 from ..frame.entropy import SystemEntropy
@@ -34,7 +36,7 @@ from ..frame.logged_call import logged_call
 from ..frame.ports import RoundCarrier
 from ..version import STARTED, VERSION
 from . import answer_parsing as answers_of
-from . import token_record
+from . import token_claims, token_record
 from .drain import CARRIED, Drain
 from .eviction import Eviction
 from .heartbeat import Alone, Heartbeat
@@ -92,7 +94,7 @@ class Runtime:
         self.door = parts.door
         self.eviction, self.draining, self.orphan_scan = parts.eviction, parts.drain, parts.orphan_scan
         self.payloads, self._gate = parts.records.payloads, parts.records.gate
-        self._performer, self._rechecks = parts.performer, parts.rechecks
+        self._performer, self._rechecks, self._keeper = parts.performer, parts.rechecks, parts.records.keeper
         self._doubts = 0
         self.after_renewal = parts.after_renewal
         """Functions that run after each renewal of the node lease. Slow work belongs there: the next renewal is
@@ -231,6 +233,22 @@ class Runtime:
         slot = self.table.add(self._slot(carried.call, handler, backing, f"{carried.call}/{waiter}"))
         event = ev.Retry(waiter, carried.round, carried.epoch, mark, held.node, given, held)
         return await self._wait(slot, event, Arrival(carrier, _future(), raw=answers))
+
+    async def kept_code(self, state: str) -> Registered | None:
+        """The kept code that a call began with; None if there is none, or it can't be loaded here. `state` is the
+        verified state of a retry whose handler this process does not have.
+
+        Raises:
+            StoreUnavailable: the store did not answer.
+        """
+        if state.startswith(token_claims.REPLAY):
+            carried = token_claims.carried(state)
+            code = "" if carried is None else carried.code
+        else:
+            claims = token_claims.read(state)
+            stored = None if claims is None else (await self.store.run(Read(claims.call))).stored
+            code = "" if stored is None else stored.record.head.code
+        return await self._keeper.find(code) if code else None
 
     def stop(self, slot: Slot, outcome: object) -> asyncio.Future[ev.Event] | None:
         """Cancel the handler of a call, and end the call for good with `outcome`.

@@ -15,8 +15,8 @@ Not supported: `ctx.sample` and `ctx.list_roots`, which FastMCP 4 no longer has 
 `ctx.session.list_roots` suspend); questions from background tasks, which FastMCP refuses; questions from tools that are
 called by the hashed names of apps. The `timeout` of a tool runs while its user thinks, as on earlier revisions.
 
-Private parts of FastMCP that are touched, besides those that `fastmcp_host` names (a missing part gives a clear error;
-a test names the release):
+Private parts of FastMCP that are touched, besides those that `fastmcp_host`, `fastmcp_code` and `fastmcp_components`
+name (a missing part gives a clear error; a test names the release):
 
 - `Context._is_modern_protocol`: makes `Context.elicit` refuse; a copy of the context gets one that returns False
 - `fastmcp_request_ctx`, its `_srctx`, and `_current_context`: the present request
@@ -28,33 +28,30 @@ import contextvars
 import copy
 import functools
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from fastmcp import FastMCP
 from fastmcp.exceptions import ToolError
 from fastmcp.server import context as contexts
 from fastmcp.server.context import Context
 from fastmcp.server.dependencies import FastMCPRequestContext, extract_version_spec, fastmcp_request_ctx
-from fastmcp.utilities.async_utils import is_coroutine_function
 from fastmcp.utilities.versions import VersionSpec
 from mcp.server.request_state import compact_json
 from mcp.shared.exceptions import MCPError
 
-from framehold_core.errors import ConfigError
+from framehold_core.errors import StoreUnavailable
 
-from ..code.codes import Codes, NotKept, Registered
+from ..engine import token_claims
 from ..frame import context as variables
-from ..sdk.marks import Marks, marks_of
 from ..sdk.replies import Unavailable
 from ..sdk.session import Ctx, FrameSession
-from ..sdk.wrapped_handler import Handler
-from .fastmcp_components import MountedServer, author_of, authorized, found
+from .fastmcp_code import GUARDED, ComponentLookup, Entry
+from .fastmcp_components import MountedServer, author_of, authorized, found, moved, serving, understood
 from .fastmcp_results import KINDS, Kind, fastmcp_error
 from .seam_builder import SeamBuilder
 
 TESTED = "4.1.2"
-"""The release of fastmcp for which this file, `fastmcp_host`, `fastmcp_components` and `fastmcp_results` were
-written."""
+"""The release of fastmcp for which this file and the others of FastMCP were written."""
 
 _serves: contextvars.ContextVar[FastMCPRequestContext | None] = contextvars.ContextVar(
     f"{variables.OWN_PREFIX}serves", default=None
@@ -106,11 +103,13 @@ class Rounds:
         version = extract_version_spec(_meta(ctx))
         spec = VersionSpec(eq=version) if version else None
         on_the_way: list[MountedServer] = []
-        component = await found(self._server, context.method, name, spec, on_the_way)
-        if component is None:
+        state = (ctx.params or {}).get("requestState")
+        named = (context.method, name, spec)
+        entry = await self._found(*named, on_the_way) or await self._gone(*named, state)
+        if entry is None:
             # FastMCP reports the missing component itself, also to a user who may no longer use it.
             return await call_next(context)
-        if (ctx.params or {}).get("requestState") is not None:
+        if state is not None:
             await authorized(context, kind.field, on_the_way)
 
         async def entered(inner: Ctx, _: Any) -> Any:
@@ -120,9 +119,7 @@ class Rounds:
             finally:
                 fastmcp_request_ctx.reset(bound)
 
-        fn = author_of(component)
-        marks, registered = (Marks(), None) if fn is None else (marks_of(fn), Registered(fn, {}))
-        lookup = ComponentLookup(marks, is_coroutine_function(fn), registered, self._seams.codes)
+        lookup = ComponentLookup(self._server, name, *entry, entered, self._seams.codes)
         seam = self._seams.seam(entered, context.method, type(context.message), lookup)
         try:
             return kind.give(await seam(ctx, context.message))
@@ -135,6 +132,31 @@ class Rounds:
         finally:
             del original
 
+    async def _found(
+        self, method: str, name: str, version: VersionSpec | None, on_the_way: list[MountedServer]
+    ) -> Entry | None:
+        """What a client's name leads to; None if this user can use nothing by that name."""
+        present = await found(self._server, method, name, version, on_the_way)
+        return None if present is None else Entry(author_of(present.component), present.served)
+
+    async def _gone(self, method: str, name: str, version: VersionSpec | None, state: Any) -> Entry | None:
+        """What a call entered whose component this release does not have; None if the call can't go on.
+
+        It can't if the component is only hidden from this user, or if that is not known, since the walk can't read all
+        providers. Nor if the component had authorization of its own: nothing decides that any more.
+        """
+        if not isinstance(state, str) or not state.startswith((token_claims.OURS, token_claims.REPLAY)):
+            return None
+        others = serving(self._server, method, name)
+        if not understood(self._server) or any(version is None or version.matches(item.version) for item in others):
+            return None
+        runtime = self._seams.runtime
+        try:
+            kept = await runtime.kept_code(state)
+        except StoreUnavailable as error:
+            raise Unavailable(str(error), runtime.retry_after) from None
+        return None if kept is None or kept.about.get(GUARDED, True) else Entry(kept.function, None)
+
 
 class Bindings:
     """Binds a request state to its user, and to the version of the component that the client asked for, if any."""
@@ -146,40 +168,6 @@ class Bindings:
         user = None if self._user_of is None else self._user_of(ctx)
         version = extract_version_spec(_meta(ctx))
         return user if version is None else compact_json([user, version])
-
-
-class ComponentLookup(NamedTuple):
-    """The marks and the code of one component's function: the `HandlerLookup` of a seam that serves this component
-    only."""
-
-    promised: Marks
-    may_ask: bool
-    registered: Registered | None
-    codes: Codes
-
-    def marks(self, method: str, params: Mapping[str, Any]) -> Marks:
-        """The marks of the function."""
-        return self.promised
-
-    def asks(self, method: str, params: Mapping[str, Any]) -> bool:
-        """Whether the function may ask."""
-        return self.may_ask
-
-    def takes_context(self, method: str, params: Mapping[str, Any]) -> bool:
-        """Whether the function may ask: any function of FastMCP can find its context."""
-        return self.may_ask
-
-    def code(self, method: str, params: Mapping[str, Any]) -> str:
-        """The digest of the function's code; empty if it has no function of an author."""
-        return "" if self.registered is None else self.codes.of(self.registered).digest
-
-    def written(self, method: str, params: Mapping[str, Any]) -> bytes:
-        """The function's code as bytes for the store. Raises NotKept."""
-        raise NotKept("it is a component of a FastMCP server")
-
-    def kept(self, method: str, params: Mapping[str, Any], registered: Registered) -> Handler | None:
-        """None: FastMCP finds the component itself."""
-        return None
 
 
 def _read(read: Callable[[Any], Any]) -> Any:
@@ -244,8 +232,3 @@ def let_contexts_ask() -> None:
         raise moved("its refusal to elicit")
     variables.keep(fastmcp_request_ctx, current)
     Context.elicit = _suspending  # type: ignore[method-assign]
-
-
-def moved(what: str) -> ConfigError:
-    """The error for a private part of fastmcp that is not where it was. `what` names the part."""
-    return ConfigError(f"this release of fastmcp keeps {what} elsewhere; nothing was attached; use fastmcp 4.1")

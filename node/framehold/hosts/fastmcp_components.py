@@ -57,36 +57,45 @@ class MountedServer(NamedTuple):
     version: VersionSpec | None
 
 
+class Found(NamedTuple):
+    """A component that clients can use. `served` is what FastMCP runs, `component` what its author registered, maybe on
+    a mounted server."""
+
+    served: FastMCPComponent
+    component: FastMCPComponent
+
+
 async def found(
     server: Any, method: str, name: str, version: VersionSpec | None, on_the_way: list[MountedServer]
-) -> FastMCPComponent | None:
-    """The component that FastMCP would run for `name`, on the server where it is registered; None if there is none. The
-    mounted servers on the way are added to `on_the_way`."""
+) -> Found | None:
+    """The component that FastMCP would run for `name`; None if there is none. The mounted servers on the way are added
+    to `on_the_way`."""
     if method == "resources/read":
         return await _resource(server, name, version, on_the_way)
-    component = _behind(await (server.get_tool if method == "tools/call" else server.get_prompt)(name, version))
-    known: FastMCPComponent | None = component
+    served = await (server.get_tool if method == "tools/call" else server.get_prompt)(name, version)
+    known = component = _behind(served)
     while isinstance(component, TransformedTool):
         component = component.parent_tool
     if isinstance(component, mounted.FastMCPProviderTool | mounted.FastMCPProviderPrompt):
         on_the_way.append(MountedServer(component._server, str(component._original_name), _exactly(component)))
         inner = await found(component._server, method, str(component._original_name), _exactly(component), on_the_way)
-        return inner if known is component or inner is None else known
-    return known
+        if inner is None or known is component:
+            known = None if inner is None else inner.component
+    return None if served is None or known is None else Found(served, known)
 
 
 async def _resource(
     server: Any, uri: str, version: VersionSpec | None, on_the_way: list[MountedServer]
-) -> FastMCPComponent | None:
+) -> Found | None:
     component = await server.get_resource(uri, version) or await server.get_resource_template(uri, version)
     inner: Any = component
     if isinstance(component, mounted.FastMCPProviderResourceTemplate):
         inner = await component.create_resource(uri, component.matches(uri) or {})
     if isinstance(inner, mounted.FastMCPProviderResource):
         on_the_way.append(MountedServer(inner._server, str(inner._original_uri), _exactly(component)))
-        return await _resource(*on_the_way[-1], on_the_way)
-    known: FastMCPComponent | None = component
-    return known
+        behind = await _resource(*on_the_way[-1], on_the_way)
+        return None if behind is None else Found(component, behind.component)
+    return None if component is None else Found(component, component)
 
 
 async def authorized(context: MiddlewareContext[Any], field: str, on_the_way: list[MountedServer]) -> None:
@@ -144,6 +153,11 @@ def _written(fn: Any) -> Any:
     return fn
 
 
+def moved(what: str) -> ConfigError:
+    """The error for a private part of fastmcp that is not where it was. `what` names the part."""
+    return ConfigError(f"this release of fastmcp keeps {what} elsewhere; nothing was attached; use fastmcp 4.1")
+
+
 def _wrapper() -> CodeType:
     """The code of the wrapper that injects dependencies into a function. Raises ConfigError."""
     maker: Any = getattr(without_injected_parameters, "__wrapped__", without_injected_parameters)
@@ -168,13 +182,18 @@ def _injected(fn: Any) -> Any:
 # ---- the walk
 
 
-def registered(provider: Provider, outer: Spaces = ()) -> Iterator[tuple[FastMCPComponent, Spaces]]:
-    """Each component that is registered on this provider or on a mounted server, with its namespaces."""
+def registered(
+    provider: Provider, outer: Spaces = (), *, with_mounted: bool = True
+) -> Iterator[tuple[FastMCPComponent, Spaces]]:
+    """Each component that is registered on this provider, with its namespaces; also those of mounted servers if
+    `with_mounted`."""
     spaces = (*(item for item in provider.transforms if isinstance(item, Namespace)), *outer)
     if isinstance(provider, LocalProvider):
         yield from ((component, spaces) for component in provider._components.values())
+    if isinstance(provider, FastMCPProvider) and not with_mounted:
+        return
     for inner in _inside(provider):
-        yield from registered(inner, spaces)
+        yield from registered(inner, spaces, with_mounted=with_mounted)
 
 
 def _inside(provider: Provider) -> list[Provider]:
@@ -196,6 +215,22 @@ def schema_of(server: FastMCP[Any], name: str) -> dict[str, Any] | None:
     """The input schema of the highest version of the tool `name`; None if there is no such tool."""
     tools = [item for item, spaces in registered(server) if isinstance(item, Tool) and named(item, spaces) == name]
     return max(tools, key=version_sort_key).parameters if tools else None
+
+
+def served(server: FastMCP[Any], *, with_mounted: bool = True) -> Iterator[FastMCPComponent]:
+    """Each component that the walk finds, with the name that clients use, whoever may use it; without those of mounted
+    servers unless `with_mounted`."""
+    for component, spaces in registered(server, with_mounted=with_mounted):
+        field = next((one for one in ("uri_template", "uri") if hasattr(component, one)), "name")
+        yield component.model_copy(update={field: named(component, spaces)})
+
+
+def serving(server: FastMCP[Any], method: str, name: str) -> list[FastMCPComponent]:
+    """The components that serve a name or an address, in all versions, as far as the walk finds them."""
+    if method == "resources/read":
+        return [item for item in served(server) if serves(item, name)]
+    kind = Tool if method == "tools/call" else Prompt
+    return [item for item in served(server) if isinstance(item, kind) and item.name == name]
 
 
 def serves(component: FastMCPComponent, uri: str) -> bool:

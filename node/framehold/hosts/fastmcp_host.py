@@ -23,7 +23,6 @@ from fastmcp.server.providers.local_provider import LocalProvider
 from fastmcp.server.server import default_lifespan
 from fastmcp.tools.base import Tool
 from fastmcp.utilities.async_utils import is_coroutine_function
-from fastmcp.utilities.components import FastMCPComponent
 from fastmcp.utilities.versions import version_sort_key
 from mcp.server.lowlevel.server import Server
 from mcp.server.transport_security import TransportSecuritySettings
@@ -34,8 +33,9 @@ from framehold_core.errors import ConfigError
 from ..code.codes import Registered
 from ..config import Settings
 from ..sdk.wrapped_handler import Handler
-from .fastmcp import Bindings, Rounds, let_contexts_ask, moved
-from .fastmcp_components import author_of, called, named, registered, schema_of, serves, understood
+from .fastmcp import Bindings, Rounds, let_contexts_ask
+from .fastmcp_code import MOUNTED, find_kept_first, obstacle
+from .fastmcp_components import author_of, called, moved, named, registered, schema_of, served, serving, understood
 from .sdk_app import local_only
 from .seam_builder import SeamBuilder
 
@@ -60,27 +60,18 @@ class FastMCPHost:
     def function(self, method: str, params: Mapping[str, Any]) -> Any:
         """The function behind a request, as far as the walk finds it. It is used for rehearsals; a node uses
         `fastmcp_components.found`."""
-        if method == "resources/read":
-            served = [item for item in self._served() if serves(item, str(params.get("uri")))]
-        else:
-            kind = Tool if method == "tools/call" else Prompt
-            served = [item for item in self._served() if isinstance(item, kind) and item.name == params.get("name")]
-        return author_of(max(served, key=version_sort_key)) if served else None
+        name = params.get("uri" if method == "resources/read" else "name")
+        found = serving(self._server, method, str(name))
+        return author_of(max(found, key=version_sort_key)) if found else None
 
     def registered(self, method: str, params: Mapping[str, Any]) -> Registered | None:
-        """See `Host.registered`."""
+        """See `Host.registered`. A node uses `fastmcp_code.ComponentLookup`."""
         fn = self.function(method, params)
         return None if fn is None else Registered(fn, {})
 
     def kept(self, method: str, params: Mapping[str, Any], registered: Registered) -> Handler | None:
-        """None: FastMCP finds the component itself."""
+        """None: FastMCP finds components itself. A node uses `fastmcp_code.ComponentLookup`."""
         return None
-
-    def _served(self) -> Iterator[FastMCPComponent]:
-        """All components, with the names that clients use."""
-        for component, spaces in registered(self._server):
-            field = next((one for one in ("uri_template", "uri") if hasattr(component, one)), "name")
-            yield component.model_copy(update={field: named(component, spaces)})
 
     def may_ask(self, fn: Any) -> bool:
         """Whether `fn` is async by FastMCP's rule: a function that is not async has no await that could suspend."""
@@ -92,10 +83,16 @@ class FastMCPHost:
 
     def asking(self) -> Iterator[tuple[str, Any]]:
         """The async functions, each with the name of its tool, prompt or resource."""
-        for component in self._served():
+        for component in served(self._server):
             fn = author_of(component)
             if fn is not None and is_coroutine_function(fn):
                 yield called(component), fn
+
+    def not_kept(self) -> Mapping[str, str]:
+        """The components that FastMCP can't make again, or that a mounted server has."""
+        own = {called(item): obstacle(item) for item in served(self._server, with_mounted=False)}
+        found = {name: own.get(name, MOUNTED) for name in map(called, served(self._server))}
+        return {name: why for name, why in found.items() if why}
 
     def names(self) -> Iterator[str]:
         """The names of all tools and prompts that the walk finds."""
@@ -146,6 +143,7 @@ class FastMCPHost:
                 f"this FastMCP server has no name, so each process makes one up ({server.name}), and no other could "
                 'open its tokens, in spite of FRAMEHOLD_KEYS; nothing was started; write FastMCP("name")'
             )
+        find_kept_first(server)
         server._dispatch_component_middleware = Rounds(server, chain, seams)  # type: ignore[method-assign]
         if not isinstance(seams.security.bind_principal, Bindings):
             seams.security.bind_principal = Bindings(seams.security.bind_principal)

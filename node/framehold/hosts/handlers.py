@@ -57,9 +57,14 @@ class Handlers:
     def kept_code(self, limit: int) -> Iterator[tuple[str, str]]:
         """The re-entrant handlers by name, as in `tool "book"`, each with the reason why its code can't be kept; empty
         if it can. `limit` is how many bytes a code may have. Handlers marked `keep_code=False` are left out."""
+        not_kept = self.host.not_kept()
         for name, fn in self.host.asking():
             marks = marks_of(fn)
-            if marks.reentrant and marks.keep_code:
+            if not marks.reentrant or not marks.keep_code:
+                continue
+            if name in not_kept:
+                yield name, not_kept[name]
+            else:
                 try:
                     size = len(self.codes.write(Registered(getattr(fn, "raw_function", fn), {})))
                 except NotKept as error:

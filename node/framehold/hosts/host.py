@@ -60,6 +60,10 @@ class Host(Protocol):
         """The functions that may ask, each with its name in messages, as in `tool "book"`."""
         ...
 
+    def not_kept(self) -> Mapping[str, str]:
+        """The reasons why code is not kept, whatever it consists of, by the names that `asking` has."""
+        ...
+
     def names(self) -> Iterator[str] | None:
         """The names of all tools and prompts; None if only the author's function knows them."""
         ...

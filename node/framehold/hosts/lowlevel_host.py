@@ -57,6 +57,10 @@ class LowLevelHost:
         found = ((method, self.function(method, {})) for method in sorted(INPUT_REQUIRED_METHODS))
         yield from ((f'handler of "{method}"', fn) for method, fn in found if fn is not None)
 
+    def not_kept(self) -> Mapping[str, str]:
+        """Nothing: each function of this server can be registered again."""
+        return {}
+
     def names(self) -> None:
         """None: one function serves all tools or all prompts, and only it knows their names."""
 

@@ -142,6 +142,10 @@ class MCPServerHost:
         """The async functions, each with the name of its tool, prompt or resource."""
         return ((name, fn) for name, fn in self._named_functions() if is_async(fn))
 
+    def not_kept(self) -> Mapping[str, str]:
+        """Nothing: each function of this server can be registered again."""
+        return {}
+
     def names(self) -> Iterator[str]:
         """The names of all tools, then of all prompts."""
         yield from (tool.name for tool in self._tools.list_tools())

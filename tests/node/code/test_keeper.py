@@ -174,7 +174,7 @@ async def test_nothing_is_unpickled_that_this_fleet_did_not_seal_for_this_digest
     for what, blob in wrong.items():
         caplog.clear()
         await shop.store.keep_code(CODE, blob, HOUR)
-        assert await shop.says() is None, what
+        assert await shop.says() is None and await shop.keeper.find(CODE) is None, what
         assert "which can't be used here" in caplog.text, what
         assert not canary.exists(), what
     # The canary sings where the seal is right: the checks above check something.
@@ -196,6 +196,8 @@ async def test_a_store_that_does_not_answer_is_no_missing_code(tmp_path: Path) -
     keeper = Keeper(Silent(shop.clock), shop.sealer, 1000, shop.clock)
     with pytest.raises(StoreUnavailable):
         await keeper.load(Tool(), CODE)
+    with pytest.raises(StoreUnavailable):
+        await keeper.find(CODE)
 
 
 async def test_few_codes_stay_loaded(tmp_path: Path) -> None:
@@ -203,5 +205,6 @@ async def test_few_codes_stay_loaded(tmp_path: Path) -> None:
     for number in range(MAX_LOADED + 5):
         code = f"{number:032x}"
         await shop.store.keep_code(code, _seal(shop, data, code), HOUR)
-        assert await shop.says(code) == "old"
+        found = await shop.keeper.find(code)
+        assert found is not None and found.function() == await shop.says(code) == "old"
     assert len(shop.keeper._loaded) == MAX_LOADED

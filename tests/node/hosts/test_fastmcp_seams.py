@@ -1,8 +1,8 @@
 """FastMCP's private parts that we touch are as they were read off fastmcp 4.1.2. An upgrade of it fails here first.
 
-Then: go through each seam below against the new release, mend `fastmcp`, `fastmcp_host`, `fastmcp_components` and
-`fastmcp_results`, and raise `fastmcp.TESTED`. Which names those files touch is listed, like the SDK's, in
-`test_seams`."""
+Then: go through each seam below against the new release, mend `fastmcp`, `fastmcp_host`, `fastmcp_components`,
+`fastmcp_code` and `fastmcp_results`, and raise `fastmcp.TESTED`. Which names those files touch is listed, like the
+SDK's, in `test_seams`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from mcp.server import Server
 from mcp.server.request_state import RequestStateBoundary
 
 import framehold.hosts.fastmcp
-from framehold.hosts import fastmcp_results
+from framehold.hosts import fastmcp_code, fastmcp_results
 from framehold.hosts.fastmcp import Bound
 from framehold.hosts.fastmcp_components import author_of, schema_of, understood
 from framehold_core.errors import ConfigError
@@ -80,6 +80,28 @@ def test_each_method_that_may_ask_goes_through_the_chain() -> None:
         source = inspect.getsource(method)
         assert "await self._dispatch_component_middleware(" in source, CHANGED + method.__name__
         assert "run_middleware=False" in source and "fastmcp_context=ctx" in source, CHANGED + method.__name__
+
+
+def test_what_runs_is_found_by_these_look_ups() -> None:
+    """Each is found on the instance, and asked for a name and a version. A resource is looked for before a template."""
+    sources = [
+        inspect.getsource(method) for method in (FastMCP.call_tool, FastMCP.render_prompt, FastMCP.read_resource)
+    ]
+    tool, prompt, resource = sources
+    assert "tool: Tool | None = await self.get_tool(name, version=version)" in tool, CHANGED + "FastMCP.get_tool"
+    assert "prompt = await self.get_prompt(name, version=version)" in prompt, CHANGED + "FastMCP.get_prompt"
+    first = "resource, exists = await self._lookup_resource(uri, version=version)"
+    then = "template = await self.get_resource_template(uri, version=version)"
+    assert 0 < resource.find(first) < resource.find(then), CHANGED + "FastMCP._lookup_resource"
+    for name in ("get_tool", "get_prompt", "_lookup_resource", "get_resource_template"):
+        assert names(getattr(FastMCP, name))[1:] == ["version"], CHANGED + name
+
+
+def test_a_component_is_made_again_of_its_function_and_these_values() -> None:
+    """And keeps each of them under the name by which it was given."""
+    for kind, found in fastmcp_code._KINDS.items():
+        assert {*found.fields, "meta"} <= {*names(found.make)}, CHANGED + kind.__name__
+        assert {*found.fields, "meta", "auth"} <= {*kind.model_fields}, CHANGED + kind.__name__  # type: ignore[attr-defined]
 
 
 def test_a_context_refuses_by_one_method_and_asks_through_its_session() -> None:
@@ -190,7 +212,8 @@ async def test_results_survive_being_kept(result: Any, stored: bool) -> None:
 
 def test_a_release_that_keeps_its_parts_elsewhere_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each with an error that says so; nothing is attached."""
-    for owner, name in ((FastMCP, "_dispatch_component_middleware"), (Context, "_is_modern_protocol")):
+    parts = ("_dispatch_component_middleware", "_lookup_resource")
+    for owner, name in (*((FastMCP, part) for part in parts), (Context, "_is_modern_protocol")):
         with monkeypatch.context() as patched:
             patched.delattr(owner, name)
             with pytest.raises(ConfigError, match=r"this release of fastmcp keeps .* elsewhere; nothing was attached"):

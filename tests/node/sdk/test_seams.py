@@ -54,6 +54,7 @@ TOUCHED = {
     "hosts/attached.py": {"_security", "_bus", "_server_instances", "_has_started"},
     "hosts/connections.py": {"_connection", "_request_outbound"},
     "hosts/fastmcp.py": {"_current_context", "_is_modern_protocol", "_srctx"},
+    "hosts/fastmcp_code.py": {"_lookup_resource"},
     "hosts/fastmcp_components.py": {"_components", "_inner", "_original_name", "_original_uri", "_server"}
     | {"_transform_name", "_transform_uri"},
     "hosts/fastmcp_host.py": {"_dispatch_component_middleware", "_extensions", "_lifespan", "_mcp_server"},

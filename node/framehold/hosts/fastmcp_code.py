@@ -1,0 +1,214 @@
+"""The code of FastMCP's components, for calls that go on with the code that they began with (docs/protocol.md, rule
+28).
+
+The store keeps the author's function, its dependencies with it, and the values by which FastMCP makes the component
+again. What surrounds a component is that of the present release: middleware, guards, extensions, and the settings of
+the server. Kept are only components that FastMCP makes of a function and runs itself: none of a mounted server, none
+that was transformed, and no class of the author.
+
+A frame that enters kept code has the component in a context variable. The look-ups of the served server, by which
+FastMCP finds what it runs, look there first.
+
+Private parts of FastMCP that are touched here (a missing part gives a clear error; a test names the release):
+
+- `FastMCP._lookup_resource`: finds a resource that is read. It is replaced on the served server only, like the public
+  look-ups
+"""
+
+from __future__ import annotations
+
+import contextvars
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from fastmcp import FastMCP
+from fastmcp.prompts.function_prompt import FunctionPrompt
+from fastmcp.resources.function_resource import FunctionResource
+from fastmcp.resources.template import FunctionResourceTemplate
+from fastmcp.server.providers import fastmcp_provider as mounted
+from fastmcp.tools.function_tool import FunctionTool
+from fastmcp.tools.tool_transform import TransformedTool
+from fastmcp.utilities.async_utils import is_coroutine_function
+from fastmcp.utilities.components import FastMCPComponent, public_result_meta
+from fastmcp.utilities.versions import VersionSpec
+
+from ..code.codes import Codes, NotKept, Registered
+from ..frame import context as variables
+from ..sdk.marks import Marks, marks_of
+from ..sdk.wrapped_handler import Handler
+from .fastmcp_components import moved
+
+GUARDED = "guarded"
+"""The member of `Registered.about` that says whether the component had authorization of its own."""
+
+MOUNTED = "it is a component of a mounted server"
+"""Why the code of such a component is not kept."""
+
+
+class _Kind(NamedTuple):
+    """A class of components that are made of a function. `make` makes one again, of the function and the values of
+    `fields`. `finds` gives the result of each look-up by which FastMCP finds the component."""
+
+    make: Callable[..., FastMCPComponent]
+    fields: tuple[str, ...]
+    finds: Callable[[FastMCPComponent], dict[str, Any]]
+
+
+_KINDS: dict[type, _Kind] = {
+    FunctionTool: _Kind(
+        FunctionTool.from_function,
+        ("name", "timeout", "output_schema", "run_in_thread"),
+        lambda tool: {"get_tool": tool},
+    ),
+    FunctionPrompt: _Kind(FunctionPrompt.from_function, ("name", "description"), lambda prompt: {"get_prompt": prompt}),
+    FunctionResource: _Kind(
+        FunctionResource.from_function,
+        ("uri", "name", "mime_type"),
+        lambda resource: {"_lookup_resource": (resource, True)},
+    ),
+    FunctionResourceTemplate: _Kind(
+        FunctionResourceTemplate.from_function,
+        ("uri_template", "name", "mime_type", "security"),
+        # FastMCP looks for a resource first: here it finds none, whatever the present release has at this address.
+        lambda template: {"_lookup_resource": (None, False), "get_resource_template": template},
+    ),
+}
+_NAMED = {kind.__name__: kind for kind in _KINDS}
+_LOOKUPS = ("get_tool", "get_prompt", "_lookup_resource", "get_resource_template")
+
+
+class _Entered(NamedTuple):
+    """The kept component that a frame runs: what the look-ups of `server` find under `name`."""
+
+    server: FastMCP[Any]
+    name: str
+    finds: Mapping[str, Any]
+
+
+_entered: contextvars.ContextVar[_Entered | None] = contextvars.ContextVar(
+    f"{variables.OWN_PREFIX}kept_component", default=None
+)
+
+
+def registered(served: Any, fn: Any) -> Registered:
+    """A component as its code is kept: the author's function, and what FastMCP needs to make the component again. Only
+    the function if `obstacle` says why its code is not kept."""
+    kind = _KINDS.get(type(served))
+    if kind is None:
+        return Registered(fn, {})
+    values = {name: getattr(served, name) for name in kind.fields}
+    if "uri" in values:
+        values["uri"] = str(values["uri"])
+    about = {"kind": type(served).__name__, "meta": public_result_meta(served.meta), **values}
+    return Registered(fn, {**about, GUARDED: served.auth is not None})
+
+
+def obstacle(served: FastMCPComponent) -> str:
+    """Why the code of a component is not kept; empty if it is. `served` is what FastMCP runs."""
+    kind = type(served)
+    if kind in _KINDS:
+        return ""
+    if kind.__module__ == mounted.__name__:
+        return MOUNTED
+    if isinstance(served, TransformedTool):
+        return "it is a transformed tool"
+    return f"it is a component of the class {kind.__module__}.{kind.__qualname__}, and FastMCP can't make it again"
+
+
+def made(kept: Registered) -> FastMCPComponent:
+    """The component of kept code.
+
+    Raises:
+        Exception: anything: this release of fastmcp does not make a component of it.
+    """
+    values = {name: value for name, value in kept.about.items() if name not in ("kind", GUARDED)}
+    return _KINDS[_NAMED[kept.about["kind"]]].make(kept.function, **values)
+
+
+def find_kept_first(server: FastMCP[Any]) -> None:
+    """Have the look-ups of a server find the kept component, in a frame that runs one. Raises ConfigError."""
+    if not callable(getattr(server, "_lookup_resource", None)):
+        raise moved("its look-up of resources")
+    for name in _LOOKUPS:
+        setattr(server, name, _Lookup(server, name))
+
+
+class _Lookup:
+    """Stands in the place of one look-up of a served server."""
+
+    def __init__(self, server: FastMCP[Any], name: str) -> None:
+        self._server, self._name, self._present = server, name, getattr(server, name)
+
+    async def __call__(self, name: str, version: VersionSpec | None = None) -> Any:
+        """What a frame's kept code has under `name`; else what the present release has."""
+        kept = _entered.get()
+        if kept is not None and kept.server is self._server and kept.name == name and self._name in kept.finds:
+            return kept.finds[self._name]
+        return await self._present(name, version)
+
+
+@contextmanager
+def _entering(kept: _Entered) -> Iterator[None]:
+    before = _entered.set(kept)
+    try:
+        yield
+    finally:
+        _entered.reset(before)
+
+
+class Entry(NamedTuple):
+    """What a client's name leads to: the author's function, None if there is none, and what FastMCP runs. If this
+    release has nothing by that name, `served` is None and `fn` is the function of the call's kept code."""
+
+    fn: Any
+    served: FastMCPComponent | None
+
+
+class ComponentLookup(NamedTuple):
+    """The marks and the code of one component: the `HandlerLookup` of a seam that serves this component only. `fn` and
+    `served` are those of its `Entry`. `enter` has FastMCP find and run what it has under `name`."""
+
+    server: FastMCP[Any]
+    name: str
+    fn: Any
+    served: FastMCPComponent | None
+    enter: Handler
+    codes: Codes
+
+    def marks(self, method: str, params: Mapping[str, Any]) -> Marks:
+        """The marks of the function."""
+        return Marks() if self.fn is None else marks_of(self.fn)
+
+    def asks(self, method: str, params: Mapping[str, Any]) -> bool:
+        """Whether the function may ask."""
+        return is_coroutine_function(self.fn)
+
+    def takes_context(self, method: str, params: Mapping[str, Any]) -> bool:
+        """Whether the function may ask: any function of FastMCP can find its context."""
+        return is_coroutine_function(self.fn)
+
+    def code(self, method: str, params: Mapping[str, Any]) -> str:
+        """The digest of the present code; empty if there is none, or no function of an author."""
+        if self.served is None or self.fn is None:
+            return ""
+        return self.codes.of(registered(self.served, self.fn)).digest
+
+    def written(self, method: str, params: Mapping[str, Any]) -> bytes:
+        """The present code as bytes for the store. Raises NotKept."""
+        if self.served is None or self.fn is None:
+            raise NotKept("there is no such component any more")
+        if why := obstacle(self.served):
+            raise NotKept(why)
+        return self.codes.write(registered(self.served, self.fn))
+
+    def kept(self, method: str, params: Mapping[str, Any], registered: Registered) -> Handler:
+        """A handler that has FastMCP run the component of kept code. Raises anything if it can't be made."""
+        component = made(registered)
+        entered = _Entered(self.server, self.name, _KINDS[type(component)].finds(component))
+
+        async def enter(ctx: Any, params: Any) -> Any:
+            with _entering(entered):
+                return await self.enter(ctx, params)
+
+        return enter
