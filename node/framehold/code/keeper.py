@@ -107,7 +107,7 @@ class Keeper:
             StoreUnavailable: the store did not answer.
         """
         try:
-            handler.enter_kept(code, *await self._load(code))
+            handler.enter_kept(code, *await self._fetched(code))
         except (NotLoaded, SealError) as error:
             logger.warning(_NOT_LOADED, handler.tool, code[:8], error)
             return False
@@ -120,11 +120,11 @@ class Keeper:
             StoreUnavailable: the store did not answer.
         """
         try:
-            return (await self._load(code)).handler
+            return (await self._fetched(code)).handler
         except (NotLoaded, SealError):
             return None
 
-    async def _load(self, code: str) -> Loaded:
+    async def _fetched(self, code: str) -> Loaded:
         if (known := self._loaded.get(code)) is not None:
             self._loaded.move_to_end(code)
             return known

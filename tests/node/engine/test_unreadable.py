@@ -449,3 +449,38 @@ def test_that_function_is_the_one_that_loads() -> None:
         )
     }
     assert private <= {("router/framehold_router/routing/placement.py", "_load")}, "its load is that of a node"
+
+
+def test_kept_code_is_loaded_where_its_seal_was_verified() -> None:
+    """Only `codes.read` loads it, only the keeper calls that, and in that function the line before opens the seal."""
+    trees = dict(_sources())
+    readers = {
+        (path, function.name, [name.id for name in ast.walk(function) if isinstance(name, ast.Name)].count("read"))
+        for path, tree in trees.items()
+        if any(isinstance(node, ast.alias) and node.name == "read" for node in ast.walk(tree))
+        and "codes" in {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+        for function in ast.walk(tree)
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+        if any(isinstance(name, ast.Name) and name.id == "read" for name in ast.walk(function))
+    }
+    assert readers == {("node/framehold/code/keeper.py", "_fetched", 1)}
+    loads = {
+        (path, ast.unparse(node.func))
+        for path, tree in trees.items()
+        if path.startswith("node/framehold/code/")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("load")
+    }
+    assert loads == {
+        ("node/framehold/code/codes.py", "loading.load"),
+        ("node/framehold/code/loading.py", "_Loader(io.BytesIO(data)).load"),
+    }
+    opens, reads = (
+        next(
+            node.lineno
+            for node in ast.walk(trees["node/framehold/code/keeper.py"])
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == called
+        )
+        for called in ("self._sealer.open", "read")
+    )
+    assert opens < reads

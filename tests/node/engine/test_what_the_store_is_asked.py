@@ -46,15 +46,17 @@ def counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Made:
 
 
 async def test_one_write_a_round_and_two_an_effect(counted: Made) -> None:
-    """Three questions and three effects: four rounds, ten writes, and not one read."""
+    """Three questions and three effects: four rounds, ten writes, and not one read. The first call writes its code
+    besides, once for all calls."""
     async with counted("tests/node/reentrant_server.py") as (caller, count):
-        counts = []
-        heard = await caller.call("sequence", arguments={"name": "Ada"})
-        while heard.result["resultType"] == "input_required":
-            counts.append(count())
-            answers = {key: accepted(word="w") for key in heard.asked}
-            heard = await caller.retry("sequence", heard.token, answers, arguments={"name": "Ada"})
-        assert [*counts, count()] == [3, 6, 9, 10] and heard.text.startswith("w w w")
+        for name, writes in (("Ada", [4, 7, 10, 11]), ("Bob", [14, 17, 20, 21])):
+            counts = []
+            heard = await caller.call("sequence", arguments={"name": name})
+            while heard.result["resultType"] == "input_required":
+                counts.append(count())
+                answers = {key: accepted(word="w") for key in heard.asked}
+                heard = await caller.retry("sequence", heard.token, answers, arguments={"name": name})
+            assert [*counts, count()] == writes and heard.text.startswith("w w w")
 
 
 async def test_a_tool_that_never_asks_never_asks_the_store(counted: Made) -> None:
