@@ -16,7 +16,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel
 
 from framehold_core import journal
-from framehold_core.errors import JournalError, LimitExceeded, SealError, ValueUnreadable
+from framehold_core.errors import JournalError, LimitExceeded, SealError, StoreUnavailable, ValueUnreadable
 from framehold_core.journal import Kind
 
 from ..engine import token_claims
@@ -100,7 +100,7 @@ class Seam:
                 carried = token_claims.carried(state)
                 if carried is None:
                     raise replies.invalid_state()
-                if not invocation.reentrant:
+                if not await self._may_replay(invocation, state):
                     raise replies.unmarked(self.method, ctx.params or {})
                 logged_call.set(NamedCall(carried.call))
                 return await self.runtime.replay(carried, answers, invocation, Round(ctx))
@@ -115,6 +115,20 @@ class Seam:
             raise replies.Unavailable(str(error), self.runtime.retry_after) from None
         except (JournalError, SealError) as error:
             raise _unreadable("a token", error) from None
+
+    async def _may_replay(self, invocation: Invocation, state: str) -> bool:
+        """Whether a handler may be entered again whose call is in its token: the present code is marked, or the code
+        that the call began with is kept, which was marked.
+
+        Raises:
+            Unavailable: the store did not answer.
+        """
+        if invocation.reentrant:
+            return True
+        try:
+            return await self.runtime.kept_code(state) is not None
+        except StoreUnavailable as error:
+            raise replies.Unavailable(str(error), self.runtime.retry_after) from None
 
     def _wire_reply(self, answer: Answer) -> Any:
         """The engine's answer as the SDK returns it to the client.

@@ -152,6 +152,13 @@ async def test_each_kind_of_handler_goes_on(kind: str, after: str, redis: RedisS
         assert end.result["structuredContent"] == {"first": "early w", "second": "early"}
 
 
+@pytest.mark.parametrize("after", [SERVER.replace("early", "later"), REMOVED], ids=["changed", "removed"])
+async def test_a_call_in_its_token_goes_on(after: str, redis: RedisServer, tmp_path: Path) -> None:
+    """Strategy replay: the code is in the store, all else in the token."""
+    end = await told(tmp_path, redis, SERVER, after, TOOL, strategy="replay")
+    assert end.text == SAID and end.headers["framehold-code"] == "kept"
+
+
 async def test_a_low_level_handler_goes_on(redis: RedisServer, tmp_path: Path) -> None:
     request = ("tools/call", {"name": "any", "arguments": {}})
     end = await told(tmp_path, redis, LOW, LOW.replace("early", "later"), request)
