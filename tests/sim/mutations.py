@@ -36,6 +36,7 @@ from framehold_core.events import (
     Renewed,
     Retry,
     Stop,
+    StoreDown,
     WriteRefused,
 )
 from framehold_core.requests import Claim, Commit, Finish, Heal, Intent, Release, Result, Verify
@@ -127,6 +128,10 @@ RED: dict[str, Mutation] = {
     ),
     "effect-cut-by-an-operator": Mutation("8", _rows(Stop, broken.stops_anything)),
     "shield-off": Mutation("8", ((rounds, "effect_under_way", lambda _: False),)),
+    "released-though-unanswered": Mutation(
+        "8",
+        ((_TABLE, (Phase.RELEASING, StoreDown), continuation.Row(recovery.released, (Phase.IDLE, Phase.LOOKING))),),
+    ),
     "evicted-in-an-effect": Mutation("8", _row(_EVICT, broken.evicts_anything)),
     "expired-in-an-effect": Mutation("8", _rows(Expired, edited(recovery.expired, " or effect_under_way(call)", ""))),
     "dropped-forgets-who-came": Mutation(

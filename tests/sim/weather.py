@@ -140,6 +140,9 @@ def restore(rng: random.Random, nodes: tuple[str, ...]) -> Iterator[Fault]:
         yield Fault(back + rng.choice((0.0, 0.3, HEALED)) * rng.random(), kind, first, rng.uniform(0.5, 3 * TTL))
     elif kind:
         yield Fault(back + rng.uniform(HEALED, 2 * HEALED), kind, first, rng.uniform(0.5, 3 * TTL))
+    if away and rng.random() < 0.5:
+        # A node leaves while the store is silent, and has time to hand its calls off when that is back.
+        yield Fault(back - away * rng.random(), "drain", rng.choice(others), away + 4 * TTL)
 
 
 def upgrade(rng: random.Random, nodes: tuple[str, ...]) -> Iterator[Fault]:
