@@ -1,9 +1,11 @@
 {{/* What processes are told by their environment. */}}
 
-{{/* A value as it was written: Helm reads whole numbers as floats, and 4e+06 is no size. */}}
+{{/* A value as it was written: Helm reads whole numbers as floats, and 4e+06 is no size. A list is joined by commas. */}}
 {{- define "framehold.written" -}}
 {{- if and (kindIs "float64" .) (eq . (floor .)) -}}
 {{ int64 . }}
+{{- else if kindIs "slice" . -}}
+{{ join "," . }}
 {{- else -}}
 {{ toString . }}
 {{- end -}}

@@ -45,10 +45,12 @@ def test_without_values_a_process_has_the_settings_that_it_has_anywhere(monkeypa
             assert told == kind().model_dump(exclude=differ)
 
 
-def test_numbers_arrive_as_they_were_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    said = {"settings": {"maxBody": 16777216}, "node": {"settings": {"leaseTtl": 2.5, "maxParked": 1000000}}}
+def test_numbers_and_lists_arrive_as_they_were_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    node = {"leaseTtl": 2.5, "maxParked": 1000000, "codeModules": ["acme.common", "-acme.models"]}
+    said = {"settings": {"maxBody": 16777216}, "node": {"settings": node}}
     told = _read(Settings, _env(render(said), *NODE), monkeypatch)
     assert (told.max_body, told.lease_ttl, told.max_parked) == (16777216, 2.5, 1_000_000)
+    assert tuple(told.code_modules) == ("acme.common", "-acme.models")
 
 
 def test_a_fleet_has_its_own_corner_of_the_store() -> None:
