@@ -113,6 +113,7 @@ const COLUMNS = [
   { name: "Tool", cell: ({ tool }) => html`<${Name} text=${tool} />` },
   { name: "Outcome", cell: ({ outcome }) => html`<${State} name=${outcome} />` },
   { name: "Went to", cell: ({ to_node }) => html`<${NodeLink} id=${to_node} />` },
+  { name: "Code", hint: "kept: it went on with the code that it began with. present: its new node has that code, or no other.", cell: ({ kept_code: kept }) => (kept ? "kept" : "present") },
   { name: "Epoch", number: true, hint: "Raised with each change of its owner", cell: ({ epoch }) => number(epoch) },
   { name: "Asked", number: true, hint: "When its client came back.", cell: ({ asked }) => html`<${At} at=${asked} />` },
   { name: "Claimed after", number: true, cell: ({ asked, claimed }) => between(asked, claimed) },
