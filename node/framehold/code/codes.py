@@ -14,6 +14,7 @@ from framehold_core.errors import FrameholdError
 from ..version import VERSION
 from . import loading, writing
 from .authors import Authors
+from .constants import Source
 from .reach import Reach
 
 _FORMAT = 1
@@ -58,6 +59,7 @@ class Codes:
 
     def __init__(self, authors: Authors | None = None) -> None:
         self._authors = authors or Authors()
+        self._sources: dict[str, Source] = {}
         self._known: weakref.WeakKeyDictionary[Any, tuple[dict[str, Any], Code]] = weakref.WeakKeyDictionary()
 
     def of(self, handler: Registered) -> Code:
@@ -83,7 +85,7 @@ class Codes:
 
     def _reach(self, handler: Registered) -> Reach:
         self._authors.include(getattr(inspect.unwrap(handler.function), "__module__", ""))
-        return Reach(tuple(handler), self._authors)
+        return Reach(tuple(handler), self._authors, self._sources)
 
     def write(self, handler: Registered) -> bytes:
         """The code of a handler as bytes that `read` reads in any process of this release of Python.
@@ -91,13 +93,15 @@ class Codes:
         Raises:
             NotKept: it can't be written.
         """
-        code = self.of(handler)
-        if code.problems:
-            raise NotKept("; ".join(code.problems))
-        reach = self._reach(handler)
         try:
+            reach = self._reach(handler)
+            if reach.problems:
+                raise NotKept("; ".join(reach.problems))
             body = writing.write(handler, reach)
+        except NotKept:
+            raise
         except Exception as error:
+            # The author's objects may raise anything when they are read.
             raise NotKept(f"it can't be written ({type(error).__name__}: {error})") from error
         return json.dumps(_tags()).encode() + b"\n" + body
 

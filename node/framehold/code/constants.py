@@ -40,7 +40,7 @@ class Source:
     """What the source of one module says about its globals. Without a source it has no constants."""
 
     def __init__(self, module: ModuleType) -> None:
-        self._module = module
+        self.module = module
         self._assigned: dict[str, list[ast.expr | None]] = {}
         self.imported: dict[str, tuple[str, str]] = {}
         """Names that were imported with `from module import name`: the module and the name there."""
@@ -56,7 +56,7 @@ class Source:
         found = self._assigned.get(name, [])
         if len(found) != 1 or found[0] is None or name in self._rebound:
             return False
-        return self._is_fixed(found[0]) and not self._collects(found[0], getattr(self._module, name, None))
+        return self._is_fixed(found[0]) and not self._collects(found[0], getattr(self.module, name, None))
 
     def _read(self, tree: ast.Module) -> None:
         for statement in tree.body:
@@ -82,7 +82,7 @@ class Source:
                 self._assigned.setdefault(name, []).append(None)
 
     def _import(self, statement: ast.ImportFrom) -> None:
-        package = getattr(self._module, "__package__", None) or ""
+        package = getattr(self.module, "__package__", None) or ""
         base = package.split(".")[: len(package.split(".")) - statement.level + 1] if statement.level else []
         module = ".".join([*base, *([statement.module] if statement.module else [])])
         for alias in statement.names:
@@ -121,7 +121,7 @@ class Source:
 
     def _value(self, name: str) -> Any:
         builtins = sys.modules["builtins"]
-        return getattr(self._module, name, getattr(builtins, name, None))
+        return getattr(self.module, name, getattr(builtins, name, None))
 
     def _collects(self, node: ast.expr, value: Any) -> bool:
         """Whether a container is empty in the source, or was changed since."""

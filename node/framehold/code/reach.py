@@ -74,7 +74,8 @@ class Live(NamedTuple):
 
 
 class Reach:
-    """What one handler reaches. `handler` is the function that the server has for it, with its decorators.
+    """What one handler reaches. `handler` is the function that the server has for it, with its decorators. `sources`
+    has the sources that were read before, by the names of their modules; others are added.
 
     After the walk:
 
@@ -86,7 +87,7 @@ class Reach:
     - `modules` are the author's modules among them
     """
 
-    def __init__(self, handler: Any, authors: Authors) -> None:
+    def __init__(self, handler: Any, authors: Authors, sources: dict[str, Source] | None = None) -> None:
         self.live: dict[int, Live] = {}
         self.shared: dict[int, type] = {}
         self.globals: dict[int, dict[str, Any]] = {}
@@ -96,7 +97,7 @@ class Reach:
         self._problems: list[str] = []
         self._seen: dict[int, int] = {}
         self._alive: list[Any] = []
-        self._sources: dict[str, Source] = {}
+        self._sources = {} if sources is None else sources
         self._used: dict[CodeType, Used] = {}
         self._names: dict[int, Live] | None = None
         self._visit(handler, "the handler")
@@ -331,9 +332,10 @@ class Reach:
         found = sys.modules.get(module)
         if found is None or not self._authors.own(module):
             return None
-        if module not in self._sources:
-            self._sources[module] = Source(found)
-        return self._sources[module]
+        known = self._sources.get(module)
+        if known is None or known.module is not found:
+            known = self._sources[module] = Source(found)
+        return known
 
     def _by_name(self, value: Any, module: str, name: str) -> Any:
         """Have an object go by name. An object of a class of the author also gets the class as it is now: its methods
@@ -371,7 +373,7 @@ class Reach:
             self._by_name(item, *live)
             return
         if isinstance(item, BuiltinFunctionType | types.MethodDescriptorType):
-            self._put("builtin", item.__qualname__)
+            self._put("builtin", getattr(item, "__module__", None), item.__qualname__)
             return
         if isinstance(item, logging.Logger):
             self._put("logger", item.name)
