@@ -72,6 +72,7 @@ async def test_a_call_of_a_node_that_died_is_told_from_its_retry_to_its_reply(no
         "to_boot": b.runtime.heartbeat.lease.boot,
         "epoch": 2,
         "outcome": "recovered",
+        "kept_code": False,
     }
     assert before <= times[0] and times == sorted(times) and times[-1] <= time.time()
     assert kinds(told) == [Kind.TAKEOVER, Kind.RECOVERED]

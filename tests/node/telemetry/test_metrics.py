@@ -343,6 +343,24 @@ async def test_a_replay_that_goes_another_way() -> None:
         assert (await scraped(client)).since(begin) == {**back, **stray, **rounds("drifts", refused=1)}
 
 
+@moves("replay_kept_code_total", "replay_total")
+async def test_a_call_that_goes_on_with_its_own_code(redis: RedisServer, tmp_path: Any) -> None:
+    def asking(text: str) -> Any:
+        @framehold.reentrant
+        async def asks(ctx: Context) -> str:
+            return text + said(await ctx.elicit(text, Word))
+
+        return asks
+
+    async with sharing(redis, tmp_path.name, "a", asking("Which? ")) as a:
+        heard = await a.call("asks")
+    async with sharing(redis, tmp_path.name, "b", asking("What? ")) as b:
+        begin = await scraped(b)
+        assert (await answer(b, "asks", heard)).text == "Which? w"
+        grown = (await scraped(b)).since(begin)
+        assert grown['replay_kept_code_total{tool="asks"}'] == grown['replay_total{tool="asks"}'] == 1
+
+
 @moves("replay_total", "replay_duration_seconds", "rounds_per_call", "frame_evictions_total")
 async def test_a_call_that_is_in_its_token() -> None:
     """Strategy replay asks no store for anything, and each of its further rounds is a replay and no failover."""
