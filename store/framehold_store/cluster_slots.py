@@ -36,6 +36,7 @@ class SlotMap:
         self._changed = changed
         self._slots: dict[int, Place] = {}
         self._wanted = False
+        self._readings = 0
         self._reading: asyncio.Task[None] | None = None
         self._read_once = asyncio.Event()
         self._failing = False
@@ -90,7 +91,7 @@ class SlotMap:
     async def _read(self) -> None:
         while self._wanted:
             self._wanted = False
-            for place in [*sorted(self.places), *self._seeds]:
+            for place in self._order():
                 try:
                     self._slots = await self._ask(place)
                 except Exception as error:
@@ -102,6 +103,14 @@ class SlotMap:
                 self._changed()
                 break
             await asyncio.sleep(_READ_PAUSE)
+
+    def _order(self) -> list[Place]:
+        """All servers, in the order in which they are asked. Each reading begins with the next one: a server may know
+        an old map only, and its next reply would be that again."""
+        places = sorted(self.places)
+        first = self._readings % len(places)
+        self._readings += 1
+        return [*places[first:], *places[:first], *self._seeds]
 
     def _failed(self, error: Exception) -> None:
         if not self._failing:

@@ -327,3 +327,24 @@ async def test_a_server_that_is_no_cluster_is_told_as_such(
         await store.scan()
     assert "cluster support disabled" in caplog.text
     await store.close()
+
+
+async def test_a_server_that_knows_an_old_map_only_is_not_asked_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first servers are gone and out of date; the last one knows who holds the slots now."""
+    gone, stale, fresh, heir = ("a", 1), ("b", 1), ("c", 1), ("d", 1)
+    maps = {stale: {0: gone, 1: stale, 2: fresh}, fresh: {0: heir, 1: stale, 2: fresh}}
+
+    async def ask(_: SlotMap, place: tuple[str, int]) -> dict[int, tuple[str, int]]:
+        if place == gone:
+            raise ConnectionRefusedError
+        return dict(maps[place])
+
+    monkeypatch.setattr(SlotMap, "_ask", ask)
+    read = asyncio.Event()
+    found = SlotMap(StoreConfig("redis+cluster://a:1,b:1,c:1"), read.set)
+    async with asyncio.timeout(SOON):
+        while found.place(0) != heir:
+            read.clear()
+            found.refresh()
+            await read.wait()
+    await found.close()
