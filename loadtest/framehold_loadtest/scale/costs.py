@@ -24,7 +24,7 @@ class Costs:
     node_round: float = _cost(400e-6, "CPU of a node for a round", "us", "decision 022")
     node_once: float = _cost(145e-6, "CPU of a node for an effect under `once`", "us", "`bench --only replay`, Redis")
     node_takeover: float = _cost(1 / 418, "CPU of a node for a takeover", "us", "`bench --only survival`, 10,000 calls")
-    frame: float = _cost(7 * KIB, "a parked frame", "KiB", "README")
+    frame: float = _cost(8 * KIB, "a parked frame", "KiB", "README")
     router_request: float = _cost(45e-6, "CPU of a router for a request", "us", "`bench --only router`, stub nodes")
     store_script: float = _cost(15e-6, "CPU of Redis for a script", "us", "decision 020: 12 to 15")
     record: float = _cost(1410, "a parked call in Redis, one question", "bytes", "`used_memory`, 10,000 calls")
