@@ -20,11 +20,12 @@ import functools
 import inspect
 import re
 import sys
-import sysconfig
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import takewhile
 from types import CodeType, FrameType
 from typing import NamedTuple
+
+from ..code.authors import is_library
 
 PARTS = ("idle", "handlers", "Framehold", "MCP SDK", "JSON and pydantic", "HTTP server", "store", "other")
 IDLE, HANDLERS, FRAMEHOLD, SDK, JSON, HTTP, STORE, OTHER = PARTS
@@ -45,8 +46,6 @@ _KNOWN = {
 """The part that each known top-level package belongs to."""
 _WAITING = ("selectors", "asyncio.windows_events")
 _LOOP_TURN = "BaseEventLoop._run_once"
-_INSTALLED = re.compile(r"[/\\](site|dist)-packages[/\\]")
-_STANDARD = tuple({sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")})
 
 
 Raw = tuple[CodeType, Mapping[str, object], int]
@@ -170,10 +169,4 @@ def _owner(module: str, file: str, handlers: frozenset[str]) -> tuple[str | None
     known = _KNOWN.get(top)
     if known is not None:
         return known, top in _OURS
-    return (HANDLERS, True) if top in handlers or not _is_library(file) else (None, False)
-
-
-def _is_library(file: str) -> bool:
-    """Whether a file belongs to the standard library or to an installed package, or is no file: code that was made at
-    run time."""
-    return file.startswith(("<", *_STANDARD)) or _INSTALLED.search(file) is not None
+    return (HANDLERS, True) if top in handlers or not is_library(file) else (None, False)
