@@ -81,7 +81,7 @@ def descendants(pid: int) -> set[int]:
     parents = {int(entry): stat(int(entry)) for entry in os.listdir("/proc") if entry.isdigit()}
     found, fresh = set[int](), {pid}
     while fresh:
-        fresh = {one for one, told in parents.items() if told[1:2] and int(told[1]) in fresh and told[0] != "Z"}
+        fresh = {one for one, result in parents.items() if result[1:2] and int(result[1]) in fresh and result[0] != "Z"}
         found |= fresh
     return found
 

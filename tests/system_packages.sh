@@ -1,15 +1,16 @@
 #!/bin/sh
 # Makes sure that the system packages which the tests start are here (redis-server; haproxy as a data plane; npm for
-# the TypeScript client and the conformance suite; promtool for the alert rules; chromium for the dashboard; on Linux ip for the rehearsals of the chart): installs them where it may (root and apt-get), otherwise prints the one line that does and exits 2.
+# the TypeScript client and the conformance suite; promtool for the alert rules; chromium and firefox for the dashboard; on Linux ip for the rehearsals of the chart): installs them where it may (root and apt-get), otherwise prints the one line that does and exits 2.
 set -eu
 
 missing=""
-programs="redis-server haproxy npm promtool chromium"
+programs="redis-server haproxy npm promtool chromium firefox"
 [ "$(uname)" != Linux ] || programs="$programs ip"
 for program in $programs; do
-    # A program's name is its Debian package's name, but for two.
+    # A program's name is its Debian package's name, but for three.
     case $program in
         promtool) package=prometheus ;;
+        firefox) package=firefox-esr ;;
         ip) package=iproute2 ;;
         *) package=$program ;;
     esac
@@ -26,8 +27,8 @@ if command -v apt-get >/dev/null 2>&1 && [ "$(id -u)" = 0 ]; then
 elif command -v apt-get >/dev/null 2>&1; then
     echo "needed:$missing; run: sudo apt-get update && sudo $install" >&2
 elif command -v brew >/dev/null 2>&1; then
-    echo "needed:$missing; run: brew install redis haproxy node prometheus chromium" >&2
+    echo "needed:$missing; run: brew install redis haproxy node prometheus chromium firefox" >&2
 else
-    echo "needed on PATH:$missing; install Redis, HAProxy, Node.js, Prometheus and Chromium with your system's package manager" >&2
+    echo "needed on PATH:$missing; install Redis, HAProxy, Node.js, Prometheus, Chromium and Firefox with your system's package manager" >&2
 fi
 exit 2

@@ -23,7 +23,7 @@ EVERYTHING = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {
 
 
 @dataclass
-class Heard:
+class Reply:
     """One response: its status and headers, the notifications that came first, and the reply itself."""
 
     status: int
@@ -102,18 +102,18 @@ class Caller:
     async def __aexit__(self, *_: object) -> None:
         await self._http.aclose()
 
-    async def call(self, tool: str, **options: Any) -> Heard:
+    async def call(self, tool: str, **options: Any) -> Reply:
         """`tools/call`, its first round. Options as for `send`, and `arguments`."""
         return await self.send("tools/call", {"name": tool, "arguments": options.pop("arguments", {})}, **options)
 
-    async def retry(self, tool: str, token: str, answers: Mapping[str, Any], **options: Any) -> Heard:
+    async def retry(self, tool: str, token: str, answers: Mapping[str, Any], **options: Any) -> Reply:
         """`tools/call` with answers and a token."""
         params = {"name": tool, "arguments": options.pop("arguments", {})}
         return await self.send(
             "tools/call", {**params, "requestState": token, "inputResponses": dict(answers)}, **options
         )
 
-    async def send(self, method: str, params: dict[str, Any], **options: Any) -> Heard:
+    async def send(self, method: str, params: dict[str, Any], **options: Any) -> Reply:
         """One request; options as for `envelope`."""
         envelope = self.envelope(method, params, **options)
         return _heard(await self._http.post(self.url, json=envelope.body, headers=envelope.headers))
@@ -135,23 +135,23 @@ class Caller:
             CLIENT_INFO_META_KEY: {"name": "caller", "version": "1"},
             CLIENT_CAPABILITIES_META_KEY: dict(self.has if has is None else has),
         }
-        told = {
+        result = {
             "content-type": "application/json",
             "accept": "application/json, text/event-stream",
             "mcp-protocol-version": VERSION,
             "mcp-method": method,
         }
         if name := params.get("name") or params.get("uri"):
-            told["mcp-name"] = name
+            result["mcp-name"] = name
         number = next(self._ids) if request_id is None else request_id
         whole = {**params, "_meta": {**identity, **(meta or {})}}
         body = {"jsonrpc": "2.0", "id": number, "method": method, "params": whole}
-        return Envelope(body, {**told, **(headers or {})})
+        return Envelope(body, {**result, **(headers or {})})
 
 
-def _heard(response: httpx2.Response) -> Heard:
+def _heard(response: httpx2.Response) -> Reply:
     if not response.headers["content-type"].startswith("text/event-stream"):
-        return Heard(response.status_code, response.headers, response.json())
+        return Reply(response.status_code, response.headers, response.json())
     lines = response.text.splitlines()
     *events, last = [json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: ")]
-    return Heard(response.status_code, response.headers, last, events)
+    return Reply(response.status_code, response.headers, last, events)

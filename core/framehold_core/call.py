@@ -5,13 +5,13 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple
 
-from .effects import Cancel, Effect, Forget, Go, Lookup, Op, Questions, Reason, Refusal, Respond, Write
+from .effects import Cancel, Effect, Forget, Go, Lookup, Op, Questions, Reason, Recorded, Refusal, Respond, Write
 from .ending import Ending
 from .events import Answer, Event, Finished, Retry, Start
 from .ids import CallId, Incarnation, NodeId
 from .journal import GENESIS, Draft
 from .outbox import EMPTY, Outbox
-from .requests import Answered, Fence
+from .requests import Answered, Done, Fence
 from .retry import Progress
 
 
@@ -30,6 +30,9 @@ class Phase(Enum):
     HEALING = "healing a store that went back"
     RELEASING = "handing the call off"
     STRANDED = "the store did not answer: the frame keeps, the write waits"
+
+    # Each step looks a phase up. A phase is one object, and `Enum.__hash__` is a Python function.
+    __hash__ = object.__hash__
 
 
 class Call(NamedTuple):
@@ -70,6 +73,9 @@ class Call(NamedTuple):
     (docs/protocol.md, rule 10)."""
     notes: tuple[Draft, ...] = ()
     """Entries that the next write is to take along."""
+    owed: tuple[Done, ...] = ()
+    """The effects whose results are among `notes`: the handler has heard them, and no write carries them yet
+    (docs/protocol.md, rule 13)."""
 
     # ---- what is under way
     outbox: Outbox = EMPTY
@@ -81,8 +87,10 @@ class Call(NamedTuple):
     """How the handler ended, where the outcome is not committed yet."""
     intents: frozenset[str] = frozenset()
     """The effects of `once` that were begun and whose result is not stored, by the digest of their key."""
+    unready: tuple[str, ...] = ()
+    """Those of `intents` that need no intent, and wait until all that the handler had learned is stored."""
     withheld: tuple[str, ...] = ()
-    """Those of `intents` that are recorded, but wait for the node's window to open before they run (decision 013)."""
+    """Those of `intents` that may run but for the node's window, and wait for it to open (decision 013)."""
     expires: float = 0.0
     """When the last token of `round` expires, in seconds on the node's clock."""
     tries: int = 0
@@ -129,14 +137,14 @@ def handler_phase(call: Call) -> Phase:
 
 
 def effect_under_way(call: Call) -> bool:
-    """Whether an effect runs, or may be started by an answer of the store that is on its way. Until its result is
-    stored nobody who leaves and no limit takes the frame away (rule 8)."""
+    """Whether an effect runs, or may be started by an answer of the store that is on its way, or a result is not stored
+    yet. Until then nobody who leaves and no limit takes the frame away (rule 8)."""
     return len(call.intents) > len(call.withheld)
 
 
 def may_be_dropped(call: Call) -> bool:
-    """Whether a parked frame may be evicted or handed off: its journal can rebuild it, and neither an effect nor a
-    write of it is under way (rule 8)."""
+    """Whether a parked frame may be evicted or handed off: its journal can rebuild it, it owes no result, and neither
+    an effect nor a write of it is under way (rule 8)."""
     return call.reentrant and not call.intents and call.outbox.in_flight is None
 
 
@@ -157,6 +165,21 @@ def send(call: Call, write: Write) -> tuple[Outbox, tuple[Effect, ...]]:
     if call.phase is Phase.STRANDED:
         return call.outbox.line_up(write), ()
     return call.outbox.send(write)
+
+
+def flush(call: Call) -> tuple[Call, tuple[Effect, ...]]:
+    """Write what the handler has learned and no write carries, by a write of its own."""
+    write = Write(Op.RESULT, call.notes, answered=unsent_answers(call), results=call.owed)
+    outbox, effects = send(call, write)
+    return call._replace(notes=(), owed=(), answers_sent=True, outbox=outbox), effects
+
+
+def recorded(call: Call, write: Write) -> tuple[Call, tuple[Effect, ...]]:
+    """`write` was acknowledged: the results that it carried are durable."""
+    if not write.results:
+        return call, ()
+    keys = tuple(done.key for done in write.results)
+    return call._replace(intents=call.intents.difference(keys)), (Recorded(keys),)
 
 
 def send_verify(call: Call, incarnation: Incarnation) -> tuple[Call, tuple[Effect, ...]]:

@@ -34,6 +34,7 @@ from .events import (
     Evict,
     Expired,
     Finished,
+    Flush,
     Found,
     Intended,
     Left,
@@ -69,7 +70,7 @@ def ignore(call: Call, event: Event, now: float) -> Move:
     return Move(call)
 
 
-SIGNALS = (Overran, Expired, Evict, Drain, Stop, StoreBack, Renewed, Recheck)
+SIGNALS = (Flush, Overran, Expired, Evict, Drain, Stop, StoreBack, Renewed, Recheck)
 """The events that may come in any phase. Timers, the heartbeat and operators send them to every call, or to one that
 they saw in another phase a moment ago: they can't know the present one. `TABLE` has a row of `ignore` for each phase
 where such an event has no meaning."""
@@ -204,6 +205,8 @@ TABLE |= {(phase, Noted): Row(rounds.noted, (phase,)) for phase in LIVE}
 # While a journal is replayed no effect runs: the cursor answers, or the `once` waits until the frame is rebuilt.
 TABLE |= {(phase, Intended): Row(rounds.intended, (phase,)) for phase in LIVE if phase is not REBUILDING}
 TABLE |= {(phase, Resulted): Row(rounds.resulted, (phase,)) for phase in LIVE if phase is not REBUILDING}
+# Rule 13: before an end is committed it has taken along what was owed.
+TABLE |= {(phase, Flush): Row(rounds.flushed, (phase,)) for phase in LIVE if phase is not REBUILDING}
 TABLE |= {(phase, Renewed): Row(recovery.renewed, (phase,)) for phase in LIVE if phase is not RELEASING}
 TABLE |= {(phase, Renewed): Row(recovery.refresh_leases, (phase,)) for phase in (LOOKING, CLAIMING, RELEASING)}
 TABLE |= {(phase, kind): Row(ignore, (phase,)) for phase in Phase for kind in SIGNALS if (phase, kind) not in TABLE}

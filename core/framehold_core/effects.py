@@ -18,7 +18,7 @@ from .ending import Ending
 from .events import Answer
 from .ids import Incarnation, Waiter
 from .journal import Draft, Entry
-from .requests import Answered, Evidence, Seen
+from .requests import Answered, Done, Evidence, Seen
 
 
 class Op(StrEnum):
@@ -37,18 +37,23 @@ class Op(StrEnum):
 class Write(NamedTuple):
     """Send one write; answered by `Acked`, `Claimed`, `WriteRefused` or `StoreDown`. The same value may be sent again:
     the shell must then send the same bytes. `drafts` are appended at the call's position; `asks` are the questions of
-    the round that a PARK begins, `ending` is how the call ends by a FINISH."""
+    the round that a PARK begins, `results` are the effects whose results are among the drafts (a FINISH has no drafts,
+    and names them alone). `key` is the effect that waits for the acknowledgement: of an INTEND to run, of a RESULT to
+    hand its result out. `ending` is how the call ends by a FINISH, `kept` says of a CLAIM that kept code will be
+    entered."""
 
     op: Op
     drafts: tuple[Draft, ...] = ()
     asks: tuple[Draft, ...] = ()
     answered: Answered | None = None
     key: str = ""
+    results: tuple[Done, ...] = ()
     outcome: object = None
     ending: Ending | None = None
     seen: Seen | None = None
     evidence: Evidence | None = None
     incarnation: Incarnation | None = None
+    kept: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,16 +78,24 @@ class Deliver:
 
 @dataclass(frozen=True, slots=True)
 class Go:
-    """The intent is durable and the window open: run the effect of `once`."""
+    """The effect of `once` may run: its intent is durable, or it needs none and all that the handler has learned is
+    durable; and the window is open."""
 
     key: str
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """The result of `once` is durable: hand it to the handler."""
+    """Hand the result of `once` to the handler. It may not be durable yet."""
 
     key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """The results of these effects are durable: what the handler says of them may leave the node."""
+
+    keys: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,4 +191,6 @@ class Forget:
     ending: Ending | None = None
 
 
-Effect = Write | Lookup | Run | Deliver | Go | Kept | RaiseInDoubt | Cancel | Respond | Relay | Ungated | Forget
+Effect = (
+    Write | Lookup | Run | Deliver | Go | Kept | Recorded | RaiseInDoubt | Cancel | Respond | Relay | Ungated | Forget
+)

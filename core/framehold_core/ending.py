@@ -37,6 +37,10 @@ FAILED = frozenset({How.TOOL_ERROR, How.PROTOCOL_ERROR, How.LOST, How.DIVERGED, 
 that."""
 
 
+ANSWERS = frozenset({How.COMPLETED, How.TOOL_ERROR, How.PROTOCOL_ERROR})
+"""The ends that are the answer to a round: a call had one round more then than sets of questions."""
+
+
 class Ending(NamedTuple):
     """How a call ended. Where an exception ended it, `error` is the name of its class, and `place` is where the
     author's code raised it, as `module:function:line`; both are empty where there was none."""

@@ -72,18 +72,28 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Intended:
-    """`once` wants to run an effect, and waits for `Go`. `key` is the digest of its key."""
+    """`once` wants to run an effect, and waits for `Go`. `key` is the digest of its key. `draft` is its intent; None
+    for an effect that was declared idempotent and needs none: then `is_open` tells whether the node's window is open
+    now."""
+
+    key: str
+    draft: Draft | None
+    is_open: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Resulted:
+    """The effect of `once` has run. `key` is the digest of its key. The kind of `draft` is RESULT, or EFFECT if no
+    intent was recorded."""
 
     key: str
     draft: Draft
 
 
 @dataclass(frozen=True, slots=True)
-class Resulted:
-    """The effect of `once` has run. `key` is the digest of its key."""
-
-    key: str
-    draft: Draft
+class Flush:
+    """The results that the call owes are to be written now: no other write has taken them along in time, or something
+    that depends on them is to leave the node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +234,7 @@ Event = (
     | Asked
     | Intended
     | Resulted
+    | Flush
     | Finished
     | Rebuilt
     | Diverged

@@ -25,7 +25,9 @@ from .errors import JournalError, JournalVersionError
 _quoted = json.encoder.encode_basestring_ascii
 _read = json.JSONDecoder().decode
 _JSON = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
-VERSION = 1
+VERSION = 2
+"""The newest format of an entry. An entry of the kind EFFECT has it; all others have 1, as earlier releases read
+them."""
 GENESIS = ""
 """The history of an empty journal."""
 
@@ -38,6 +40,8 @@ class Kind(StrEnum):
     INTENT = "intent"
     RESULT = "result"
     VALUE = "value"
+    EFFECT = "effect"
+    """An effect that was declared idempotent has run: its result, of which no intent was recorded."""
 
 
 class Lane(StrEnum):
@@ -85,7 +89,8 @@ def encode(item: Entry) -> bytes:
     """The stored form of an entry."""
     # Written out: only three of the nine are free text, and an encoder costs ten times as much.
     value = b2a_base64(item.value, newline=False).decode("ascii")
-    text = f'[{VERSION},{item.n},"{item.kind.value}",{_quoted(item.key)},{item.round},"{item.lane.value}",'
+    version = VERSION if item.kind is Kind.EFFECT else 1
+    text = f'[{version},{item.n},"{item.kind}",{_quoted(item.key)},{item.round},"{item.lane}",'
     return f'{text}{_quoted(item.fp)},{_quoted(item.codec)},"{value}"]'.encode("ascii")
 
 
@@ -106,9 +111,10 @@ def decode(raw: bytes, n: int) -> Entry:
             )
         _, position, kind, key, round_, lane, fp, codec, value = fields
         item = Entry(position, _KINDS[kind], key, round_, _LANES[lane], fp, codec, a2b_base64(value, strict_mode=True))
+        expected = VERSION if item.kind is Kind.EFFECT else 1
         # JSON's true and 3.0 equal 1 and 3: only a plain int is a number here.
         typed = type(key) is type(fp) is type(codec) is str and type(position) is type(round_) is int
-        if version != VERSION or position != n or not typed:
+        if version != expected or position != n or not typed:
             raise ValueError("fields")
     except JournalVersionError:
         raise

@@ -12,6 +12,7 @@ incarnation, or a beat below the acknowledged one, has lapsed. It must take a ne
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import Enum
 from typing import NamedTuple
 
@@ -31,9 +32,21 @@ class Lease(NamedTuple):
     until: float
 
 
+MAX_CODES = 64
+"""How many codes a lease names at most."""
+_CODE_CHARACTERS = 8
+"""How many characters of each digest a lease has. Equal beginnings of two digests do no harm: the node compares the
+digests itself (docs/protocol.md, rule 28)."""
+
+
+def code_names(digests: Iterable[str]) -> str:
+    """The codes that a node serves, as its lease names them: the beginnings of their digests, each once."""
+    return " ".join(sorted({digest[:_CODE_CHARACTERS] for digest in digests if digest})[:MAX_CODES])
+
+
 class NodeRecord(NamedTuple):
-    """A node lease as the store holds it. `inc`, the incarnation, has the name of the stored format. `expires` is in
-    seconds on the store's clock."""
+    """A node lease as the store holds it. `inc`, the incarnation, has the name of the stored format. `code` has the
+    `code_names` of what the node serves. `expires` is in seconds on the store's clock."""
 
     node: NodeId
     inc: Incarnation
@@ -44,6 +57,10 @@ class NodeRecord(NamedTuple):
     code: str
     stats: str
     expires: float
+
+    def serves(self, digest: str) -> bool:
+        """Whether the node serves the code of this digest, as far as its lease names it."""
+        return digest[:_CODE_CHARACTERS] in self.code.split()
 
 
 class Renewal(Enum):
@@ -64,10 +81,24 @@ def is_open(lease: Lease, now: float) -> bool:
     return now < lease.until
 
 
+def proves_absences(own: NodeRecord | None, held: Lease, renewed_at: float, ttl: float, now: float) -> bool:
+    """Whether a lease that is missing in a read proves that its node is gone (docs/protocol.md, rule 25).
+
+    Args:
+        own: this node's own lease in the same read.
+        held: this node's lease as it was acknowledged before the read.
+        renewed_at: when the last acknowledged renewal was sent, in seconds on the node's clock.
+        ttl: for how many seconds a renewal counts. Every node renews each third of it.
+        now: seconds on the node's clock.
+    """
+    is_there = own is not None and own.inc == held.incarnation and own.beat >= held.beat
+    return is_there and now <= renewed_at + ttl * 2 / 3
+
+
 def register(stored: NodeRecord | None, wanted: NodeRecord, now: float) -> tuple[NodeRecord, Renewal]:
-    """Register a node where no live record has its name. A live record of the same incarnation and boot is this
-    registration, sent again."""
-    if stored is None or stored.expires <= now or (stored.inc, stored.boot) == (wanted.inc, wanted.boot):
+    """Register a node where no live record has its name, or an earlier incarnation of the same boot. A live record of
+    the same incarnation is this registration, sent again."""
+    if stored is None or stored.expires <= now or stored.boot == wanted.boot:
         return wanted, Renewal.RENEWED
     return stored, Renewal.TAKEN
 

@@ -49,6 +49,13 @@ class Outbox(NamedTuple):
             return self, ()
         return Outbox(self.in_flight, False, self.queue), (self.in_flight,)
 
+    @property
+    def carries(self) -> bool:
+        """Whether a write with journal entries is in flight or in the queue."""
+        if self.in_flight is not None and self.in_flight.drafts:
+            return True
+        return bool(self.queue) and any(write.drafts for write in self.queue)
+
     def has(self, op: Op) -> bool:
         """Whether a write of kind `op` is in flight or in the queue."""
         if self.in_flight is not None and self.in_flight.op is op:

@@ -18,7 +18,7 @@ The fence, in the order in which it is asked (docs/protocol.md, "The fence"):
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -28,6 +28,7 @@ from .requests import (
     Answered,
     Claim,
     Commit,
+    Done,
     Evidence,
     Fence,
     Finish,
@@ -87,10 +88,21 @@ def _clashes(record: Record | None, answered: Answered | None) -> bool:
     return record.answers.get(answered.round, answered).digest != answered.digest
 
 
+def _is_unfit(record: Record | None, results: tuple[Done, ...]) -> bool:
+    """Whether one of `results` can't be recorded: its effect has a result already, or lacks the intent that it had."""
+    known = record.intents if record is not None else {}
+    return any(known.get(done.key) is not False if done.intended else known.get(done.key, False) for done in results)
+
+
+def _with_results(intents: Mapping[str, bool], results: tuple[Done, ...]) -> Mapping[str, bool]:
+    """The intents of a record after these results, of which there is one at least."""
+    return {**intents, **{done.key: True for done in results}}
+
+
 def _advance(stored: Stored | None, request: Commit | Intent | Result, now: float, **moved: Any) -> Stored:
     """Append the batch, and record the digest of the round's answers; `moved` is what else changes in the record."""
     if stored is None:
-        if isinstance(request, Result) or request.head is None:
+        if request.head is None:
             impossible("a first write carries no head")
         fence = request.fence
         who = (fence.owner, fence.incarnation)
@@ -98,11 +110,13 @@ def _advance(stored: Stored | None, request: Commit | Intent | Result, now: floa
         stored = Stored(fresh, ())
     record = stored.record
     answers = record.answers
-    if not isinstance(request, Result) and request.answered is not None:
+    if request.answered is not None:
         answers = {**answers, request.answered.round: request.answered}
     entries = stored.journal + request.batch.entries
     history, expires = request.batch.history, now + request.ttl
-    advanced = record._replace(position=len(entries), history=history, answers=answers, expires=expires, **moved)
+    intents = _with_results(record.intents, request.results) if request.results else record.intents
+    learned = record._replace(answers=answers, intents=intents)
+    advanced = learned._replace(position=len(entries), history=history, expires=expires, **moved)
     return Stored(advanced, entries)
 
 
@@ -119,7 +133,7 @@ def _commit(stored: Stored | None, request: Commit, now: float) -> Applied:
     record = stored.record if stored else None
     if record is not None and record.round != request.fence.round:
         return _refused(stored, Verdict.FENCED)
-    if _clashes(record, request.answered):
+    if _clashes(record, request.answered) or (request.results and _is_unfit(record, request.results)):
         return _refused(stored, Verdict.CONFLICT)
     moved = _advance(stored, request, now, round=request.fence.round + 1, attempts=0)
     parked = moved.record.stepped(Moved.PARKED, request.fence.owner, now, request.ran)
@@ -133,18 +147,21 @@ def _intent(stored: Stored | None, request: Intent, now: float) -> Applied:
     record = stored.record if stored else None
     if _clashes(record, request.answered) or (record is not None and request.key in record.intents):
         return _refused(stored, Verdict.CONFLICT)
-    intents = {**(record.intents if record else {}), request.key: False}
-    return _advance(stored, request, now, intents=intents), Reply(Verdict.OK, request.fence.epoch)
+    if _is_unfit(record, request.results):
+        return _refused(stored, Verdict.CONFLICT)
+    moved = _advance(stored, request, now)
+    intents = {**moved.record.intents, request.key: False}
+    return Stored(moved.record._replace(intents=intents), moved.journal), Reply(Verdict.OK, request.fence.epoch)
 
 
 def _result(stored: Stored | None, request: Result, now: float) -> Applied:
-    verdict = check_fence(stored, request.fence, request.batch.history, creates=False)
-    if verdict is not Verdict.OK or stored is None:
+    verdict = check_fence(stored, request.fence, request.batch.history, creates=request.head is not None)
+    if verdict is not Verdict.OK:
         return _refused(stored, verdict)
-    if stored.record.intents.get(request.key) is not False:
+    record = stored.record if stored else None
+    if _clashes(record, request.answered) or (request.results and _is_unfit(record, request.results)):
         return _refused(stored, Verdict.CONFLICT)
-    intents = {**stored.record.intents, request.key: True}
-    return _advance(stored, request, now, intents=intents), Reply(Verdict.OK, request.fence.epoch)
+    return _advance(stored, request, now), Reply(Verdict.OK, request.fence.epoch)
 
 
 def _finish(stored: Stored | None, request: Finish, now: float) -> Applied:
@@ -157,17 +174,19 @@ def _finish(stored: Stored | None, request: Finish, now: float) -> Applied:
     verdict = check_fence(stored, fence, None, creates=False)
     if verdict is not Verdict.OK or stored is None:
         return _refused(stored, verdict)
-    if _clashes(stored.record, request.answered):
+    if _clashes(stored.record, request.answered) or (request.results and _is_unfit(stored.record, request.results)):
         return _refused(stored, Verdict.CONFLICT)
     answers = dict(stored.record.answers)
     if request.answered is not None:
         answers[request.answered.round] = request.answered
+    intents = stored.record.intents
     done = stored.record._replace(
         state=RecordState.DONE,
         answers=answers,
+        intents=_with_results(intents, request.results) if request.results else intents,
         outcome=request.outcome,
         out_round=fence.round,
-        cause=request.ending.how.value,
+        cause=request.ending.how,
         error=request.ending.error,
         place=request.ending.place,
         expires=now + request.ttl,
@@ -203,7 +222,7 @@ def _claim(stored: Stored | None, request: Claim, now: float) -> Applied:
         attempts=record.attempts + _died(record, request),
         expires=now + request.ttl,
     )
-    moved = Stored(taken.stepped(Moved.CLAIMED, request.owner, now), stored.journal)
+    moved = Stored(taken.stepped(Moved.CLAIMED, request.owner, now, kept=request.kept), stored.journal)
     return moved, Reply(Verdict.OK, taken.epoch, moved)
 
 

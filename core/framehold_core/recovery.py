@@ -15,6 +15,7 @@ from .call import (
     drop_and_forget,
     drop_frame,
     effect_under_way,
+    flush,
     frame_phase,
     handler_phase,
     lose_ownership,
@@ -27,9 +28,10 @@ from .call import (
 from .effects import Effect, Forget, Lookup, Op, Outcome, RaiseInDoubt, Reason, Respond, Ungated, Write
 from .ending import LOST, Ending, How
 from .errors import impossible
-from .events import Acked, Drain, Evict, Expired, Recheck, Renewed, Retry, StoreBack, StoreDown, WriteRefused
+from .events import Acked, Drain, Evict, Expired, Flush, Recheck, Renewed, Retry, StoreBack, StoreDown, WriteRefused
 from .outbox import Outbox
 from .requests import Verdict
+from .rounds import flushed
 from .takeover import MAX_TRIES
 
 UNKEPT = (
@@ -48,7 +50,11 @@ def write_refused(call: Call, event: WriteRefused, now: float) -> Move:
     if write.op is Op.INTEND and event.verdict is Verdict.CONFLICT:
         call = _pass_on_contents(call._replace(intents=call.intents - {write.key}), write)
         outbox, sent = call.outbox.next()
-        return Move(call._replace(outbox=outbox), (RaiseInDoubt(write.key), *sent))
+        move = Move(call._replace(outbox=outbox), (RaiseInDoubt(write.key), *sent))
+        if not (call.owed or call.unready):
+            return move
+        call, flushing = flush(move.call)
+        return Move(call, (*move.effects, *flushing))
     return lose_ownership(call, "fenced")
 
 
@@ -57,11 +63,13 @@ def _pass_on_contents(call: Call, write: Write) -> Call:
     (docs/protocol.md, rule 2)."""
     notes, queue = write.drafts[:-1], call.outbox.queue
     for place, later in enumerate(queue):
-        if later.op in (Op.PARK, Op.INTEND, Op.FINISH):
+        if later.op in (Op.PARK, Op.INTEND, Op.RESULT, Op.FINISH):
             drafts = later.drafts if later.op is Op.FINISH else notes + later.drafts
-            carrier = later._replace(drafts=drafts, answered=later.answered or write.answered)
+            answered, results = later.answered or write.answered, write.results + later.results
+            carrier = later._replace(drafts=drafts, answered=answered, results=results)
             return call._replace(outbox=call.outbox._replace(queue=(*queue[:place], carrier, *queue[place + 1 :])))
-    return call._replace(notes=notes + call.notes, answers_sent=call.answers_sent and write.answered is None)
+    owed, sent = write.results + call.owed, call.answers_sent and write.answered is None
+    return call._replace(notes=notes + call.notes, owed=owed, answers_sent=sent)
 
 
 def _heal(call: Call, write: Write, event: WriteRefused) -> Move:
@@ -116,7 +124,8 @@ def renewed(call: Call, event: Renewed, now: float) -> Move:
         return Move(call, effects)
     if call.position == 0 and call.outbox.in_flight is None:
         # Nothing of it is stored: no other node can know of the call.
-        return Move(call._replace(incarnation=event.lease.incarnation))
+        call = call._replace(incarnation=event.lease.incarnation)
+        return Move(*run_withheld(call, leases.is_open(event.lease, now)))
     if call.phase is Phase.PARKED and not call.intents:
         return Move(call)
     call, effects = send_verify(call, event.lease.incarnation)
@@ -167,7 +176,7 @@ def write_unanswered(call: Call, event: StoreDown, now: float) -> Move:
     """The store did not answer a write: nobody hears what is not durable, and the frame stays.
 
     The exception of rule 1: an outcome leaves before its commit while the window is open, and is committed when the
-    store is back."""
+    store is back. Not where that commit carries results: nobody hears what rests on a result that is not durable."""
     write = call.outbox.in_flight
     if write is None:
         impossible("the store left a write unanswered of a call that has none in flight")
@@ -183,7 +192,7 @@ def write_unanswered(call: Call, event: StoreDown, now: float) -> Move:
     # The write extended nothing: the tokens of the last round expire when they would have. While the first request
     # runs there is no token: the frame waits no longer than one would have lasted.
     expires = call.expires if call.round else now + call.ttl
-    if write.op is Op.FINISH and event.is_open:
+    if write.op is Op.FINISH and event.is_open and not write.results:
         outcome = Outcome(write.outcome)
         replies = tuple(Respond(item.waiter, outcome) for item in call.waiting)
         counted: tuple[Effect, ...] = (Ungated(),) if replies else ()
@@ -198,6 +207,8 @@ def write_unanswered(call: Call, event: StoreDown, now: float) -> Move:
         expires=expires,
         abandoned=call.abandoned or call.round == 0,
     )
+    if kept.owed and kept.abandoned:
+        kept, _ = flush(kept)
     return Move(kept, replies)
 
 
@@ -221,14 +232,15 @@ def expired(call: Call, event: Expired, now: float) -> Move:
 
 def evicted(call: Call, event: Evict, now: float) -> Move:
     """Drop the frame: its journal can rebuild it. Nothing is done to a handler that may not be entered again, nor while
-    an effect or a write is under way (rule 8)."""
-    return drop_and_forget(call, event.cause) if may_be_dropped(call) else Move(call)
+    an effect or a write is under way (rule 8). A result that is owed is written, so that the frame can go next time."""
+    return drop_and_forget(call, event.cause) if may_be_dropped(call) else flushed(call, Flush(), now)
 
 
 def drained(call: Call, event: Drain, now: float) -> Move:
-    """The node leaves: hand the call off, so that the next owner need not wait for the lease to run out."""
+    """The node leaves: hand the call off, so that the next owner need not wait for the lease to run out. A result that
+    is owed is written first."""
     if not may_be_dropped(call):
-        return Move(call)
+        return flushed(call, Flush(), now)
     outbox, effects = call.outbox.send(Write(Op.RELEASE))
     return Move(call._replace(phase=Phase.RELEASING, outbox=outbox), effects)
 

@@ -22,7 +22,10 @@ from .errors import DivergenceError
 from .journal import Entry, Kind, Lane
 
 CHANGED = "its code changed since then"
-DEPENDS = "it depends on something that is not recorded (a clock, a random number, a set's order, a global)"
+DEPENDS = (
+    "it depends on something that is not recorded (a clock, a random number, a set's order, a global, what an effect "
+    "outside once has done)"
+)
 LIKELY = f"{CHANGED}, or {DEPENDS}"
 """The two causes of most divergences, as an error names them."""
 
@@ -30,7 +33,7 @@ LIKELY = f"{CHANGED}, or {DEPENDS}"
 class Once(Enum):
     """What the journal knows of a `once` that has no result."""
 
-    LIVE = "never intended: run it"
+    LIVE = "nothing recorded: run it"
     NO_RESULT = "intended, no result: it may have run, or may yet run"
 
 
@@ -49,7 +52,7 @@ class Cursor:
         self, entries: Iterable[Entry], words: Callable[[Entry], str] = lambda item: "", likely: str = LIKELY
     ) -> None:
         self._words, self._likely = words, likely
-        # Recorded questions and answers by round and key; results of `once` by key.
+        # Recorded questions and answers by round and key; results of `once` by key, with or without an intent.
         self._asks: dict[int, dict[str, Place]] = {}
         self._answers: dict[int, dict[str, Entry]] = {}
         self._results: dict[str, Entry] = {}
@@ -60,14 +63,19 @@ class Cursor:
             if item.kind is Kind.ANSWER:
                 self._answers.setdefault(item.round, {})[item.key] = item
                 times[item.key] += 1
+            elif item.kind is Kind.ASK:
+                # A round that was answered in part asks the rest again; the handler asked those only once.
+                place = (item.kind, item.key, times[item.key])
+                self._owed.setdefault(place, item)
+                self._asks.setdefault(item.round, {})[item.key] = place
             elif item.kind is Kind.RESULT:
                 self._results[item.key] = item
+            elif item.kind is Kind.EFFECT:
+                # It stands for the intent, too, unless an earlier release has recorded one.
+                self._results[item.key] = item
+                self._owed.setdefault((Kind.INTENT, item.key, 0), item)
             else:
-                # A round that was answered in part asks the rest again; the handler asked those only once.
-                place = (item.kind, item.key, times[item.key] if item.kind is Kind.ASK else 0)
-                self._owed.setdefault(place, item)
-                if item.kind is Kind.ASK:
-                    self._asks.setdefault(item.round, {})[item.key] = place
+                self._owed.setdefault((item.kind, item.key, 0), item)
         # What the handler's own task made, in order; `_next` is how far it came.
         self._main = [place for place, item in self._owed.items() if item.lane is Lane.MAIN]
         self._next = 0
@@ -200,5 +208,5 @@ class Cursor:
 
 
 def _named(kind: Kind, key: str, words: str) -> str:
-    name = "once" if kind is Kind.INTENT else kind.value
+    name = "once" if kind in (Kind.INTENT, Kind.EFFECT) else kind.value
     return f"{name} {key!r} ({words})" if words else f"{name} {key!r}"

@@ -52,6 +52,14 @@ class Seen(NamedTuple):
     incarnation: str
 
 
+class Done(NamedTuple):
+    """An effect of `once` whose result is recorded. `key` is the digest of its key; `intended` says whether its intent
+    was recorded before it ran."""
+
+    key: str
+    intended: bool = True
+
+
 class Batch(NamedTuple):
     """Encoded entries to append, and the history after them."""
 
@@ -121,9 +129,9 @@ class Record(NamedTuple):
         """The owner as a compare-and-set wants it."""
         return Seen(self.epoch, self.owner, self.incarnation)
 
-    def stepped(self, step: Moved, node: str, at: float, ran: float = 0.0) -> Record:
+    def stepped(self, step: Moved, node: str, at: float, ran: float = 0.0, kept: bool = False) -> Record:
         """This record after one more step."""
-        return self._replace(trail=followed(self.trail, Step(step, self.round, self.epoch, node, at, ran)))
+        return self._replace(trail=followed(self.trail, Step(step, self.round, self.epoch, node, at, ran, kept)))
 
 
 class Stored(NamedTuple):
@@ -183,6 +191,7 @@ class Commit(NamedTuple):
     answered: Answered | None = None
     head: Head | None = None
     ran: float = 0.0
+    results: tuple[Done, ...] = ()
 
 
 class Intent(NamedTuple):
@@ -195,16 +204,20 @@ class Intent(NamedTuple):
     key: str
     answered: Answered | None = None
     head: Head | None = None
+    results: tuple[Done, ...] = ()
 
 
 class Result(NamedTuple):
-    """`once` has run. `key` is the digest of the `once` key."""
+    """What the handler has learned is recorded: pending answers first, then drawn values and the `results` of effects,
+    in the order in which it learned them."""
 
     call: CallId
     fence: Fence
     batch: Batch
     ttl: float
-    key: str
+    answered: Answered | None = None
+    head: Head | None = None
+    results: tuple[Done, ...] = ()
 
 
 class Finish(NamedTuple):
@@ -218,11 +231,12 @@ class Finish(NamedTuple):
     ttl: float
     answered: Answered | None = None
     ran: float = 0.0
+    results: tuple[Done, ...] = ()
 
 
 class Claim(NamedTuple):
     """Take over a call whose owner is gone. `reentrant` is the promise of the code that will be entered; the recorded
-    one is needed too (docs/protocol.md, rule 16)."""
+    one is needed too (docs/protocol.md, rule 16). `kept` says that this is kept code; it is for the trail alone."""
 
     call: CallId
     seen: Seen
@@ -233,6 +247,7 @@ class Claim(NamedTuple):
     reentrant: bool
     max_attempts: int
     ttl: float
+    kept: bool = False
 
 
 class Verify(NamedTuple):

@@ -15,10 +15,12 @@ from .call import (
     drop_and_forget,
     drop_frame,
     effect_under_way,
+    flush,
     frame_phase,
     lose_ownership,
     progress,
     questions,
+    recorded,
     refuse_all,
     run_withheld,
     send,
@@ -42,9 +44,9 @@ from .effects import (
 )
 from .ending import CANCELLED, LOST, Ending
 from .errors import impossible
-from .events import Acked, Asked, Finished, Intended, Left, Noted, Overran, Resulted, Retry, Start, Stop
+from .events import Acked, Asked, Finished, Flush, Intended, Left, Noted, Overran, Resulted, Retry, Start, Stop
 from .journal import Draft, Kind, Lane
-from .requests import Answered
+from .requests import Answered, Done
 from .retry import Case, Decision, decide
 
 
@@ -61,26 +63,68 @@ def noted(call: Call, event: Noted, now: float) -> Move:
 def asked(call: Call, event: Asked, now: float) -> Move:
     """The handler waits for answers: commit the questions before anybody hears them. From here on the round is not
     cancelled any more: its questions stand, and a retry that asks for them gets them."""
-    write = Write(Op.PARK, call.notes + event.asks, event.asks, unsent_answers(call))
+    write = Write(Op.PARK, call.notes + event.asks, event.asks, unsent_answers(call), results=call.owed)
     outbox, effects = call.outbox.send(write)
-    call = call._replace(
-        phase=Phase.PARKING, notes=(), answers_sent=True, outbox=outbox, abandoned=False, expires=now + call.ttl
-    )
-    return Move(call, effects)
+    call = call._replace(phase=Phase.PARKING, outbox=outbox, abandoned=False, expires=now + call.ttl)
+    return Move(call._replace(notes=(), owed=(), answers_sent=True), effects)
 
 
 def intended(call: Call, event: Intended, now: float) -> Move:
     """`once` is to run an effect: write this round's answers first, then the intent (rule 2)."""
-    write = Write(Op.INTEND, (*call.notes, event.draft), answered=unsent_answers(call), key=event.key)
-    outbox, effects = send(call, write)
-    intents = call.intents | {event.key}
-    return Move(call._replace(notes=(), answers_sent=True, outbox=outbox, intents=intents), effects)
+    call = call._replace(intents=call.intents | {event.key})
+    if event.draft is None:
+        return _run_without_intent(call, event)
+    drafts, answered = (*call.notes, event.draft), unsent_answers(call)
+    outbox, effects = send(call, Write(Op.INTEND, drafts, answered=answered, key=event.key, results=call.owed))
+    return Move(call._replace(notes=(), owed=(), answers_sent=True, outbox=outbox), effects)
+
+
+def _run_without_intent(call: Call, event: Intended) -> Move:
+    """An effect that may run again under its key is to run: what the handler has learned is written first, so that
+    whoever runs it again comes to the same arguments (rule 2)."""
+    if call.outbox.has(Op.RELEASE) or call.outbox.has(Op.FINISH):
+        # The frame goes: nothing of it begins any more (rule 8).
+        return Move(call._replace(unready=(*call.unready, event.key)))
+    if call.round == 0 and not call.outbox.has(Op.PARK):
+        # The first request runs: nobody can come back for this call, so its key is used by this frame alone.
+        return Move(*_let_run(call, event.key, event.is_open))
+    effects: tuple[Effect, ...] = ()
+    if call.notes or unsent_answers(call) is not None:
+        call, effects = flush(call)
+    if call.outbox.carries:
+        return Move(call._replace(unready=(*call.unready, event.key)), effects)
+    return Move(*_let_run(call, event.key, event.is_open))
+
+
+def _let_run(call: Call, key: str, is_open: bool) -> tuple[Call, tuple[Effect, ...]]:
+    """Let an effect run, if the window is open; else it is withheld.
+
+    Rule 6: the window is looked at again between an intent's acknowledgement and its effect. Where it is shut:
+      1. the intent stands recorded, applied at this frame's epoch, and the effect waits in `withheld`
+      2. the node is registered under a new incarnation, and this frame is verified (`recovery.renewed`)
+      3. the verification compares owner, incarnation, epoch and position: no claim lies between 1 and 2
+      4. so nobody else has run the effect, and this very frame may (decision 013)"""
+    if is_open:
+        return call, (Go(key),)
+    return call._replace(withheld=(*call.withheld, key)), ()
 
 
 def resulted(call: Call, event: Resulted, now: float) -> Move:
-    """The effect ran: its result is written before the handler sees it, and the frame stays until it is (rule 8)."""
-    outbox, effects = send(call, Write(Op.RESULT, (event.draft,), key=event.key))
-    return Move(call._replace(outbox=outbox, intents=call.intents | {event.key}), effects)
+    """The effect ran: the handler hears its result at once, and the next write carries it. The frame stays until it is
+    written (rule 8). In a round that is given up the handler hears nothing more before the write is acknowledged."""
+    done = Done(event.key, event.draft.kind is Kind.RESULT)
+    intents = call.intents | {event.key}
+    call = call._replace(notes=(*call.notes, event.draft), owed=(*call.owed, done), intents=intents)
+    if not call.abandoned:
+        return Move(call, (Kept(event.key),))
+    write = Write(Op.RESULT, call.notes, answered=unsent_answers(call), key=event.key, results=call.owed)
+    outbox, effects = send(call, write)
+    return Move(call._replace(notes=(), owed=(), answers_sent=True, outbox=outbox), effects)
+
+
+def flushed(call: Call, event: Flush, now: float) -> Move:
+    """The results that no write carries are written, by a write of their own."""
+    return Move(*flush(call)) if call.owed else Move(call)
 
 
 def finished(call: Call, event: Finished, now: float) -> Move:
@@ -89,10 +133,11 @@ def finished(call: Call, event: Finished, now: float) -> Move:
     if call.position == 0 and call.outbox.in_flight is None:
         replies = tuple(Respond(item.waiter, Outcome(event.outcome)) for item in call.waiting)
         return Move(call._replace(phase=Phase.IDLE, waiting=()), (*replies, Forget(event.ending)))
-    write = Write(Op.FINISH, answered=unsent_answers(call), outcome=event.outcome, ending=event.ending)
+    answered, outcome = unsent_answers(call), event.outcome
+    write = Write(Op.FINISH, answered=answered, results=call.owed, outcome=outcome, ending=event.ending)
     outbox, effects = call.outbox.send(write)
-    call = call._replace(phase=Phase.FINISHING, answers_sent=True, outbox=outbox, ended=event, abandoned=False)
-    return Move(call, effects)
+    call = call._replace(phase=Phase.FINISHING, outbox=outbox, ended=event, abandoned=False)
+    return Move(call._replace(notes=(), owed=(), answers_sent=True), effects)
 
 
 def stopped(call: Call, event: Stop, now: float) -> Move:
@@ -123,29 +168,36 @@ def acked(call: Call, event: Acked, now: float) -> Move:
         return _parked(call, write, event, now)
     outbox, sent = call.outbox.next()
     call = call._replace(epoch=event.epoch, position=event.position, history=event.history, outbox=outbox)
+    call, stored = recorded(call, write) if write.results else (call, ())
     call, effects = _tell_handler(call, write, event)
+    call, ready = _run_ready(call, event) if call.unready else (call, ())
     if call.abandoned and not effect_under_way(call):
         return drop_and_forget(call, "left", _left_behind(call, CANCELLED))
     # An end that came while no exchange was open, or while the store was healed, is still to be committed (rule 11).
     ended = (call.ended,) if call.phase is Phase.RUNNING and call.ended is not None else ()
-    return Move(call, (*effects, *sent), ended)
+    return Move(call, (*stored, *effects, *ready, *sent), ended)
+
+
+def _run_ready(call: Call, event: Acked) -> tuple[Call, tuple[Effect, ...]]:
+    """Let the effects run that waited until all was stored that the handler had learned."""
+    if not call.unready or call.outbox.carries:
+        return call, ()
+    keys, call = call.unready, call._replace(unready=())
+    effects: tuple[Effect, ...] = ()
+    for key in keys:
+        call, go = _let_run(call, key, event.is_open)
+        effects += go
+    return call, effects
 
 
 def _tell_handler(call: Call, write: Write, event: Acked) -> tuple[Call, tuple[Effect, ...]]:
     """What the acknowledgement of an intent, a result or a verification means to the handler."""
     if write.op is Op.RESULT:
-        return call._replace(intents=call.intents - {write.key}), (Kept(write.key),)
+        return call, (Kept(write.key),) if write.key else ()
     if write.op is Op.VERIFY:
         verified = call._replace(incarnation=write.incarnation or call.incarnation, tries=0)
         return run_withheld(verified, event.is_open)
-    # Rule 6: the window is looked at again between an intent's acknowledgement and its effect. Where it is shut:
-    #   1. the intent stands recorded, applied at this frame's epoch, and the effect waits in `withheld`
-    #   2. the node is registered under a new incarnation, and this frame is verified (`recovery.renewed`)
-    #   3. the verification compares owner, incarnation, epoch and position: no claim lies between 1 and 2
-    #   4. so nobody else has run the effect, and this very frame may (decision 013)
-    if event.is_open:
-        return call, (Go(write.key),)
-    return call._replace(withheld=(*call.withheld, write.key)), ()
+    return _let_run(call, write.key, event.is_open)
 
 
 def _parked(call: Call, write: Write, event: Acked, now: float) -> Move:
@@ -154,7 +206,7 @@ def _parked(call: Call, write: Write, event: Acked, now: float) -> Move:
     Their tokens last for as long as the record does, which counts from when it was written (rule 17): now, or at an
     earlier sending of this write, which was no earlier than the asking (decision 014)."""
     answered = call.answered_before if call.answered is None else (*call.answered_before, call.answered)
-    waiting, follow_ups = call.waiting, call.undecided
+    asked, waiting, follow_ups = call, call.waiting, call.undecided
     outbox, sent = call.outbox.next()
     call = call._replace(
         phase=Phase.PARKED,
@@ -172,8 +224,13 @@ def _parked(call: Call, write: Write, event: Acked, now: float) -> Move:
         undecided=(),
         expires=call.expires if event.already else now + call.ttl,
     )
+    call, stored = recorded(call, write) if write.results else (call, ())
+    call, ready = _run_ready(call, event) if call.unready else (call, ())
+    if call.abandoned and not effect_under_way(call):
+        # The first request was refused while the store was away: nobody has a token for these questions.
+        return drop_and_forget(call, "left", _left_behind(asked, CANCELLED))
     replies = tuple(Respond(item.waiter, questions(call, now)) for item in waiting)
-    return Move(call, (*replies, *sent), follow_ups)
+    return Move(call, (*stored, *replies, *ready, *sent), follow_ups)
 
 
 def retried(call: Call, event: Retry, now: float) -> Move:
@@ -281,7 +338,7 @@ def left(call: Call, event: Left, now: float) -> Move:
     if call.phase is not Phase.RUNNING or not was_last:
         return Move(call)
     if effect_under_way(call):
-        return Move(call._replace(abandoned=True))
+        return flushed(call._replace(abandoned=True), Flush(), now)
     return drop_and_forget(call, "left", _left_behind(call, CANCELLED))
 
 
@@ -298,7 +355,8 @@ def overran(call: Call, event: Overran, now: float) -> Move:
     frame whose effect is under way goes when the result is stored (rule 8)."""
     replies = refuse_all(call.waiting, Reason.OVERRAN, call)
     if effect_under_way(call):
-        return Move(call._replace(waiting=(), abandoned=True), replies)
+        move = flushed(call._replace(waiting=(), abandoned=True), Flush(), now)
+        return move._replace(effects=(*replies, *move.effects))
     ending = _left_behind(call, LOST)
     call, effects = drop_frame(call, "overran")
     return Move(call._replace(undecided=()), (*replies, *effects, Forget(ending)))

@@ -63,7 +63,7 @@ def found(call: Call, event: Found, now: float) -> Move:
             need_frame.append(retry)
     if not need_frame:
         return _end_without_frame(call, tuple(effects))
-    write = Write(Op.CLAIM, seen=record.seen, evidence=event.evidence)
+    write = Write(Op.CLAIM, seen=record.seen, evidence=event.evidence, kept=event.kept)
     # The latest lease that is known of here: the call may have been looked up under one that lapsed since (rule 4).
     claiming = call._replace(
         phase=Phase.CLAIMING,

@@ -33,7 +33,8 @@ _BEHIND = {Moved.RELEASED: 1, Moved.FINISHED: 2, Moved.LOST: 2}
 
 class Step(NamedTuple):
     """What was done, the round and the epoch at which the call stood after it, and the node that wrote it. `at` is in
-    seconds on the store's clock. Where a round ended by this step, `ran` is for how many seconds it had run."""
+    seconds on the store's clock. Where a round ended by this step, `ran` is for how many seconds it had run. `kept`
+    says of a claim that the node goes on with kept code (docs/protocol.md, rule 28)."""
 
     step: Moved
     round: int
@@ -41,6 +42,7 @@ class Step(NamedTuple):
     node: str
     at: float
     ran: float = 0.0
+    kept: bool = False
 
     @property
     def place(self) -> tuple[int, int]:
@@ -59,6 +61,8 @@ def ordered(steps: Iterable[Step]) -> tuple[Step, ...]:
 
 def followed(trail: tuple[Step, ...], step: Step) -> tuple[Step, ...]:
     """`trail`, which is in order, and one more step."""
-    if trail and (step.place <= trail[-1].place or step.place[0] >= trail[0].place[0] + KEPT):
-        return ordered((*trail, step))
+    if trail:
+        place, first = step.place, trail[0]
+        if place <= trail[-1].place or place[0] >= first.round + first.epoch + KEPT:
+            return ordered((*trail, step))
     return (*trail, step)

@@ -79,8 +79,8 @@ def once_intents(entries: Sequence[Entry]) -> tuple[tuple[str, bool], ...]:
     """Each `once` key of a journal by its digest, and whether its result is there."""
     found: dict[str, bool] = {}
     for item in entries:
-        if item.kind in (Kind.INTENT, Kind.RESULT):
-            found[once_digest(item.key)] = item.kind is Kind.RESULT
+        if item.kind in (Kind.INTENT, Kind.RESULT, Kind.EFFECT):
+            found[once_digest(item.key)] = item.kind is not Kind.INTENT
     return tuple(found.items())
 
 
@@ -96,15 +96,16 @@ def request(call: Call, write: Write, packed: Packed, terms: Terms, log: Sequenc
     batch = Batch(packed.entries, packed.history)
     head = terms.head if call.epoch == 1 and call.position == 0 else None
     if write.op is Op.PARK:
-        return Commit(call.id, fence, batch, ttl, write.answered, head, ran)
+        return Commit(call.id, fence, batch, ttl, write.answered, head, ran, write.results)
     if write.op is Op.FINISH:
         if write.ending is None:
             impossible("a finish does not say how the call ended")
-        return Finish(call.id, fence, packed.outcome, write.ending, terms.tombstone_ttl, write.answered, ran)
+        outcome, ending, answered = packed.outcome, write.ending, write.answered
+        return Finish(call.id, fence, outcome, ending, terms.tombstone_ttl, answered, ran, write.results)
     if write.op is Op.INTEND:
-        return Intent(call.id, fence, batch, ttl, write.key, write.answered, head)
+        return Intent(call.id, fence, batch, ttl, write.key, write.answered, head, write.results)
     if write.op is Op.RESULT:
-        return Result(call.id, fence, batch, ttl, write.key)
+        return Result(call.id, fence, batch, ttl, write.answered, head, write.results)
     if write.op is Op.VERIFY:
         if write.incarnation is None:
             impossible("a verification names no incarnation")
@@ -116,7 +117,7 @@ def request(call: Call, write: Write, packed: Packed, terms: Terms, log: Sequenc
     if write.seen is None or write.evidence is None:
         impossible(f"a write of kind {write.op.value!r} lacks the owner that it saw, or its evidence")
     who = (NodeId(call.owner), call.incarnation, terms.head.boot)
-    return Claim(call.id, write.seen, write.evidence, *who, call.reentrant, terms.max_attempts, ttl)
+    return Claim(call.id, write.seen, write.evidence, *who, call.reentrant, terms.max_attempts, ttl, write.kept)
 
 
 def _heal(call: Call, write: Write, terms: Terms, log: Sequence[bytes]) -> Heal:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from framehold.cli.operate.operating import Token
 from framehold_loadtest.tradeoff.command import tradeoff
 
 if TYPE_CHECKING:
@@ -50,14 +51,18 @@ def load(
     workers: Annotated[int, typer.Option(min=0, help="locust processes beside the master.")] = 0,
     ui: Annotated[bool, typer.Option("--ui", help="Serve locust's page; the run is started there.")] = False,
     ui_port: Annotated[int, typer.Option(help="The page's port.")] = 8089,
-    url: Annotated[str, typer.Option(help="A fleet that runs already, without /mcp; faults can't be made there.")] = "",
-    ledger: Annotated[Path | None, typer.Option(help="With --url: the ledger's file.")] = None,
+    port: Annotated[int | None, typer.Option(help="As --url, for a router at this port of this machine.")] = None,
+    url: Annotated[str | None, typer.Option(help="A fleet that runs already; faults can't be made there.")] = None,
+    api: Annotated[str | None, typer.Option(help="The routers' API, where it is not at --url.")] = None,
+    token: Token = None,
+    ledger: Annotated[Path | None, typer.Option(help="With --url or --port: the ledger's file.")] = None,
     out: Annotated[Path | None, typer.Option(help="A new folder for the report; without, one by the time.")] = None,
 ) -> None:
     """Load a fleet of real processes with users, break what SCENARIO says, and judge what came of it.
 
     Exits with 1 where a rule is broken, with 2 where it could not be run."""
     _check(scenario)
+    from framehold.cli.client import addresses
     from framehold_loadtest.local.fleet import FleetPlan
     from framehold_loadtest.scenario.run import Order
     from framehold_loadtest.scenario.swarm import Crowd
@@ -66,7 +71,10 @@ def load(
     crowd = Crowd(scenario, users, seconds, think, wave, workers, ui_port if ui else 0)
     plan = FleetPlan(nodes=nodes, routers=routers, lease_ttl=lease_ttl)
     command = shlex.join(["framehold", *sys.argv[1:]])
-    _play(Order(crowd, folder.resolve(), plan, url=url, ledger=ledger, command=command))
+    where = "" if url is None and port is None else addresses.router(url, port)
+    if not where and (api or ledger):
+        _refuse("--api and --ledger are of a fleet at --url or --port; nothing was started; give one of these")
+    _play(Order(crowd, folder.resolve(), plan, None, where, api or where, token, ledger, command))
 
 
 def _check(scenario: str) -> None:

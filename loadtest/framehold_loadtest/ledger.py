@@ -49,12 +49,14 @@ def read(path: Path) -> list[str]:
     return path.read_text("ascii").splitlines() if path.exists() else []
 
 
+def repeated(lines: Iterable[str]) -> set[str]:
+    """The calls that have an effect more than once."""
+    return {item.partition(" ")[0] for item, times in _done(lines).items() if times > 1}
+
+
 def compare(lines: Iterable[str], calls: Iterable[Call]) -> Effects:
     """What the ledger says against what the calls should have done."""
-    entries = [words for line in lines if (words := line.split(" "))[1] != ENTERED]
-    keyed = {(call, effect, key) for call, effect, key in entries if key != UNGUARDED}
-    done = Counter(f"{call} {effect}" for call, effect, _ in keyed)
-    done.update(f"{call} {effect}" for call, effect, key in entries if key == UNGUARDED)
+    done = _done(lines)
     wanted = [f"{call.call} {effect}" for call in calls if call.outcome == ENDED for effect in EFFECTS]
     return Effects(
         wanted=len(wanted),
@@ -69,3 +71,12 @@ def reentries(lines: Iterable[str], calls: Iterable[Call]) -> int:
     known = {call.call for call in calls}
     entries = [line for line in lines if (words := line.split(" "))[1] == ENTERED and words[0] in known]
     return len(entries) - len(set(entries))
+
+
+def _done(lines: Iterable[str]) -> Counter[str]:
+    """How often each `call effect` happened; under one key it is once."""
+    entries = [words for line in lines if (words := line.split(" "))[1] != ENTERED]
+    keyed = {(call, effect, key) for call, effect, key in entries if key != UNGUARDED}
+    done = Counter(f"{call} {effect}" for call, effect, _ in keyed)
+    done.update(f"{call} {effect}" for call, effect, key in entries if key == UNGUARDED)
+    return done

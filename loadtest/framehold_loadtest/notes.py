@@ -84,18 +84,18 @@ class Notes:
     def take(self, lines: Iterable[str]) -> None:
         """Add what these lines say."""
         for line in lines:
-            said = json.loads(line)
-            kind = said.pop("kind")
+            fields = json.loads(line)
+            kind = fields.pop("kind")
             if kind == "round":
-                self.rounds.append(Round(**{**said, "refused": tuple(said["refused"])}))
+                self.rounds.append(Round(**{**fields, "refused": tuple(fields["refused"])}))
             elif kind == "call":
-                self.calls.append(Call(**said))
+                self.calls.append(Call(**fields))
             elif kind == "duplicate":
-                self.duplicates.append(Duplicate(**said))
+                self.duplicates.append(Duplicate(**fields))
             elif kind == "began":
-                self.began = said["at"]
+                self.began = fields["at"]
             else:
-                self.ended = said["at"]
+                self.ended = fields["at"]
 
 
 _KINDS = {Round: "round", Call: "call", Duplicate: "duplicate"}

@@ -8,6 +8,7 @@ Each public name is imported when it is first used, so that `import framehold` c
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ _HOMES = {name: f"framehold.{module}" for module, names in _MODULES.items() for 
 def __getattr__(name: str) -> Any:
     """Import a public name (PEP 562)."""
     if name not in __all__:
-        raise AttributeError(f"module 'framehold' has no attribute {name!r}")
+        raise AttributeError(f"module 'framehold' has no attribute {name!r}", name=name, obj=sys.modules[__name__])
     if name == "__version__":
         value: Any = importlib.import_module("framehold.version").VERSION
     else:

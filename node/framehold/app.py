@@ -42,7 +42,9 @@ from .telemetry.prometheus import Exposition
 from .telemetry.tool_labels import ToolLabels
 
 
-def build(settings: Settings, token_ttl: float, store: Store | None = None) -> Runtime:
+def build(
+    settings: Settings, token_ttl: float, store: Store | None = None, keeper: CodeKeeper | None = None
+) -> Runtime:
     """Build a runtime. It is not yet opened.
 
     Args:
@@ -50,6 +52,7 @@ def build(settings: Settings, token_ttl: float, store: Store | None = None) -> R
         token_ttl: seconds for which a token is valid, from the server's request-state policy.
         store: a store that several runtimes of this process share, made with the same keys; None to open the store that
             the settings name.
+        keeper: keeps the code of handlers; None to keep it as the settings say.
 
     Raises:
         ConfigError: the settings name a shared store but no keys. Nothing was started.
@@ -62,12 +65,12 @@ def build(settings: Settings, token_ttl: float, store: Store | None = None) -> R
     chosen = settings.model_copy(update={"token_ttl": token_ttl})
     if store is None:
         store = open_store(settings.store(), clock.now)
-    return assemble(chosen, store, settings.store_url is not None)
+    return assemble(chosen, store, settings.store_url is not None, keeper)
 
 
-def assemble(settings: Settings, store: Store, is_shared: bool) -> Runtime:
-    """Build a runtime over `store`. `is_shared` says whether other nodes use that store: then this node needs a
-    lease."""
+def assemble(settings: Settings, store: Store, is_shared: bool, keeper: CodeKeeper | None = None) -> Runtime:
+    """Build a runtime over `store`. `is_shared` says whether other nodes use that store: then this node needs a lease.
+    `keeper` is as for `build`."""
     counts: Counter[str] = Counter()
     shared = Shared(Table(settings), Tasks(counts), counts, Observers(), EventQueue())
     peers = Peers(settings.node_id, Trust(settings.secrets()), store if is_shared else None)
@@ -85,7 +88,8 @@ def assemble(settings: Settings, store: Store, is_shared: bool) -> Runtime:
     shared.observers.add(door.habits)
     ways = Ways(drain.heir, peers.member, door.died, door.survived, rechecks.begin)
     payloads = _payloads(settings)
-    records = CallRecords(settings, shared, payloads, ways, _keeper(settings, store, payloads.sealer, is_shared))
+    keeper = keeper or _keeper(settings, store, payloads.sealer, is_shared)
+    records = CallRecords(settings, shared, payloads, ways, keeper)
     performer, eviction = Performer(settings, shared, records), Eviction(settings, shared)
     orphan_scan = OrphanScan(store, heartbeat, settings.max_attempts, SKEW + settings.max_round)
     return Runtime(
@@ -108,7 +112,7 @@ def assemble(settings: Settings, store: Store, is_shared: bool) -> Runtime:
 
 
 def _keeper(settings: Settings, store: Store, sealer: Sealer, is_shared: bool) -> CodeKeeper:
-    if is_shared and settings.keep_code and settings.pickle:
+    if is_shared and settings.keeps_code:
         return Keeper(store, sealer, settings.max_code, clock.now)
     return NoKeeper()
 

@@ -72,6 +72,9 @@ class Settings(FleetSettings):
     """The largest value in a journal: an answer, or a result of `once`."""
     max_journal: int = Field(4 * 1024 * 1024, gt=0)
     """The largest journal of one call."""
+    result_delay: float = Field(0.002, ge=0, le=1)
+    """For how long a result of `once`, which its handler has heard, waits for the next write of its call to take it
+    along. Then it is written by itself. 0: at once."""
     legacy_shim: bool = True
     """Whether a handler that returns its questions also serves clients of earlier revisions, over their live
     session."""
@@ -85,8 +88,8 @@ class Settings(FleetSettings):
 
     @property
     def keeps_code(self) -> bool:
-        """Whether the code of handlers is kept, by these settings."""
-        return self.keep_code and self.pickle and self.store_url is not None and bool(self.keys)
+        """Whether the code of handlers is kept where nodes share a store."""
+        return self.keep_code and self.pickle
 
     @field_validator("allowed_hosts", "allowed_origins", "code_modules", mode="before")
     @classmethod
@@ -150,3 +153,8 @@ def _hostname() -> str:
         char if char.isascii() and (char.isalnum() or char in "-_") else "-" for char in socket.gethostname()
     )
     return name.strip("-_")[:63] or "node"
+
+
+def started_by_uv() -> bool:
+    """Whether `uvx` or `uv run` started this process: they set UV, and a PATH that other shells don't have."""
+    return "UV" in os.environ

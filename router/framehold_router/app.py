@@ -2,7 +2,8 @@
 
 1. the store is opened, and the membership is read once
 2. the pages are served on a Unix socket in a temporary folder of this process
-3. the public port is served: requests for nodes go to nodes, other requests to the pages
+3. the public port is served: requests for nodes go to nodes, other requests to the pages. If there is an admin port,
+   it serves the pages, and the public port serves only the probes among them
 4. at the end: event streams end; no connection is accepted any more; requests under way may end within DRAIN seconds;
    then the pages, the membership and the store are closed
 """
@@ -24,8 +25,10 @@ from framehold_store import Store, open_store
 
 from .api.sources import Sources
 from .collect.fleet_log import FleetLog
+from .collect.history import History
 from .collect.node_client import NodeClient
 from .collect.survey import Survey, asking
+from .collect.tool_survey import ToolSurvey
 from .config import RouterSettings
 from .fleet.departures import Departures
 from .fleet.event_writer import EventWriter
@@ -46,6 +49,8 @@ from .telemetry.counters import Meter
 
 DRAIN = 10.0
 """Seconds for which requests under way may go on when a router ends."""
+ADMIN_DRAIN = 1.0
+"""Seconds for which requests on the admin port may go on after that."""
 
 
 def ready(settings: RouterSettings) -> RouterSettings:
@@ -68,8 +73,11 @@ def ready(settings: RouterSettings) -> RouterSettings:
 
 
 @asynccontextmanager
-async def running(settings: RouterSettings, listening: socket.socket) -> AsyncIterator[Front]:
-    """Run a router on the bound socket `listening` for as long as the context is open.
+async def running(
+    settings: RouterSettings, listening: socket.socket, admin: socket.socket | None = None
+) -> AsyncIterator[Front]:
+    """Run a router on the bound socket `listening` for as long as the context is open. With a bound socket `admin` the
+    dashboard, the API and the metrics are served there alone.
 
     Raises:
         ConfigError: it can't be built from these settings.
@@ -82,31 +90,28 @@ async def running(settings: RouterSettings, listening: socket.socket) -> AsyncIt
         def fleet() -> Fleet:
             return membership.fleet
 
-        upstream = Upstream(settings)
-        stack.push_async_callback(upstream.close)
-        survey = _survey(stack, fleet, node_client)
+        upstream = _upstream(stack, settings)
+        survey, tools = _surveys(stack, fleet, node_client)
         log, writer = _event_log(stack, store, fleet, departures)
         placer = Placer(fleet, time.monotonic)
         counted = counting(membership, departures, survey.nodes)
         metrics = await stack.enter_async_context(counted) if settings.metrics else None
+        health = StoreHealth(store, lambda: membership.stale, lambda: writer.trouble)
         sources = Sources(
-            fleet=fleet,
-            store=store,
-            node_client=node_client,
-            survey=survey,
-            log=log,
-            store_health=StoreHealth(store, lambda: membership.stale, lambda: writer.trouble),
+            *(fleet, store, node_client, survey, tools, log, health),
             place=placer.where,
             retries=metrics.meter if metrics is not None else None,
             change=lambda: membership.change,
+            history=_history(stack, store, survey, tools) if settings.history else None,
             report=settings.tradeoff_report,
             credential=trust.credential(settings.admin_token),
+            trace_url=settings.trace_url,
+            playground=settings.playground,
             max_attempts=settings.max_attempts,
         )
-        shown = pages(sources, settings.admin_token, page(metrics, sources.store_health))
+        shown = pages(sources, settings.admin_token, page(metrics, health))
         relay = _relay(metrics, placer, upstream, trust, settings, await _serve_on_socket(stack, shown))
-        front = await serve(relay, settings, listening)
-        front.refused = relay.refused
+        front = await _serve_ports(stack, relay, settings, listening, admin)
         try:
             yield front
         finally:
@@ -130,11 +135,19 @@ async def _open_membership(
     return store, membership, node_client
 
 
-def _survey(stack: AsyncExitStack, fleet: Callable[[], Fleet], node_client: NodeClient) -> Survey:
-    """What asks all nodes at once; `stack` closes it."""
-    survey = Survey(fleet, node_client)
+def _upstream(stack: AsyncExitStack, settings: RouterSettings) -> Upstream:
+    """What sends requests to nodes; `stack` closes it."""
+    upstream = Upstream(settings)
+    stack.push_async_callback(upstream.close)
+    return upstream
+
+
+def _surveys(stack: AsyncExitStack, fleet: Callable[[], Fleet], node_client: NodeClient) -> tuple[Survey, ToolSurvey]:
+    """What asks all nodes at once for their status, and for their tools; `stack` closes both."""
+    survey, tools = Survey(fleet, node_client), ToolSurvey(fleet, node_client)
     stack.push_async_callback(survey.close)
-    return survey
+    stack.push_async_callback(tools.close)
+    return survey, tools
 
 
 def _event_log(
@@ -155,6 +168,13 @@ def _event_log(
     return log, writer
 
 
+def _history(stack: AsyncExitStack, store: Store, survey: Survey, tools: ToolSurvey) -> History:
+    """What keeps the history of the fleet; `stack` ends it."""
+    history = History(store, survey.nodes, tools.seen, time.time)
+    stack.push_async_callback(_end, asyncio.create_task(history.run(), name="framehold history"))
+    return history
+
+
 async def _end(task: asyncio.Task[None]) -> None:
     task.cancel()
     await asyncio.wait((task,))
@@ -166,6 +186,23 @@ async def _serve_on_socket(stack: AsyncExitStack, shown: web.Application) -> str
     path = str(Path(folder) / "pages")
     await stack.enter_async_context(serve_pages(shown, path))
     return path
+
+
+async def _serve_ports(
+    stack: AsyncExitStack,
+    relay: Relay,
+    settings: RouterSettings,
+    listening: socket.socket,
+    admin: socket.socket | None,
+) -> Front:
+    """Serve the admin port, if there is one, and the port of clients; `stack` ends the first one after the second, so
+    that Prometheus sees the end of the last requests."""
+    if admin is not None:
+        relay.close_pages()
+        stack.push_async_callback((await serve(relay.administer, settings, admin)).close, ADMIN_DRAIN)
+    front = await serve(relay, settings, listening)
+    front.refused = relay.refused
+    return front
 
 
 def _relay(

@@ -10,7 +10,13 @@ from collections.abc import Container
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field, SecretStr, ValidationError, field_validator
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic_settings import (
+    BaseSettings,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SecretsSettingsSource,
+    SettingsConfigDict,
+)
 
 from framehold_core.errors import ConfigError
 from framehold_core.writes import MAX_ATTEMPTS
@@ -21,15 +27,59 @@ KEY_BYTES = 32
 TOKEN_CHARACTERS = 16
 """The least length of an admin token."""
 
+TRACE_ID = "{trace_id}"
+"""What stands for the id of a trace in FRAMEHOLD_TRACE_URL."""
+_SECRETS_DIR = "FRAMEHOLD_SECRETS_DIR"
+
 Listed = Annotated[tuple[str, ...], NoDecode]
 """Comma-separated in the environment."""
 
 
-class FleetSettings(BaseSettings):
-    """The settings that routers and nodes of a fleet share. Field `x` is read from `FRAMEHOLD_X`; times are in seconds,
-    sizes in bytes."""
+class AdminSettings(BaseSettings):
+    """The settings that the commands of operators need, of a process on the same machine."""
 
     model_config = SettingsConfigDict(env_prefix="FRAMEHOLD_", extra="ignore", frozen=True)
+
+    secrets_dir: str = ""
+    """A folder with a file for each setting that is kept secret, named as its variable. A variable counts more than a
+    file."""
+    admin_port: int = Field(0, ge=0, le=65535)
+    """The port on which `framehold router` serves its dashboard, its API and its metrics, and `framehold node` its
+    metrics and its admin API. The port of clients then answers 404 to these paths. 0: one port serves all."""
+    admin_token: SecretStr | None = None
+    """The token for the actions drain, cancel, evict, pause and resume. If it is set, reads of the API need it too."""
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Where settings come from: arguments, then variables, then the files of FRAMEHOLD_SECRETS_DIR."""
+        folder = os.environ.get(_SECRETS_DIR)
+        files = (SecretsSettingsSource(settings_cls, secrets_dir=_folder(folder)),) if folder else ()
+        return (init_settings, env_settings, *files)
+
+    @field_validator("admin_token")
+    @classmethod
+    def _hard_to_guess(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is None or not value.get_secret_value():
+            return None
+        text = value.get_secret_value()
+        if len(text) < TOKEN_CHARACTERS or not text.isascii() or not text.isprintable() or " " in text:
+            raise ValueError(
+                f"must have at least {TOKEN_CHARACTERS} printable ASCII characters and no space; make one with: "
+                "framehold keys new"
+            )
+        return value
+
+
+class FleetSettings(AdminSettings):
+    """The settings that routers and nodes of a fleet share. Field `x` is read from `FRAMEHOLD_X`; times are in seconds,
+    sizes in bytes."""
 
     store_url: str | None = None
     namespace: str = "default"
@@ -43,8 +93,9 @@ class FleetSettings(BaseSettings):
     """Whether metrics are counted, and served at `/metrics`."""
     max_attempts: int = Field(MAX_ATTEMPTS, gt=0)
     """How many processes may end in one round of a call before the call is stuck: no node enters its handler again."""
-    admin_token: SecretStr | None = None
-    """The token for the actions drain, cancel, evict, pause and resume. If it is set, reads of the API need it too."""
+    playground: Literal["off", "call", "kill"] = "off"
+    """Whether the dashboard has a page that calls tools (`call`), and may also kill the node of a call (`kill`). A node
+    is killed only if it has `kill` too."""
 
     @field_validator("keys", mode="before")
     @classmethod
@@ -59,19 +110,6 @@ class FleetSettings(BaseSettings):
             raise ValueError(f"each key must have at least {KEY_BYTES} bytes; make one with: framehold keys new")
         if len(set(value)) < len(value):
             raise ValueError("a key is listed twice; leave each in once")
-        return value
-
-    @field_validator("admin_token")
-    @classmethod
-    def _hard_to_guess(cls, value: SecretStr | None) -> SecretStr | None:
-        if value is None or not value.get_secret_value():
-            return None
-        text = value.get_secret_value()
-        if len(text) < TOKEN_CHARACTERS or not text.isascii() or not text.isprintable() or " " in text:
-            raise ValueError(
-                f"must have at least {TOKEN_CHARACTERS} printable ASCII characters and no space; make one with: "
-                "framehold keys new"
-            )
         return value
 
     @field_validator("log_level")
@@ -105,8 +143,26 @@ class RouterSettings(FleetSettings):
     """Bytes of incomplete bodies from all clients together."""
     max_connections: int = Field(10_000, gt=0)
     """Connections of clients at once."""
+    history: bool = True
+    """Whether the figures of the fleet are kept in the store, for a day."""
     tradeoff_report: str = ""
     """Path of the report.json of `framehold bench tradeoff` that the API and the dashboard show; none if empty."""
+    trace_url: str = ""
+    """The address of a trace, with `{trace_id}` for its id, to which the dashboard links each ended call; none if
+    empty."""
+
+    @field_validator("trace_url")
+    @classmethod
+    def _leads_to_a_trace(cls, value: str) -> str:
+        if value and not (value.startswith(("http://", "https://")) and TRACE_ID in value):
+            raise ValueError(f"must begin with http:// or https:// and have {TRACE_ID} where the id of a trace belongs")
+        return value
+
+
+def _folder(path: str) -> str:
+    if not os.path.isdir(path):
+        raise ConfigError(f"{_SECRETS_DIR} is wrong: {path} is no folder; nothing was started; mount it, or unset it")
+    return path
 
 
 Chosen = TypeVar("Chosen", bound=BaseSettings)

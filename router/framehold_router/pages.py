@@ -89,7 +89,8 @@ def end_streams(app: web.Application) -> None:
 class _Pages:
     def __init__(self, sources: Sources, token: SecretStr | None) -> None:
         self._sources = sources
-        self._access = Access(token.get_secret_value() if token is not None else None, sources.credential)
+        shown = token.get_secret_value() if token is not None else None
+        self._access = Access(shown, sources.credential, sources.playground)
 
     def app(self) -> web.Application:
         app = web.Application(middlewares=[_plain, self._checked], client_max_size=_MAX_BODY_BYTES)
@@ -137,7 +138,7 @@ async def _plain(request: web.Request, handler: Handler) -> web.StreamResponse:
     try:
         response = await handler(request)
     except web.HTTPRequestEntityTooLarge:
-        response = _error(request, 413, f"the body is beyond {_MAX_BODY_BYTES} bytes: nothing was told")
+        response = _error(request, 413, f"the body is beyond {_MAX_BODY_BYTES} bytes: nothing was returned")
     except web.HTTPException as error:
         response = _error(request, error.status, f"{request.method} {request.path} is not served here")
         if "Allow" in error.headers:

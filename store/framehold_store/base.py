@@ -89,7 +89,7 @@ class Store(Protocol):
     - paused tools: `tools`, `pause`, `resume`, `died`, `cleared`
     - the code of handlers: `keep_code`, `code`
     - messages between nodes: `publish`, `subscribe`
-    - what operators see: `append_events`, `events`, `memory`
+    - what operators see: `append_events`, `events`, `keep_sample`, `samples`, `memory`
     """
 
     def submit(self, request: Request, done: Done) -> None:
@@ -113,8 +113,8 @@ class Store(Protocol):
         """
 
     async def register(self, node: NodeRecord, ttl: float) -> Renewal:
-        """Take the node lease for `ttl` seconds, if nobody has it. Returns RENEWED, or TAKEN if another process has it
-        (`framehold_core.lease.register`).
+        """Take the node lease for `ttl` seconds, if nobody has it, or replace that of an earlier incarnation of the
+        same process. Returns RENEWED, or TAKEN if another process has it (`framehold_core.lease.register`).
 
         `node.expires` is ignored: the store sets it. Atomic for the lease; idempotent for one incarnation. The list
         of names that `nodes` reads may lack this node until its next renewal.
@@ -266,6 +266,22 @@ class Store(Protocol):
     async def events(self, after: str = "", count: int = 500) -> tuple[StoredEvent, ...]:
         """The first `count` entries of the event log after the place `after`, in order. An entry that is none of ours
         is empty.
+
+        Raises:
+            StoreUnavailable: no answer came in time, or somebody else has written there.
+        """
+
+    async def keep_sample(self, step: int, slot: int, sample: bytes, ttl: float) -> None:
+        """Keep the figures of the fleet in one slot of `step` seconds, for `ttl` seconds. `slot` is the number of the
+        slot: seconds since 1970, divided by `step`. Where a sample is kept for this slot already, it stays.
+
+        Raises:
+            StoreFull: the store has no room for it.
+            StoreUnavailable: no answer came in time; it may have been kept.
+        """
+
+    async def samples(self, step: int, slots: Sequence[int]) -> tuple[bytes | None, ...]:
+        """The samples of these slots in their order, None for each that is not there.
 
         Raises:
             StoreUnavailable: no answer came in time, or somebody else has written there.

@@ -4,20 +4,25 @@ The law: every item is settled exactly once, in time; items of one call are appl
 a reply is never matched to the request of another item. One batch is in flight at a time; items that are submitted
 meanwhile form the next batch:
 
-    1  submit puts an item on the queue and wakes the lane, which runs on the next turn of the event loop
-    2  the lane writes up to 64 queued items at once, reads their replies in order, and settles each item at its reply
+    1  submit puts an item on the queue; the lane takes the queue on the next turn of the event loop
+    2  the lane writes up to 64 queued items at once, gets their replies in order, and settles each item at its reply
     3  the connection is lost, the server takes no writes any more (it is a replica now, or a master without its
        replicas, which may have been replaced), or the oldest item of the batch is overdue: the connection is dropped.
        Items without a reply may have been applied. They go back to the head of the queue, in order, and are sent once
        more if time allows: all are idempotent by position. Items that were sent twice get StoreUnavailable
        The time in which the event loop of this process stood is not the store's: where its replies may have come
        meanwhile, GRACE is left to read them
-    4  NOSCRIPT: that item was not applied. The scripts are loaded, and it is sent again. Every later item of the same
-       key in this batch is sent again too: if the script came back in between, the later item has overtaken the first
+    4  NOSCRIPT: that item was not applied. At the end of the batch the connection is made anew, which loads the
+       scripts, and the item is sent again. Every later item of the same key in this batch is sent again too: if the
+       script came back in between, the later item has overtaken the first
 
-The lane exists because it is faster than redis-py's pipeline. Client CPU per script, encoding and decoding included,
-commits of 1 KB by 32 writers, uvloop, Redis on the other core of a quiet machine: 13-15 us here, 32 us with redis-py's
-pipeline (both a fifth more when the machine is busy); here 12 us with 128 writers, 21 us with 8.
+A connection that stands serves in callbacks of the event loop (`pipe.py`): a write that travels alone takes one turn of
+the loop to be sent and one to be settled, and no task runs. The lane's task makes connections, and ends the lane. One
+timer watches all batches; it is set anew only when it fires, or when it would fire too late.
+
+The lane exists because it is faster than redis-py's pipeline: for 32 writers it takes two fifths to a half of the
+client's CPU for each script, encoding and decoding included. A write that travels alone takes six tenths of the CPU of
+redis-py's own call; most of what is left is the kernel's.
 """
 
 from __future__ import annotations
@@ -31,12 +36,12 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import hiredis
-from redis.asyncio import Connection
-from redis.exceptions import NoScriptError, ReadOnlyError, ResponseError
+from redis.exceptions import ConnectionError, NoScriptError, ReadOnlyError, ResponseError
 
 from framehold_core.errors import StoreUnavailable
 
 from .link import Link
+from .pipe import Pipe
 
 _log = logging.getLogger(__name__)
 
@@ -51,6 +56,8 @@ LATE = 0.1
 """Seconds by which a deadline is noticed too late where the event loop stood, or the process got no processor."""
 GRACE = 0.2
 """Seconds that are left then to send what was not sent, and to read the replies that have come."""
+_BUG_PAUSE = 0.1
+"""Seconds after a bug of the lane itself before it makes a connection again."""
 
 Settle = Callable[[Any], None]
 """Receives a raw reply, an error reply of the server as a ResponseError, or StoreUnavailable. Must not raise."""
@@ -82,8 +89,19 @@ class Lane:
         self._limit = limit
         self._queue: deque[Item] = deque()
         self._flight: deque[Item] = deque()
-        self._wake: asyncio.Future[None] | None = None
+        self._again: list[Item] = []
+        """Items of the batch in flight whose script was missing, and later items of their keys."""
+        self._pipe: Pipe | None = None
+        self._busy = False
+        """A batch is in flight, a turn of the lane is due, or its task makes a connection."""
+        self._until = math.inf
+        """The deadline of the batch in flight; infinite once it was noticed too late."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._broken: asyncio.Future[None] | None = None
+        """What the task waits for while there is a connection."""
         self._task: asyncio.Task[None] | None = None
+        self._context = contextvars.Context()
+        """Empty: the lane serves all requests, and takes over nothing of the first one."""
         self._closed = False
 
     def submit(self, item: Item) -> None:
@@ -104,15 +122,14 @@ class Lane:
         if not item.deadline:
             item.deadline = loop.time() + self._timeout
         self._queue.append(item)
-        if self._wake is not None:
-            # While the event loop ends it is cancelled, and the item is settled by the lane's own end.
-            if not self._wake.done():
-                self._wake.set_result(None)
-            self._wake = None
-        elif self._task is None:
-            # In an empty context: the lane serves all requests, and takes over nothing of the first one.
+        if self._busy:
+            return
+        self._busy = True
+        if self._task is None:
             name = f"framehold lane {self._link.name}"
-            self._task = loop.create_task(self._run(), name=name, context=contextvars.Context())
+            self._task = loop.create_task(self._run(), name=name, context=self._context)
+        else:
+            loop.call_soon(self._first_batch, context=self._context)
 
     def recall(self) -> list[Item]:
         """Empty the queue and return its items, which are not settled. Items in flight stay: they are settled, or put
@@ -137,41 +154,43 @@ class Lane:
         self._settle_left()
 
     def _settle_left(self) -> None:
-        left = [*self._flight, *self._queue]
+        left = [*self._again, *self._flight, *self._queue]
+        self._again.clear()
         self._flight.clear()
         self._queue.clear()
         for item in left:
             item.settle(StoreUnavailable(f"the store was closed; {item.what} may or may not have been applied"))
 
     async def _run(self) -> None:
+        """Make a connection, and a new one each time it is lost."""
         try:
-            await self._send_batches()
+            while True:
+                self._broken = asyncio.get_running_loop().create_future()
+                try:
+                    await self._link.drop()
+                    if self._queue:
+                        self._pipe = await self._connected()
+                    self._next_batch()
+                except Exception as error:
+                    self._bug(error)
+                    # Nothing may have waited for anything: without a pause the event loop would serve nothing else.
+                    await asyncio.sleep(_BUG_PAUSE)
+                await self._broken
         finally:
             # It ends by cancellation only: by `close`, or with the event loop.
             self._closed = True
+            self._leave_pipe()
             self._settle_left()
 
-    async def _send_batches(self) -> None:
-        while True:
-            if not self._queue:
-                self._wake = asyncio.get_running_loop().create_future()
-                await self._wake
-                # Nothing was sent yet: if these items are late, the loop stood before the lane's turn.
-                self._leave_grace()
-            try:
-                connection = self._link.connection or await self._connected()
-                self._take()
-                if self._flight:
-                    await self._exchange(connection)
-            except Exception as error:
-                _log.exception("store %s: a bug in the lane; its connection is made anew", self._link.name)
-                await self._lost(error)
+    def _bug(self, error: Exception) -> None:
+        _log.exception("store %s: a bug in the lane; its connection is made anew", self._link.name, exc_info=error)
+        self._lost(error)
 
-    async def _connected(self) -> Connection:
+    async def _connected(self) -> Pipe:
         """Wait for a connection, and settle the items whose deadline passes meanwhile. The queue is looked at when the
         deadline of its first item passes; an empty queue after `timeout` seconds, since a new item lives that long."""
         loop = asyncio.get_running_loop()
-        task = loop.create_task(self._link.connect())
+        task = loop.create_task(self._link.connect(self._received, self._lost))
         try:
             while not task.done():
                 now = loop.time()
@@ -180,9 +199,8 @@ class Lane:
                 await asyncio.wait((task,), timeout=max(0.0, oldest - now))
             return task.result()
         finally:
-            if not task.done():
-                task.cancel()
-                await asyncio.wait((task,))
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
 
     def _take(self) -> None:
         """Move the items of the next batch from the queue to `_flight`."""
@@ -194,45 +212,126 @@ class Lane:
             size += len(item.packed)
             flight.append(item)
 
-    async def _exchange(self, connection: Connection) -> None:
-        flight = self._flight
-        again: list[Item] = []
-        try:
-            async with _Limit(flight[0].deadline, self._leave_grace):
-                await connection.send_packed_command([item.packed for item in flight], check_health=False)
-                while flight:
-                    try:
-                        raw = await connection.read_response()
-                    except ResponseError as error:
-                        raw = error
-                    if isinstance(raw, ResponseError) and _takes_no_writes(raw):
-                        raise raw
-                    item = flight.popleft()
-                    if isinstance(raw, NoScriptError) or (again and any(item.key == other.key for other in again)):
-                        again.append(item)
-                    else:
-                        item.settle(raw)
-                if again:
-                    await self._link.load(connection)
-                    _log.info("store %s had lost the scripts; they are loaded again", self._link.name)
-        except Exception as error:
-            await self._lost(error)
-        self._put_back(again)
+    def _first_batch(self) -> None:
+        # Nothing was sent yet: if these items are late, the loop stood before the lane's turn.
+        self._leave_grace()
+        self._next_batch()
 
-    async def _lost(self, error: Exception) -> None:
-        """Drop a connection that is lost or too slow. Which items in flight were applied is unknown; each goes back to
+    def _following_batch(self, ended: float) -> None:
+        if asyncio.get_running_loop().time() >= ended + LATE:
+            self._leave_grace()
+        self._next_batch()
+
+    def _next_batch(self) -> None:
+        """Send the next batch; without a connection the task makes one first."""
+        if self._closed:
+            return
+        if self._pipe is None and self._queue:
+            self._renew()
+            return
+        self._take()
+        self._busy = bool(self._flight)
+        if self._pipe is not None and self._flight:
+            self._watch(self._flight[0].deadline)
+            try:
+                self._pipe.write(b"".join([item.packed for item in self._flight]))
+            except ConnectionError as error:
+                self._lost(error)
+
+    def _received(self, raw: Any) -> None:
+        """Take the reply to the first item in flight."""
+        try:
+            if isinstance(raw, Exception) and (not isinstance(raw, ResponseError) or _takes_no_writes(raw)):
+                self._lost(raw)
+                return
+            item = self._flight.popleft()
+            if isinstance(raw, NoScriptError) or (self._again and any(item.key == other.key for other in self._again)):
+                self._again.append(item)
+            else:
+                item.settle(raw)
+            if not self._flight:
+                self._batch_ended()
+        except Exception as error:
+            self._bug(error)
+
+    def _batch_ended(self) -> None:
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        # Where the loop stood, the last reply may be read before the timer has its turn.
+        self._has_stood(now)
+        self._until = math.inf
+        if self._again:
+            again, self._again = self._again, []
+            self._put_back(again)
+            _log.info("store %s had lost the scripts; it is connected anew to load them", self._link.name)
+            self._renew()
+        elif self._queue:
+            # On the next turn: whoever was answered may send more, which travels in the same batch.
+            loop.call_soon(self._following_batch, now, context=self._context)
+        else:
+            self._busy = False
+
+    def _lost(self, error: Exception) -> None:
+        """Leave a connection that is lost or too slow. Which items in flight were applied is unknown; each goes back to
         the queue if it was sent once only."""
-        _log.warning(
-            "store %s: the connection was dropped with %d requests unanswered (%s); they are sent once more if "
-            "time allows",
-            self._link.name,
-            len(self._flight),
-            f"{type(error).__name__}: {error}".rstrip(": "),
-        )
-        await self._link.drop()
-        left = [*self._flight]
+        left = [*self._again, *self._flight]
+        if left:
+            _log.warning(
+                "store %s: the connection was dropped with %d requests unanswered (%s); they are sent once more if "
+                "time allows",
+                self._link.name,
+                len(left),
+                f"{type(error).__name__}: {error}".rstrip(": "),
+            )
+        self._again.clear()
         self._flight.clear()
         self._put_back(left)
+        self._renew()
+
+    def _renew(self) -> None:
+        """Have the task make a new connection."""
+        self._busy = True
+        self._until = math.inf
+        self._leave_pipe()
+        if self._broken is not None and not self._broken.done():
+            self._broken.set_result(None)
+
+    def _leave_pipe(self) -> None:
+        pipe, self._pipe = self._pipe, None
+        if pipe is not None:
+            pipe.close()
+        timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.cancel()
+
+    def _watch(self, deadline: float) -> None:
+        """Notice when `deadline` passes before the batch has ended."""
+        self._until = deadline
+        if self._timer is None or self._timer.when() > deadline:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = asyncio.get_running_loop().call_at(deadline, self._due, context=self._context)
+
+    def _due(self) -> None:
+        self._timer = None
+        if not self._flight:
+            return
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        if now < self._until < math.inf:
+            self._watch(self._until)
+        elif self._has_stood(now):
+            self._timer = loop.call_later(GRACE, self._due, context=self._context)
+        else:
+            self._lost(TimeoutError())
+
+    def _has_stood(self, now: float) -> bool:
+        """Whether the deadline of the batch is noticed too late, since the loop stood, for the first time."""
+        late = now >= self._until + LATE
+        if late:
+            self._until = math.inf
+            self._leave_grace()
+        return late
 
     def _leave_grace(self) -> None:
         """Give all items that are not settled GRACE at least."""
@@ -260,43 +359,6 @@ class Lane:
         trouble = f" ({self._link.trouble})" if self._link.trouble else ""
         sent = "may or may not have been applied" if item.tries else "was not sent"
         return StoreUnavailable(f"the store {what}{trouble}; {item.what} {sent}; it is safe to try again")
-
-
-class _Limit:
-    """Raises TimeoutError in its block at `deadline`, in seconds on the clock of the event loop. If that was noticed
-    too late, since the loop stood, `stood` is called, and the error is raised GRACE later."""
-
-    __slots__ = ("_deadline", "_loop", "_scope", "_stood", "_timer")
-
-    def __init__(self, deadline: float, stood: Callable[[], None]) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._deadline, self._stood = deadline, stood
-        self._scope = asyncio.timeout(None)
-        self._timer = self._loop.call_at(deadline, self._due)
-
-    async def __aenter__(self) -> None:
-        await self._scope.__aenter__()
-
-    async def __aexit__(self, kind: Any, error: Any, trace: Any) -> None:
-        self._timer.cancel()
-        # Where the loop stood, the last reply may be read before the timer has its turn.
-        self._has_stood(self._loop.time())
-        await self._scope.__aexit__(kind, error, trace)
-
-    def _due(self) -> None:
-        now = self._loop.time()
-        if self._has_stood(now):
-            self._timer = self._loop.call_later(GRACE, self._scope.reschedule, now)
-        else:
-            self._scope.reschedule(now)
-
-    def _has_stood(self, now: float) -> bool:
-        """Whether the deadline is noticed too late, for the first time."""
-        late = now >= self._deadline + LATE
-        if late:
-            self._deadline = math.inf
-            self._stood()
-        return late
 
 
 def _takes_no_writes(error: ResponseError) -> bool:

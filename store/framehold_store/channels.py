@@ -72,7 +72,7 @@ def _warn(channel: str, error: Exception) -> None:
     if isinstance(error, NoPermissionError):
         _log.error("channel %s can't be heard (%s): give the store's user what docs/fleet.md lists", channel, error)
     else:
-        _log.warning("channel %s lost the store (%s); what is said there meanwhile is missed", channel, error)
+        _log.warning("channel %s lost the store (%s); its messages meanwhile are missed", channel, error)
 
 
 async def _abandon(pubsub: Any) -> None:

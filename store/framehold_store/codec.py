@@ -19,6 +19,7 @@ from framehold_core.requests import (
     Answered,
     Claim,
     Commit,
+    Done,
     Fence,
     Finish,
     Head,
@@ -47,7 +48,9 @@ _LATEST_MS = 253_402_300_799_999
 """The end of the year 9999 in milliseconds since 1970. Python knows no later date."""
 _NO_HISTORY = "-"
 _NO_ANSWERS = ("", "", "")
-_STEPS = {step.value[0]: step for step in Moved}
+_KEPT = "k"
+"""The letter of a claim that goes on with kept code."""
+_STEPS = {_KEPT: Moved.CLAIMED, **{step.value[0]: step for step in Moved}}
 _STEP = re.compile(f"([{''.join(_STEPS)}]) " + "([0-9]{1,15}) " * 4 + "(.*)")
 _VERDICTS = {verdict.value.encode(): verdict for verdict in Verdict}
 _OK = tuple(Reply(Verdict.OK, epoch) for epoch in range(64))
@@ -99,9 +102,16 @@ def decode(request: Request, raw: Any) -> Reply:
         raise ValueError(f"{type(error).__name__}: {error}") from error
 
 
-def _fence(fence: Fence, ttl: float, jh: str, answered: Answered | None) -> Arguments:
+def _fence(
+    fence: Fence, ttl: float, jh: str, answered: Answered | None = None, results: tuple[Done, ...] = ()
+) -> Arguments:
     answers = _answers(answered) if answered is not None else _NO_ANSWERS
-    return (*fence, milliseconds(ttl), jh, *answers)
+    return (*fence, milliseconds(ttl), jh, *answers, _results(results) if results else "")
+
+
+def _results(results: tuple[Done, ...]) -> str:
+    """The fields of effects whose results are recorded, a plus in front of those that had no intent."""
+    return " ".join(f"{'' if done.intended else '+'}k:{done.key}" for done in results)
 
 
 def _answers(answered: Answered) -> tuple[str, str, str]:
@@ -135,7 +145,7 @@ def _commit(request: Commit) -> Arguments:
     fence, batch = request.fence, request.batch
     head = _head(request.head, fence)
     return (
-        *_fence(fence, request.ttl, batch.history, request.answered),
+        *_fence(fence, request.ttl, batch.history, request.answered, request.results),
         *head,
         round(request.ran * 1000),
         *batch.entries,
@@ -145,32 +155,34 @@ def _commit(request: Commit) -> Arguments:
 def _intent(request: Intent) -> Arguments:
     fence, batch = request.fence, request.batch
     head = _head(request.head, fence)
-    key = f"k:{request.key}"
-    return (*_fence(fence, request.ttl, batch.history, request.answered), *head, key, *batch.entries)
+    fenced = _fence(fence, request.ttl, batch.history, request.answered, request.results)
+    return (*fenced, *head, f"k:{request.key}", *batch.entries)
 
 
 def _result(request: Result) -> Arguments:
-    batch = request.batch
-    return (*_fence(request.fence, request.ttl, batch.history, None), f"k:{request.key}", *batch.entries)
+    fence, batch = request.fence, request.batch
+    fenced = _fence(fence, request.ttl, batch.history, request.answered, request.results)
+    return (*fenced, *_head(request.head, fence), *batch.entries)
 
 
 def _finish(request: Finish) -> Arguments:
-    fence = _fence(request.fence, request.ttl, _NO_HISTORY, request.answered)
+    fence = _fence(request.fence, request.ttl, _NO_HISTORY, request.answered, request.results)
     ending = request.ending
     return (*fence, request.outcome, ending.how.value, round(request.ran * 1000), ending.error, ending.place)
 
 
 def _verify(request: Verify) -> Arguments:
-    return (*_fence(request.fence, request.ttl, _NO_HISTORY, None), request.incarnation)
+    return (*_fence(request.fence, request.ttl, _NO_HISTORY), request.incarnation)
 
 
 def _release(request: Release) -> Arguments:
-    return _fence(request.fence, request.ttl, _NO_HISTORY, None)
+    return _fence(request.fence, request.ttl, _NO_HISTORY)
 
 
 def _claim(request: Claim) -> Arguments:
     node = (request.owner, request.incarnation, request.boot)
-    rest = (int(request.reentrant), request.max_attempts, milliseconds(request.ttl))
+    letter = _KEPT if request.kept else Moved.CLAIMED.value[0]
+    rest = (int(request.reentrant), request.max_attempts, milliseconds(request.ttl), letter)
     return (*request.seen, request.evidence.value, *node, *rest)
 
 
@@ -178,7 +190,7 @@ def _heal(request: Heal) -> Arguments:
     seen = (1, *request.seen) if request.seen is not None else (0, "", "", "")
     learned = [*_learned(request.answers, request.intents)]
     head = _head_values(request.head)
-    fence = _fence(request.fence, request.ttl, _NO_HISTORY, None)
+    fence = _fence(request.fence, request.ttl, _NO_HISTORY)
     batch = request.batch
     return (*fence, len(head), *head, *seen, batch.history, len(learned), *learned, *batch.entries)
 
@@ -243,7 +255,7 @@ def _read_trail(texts: dict[str, str]) -> tuple[Step, ...]:
     releases have no steps. Neither is an error."""
     found = (_STEP.fullmatch(text) for field, text in texts.items() if field.startswith("s:"))
     return ordered(
-        Step(_STEPS[letter], int(round_), int(epoch), node, int(at) / 1000, int(ran) / 1000)
+        Step(_STEPS[letter], int(round_), int(epoch), node, int(at) / 1000, int(ran) / 1000, letter == _KEPT)
         for letter, round_, epoch, at, ran, node in (match.groups() for match in found if match)
     )
 

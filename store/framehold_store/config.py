@@ -28,6 +28,8 @@ from . import address
 from .base import POLL
 from .keys import Keys
 
+PACKED_VALUE_BYTES = 4096
+"""Bytes of the largest value for which a hash of Redis must stay compact, so that a record with its outcome is."""
 _ONE = ("redis", "rediss", "unix", "embedded")
 
 

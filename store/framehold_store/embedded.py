@@ -6,13 +6,17 @@ authentication, and a script costs 170-240 us instead of 12-20. It is meant for 
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import threading
 from typing import Any
 
 from fakeredis import FakeAsyncRedis, FakeServer, TcpFakeServer
+from redis.asyncio import Connection
+from redis.exceptions import ConnectionError, RedisError, ResponseError
 
 from .config import StoreConfig
+from .pipe import Lost, Receive
 from .redis import RedisStore
 from .servers import OneServer, Servers
 
@@ -26,7 +30,37 @@ class EmbeddedStore(RedisStore):
         super().__init__(config)
 
     def _make_servers(self, config: StoreConfig) -> Servers:
-        return OneServer(FakeAsyncRedis(server=self._server, protocol=2).connection_pool, config)
+        return OneServer(FakeAsyncRedis(server=self._server, protocol=2).connection_pool, config, _ReadPipe)
+
+
+class _ReadPipe:
+    """A `Pipe` to a fake Redis in this process, which has no transport: a task reads its replies."""
+
+    def __init__(self, connection: Connection, receive: Receive, lost: Lost) -> None:
+        self._connection, self._receive, self._lost = connection, receive, lost
+        self._closed = False
+        self._task = asyncio.get_running_loop().create_task(self._read(), name="framehold embedded store")
+
+    def write(self, data: bytes) -> None:
+        writer = self._connection._writer
+        if writer is None:
+            raise ConnectionError("it has ended")
+        writer.writelines([data])
+
+    def close(self) -> None:
+        self._closed = True
+        self._task.cancel()
+
+    async def _read(self) -> None:
+        try:
+            while not self._closed:
+                try:
+                    raw = await self._connection.read_response()
+                except ResponseError as error:
+                    raw = error
+                self._receive(raw)
+        except RedisError as error:
+            self._lost(error)
 
 
 class _Server(TcpFakeServer):

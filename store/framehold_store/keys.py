@@ -9,6 +9,8 @@
     fh:<ns>:tools          hash         which tools are paused, and the ends of processes held against them (pauses.py)
     fh:<ns>:changes        channel      a message for each change of the membership: the lease's key; nothing is stored
     fh:<ns>:log            stream       the event log of the fleet, for operators (event_log.py, scripts/append.lua)
+    fh:<ns>:{history}:<step>:<slot>
+                           string       the figures of the fleet in one slot of so many seconds, with a TTL (samples.py)
     fh:<ns>:events         channel      messages of a node to all nodes: sealed server events; nothing is stored
 
 The call is the hash tag, so a call's two keys share a slot of a Redis Cluster and calls spread over all of them.
@@ -54,6 +56,7 @@ class Keys:
         """The SCAN pattern of the records of all calls. A namespace has no character with a meaning in patterns."""
         self._node = f"fh:{namespace}:node:"
         self._code = f"fh:{namespace}:code:"
+        self._history = f"fh:{namespace}:{{history}}:"
         self.nodes = f"fh:{namespace}:nodes"
         self.tools = f"fh:{namespace}:tools"
         self.changes = f"fh:{namespace}:changes"
@@ -102,6 +105,11 @@ class Keys:
         if _DIGEST.fullmatch(digest) is None:
             raise ValueError("not a digest of code")
         return self._code + digest
+
+    def sample(self, step: int, slot: int) -> str:
+        """The key of the figures of one slot of `step` seconds. All of them share a slot of a Redis Cluster, so that
+        one command reads many."""
+        return f"{self._history}{step}:{slot}"
 
     def node(self, node: str) -> str:
         """The key of a node's lease.

@@ -17,6 +17,7 @@ from redis.utils import str_if_bytes
 
 from .config import StoreConfig
 from .keys import Keys
+from .pipe import Lost, Open, Pipe, Receive, TransportPipe
 from .scripts import SCRIPTS, Script
 
 _log = logging.getLogger(__name__)
@@ -25,34 +26,42 @@ _BACKOFF = (0.0, 0.02, 0.05, 0.1, 0.25, 0.5)
 
 class Link:
     """Holds one connection of `pool`. `name` is the target as logs show it, without credentials. `on_failure` is called
-    after each failed attempt to connect."""
+    after each failed attempt to connect. `open_pipe` makes callbacks of a connection."""
 
     def __init__(
-        self, pool: ConnectionPool, name: str, config: StoreConfig, on_failure: Callable[[], None] | None = None
+        self,
+        pool: ConnectionPool,
+        name: str,
+        config: StoreConfig,
+        on_failure: Callable[[], None] | None = None,
+        open_pipe: Open = TransportPipe,
     ) -> None:
         self._pool = pool
+        self._open_pipe = open_pipe
         self._timeout = config.op_timeout
         self._keys = Keys(config.namespace)
         self._on_failure = on_failure
         self._failures = 0
         self._reason = ""
         self.name = name
-        self.connection: Connection | None = None
+        self._connection: Connection | None = None
 
     @property
     def trouble(self) -> str:
         """Why the last attempt to connect failed; empty while connected."""
         return self._reason
 
-    async def connect(self) -> Connection:
-        """Try until there is a connection and its server has the scripts. Never gives up; cancel it to stop."""
+    async def connect(self, receive: Receive, lost: Lost) -> Pipe:
+        """Try until there is a connection and its server has the scripts; return it as callbacks. Never gives up;
+        cancel it to stop."""
         while True:
             await asyncio.sleep(_BACKOFF[min(self._failures, len(_BACKOFF) - 1)])
             try:
                 async with asyncio.timeout(self._timeout):
                     # redis-py decorates it without types
-                    self.connection = await self._pool.get_connection()  # type: ignore[no-untyped-call]
-                    await self.load(self.connection)
+                    self._connection = await self._pool.get_connection()  # type: ignore[no-untyped-call]
+                    await self._load_scripts(self._connection)
+                    pipe = self._open_pipe(self._connection, receive, lost)
             except Exception as error:
                 await self.drop()
                 self._failed(error)
@@ -63,7 +72,7 @@ class Link:
                 if self._failures:
                     _log.info("store %s is back after %d failed attempts", self.name, self._failures)
                 self._failures, self._reason = 0, ""
-                return self.connection
+                return pipe
 
     def _failed(self, error: Exception) -> None:
         self._reason = f"{type(error).__name__}: {error}".rstrip(": ")
@@ -77,7 +86,7 @@ class Link:
         if self._on_failure is not None:
             self._on_failure()
 
-    async def load(self, connection: Connection) -> None:
+    async def _load_scripts(self, connection: Connection) -> None:
         """Load every script in one write, and check that the user may run all their commands. Redis keeps the scripts
         until it restarts or somebody flushes them.
 
@@ -104,7 +113,7 @@ class Link:
 
     async def drop(self) -> None:
         """Close the connection without waiting; requests and replies under way are lost."""
-        connection, self.connection = self.connection, None
+        connection, self._connection = self._connection, None
         if connection is None:
             return
         try:

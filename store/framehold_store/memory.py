@@ -57,6 +57,8 @@ class MemoryStore:
         self._log: deque[tuple[float, int, bytes]] = deque(maxlen=MAX_EVENTS)
         """The event log: when each entry was added, its number, and the entry."""
         self._logged = 0
+        self._samples: dict[tuple[int, int], tuple[float, bytes]] = {}
+        """The samples by step and slot, each with the time at which it ends."""
 
     def submit(self, request: Request, done: Done) -> None:
         reply = self._apply(request)
@@ -215,6 +217,18 @@ class MemoryStore:
         last, kept_from = int(after or 0), self._clock() - MAX_EVENT_AGE
         kept = (item for item in self._log if item[1] > last and item[0] >= kept_from)
         return tuple(StoredEvent(f"{number:012}", entry) for _, number, entry in islice(kept, count))
+
+    async def keep_sample(self, step: int, slot: int, sample: bytes, ttl: float) -> None:
+        now = self._clock()
+        if (kept := self._samples.get((step, slot))) is None or kept[0] <= now:
+            self._samples[step, slot] = now + ttl, sample
+        for key in [key for key, (ends, _) in self._samples.items() if ends <= now]:
+            del self._samples[key]
+
+    async def samples(self, step: int, slots: Sequence[int]) -> tuple[bytes | None, ...]:
+        now = self._clock()
+        found = (self._samples.get((step, slot)) for slot in slots)
+        return tuple(None if kept is None or kept[0] <= now else kept[1] for kept in found)
 
     async def memory(self) -> MemoryUse | None:
         return None

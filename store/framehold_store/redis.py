@@ -31,6 +31,7 @@ from .event_log import EventLog, memory, refused
 from .keys import Keys
 from .pauses import PausedTools
 from .registry import Registry
+from .samples import Samples
 from .scan import scan
 from .scripts import SCRIPTS
 from .servers import OneServer, Servers
@@ -60,6 +61,7 @@ class RedisStore:
         multi_key = self._servers.accepts_multi_key_commands
         self._registry = Registry(self._keys, self._script, self._command, self._config.poll, multi_key)
         self._log = EventLog(self._keys, self._script, self._command)
+        self._samples = Samples(self._keys, self._command)
         self._tools = PausedTools(self._keys, self._script, self._command)
         self._subscription: asyncio.Task[None] | None = None
         self._closed = False
@@ -224,6 +226,12 @@ class RedisStore:
 
     async def events(self, after: str = "", count: int = 500) -> tuple[StoredEvent, ...]:
         return await self._log.read(after, count)
+
+    async def keep_sample(self, step: int, slot: int, sample: bytes, ttl: float) -> None:
+        await self._samples.keep(step, slot, sample, ttl)
+
+    async def samples(self, step: int, slots: Sequence[int]) -> tuple[bytes | None, ...]:
+        return await self._samples.read(step, slots)
 
     async def memory(self) -> MemoryUse | None:
         return await memory(self._servers)

@@ -14,6 +14,7 @@ from redis.asyncio import ConnectionPool
 from .batch import Item, Lane
 from .config import StoreConfig
 from .link import Link
+from .pipe import Open, TransportPipe
 
 
 class Servers(Protocol):
@@ -51,9 +52,10 @@ class OneServer:
 
     accepts_multi_key_commands = True
 
-    def __init__(self, pool: ConnectionPool, config: StoreConfig) -> None:
+    def __init__(self, pool: ConnectionPool, config: StoreConfig, open_pipe: Open = TransportPipe) -> None:
         self._pool = pool
-        self._lane = Lane(Link(pool, config.target, config), config.op_timeout, config.max_queue)
+        link = Link(pool, config.target, config, open_pipe=open_pipe)
+        self._lane = Lane(link, config.op_timeout, config.max_queue)
         self.submit = self._lane.submit
 
     def pool(self) -> ConnectionPool:

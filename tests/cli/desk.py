@@ -76,9 +76,29 @@ async def steers_wrong(ctx: Context) -> str:
     raise ToolError("wrong\x9b31m")
 
 
+async def letter(to: str, ctx: Context) -> str:
+    """Write a letter."""
+    answer = await ctx.elicit("About what?", Word)
+    return f"Dear {to}\x1b[2J, {answer.data.word if answer.action == 'accept' else ''}"
+
+
+async def drawer(number: int, ctx: Context) -> str:
+    """Look into a drawer."""
+    answer = await ctx.elicit("Really?", Word)
+    return f"{number}: {answer.data.word if answer.action == 'accept' else ''}"
+
+
+def picture() -> bytes:
+    """Four bytes."""
+    return b"\x89PNG"
+
+
 def server() -> MCPServer:
-    """A new server with these tools."""
+    """A new server with these tools, a prompt and resources."""
     made: MCPServer = MCPServer("desk")
+    made.prompt()(letter)
+    made.resource("desk://drawers/{number}")(drawer)
+    made.resource("desk://picture", mime_type="image/png")(picture)
     for tool in (pick, both, asks_on, sign, fails, counts, steers, steers_wrong):
         made.tool()(tool)
     return made
@@ -91,8 +111,11 @@ async def call(url: str, *arguments: str, answers: str = "") -> subprocess.Compl
 
 _CALL = """
 import sys
-from framehold.cli.call import call
-sys.exit(call.run(sys.argv[3], sys.argv[4:], sys.argv[2], float(sys.argv[1])))
+from framehold.cli.call.call import Options, run
+from framehold.cli.call.connection import Server
+from framehold.cli.call.target import Target
+target, words = Target.of(sys.argv[3:], None, None)
+sys.exit(run(target, words, Server(sys.argv[2]), Options(patience=float(sys.argv[1]))))
 """
 
 

@@ -151,6 +151,6 @@ class Operator:
         self._patch.setattr(sys, "argv", ["framehold", *words, "--url", self.router.url])
         with pytest.raises(SystemExit) as ended:
             main()
-        told = self._captured.readouterr()
+        result = self._captured.readouterr()
         assert isinstance(ended.value.code, int)
-        return Told(ended.value.code, told.out, told.err)
+        return Told(ended.value.code, result.out, result.err)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import signal
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -15,9 +15,9 @@ from tests.processes import RUN, Child, alive, descendants, environment, until
 class Up(Child):
     """A running `framehold up`."""
 
-    def __init__(self, folder: Path, *arguments: str, **settings: str) -> None:
+    def __init__(self, folder: Path, *arguments: str, run: Sequence[str] = RUN, **settings: str) -> None:
         env = environment(TMPDIR=str(folder), XDG_RUNTIME_DIR=str(folder), **settings)
-        super().__init__([*RUN, "up", *arguments], folder / "up.log", env=env)
+        super().__init__([*run, "up", *arguments], folder / "up.log", env=env)
         self.seen: set[int] = set()
         self.beside = {"XDG_RUNTIME_DIR": str(folder)}
         """In the environment of who runs commands beside it, as the same user."""
@@ -75,9 +75,10 @@ class Up(Child):
 
 
 @asynccontextmanager
-async def up(folder: Path, *arguments: str, **settings: str) -> AsyncIterator[Up]:
-    """Run `framehold up` with `arguments`, which keeps its files in `folder`; killed at the end if nobody ended it."""
-    running = Up(folder, *arguments, **settings)
+async def up(folder: Path, *arguments: str, run: Sequence[str] = RUN, **settings: str) -> AsyncIterator[Up]:
+    """Run `framehold up` with `arguments`, which keeps its files in `folder`; killed at the end if nobody ended it.
+    `run` starts `framehold`."""
+    running = Up(folder, *arguments, run=run, **settings)
     running.launch()
     try:
         yield running

@@ -42,6 +42,20 @@ def test_import_framehold_imports_nothing_heavy() -> None:
     assert not modules & HEAVY
 
 
+def test_a_router_imports_no_sdk() -> None:
+    """The SDK takes longer to import than all else that a router needs."""
+    _, modules = imported("import framehold.cli.serve.router")
+    assert "framehold_router.app" in modules
+    assert "mcp" not in modules
+
+
+def test_up_says_its_first_line_before_what_takes_long_is_imported() -> None:
+    """`framehold up` says that it starts before it imports the SDK, which only its table needs."""
+    _, modules = imported("import framehold.cli.local.up")
+    assert "framehold.cli.local.up" in modules
+    assert not modules & (HEAVY - {"pydantic", "framehold.config"})
+
+
 def test_a_heavy_import_is_seen() -> None:
     """Each name in HEAVY is one that Python lists for an imported module, so the tests above can fail."""
     _, modules = imported(f"import framehold, {', '.join(HEAVY)}")

@@ -51,7 +51,7 @@ def test_without_that_distribution_its_commands_say_how_to_get_it(
     monkeypatch.setattr("sys.argv", ["framehold", *words])
     with pytest.raises(SystemExit, match="2"):
         cli.main()
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
-    assert said.startswith(f"framehold: framehold {words[0]} needs framehold-loadtest; nothing was started;")
-    assert "pip install 'framehold[load]'" in said
+    text = capsys.readouterr().err
+    assert text.count("\n") == 1
+    assert text.startswith(f"framehold: framehold {words[0]} needs framehold-loadtest; nothing was started;")
+    assert "pip install 'framehold[load]'" in text

@@ -7,11 +7,21 @@ session nothing but `initialize` is served.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
+
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.types import Receive, Scope, Send
 
 from framehold.examples import booking
 
+
+async def _directly(_: str, effect: Callable[..., Awaitable[None]], *arguments: str) -> None:
+    """Run an effect as a server does that knows nothing of Framehold, and so never enters a tool again."""
+    await effect(*arguments)
+
+
+booking.framehold = SimpleNamespace(once=_directly)
 _inner = booking.mcp.streamable_http_app()
 _KNOWN = {version.encode() for version in HANDSHAKE_PROTOCOL_VERSIONS}
 

@@ -55,30 +55,30 @@ async def listening(url: str, **what: Any) -> AsyncIterator[Subscription]:
 async def announce(url: str, tool: str, **arguments: Any) -> str:
     """Run an announcing tool, and say which node it ran on."""
     async with Caller(url) as caller:
-        heard = await caller.call(tool, arguments=arguments)
-    assert heard.text == "said"
-    return heard.headers["framehold-node"]
+        reply = await caller.call(tool, arguments=arguments)
+    assert reply.text == "said"
+    return reply.headers["framehold-node"]
 
 
 async def test_a_listener_hears_what_a_tool_on_another_node_announces(made: Fleet) -> None:
     """Both nodes are spoken to directly: the stream is on the one, the tool runs on the other. Only what was asked for
     is heard."""
     here, there = made.nodes["node-1"].url, made.nodes["node-2"].url
-    async with listening(here, tools_list_changed=True, resource_subscriptions=["note://a"]) as heard:
+    async with listening(here, tools_list_changed=True, resource_subscriptions=["note://a"]) as reply:
         async with asyncio.timeout(SOON):
             assert await announce(there, "note_changed", name="b") == "node-2"
             assert await announce(there, "note_changed", name="a") == "node-2"
-            assert await anext(heard) == ResourceUpdated("note://a")
+            assert await anext(reply) == ResourceUpdated("note://a")
             assert await announce(there, "tools_changed") == "node-2"
-            assert await anext(heard) == ToolsListChanged()
+            assert await anext(reply) == ToolsListChanged()
 
 
 async def test_a_listener_behind_the_router_hears_tools_of_every_node(made: Fleet) -> None:
     """Wherever its stream is, one of the two is another node's."""
-    async with listening(made.routers[0].url, tools_list_changed=True) as heard, asyncio.timeout(SOON):
+    async with listening(made.routers[0].url, tools_list_changed=True) as reply, asyncio.timeout(SOON):
         for node in made.nodes.values():
             await announce(node.url, "tools_changed")
-            assert await anext(heard) == ToolsListChanged()
+            assert await anext(reply) == ToolsListChanged()
 
 
 async def test_an_event_reaches_local_listeners_alone_while_the_store_is_down(made: Fleet, store: RedisServer) -> None:
@@ -120,14 +120,14 @@ async def test_a_node_that_drains_ends_its_listen_streams_in_good_order(made: Fl
         Client(streamable_http_client(router, http_client=http)) as client,
     ):
         while True:
-            async with client.listen(tools_list_changed=True) as heard:
+            async with client.listen(tools_list_changed=True) as reply:
                 if served[-1] == "node-3":
                     drained.terminate()
-                    assert [event async for event in heard] == []
+                    assert [event async for event in reply] == []
                     break
-        async with client.listen(tools_list_changed=True) as heard:
+        async with client.listen(tools_list_changed=True) as reply:
             assert served[-1] != "node-3"
             await announce(router, "tools_changed")
-            assert await anext(heard) == ToolsListChanged()
+            assert await anext(reply) == ToolsListChanged()
     drained.stop()
     assert "Traceback" not in drained.log()

@@ -25,7 +25,7 @@ from framehold.engine.runtime import Runtime
 from tests.compat.tools import Life, server
 from tests.node.nodes import served
 from tests.store.server import RedisServer
-from tests.wire import Caller, Heard, accepted
+from tests.wire import Caller, Reply, accepted
 
 FIXTURES = Path(__file__).parent / "fixtures"
 NAMESPACE = "compat"
@@ -139,25 +139,25 @@ class Client(Caller):
 
     runtime: Runtime
 
-    async def begin(self, tool: str, **arguments: Any) -> Heard:
+    async def begin(self, tool: str, **arguments: Any) -> Reply:
         """Start a call."""
         return await self.call(tool, arguments=arguments)
 
-    async def go_on(self, dump: Dump) -> Heard:
+    async def go_on(self, dump: Dump) -> Reply:
         """Answer the round that a dump's token names."""
         return await self.retry(dump.tool, dump.token, answers(dump.asked), arguments=dump.arguments)
 
-    async def finish(self, dump: Dump, heard: Heard) -> Heard:
+    async def finish(self, dump: Dump, reply: Reply) -> Reply:
         """Answer what is asked until nothing is."""
-        while "result" in heard.message and heard.result["resultType"] == "input_required":
-            told = answers(questions(heard))
-            heard = await self.retry(dump.tool, heard.token, told, arguments=dump.arguments)
-        return heard
+        while "result" in reply.message and reply.result["resultType"] == "input_required":
+            result = answers(questions(reply))
+            reply = await self.retry(dump.tool, reply.token, result, arguments=dump.arguments)
+        return reply
 
 
-def questions(heard: Heard) -> dict[str, str]:
+def questions(reply: Reply) -> dict[str, str]:
     """The questions of a reply by key."""
-    return {key: question["params"]["message"] for key, question in heard.asked.items()}
+    return {key: question["params"]["message"] for key, question in reply.asked.items()}
 
 
 @asynccontextmanager

@@ -36,7 +36,7 @@ def _write_entry(means: Meaning) -> str:
     fields = {name: means[name] for name in ("key", "round", "fp", "codec")}
     kind, lane, value = Kind(means["kind"]), Lane(means["lane"]), means["value"]
     data = b"" if fields["codec"] == "none" else value.encode()
-    if kind is Kind.RESULT:
+    if kind in (Kind.RESULT, Kind.EFFECT):
         error = _ERRORS.get(value)
         packed = values.pack(ast.literal_eval(value)) if error is None else values.pack_error(error)
         assert packed.codec == fields["codec"], (packed.codec, means)
@@ -48,7 +48,7 @@ def _write_entry(means: Meaning) -> str:
 def _read_entry(text: str) -> Meaning:
     position = json.loads(text)[1]
     item = journal.decode(text.encode("ascii"), position)
-    if item.kind is Kind.RESULT:
+    if item.kind in (Kind.RESULT, Kind.EFFECT):
         value = _told(payloads.packed(CALL, item))
     else:
         value = payloads.opened(CALL, item).decode()
@@ -91,6 +91,7 @@ _ENTRIES = (
     _entry(9, "ask", 'elicit "\u00fc\\\n', "text", "Which word?", round=2),
     _entry(10, "ask", "elicit:0:1", "none", "", round=2, lane="side"),
     _entry(11, "answer", "elicit:0:1", "json", '{"action":"accept","content":{"word":"x"}}', round=2),
+    _entry(12, "effect", "again", "json", "{'ran': 'again'}", round=2),
 )
 ENTRIES = Form(_write_entry, _read_entry, _ENTRIES)
 

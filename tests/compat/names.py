@@ -83,31 +83,31 @@ def _event(means: Meaning) -> ServerEvent:
 
 
 def _write_event(means: Meaning) -> str:
-    told: list[bytes] = []
+    result: list[bytes] = []
 
     async def tell() -> None:
         store = MemoryStore(lambda: 0.0)
-        store.subscribe(told.append)
+        store.subscribe(result.append)
         bus = FleetBus(InMemorySubscriptionBus(), store, sealer, means["boot"], Tasks(Counter()))
         await bus.publish(_event(means))
 
     asyncio.run(tell())
-    return base64.b64encode(told[0]).decode()
+    return base64.b64encode(result[0]).decode()
 
 
 def _read_event(text: str) -> Meaning:
-    heard: list[ServerEvent] = []
+    reply: list[ServerEvent] = []
 
     async def hear() -> None:
         store, local, tasks = MemoryStore(lambda: 0.0), InMemorySubscriptionBus(), Tasks(Counter())
-        local.subscribe(heard.append)
+        local.subscribe(reply.append)
         FleetBus(local, store, sealer, "another process", tasks).open()
         await store.publish(base64.b64decode(text))
         # It is delivered by a task that this has spawned, with the next turn of the loop.
         await asyncio.sleep(0)
 
     asyncio.run(hear())
-    (event,) = heard
+    (event,) = reply
     return {"boot": BOOT, "kind": type(event).__name__, "uri": getattr(event, "uri", "")}
 
 

@@ -17,7 +17,7 @@ from tests.compat.dumps import KEY, Client, Dump, answers, node, put, questions,
 from tests.compat.tools import Life
 from tests.processes import until
 from tests.store.server import RedisServer
-from tests.wire import Heard
+from tests.wire import Reply
 
 FIRST, SECOND = "node-1", "node-2"
 LOST = "entered once, stopped at an unknown point after round 1 of its questions"
@@ -40,23 +40,23 @@ class Play:
         self.redis, self.client, self.life = at
         self.called, self.tool, self.arguments = called, tool, arguments
         self.dumps: dict[str, tuple[Dump, int]] = {}
-        self.heard: Heard
+        self.heard: Reply
 
-    async def begin(self, **beside: Any) -> Heard:
+    async def begin(self, **beside: Any) -> Reply:
         """Its first round; `beside` is what its request brings beside the arguments."""
         params = {"name": self.tool, "arguments": self.arguments, **beside}
         self.heard = await self.client.send("tools/call", params)
         return self.heard
 
-    async def answer(self, *only: str) -> Heard:
+    async def answer(self, *only: str) -> Reply:
         """Answer all that is asked, or only these questions."""
         asked = {key: text for key, text in questions(self.heard).items() if not only or text in only}
         self.heard = await self.client.retry(self.tool, self.heard.token, answers(asked), arguments=self.arguments)
         return self.heard
 
-    def take(self, moment: str, about: str, heard: Heard | None = None) -> None:
+    def take(self, moment: str, about: str, reply: Reply | None = None) -> None:
         """Keep it as it is now, with the token that it was last asked under, or that of `heard`."""
-        at = self.heard if heard is None else heard
+        at = self.heard if reply is None else reply
         record, journal = taken(self.redis, at.token.split(".")[1]) if at.token.startswith("h1.") else ({}, [])
         dump = Dump(
             about, self.tool, self.arguments, at.token, _minted(at.token), questions(at), "", [], record, journal
@@ -224,8 +224,8 @@ async def _lost(redis: RedisServer, parked: Dump) -> Dumps:
     """A call that may not be entered again, once that was told."""
     put(redis, parked)
     async with node(redis, SECOND, Life()) as client:
-        told = await client.go_on(parked)
-        assert LOST in told.text, told.text
+        result = await client.go_on(parked)
+        assert LOST in result.text, result.text
     record, journal = taken(redis, parked.call)
     about = "lost, and said so once already"
     return {"plain-lost": replace(parked, about=about, record=record, journal=journal)}

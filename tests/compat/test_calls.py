@@ -48,8 +48,8 @@ async def test_a_call_ends_as_it_would_have_where_it_began(store: RedisServer, d
     life = Life()
     async with node(store, "heir", life) as client:
         with at(dump.minted + 1):
-            told = await client.finish(dump, await client.go_on(dump))
-    assert dump.end in told.text, told.message
+            result = await client.finish(dump, await client.go_on(dump))
+    assert dump.end in result.text, result.message
     assert life.ran == dump.ran
     over = dump.end == LOST or dump.record.get("state") == "done"
     # A call that is held is rebuilt once; of one whose token is all of it, each round enters the handler.
@@ -64,14 +64,14 @@ async def test_a_call_that_one_heir_carried_on_is_finished_by_the_next(store: Re
     first = Life()
     async with node(store, "heir", first) as client:
         with at(dump.minted + 1):
-            heard = await client.go_on(dump)
-            if heard.result["resultType"] == "input_required":
-                dump = Dump(**{**vars(dump), "token": heard.token, "asked": questions(heard)})
+            reply = await client.go_on(dump)
+            if reply.result["resultType"] == "input_required":
+                dump = Dump(**{**vars(dump), "token": reply.token, "asked": questions(reply)})
     second = Life()
     async with node(store, "heir-2", second) as client:
         with at(dump.minted + 2):
-            told = await client.finish(dump, await client.go_on(dump))
-    assert dump.end in told.text, told.message
+            result = await client.finish(dump, await client.go_on(dump))
+    assert dump.end in result.text, result.message
     assert first.ran + second.ran == dump.ran
 
 
@@ -82,8 +82,8 @@ async def test_its_token_is_valid_no_longer_than_it_was_to_be(store: RedisServer
     before, life = taken(store, dump.call), Life()
     async with node(store, "heir", life) as client:
         with at(dump.minted + 601):
-            told = await client.go_on(dump)
-    assert (told.status, told.code, told.text) == EXPIRED
+            result = await client.go_on(dump)
+    assert (result.status, result.code, result.text) == EXPIRED
     assert life.entered == [] and taken(store, dump.call) == before
 
 
@@ -121,9 +121,9 @@ async def test_a_record_of_a_newer_release_is_left_to_it(
     before, life = taken(store, dump.call), Life()
     async with node(store, "heir", life) as client:
         with at(dump.minted + 1):
-            told = await client.go_on(dump)
-            assert (told.status, told.code) == (503, -32603)
-            assert "retry-after" in told.headers and life.entered == []
+            result = await client.go_on(dump)
+            assert (result.status, result.code) == (503, -32603)
+            assert "retry-after" in result.headers and life.entered == []
             assert "can't be read" in caplog.text and taken(store, dump.call) == before
             put(store, dump)
             assert dump.end in (await client.finish(dump, await client.go_on(dump))).text
@@ -139,8 +139,8 @@ async def test_a_field_that_this_release_does_not_know_is_passed_over(store: Red
     life = Life()
     async with node(store, "heir", life) as client:
         with at(dump.minted + 1):
-            told = await client.finish(dump, await client.go_on(dump))
-    assert dump.end in told.text and life.ran == dump.ran
+            result = await client.finish(dump, await client.go_on(dump))
+    assert dump.end in result.text and life.ran == dump.ran
     assert taken(store, dump.call)[0]["colour"] == "blue"
 
 
@@ -176,14 +176,14 @@ async def test_an_entry_of_a_newer_release_is_named_and_not_guessed_at(
 ) -> None:
     """Its handler is not entered, no effect runs, and the client hears what was not done."""
     caplog.set_level(logging.INFO)
-    newer = ["[2" + line[2:] if number == 5 else line for number, line in enumerate(dump.journal)]
+    newer = ["[3" + line[2:] if number == 5 else line for number, line in enumerate(dump.journal)]
     put(store, Dump(**{**vars(dump), "journal": newer}))
     life = Life()
     async with node(store, "heir", life) as client:
         with at(dump.minted + 1):
-            told = await client.go_on(dump)
-    assert "journal entry 5 has format 2, this release reads up to 1" in caplog.text
-    assert told.result["isError"] and "can't be continued here" in told.text
+            result = await client.go_on(dump)
+    assert "journal entry 5 has format 3, this release reads up to 2" in caplog.text
+    assert result.result["isError"] and "can't be continued here" in result.text
     assert life.entered == life.ran == []
 
 

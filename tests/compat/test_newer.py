@@ -48,7 +48,7 @@ def test_an_entry_of_the_next_version_is_refused_by_name(pair: Meaning) -> None:
     """Which entry, which format, and what to do."""
     text = pair["is"].encode("ascii")
     newer = b"[%d" % (journal.VERSION + 1) + text[2:]
-    with pytest.raises(JournalVersionError, match=r"has format 2, .* let a node of the newer release take it"):
+    with pytest.raises(JournalVersionError, match=r"has format 3, .* let a node of the newer release take it"):
         journal.decode(newer, pair["means"]["n"])
 
 
@@ -121,18 +121,18 @@ def test_a_prefix_that_is_not_known_is_no_token() -> None:
 
 def test_what_a_lease_tells_besides_is_passed_over_and_what_it_tells_otherwise_is_nothing() -> None:
     for pair in _pairs("stats"):
-        told = json.loads(pair["is"])
-        assert read(json.dumps({**told, "colour": "blue"})) == read(pair["is"])
-        assert read(json.dumps({name: [1, 2] for name in told})) == Stats()
+        result = json.loads(pair["is"])
+        assert read(json.dumps({**result, "colour": "blue"})) == read(pair["is"])
+        assert read(json.dumps({name: [1, 2] for name in result})) == Stats()
 
 
 def test_an_event_that_is_not_known_is_dropped_with_a_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
     """Its listeners miss it, and hear the next one."""
-    heard: list[ServerEvent] = []
+    reply: list[ServerEvent] = []
 
     async def hear() -> None:
         shelf, local, tasks = MemoryStore(lambda: 0.0), InMemorySubscriptionBus(), Tasks(Counter())
-        local.subscribe(heard.append)
+        local.subscribe(reply.append)
         FleetBus(local, shelf, sealer, "another process", tasks).open()
         newer = json.dumps([BOOT, "TasksListChanged", "", "more"]).encode()
         await shelf.publish(sealer.seal("event", newer, call="", n=0, kind="event", key=""))
@@ -141,6 +141,6 @@ def test_an_event_that_is_not_known_is_dropped_with_a_line_of_the_log(caplog: py
 
     with caplog.at_level(logging.WARNING):
         asyncio.run(hear())
-    assert [type(event).__name__ for event in heard] == ["ToolsListChanged"]
+    assert [type(event).__name__ for event in reply] == ["ToolsListChanged"]
     assert caplog.text.count("can't be read and was dropped") == 1
     assert FORMS["events"].read(_pairs("events")[0]["is"])["kind"] == "ToolsListChanged"

@@ -42,8 +42,8 @@ class Earlier:
 @pytest.fixture(params=versions())
 def earlier(request: pytest.FixtureRequest) -> Earlier:
     folder: Path = FIXTURES / request.param
-    said = {name: [(key, value) for key, value in found] for name, found in _json(folder / "wire.json").items()}
-    return Earlier(_json(folder / "leases.json"), said, Dump.load(folder / "calls" / "book-1.json"))
+    text = {name: [(key, value) for key, value in found] for name, found in _json(folder / "wire.json").items()}
+    return Earlier(_json(folder / "leases.json"), text, Dump.load(folder / "calls" / "book-1.json"))
 
 
 def _json(path: Path) -> dict[str, Any]:
@@ -58,13 +58,13 @@ def _opened(redis: RedisServer) -> RedisStore:
 async def test_what_is_said_on_the_wire_is_what_it_was(store: RedisServer, earlier: Earlier) -> None:
     """By routers and nodes, on requests and on responses: nothing that an earlier release looks for is missing, though
     more may be said than it knows."""
-    said = await wire.heard(store, earlier.leases["live"], earlier.parked)
+    text = await wire.heard(store, earlier.leases["live"], earlier.parked)
     for name, headers in earlier.wire.items():
-        mine, theirs = dict(said[name]), dict(headers)
-        for told in (mine, theirs):
-            if "framehold-call-id" in told:
-                assert is_call_id(told.pop("framehold-call-id"))
-                told["framehold-call-id"] = "an id"
+        mine, theirs = dict(text[name]), dict(headers)
+        for result in (mine, theirs):
+            if "framehold-call-id" in result:
+                assert is_call_id(result.pop("framehold-call-id"))
+                result["framehold-call-id"] = "an id"
         assert theirs.items() <= mine.items(), name
 
 
@@ -87,34 +87,37 @@ async def test_a_relay_of_an_earlier_release_is_told_what_is_not_held(store: Red
     put(store, earlier.parked)
     async with wire.listener(store, earlier.leases["live"], []) as old, node(store, "heir", Life()) as client:
         with at(earlier.parked.minted + 1):
-            told = await wire.send(client, relayed, earlier.parked)
-        assert str(told.status) == refused["status"] and told.headers["framehold-not-held"] == "1"
+            result = await wire.send(client, relayed, earlier.parked)
+        assert str(result.status) == refused["status"] and result.headers["framehold-not-held"] == "1"
         assert old.requests == []
 
 
 async def test_an_owner_of_an_earlier_release_is_relayed_to(store: RedisServer, earlier: Earlier) -> None:
     """Its answer reaches the client, with who served and how; nothing is claimed from it."""
     put(store, earlier.parked)
-    said, life = earlier.wire["a node answers"], Life()
-    old_node = wire.listener(store, earlier.leases["live"], said)
+    text, life = earlier.wire["a node answers"], Life()
+    old_node = wire.listener(store, earlier.leases["live"], text)
     async with old_node as old, node(store, "heir", life, route_headers=True) as client:
         with at(earlier.parked.minted + 1):
-            told = await client.go_on(earlier.parked)
-    assert told.text == "old" and len(old.requests) == 1 and life.entered == []
-    assert (told.headers["framehold-node"], told.headers["framehold-route"]) == (dict(said)["framehold-node"], "lease")
+            result = await client.go_on(earlier.parked)
+    assert result.text == "old" and len(old.requests) == 1 and life.entered == []
+    assert (result.headers["framehold-node"], result.headers["framehold-route"]) == (
+        dict(text)["framehold-node"],
+        "lease",
+    )
 
 
 async def test_an_owner_of_an_earlier_release_that_does_not_hold_the_call(store: RedisServer, earlier: Earlier) -> None:
     """Its refusal is not the client's answer: the record is read again, and in the end the client tries again."""
     put(store, earlier.parked)
-    said = earlier.wire["a node does not hold the call"]
-    told = [item for item in said if item[0] != "status"]
-    old_node = wire.listener(store, earlier.leases["live"], told, f"{dict(said)['status']} Misdirected")
+    text = earlier.wire["a node does not hold the call"]
+    result = [item for item in text if item[0] != "status"]
+    old_node = wire.listener(store, earlier.leases["live"], result, f"{dict(text)['status']} Misdirected")
     async with old_node as old, node(store, "heir", Life()) as client:
         with at(earlier.parked.minted + 1):
-            heard = await client.go_on(earlier.parked)
+            reply = await client.go_on(earlier.parked)
     assert len(old.requests) >= 1
-    assert heard.status != 421 and heard.text != "old"
+    assert reply.status != 421 and reply.text != "old"
 
 
 @pytest.mark.parametrize("shown", [True, False])
@@ -122,13 +125,13 @@ async def test_a_router_understands_the_answers_of_an_earlier_release(
     store: RedisServer, earlier: Earlier, shown: bool
 ) -> None:
     """And shows a client none of what only the fleet may know, what it has never heard of least of all."""
-    said = [*earlier.wire["a node answers"], ("framehold-colour", "blue")]
-    old_node = wire.listener(store, earlier.leases["live"], said)
+    text = [*earlier.wire["a node answers"], ("framehold-colour", "blue")]
+    old_node = wire.listener(store, earlier.leases["live"], text)
     async with old_node, wire.router(store, route_headers=shown) as caller:
-        told = await caller.call("plain")
-    assert told.text == "old"
+        result = await caller.call("plain")
+    assert result.text == "old"
     names = {name for name, _ in earlier.wire["a node answers"]} if shown else set()
-    assert {name for name, _ in wire.internal(told.headers.items())} == names
+    assert {name for name, _ in wire.internal(result.headers.items())} == names
 
 
 async def test_a_header_that_a_node_does_not_know_changes_nothing(store: RedisServer, earlier: Earlier) -> None:
@@ -196,10 +199,10 @@ async def test_a_lease_that_says_more_is_read_and_one_that_says_otherwise_is_pas
 
 def test_what_a_node_of_an_earlier_release_says_of_itself_is_read(earlier: Earlier) -> None:
     """To the routers that ask it; more than they know is passed over."""
-    told = json.loads(earlier.leases["probe"])
-    said = NodeStatus.model_validate_json(json.dumps({**told, "colour": "blue"}))
-    assert said.node_id == "node-9" and said.state == LIVE
-    assert said.model_dump(exclude_unset=True).items() <= told.items()
+    result = json.loads(earlier.leases["probe"])
+    text = NodeStatus.model_validate_json(json.dumps({**result, "colour": "blue"}))
+    assert text.node_id == "node-9" and text.state == LIVE
+    assert text.model_dump(exclude_unset=True).items() <= result.items()
 
 
 @pytest.mark.parametrize("message", ["register", "renew", "leave", "of a newer release"])

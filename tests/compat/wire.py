@@ -19,7 +19,7 @@ from tests.compat.dumps import KEY, NAMESPACE, Client, Dump, admin, answers, at,
 from tests.compat.tools import Life
 from tests.router import wires
 from tests.store.server import RedisServer
-from tests.wire import Caller, Heard
+from tests.wire import Caller, Reply
 
 Headers = list[tuple[str, str]]
 REPLY = {"jsonrpc": "2.0", "id": 1, "result": {"resultType": "complete", "content": [{"type": "text", "text": "old"}]}}
@@ -44,10 +44,10 @@ def register(redis: RedisServer, lease: str, address: Address) -> None:
 
 
 @asynccontextmanager
-async def listener(redis: RedisServer, lease: str, said: Headers, status: str = "200 OK") -> AsyncIterator[wires.Node]:
+async def listener(redis: RedisServer, lease: str, text: Headers, status: str = "200 OK") -> AsyncIterator[wires.Node]:
     """A node of an earlier release: what it is asked is kept, what it answers has these headers."""
-    told = ["Content-Type: application/json", *(f"{name}: {value}" for name, value in said)]
-    async with wires.node(wires.ok(json.dumps(REPLY).encode(), *told, status=status)) as made:
+    result = ["Content-Type: application/json", *(f"{name}: {value}" for name, value in text)]
+    async with wires.node(wires.ok(json.dumps(REPLY).encode(), *result, status=status)) as made:
         register(redis, lease, made.address)
         yield made
 
@@ -62,7 +62,7 @@ async def router(redis: RedisServer, **settings: Any) -> AsyncIterator[Caller]:
         yield caller
 
 
-async def send(client: Client, headers: Headers, dump: Dump | None = None) -> Heard:
+async def send(client: Client, headers: Headers, dump: Dump | None = None) -> Reply:
     """A start, or a retry of `dump`, as it comes from a router or a node."""
     added = dict(headers)
     if dump is None:
@@ -72,7 +72,7 @@ async def send(client: Client, headers: Headers, dump: Dump | None = None) -> He
     async with httpx2.AsyncClient() as http:
         response = await http.post(client.url, json=envelope.body, headers=envelope.headers)
     message = response.json() if response.headers.get("content-type") == "application/json" else {}
-    return Heard(response.status_code, response.headers, message)
+    return Reply(response.status_code, response.headers, message)
 
 
 async def heard(redis: RedisServer, lease: str, parked: Dump) -> dict[str, Headers]:

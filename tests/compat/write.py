@@ -46,9 +46,9 @@ async def _recorded(redis: RedisServer) -> dict[str, str]:
     dumps = await calls(redis)
     parked = dumps["book-1"]
     leases = await _leases(redis, parked.record["inc"], parked.record["boot"])
-    said = await wire.heard(redis, leases["live"], parked)
+    text = await wire.heard(redis, leases["live"], parked)
     found = {f"calls/{name}.json": dump.dumped() for name, dump in dumps.items()}
-    return {**found, "leases.json": dumped(leases), "wire.json": dumped(said)}
+    return {**found, "leases.json": dumped(leases), "wire.json": dumped(text)}
 
 
 async def _leases(redis: RedisServer, inc: str, boot: str) -> dict[str, str]:
@@ -61,8 +61,8 @@ async def _leases(redis: RedisServer, inc: str, boot: str) -> dict[str, str]:
         for state, names in (("live", (inc, boot)), ("draining", (BOOT, BOOT))):
             of = NodeId(FIRST if state == "live" else "node-3"), Incarnation(names[0]), Boot(names[1])
             where = "http://127.0.0.1:8081"
-            told = stats._replace(seal=trust.seal(of[0], of[2], where)).dump()
-            await store.register(NodeRecord(*of, 0, where, state, "", told, 0.0), 60.0)
+            result = stats._replace(seal=trust.seal(of[0], of[2], where)).dump()
+            await store.register(NodeRecord(*of, 0, where, state, "", result, 0.0), 60.0)
             with admin(redis) as behind:
                 found[state] = behind.get(f"fh:{NAMESPACE}:node:{of[0]}").decode()
     return found

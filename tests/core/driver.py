@@ -25,6 +25,7 @@ from framehold_core.events import (
     Drain,
     Event,
     Finished,
+    Flush,
     Found,
     Intended,
     Left,
@@ -150,10 +151,18 @@ class Node:
         draft = Draft(Kind.INTENT, key, self.call.round, Lane.SIDE, f"fp-{key}", "none", b"")
         return self.feed(Intended(writes.once_digest(key), draft))
 
-    def results(self, key: str = "k") -> tuple[Effect, ...]:
+    def wants(self, key: str = "k", *, is_open: bool = True) -> tuple[Effect, ...]:
+        """`once` wants to run an effect that was declared idempotent."""
+        return self.feed(Intended(writes.once_digest(key), None, is_open))
+
+    def results(self, key: str = "k", kind: Kind = Kind.RESULT) -> tuple[Effect, ...]:
         """The effect of `once` has run."""
-        draft = Draft(Kind.RESULT, key, self.call.round, Lane.SIDE, f"fp-{key}", "json", b"1")
+        draft = Draft(kind, key, self.call.round, Lane.SIDE, f"fp-{key}", "json", b"1")
         return self.feed(Resulted(writes.once_digest(key), draft))
+
+    def flush(self) -> tuple[Effect, ...]:
+        """No other write has taken along what is owed."""
+        return self.feed(Flush())
 
     def finishes(self, outcome: str = "done", ending: Ending = COMPLETED) -> tuple[Effect, ...]:
         """The handler ends."""

@@ -27,7 +27,7 @@ Script = tuple[tuple[Branch, ...], ...]
 Choose = Callable[[int], int]
 """One of so many."""
 
-Heard = frozenset[tuple[str, str]]
+Reply = frozenset[tuple[str, str]]
 """What one delivery brought: keys and values."""
 
 
@@ -103,7 +103,7 @@ class Live(Player):
         super().__init__(script, choose)
         self.entries: list[Entry] = []
         self.cuts = [0]
-        self.rounds: list[Heard] = []
+        self.rounds: list[Reply] = []
         self.round = 0
         self.prefilled = dict(prefilled)
         self.notes: list[tuple[Kind, str, int, Lane, str, str]] = []
@@ -192,7 +192,7 @@ class Again(Player):
     def __init__(self, script: Script, choose: Choose, entries: list[Entry]) -> None:
         super().__init__(script, choose)
         self.cursor = Cursor(entries)
-        self.rounds: list[Heard] = []
+        self.rounds: list[Reply] = []
         self.came: list[Atom] = []
 
     def play(self) -> Again:

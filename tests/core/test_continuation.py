@@ -112,6 +112,7 @@ def test_an_intent_and_its_result_line_up_behind_the_write_in_flight_in_every_ph
         before = node.call.outbox.in_flight
         node.intends()
         node.results()
+        node.flush()
         outbox = node.call.outbox
         in_line = (*((outbox.in_flight,) if outbox.in_flight else ()), *outbox.queue)
         ops = [write.op.value for write in in_line]

@@ -34,29 +34,29 @@ def complaint(cursor: Cursor, *asked: tuple[str, str, str]) -> str:
 
 
 def test_both_sides_are_told_in_an_authors_words() -> None:
-    said = complaint(Cursor(AUDITED, told), ("units", "fp-units", "Which units?"))
-    assert said == (
+    text = complaint(Cursor(AUDITED, told), ("units", "fp-units", "Which units?"))
+    assert text == (
         "recorded is once 'audit' (audit_log('Paris')) (entry 0), but the handler came to ask 'units' (Which units?); "
         f"it was not continued; likely {LIKELY}"
     )
 
 
 def test_a_changed_question_is_told_as_it_was_and_as_it_is() -> None:
-    said = complaint(Cursor(ASKED, told), ("units", "fp-new", "Which scale?"))
+    text = complaint(Cursor(ASKED, told), ("units", "fp-new", "Which scale?"))
     assert (
-        "recorded is ask 'units' (Which units?) (entry 2), but the handler came to ask 'units' (Which scale?)," in said
+        "recorded is ask 'units' (Which units?) (entry 2), but the handler came to ask 'units' (Which scale?)," in text
     )
-    assert ", with another text, schema or arguments;" in said
+    assert ", with another text, schema or arguments;" in text
 
 
 def test_a_changed_effect_is_told_as_it_was_and_as_it_is() -> None:
     cursor = Cursor(AUDITED, told)
     with pytest.raises(DivergenceError) as caught:
         cursor.once("audit", "fp-new", MAIN, "audit_log('Rome')")
-    said = (
+    text = (
         "recorded is once 'audit' (audit_log('Paris')) (entry 0), but the handler came to once 'audit' (audit_log('Ro"
     )
-    assert said in str(caught.value)
+    assert text in str(caught.value)
 
 
 def test_a_value_has_no_words_but_a_name() -> None:
@@ -99,9 +99,9 @@ def test_both_causes_are_named_where_neither_is_known() -> None:
 
 
 def test_a_handler_that_takes_too_long_is_told_what_it_did_not_come_to() -> None:
-    said = str(Cursor(AUDITED, told).overdue(2.5))
-    assert said.startswith("after 2.5 s the handler waits for something else; recorded is once 'audit' (audit_log(")
-    assert "(entry 0), which it did not come to; nothing was answered; likely " in said
+    text = str(Cursor(AUDITED, told).overdue(2.5))
+    assert text.startswith("after 2.5 s the handler waits for something else; recorded is once 'audit' (audit_log(")
+    assert "(entry 0), which it did not come to; nothing was answered; likely " in text
 
 
 def test_an_overdue_handler_is_told_the_first_thing_that_is_missing() -> None:
@@ -116,13 +116,13 @@ def test_an_overdue_handler_that_asked_all_of_it_left_its_answers_unheard() -> N
     cursor = Cursor((*AUDITED, *answers), told)
     cursor.once("audit", "fp-audit", MAIN)
     cursor.ask("units", "fp-units", MAIN)
-    said = "recorded are the answers of round 1 ('units'), which it did not wait for; nothing was answered"
-    assert said in str(cursor.overdue(10))
+    text = "recorded are the answers of round 1 ('units'), which it did not wait for; nothing was answered"
+    assert text in str(cursor.overdue(10))
     with pytest.raises(DivergenceError, match=r"the handler ended; recorded are the answers of round 1 \('units'\)"):
         cursor.finish()
 
 
 def test_keys_that_hold_odd_characters_stay_on_one_line() -> None:
     key = "a'b\n\x1b"
-    said = complaint(Cursor((line(0, Kind.ASK, key),)), ("other", "fp", ""))
-    assert repr(key) in said and "\n" not in said and "\x1b" not in said
+    text = complaint(Cursor((line(0, Kind.ASK, key),)), ("other", "fp", ""))
+    assert repr(key) in text and "\n" not in text and "\x1b" not in text

@@ -18,6 +18,7 @@ from framehold_core.effects import (
     Outcome,
     Questions,
     Reason,
+    Recorded,
     Refusal,
     Write,
 )
@@ -93,9 +94,10 @@ def test_a_result_heals_too() -> None:
     node.commit()
     node.shelf.stored = None
     node.results()
+    node.flush()
     node.commit()
     node.commit()
-    assert node.commit() == (Kept(K),)
+    assert node.commit() == (Recorded((K,)),)
 
 
 def test_a_record_that_moved_while_it_was_healed_is_written_to_again() -> None:
@@ -186,6 +188,7 @@ def healed_with_two_requests() -> Node:
     node.commit()
     node.commit()
     node.results()
+    node.flush()
     node.commit()
     assert node.call.phase is Phase.RUNNING
     return node
@@ -247,6 +250,7 @@ def test_round_1_that_can_be_neither_healed_nor_kept_goes() -> None:
     node.intends()
     node.commit()
     node.results()
+    node.flush()
     node.commit()
     node.shelf.stored = None
     node.asks("a")

@@ -23,7 +23,7 @@ TERMS = writes.Terms(HEAD, 600.0, 600.0)
 PACKED = writes.Packed((), "history")
 LEASE = Lease(NodeId("n1"), Incarnation("i1"), Boot("b1"), 1, 100.0)
 BEHIND = WriteRefused(Verdict.BEHIND, None)
-RESULT = Result(CALL.id, Fence(CALL.owner, CALL.incarnation, 1, 0, 0), Batch((), ""), 600.0, "key")
+RESULT = Result(CALL.id, Fence(CALL.owner, CALL.incarnation, 1, 0, 0), Batch((), ""), 600.0)
 
 
 def sending(write: Write) -> Call:

@@ -16,12 +16,12 @@ from framehold_core.effects import (
     Effect,
     Forget,
     Go,
-    Kept,
     Lookup,
     Op,
     Outcome,
     Questions,
     Reason,
+    Recorded,
     Refusal,
     Run,
     Write,
@@ -124,7 +124,8 @@ def test_an_intent_acknowledged_before_the_verification_waits_for_it_and_goes() 
     assert ops(node.hear(*reply)) == [Op.VERIFY] and node.call.withheld == (K,)
     assert node.commit() == (Go(K),)
     node.results()
-    assert node.commit() == (Kept(K),) and node.call.intents == frozenset()
+    node.flush()
+    assert node.commit() == (Recorded((K,)),) and node.call.intents == frozenset()
 
 
 def test_an_effect_waits_on_while_the_new_window_is_shut_too() -> None:

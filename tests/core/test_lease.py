@@ -5,7 +5,17 @@ from __future__ import annotations
 import pytest
 
 from framehold_core.ids import Boot, Incarnation, NodeId
-from framehold_core.lease import MARGIN, Lease, NodeRecord, Renewal, is_open, register, renew, window_until
+from framehold_core.lease import (
+    MARGIN,
+    Lease,
+    NodeRecord,
+    Renewal,
+    is_open,
+    proves_absences,
+    register,
+    renew,
+    window_until,
+)
 
 TTL = 5.0
 
@@ -21,7 +31,7 @@ REGISTER = {
     "ended": (node("i0", "b0", expires=100.0), Renewal.RENEWED),
     "the same registration again": (node(), Renewal.RENEWED),
     "another process under this name": (node(boot="b2"), Renewal.TAKEN),
-    "another incarnation of this process": (node("i0"), Renewal.TAKEN),
+    "another incarnation of this process": (node("i0"), Renewal.RENEWED),
 }
 RENEW = {
     "as acknowledged": (node(), 7, Renewal.RENEWED),
@@ -35,7 +45,7 @@ RENEW = {
 
 
 @pytest.mark.parametrize(("stored", "verdict"), REGISTER.values(), ids=REGISTER.keys())
-def test_registering_sets_only_what_is_absent(stored: NodeRecord | None, verdict: Renewal) -> None:
+def test_registering_takes_no_name_of_another_process(stored: NodeRecord | None, verdict: Renewal) -> None:
     result, got = register(stored, WANTED, 100.0)
     assert got is verdict
     assert result == (WANTED if verdict is Renewal.RENEWED else stored)
@@ -71,3 +81,21 @@ def test_the_window_counts_from_the_start_of_the_acknowledged_renewal(passed: fl
     """Rule 6. It closes before the store's TTL can, since the store counts from a later instant."""
     held = Lease(NodeId("n1"), Incarnation("i1"), Boot("b1"), 7, window_until(100.0, TTL))
     assert is_open(held, 100.0 + passed) is opened
+
+
+HELD = Lease(NodeId("n1"), Incarnation("i1"), Boot("b1"), 7, 104.5)
+ABSENCES = {
+    "its own lease as acknowledged": (node(), 100.0, True),
+    "a renewal that was applied unheard": (node(beat=8), 100.0, True),
+    "its own lease is gone": (None, 100.0, False),
+    "another incarnation": (node("i0"), 100.0, False),
+    "the store went back": (node(beat=6), 100.0, False),
+    "renewed two thirds of a life ago": (node(), 100.0 + TTL * 2 / 3, True),
+    "renewed longer ago": (node(), 100.1 + TTL * 2 / 3, False),
+}
+
+
+@pytest.mark.parametrize(("own", "now", "proved"), ABSENCES.values(), ids=ABSENCES.keys())
+def test_an_absence_is_proved_by_a_read_that_lost_nothing(own: NodeRecord | None, now: float, proved: bool) -> None:
+    """docs/protocol.md, rule 25."""
+    assert proves_absences(own, HELD, 100.0, TTL, now) is proved

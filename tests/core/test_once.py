@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from framehold_core.call import Phase
-from framehold_core.effects import Cancel, Forget, Go, Kept, Lookup, Op, Outcome, RaiseInDoubt, Reason, Refusal, Write
+from framehold_core.effects import (
+    Cancel,
+    Forget,
+    Go,
+    Kept,
+    Lookup,
+    Op,
+    Outcome,
+    RaiseInDoubt,
+    Reason,
+    Recorded,
+    Refusal,
+    Write,
+)
 from framehold_core.ending import CANCELLED
-from framehold_core.events import Evict, Overran, StoreBack, StoreDown
-from framehold_core.journal import Kind, decode_all
+from framehold_core.events import Drain, Evict, Noted, Overran, StoreBack, StoreDown
+from framehold_core.journal import Draft, Kind, Lane, decode_all
 from framehold_core.writes import once_digest
-from tests.core.driver import answer, parked, resumed, running
+from tests.core.driver import Node, answer, elsewhere, parked, rebuild, resumed, running
 
 K = once_digest("k")
 
@@ -22,15 +35,191 @@ def test_an_effect_runs_only_after_its_intent_is_acknowledged() -> None:
     assert node.commit() == (Go(K),)
 
 
-def test_a_result_reaches_the_handler_only_after_it_is_acknowledged() -> None:
+def test_a_result_reaches_the_handler_at_once_and_is_written_when_no_write_takes_it_along() -> None:
     """I5, second half."""
     node = resumed()
     node.intends()
     node.commit()
-    (write,) = node.results()
+    assert node.results() == (Kept(K),)
+    (write,) = node.flush()
     assert isinstance(write, Write) and write.op is Op.RESULT
-    assert node.commit() == (Kept(K),)
+    assert node.commit() == (Recorded((K,)),)
     assert node.shelf.stored is not None and node.shelf.stored.record.intents == {K: True}
+    assert node.flush() == ()
+
+
+def with_a_result() -> Node:
+    """A handler in its second round that has heard the result of an effect; no write has it yet."""
+    node = resumed()
+    node.intends()
+    node.commit()
+    node.results()
+    return node
+
+
+def kinds(node: Node) -> list[Kind]:
+    """The kinds of the entries in the node's journal."""
+    return [item.kind for item in decode_all(node.log)]
+
+
+def test_the_next_questions_take_a_result_along() -> None:
+    node = with_a_result()
+    node.asks("b")
+    assert Recorded((K,)) in node.commit()
+    assert kinds(node) == [Kind.ASK, Kind.ANSWER, Kind.INTENT, Kind.RESULT, Kind.ASK]
+    assert node.shelf.stored is not None and node.shelf.stored.record.intents == {K: True}
+
+
+def test_the_next_intent_takes_a_result_along() -> None:
+    node = with_a_result()
+    node.intends("l")
+    assert node.commit() == (Recorded((K,)), Go(once_digest("l")))
+    assert kinds(node) == [Kind.ASK, Kind.ANSWER, Kind.INTENT, Kind.RESULT, Kind.INTENT]
+
+
+def test_the_outcome_takes_a_result_along() -> None:
+    node = with_a_result()
+    node.finishes("42")
+    node.commit()
+    assert node.heard[2] == Outcome("42")
+    assert node.shelf.stored is not None and node.shelf.stored.record.intents == {K: True}
+
+
+def test_values_and_results_are_written_in_the_order_in_which_they_came() -> None:
+    node = with_a_result()
+    node.feed(Noted((Draft(Kind.VALUE, "now-1", 1, Lane.MAIN, "now", "json", b"1"),)))
+    node.flush()
+    node.commit()
+    assert kinds(node)[-2:] == [Kind.RESULT, Kind.VALUE]
+
+
+def test_an_outcome_does_not_leave_ungated_before_the_result_that_it_rests_on() -> None:
+    """Rule 1: the exception is for outcomes whose effects are recorded."""
+    node = with_a_result()
+    node.finishes("42")
+    node.store_down(is_open=True)
+    assert node.heard[2] == Refusal(Reason.UNAVAILABLE, 1)
+    node.retry(answer("a"))
+    node.commit()
+    assert node.heard[3] == Outcome("42")
+
+
+def test_a_frame_that_owes_a_result_is_written_before_it_is_handed_off() -> None:
+    node = parked()
+    node.intends()
+    node.commit()
+    node.results()
+    (write,) = node.feed(Drain())
+    assert isinstance(write, Write) and write.op is Op.RESULT
+    node.commit()
+    (write,) = node.feed(Drain())
+    assert isinstance(write, Write) and write.op is Op.RELEASE
+
+
+def test_a_frame_that_owes_a_result_is_not_evicted() -> None:
+    node = parked()
+    node.intends()
+    node.commit()
+    node.results()
+    node.feed(Evict())
+    assert node.call.phase is Phase.PARKED
+    node.commit()
+    assert node.feed(Evict()) == (Cancel("evicted"), Forget())
+
+
+def test_a_round_that_is_left_while_it_owes_a_result_goes_when_that_is_written() -> None:
+    node = with_a_result()
+    (write,) = node.leave(2)
+    assert isinstance(write, Write) and write.op is Op.RESULT
+    assert node.commit() == (Cancel("left"), Forget())
+
+
+def test_a_result_whose_owner_is_another_by_now_does_not_count() -> None:
+    node = with_a_result()
+    other = elsewhere(node)
+    other.retry(answer("a"))
+    rebuild(other)
+    node.flush()
+    assert Cancel("fenced") in node.commit()
+    assert node.shelf.stored is not None and node.shelf.stored.record.intents == {K: False}
+
+
+def test_a_refused_intent_loses_no_result() -> None:
+    node = with_a_result()
+    node.intends()
+    node.commit()
+    node.commit()
+    assert node.shelf.stored is not None and node.shelf.stored.record.intents == {K: True}
+
+
+# ---- effects that may run again
+
+
+def test_an_effect_that_needs_no_intent_runs_at_once_in_the_first_round() -> None:
+    node = running()
+    assert node.wants() == (Go(K),)
+    assert node.results(kind=Kind.EFFECT) == (Kept(K),)
+    node.asks("a")
+    node.commit()
+    assert kinds(node) == [Kind.EFFECT, Kind.ASK]
+    assert node.shelf.stored is not None and node.shelf.stored.record.intents == {K: True}
+
+
+def test_a_first_round_that_only_ran_such_effects_ends_without_the_store() -> None:
+    node = running()
+    node.wants()
+    node.results(kind=Kind.EFFECT)
+    node.finishes("42")
+    assert node.heard[1] == Outcome("42") and node.shelf.stored is None
+
+
+def test_the_answers_of_a_round_are_written_before_such_an_effect_runs() -> None:
+    """Rule 2: whoever runs it again comes to the same arguments."""
+    node = resumed()
+    (write,) = node.wants()
+    assert isinstance(write, Write) and write.op is Op.RESULT and write.answered is not None
+    assert node.commit() == (Go(K),)
+    assert node.shelf.stored is not None and 1 in node.shelf.stored.record.answers
+
+
+def test_effects_that_begin_together_wait_for_one_write() -> None:
+    node = resumed()
+    node.wants("k")
+    assert node.wants("l") == ()
+    assert node.commit() == (Go(K), Go(once_digest("l")))
+
+
+def test_a_result_is_written_before_the_next_such_effect_runs() -> None:
+    node = with_a_result()
+    (write,) = node.wants("l")
+    assert isinstance(write, Write) and write.results
+    assert node.commit() == (Recorded((K,)), Go(once_digest("l")))
+
+
+def test_such_an_effect_waits_for_the_window() -> None:
+    """Rule 6, also where nothing of the call is stored."""
+    node = running()
+    assert node.wants(is_open=False) == () and node.call.withheld == (K,)
+    assert node.renew() == (Go(K),)
+
+
+def test_such_an_effect_is_shielded() -> None:
+    node = resumed()
+    node.wants()
+    node.commit()
+    assert node.leave(2) == ()
+    node.results(kind=Kind.EFFECT)
+    assert node.commit() == (Cancel("left"), Forget())
+
+
+def test_an_effect_that_waits_is_let_go_when_the_intent_before_it_is_refused() -> None:
+    node = with_a_result()
+    node.flush()
+    node.commit()
+    node.intends()
+    node.wants("l")
+    node.commit()
+    assert Go(once_digest("l")) in (*node.effects, *node.commit())
 
 
 def test_an_effect_does_not_run_when_the_window_closed_on_the_way() -> None:
@@ -56,6 +245,7 @@ def test_an_effect_that_may_never_run_holds_nothing_back() -> None:
     node.intends()
     node.commit()
     node.results()
+    node.flush()
     node.commit()
     node.intends()
     assert node.commit() == (RaiseInDoubt(K),)
@@ -82,9 +272,10 @@ def test_a_result_may_land_while_the_call_is_parked() -> None:
     node.commit()
     node.asks("b")
     node.results()
+    node.flush()
     node.commit()
     assert node.call.phase is Phase.PARKED
-    assert node.commit() == (Kept(K),)
+    assert node.commit() == (Recorded((K,)),)
 
 
 def test_a_second_intent_for_a_recorded_key_is_in_doubt() -> None:
@@ -135,6 +326,7 @@ def test_cancellation_lands_after_a_running_effect_and_its_result() -> None:
     node.commit()
     assert node.leave(2) == ()
     node.results()
+    node.flush()
     assert node.commit() == (Cancel("left"), Forget())
     assert node.shelf.stored is not None and node.shelf.stored.record.intents == {K: True}
 
@@ -145,8 +337,7 @@ def test_a_duplicate_that_comes_in_time_keeps_a_round_that_was_being_left() -> N
     node.commit()
     node.leave(2)
     node.retry(answer("a"))
-    node.results()
-    assert node.commit() == (Kept(K),)
+    assert node.results() == (Kept(K),)
 
 
 def test_a_branch_that_asks_while_the_left_round_waits_for_a_result_breaks_nothing() -> None:
@@ -174,6 +365,7 @@ def test_an_overrun_lands_after_a_running_effect_and_its_result() -> None:
     node.commit()
     node.feed(Overran())
     node.results()
+    node.flush()
     node.commit()
     assert node.shelf.stored is not None and node.shelf.stored.record.intents == {K: True}
 
@@ -187,6 +379,7 @@ def test_a_left_round_that_parked_meanwhile_stays() -> None:
     node.asks("b")
     node.commit()
     node.results()
+    node.flush()
     assert not any(isinstance(effect, Cancel) for effect in node.commit())
     assert node.call.phase is Phase.PARKED
 
@@ -231,7 +424,8 @@ def test_a_result_is_written_before_the_outcome_that_follows_it() -> None:
     node.intends()
     node.commit()
     node.results()
+    node.flush()
     node.finishes("42")
-    assert Kept(K) in node.commit()
+    assert Recorded((K,)) in node.commit()
     node.commit()
     assert node.heard[2] == Outcome("42")

@@ -18,6 +18,7 @@ from framehold_core.requests import (
     Batch,
     Claim,
     Commit,
+    Done,
     Evidence,
     Fence,
     Finish,
@@ -79,7 +80,7 @@ def intent(key: str = "new", answered: Answered | None = YES, fence: Fence = FEN
 
 
 def result(key: str = "open", fence: Fence = FENCE) -> Result:
-    return Result(CALL, fence, BATCH, TTL, key)
+    return Result(CALL, fence, BATCH, TTL, results=(Done(key),))
 
 
 def finish(outcome: bytes = b"42", answered: Answered | None = YES, fence: Fence = FENCE) -> Finish:

@@ -199,6 +199,8 @@ def test_a_frame_does_not_expire_in_the_middle_of_an_effect() -> None:
     node.now += TOKEN_TTL
     assert node.feed(Expired()) == () and node.call.phase is Phase.PARKED
     node.results()
+    assert node.feed(Expired()) == (), "the result is owed"
+    node.flush()
     assert node.feed(Expired()) == (), "the result is on its way"
     node.commit()
     assert node.feed(Expired()) == (Cancel("expired"), Forget(Ending(How.EXPIRED)))

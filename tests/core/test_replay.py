@@ -167,6 +167,30 @@ def test_a_side_task_may_do_something_new() -> None:
     assert Tape().asks(1, "a").cursor().once("k", "fp-k", SIDE) is Once.LIVE
 
 
+# ---- effects without an intent
+
+
+def test_an_effect_without_an_intent_has_its_result_and_its_place_in_the_order() -> None:
+    cursor = Tape().add(Kind.EFFECT, "first", 0).asks(1, "a").cursor()
+    found = cursor.once("first", "fp-first", MAIN)
+    assert isinstance(found, Entry) and found.value == b"first@0"
+    ask(cursor, "a")
+    cursor.finish()
+    with pytest.raises(
+        DivergenceError, match=r"recorded is once 'first' \(entry 0\), but the handler came to ask 'a';"
+    ):
+        ask(Tape().add(Kind.EFFECT, "first", 0).asks(1, "a").cursor(), "a")
+
+
+def test_an_effect_whose_intent_an_earlier_release_wrote_has_its_result() -> None:
+    """It was in doubt, and ran again."""
+    cursor = Tape().add(Kind.INTENT, "k", 0).asks(1, "a").add(Kind.EFFECT, "k", 1).cursor()
+    found = cursor.once("k", "fp-k", MAIN)
+    assert isinstance(found, Entry) and found.value == b"k@1"
+    ask(cursor, "a")
+    cursor.finish()
+
+
 # ---- divergence
 
 

@@ -16,7 +16,7 @@ from framehold_core import replay
 from framehold_core.errors import DivergenceError
 from framehold_core.journal import Entry, Kind, Lane
 from framehold_core.replay import Cursor
-from tests.core.handlers import Again, Atom, Heard, Live, Script, atoms, with_atom
+from tests.core.handlers import Again, Atom, Live, Reply, Script, atoms, with_atom
 
 LEARNED = (Kind.ASK, Kind.INTENT, Kind.VALUE)
 NEW = Atom(Kind.ASK, "new", "fp-new")
@@ -55,12 +55,12 @@ def recorded(script: Script, prefilled: set[str], luck: random.Random) -> tuple[
     return live, live.entries[: luck.choice(live.cuts)]
 
 
-def delivered(live: Live, entries: list[Entry]) -> list[Heard]:
+def delivered(live: Live, entries: list[Entry]) -> list[Reply]:
     """What a handler heard of what is recorded, delivery by delivery."""
-    return [heard for heard in live.rounds if heard <= answers(entries)]
+    return [reply for reply in live.rounds if reply <= answers(entries)]
 
 
-def answers(entries: list[Entry]) -> Heard:
+def answers(entries: list[Entry]) -> Reply:
     """The recorded answers of those that were asked."""
     return frozenset((item.key, item.value.decode()) for item in entries if item.kind is Kind.ANSWER and item.round)
 
@@ -87,7 +87,7 @@ def test_a_handler_is_rebuilt_from_any_record_of_it(script: Script, prefilled: s
     assert learned(entries) <= Counter(again.came)
     assert Counter(again.learned) <= Counter(live.learned)
     rest = {(item.key, item.value.decode()) for item in again.cursor.rest()}
-    assert rest == answers(entries) - {pair for heard in again.rounds for pair in heard}
+    assert rest == answers(entries) - {pair for reply in again.rounds for pair in reply}
     again.cursor.finish()
 
 
@@ -192,13 +192,13 @@ def lines_run(asks: int, *, together: bool) -> int:
     sys.settrace(trace)
     try:
         cursor = Cursor(entries)
-        heard = 0
+        reply = 0
         for n in range(asks):
             cursor.ask(f"k{n}", "fp", lane)
-            heard += len(cursor.ready())
+            reply += len(cursor.ready())
     finally:
         sys.settrace(before)
-    assert cursor.live and heard == asks
+    assert cursor.live and reply == asks
     return count
 
 

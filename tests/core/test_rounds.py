@@ -127,6 +127,7 @@ def test_only_the_first_write_of_a_round_carries_its_answers() -> None:
     node.intends()
     node.commit()
     node.results()
+    node.flush()
     node.commit()
     node.asks("b")
     assert node.call.outbox.in_flight is not None and node.call.outbox.in_flight.answered is None

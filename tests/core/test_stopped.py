@@ -64,6 +64,7 @@ def test_a_call_with_an_effect_or_a_write_under_way_is_not_stopped(phase: Phase)
     before = node.call
     assert node.feed(Stop("cancelled by hand")) == () and node.call is before
     node.results()
+    node.flush()
     node.commit()
     node.feed(Stop("cancelled by hand"))
     assert node.call.phase is Phase.FINISHING

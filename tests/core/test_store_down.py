@@ -160,6 +160,7 @@ def test_an_effect_in_flight_is_kept_with_its_frame_in_round_1_too() -> None:
     node.intends()
     node.commit()
     node.results()
+    node.flush()
     node.store_down()
     assert node.call.phase is Phase.STRANDED
     node.feed(StoreBack())

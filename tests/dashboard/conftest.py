@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from functools import partial
 
 import pytest
 from playwright.async_api import Browser
 
+from tests.cli.processes import Up
 from tests.dashboard.crowd import Crowd, crowd
+from tests.dashboard.firefox import Firefox, firefox
 from tests.dashboard.line import Line, line
+from tests.dashboard.player import Player, playground
 from tests.dashboard.screen import Look, Screen, chromium, screen
 from tests.dashboard.stage import Stage, stage
+from tests.dashboard.view import SCHEMES, View
 from tests.router.cast import RECORDED
 from tests.store.server import RedisServer
 
 Screens = Callable[..., AbstractAsyncContextManager[Screen]]
+Views = Callable[[str, str, str], AbstractAsyncContextManager[View]]
 
 
 @pytest.fixture(scope="package")
@@ -28,6 +33,14 @@ def anyio_backend() -> str:
 async def browser() -> AsyncIterator[Browser]:
     async with chromium() as running:
         yield running
+
+
+@pytest.fixture(scope="package")
+async def foxes(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Mapping[str, Firefox]]:
+    """A running Firefox for each colour scheme: a process has one for all of its pages."""
+    async with AsyncExitStack() as stack:
+        profiles = {scheme: tmp_path_factory.mktemp(f"firefox-{scheme}") for scheme in SCHEMES}
+        yield {name: await stack.enter_async_context(firefox(folder, name)) for name, folder in profiles.items()}
 
 
 @pytest.fixture(scope="package")
@@ -44,10 +57,34 @@ async def many() -> AsyncIterator[Crowd]:
         yield made
 
 
+@pytest.fixture(scope="package")
+async def played(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Up]:
+    """A fleet of `framehold up` with its playground."""
+    async with playground(tmp_path_factory.mktemp("playground")) as running:
+        yield running
+
+
+@pytest.fixture
+async def player(screens: Screens, played: Up) -> AsyncIterator[Player]:
+    """A person in front of that playground."""
+    async with screens(played.url) as opened:
+        yield Player(opened)
+
+
 @pytest.fixture
 def screens(browser: Browser) -> Screens:
     """Opens screens: `async with screens(root, look) as screen`."""
     return partial(screen, browser)
+
+
+@pytest.fixture
+def views(browser: Browser, foxes: Mapping[str, Firefox]) -> Views:
+    """Opens pages in either browser: `async with views("firefox", "dark", root) as view`."""
+
+    def opened(name: str, scheme: str, root: str) -> AbstractAsyncContextManager[View]:
+        return screen(browser, root, Look(scheme)) if name == "chromium" else foxes[scheme].view(root)
+
+    return opened
 
 
 @pytest.fixture

@@ -133,12 +133,14 @@ NEWER |= {"departed", "arcs", "moved", "changed"}
 def _less(request: web.Request, response: web.StreamResponse) -> web.StreamResponse:
     if not request.path.startswith("/api/") or not isinstance(response, web.Response) or response.status >= 400:
         return response
-    if request.path.endswith(("/access", "/tradeoff")) or request.path.startswith("/api/v1/nodes/"):
+    if request.path.endswith(
+        ("/access", "/tradeoff", "/capacity", "/history", "/tools", "/waiting")
+    ) or request.path.startswith("/api/v1/nodes/"):
         return web.json_response({"error": f"GET {request.path} is not served here"}, status=404)
     if "arcs" in request.query:
         return web.json_response({"error": "arcs is wrong: Extra inputs are not permitted"}, status=400)
-    told = json.loads(response.text or "null")
-    return web.json_response({name: value for name, value in told.items() if name not in NEWER})
+    result = json.loads(response.text or "null")
+    return web.json_response({name: value for name, value in result.items() if name not in NEWER})
 
 
 @asynccontextmanager

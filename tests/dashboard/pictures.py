@@ -2,7 +2,7 @@
 
 The law: what is shown is a real fleet as the tests have it, after half a minute of traffic in which a node was killed
 and its calls were carried on; by the same browser, with the same checks. REPORT is the report.json of a real run of
-`framehold bench tradeoff`.
+`framehold bench tradeoff`. The playground is that of `framehold up` with the booking example, after a kill.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
+from tests.dashboard.player import Player, playground
 from tests.dashboard.screen import Look, Screen, chromium, screen
 from tests.dashboard.stage import LEASE_TTL, NODES, Stage, stage
 from tests.processes import ROOT
@@ -52,6 +53,9 @@ async def pictures(made: Stage, folder: Path, traffic: float = TRAFFIC) -> list[
                 "node": watched,
                 "leases": "/leases",
                 "calls": "/calls",
+                "tools": "/tools",
+                "tool": "/tools/book_trip",
+                "capacity": "/capacity",
                 "call": f"/calls/{call}",
                 "failovers": "/failovers",
                 "tradeoff": "/tradeoff",
@@ -83,10 +87,10 @@ async def failover(made: Stage) -> str:
         # Its lease says how many calls it has; it is renewed each third of its time.
         await asyncio.sleep(LEASE_TTL / 2)
         node.kill()
-        await made.until("ring", lambda told: name not in {one["node_id"] for one in told["nodes"]})
+        await made.until("ring", lambda result: name not in {one["node_id"] for one in result["nodes"]})
         await made.answer("book_trip", again[0])
         await made.answer("refund", again[1])
-        await made.until("overview", lambda told: told["failovers_last_hour"])
+        await made.until("overview", lambda result: result["failovers_last_hour"])
         # Until the streams have told it.
         await asyncio.sleep(2.0)
     return first
@@ -100,10 +104,10 @@ async def busy(made: Stage) -> AsyncIterator[None]:
 
     async def calls() -> None:
         while True:
-            heard = await made.ask("refund")
+            reply = await made.ask("refund")
             await made.work(0.1)
             await asyncio.sleep(0.2)
-            await made.answer("refund", await made.answer("refund", heard))
+            await made.answer("refund", await made.answer("refund", reply))
             if next(turns) % 4 == 0:
                 await made.answer("pay_invoice", await made.ask("pay_invoice"))
             made.calls.append(("book_trip", await made.ask("book_trip")))
@@ -117,6 +121,29 @@ async def busy(made: Stage) -> AsyncIterator[None]:
         await asyncio.gather(task, return_exceptions=True)
 
 
+async def of_the_playground(logs: Path, folder: Path) -> list[Path]:
+    """A call of the booking example whose node was killed while it was open, in each scheme."""
+    taken: list[Path] = []
+    async with chromium() as browser, playground(logs, "framehold.examples.booking") as running:
+        for scheme in SCHEMES:
+            async with screen(browser, running.url, Look(scheme, 1280, 1000)) as one:
+                player = Player(one)
+                await player.open("tool", "book")
+                await one.page.get_by_label("Restaurant").fill("Luna")
+                await player.button("Call").click()
+                await player.button("Accept").click()
+                await one.sees("there is a choice of tables")
+                node = await player.kill()
+                await player.button("Accept").click()
+                await one.sees("Shall I book it?", within=30)
+                await running.hears(f"{node} is back")
+                await one.page.locator("section[aria-label=Journal] tbody tr").nth(4).wait_for()
+                taken.append(
+                    await picture(one, one.page.url.partition("/dashboard")[2], folder / f"playground-{scheme}.png")
+                )
+    return taken
+
+
 async def main(report: Path, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     redis = RedisServer()
@@ -124,7 +151,7 @@ async def main(report: Path, folder: Path) -> None:
     try:
         with tempfile.TemporaryDirectory() as logs:
             async with stage(Path(logs), redis, report.resolve(strict=True)) as made:
-                for file in await pictures(made, folder):
+                for file in [*await pictures(made, folder), *await of_the_playground(Path(logs), folder)]:
                     print(f"{file.stat().st_size // 1024:4d} KiB  {file}")
     finally:
         redis.remove()

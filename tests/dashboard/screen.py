@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from playwright.async_api import Browser, ConsoleMessage, Locator, Page, Request, Response, async_playwright
 
-from tests.conformance import node_cache
+from tests.dashboard.view import BUSY, SCHEMES, SIZES, TELL_REFUSED, View
 from tests.node.operating import TOKEN
 
 _FLAGS = (
@@ -31,11 +31,6 @@ _STOPPED = "net::ERR_ABORTED"
 """A request that the page itself gave up."""
 _ECHO = "Failed to load resource"
 """The console tells of each refusal once more, without its address."""
-_TELL = (
-    "addEventListener('securitypolicyviolation', (one) => console.error('refused by policy', one.violatedDirective))"
-)
-_BUSY = "[aria-busy=true], main .empty[role=status]"
-
 _PAINTED = """async (until) => {
   const [started, kinds] = [{ at: null }, ["pointerup", "keydown", "input", "change"]];
   const note = (event) => { started.at ??= event.timeStamp; };
@@ -69,15 +64,15 @@ class Look(NamedTuple):
         return f"{self.scheme} {self.width}"
 
 
-LOOKS = tuple(Look(scheme, *size) for scheme in ("light", "dark") for size in ((1280, 800), (1920, 1080)))
+LOOKS = tuple(Look(scheme, *size) for scheme in SCHEMES for size in SIZES)
 
 
-class Screen:
+class Screen(View):
     """A page of a fresh context, at the dashboard of `root`."""
 
     def __init__(self, page: Page, root: str) -> None:
-        self.page, self.root = page, root
-        self.troubles: list[str] = []
+        super().__init__(root)
+        self.page = page
         self._expected: list[str] = []
         page.on("pageerror", lambda error: self.troubles.append(f"error: {error}"))
         page.on("console", self._console)
@@ -96,10 +91,16 @@ class Screen:
         await self.page.goto(f"{self.root}/dashboard{path}" + (f"#token={TOKEN}" if signed_in else ""))
         await self.settled()
 
+    async def resize(self, width: int, height: int) -> None:
+        await self.page.set_viewport_size({"width": width, "height": height})
+
+    async def evaluate(self, function: str) -> Any:
+        return await self.page.evaluate(function)
+
     async def settled(self) -> None:
         """Wait until nothing is asked for that the page can't be shown without."""
         await self.page.locator("h1").wait_for()
-        for busy in await self.page.locator(_BUSY).all():
+        for busy in await self.page.locator(BUSY).all():
             await busy.wait_for(state="detached")
 
     def text(self, words: str, exact: bool = False) -> Locator:
@@ -110,34 +111,10 @@ class Screen:
         for one in words:
             await self.page.locator("main").get_by_text(one).first.wait_for(timeout=within * 1000)
 
-    async def shown(self) -> str:
-        """The text of the page's main part."""
-        return await self.page.locator("main").inner_text()
-
-    async def until(self, done: str, within: float = 10.0) -> None:
-        """Wait until a JavaScript function says so; asked anew with each frame, by no `eval`."""
-        asked = f"""async () => {{
-          const [done, end] = [{done}, performance.now() + {within * 1000}];
-          while (!done() && performance.now() < end) await new Promise((go) => setTimeout(go, 10));
-          return done();
-        }}"""
-        assert await self.page.evaluate(asked), f"not within {within:g} s: {done}\n{await self.shown()}"
-
     async def times(self, done: str) -> Painting:
         """Watch for the next input, and for when the page shows what `done`, a JavaScript function, says."""
         await self.page.evaluate(_PAINTED % done)
         return Painting(self.page)
-
-    async def findings(self) -> list[str]:
-        """What axe finds serious or critical: its rule, and the elements."""
-        await self.page.evaluate(axe())
-        found: dict[str, Any] = await self.page.evaluate("() => axe.run(document, { resultTypes: ['violations'] })")
-        return [
-            f"{one['id']} ({one['impact']}): {one['help']}: {node['target']} {node['failureSummary']}"
-            for one in found["violations"]
-            if one["impact"] in ("serious", "critical")
-            for node in one["nodes"]
-        ]
 
     def _console(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning") and not message.text.startswith(_ECHO):
@@ -165,11 +142,6 @@ class Painting:
         return spent
 
 
-def axe() -> str:
-    """The source of axe-core."""
-    return (node_cache.ensure(300) / "node_modules" / "axe-core" / "axe.min.js").read_text()
-
-
 @asynccontextmanager
 async def chromium() -> AsyncIterator[Browser]:
     """A running browser."""
@@ -195,7 +167,7 @@ async def screen(browser: Browser, root: str, look: Look | None = None) -> Async
         timezone_id="UTC",
     )
     try:
-        await context.add_init_script(_TELL)
+        await context.add_init_script(TELL_REFUSED)
         context.set_default_timeout(PATIENCE)
         made = Screen(await context.new_page(), root)
         yield made

@@ -18,7 +18,7 @@ from tests.fleet.fleet import Fleet, RouterProcess
 from tests.node.nodes import NodeProcess
 from tests.node.operating import SHOWN, TOKEN, call_of
 from tests.store.server import RedisServer
-from tests.wire import Caller, Heard
+from tests.wire import Caller, Reply
 
 LEASE_TTL = 2.0
 NODES = ("harbour", "lagoon", "meadow")
@@ -32,7 +32,7 @@ class Stage:
 
     def __init__(self, fleet: Fleet, caller: Caller, http: httpx2.AsyncClient) -> None:
         self.fleet, self._caller, self._http = fleet, caller, http
-        self.calls: list[tuple[str, Heard]] = []
+        self.calls: list[tuple[str, Reply]] = []
         """The calls that wait from the start: tool and last answer."""
         self._names = (f"orchard-{number}" for number in itertools.count(1))
 
@@ -49,42 +49,42 @@ class Stage:
 
     async def get(self, path: str) -> Any:
         """What the API tells who has the token."""
-        told = await self._http.get(f"/api/v1/{path}", headers=SHOWN)
-        assert told.status_code == 200, told.text
-        return told.json()
+        result = await self._http.get(f"/api/v1/{path}", headers=SHOWN)
+        assert result.status_code == 200, result.text
+        return result.json()
 
     async def until(self, path: str, true: Any) -> Any:
         """Look until what is told is so."""
         async with asyncio.timeout(SOON):
-            while not true(told := await self.get(path)):
+            while not true(result := await self.get(path)):
                 await asyncio.sleep(0.05)
-        return told
+        return result
 
-    async def call(self, tool: str) -> Heard:
+    async def call(self, tool: str) -> Reply:
         """A new call, and what its first request came to."""
         return await self._caller.call(tool)
 
-    async def ask(self, tool: str) -> Heard:
+    async def ask(self, tool: str) -> Reply:
         """A new call, up to its first question."""
-        heard = await self.call(tool)
-        assert heard.token, heard
-        return heard
+        reply = await self.call(tool)
+        assert reply.token, reply
+        return reply
 
-    async def answer(self, tool: str, heard: Heard) -> Heard:
+    async def answer(self, tool: str, reply: Reply) -> Reply:
         """Its next round."""
-        return await self._caller.retry(tool, heard.token, heard.accept(word="yes"))
+        return await self._caller.retry(tool, reply.token, reply.accept(word="yes"))
 
     async def work(self, seconds: float) -> None:
         """Have a node busy with a handler."""
         await self._caller.call("summarise", arguments={"seconds": seconds})
 
-    async def parked_at(self, node: str, tool: str = "refund") -> tuple[str, Heard]:
+    async def parked_at(self, node: str, tool: str = "refund") -> tuple[str, Reply]:
         """A new call that waits on this node: its id, and its last answer."""
         async with asyncio.timeout(SOON):
             while True:
-                heard = await self.ask(tool)
-                if heard.headers["framehold-node"] == node:
-                    return call_of(heard.token), heard
+                reply = await self.ask(tool)
+                if reply.headers["framehold-node"] == node:
+                    return call_of(reply.token), reply
 
     @asynccontextmanager
     async def another_node(self) -> AsyncIterator[tuple[str, NodeProcess]]:
@@ -93,11 +93,13 @@ class Stage:
         await self.fleet.start_nodes(name)
         node = self.fleet.nodes[name]
         try:
-            await self.until("ring", lambda told: name in {one["node_id"] for one in told["nodes"] if one["points"]})
+            await self.until(
+                "ring", lambda result: name in {one["node_id"] for one in result["nodes"] if one["points"]}
+            )
             yield name, node
         finally:
             self.fleet.nodes.pop(name).kill()
-            await self.until("ring", lambda told: name not in {one["node_id"] for one in told["nodes"]})
+            await self.until("ring", lambda result: name not in {one["node_id"] for one in result["nodes"]})
 
 
 @asynccontextmanager
@@ -113,7 +115,7 @@ async def stage(folder: Path, redis: RedisServer, report: Path) -> AsyncIterator
         await router.start()
         async with Caller(router.url) as caller, httpx2.AsyncClient(base_url=router.root) as http:
             made = Stage(fleet, caller, http)
-            await made.until("ring", lambda told: sum(node["points"] > 0 for node in told["nodes"]) == len(NODES))
+            await made.until("ring", lambda result: sum(node["points"] > 0 for node in result["nodes"]) == len(NODES))
             for tool, count in PARKED:
                 made.calls += [(tool, await made.ask(tool)) for _ in range(count)]
             made.calls[0] = ("book_trip", await made.answer(*made.calls[0]))

@@ -57,4 +57,6 @@ async def test_it_is_seen_at_once_and_told_as_lost(fleet: Stage, screens: Screen
         await own.until("() => /unreachable|lost|no node lease|not found|gone/i.test(document.body.innerText)")
         await nodes.page.locator("nav").get_by_text("Failovers").click()
         await nodes.settled()
-        await fleet.until("leases?state=orphaned", lambda told: any(one["call_id"] == call for one in told["items"]))
+        await fleet.until(
+            "leases?state=orphaned", lambda result: any(one["call_id"] == call for one in result["items"])
+        )

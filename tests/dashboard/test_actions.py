@@ -12,6 +12,7 @@ from tests.node.operating import TOKEN
 
 pytestmark = pytest.mark.anyio
 
+DONE = {"Evict": "Evicted", "Cancel": "Cancelled"}
 ACTIONS = {"evict": "Evict", "cancel": "Cancel the call"}
 
 
@@ -34,25 +35,25 @@ async def sign_in(screen: Screen, token: str) -> None:
 
 async def test_a_call_is_evicted(at_fleet: Screen, fleet: Stage) -> None:
     """Its frame goes; the page says what was done, and the call goes on when its client answers."""
-    call, heard = await fleet.parked_at(NODES[0])
+    call, reply = await fleet.parked_at(NODES[0])
     await at_fleet.open(f"/leases?call={call}")
     await ask_for(at_fleet, "evict", call)
     await agree(at_fleet, "Evict")
     await at_fleet.sees("frame was dropped")
     assert (await fleet.get(f"leases/{call}"))["live"] is None
-    await fleet.answer("refund", heard)
+    await fleet.answer("refund", reply)
     assert (await fleet.get(f"leases/{call}"))["live"]["replayed"]
 
 
 async def test_a_call_is_cancelled(at_fleet: Screen, fleet: Stage) -> None:
     """From its own page: it ends for good, and the page says so."""
-    call, heard = await fleet.parked_at(NODES[1], "sign_contract")
+    call, reply = await fleet.parked_at(NODES[1], "sign_contract")
     await at_fleet.open(f"/calls/{call}")
     await at_fleet.page.locator("main").get_by_role("button", name="Cancel").click()
     await agree(at_fleet, "Cancel the call")
     await at_fleet.sees("cancelled")
     assert (await fleet.get(f"leases/{call}"))["cause"] == "cancelled"
-    assert "cancelled" in (await fleet.answer("sign_contract", heard)).text
+    assert "cancelled" in (await fleet.answer("sign_contract", reply)).text
 
 
 async def test_a_node_is_drained(at_fleet: Screen, fleet: Stage) -> None:
@@ -66,7 +67,7 @@ async def test_a_node_is_drained(at_fleet: Screen, fleet: Stage) -> None:
         await at_fleet.sees("This node drains")
         row = at_fleet.page.locator("tr", has_text=name).first
         await row.get_by_text("draining").or_(row.get_by_text("left")).first.wait_for()
-        await fleet.until(f"leases/{call}", lambda told: told["record"] == "released")
+        await fleet.until(f"leases/{call}", lambda result: result["record"] == "released")
 
 
 async def test_a_drain_is_taken_back(at_fleet: Screen, fleet: Stage) -> None:
@@ -83,13 +84,13 @@ async def test_a_drain_is_taken_back(at_fleet: Screen, fleet: Stage) -> None:
 
 async def test_a_tool_is_paused_and_resumed(at_fleet: Screen, fleet: Stage) -> None:
     """From the page of one of its calls; the overview says which are paused, and has the way back."""
-    call, heard = await fleet.parked_at(NODES[1], "sign_contract")
+    call, reply = await fleet.parked_at(NODES[1], "sign_contract")
     await at_fleet.open(f"/calls/{call}")
     await at_fleet.page.get_by_role("button", name="Pause tool").click()
     await at_fleet.page.get_by_role("dialog").get_by_text("refuse new calls").wait_for()
     await agree(at_fleet, "Pause the tool")
     await at_fleet.page.get_by_role("button", name="Resume tool").wait_for()
-    await fleet.until("nodes", lambda told: all(node["paused"] for node in told["nodes"]))
+    await fleet.until("nodes", lambda result: all(node["paused"] for node in result["nodes"]))
     assert (await fleet.call("sign_contract")).result["isError"] is True
     await at_fleet.open("/")
     await at_fleet.sees("tool sign_contract is paused by an operator", "Paused tools")
@@ -97,8 +98,8 @@ async def test_a_tool_is_paused_and_resumed(at_fleet: Screen, fleet: Stage) -> N
     await at_fleet.page.get_by_role("button", name="Resume sign_contract").click()
     await agree(at_fleet, "Resume the tool")
     await at_fleet.sees("takes calls again")
-    await fleet.until("nodes", lambda told: not any(node["paused"] for node in told["nodes"]))
-    assert not (await fleet.answer("sign_contract", heard)).result.get("isError")
+    await fleet.until("nodes", lambda result: not any(node["paused"] for node in result["nodes"]))
+    assert not (await fleet.answer("sign_contract", reply)).result.get("isError")
 
 
 @pytest.mark.parametrize("what", ACTIONS)
@@ -109,14 +110,21 @@ async def test_who_says_no_does_nothing(at_fleet: Screen, fleet: Stage, what: st
     at_fleet.page.on("request", lambda request: posted.append(request.url) if request.method == "POST" else None)
     await at_fleet.open(f"/leases?call={call}")
     for leave in ("button", "escape"):
-        await ask_for(at_fleet, what, call)
-        if leave == "button":
-            await at_fleet.page.get_by_role("button", name="Keep as it is").click()
-        else:
-            await at_fleet.page.keyboard.press("Escape")
-        await at_fleet.page.get_by_role("dialog").wait_for(state="detached")
-        focused = await at_fleet.page.evaluate("() => document.activeElement.getAttribute('aria-label')")
-        assert focused == f"{what.capitalize()} call {call[:8]}"
+        focused, part = None, "main"
+        for _ in range(3):
+            await ask_for(at_fleet, what, call)
+            if leave == "button":
+                await at_fleet.page.get_by_role("button", name="Keep as it is").click()
+            else:
+                await at_fleet.page.keyboard.press("Escape")
+            await at_fleet.page.get_by_role("dialog").wait_for(state="detached")
+            focused, part = await at_fleet.page.evaluate(
+                "() => [document.activeElement.getAttribute('aria-label'), document.activeElement.id]"
+            )
+            # A node that is silent for one look, on a busy machine, takes the row away: then the page has the focus.
+            if part != "main":
+                break
+        assert focused == f"{what.capitalize()} call {call[:8]}", part
     assert posted == []
     assert (await fleet.get(f"leases/{call}"))["live"]["state"] == "parked"
 
@@ -130,12 +138,13 @@ async def test_the_focus_is_given_back_to_a_row_that_was_drawn_anew(at_fleet: Sc
 
     async def silent(route: Route) -> None:
         answer = await route.fetch()
-        told = {**await answer.json(), "items": [], "total": 0, "missing": [NODES[2]]}
-        await route.fulfill(response=answer, json=told)
+        result = {**await answer.json(), "items": [], "total": 0, "missing": [NODES[2]]}
+        await route.fulfill(response=answer, json=result)
 
     await at_fleet.page.route("**/api/v1/leases?*", silent)
     await row.wait_for(state="detached")
-    await at_fleet.page.unroute("**/api/v1/leases?*", silent)
+    # An answer that is on its way would take the row off once more.
+    await at_fleet.page.unroute_all(behavior="wait")
     await row.wait_for()
     await at_fleet.page.get_by_role("button", name="Keep as it is").click()
     await at_fleet.page.get_by_role("dialog").wait_for(state="detached")
@@ -198,3 +207,26 @@ async def test_a_token_that_is_no_longer_right_is_asked_for_anew(fleet: Stage, s
 
 def _unproved(headers: dict[str, str]) -> dict[str, str]:
     return {name: value for name, value in headers.items() if name != "authorization"}
+
+
+async def test_all_calls_that_the_filters_let_through_are_evicted_or_cancelled(at_fleet: Screen, fleet: Stage) -> None:
+    """After their number was typed. Calls that can't be evicted are counted, and left alone."""
+    calls = [(await fleet.parked_at(NODES[0], tool))[0] for tool in ("refund", "refund", "sign_contract")]
+    page, dialog = at_fleet.page, at_fleet.page.get_by_role("dialog")
+    await at_fleet.open("/leases")
+    assert await page.get_by_role("button", name="Cancel all").count() == 0, "without a filter nothing is done to all"
+    for what, tool, left in (("Evict", "refund", calls[2]), ("Cancel", "sign_contract", calls[0])):
+        count = (await fleet.get(f"leases?tool={tool}&node={NODES[0]}&state=parked"))["total"]
+        await at_fleet.open(f"/leases?tool={tool}&node={NODES[0]}&state=parked")
+        await page.get_by_role("button", name=f"{what} all {count}").click()
+        await dialog.get_by_text(f"{count} of {tool}").wait_for()
+        act = dialog.get_by_role("button", name=f"{what} {count} call")
+        await dialog.get_by_label("Type").fill(str(count + 1))
+        assert await act.is_disabled()
+        await dialog.get_by_label("Type").fill(str(count))
+        await act.click()
+        await dialog.wait_for(state="detached")
+        await at_fleet.sees(f"{DONE[what]} {count} of {count} call")
+        assert (await fleet.get(f"leases/{left}"))["record"] in ("open", "released")
+    assert (await fleet.get(f"leases/{calls[2]}"))["cause"] == "cancelled"
+    assert (await fleet.get(f"leases/{calls[0]}"))["live"] is None

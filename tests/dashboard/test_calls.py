@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.dashboard.screen import Screen
@@ -13,15 +15,15 @@ pytestmark = pytest.mark.anyio
 
 async def failed(fleet: Stage) -> str:
     """A call that asked, and failed: its id."""
-    heard = await fleet.ask("pay_invoice")
-    assert (await fleet.answer("pay_invoice", heard)).result["isError"]
-    return call_of(heard.token)
+    reply = await fleet.ask("pay_invoice")
+    assert (await fleet.answer("pay_invoice", reply)).result["isError"]
+    return call_of(reply.token)
 
 
 async def completed(fleet: Stage) -> str:
-    heard = await fleet.ask("sign_contract")
-    assert (await fleet.answer("sign_contract", heard)).text == "yes"
-    return call_of(heard.token)
+    reply = await fleet.ask("sign_contract")
+    assert (await fleet.answer("sign_contract", reply)).text == "yes"
+    return call_of(reply.token)
 
 
 async def test_what_failed_is_found_among_what_ended(at_fleet: Screen, fleet: Stage) -> None:
@@ -34,7 +36,7 @@ async def test_what_failed_is_found_among_what_ended(at_fleet: Screen, fleet: St
     assert "tool error" in await row.inner_text() and "CardExpired" in await row.inner_text()
     assert "pay_invoice:" in await row.locator("[data-name='Raised at']").inner_text()
     assert "yes" not in await row.inner_text(), "what the client said is the text of the exception"
-    await at_fleet.page.get_by_role("button", name="Failed", exact=True).click()
+    await at_fleet.page.get_by_role("button", name=re.compile("^Failed [1-9]")).click()
     await at_fleet.page.wait_for_url("**/calls?failed=true")
     await rows.filter(has_text=good[:8]).wait_for(state="detached")
     assert await rows.filter(has_text=bad[:8]).count() == 1
@@ -44,14 +46,33 @@ async def test_what_failed_is_found_among_what_ended(at_fleet: Screen, fleet: St
     await at_fleet.sees(good[:8])
 
 
+async def test_calls_are_counted_by_outcome_tool_and_node_and_found_by_parts_of_names(
+    at_fleet: Screen, fleet: Stage
+) -> None:
+    """A count says what a filter would list, with the other filters that are on."""
+    await completed(fleet), await failed(fleet)
+    await at_fleet.open("/calls?failed=true")
+    tools = at_fleet.page.get_by_role("group", name="Tools")
+    listed = at_fleet.page.locator("main tbody tr")
+    await at_fleet.page.get_by_label("Tool, a part of its name").fill("INVOI")
+    await at_fleet.page.wait_for_url("**tool=*INVOI*")
+    await at_fleet.page.locator("main [aria-busy=false]").wait_for()
+    count = int(re.findall(r"\d+", await tools.get_by_role("button", name=re.compile("^pay_invoice")).inner_text())[0])
+    assert count == await listed.count() > 0
+    assert all("pay_invoice" in text for text in await listed.all_inner_texts())
+    ends = at_fleet.page.get_by_role("group", name="How they ended")
+    assert await ends.get_by_role("button", name=f"Tool error {count}", exact=True).count() == 1
+    assert await ends.get_by_role("button", name="Completed 0", exact=True).count() == 1
+
+
 async def test_the_page_of_a_call_that_failed_says_so_before_all_else(at_fleet: Screen, fleet: Stage) -> None:
     """The box is red, and so is the end of its timeline; nothing of it is green."""
     call = await failed(fleet)
     await at_fleet.open(f"/calls/{call}")
     box = at_fleet.page.locator("main .callout.bad")
     await box.wait_for()
-    told = await box.inner_text()
-    assert "It ended: tool error" in told and "CardExpired" in told and "pay_invoice:" in told
+    result = await box.inner_text()
+    assert "It ended: tool error" in result and "CardExpired" in result and "pay_invoice:" in result
     assert await at_fleet.page.locator(".timeline .round.failed").count() == 1
     assert await at_fleet.page.locator("main .good, main .finished").count() == 0
     assert "Ended: tool error" in await at_fleet.page.locator("main table").first.inner_text()

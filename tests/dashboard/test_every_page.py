@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.dashboard.conftest import Screens
-from tests.dashboard.screen import LOOKS, Look
+from tests.dashboard.conftest import Views
 from tests.dashboard.stage import NODES, Stage
+from tests.dashboard.view import SCHEMES, SIZES
 from tests.node.operating import call_of
 
 pytestmark = pytest.mark.anyio
@@ -18,6 +18,9 @@ PAGES = {
     "node": f"/nodes/{NODES[0]}",
     "leases": "/leases",
     "calls": "/calls",
+    "capacity": "/capacity",
+    "tools": "/tools",
+    "tool": "/tools/refund",
     "call": "/calls/{call}",
     "failovers": "/failovers",
     "trade-off": "/tradeoff",
@@ -33,18 +36,20 @@ def address(fleet: Stage, page: str) -> str:
     return PAGES[page].format(call=call_of(fleet.calls[0][1].token))
 
 
-@pytest.mark.parametrize("look", LOOKS, ids=str)
+@pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("page", PAGES)
-async def test_it_loads(fleet: Stage, screens: Screens, page: str, look: Look) -> None:
-    """Without an error, in either scheme; nothing is wider than its place; and axe finds nothing serious."""
-    async with screens(fleet.root, look) as screen:
-        await screen.open(address(fleet, page))
-        await screen.page.locator("nav").get_by_text("Live").or_(screen.text("Live", exact=True)).first.wait_for()
-        sizes = "() => [document.documentElement.scrollWidth, innerWidth]"
-        wide, window = await screen.page.evaluate(sizes)
-        assert wide <= window
-        assert await screen.page.evaluate(_CUT) == []
-        assert await screen.page.locator("h1").count() == 1
-        assert (await screen.page.locator("h1").inner_text()).strip()
-        assert (await screen.page.title()).endswith("Framehold")
-        assert await screen.findings() == []
+@pytest.mark.parametrize("browser_name", ("chromium", "firefox"))
+async def test_it_loads(fleet: Stage, views: Views, browser_name: str, page: str, scheme: str) -> None:
+    """Without an error; in a window of each size nothing is wider than its place, and axe finds nothing serious."""
+    async with views(browser_name, scheme, fleet.root) as view:
+        await view.open(address(fleet, page))
+        await view.until("() => document.querySelector('.link [role=status]').textContent === 'Live'")
+        assert (await view.evaluate("() => document.title")).endswith("Framehold")
+        for size in SIZES:
+            await view.resize(*size)
+            # Charts take their new width with the next frame.
+            await view.until(f"() => innerWidth === {size[0]} && document.documentElement.scrollWidth <= innerWidth")
+            assert await view.evaluate(_CUT) == []
+            [heading] = await view.evaluate("() => [...document.querySelectorAll('h1')].map((one) => one.innerText)")
+            assert heading.strip()
+            assert await view.findings() == []

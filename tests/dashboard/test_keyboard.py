@@ -12,15 +12,15 @@ pytestmark = pytest.mark.anyio
 _FOCUSED = "() => document.activeElement.innerText || document.activeElement.getAttribute('aria-label') || ''"
 _RING = """() => { const style = getComputedStyle(document.activeElement);
   return style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) >= 1 || style.boxShadow !== 'none'; }"""
-NAMES = ("Overview", "Ring", "Nodes", "Leases", "Calls", "Failovers", "Trade-off")
+NAMES = ("Overview", "Ring", "Nodes", "Leases", "Calls", "Tools", "Capacity", "Failovers", "Trade-off")
 
 
 async def press(screen: Screen, *keys: str) -> str:
     """What has the focus after these keys."""
     for key in keys:
         await screen.page.keyboard.press(key)
-    said: str = await screen.page.evaluate(_FOCUSED)
-    return said
+    text: str = await screen.page.evaluate(_FOCUSED)
+    return text
 
 
 async def test_the_first_stop_skips_to_the_page(at_fleet: Screen) -> None:
@@ -37,6 +37,7 @@ async def test_tab_goes_through_all_pages(at_fleet: Screen) -> None:
     """In order, each stop to be seen; the page that one goes to says its name first."""
     await at_fleet.open("")
     await press(at_fleet, "Tab")
+    assert (await press(at_fleet, "Tab")).startswith("Find")
     for name in NAMES:
         assert await press(at_fleet, "Tab") == name
         assert await at_fleet.page.evaluate(_RING), f"the focus on {name} can't be seen"

@@ -18,15 +18,21 @@ async def look_up(screen: Screen, token: str) -> None:
 
 async def test_a_token_leads_to_its_node(at_fleet: Screen, fleet: Stage) -> None:
     """And to its call, which the page links to."""
-    tool, heard = fleet.calls[-1]
-    call = call_of(heard.token)
+    tool, reply = fleet.calls[-1]
+    call = call_of(reply.token)
     await at_fleet.open("/ring")
-    await look_up(at_fleet, f"  {heard.token}\n")
-    await at_fleet.sees(call[:8])
+    for _ in range(5):
+        async with at_fleet.page.expect_response("**/api/v1/lookup") as answered:
+            await look_up(at_fleet, f"  {reply.token}\n")
+        # On a busy machine a node may answer too late, and the page says so.
+        if not (await (await answered.value).json())["silent"]:
+            break
+        await at_fleet.sees("that node did not answer")
+    await at_fleet.sees(call[:8], "parked")
     found = at_fleet.page.locator(".facts")
-    said = await found.inner_text()
-    assert heard.headers["framehold-node"] in said
-    assert tool in said and "parked" in said
+    text = await found.inner_text()
+    assert reply.headers["framehold-node"] in text
+    assert tool in text and "parked" in text
     await found.get_by_role("link", name=call[:8]).click()
     await at_fleet.page.wait_for_url(f"**/dashboard/calls/{call}")
     await at_fleet.settled()

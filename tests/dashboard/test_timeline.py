@@ -14,7 +14,7 @@ from tests.conformance import node_cache
 _RUN = """
 import {{ readFileSync }} from "node:fs";
 const {{ story }} = await import("{lib}/trail.js");
-const {{ told, stepped }} = await import("{lib}/telling.js");
+const {{ described, stepped }} = await import("{lib}/telling.js");
 const {{ timescale }} = await import("{lib}/timescale.js");
 const given = JSON.parse(readFileSync(0, "utf8"));
 console.log(JSON.stringify({expression}));
@@ -52,53 +52,53 @@ def tale(seen: dict[str, Any], now: float, events: list[dict[str, Any]] | None =
     return of("story(given[0], given[1])", [seen, {"now": T + now, "events": events or [], "departed": []}])
 
 
-def spans(told: Any) -> list[tuple[str, str, float, float]]:
+def spans(story: Any) -> list[tuple[str, str, float, float]]:
     """Each as what it is, its node, and its ends."""
-    found = [(one["what"], one["node"], one["from"] - T, one["to"] - T) for one in told["spans"]]
+    found = [(one["what"], one["node"], one["from"] - T, one["to"] - T) for one in story["spans"]]
     return sorted(found, key=lambda one: one[2])
 
 
-def marks(told: Any) -> list[tuple[str, str]]:
-    return [(one["what"], one["node"]) for one in told["marks"]]
+def marks(story: Any) -> list[tuple[str, str]]:
+    return [(one["what"], one["node"]) for one in story["marks"]]
 
 
 def test_a_round_is_a_bar_and_what_lies_between_is_parked() -> None:
     """The bar begins as long before its step as the round ran."""
-    told = tale(view(step("parked", 1, 1, "a", 1, 1), step("finished", 1, 1, "a", 61, 0.5), record="done"), 999)
-    assert spans(told) == [("round", "a", 0, 1), ("parked", "a", 1, 60.5), ("round", "a", 60.5, 61)]
-    assert marks(told) == [("asked", "a"), ("answered", "a"), ("finished", "a")]
-    assert (told["end"] - T, told["ended"], told["lanes"]) == (61, True, ["a"])
+    result = tale(view(step("parked", 1, 1, "a", 1, 1), step("finished", 1, 1, "a", 61, 0.5), record="done"), 999)
+    assert spans(result) == [("round", "a", 0, 1), ("parked", "a", 1, 60.5), ("round", "a", 60.5, 61)]
+    assert marks(result) == [("asked", "a"), ("answered", "a"), ("finished", "a")]
+    assert (result["end"] - T, result["ended"], result["lanes"]) == (61, True, ["a"])
 
 
 def test_a_takeover_leads_from_lane_to_lane() -> None:
     """It lies within the round that the retry had begun, and the lanes stand in the order in which nodes came."""
     seen = view(step("parked", 1, 1, "z", 1, 1), step("claimed", 1, 2, "a", 11, 0), step("parked", 2, 2, "a", 12, 2))
-    told = tale({**seen, "live": held("a")}, 20)
-    assert spans(told) == [
+    result = tale({**seen, "live": held("a")}, 20)
+    assert spans(result) == [
         ("round", "z", 0, 1),
         ("parked", "z", 1, 10),
         ("round", "a", 10, 12),
         ("parked", "a", 12, 20),
     ]
-    assert told["lanes"] == ["z", "a"]
-    [takeover] = [one for one in told["marks"] if one["what"] == "takeover"]
+    assert result["lanes"] == ["z", "a"]
+    [takeover] = [one for one in result["marks"] if one["what"] == "takeover"]
     assert (takeover["from_node"], takeover["node"], takeover["epoch"]) == ("z", "a", 2)
-    assert of("told(given)", takeover).startswith("a took it over from z at")
+    assert of("described(given)", takeover).startswith("a took it over from z at")
 
 
 def test_the_same_node_enters_it_again() -> None:
-    told = tale(view(step("parked", 1, 1, "a", 1, 1), step("claimed", 1, 2, "a", 5), live=held("a", "running")), 6)
-    assert ("again", "a") in marks(told)
-    assert spans(told) == [("round", "a", 0, 1), ("parked", "a", 1, 5), ("round", "a", 5, 6)]
+    result = tale(view(step("parked", 1, 1, "a", 1, 1), step("claimed", 1, 2, "a", 5), live=held("a", "running")), 6)
+    assert ("again", "a") in marks(result)
+    assert spans(result) == [("round", "a", 0, 1), ("parked", "a", 1, 5), ("round", "a", 5, 6)]
 
 
 def test_what_is_not_known_is_not_drawn_as_known() -> None:
     """Nobody holds it now: an eviction, a lost node or a handoff tells since when, and nothing else does."""
     parked = step("parked", 1, 1, "a", 1, 1)
-    told = tale(view(parked), 9)
-    assert spans(told) == [("round", "a", 0, 1), ("unheld", "a", 1, 9)]
-    [unheld] = [one for one in told["spans"] if one["what"] == "unheld"]
-    assert "since when is not known" in of("told(given)", unheld)
+    result = tale(view(parked), 9)
+    assert spans(result) == [("round", "a", 0, 1), ("unheld", "a", 1, 9)]
+    [unheld] = [one for one in result["spans"] if one["what"] == "unheld"]
+    assert "since when is not known" in of("described(given)", unheld)
     for kind in ("evicted", "node_lost"):
         event = {"kind": kind, "node_id": "a", "at": T + 4, "call": "", "epoch": None}
         assert spans(tale(view(parked), 9, [event]))[1:] == [("parked", "a", 1, 4), ("unheld", "a", 4, 9)]
@@ -113,18 +113,19 @@ def test_a_round_that_killed_its_node_is_no_wait() -> None:
     parked, first = step("parked", 1, 1, "a", 1, 1), step("claimed", 1, 2, "b", 11)
     seen = {**view(parked, first, step("claimed", 1, 3, "c", 21)), "outcome": "stuck"}
     died = [{"kind": "node_lost", "node_id": "b", "at": T + 13, "call": "", "epoch": None}]
-    assert spans(tale(seen, 30, died))[2:] == [("round", "b", 11, 13), ("unheld", "b", 13, 21), ("unheld", "c", 21, 30)]
+    assert spans(tale(seen, 30, died))[2:] == [("round", "b", 11, 13), ("unheld", "b", 13, 21), ("stuck", "c", 21, 30)]
     died += [{"kind": "node_lost", "node_id": "c", "at": T + 24, "call": "", "epoch": None}]
-    told = tale(seen, 30, died)
-    assert spans(told)[4:] == [("round", "c", 21, 24), ("unheld", "c", 24, 30)]
-    [cut, _] = [one for one in told["spans"] if one.get("how") == "cut"]
-    assert of("told(given)", cut).startswith("Round 2 was entered on b at") and "never ended" in of("told(given)", cut)
+    result = tale(seen, 30, died)
+    assert spans(result)[4:] == [("round", "c", 21, 24), ("stuck", "c", 24, 30)]
+    assert "nobody enters it again" in of("described(given)", next(one for one in result["spans"] if one["what"] == "stuck"))
+    [cut, _] = [one for one in result["spans"] if one.get("how") == "cut"]
+    assert of("described(given)", cut).startswith("Round 2 was entered on b at") and "never ended" in of("told(given)", cut)
 
 
 def test_the_round_that_runs_ends_now() -> None:
     live = held("a", "running", resumed=T + 5)
-    told = tale(view(step("parked", 1, 1, "a", 1, 1), live=live), 9)
-    assert spans(told)[1:] == [("parked", "a", 1, 5), ("round", "a", 5, 9)]
+    result = tale(view(step("parked", 1, 1, "a", 1, 1), live=live), 9)
+    assert spans(result)[1:] == [("parked", "a", 1, 5), ("round", "a", 5, 9)]
     first = tale(view(record="none", live=held("a", "running", round=0)), 2)
     assert spans(first) == [("round", "a", 0, 2)]
 
@@ -138,11 +139,16 @@ def test_a_trail_without_its_beginning_says_so(round_: int, epoch: int, gone: bo
 def test_every_step_is_said(name: str) -> None:
     """In the timeline and in its table."""
     seen = view(step("parked", 1, 1, "a", 1, 1), step(name, 2, 2, "b", 5))
-    made = "((tale) => [...tale.marks, ...tale.spans].map(told))(story(given[0], given[1]))"
+    made = "((tale) => [...tale.marks, ...tale.spans].map(described))(story(given[0], given[1]))"
     sentences = of(made, [seen, {"now": T + 9}])
     assert any(" b" in sentence or sentence.startswith("b ") for sentence in sentences)
     assert not any("undefined" in sentence or "NaN" in sentence for sentence in sentences)
     assert of("stepped(given)", step(name, 2, 2, "b", 5)) != name
+
+
+def test_the_step_of_a_claim_names_kept_code() -> None:
+    text = of("stepped(given)", {**step("claimed", 2, 2, "b", 5), "kept_code": True})
+    assert text == "Taken over, and replayed, with the code that it began with"
 
 
 def places(rounds: list[tuple[float, float]], instants: list[float], width: float) -> Any:

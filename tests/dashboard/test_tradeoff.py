@@ -34,8 +34,8 @@ def report(*cells: dict[str, Any]) -> str:
     """The report of these cells."""
     options, conditions = ({one[name]: None for one in cells} for name in ("option", "condition"))
     head = {"kind": "tradeoff", "machine": {"cores": "2"}, "commit": "3f9c2d1", "started": "2026-11-22 06:20 UTC"}
-    said = {**head, "command": "framehold bench tradeoff --out DIR", "cells": cells}
-    return json.dumps({**said, "options": list(options), "conditions": list(conditions)})
+    text = {**head, "command": "framehold bench tradeoff --out DIR", "cells": cells}
+    return json.dumps({**text, "options": list(options), "conditions": list(conditions)})
 
 
 async def shown(page: Screen, way: Line, *cells: dict[str, Any]) -> None:
@@ -63,8 +63,8 @@ async def test_each_condition_has_a_table_of_all_options(way: Line, page: Screen
         *(name.capitalize() for name in recorded["conditions"]),
     ]
     origin = await page.page.get_by_role("region", name="How it was measured").inner_text()
-    said = {recorded[name] for name in ("commit", "started", "command")} | set(recorded["machine"].values())
-    assert [text for text in said if text not in origin] == []
+    output = {recorded[name] for name in ("commit", "started", "command")} | set(recorded["machine"].values())
+    assert [text for text in output if text not in origin] == []
     assert "NaN" not in await page.shown() and "undefined" not in await page.shown()
 
 
@@ -92,8 +92,8 @@ async def test_parts_make_one_number_and_are_told_beside_it(way: Line, page: Scr
         "1,527 | 1,202 node + 236 router + 88.6 store",
     ]
     assert await row(page, table, "Memory") == ["Memory per parked call, bytes", "6,000"]
-    told = [await row(page, table, head) for head in ("Odd metric", "Odd per node")]
-    assert told == [["Odd metric", "1.00e+15"], ["Odd per node", "8"]], "whatever was measured is shown"
+    result = [await row(page, table, head) for head in ("Odd metric", "Odd per node")]
+    assert result == [["Odd metric", "1.00e+15"], ["Odd per node", "8"]], "whatever was measured is shown"
 
 
 async def test_what_was_not_measured_says_so_and_why(way: Line, page: Screen) -> None:
@@ -104,14 +104,14 @@ async def test_what_was_not_measured_says_so_and_why(way: Line, page: Screen) ->
     await shown(page, way, first, cell("F", "steady", seconds_to_recover=missing, calls_per_second=value(5, "1/s")))
     table = page.page.get_by_role("table", name="Measured under steady")
     cells = table.get_by_role("row", name="Time to recover").get_by_role("cell")
-    heard = await table.get_by_role("row", name="Time to recover").aria_snapshot()
-    assert heard.count('cell "not available (nothing fails under it)"') == 2, heard
+    reply = await table.get_by_role("row", name="Time to recover").aria_snapshot()
+    assert reply.count('cell "not available (nothing fails under it)"') == 2, reply
     reasons = page.page.get_by_role("list", name="Why it is not available").get_by_role("listitem")
-    told = await reasons.all_inner_texts()
-    assert told.count("nothing fails under it") == 1 and "store: it has no store" in told
+    result = await reasons.all_inner_texts()
+    assert result.count("nothing fails under it") == 1 and "store: it has no store" in result
     numbers = await cells.locator("sup").all_inner_texts()
-    assert numbers == [str(told.index("nothing fails under it") + 1)] * 2
-    assert "the run did not report it" in told, "what a report leaves out is not taken for measured"
+    assert numbers == [str(result.index("nothing fails under it") + 1)] * 2
+    assert "the run did not report it" in result, "what a report leaves out is not taken for measured"
     assert await page.findings() == []
 
 

@@ -47,8 +47,8 @@ class RouterProcess(FrameholdProcess):
     async def nodes(self) -> list[dict[str, Any]]:
         """What it says of the nodes."""
         async with httpx2.AsyncClient() as http:
-            told = await http.get(f"{self.root}/api/v1/nodes")
-        found: list[dict[str, Any]] = told.json()["nodes"]
+            result = await http.get(f"{self.root}/api/v1/nodes")
+        found: list[dict[str, Any]] = result.json()["nodes"]
         return found
 
     async def overview(self) -> dict[str, Any]:
@@ -61,8 +61,8 @@ class RouterProcess(FrameholdProcess):
         """Wait until it sends requests to just these nodes."""
         async with httpx2.AsyncClient() as http, asyncio.timeout(DEADLINE):
             while True:
-                told = (await http.get(f"{self.root}/api/v1/ring")).json()
-                if {node["node_id"] for node in told["nodes"] if node["points"]} == set(names):
+                result = (await http.get(f"{self.root}/api/v1/ring")).json()
+                if {node["node_id"] for node in result["nodes"] if node["points"]} == set(names):
                     return
                 await asyncio.sleep(0.02)
 

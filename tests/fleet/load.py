@@ -11,7 +11,7 @@ import httpx2
 
 from tests.fleet.faults import MARKED, UNMARKED, FaultyFleet
 from tests.fleet.trial import AGAIN, Client, Trial, again
-from tests.wire import Heard
+from tests.wire import Reply
 
 SHAPES = {"errand": 4, "talk": 0}
 """What is called, and how many effects it has."""
@@ -58,14 +58,14 @@ class Load:
     async def _begin(self, call: Trial) -> bool:
         """Round 1, which has no token: it is sent once, and what becomes of it is nobody's promise."""
         try:
-            heard = await call.begin(self._router())
+            reply = await call.begin(self._router())
         except (httpx2.TransportError, TimeoutError):
             self.unborn += 1
             return False
-        if "inputRequests" not in heard.message.get("result", {}):
+        if "inputRequests" not in reply.message.get("result", {}):
             self.unborn += 1
-            if heard.status not in AGAIN and heard.message.get("error", {}).get("code") != -32603:
-                self.wrong.append(f"{call.name} at its begin: {heard.message}")
+            if reply.status not in AGAIN and reply.message.get("error", {}).get("code") != -32603:
+                self.wrong.append(f"{call.name} at its begin: {reply.message}")
             return False
         self.begun += 1
         return True
@@ -75,37 +75,37 @@ class Load:
             await asyncio.sleep(self._rng.random() / 5)
             started = time.monotonic()
             try:
-                heard = await self._answered(call)
+                reply = await self._answered(call)
             except TimeoutError:
                 self.lost.append(f"{call.name}: no answer to {call.heard.messages}")
                 return
             waited = time.monotonic() - started
             self.longest = max(self.longest, (waited, f"{call.name} until {time.strftime('%H:%M:%S')}"))
-            if "inputRequests" not in heard.message.get("result", {}):
-                self._end(call, heard)
+            if "inputRequests" not in reply.message.get("result", {}):
+                self._end(call, reply)
                 return
 
-    async def _answered(self, call: Trial) -> Heard:
+    async def _answered(self, call: Trial) -> Reply:
         """Routers die too: whichever is there is asked, until one passes an answer on."""
         async with asyncio.timeout(120):
             while True:
                 try:
-                    heard = await call.answer(self._router())
+                    reply = await call.answer(self._router())
                 except (httpx2.TransportError, TimeoutError):
                     await asyncio.sleep(0.1)
                     continue
-                if not again(heard):
-                    call.heard = heard if "inputRequests" in heard.message.get("result", {}) else call.heard
-                    return heard
+                if not again(reply):
+                    call.heard = reply if "inputRequests" in reply.message.get("result", {}) else call.heard
+                    return reply
                 await asyncio.sleep(0.1)
 
-    def _end(self, call: Trial, heard: Heard) -> None:
-        if heard.status == 200 and "result" in heard.message and heard.text == call.done:
+    def _end(self, call: Trial, reply: Reply) -> None:
+        if reply.status == 200 and "result" in reply.message and reply.text == call.done:
             self.completed.append(call.name)
-        elif call.tool.endswith(UNMARKED) and _LOST in heard.text:
+        elif call.tool.endswith(UNMARKED) and _LOST in reply.text:
             self.told_lost += 1
         else:
-            (self.wrong if call.tool.endswith(UNMARKED) else self.lost).append(f"{call.name}: {heard.message}")
+            (self.wrong if call.tool.endswith(UNMARKED) else self.lost).append(f"{call.name}: {reply.message}")
 
     def _router(self) -> str:
         return self._rng.choice(self._made.routers).url

@@ -91,12 +91,12 @@ async def test_no_live_node(redis: RedisServer, tmp_path: Path) -> None:
     async with fleet(tmp_path, redis) as made:
         router = await made.add_router()
         async with Caller(router.url) as caller, asyncio.timeout(5):
-            told = await caller.call("never", request_id="mine")
+            result = await caller.call("never", request_id="mine")
         async with httpx2.AsyncClient() as http:
             ready = await http.get(f"{router.root}/readyz")
             assert (await http.get(f"{router.root}/healthz")).status_code == 200
-    assert (told.status, told.code, told.message["id"]) == (503, -32603, "mine")
-    assert int(told.headers["retry-after"]) >= 1
+    assert (result.status, result.code, result.message["id"]) == (503, -32603, "mine")
+    assert int(result.headers["retry-after"]) >= 1
     assert ready.status_code == 503 and "no live node" in ready.text
 
 
@@ -106,12 +106,12 @@ async def test_an_address_where_nobody_listens(redis: RedisServer, tmp_path: Pat
         router = await made.add_router()
         async with ghost(redis, made, "http://127.0.0.1:1"), Caller(router.url) as caller:
             names = [f"guest{number}" for number in range(60)]
-            told = await asyncio.gather(*(caller.call("one", arguments={"name": name}) for name in names))
-            assert {reply.status for reply in told} == {200}
+            result = await asyncio.gather(*(caller.call("one", arguments={"name": name}) for name in names))
+            assert {reply.status for reply in result} == {200}
             done = await asyncio.gather(
                 *(
                     caller.retry("one", reply.token, reply.accept(word="w"), arguments={"name": name})
-                    for name, reply in zip(names, told, strict=True)
+                    for name, reply in zip(names, result, strict=True)
                 )
             )
         assert [reply.text for reply in done] == [f"{name}: w" for name in names]
@@ -124,8 +124,8 @@ async def test_an_address_that_is_none(redis: RedisServer, tmp_path: Path) -> No
         router = await made.add_router()
         for address in ("", "not a url", "ftp://127.0.0.1:21", "http://127.0.0.1:0", "http://[::1"):
             async with ghost(redis, made, address, ringed=False), Caller(router.url) as caller:
-                told = await asyncio.gather(*(caller.call("never", arguments={"name": "n"}) for _ in range(10)))
-            assert {reply.headers["framehold-node"] for reply in told} == {"node-1"}
+                result = await asyncio.gather(*(caller.call("never", arguments={"name": "n"}) for _ in range(10)))
+            assert {reply.headers["framehold-node"] for reply in result} == {"node-1"}
         assert router.log().count("nothing is sent to node 'ghost'") == 5
 
 
@@ -139,8 +139,8 @@ async def test_a_node_with_other_keys(redis: RedisServer, tmp_path: Path) -> Non
             await stranger.start()
             router = await made.add_router()
             async with Caller(router.url) as caller:
-                told = await asyncio.gather(*(caller.call("never", arguments={"name": "n"}) for _ in range(20)))
-            assert {reply.headers["framehold-node"] for reply in told} == {"node-1"}
+                result = await asyncio.gather(*(caller.call("never", arguments={"name": "n"}) for _ in range(20)))
+            assert {reply.headers["framehold-node"] for reply in result} == {"node-1"}
             states = {node["node_id"]: node["state"] for node in await router.nodes()}
             assert states == {"node-1": "live", "node-2": "other keys"}
             assert "one of this fleet's keys" in router.log()
@@ -155,9 +155,9 @@ async def test_nodes_that_take_requests_and_do_not_answer(redis: RedisServer, tm
         for script, status in ((silent, 504), (hanging_up, 502), (garbled, 502)):
             async with acting(script) as address, ghost(redis, made, address), Caller(router.url) as caller:
                 async with asyncio.timeout(6):
-                    told = await caller.call("never", arguments={"name": "n"})
-            assert (told.status, told.code) == (status, -32603), told.message
-            assert "not known" in told.text
+                    result = await caller.call("never", arguments={"name": "n"})
+            assert (result.status, result.code) == (status, -32603), result.message
+            assert "not known" in result.text
 
 
 async def test_a_node_that_dies_within_its_response(redis: RedisServer, tmp_path: Path) -> None:
@@ -174,9 +174,9 @@ async def test_a_relay_that_would_loop(redis: RedisServer, tmp_path: Path) -> No
     async with fleet(tmp_path, redis) as made:
         router = await made.add_router()
         async with ghost(redis, made, router.root), Caller(router.url) as caller, asyncio.timeout(5):
-            told = await caller.call("never", arguments={"name": "n"})
-        assert told.status == 508
-        assert "FRAMEHOLD_ADVERTISE_URL" in told.text
+            result = await caller.call("never", arguments={"name": "n"})
+        assert result.status == 508
+        assert "FRAMEHOLD_ADVERTISE_URL" in result.text
         assert "FRAMEHOLD_ADVERTISE_URL" in router.log()
 
 
@@ -197,17 +197,17 @@ async def test_two_routers_with_different_views(redis: RedisServer, tmp_path: Pa
 async def _talks_through(new: str, old: str, made: Fleet) -> None:
     names = [f"guest{number}" for number in range(60)]
     async with Caller(new) as at_new, Caller(old) as at_old:
-        heard = [await at_new.call("three", arguments={"name": name}) for name in names]
-        homes = [reply.headers["framehold-node"] for reply in heard]
+        response = [await at_new.call("three", arguments={"name": name}) for name in names]
+        homes = [reply.headers["framehold-node"] for reply in response]
         assert set(homes) == {"node-1", "node-2", "node-3"}
         for turn in range(3):
-            heard = [
+            response = [
                 await at_old.retry("three", reply.token, reply.accept(word="w"), arguments={"name": name})
-                for name, reply in zip(names, heard, strict=True)
+                for name, reply in zip(names, response, strict=True)
             ]
-            assert [reply.headers["framehold-node"] for reply in heard] == homes
-            relayed = sum(reply.headers["framehold-route"] == "lease" for reply in heard)
+            assert [reply.headers["framehold-node"] for reply in response] == homes
+            relayed = sum(reply.headers["framehold-route"] == "lease" for reply in response)
             # It never hears of node-3, so it can't learn to send there: those are relayed each time.
             assert relayed == homes.count("node-3"), (turn, relayed)
-    assert [reply.text for reply in heard] == [f"{name}: w w w" for name in names]
+    assert [reply.text for reply in response] == [f"{name}: w w w" for name in names]
     assert made.entries() == dict.fromkeys(names, 1)

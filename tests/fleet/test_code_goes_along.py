@@ -9,47 +9,21 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
+from framehold_core.token import named
 from tests.fleet.fleet import Fleet
 from tests.fleet.ledger import VARIABLE, Ledger
 from tests.fleet.shop import KINDS, write
-from tests.processes import DEADLINE
+from tests.fleet.shopper import Shopper
 from tests.store.server import RedisServer, running
-from tests.wire import Caller, Heard, accepted
+from tests.wire import Caller
 
 pytestmark = pytest.mark.anyio
 CALLS = 50
 GONE = {"MCPServer": "This call was lost.", "FastMCP": "Unknown tool: 'gone'"}
 """What a client hears of a tool that is gone, and whose code is not kept."""
-
-
-class Shopper:
-    """One call of a tool of the shop."""
-
-    def __init__(self, caller: Caller, tool: str, name: str) -> None:
-        self._caller, self._tool, self.name = caller, tool, name
-        self.heard: Heard
-
-    async def begin(self) -> Heard:
-        """Round 1."""
-        return await self.send()
-
-    async def answer(self, **content: Any) -> Heard:
-        """Answer what was asked, until the answer is taken."""
-        (key,) = self.heard.asked
-        params = {"requestState": self.heard.token, "inputResponses": {key: accepted(**content)}}
-        async with asyncio.timeout(DEADLINE):
-            while (heard := await self.send(**params)).status == 503:
-                await asyncio.sleep(0.05)
-        return heard
-
-    async def send(self, **params: Any) -> Heard:
-        whole = {"name": self._tool, "arguments": {"name": self.name}, **params}
-        heard = await self._caller.send("tools/call", whole)
-        if heard.message.get("result", {}).get("resultType") == "input_required":
-            self.heard = heard
-        return heard
 
 
 class Deployed:
@@ -73,7 +47,26 @@ class Deployed:
         self.fleet.target = self._files[1]
         for name in list(self.fleet.nodes):
             self.fleet.nodes.pop(name).kill()
-        await self.fleet.add_nodes(next(self._names), next(self._names), WHERE="Rome")
+        await self._add(2)
+
+    async def _add(self, count: int) -> list[str]:
+        names = list(itertools.islice(self._names, count))
+        await self.fleet.add_nodes(*names, WHERE="Rome")
+        return names
+
+    async def deploy_to_half(self) -> None:
+        """Start a node with the changed code, and kill the first of the others."""
+        self.fleet.target = self._files[1]
+        (new,) = await self._add(1)
+        self.fleet.nodes.pop(next(iter(self.fleet.nodes))).kill()
+        assert new in self.fleet.nodes and len(self.fleet.nodes) == 2
+
+    async def trail(self, token: str) -> list[dict[str, Any]]:
+        """The steps of a call, as a router has them."""
+        async with httpx2.AsyncClient() as http:
+            call = await http.get(f"{self.fleet.routers[0].root}/api/v1/leases/{named(token)}")
+        steps: list[dict[str, Any]] = call.json()["trail"]
+        return steps
 
     def logs(self) -> str:
         return "".join(node.log() for node in self.fleet.nodes.values())
@@ -103,12 +96,17 @@ async def test_parked_calls_end_as_the_old_code_says_and_new_ones_as_the_new_cod
 
         assert (await gone.answer(count=5)).text == "gone: gone, 15"
         for call in calls[1::2]:
-            heard = await call.answer(count=2)
-            assert heard.messages == [f"{call.name}: 6 for all, how many more?"]
+            reply = await call.answer(count=2)
+            assert reply.messages == [f"{call.name}: 6 for all, how many more?"]
         ends = await asyncio.gather(*(call.answer(count=4) for call in calls))
         assert [end.text for end in ends] == [f"{call.name}: old, 18, the old till in Rome" for call in calls]
         for call in calls:
             assert made.ledger.effects(call.name) == ["reserve", "charge", "send"]
+
+        trail = await made.trail(calls[0].heard.token)
+        assert [(step["step"], step["kept_code"]) for step in trail] == [
+            ("parked", False), ("parked", False), ("claimed", True), ("finished", False)
+        ]  # fmt: skip
 
         fresh = Shopper(caller, "buy", "fresh")
         assert (await fresh.begin()).messages == ["fresh: how many, and which colour?"]
@@ -127,7 +125,23 @@ async def test_without_kept_code_they_diverge_by_name_and_nothing_runs_twice(kin
         await made.deploy()
         assert (await gone.answer(count=5)).text.startswith(GONE[kind])
         for call in calls:
-            told = await call.answer(count=2)
-            assert told.result["isError"] and "came to something else than it did before" in told.text
+            result = await call.answer(count=2)
+            assert result.result["isError"] and "came to something else than it did before" in result.text
             assert made.ledger.effects(call.name) == ["reserve"]
         assert "its code changed since then" in made.logs()
+
+
+async def test_a_node_that_still_has_the_code_carries_on_what_is_not_kept(tmp_path: Path) -> None:
+    """Half of the fleet is new when a node dies: its calls end at the old half, whoever gets their retries."""
+    async with deployed(tmp_path, "MCPServer", keep_code="false") as (made, caller):
+        calls = [Shopper(caller, "buy", f"call-{number}") for number in range(20)]
+        await asyncio.gather(*(call.begin() for call in calls))
+        first = next(iter(made.fleet.nodes))
+        assert {call.heard.headers["framehold-node"] for call in calls} > {first}, "calls of both old nodes"
+        await made.deploy_to_half()
+        for call in calls:
+            await call.answer(count=2)
+        ends = await asyncio.gather(*(call.answer(count=4) for call in calls))
+        assert [end.text for end in ends] == [f"{call.name}: old, 18, the old till in Bonn" for call in calls]
+        for call in calls:
+            assert made.ledger.effects(call.name) == ["reserve", "charge", "send"]

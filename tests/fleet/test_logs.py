@@ -39,8 +39,8 @@ async def test_all_lines_of_a_failing_call_are_found_by_its_prefix(redis: RedisS
             second = next(name for name in names if name != first)
             made.nodes.pop(first).kill()
             answers = asked.accept(word="x")
-            heard = await caller.retry("refund", asked.token, answers, arguments=arguments)
-            assert heard.result["isError"] and heard.headers["framehold-node"] == second
+            reply = await caller.retry("refund", asked.token, answers, arguments=arguments)
+            assert reply.result["isError"] and reply.headers["framehold-node"] == second
         text = "".join(path.read_text() for path in tmp_path.glob("*.log"))
         lines = lines_of(made, tmp_path / f"{first}.log")
     call = asked.token.split(".")[1]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -14,9 +15,10 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from tests.fleet.ledger import VARIABLE, Ledger, note
 from tests.node.nodes import NodeProcess, entries
 from tests.store.server import RedisServer
-from tests.wire import Caller, Heard, accepted
+from tests.wire import Caller, Reply, accepted
 
 pytestmark = pytest.mark.anyio
 
@@ -29,10 +31,13 @@ SPREAD = 2.0
 
 
 class Herd:
-    """Nodes over one store, of which one is killed again and again."""
+    """Nodes over one store, of which one is killed again and again. `target` is what they serve, `calls` how many calls
+    are made meanwhile."""
 
-    def __init__(self, redis: RedisServer, folder: Path) -> None:
-        self._redis, self._folder = redis, folder
+    def __init__(self, redis: RedisServer, folder: Path, target: str = TARGET, calls: int = CALLS) -> None:
+        self._folder, self._target, self._calls = folder, target, calls
+        self.kills, self.spread = KILLS, SPREAD
+        self.settings = {"STORE_URL": redis.url, "NAMESPACE": folder.name, "LEASE_TTL": "1"}
         self._rng = random.Random(4)
         self.alive: dict[int, NodeProcess] = {}
         self.killed = 0
@@ -40,15 +45,14 @@ class Herd:
 
     async def start(self, number: int) -> None:
         """Start a node, under the name that it had before."""
-        settings = {"STORE_URL": self._redis.url, "NAMESPACE": self._folder.name, "LEASE_TTL": "1"}
-        named = {f"FRAMEHOLD_{name}": value for name, value in settings.items()}
-        child = NodeProcess(TARGET, self._folder / f"n{number}.log", FRAMEHOLD_NODE_ID=f"n{number}", **named)
+        named = {f"FRAMEHOLD_{name}": value for name, value in self.settings.items()}
+        child = NodeProcess(self._target, self._folder / f"n{number}.log", FRAMEHOLD_NODE_ID=f"n{number}", **named)
         await child.start()
         self.alive[number] = child
 
     async def thin(self) -> None:
         """Kill and replace."""
-        for _ in range(KILLS):
+        for _ in range(self.kills):
             await asyncio.sleep(self._rng.uniform(0.2, 0.8))
             number = self._rng.choice(sorted(self.alive))
             self.alive.pop(number).kill()
@@ -60,23 +64,23 @@ class Herd:
     async def turn(self, call: int) -> None:
         """Wait until this call may begin."""
         async with self._kill:
-            await self._kill.wait_for(lambda: self.killed >= call * KILLS // CALLS)
-        await asyncio.sleep(self._rng.uniform(0.0, SPREAD))
+            await self._kill.wait_for(lambda: self.killed >= call * self.kills // self._calls)
+        await asyncio.sleep(self._rng.uniform(0.0, self.spread))
 
-    async def send(self, request: Callable[[Caller], Awaitable[Heard]], first: bool = False) -> Heard | None:
+    async def send(self, request: Callable[[Caller], Awaitable[Reply]], first: bool = False) -> Reply | None:
         """Send to any node until one answers; a first round has no token and is sent once (None: it was cut off)."""
         while True:
             url = self._rng.choice([child.url for child in self.alive.values()])
             try:
                 async with Caller(url) as caller:
-                    heard = await request(caller)
+                    reply = await request(caller)
             except httpx2.TransportError:
                 if first:
                     return None
                 await asyncio.sleep(0.05)
                 continue
-            if heard.status not in (502, 503):
-                return heard
+            if reply.status not in (502, 503):
+                return reply
             await asyncio.sleep(0.1)
 
     def stop(self) -> None:
@@ -84,19 +88,22 @@ class Herd:
             child.stop()
 
 
-async def errand(herd: Herd, call: int) -> str | None:
-    """One call to its end, each answer with the number of its question; None where its first round was cut off."""
+async def converse(herd: Herd, call: int, tool: str, hears: Callable[[str], None] = lambda turn: None) -> str | None:
+    """One call to its end, each answer with the number of its question; None where its first round was cut off. `hears`
+    is called with the number of each question when it comes for the first time."""
     await herd.turn(call)
     arguments = {"name": f"c{call}"}
-    heard = await herd.send(lambda caller: caller.call("errands", arguments=arguments), first=True)
+    reply = await herd.send(lambda caller: caller.call(tool, arguments=arguments), first=True)
     asked: dict[str, str] = {}
-    while heard is not None and heard.message.get("result", {}).get("resultType") == "input_required":
-        turn, _, number = heard.messages[0].partition(" ")
-        assert asked.setdefault(turn, number) == number, "a question is the same, however often it is asked"
-        answers, token = {key: accepted(word=turn) for key in heard.asked}, heard.token
-        again = {"name": "errands", "arguments": arguments, "requestState": token, "inputResponses": answers}
-        heard = await herd.send(lambda caller, again=again: caller.send("tools/call", again))
-    return None if heard is None else heard.text
+    while reply is not None and reply.message.get("result", {}).get("resultType") == "input_required":
+        turn, _, text = reply.messages[0].partition(" ")
+        if turn not in asked:
+            hears(turn)
+        assert asked.setdefault(turn, text) == text, "a question is the same, however often it is asked"
+        answers, token = {key: accepted(word=turn) for key in reply.asked}, reply.token
+        again = {"name": tool, "arguments": arguments, "requestState": token, "inputResponses": answers}
+        reply = await herd.send(lambda caller, again=again: caller.send("tools/call", again))
+    return None if reply is None else reply.text
 
 
 async def test_every_call_ends_and_no_effect_runs_twice(
@@ -107,15 +114,69 @@ async def test_every_call_ends_and_no_effect_runs_twice(
     herd = Herd(redis, tmp_path)
     try:
         await asyncio.gather(*map(herd.start, range(NODES)))
-        _, *told = await asyncio.gather(herd.thin(), *(errand(herd, call) for call in range(CALLS)))
+        _, *result = await asyncio.gather(herd.thin(), *(converse(herd, call, "errands") for call in range(CALLS)))
     finally:
         herd.stop()
-    begun = [text for text in told if text is not None]
+    begun = [text for text in result if text is not None]
     assert herd.killed == KILLS and len(begun) >= CALLS / 2
     assert {text.replace("in-doubt ", "") for text in begun} == {"0 1 2"}
     lines = Counter(entries(tmp_path / "entries"))
     assert [line for line, times in lines.items() if line.startswith("once") and times > 1] == []
     keys = Counter(line.rpartition("-")[0] for line in lines if line.startswith("again"))
     assert set(keys.values()) == {1}, "an effect that runs again has the key that it had"
+    logs = "".join(path.read_text() for path in tmp_path.glob("*.log"))
+    assert "met a bug" not in logs and "can't be continued" not in logs
+
+
+PAYING, PAYMENTS = "tests/fleet/paying_server.py", 200
+
+
+async def payment(herd: Herd, call: int) -> str | None:
+    """One call to its end. The ledger gets a line when its client hears a question for the first time: all that was
+    done before it is recorded."""
+    return await converse(herd, call, "pay", lambda turn: note(f"c{call}", "heard", turn))
+
+
+def run_twice_for_no_reason(ledger: Ledger, call: str) -> list[str]:
+    """The effects of a call that ran after their results were recorded: its client had heard the next question."""
+    turns, late = 0, []
+    for line in ledger.lines(call):
+        if line.what == "heard":
+            turns = int(line.key)
+        elif line.what == "effect" and int(line.key.split("|")[0].split("-")[1]) < turns:
+            late.append(line.key)
+    return late
+
+
+async def test_no_key_has_two_arguments_and_a_doubt_is_where_a_process_died(
+    redis: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Results ride along, and effects that may run again have no intent: what a killed node had not written is in doubt
+    or runs again with the same arguments, and nothing else does (docs/protocol.md, rules 2 and 13)."""
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "ledger"))
+    ledger, herd = Ledger(tmp_path / "ledger"), Herd(redis, tmp_path, PAYING, PAYMENTS)
+    # More kills, each among calls that are under way: that is where results are owed.
+    herd.kills, herd.spread, herd.settings["RESULT_DELAY"] = 10, 5.0, "0.1"
+    try:
+        await asyncio.gather(*map(herd.start, range(NODES)))
+        _, *result = await asyncio.gather(herd.thin(), *(payment(herd, call) for call in range(PAYMENTS)))
+    finally:
+        herd.stop()
+    ends = [text for text in result if text is not None]
+    assert herd.killed == herd.kills and len(ends) >= PAYMENTS / 2
+    assert all(re.fullmatch("(doubt|[0-9a-f]{8})/[0-9a-f]{8}/[0-9a-f]{8}", text) for text in ends)
+    again = doubts = 0
+    for number in range(PAYMENTS):
+        call = f"c{number}"
+        ran = Counter(line.key for line in ledger.lines(call, "effect"))
+        keys = Counter(line.split("|")[0] for line in ran)
+        assert set(keys.values()) <= {1}, f"{call}: one key, two arguments: {sorted(ran)}"
+        assert [key for key, times in ran.items() if key.startswith("book") and times > 1] == []
+        assert run_twice_for_no_reason(ledger, call) == []
+        doubtful = {line.key for line in ledger.lines(call, "doubt")}
+        if doubtful or any(times > 1 for times in ran.values()):
+            assert len({line.pid for line in ledger.lines(call) if line.what != "heard"}) > 1, f"{call}: nobody died"
+        again, doubts = again + sum(times - 1 for times in ran.values()), doubts + len(doubtful)
+    assert again + doubts, "no kill met an effect"
     logs = "".join(path.read_text() for path in tmp_path.glob("*.log"))
     assert "met a bug" not in logs and "can't be continued" not in logs

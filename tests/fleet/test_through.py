@@ -34,14 +34,14 @@ async def test_progress_and_logs_come_as_they_are_said(talkers: Fleet) -> None:
     """On the stream of the round that says them; the last event is the reply."""
     async with Caller(talkers.routers[0].url) as caller:
         meta = {"progressToken": "p", LOG_LEVEL_META_KEY: "info"}
-        heard = await caller.call("talk", meta=meta)
-        assert heard.streamed
+        reply = await caller.call("talk", meta=meta)
+        assert reply.streamed
         for number in (1, 2):
-            assert [event["method"] for event in heard.events] == ["notifications/progress", "notifications/message"]
-            assert heard.events[1]["params"]["data"] == f"line {number}"
-            heard = await caller.retry("talk", heard.token, heard.accept(word="w"), meta=meta)
-    assert [event["params"]["message"] for event in heard.events] == ["done"]
-    assert heard.text == "w w"
+            assert [event["method"] for event in reply.events] == ["notifications/progress", "notifications/message"]
+            assert reply.events[1]["params"]["data"] == f"line {number}"
+            reply = await caller.retry("talk", reply.token, reply.accept(word="w"), meta=meta)
+    assert [event["params"]["message"] for event in reply.events] == ["done"]
+    assert reply.text == "w w"
 
 
 async def test_each_event_comes_at_once(talkers: Fleet) -> None:
@@ -72,8 +72,8 @@ async def test_leaving_cancels_the_round_at_its_node(talkers: Fleet) -> None:
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
         await until(lambda: "ended" in talkers.entries(), "its cancellation")
-        told = await caller.retry("linger", asked.token, asked.accept(word="w"))
-    assert told.result["isError"] and "entered once" in told.text
+        result = await caller.retry("linger", asked.token, asked.accept(word="w"))
+    assert result.result["isError"] and "entered once" in result.text
 
 
 async def test_a_session_of_2025_is_elicited_over_its_stream(talkers: Fleet) -> None:
@@ -94,8 +94,8 @@ async def test_a_session_of_2025_is_elicited_over_its_stream(talkers: Fleet) -> 
         async def log(params: LoggingMessageNotificationParams) -> None:
             lines.append(params.data)
 
-        async def progress(*said: Any) -> None:
-            steps.append(said[-1])
+        async def progress(*text: Any) -> None:
+            steps.append(text[-1])
 
         lines: list[Any] = []
         steps: list[Any] = []
@@ -110,8 +110,8 @@ async def test_a_session_of_2025_is_elicited_over_its_stream(talkers: Fleet) -> 
         assert isinstance(block, TextContent)
         return block.text
 
-    said = await asyncio.gather(*map(one, range(12)))
-    assert said == [f"{number} {number}" for number in range(12)]
+    text = await asyncio.gather(*map(one, range(12)))
+    assert text == [f"{number} {number}" for number in range(12)]
     assert len(nodes) == 12 and all(len(served) == 1 for served in nodes.values())
     assert set.union(*nodes.values()) == {"node-1", "node-2", "node-3"}
     assert {session: served for session, served in nodes.items() if session.split(".")[1] not in served} == {}
@@ -135,8 +135,8 @@ async def test_a_lost_session_is_404(talkers: Fleet) -> None:
         talkers.nodes.pop(node).kill()
         ping = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
         async with asyncio.timeout(10):
-            while (told := await http.post(url, json=ping, headers={"mcp-session-id": session})).status_code != 404:
-                assert told.status_code == 503 and int(told.headers["retry-after"]) >= 1, told.text
+            while (result := await http.post(url, json=ping, headers={"mcp-session-id": session})).status_code != 404:
+                assert result.status_code == 503 and int(result.headers["retry-after"]) >= 1, result.text
 
 
 async def test_large_bodies(talkers: Fleet) -> None:
@@ -146,17 +146,17 @@ async def test_large_bodies(talkers: Fleet) -> None:
             assert (await caller.call("echo", arguments={"text": "x" * size})).text == str(size)
         envelope = caller.envelope("tools/call", {"name": "echo", "arguments": {"text": "x" * (5 * 1024 * 1024)}})
         async with httpx2.AsyncClient() as http:
-            told = await http.post(caller.url, json=envelope.body, headers=envelope.headers)
-    assert told.status_code == 413
-    assert "FRAMEHOLD_MAX_BODY" in told.text
+            result = await http.post(caller.url, json=envelope.body, headers=envelope.headers)
+    assert result.status_code == 413
+    assert "FRAMEHOLD_MAX_BODY" in result.text
 
 
 async def test_rounds_with_large_answers_stick(talkers: Fleet) -> None:
     """A router reads the token wherever it stands in the body."""
     async with Caller(talkers.routers[0].url) as caller:
-        heard = await caller.call("talk")
-        node = heard.headers["framehold-node"]
+        reply = await caller.call("talk")
+        node = reply.headers["framehold-node"]
         for _ in range(2):
-            heard = await caller.retry("talk", heard.token, heard.accept(word="w" * 200_000))
-            assert (heard.headers["framehold-node"], heard.headers["framehold-route"]) == (node, "ring")
-    assert len(heard.text) == 400_001
+            reply = await caller.retry("talk", reply.token, reply.accept(word="w" * 200_000))
+            assert (reply.headers["framehold-node"], reply.headers["framehold-route"]) == (node, "ring")
+    assert len(reply.text) == 400_001

@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx2
 
-from tests.wire import Caller, Heard, accepted
+from tests.wire import Caller, Reply, accepted
 
 AGAIN = (502, 503, 504)
 """Statuses after which a request with a token is sent again: it is answered as once."""
@@ -21,7 +21,7 @@ LOST = "entered once, stopped at an unknown point after round 1 of its questions
 _numbers = itertools.count(1)
 
 
-async def ended(request: asyncio.Task[Heard]) -> Heard | None:
+async def ended(request: asyncio.Task[Reply]) -> Reply | None:
     """A request's response; None where its connection broke."""
     try:
         return await request
@@ -29,10 +29,10 @@ async def ended(request: asyncio.Task[Heard]) -> Heard | None:
         return None
 
 
-def again(heard: Heard) -> bool:
+def again(reply: Reply) -> bool:
     """Whether a request is to be sent again. Where the response was a stream already, the error says so alone."""
-    error = heard.message.get("error", {})
-    return heard.status in AGAIN or (error.get("code") == -32603 and "send the same request again" in error["message"])
+    error = reply.message.get("error", {})
+    return reply.status in AGAIN or (error.get("code") == -32603 and "send the same request again" in error["message"])
 
 
 class Client(Caller):
@@ -56,7 +56,7 @@ class Trial:
         self.tool, self.name = f"{shape}_{column}", f"{shape}-{column}-{next(_numbers)}"
         self.arguments: Mapping[str, Any] = {"name": self.name, **more}
         self.user = "ann"
-        self.heard: Heard
+        self.heard: Reply
         """The last reply that asked something."""
         self.client = client
 
@@ -70,45 +70,45 @@ class Trial:
         """What it says at its end, if each question was answered with its own key."""
         return f"{self.name}: <one> <two>"
 
-    async def begin(self, url: str) -> Heard:
+    async def begin(self, url: str) -> Reply:
         """Round 1, sent once."""
         return self._kept(await self.send(url, {}))
 
-    async def begin_at_last(self, url: str) -> Heard:
+    async def begin_at_last(self, url: str) -> Reply:
         """Round 1, sent until it is taken."""
         async with asyncio.timeout(PATIENCE):
-            while again(heard := await self.begin(url)):
+            while again(reply := await self.begin(url)):
                 await asyncio.sleep(0.05)
-        return heard
+        return reply
 
-    async def answer(self, url: str, heard: Heard | None = None, **said: Any) -> Heard:
+    async def answer(self, url: str, reply: Reply | None = None, **text: Any) -> Reply:
         """Answer what was asked last, or in `heard`, once; each question with its own key unless it was `said`
         otherwise."""
-        asked = heard or self.heard
-        answers = {key: accepted(**(said or {"word": f"<{key}>"})) for key in asked.asked}
+        asked = reply or self.heard
+        answers = {key: accepted(**(text or {"word": f"<{key}>"})) for key in asked.asked}
         return await self.send(url, {"requestState": asked.token, "inputResponses": answers})
 
-    async def insist(self, *urls: str) -> Heard:
+    async def insist(self, *urls: str) -> Reply:
         """Answer what was asked last, at these places in turn, until the answer is taken."""
         async with asyncio.timeout(PATIENCE):
             for url in itertools.cycle(urls):
                 try:
-                    heard = await self.answer(url)
+                    reply = await self.answer(url)
                 except httpx2.TransportError:
                     pass
                 else:
-                    if not again(heard):
-                        return self._kept(heard)
+                    if not again(reply):
+                        return self._kept(reply)
                 await asyncio.sleep(0.05)
         raise AssertionError("unreachable")
 
     async def finish(self, *urls: str) -> str:
         """Answer all there is to answer; what the tool says at its end."""
-        while (heard := await self.insist(*urls)).message.get("result", {}).get("resultType") == "input_required":
+        while (reply := await self.insist(*urls)).message.get("result", {}).get("resultType") == "input_required":
             pass
-        return heard.text
+        return reply.text
 
-    async def send(self, url: str, params: Mapping[str, Any], user: str | None = None) -> Heard:
+    async def send(self, url: str, params: Mapping[str, Any], user: str | None = None) -> Reply:
         """One request as it is, by this call's user or another."""
         whole = {"name": self.tool, "arguments": dict(self.arguments), **params}
         headers = {"authorization": f"Bearer {user or self.user}"}
@@ -116,21 +116,21 @@ class Trial:
         async with asyncio.timeout(PATIENCE):
             return await self.client.at(url).send("tools/call", whole, headers=headers)
 
-    async def greet(self, url: str) -> Heard:
+    async def greet(self, url: str) -> Reply:
         """A call of a tool that never asks."""
         headers = {"authorization": f"Bearer {self.user}"}
         params = {"name": "greet", "arguments": {"name": self.name}}
         return await self.client.at(url).send("tools/call", params, headers=headers)
 
-    async def list_tools(self, url: str) -> Heard:
+    async def list_tools(self, url: str) -> Reply:
         """What a client asks before it calls."""
         return await self.client.at(url).send("tools/list", {}, headers={"authorization": f"Bearer {self.user}"})
 
-    def answering(self, url: str, heard: Heard | None = None, **said: Any) -> asyncio.Task[Heard]:
+    def answering(self, url: str, reply: Reply | None = None, **text: Any) -> asyncio.Task[Reply]:
         """`answer`, on its way."""
-        return asyncio.create_task(self.answer(url, heard, **said))
+        return asyncio.create_task(self.answer(url, reply, **text))
 
-    def _kept(self, heard: Heard) -> Heard:
-        if heard.message.get("result", {}).get("resultType") == "input_required":
-            self.heard = heard
-        return heard
+    def _kept(self, reply: Reply) -> Reply:
+        if reply.message.get("result", {}).get("resultType") == "input_required":
+            self.heard = reply
+        return reply

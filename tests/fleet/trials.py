@@ -55,7 +55,7 @@ def _noted(handler: Callable[..., Awaitable[str]], marked: bool) -> Callable[...
         call = arguments["name"]
         note(call, "entered", handler.__name__)
         try:
-            told = await handler(**arguments)
+            result = await handler(**arguments)
         except asyncio.CancelledError:
             note(call, "cancelled")
             raise
@@ -63,7 +63,7 @@ def _noted(handler: Callable[..., Awaitable[str]], marked: bool) -> Callable[...
             note(call, "raised")
             raise
         note(call, "ended")
-        return told
+        return result
 
     return framehold.reentrant(noted) if marked else noted
 

@@ -101,7 +101,7 @@ def test_an_alert_names_only_what_processes_expose(rule: Rule) -> None:
 
 
 @pytest.mark.parametrize(
-    ("expr", "said"),
+    ("expr", "text"),
     [
         ("rate(framehold_round_total[5m]) > 0", "no metric framehold_round_total"),
         ('framehold_leases{status="stuck"}', "framehold_leases has no label status"),
@@ -110,8 +110,8 @@ def test_an_alert_names_only_what_processes_expose(rule: Rule) -> None:
         ("sum by (reason) (framehold_fenced_writes_total)", "nothing has a label reason"),
     ],
 )
-def test_a_name_that_nothing_exposes_is_noticed(expr: str, said: str) -> None:
-    assert list(wrong(expr)) == [said]
+def test_a_name_that_nothing_exposes_is_noticed(expr: str, text: str) -> None:
+    assert list(wrong(expr)) == [text]
 
 
 @pytest.mark.parametrize("rule", alerts(), ids=lambda rule: rule["alert"])
@@ -121,9 +121,9 @@ def test_an_alert_says_how_bad_it_is_and_where_to_read_on(rule: Rule) -> None:
         "page",
         "ticket",
     }
-    told = rule["annotations"]
-    assert set(told) == {"summary", "description", "runbook_url"} and all(told.values())
-    page, _, anchor = told["runbook_url"].partition("#")
+    result = rule["annotations"]
+    assert set(result) == {"summary", "description", "runbook_url"} and all(result.values())
+    page, _, anchor = result["runbook_url"].partition("#")
     assert page == "docs/runbook.md" and anchor == rule["alert"].lower() and anchor in anchors(ROOT / page)
 
 

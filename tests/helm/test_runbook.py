@@ -79,7 +79,7 @@ def test_every_link_leads_somewhere() -> None:
 def test_every_command_is_there() -> None:
     found = list(commands())
     assert {line.split()[0] for line in found} >= {"status", "nodes", "leases", "lease", "drain", "cancel", "evict"}
-    assert {line: said for line in found if (said := wrong(line))} == {}
+    assert {line: text for line in found if (text := wrong(line))} == {}
 
 
 def test_a_command_that_is_not_there_is_noticed() -> None:

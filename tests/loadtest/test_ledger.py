@@ -51,6 +51,6 @@ def test_what_is_noted_is_read_back(tmp_path: Path) -> None:
 
 def test_entries_are_no_effects_and_count_by_call_and_part() -> None:
     """Those of other calls are left out."""
-    told = ["a entered trip", "a entered trip", "a entered end", "a reserve -", "b entered trip", "b entered trip"]
-    assert ledger.reentries(told, [Call("a", 0, 1, 2, ENDED)]) == 1
-    assert ledger.compare(told, [Call("a", 0, 1, 2, ENDED)]) == ledger.Effects(wanted=2, once=1, twice=0, never=1)
+    result = ["a entered trip", "a entered trip", "a entered end", "a reserve -", "b entered trip", "b entered trip"]
+    assert ledger.reentries(result, [Call("a", 0, 1, 2, ENDED)]) == 1
+    assert ledger.compare(result, [Call("a", 0, 1, 2, ENDED)]) == ledger.Effects(wanted=2, once=1, twice=0, never=1)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.node.stage import Stage
-from tests.wire import Heard
+from tests.wire import Reply
 
 WAYS = {"held": {}, "rebuilt": {"rehearse": True}, "replayed": {"strategy": "replay"}}
 each_way = pytest.mark.parametrize("settings", WAYS.values(), ids=WAYS.keys())
@@ -52,13 +52,13 @@ class Own(Exception):
         self.code = code
 
 
-async def told(caller: Stage, tool: str, **arguments: Any) -> Heard:
+async def told(caller: Stage, tool: str, **arguments: Any) -> Reply:
     """Answer each question with `<question>` until the tool has an end."""
-    heard = await caller.call(tool, arguments=arguments)
-    while heard.message.get("result", {}).get("resultType") == "input_required":
+    reply = await caller.call(tool, arguments=arguments)
+    while reply.message.get("result", {}).get("resultType") == "input_required":
         answers = {
             key: {"action": "accept", "content": {"word": f"<{asked['params']['message']}>"}}
-            for key, asked in heard.asked.items()
+            for key, asked in reply.asked.items()
         }
-        heard = await caller.retry(tool, heard.token, answers, arguments=arguments)
-    return heard
+        reply = await caller.retry(tool, reply.token, answers, arguments=arguments)
+    return reply

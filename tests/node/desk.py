@@ -56,6 +56,11 @@ class Card:
     def taken_over(self) -> None:
         """No process but this one is ever gone here."""
 
+    may_be_passed_on = False
+
+    def passed_on(self, address: str) -> None:
+        """There is no other node here."""
+
     def runs_kept_code(self) -> None:
         """No code is kept here."""
 
@@ -149,11 +154,11 @@ class Desk:
 
     async def ended(self, script: Script) -> object:
         """Start a call, answer each question with its own text, and give what it came to."""
-        heard: Answer = await self.start(script)
-        while isinstance(heard, Parked):
-            heard = await self.retry(heard, {key: wire["asks"] for key, wire in heard.questions.items()})
-        assert isinstance(heard, Ended), heard
-        return heard.outcome
+        reply: Answer = await self.start(script)
+        while isinstance(reply, Parked):
+            reply = await self.retry(reply, {key: wire["asks"] for key, wire in reply.questions.items()})
+        assert isinstance(reply, Ended), reply
+        return reply.outcome
 
     async def retry(self, parked: Parked, answers: Mapping[str, Any], card: Card | None = None) -> Any:
         """Send answers with the token of `parked`."""

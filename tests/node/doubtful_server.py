@@ -42,15 +42,15 @@ def effect(name: str) -> str:
 
 async def _asks(tool: str, ctx: Context, *, idempotent: bool) -> str:
     await ctx.elicit("begin?", Word)
-    told = ""
+    result = ""
     for number in range(1, 5):
         try:
-            told = await framehold.once("pay", effect, tool, idempotent=idempotent)
+            result = await framehold.once("pay", effect, tool, idempotent=idempotent)
         except InDoubt:
-            told = "InDoubt"
+            result = "InDoubt"
         if number < 4:
-            await ctx.elicit(f"{told} {number}?", Word)
-    return f"{told} to the end"
+            await ctx.elicit(f"{result} {number}?", Word)
+    return f"{result} to the end"
 
 
 @mcp.tool()
@@ -78,6 +78,8 @@ async def steps(ctx: Context) -> str:
     """Two effects, and something below no `once` between them that hangs."""
     await ctx.elicit("begin?", Word)
     one = await framehold.once("one", step, "one")
+    # What it reports leaves the node after the result of the first effect is recorded.
+    await ctx.report_progress(0.5)
     note("between", "-")
     await asyncio.to_thread(hang)
     return f"{one} {await framehold.once('two', step, 'two')}"

@@ -13,7 +13,7 @@ from framehold.config import Settings
 from framehold.engine.runtime import Runtime
 from framehold.http.app import Application
 from tests.node.nodes import served
-from tests.wire import EVERYTHING, Caller, Heard
+from tests.wire import EVERYTHING, Caller, Reply
 
 
 class Hosted(Caller):
@@ -21,16 +21,16 @@ class Hosted(Caller):
 
     runtime: Runtime
 
-    async def answered(self, method: str, params: dict[str, Any], *values: Any, **options: Any) -> Heard:
+    async def answered(self, method: str, params: dict[str, Any], *values: Any, **options: Any) -> Reply:
         """A whole call: each round answered with the next value, under FastMCP's `value` or as the form itself."""
-        heard = await self.send(method, params, **options)
+        reply = await self.send(method, params, **options)
         for value in values:
             content = value if isinstance(value, dict) else {"value": value}
-            again = {**params, "requestState": heard.token, "inputResponses": heard.accept(**content)}
-            heard = await self.send(method, again, **options)
-        return heard
+            again = {**params, "requestState": reply.token, "inputResponses": reply.accept(**content)}
+            reply = await self.send(method, again, **options)
+        return reply
 
-    async def tool(self, name: str, *values: Any, **options: Any) -> Heard:
+    async def tool(self, name: str, *values: Any, **options: Any) -> Reply:
         """The same for a tool."""
         arguments = options.pop("arguments", {})
         return await self.answered("tools/call", {"name": name, "arguments": arguments}, *values, **options)

@@ -59,16 +59,16 @@ async def errands(name: str, ctx: Context) -> str:
         await asyncio.sleep(random.random() / 20)
         return line
 
-    heard = []
+    reply = []
     for turn in range(3):
         try:
             await framehold.once(f"once {turn}", slow, f"once-{turn}-{name}")
         except framehold.InDoubt:
-            heard.append("in-doubt")
+            reply.append("in-doubt")
         key = framehold.idempotency_key(str(turn))
         await framehold.once(f"again {turn}", slow, f"again-{turn}-{name}-{key}", idempotent=True)
-        heard.append(said(await ctx.elicit(f"{turn} {framehold.uuid4()}?", Word)))
-    return " ".join(heard)
+        reply.append(said(await ctx.elicit(f"{turn} {framehold.uuid4()}?", Word)))
+    return " ".join(reply)
 
 
 @mcp.tool()

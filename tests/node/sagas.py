@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from tests.wire import Heard, accepted
+from tests.wire import Reply, accepted
 
 Step = dict[str, Any]
 
@@ -12,7 +12,7 @@ Step = dict[str, Any]
 class Sends(Protocol):
     """What a client of sagas needs of a wire."""
 
-    async def send(self, method: str, params: dict[str, Any], **options: Any) -> Heard: ...
+    async def send(self, method: str, params: dict[str, Any], **options: Any) -> Reply: ...
 
 
 def form(step: Step) -> Step:
@@ -30,17 +30,17 @@ def failed(step: Step, code: int = -1, message: str = "the user left", **more: A
     return {"stepId": step["stepId"], "error": {"code": code, "message": message, **more}}
 
 
-def steps(heard: Heard) -> list[Step]:
+def steps(reply: Reply) -> list[Step]:
     """What a suspended saga asks."""
-    assert heard.result.get("state") == "suspended", heard.message
-    found: list[Step] = heard.result["steps"]
+    assert reply.result.get("state") == "suspended", reply.message
+    found: list[Step] = reply.result["steps"]
     return found
 
 
-def token(heard: Heard) -> str:
+def token(reply: Reply) -> str:
     """The token of a suspended saga."""
-    assert heard.result.get("state") == "suspended", heard.message
-    return str(heard.result["sagaToken"])
+    assert reply.result.get("state") == "suspended", reply.message
+    return str(reply.result["sagaToken"])
 
 
 class SagaClient:
@@ -50,24 +50,24 @@ class SagaClient:
         self.wire = wire
         self.completed: list[Step] = []
 
-    async def call(self, tool: str, /, **arguments: Any) -> Heard:
+    async def call(self, tool: str, /, **arguments: Any) -> Reply:
         """Begin a saga."""
         self.completed = []
         return await self.wire.send("tools/callSaga", {"name": tool, "arguments": arguments}, has={})
 
-    async def resume(self, heard: Heard | str, *completed: Step) -> Heard:
+    async def resume(self, reply: Reply | str, *completed: Step) -> Reply:
         """Resume with all steps so far and these."""
         self.completed += completed
-        wire = heard if isinstance(heard, str) else token(heard)
+        wire = reply if isinstance(reply, str) else token(reply)
         return await self.raw(sagaToken=wire, completedSteps=self.completed)
 
-    async def raw(self, **params: Any) -> Heard:
+    async def raw(self, **params: Any) -> Reply:
         """`tools/resumeSaga` with these parameters."""
         return await self.wire.send("tools/resumeSaga", params, has={})
 
-    async def told(self, tool: str, /, **arguments: Any) -> Heard:
+    async def told(self, tool: str, /, **arguments: Any) -> Reply:
         """A whole saga; each form is filled with its question."""
-        heard = await self.call(tool, **arguments)
-        while heard.message.get("result", {}).get("state") == "suspended":
-            heard = await self.resume(heard, *map(form, steps(heard)))
-        return heard
+        reply = await self.call(tool, **arguments)
+        while reply.message.get("result", {}).get("state") == "suspended":
+            reply = await self.resume(reply, *map(form, steps(reply)))
+        return reply

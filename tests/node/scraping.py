@@ -36,8 +36,8 @@ class Scrape:
         for family in text_string_to_metric_families(text):
             owner = f"{family.name}_total" if family.type == "counter" else family.name
             for sample in family.samples:
-                said = ",".join(f'{name}="{value}"' for name, value in sorted(sample.labels.items()))
-                name = sample.name.removeprefix(PREFIX) + (f"{{{said}}}" if said else "")
+                output = ",".join(f'{name}="{value}"' for name, value in sorted(sample.labels.items()))
+                name = sample.name.removeprefix(PREFIX) + (f"{{{output}}}" if output else "")
                 self.samples[name] = sample.value
                 self.owners[name] = owner.removeprefix(PREFIX)
 

@@ -20,7 +20,7 @@ from framehold.engine.runtime import Runtime
 from tests.node.nodes import served
 from tests.node.stage import Word, said
 from tests.processes import DEADLINE
-from tests.wire import EVERYTHING, Caller, Envelope, Heard
+from tests.wire import EVERYTHING, Caller, Envelope, Reply
 
 
 @dataclass(frozen=True)
@@ -178,19 +178,19 @@ class Edge(Caller):
         """What we answer, and what the SDK does."""
         return await send(self.url, request), await send(self.plain, request)
 
-    async def parked(self) -> tuple[Heard, Wire]:
+    async def parked(self) -> tuple[Reply, Wire]:
         """A call that waits for its word, and the retry that would complete it."""
-        heard = await self.call("ask")
-        answers = {key: {"action": "accept", "content": {"word": "aye"}} for key in heard.asked}
-        params = {"name": "ask", "arguments": {}, "requestState": heard.token, "inputResponses": answers}
-        return heard, wire(self.envelope("tools/call", params))
+        reply = await self.call("ask")
+        answers = {key: {"action": "accept", "content": {"word": "aye"}} for key in reply.asked}
+        params = {"name": "ask", "arguments": {}, "requestState": reply.token, "inputResponses": answers}
+        return reply, wire(self.envelope("tools/call", params))
 
     async def completes(self, retry: Wire) -> None:
         """Nothing of the parked call was lost or consumed: its good retry ends it."""
         assert self.runtime.counts["resumed"] == 0, "a bad request resumed the handler"
-        told = await send(self.url, retry)
-        assert told.verdict == (200, "result"), told.body
-        assert told.message["result"]["content"][0]["text"] == "aye"
+        result = await send(self.url, retry)
+        assert result.verdict == (200, "result"), result.body
+        assert result.message["result"]["content"][0]["text"] == "aye"
 
 
 @asynccontextmanager

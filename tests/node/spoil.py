@@ -223,7 +223,7 @@ SHAPES: dict[str, Spoil] = {
     "value as list": lambda at: at.changed(1, VALUE=[]),
     "value no base64": lambda at: at.changed(1, VALUE="not base64!"),
     "deep": lambda at: at.replaced(1, b"[" * 20_000),
-    "newer version": lambda at: at.replaced(1, dumped([2, *at.rows()[1][1:]])),
+    "newer version": lambda at: at.replaced(1, dumped([3, *at.rows()[1][1:]])),
     "much newer version": lambda at: at.replaced(1, dumped([10**30, "in", "another", "shape"])),
     "version as text": lambda at: at.replaced(1, dumped(["1", *at.rows()[1][1:]])),
     "older version": lambda at: at.replaced(1, dumped([0, *at.rows()[1][1:]])),
@@ -256,8 +256,8 @@ def _flipped(at: Place, index: int) -> list[bytes]:
 def _seals(kind: str, key: str) -> dict[str, Spoil]:
     """Everything that can be wrong with one seal."""
 
-    def with_bomb(**said: Any) -> Spoil:
-        return lambda at: at.sealed(at.index(kind, key), at.bomb, INTO="pickle" if kind == "result" else "json", **said)
+    def with_bomb(**text: Any) -> Spoil:
+        return lambda at: at.sealed(at.index(kind, key), at.bomb, INTO="pickle" if kind == "result" else "json", **text)
 
     name = f"{kind} {key}".strip()
     other_kind = "result" if kind != "result" else "answer"

@@ -18,7 +18,7 @@ from framehold_core import lease
 from tests.node.nodes import KEY, served
 from tests.processes import DEADLINE
 from tests.store.server import RedisServer
-from tests.wire import Caller, Heard
+from tests.wire import Caller, Reply
 
 
 class Word(BaseModel):
@@ -38,51 +38,51 @@ class Node:
         """Whether the node may run and reply without asking the store."""
         return lease.is_open(self.runtime.heartbeat.lease, clock.now())
 
-    async def ask(self, name: str, rounds: int = 2) -> Heard:
+    async def ask(self, name: str, rounds: int = 2) -> Reply:
         """A call that is to park in round 1."""
-        heard = await self.caller.call("ask", arguments={"name": name, "rounds": rounds})
-        assert heard.messages == [f"{name} 1?"]
-        return heard
+        reply = await self.caller.call("ask", arguments={"name": name, "rounds": rounds})
+        assert reply.messages == [f"{name} 1?"]
+        return reply
 
-    async def answer(self, heard: Heard, name: str, rounds: int = 2) -> Heard:
+    async def answer(self, reply: Reply, name: str, rounds: int = 2) -> Reply:
         """Answer with the name, once."""
         arguments = {"name": name, "rounds": rounds}
-        return await self.caller.retry("ask", heard.token, heard.accept(word=name), arguments=arguments)
+        return await self.caller.retry("ask", reply.token, reply.accept(word=name), arguments=arguments)
 
-    async def complete(self, heard: Heard, name: str) -> str:
+    async def complete(self, reply: Reply, name: str) -> str:
         """Answer all rounds, each as often as the server asks to come again."""
-        while heard.result["resultType"] == "input_required":
-            token = heard
-            heard = await insist(lambda token=token: self.answer(token, name))
-        return heard.text
+        while reply.result["resultType"] == "input_required":
+            token = reply
+            reply = await insist(lambda token=token: self.answer(token, name))
+        return reply.text
 
-    def record(self, heard: Heard) -> dict[str, str]:
+    def record(self, reply: Reply) -> dict[str, str]:
         """The call's record as it stands."""
         with self.redis.client() as client:
-            raw = client.hgetall(f"fh:trouble:{{{call_of(heard)}}}:r")
+            raw = client.hgetall(f"fh:trouble:{{{call_of(reply)}}}:r")
         return {name.decode(): value.decode("latin-1") for name, value in raw.items()}
 
 
-def call_of(heard: Heard) -> str:
-    return heard.token.split(".")[1]
+def call_of(reply: Reply) -> str:
+    return reply.token.split(".")[1]
 
 
-def refused(heard: Heard) -> bool:
+def refused(reply: Reply) -> bool:
     """Whether a request was told to come again: a protocol error with status 503 and a delay."""
-    if heard.status != 503:
+    if reply.status != 503:
         return False
-    assert heard.code == -32603 and int(heard.headers["retry-after"]) >= 1
+    assert reply.code == -32603 and int(reply.headers["retry-after"]) >= 1
     # Round 1 has no token that could be sent again: it says so.
-    assert "send the same request again" in heard.text or "start a new call if that is safe" in heard.text
+    assert "send the same request again" in reply.text or "start a new call if that is safe" in reply.text
     return True
 
 
-async def insist(send: Callable[[], Awaitable[Heard]]) -> Heard:
+async def insist(send: Callable[[], Awaitable[Reply]]) -> Reply:
     """Send until the store is there again."""
     async with asyncio.timeout(DEADLINE):
-        while refused(heard := await send()):
+        while refused(reply := await send()):
             await asyncio.sleep(0.05)
-    return heard
+    return reply
 
 
 @asynccontextmanager

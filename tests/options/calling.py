@@ -41,21 +41,21 @@ class Option:
 
     async def call(self, era: str, answer: ElicitResult = ACCEPT) -> Told:
         """One call of a client of `era`, whose user says `answer` to each question."""
-        told, place = Told(), f"place {next(_numbers)}"
+        result, place = Told(), f"place {next(_numbers)}"
 
         async def elicit(_: Any, params: Any) -> ElicitResult:
             assert not isinstance(params, ElicitRequestURLParams)
             form = params.requested_schema
-            told.asked.append((params.message, {name: form[name] for name in ("properties", "required")}))
+            result.asked.append((params.message, {name: form[name] for name in ("properties", "required")}))
             return answer
 
         async with Client(self.url, mode=measure.ERAS[era], elicitation_callback=elicit) as client:
             try:
-                told.text = said(await client.call_tool("weather", {"location": place})).replace(place, "PLACE")
+                result.text = said(await client.call_tool("weather", {"location": place})).replace(place, "PLACE")
             except MCPError as error:
-                told.text = refused(error)
-        told.audits = weather.AUDIT.count(place)
-        return told
+                result.text = refused(error)
+        result.audits = weather.AUDIT.count(place)
+        return result
 
     @property
     def held(self) -> int:

@@ -107,8 +107,8 @@ async def test_a_state_sent_to_another_tool_is_refused(monkeypatch: pytest.Monke
             other.add_tool(importlib.reload(option_h).weather, name="forecast")
             app = framehold.asgi(other)
             with over_http(app) as url:
-                told = await retried(Option(url, app), way, asked, tool="forecast")
-        assert told == "-32602: Invalid or expired requestState"
+                result = await retried(Option(url, app), way, asked, tool="forecast")
+        assert result == "-32602: Invalid or expired requestState"
         assert weather.AUDIT.count(way) <= 1
 
 
@@ -138,10 +138,10 @@ async def test_a_client_without_the_capability_gets_a_clear_error(way: str) -> N
         assert "licitation" in str(refused.value)
         async with Client(at.url, mode="legacy") as client:
             try:
-                told = said(await client.call_tool("weather", {"location": "nowhere"}))
+                result = said(await client.call_tool("weather", {"location": "nowhere"}))
             except MCPError as error:
-                told = str(error)
-        assert "licitation" in told, told
+                result = str(error)
+        assert "licitation" in result, result
         assert at.held == 0
 
 

@@ -46,9 +46,9 @@ async def test_invariant_a_client_of_2026_sees_the_same_of_each(
     options: dict[str, Option], way: str, answer: ElicitResult
 ) -> None:
     """The same question with the same form, once, and the same text."""
-    told = await options[way].call("2026", answer)
-    assert told.text == (LOOKED_UP if answer is ACCEPT else "PLACE: not looked up, since no units were given")
-    assert told.asked == ASKED
+    result = await options[way].call("2026", answer)
+    assert result.text == (LOOKED_UP if answer is ACCEPT else "PLACE: not looked up, since no units were given")
+    assert result.asked == ASKED
 
 
 @pytest.mark.parametrize("way", ASKING_OLDER_ONES)
@@ -57,9 +57,9 @@ async def test_invariant_a_client_of_2025_sees_the_same_where_it_is_asked(
     options: dict[str, Option], way: str, answer: ElicitResult
 ) -> None:
     """What a client of 2026 sees, too."""
-    told = await options[way].call("2025", answer)
-    assert told == Told(
-        LOOKED_UP if answer is ACCEPT else "PLACE: not looked up, since no units were given", ASKED, told.audits
+    result = await options[way].call("2025", answer)
+    assert result == Told(
+        LOOKED_UP if answer is ACCEPT else "PLACE: not looked up, since no units were given", ASKED, result.audits
     )
 
 

@@ -68,9 +68,12 @@ async def test_on_fastmcp_they_do_the_same(make: Callable[[], Any], era: str) ->
     server.add_tool(fastmcp.tools.Tool.from_function(make(), name="weather"))
     app = framehold.asgi(server)
     with over_http(app) as url:
-        told = await Option(url, app).call(era)
-    assert (told.text, [message for message, _ in told.asked]) == ("PLACE: 64 degrees fahrenheit", [weather.QUESTION])
-    assert told.audits == 1
+        result = await Option(url, app).call(era)
+    assert (result.text, [message for message, _ in result.asked]) == (
+        "PLACE: 64 degrees fahrenheit",
+        [weather.QUESTION],
+    )
+    assert result.audits == 1
 
 
 NO_STREAM = {"stateless": {"stateless_http": True}, "one JSON": {"json_response": True}}
@@ -94,9 +97,9 @@ async def test_without_a_stream_a_client_of_2025_is_told_that_it_cannot_be_asked
 ) -> None:
     """At once, by each that would ask it; E decides for it. A client of 2026 needs no stream."""
     for letter in ASKING:
-        told = await streamless[letter].call("2025")
-        assert "elicitation/create" in told.text and told.asked == [], letter
-        assert "capability" not in told.text, "this client has declared it"
+        result = await streamless[letter].call("2025")
+        assert "elicitation/create" in result.text and result.asked == [], letter
+        assert "capability" not in result.text, "this client has declared it"
     assert "the client can't be asked" in (await streamless["a"].call("2025")).text
     assert await streamless["e"].call("2025") == Told("PLACE: 18 degrees celsius", [], 1)
     for letter, option in streamless.items():

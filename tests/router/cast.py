@@ -15,8 +15,10 @@ from pydantic import SecretStr
 from framehold_core.ids import Boot, Incarnation, NodeId
 from framehold_router.api.sources import Sources
 from framehold_router.collect.fleet_log import FleetLog
+from framehold_router.collect.history import History
 from framehold_router.collect.node_client import ANSWER_TIMEOUT, NodeClient
 from framehold_router.collect.survey import Survey
+from framehold_router.collect.tool_survey import ToolSurvey
 from framehold_router.fleet.address import address_of
 from framehold_router.fleet.membership import Fleet, Member
 from framehold_router.fleet.node_stats import Stats
@@ -98,6 +100,8 @@ class Cast:
         survey = Survey(lambda: self.fleet, asker)
         self._stack.push_async_callback(asker.close)
         self._stack.push_async_callback(survey.close)
+        tools = ToolSurvey(lambda: self.fleet, asker)
+        self._stack.push_async_callback(tools.close)
         log = FleetLog(self.store, lambda: self.fleet)
         self._stack.push_async_callback(log.close)
         return Sources(
@@ -105,10 +109,11 @@ class Cast:
             store=self.store,
             node_client=asker,
             survey=survey,
+            tools=tools,
             log=log,
             store_health=StoreHealth(self.store, lambda: self.stale, lambda: None),
             clock=lambda: NOW,
-            **self.more,
+            **{"history": History(self.store, survey.nodes, tools.seen, lambda: NOW), **self.more},
         )
 
     async def client(self, limit: float = ANSWER_TIMEOUT) -> Client:

@@ -21,7 +21,7 @@ from framehold_router.config import RouterSettings
 from framehold_router.fleet.departures import Departures
 from framehold_router.fleet.node_stats import Stats
 from framehold_store.memory import MemoryStore
-from tests.router.wires import DEADLINE, KEY, TRUST, Answer, Client, Heard, Node, node, ok
+from tests.router.wires import DEADLINE, KEY, TRUST, Answer, Client, Node, Reply, node, ok
 
 TTL = 6.0
 
@@ -51,12 +51,12 @@ class Actor:
         self.asked = asyncio.Event()
         self.wire: Node | None = None
 
-    async def __call__(self, heard: Heard, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if not heard.first.startswith(b"GET /admin/node "):
-            await self.answer(heard, reader, writer)
+    async def __call__(self, reply: Reply, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if not reply.first.startswith(b"GET /admin/node "):
+            await self.answer(reply, reader, writer)
             return
-        said = {"node_id": self.name, "incarnation": "i", "boot": self.boot, "state": "live", "tools": self.tools}
-        writer.write(ok(json.dumps(said).encode()))
+        text = {"node_id": self.name, "incarnation": "i", "boot": self.boot, "state": "live", "tools": self.tools}
+        writer.write(ok(json.dumps(text).encode()))
         self.asked.set()
 
     @property
@@ -90,7 +90,7 @@ class Stand:
     async def node(self, name: str = "n1", tools: Iterable[str] = ("book",), answer: Answer | None = None) -> Actor:
         """A node joins, and the router knows it and its tools."""
 
-        async def fine(heard: Heard, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async def fine(reply: Reply, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             writer.write(ok(b"fine", f"framehold-node: {name}"))
 
         actor = Actor(name, tools, answer or fine)
@@ -106,7 +106,7 @@ class Stand:
         self._stack.callback(client.writer.close)
         return client
 
-    async def ask(self, data: bytes) -> Heard:
+    async def ask(self, data: bytes) -> Reply:
         return await (await self.client()).ask(data)
 
     async def text(self) -> str:

@@ -13,7 +13,7 @@ from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import CallId
 from framehold_core.requests import Commit
 from framehold_router.collect import node_client
-from tests.router.cast import SECRET, Answer, Cast, Client, cast_of, member, said, saying
+from tests.router.cast import SECRET, Answer, Cast, Client, cast_of, get, member, said, saying
 from tests.store.calls import E0, HEAD, batch, fence
 
 pytestmark = pytest.mark.anyio
@@ -56,17 +56,17 @@ async def cut(request: web.Request) -> web.StreamResponse:
 
 async def test_the_owner_is_asked_and_nobody_else(cast: Cast) -> None:
     """With the fleet's secret and the call's id; what it says is passed on."""
-    told: list[Any] = []
+    result: list[Any] = []
 
     async def done(request: web.Request) -> web.StreamResponse:
-        told.append((await request.json(), request.headers[SECRET[0]], request.headers.get("Authorization")))
+        result.append((await request.json(), request.headers[SECRET[0]], request.headers.get("Authorization")))
         return await saying({"done": "it is cancelled"})(request)
 
     await node(cast, "a", NOT_HERE)
     await node(cast, "b", done)
     await recorded(cast, "b")
     assert await post(await cast.client(), CANCEL) == (200, {"done": "it is cancelled"})
-    assert told == [({"call_id": CALL}, SECRET[1], None)]
+    assert result == [({"call_id": CALL}, SECRET[1], None)]
     assert len(cast.asked) == 1
 
 
@@ -191,6 +191,24 @@ async def test_a_drain_is_taken_back(cast: Cast) -> None:
     assert len(cast.asked) == 1
 
 
+async def test_a_node_is_killed_only_where_the_playground_may(cast: Cast) -> None:
+    """The named node gets the order. Another router's setting is no reason to send it."""
+    await node(cast, "a", saying({"done": "it is killed"}, 202), "kill")
+    status, body = await post(await cast.client(), "/api/v1/nodes/a/kill")
+    assert (status, "nothing was done" in body["error"], len(cast.asked)) == (409, True, 0)
+    cast.more["playground"] = "call"
+    assert (await post(await cast.client(), "/api/v1/nodes/a/kill"))[0] == 409
+    cast.more["playground"] = "kill"
+    client = await cast.client()
+    assert await post(client, "/api/v1/nodes/a/kill") == (202, {"done": "it is killed"})
+    assert await get(client, "/api/v1/access") == {
+        "token_set": True,
+        "token_right": False,
+        "credential": "",
+        "playground": "kill",
+    }
+
+
 async def on_tool(client: Client, what: str, **body: Any) -> tuple[int, Any]:
     headers = {"Authorization": f"Bearer {TOKEN}"}
     async with client.post(f"/api/v1/tools/{what}", headers=headers, json=body) as response:
@@ -200,10 +218,10 @@ async def on_tool(client: Client, what: str, **body: Any) -> tuple[int, Any]:
 @pytest.mark.parametrize("what", ["pause", "resume"])
 async def test_one_node_changes_a_tool_for_all(cast: Cast, what: str) -> None:
     """One that can't be reached is passed over. The store has it for the others."""
-    told: list[Any] = []
+    result: list[Any] = []
 
     async def done(request: web.Request) -> web.StreamResponse:
-        told.append(await request.json())
+        result.append(await request.json())
         return await saying({"done": f"{what}d"})(request)
 
     client = await cast.client()
@@ -213,10 +231,10 @@ async def test_one_node_changes_a_tool_for_all(cast: Cast, what: str) -> None:
     await node(cast, "b", done, what)
     await node(cast, "c", done, what)
     assert await on_tool(client, what, tool="a/b") == (200, {"done": f"{what}d"})
-    assert len(told) == 1 and told[0]["tool"] == "a/b"
+    assert len(result) == 1 and result[0]["tool"] == "a/b"
     for wrong in ({}, {"tool": ""}, {"tool": "x" * 201}, {"tool": "book", "until": "noon"}):
         assert (await on_tool(client, what, **wrong))[0] == 400
-    assert len(told) == 1
+    assert len(result) == 1
 
 
 @pytest.mark.parametrize(("status", "text"), [(404, "there is no tool typo"), (503, "the store did not answer")])

@@ -67,7 +67,7 @@ async def test_a_parked_call(cast: Cast) -> None:
     assert (body["created"], body["expires"], body["attempts"]) == (NOW, NOW + 600.0, 0)
     assert body["journal"] == [], "these are no lines of a journal"
     assert body["trail"] == [
-        {"step": "parked", "round": 1, "epoch": 1, "node_id": "node-1", "at": NOW, "ran": 0.0}
+        {"step": "parked", "round": 1, "epoch": 1, "node_id": "node-1", "at": NOW, "ran": 0.0, "kept_code": False}
     ]  # fmt: skip
 
 
@@ -136,6 +136,13 @@ async def test_a_call_that_was_taken_over(cast: Cast) -> None:
         ("parked", "node-1", 1), ("claimed", "node-2", 2)
     ]  # fmt: skip
     assert (body["attempts"], body["live"]["node_id"]) == (1, "node-2")
+    assert not any(step["kept_code"] for step in body["trail"])
+
+
+async def test_a_call_that_goes_on_with_kept_code(cast: Cast) -> None:
+    story = Story()
+    body = await shown(cast, story, story.ask, story.claim._replace(kept=True))
+    assert [(step["step"], step["kept_code"]) for step in body["trail"]] == [("parked", False), ("claimed", True)]
 
 
 async def test_a_stuck_call(cast: Cast) -> None:
@@ -210,6 +217,7 @@ async def test_a_call_that_ended_without_a_record(cast: Cast) -> None:
     body = await get(await cast.client(0.2), f"/api/v1/leases/{CALL}")
     assert (body["record"], body["outcome"], body["node_id"]) == ("none", "tool_error", "b")
     assert (body["error"], body["place"], body["fate"].split(",")[0]) == ("KeyError", "shop:pay:7", "It has ended")
+    assert body["round"] == 0, "its only round was answered with its end: it has asked nothing"
 
 
 async def test_a_call_in_its_first_round(cast: Cast) -> None:
@@ -261,11 +269,19 @@ async def test_where_a_token_goes(cast: Cast) -> None:
     assert (body["kind"], body["call_id"], body["ring_node"], body["node_id"], body["reason"]) == (
         "hold", CALL, "a", "a", "ring"
     )  # fmt: skip
-    assert body["live"]["call_id"] == CALL
+    assert body["live"]["call_id"] == CALL and body["silent"] is False
     assert "secret" not in str(body)
     cast.members.clear()
     body = await looked_up(cast, f"h1.{CALL}.secret")
     assert (body["node_id"], body["ring_node"], body["reason"]) == ("", "", "no node can be reached")
+
+
+async def test_a_token_whose_node_does_not_answer(cast: Cast) -> None:
+    """Nothing is known of the frame then: it may be there."""
+    cast.members.append(member("a", "http://127.0.0.1:1"))
+    cast.more["place"] = Placer(lambda: cast.fleet, lambda: 0.0).where
+    body = await looked_up(cast, f"h1.{CALL}.secret")
+    assert (body["node_id"], body["live"], body["silent"]) == ("a", None, True)
 
 
 async def test_where_other_tokens_go(cast: Cast) -> None:

@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 
+from framehold_core.errors import ConfigError
 from framehold_router.api import paging
+from framehold_router.config import RouterSettings, read
 from framehold_router.models.calls import EndedCallView
 from framehold_router.models.choices import CallSort, Sort
+from framehold_router.models.fields import matches
 from tests.router.cast import Answer, Cast, cast_of, get, said, saying
 from tests.router.test_api_paging import lease
 
@@ -104,3 +107,56 @@ async def test_pages_follow_each_other(cast: Cast) -> None:
         == paging.key(CallSort.ENDED, first)
         > paging.key(CallSort.ENDED, second)
     )
+
+
+async def test_counts_by_outcome_tool_and_node(cast: Cast) -> None:
+    """Those of all nodes, the most first. A filter by node narrows the list, and every node is asked for its counts."""
+    await node(cast, "a", saying({"items": [], "total": 3, "facets": {"tool": {"t": 1, "u": 2}, "node": {"a": 3}}}))
+    await node(cast, "b", saying({"items": [], "total": 4, "facets": {"tool": {"t": 4}, "node": {"b": 4}}}))
+    await node(cast, "older", listing())
+    client = await cast.client()
+    body = await get(client, "/api/v1/calls?facets=true&node=a")
+    assert list(body["facets"]["tool"].items()) == [("t", 5), ("u", 2)]
+    assert (body["facets"]["node"], body["facets"]["outcome"]) == ({"b": 4, "a": 3}, {})
+    assert all(request.query["facets"] == "true" for request in cast.asked) and len(cast.asked) == 3
+    assert (await get(client, "/api/v1/calls"))["facets"] is None
+
+
+async def test_nodes_by_a_part_of_their_names(cast: Cast) -> None:
+    for name in ("web-1", "web-2", "job-1"):
+        await node(cast, name, listing(ended(name, 10.0, name)))
+    client = await cast.client()
+    body = await get(client, "/api/v1/calls?node=Web*")
+    assert ({item["call_id"] for item in body["items"]}, body["missing"]) == ({"web-1", "web-2"}, [])
+    assert (await get(client, "/api/v1/calls?node=x*"))["missing"] == ["x*"]
+
+
+@pytest.mark.parametrize(
+    ("url", "trace", "address"),
+    [("https://t/{trace_id}?x", "0af7", "https://t/0af7?x"), ("", "0af7", ""), ("https://t/{trace_id}", "", "")],
+)
+async def test_the_address_of_a_trace(cast: Cast, url: str, trace: str, address: str) -> None:
+    cast.more["trace_url"] = url
+    await node(cast, "a", listing(ended("1", 10.0, trace_id=trace)))
+    body = await get(await cast.client(), "/api/v1/calls")
+    assert [item["trace_url"] for item in body["items"]] == [address]
+
+
+@pytest.mark.parametrize("wrong", ["jaeger", "http://127.0.0.1/trace", "ftp://127.0.0.1/{trace_id}"])
+def test_an_address_that_leads_to_no_trace_is_refused_by_name(wrong: str) -> None:
+    with pytest.raises(ConfigError, match=r"FRAMEHOLD_TRACE_URL is wrong: .*\{trace_id\}"):
+        read(RouterSettings, trace_url=wrong)
+    assert read(RouterSettings, trace_url="http://127.0.0.1/{trace_id}").trace_url
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [
+        ("pay", ["pay"]), ("PAY", []), ("pay*", ["pay", "pay.b?[x]"]), ("*B?[X]", ["pay.b?[x]"]), ("p?y*", []),
+        ("*", ["pay", "pay.b?[x]"]), ("[p]*", []), ("", []),
+    ],
+)  # fmt: skip
+def test_names_that_a_filter_matches(wanted: str, found: list[str]) -> None:
+    """`*` stands for any text, and each other sign for itself."""
+    assert not matches("*a" * 90 + "b", "a" * 180), "a pattern that backtracks would not come to an end"
+    assert [name for name in ("pay", "pay.b?[x]") if matches(wanted, name)] == found

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from framehold_router.api import capacity
+from framehold_router.models.history import Figures, Sample
 from framehold_router.models.nodes import NodeView
 from framehold_store.base import MemoryUse
 from tests.router.cast import cast_of, get, said, saying
@@ -64,7 +65,26 @@ async def test_the_page_and_its_rows() -> None:
     async with cast_of() as cast:
         await cast.node("a", saying({**said("a"), "frames": 5, "max_parked": 50}))
         client = await cast.client()
-        told = await get(client, "/api/v1/capacity")
-        assert (told["nodes"], told["resources"][0]["share"], told["survives"]) == (1, 0.1, None)
+        result = await get(client, "/api/v1/capacity")
+        assert (result["nodes"], result["resources"][0]["share"], result["survives"]) == (1, 0.1, None)
         rows = await get(client, "/api/v1/capacity?format=csv")
         assert rows.splitlines()[1].startswith("frames,5.0,50.0,0.1,a,0.1,")
+
+
+def hour(*frames: int) -> list[Sample]:
+    """Node a has so many frames in each slot, node b always 5."""
+    return [Sample(nodes={"a": Figures(frames=count), "b": Figures(frames=5)}) for count in frames]
+
+
+def test_what_grows_is_full_at_a_time() -> None:
+    """A frame in ten seconds, and 20 of 100 are left."""
+    nodes = [node("a", 80), node("b", 5)]
+    view = capacity.of(nodes, samples=hour(*range(20, 80)))
+    assert view.resources[0].full_in == pytest.approx(200.0)
+    assert capacity.of(nodes, samples=hour(*([80] * 60))).resources[0].full_in is None, "it does not grow"
+    assert capacity.of(nodes, samples=hour(*range(80, 20, -1))).resources[0].full_in is None
+    assert capacity.of(nodes, samples=hour(*range(59))).resources[0].full_in is None, "too little is known"
+    slow = capacity.of(nodes, samples=hour(*([79] * 300), *([80] * 60)))
+    assert slow.resources[0].full_in is not None and slow.resources[0].full_in > 3600
+    gaps = [sample if index % 2 else None for index, sample in enumerate(hour(*range(200)))]
+    assert capacity.of([node("a", 100)], samples=gaps).resources[0].full_in == 0.0

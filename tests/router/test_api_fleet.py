@@ -25,7 +25,7 @@ from tests.node.stage import Word, said
 from tests.router.cast import SOON
 from tests.store.server import RedisServer
 from tests.store.server import running as running_server
-from tests.wire import Caller, Heard
+from tests.wire import Caller, Reply
 
 pytestmark = pytest.mark.anyio
 
@@ -54,7 +54,7 @@ class Fleet(NamedTuple):
         async with self.http.post(f"/api/v1/{path}", json=body) as response:
             return response.status, await response.json()
 
-    async def parked(self, tool: str = "marked") -> Heard:
+    async def parked(self, tool: str = "marked") -> Reply:
         held = await self.caller.call(tool)
         assert held.token, held
         return held
@@ -62,9 +62,9 @@ class Fleet(NamedTuple):
     async def until(self, path: str, true: Any) -> Any:
         """Read the API until the answer is as wanted."""
         async with asyncio.timeout(SOON):
-            while not true(told := await self.get(path)):
+            while not true(result := await self.get(path)):
                 await asyncio.sleep(0.05)
-        return told
+        return result
 
 
 @asynccontextmanager
@@ -78,7 +78,7 @@ async def fleet_of(redis: RedisServer, **of_nodes: Any) -> AsyncIterator[Fleet]:
         http = await stack.enter_async_context(aiohttp.ClientSession(url, headers=BEARER))
         caller = await stack.enter_async_context(Caller(f"{url}/mcp"))
         fleet = Fleet(http, caller, dict(zip("ab", nodes, strict=True)))
-        await fleet.until("nodes", lambda told: [node["state"] for node in told["nodes"]] == ["live", "live"])
+        await fleet.until("nodes", lambda result: [node["state"] for node in result["nodes"]] == ["live", "live"])
         yield fleet
 
 
@@ -99,10 +99,10 @@ async def test_calls_of_all_nodes_are_listed_and_shown(fleet: Fleet) -> None:
     while len({(await fleet.get(f"leases/{call_of(item.token)}"))["node_id"] for item in held}) < 2:
         held.append(await fleet.parked())
     calls = {call_of(item.token) for item in held}
-    told = await fleet.until("leases?state=parked", lambda told: told["total"] >= len(held))
-    assert {item["call_id"] for item in told["items"]} >= calls
-    assert {item["node_id"] for item in told["items"]} == {"a", "b"}
-    assert told["missing"] == []
+    result = await fleet.until("leases?state=parked", lambda result: result["total"] >= len(held))
+    assert {item["call_id"] for item in result["items"]} >= calls
+    assert {item["node_id"] for item in result["items"]} == {"a", "b"}
+    assert result["missing"] == []
     shown = await fleet.get(f"leases/{call_of(held[0].token)}")
     assert (shown["record"], shown["tool"], shown["live"]["state"]) == ("open", "marked", "parked")
     assert [(step["step"], step["node_id"]) for step in shown["trail"]] == [("parked", shown["node_id"])]
@@ -138,8 +138,8 @@ async def test_a_call_that_failed_is_not_taken_for_one_that_completed(fleet: Fle
     """Wherever one looks: in the list, on its own page, in the overview, and among the nodes."""
     good, bad = await fleet.parked("unmarked"), await fleet.parked("refund")
     await fleet.caller.retry("unmarked", good.token, good.accept(word="secret"))
-    heard = await fleet.caller.retry("refund", bad.token, bad.accept(word="secret"))
-    assert heard.result["isError"]
+    reply = await fleet.caller.retry("refund", bad.token, bad.accept(word="secret"))
+    assert reply.result["isError"]
     failed = await fleet.get("calls?failed=true&tool=refund")
     [item] = failed["items"]
     line = f"{__name__}:refund:{refund.__code__.co_firstlineno + 2}"
@@ -150,7 +150,7 @@ async def test_a_call_that_failed_is_not_taken_for_one_that_completed(fleet: Fle
     shown = await fleet.get(f"leases/{call_of(bad.token)}")
     assert (shown["record"], {name: shown[name] for name in how}) == ("done", how)
     assert (await fleet.get(f"leases/{call_of(good.token)}"))["outcome"] == "completed"
-    overview = await fleet.until("overview", lambda told: told["failed"])
+    overview = await fleet.until("overview", lambda result: result["failed"])
     assert overview["failing"] == [{"tool": "refund", "ended": 1, "failed": 1}]
     assert overview["ended"] >= 2 and "secret" not in str((failed, shown, overview))
 
@@ -160,14 +160,14 @@ async def test_pause_and_resume(fleet: Fleet) -> None:
     held = await fleet.parked("unmarked")
     status, body = await fleet.post("tools/pause", {"tool": "unmarked", "why": "it bills twice"})
     assert status == 200, body
-    overview = await fleet.until("overview", lambda told: told["paused"])
+    overview = await fleet.until("overview", lambda result: result["paused"])
     assert [(one["tool"], one["why"]) for one in overview["paused"]] == [("unmarked", "it bills twice")]
     assert any("framehold resume unmarked" in text for text in overview["attention"])
-    await fleet.until("nodes", lambda told: all(node["paused"] for node in told["nodes"]))
+    await fleet.until("nodes", lambda result: all(node["paused"] for node in result["nodes"]))
     assert (await fleet.caller.call("unmarked")).result["isError"] is True
     assert (await fleet.caller.retry("unmarked", held.token, held.accept(word="x"))).status == 503
     assert (await fleet.post("tools/resume", {"tool": "unmarked"}))[0] == 200
-    await fleet.until("nodes", lambda told: not any(node["paused"] for node in told["nodes"]))
+    await fleet.until("nodes", lambda result: not any(node["paused"] for node in result["nodes"]))
     assert not (await fleet.caller.retry("unmarked", held.token, held.accept(word="x"))).result.get("isError")
     kinds = [event["kind"] for event in (await fleet.get("events"))["events"]]
     assert kinds.count("paused") == kinds.count("resumed") == 1
@@ -184,8 +184,8 @@ async def test_cancel(fleet: Fleet) -> None:
     shown = await fleet.get(f"leases/{call}")
     assert (shown["record"], shown["cause"], shown["live"]) == ("done", "cancelled", None)
     assert shown["fate"].startswith("It has ended")
-    heard = await fleet.caller.retry("unmarked", held.token, held.accept(word="x"))
-    assert "cancelled" in json.dumps(heard.result)
+    reply = await fleet.caller.retry("unmarked", held.token, held.accept(word="x"))
+    assert "cancelled" in json.dumps(reply.result)
     status, body = await fleet.post(f"leases/{call}/cancel")
     assert (status, "no node holds" in body["error"]) == (404, True)
 
@@ -244,14 +244,14 @@ async def test_a_node_that_drains(redis: RedisServer) -> None:
             moved = await fleet.parked()
         status, body = await fleet.post("nodes/a/drain")
         assert (status, "done" in body) == (202, True)
-        await fleet.until("nodes", lambda told: told["nodes"][0]["state"] == "draining")
+        await fleet.until("nodes", lambda result: result["nodes"][0]["state"] == "draining")
         call = call_of(moved.token)
-        await fleet.until(f"leases/{call}", lambda told: told["record"] == "released")
+        await fleet.until(f"leases/{call}", lambda result: result["record"] == "released")
         shown = await fleet.get(f"leases/{call}")
         assert shown["fate"].startswith("It was handed off: its client's next retry replays it on another node")
         assert (await fleet.caller.retry("marked", moved.token, moved.accept(word="x"))).token
-        told = await fleet.until("failovers", lambda told: told["failovers"])
-        [found] = told["failovers"]
+        result = await fleet.until("failovers", lambda result: result["failovers"])
+        [found] = result["failovers"]
         assert (found["node_id"], found["reason"], found["recovered"]) == ("a", "released", 1)
         assert found["planned"] and found["durations"].keys() == {"claim", "replay", "resume", "total"}
         steps = [(step["step"], step["node_id"]) for step in (await fleet.get(f"leases/{call}"))["trail"]]
@@ -272,7 +272,7 @@ async def test_a_handler_that_kept_the_loop_is_named(redis: RedisServer) -> None
     """Though nobody was looking: the tool, and the line that stood there."""
     async with fleet_of(redis) as fleet:
         assert (await fleet.caller.call("blocks")).text == "at last"
-        stood = await fleet.until("overview", lambda told: any(problem["tool"] for problem in told["problems"]))
+        stood = await fleet.until("overview", lambda result: any(problem["tool"] for problem in result["problems"]))
         # The two nodes share this loop; a node notes a stall within a second after its end.
         named = [problem for problem in stood["problems"] if problem["tool"]]
         assert {(problem["kind"], problem["severity"], problem["tool"]) for problem in named} == {
@@ -294,22 +294,22 @@ def own_redis() -> Iterator[RedisServer]:
 async def test_a_full_store_is_the_one_problem_and_nobody_is_told_to_start_nodes(own_redis: RedisServer) -> None:
     """From the first refused write on, and after all leases have run out; and it is over when there is room."""
 
-    def kinds(told: Any) -> list[str]:
-        return [problem["kind"] for problem in told["problems"]]
+    def kinds(result: Any) -> list[str]:
+        return [problem["kind"] for problem in result["problems"]]
 
     async with fleet_of(own_redis, lease_ttl=1.5) as fleet:
         held = await fleet.parked()
         assert kinds(await fleet.get("overview")) == []
         with own_redis.client() as client:
             client.config_set("maxmemory", "1")
-            first = await fleet.until("overview", lambda told: told["problems"])
+            first = await fleet.until("overview", lambda result: result["problems"])
             assert kinds(first) == ["store_full"] and first["store"] == "full"
-            gone = await fleet.until("overview", lambda told: told["nodes"] == {"lapsed": 2})
+            gone = await fleet.until("overview", lambda result: result["nodes"] == {"lapsed": 2})
             assert kinds(gone) == ["store_full"]
             assert "serving what needs no store: a, b" in gone["problems"][0]["text"]
             assert "do not restart nodes" in gone["problems"][0]["next"] and "start one" not in json.dumps(gone)
             client.config_set("maxmemory", "0")
-        await fleet.until("overview", lambda told: told["nodes"] == {"live": 2} and not told["problems"])
+        await fleet.until("overview", lambda result: result["nodes"] == {"live": 2} and not result["problems"])
         assert (await fleet.caller.retry("marked", held.token, held.accept(word="x"))).token
 
 
@@ -317,9 +317,9 @@ async def test_a_silent_store_is_the_one_problem_and_no_node_is_live(own_redis: 
     """Nodes that answer and have no valid lease are not live; what nodes saw meanwhile is in the log afterwards."""
     async with fleet_of(own_redis, lease_ttl=1.5) as fleet:
         with own_redis.paused():
-            silent = await fleet.until("overview", lambda told: told["nodes"] == {"lapsed": 2})
+            silent = await fleet.until("overview", lambda result: result["nodes"] == {"lapsed": 2})
             [problem] = silent["problems"]
             assert problem["kind"] == "store_silent" and "does not answer a, b:" in problem["text"]
             assert silent["store"] == "silent"
-        await fleet.until("overview", lambda told: told["nodes"] == {"live": 2} and not told["problems"])
-        await fleet.until("events", lambda told: "store_back" in {event["kind"] for event in told["events"]})
+        await fleet.until("overview", lambda result: result["nodes"] == {"live": 2} and not result["problems"])
+        await fleet.until("events", lambda result: "store_back" in {event["kind"] for event in result["events"]})

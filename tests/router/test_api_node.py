@@ -55,22 +55,22 @@ async def test_a_node_is_shown_as_it_says_it_is(cast: Cast) -> None:
     """What `nodes` has of it, and its profile, which its own node is asked for."""
     await cast.node("a", saying(said("a", rss=100)), {PATH: saying({**PROFILE, "more": "of a newer release"})})
     await cast.node("b", saying(said("b")))
-    told = await asked(cast)
-    assert (told["node"]["node_id"], told["node"]["rss"], told["node"]["state"]) == ("a", 100, "live")
-    assert told == {"node": told["node"], "memory": MEMORY, "tools": TOOLS, "loop": LOOP, "sessions": 3}
+    result = await asked(cast)
+    assert (result["node"]["node_id"], result["node"]["rss"], result["node"]["state"]) == ("a", 100, "live")
+    assert result == {"node": result["node"], "memory": MEMORY, "tools": TOOLS, "loop": LOOP, "sessions": 3}
     assert [request.path for request in cast.asked].count("/admin/profile") == 1
 
 
 async def test_a_node_of_an_older_release_is_shown_without_a_profile(cast: Cast) -> None:
     await cast.node("a", saying(said("a")))
-    told = await asked(cast)
-    assert told == {"node": told["node"], **NOTHING} and told["node"]["state"] == "live"
+    result = await asked(cast)
+    assert result == {"node": result["node"], **NOTHING} and result["node"]["state"] == "live"
 
 
 async def test_a_node_that_is_not_there_is_not_found(cast: Cast) -> None:
     await cast.node("b", saying(said("b")))
-    told = await asked(cast, 404)
-    assert told["error"].startswith("no node of this name has a lease; see `nodes`")
+    result = await asked(cast, 404)
+    assert result["error"].startswith("no node of this name has a lease; see `nodes`")
 
 
 @pytest.mark.parametrize("name", ["%3Cscript%3E", "%00", "..%2F..", "x" * 500, "%ED%A0%80"])
@@ -95,8 +95,8 @@ WRONG = {
 async def test_what_can_not_be_read_is_no_answer(cast: Cast, name: str) -> None:
     answer, why = WRONG[name]
     await cast.node("a", saying(said("a")), {PATH: answer})
-    told = await asked(cast, 502)
-    assert told["error"].startswith(f"node a {why}: `nodes` has what its last heartbeat said")
+    result = await asked(cast, 502)
+    assert result["error"].startswith(f"node a {why}: `nodes` has its last heartbeat")
 
 
 async def test_a_node_that_does_not_answer_is_said_not_to(cast: Cast) -> None:
@@ -120,16 +120,16 @@ async def test_names_are_cut(cast: Cast) -> None:
     hot = [{"where": "x" * 5000, "share": 1.0}]
     tools = [{**TOOLS[0], "tool": "\u202e" * 201}]
     await cast.node("a", saying(said("a")), {PATH: saying({**PROFILE, "loop": {**LOOP, "hot": hot}, "tools": tools})})
-    told = await asked(cast)
-    assert told["loop"]["hot"][0]["where"] == "x" * 200 and len(told["tools"][0]["tool"]) == 200
+    result = await asked(cast)
+    assert result["loop"]["hot"][0]["where"] == "x" * 200 and len(result["tools"][0]["tool"]) == 200
 
 
 async def test_a_real_node_says_where_its_memory_and_its_loops_time_go(redis: RedisServer) -> None:
     async with fleet_of(redis) as fleet:
         await fleet.parked()
-        told = [await fleet.get(f"nodes/{name}") for name in fleet.nodes]
-        assert [tool["tool"] for item in told for tool in item["tools"]] == ["marked"]
-        for item in told:
+        result = [await fleet.get(f"nodes/{name}") for name in fleet.nodes]
+        assert [tool["tool"] for item in result for tool in item["tools"]] == ["marked"]
+        for item in result:
             assert sum(part["bytes"] for part in item["memory"]["parts"]) == item["memory"]["resident"]
             assert item["loop"]["samples"] == 0 and item["sessions"] == 0
         seen = await fleet.until("nodes/a", lambda item: item["loop"]["samples"] > 5)

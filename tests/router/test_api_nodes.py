@@ -102,27 +102,27 @@ async def test_arcs_are_told_to_who_asks(cast: Cast) -> None:
     cast.members.append(member("aa", "http://aa:1", "draining"))
     for query in ("", "?arcs=false"):
         assert (await ring(cast, query))["arcs"] == []
-    told = await ring(cast)
-    starts = [arc["start"] for arc in told["arcs"]]
+    result = await ring(cast)
+    starts = [arc["start"] for arc in result["arcs"]]
     assert starts[0] == 0.0 and starts == sorted(set(starts)) and starts[-1] < 1.0
-    assert all(one["node"] != other["node"] for one, other in zip(told["arcs"], told["arcs"][1:], strict=False))
+    assert all(one["node"] != other["node"] for one, other in zip(result["arcs"], result["arcs"][1:], strict=False))
     lengths = dict.fromkeys(range(4), 0.0)
-    for arc, end in zip(told["arcs"], [*starts[1:], 1.0], strict=True):
+    for arc, end in zip(result["arcs"], [*starts[1:], 1.0], strict=True):
         lengths[arc["node"]] += end - arc["start"]
-    assert [lengths[number] for number in range(4)] == pytest.approx([node["share"] for node in told["nodes"]])
-    assert [node["node_id"] for node in told["nodes"]] == ["a", "aa", "b", "c"] and lengths[1] == 0
+    assert [lengths[number] for number in range(4)] == pytest.approx([node["share"] for node in result["nodes"]])
+    assert [node["node_id"] for node in result["nodes"]] == ["a", "aa", "b", "c"] and lengths[1] == 0
 
 
 async def test_a_call_lies_on_the_arc_of_its_node(cast: Cast) -> None:
     """Look-up and ring agree, for any call."""
     on(cast, *(f"n{number}" for number in range(5)))
-    told, client = await ring(cast), await cast.client()
+    result, client = await ring(cast), await cast.client()
     for call in CALLS[:20]:
         async with client.post("/api/v1/lookup", json={"token": f"h1.{call}.sealed"}) as response:
             found = await response.json()
-        arc = max(arc["start"] for arc in told["arcs"] if arc["start"] <= found["position"])
-        [index] = [item["node"] for item in told["arcs"] if item["start"] == arc]
-        assert told["nodes"][index]["node_id"] == found["ring_node"]
+        arc = max(arc["start"] for arc in result["arcs"] if arc["start"] <= found["position"])
+        [index] = [item["node"] for item in result["arcs"] if item["start"] == arc]
+        assert result["nodes"][index]["node_id"] == found["ring_node"]
 
 
 async def test_what_names_no_call_lies_nowhere(cast: Cast) -> None:
@@ -137,9 +137,9 @@ async def test_more_arcs_than_anybody_sees_are_not_told(cast: Cast, monkeypatch:
     """All or none."""
     on(cast, "a", "b")
     count = len((await ring(cast))["arcs"])
-    for most, told in ((count, count), (count - 1, 0)):
+    for most, result in ((count, count), (count - 1, 0)):
         monkeypatch.setattr(fleet, "MAX_ARCS", most)
-        assert len((await ring(cast))["arcs"]) == told
+        assert len((await ring(cast))["arcs"]) == result
 
 
 def test_a_ring_of_one_node_is_one_arc() -> None:

@@ -53,8 +53,10 @@ async def on_call(request: web.Request) -> web.StreamResponse:
 NODE = {
     "GET /admin/leases": saying({"items": [LEASE], "total": 1, "next": None}),
     "GET /admin/calls": saying({"items": [ENDED], "total": 1, "next": None}),
+    "GET /admin/tools": saying({"node_id": "a", "boot": "b", "tools": [{"tool": "t", "parked": 1, "oldest": 1.0}]}),
     "POST /admin/drain": saying({"done": "it drains"}, 202),
     "POST /admin/undrain": saying({"done": "it takes calls again"}),
+    "POST /admin/kill": saying({"done": "it is killed"}, 202),
     "POST /admin/pause": saying({"done": "it is paused"}),
     "POST /admin/resume": saying({"done": "it takes calls again"}),
     "POST /admin/cancel": on_call,
@@ -72,6 +74,7 @@ async def client() -> AsyncIterator[Client]:
     async with AsyncExitStack() as stack:
         cast = Cast(stack)
         cast.token, cast.more["report"] = TOKEN, str(RECORDED)
+        cast.more["playground"] = "kill"
         await cast.node(
             "a",
             saying(said("a", rounds=3, tools=["t"], rss=5, frames=1, max_parked=9, paused=[PAUSE], last_stall=STALL)),

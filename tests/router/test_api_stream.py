@@ -241,7 +241,7 @@ async def test_a_bug_in_a_look_ends_nothing(stack: AsyncExitStack, caplog: pytes
     await until(lambda: stage.looks > 2)
     stage.broken = False
     assert (await reader.next())[0] == "overview"
-    assert "readers were told nothing" in caplog.text
+    assert "readers got nothing" in caplog.text
 
 
 async def test_closing_ends_all_readers(stack: AsyncExitStack) -> None:

@@ -93,16 +93,36 @@ async def cast() -> AsyncIterator[Cast]:
 async def test_hostile_texts_break_nothing(cast: Cast, text: str) -> None:
     """In names of nodes, states, versions, tools, calls and events: each answer in each form is whole, and its texts
     are what was said, fit to print."""
-    said = text.encode("utf-8", "replace").decode()
-    shown = said[:200]
-    answer = {"node_id": said, "incarnation": said, "boot": said, "state": said, "version": said, "tools": [said]}
-    item = lease("0" * 32).model_dump(mode="json") | {"call_id": said, "tool": said, "node_id": said, "phase": said}
-    event = {"id": said, "at": 1.0, "kind": said, "node_id": said, "call": said, "tool": said, "text": said}
-    takeover = {"call": said, "tool": said, "reason": said, "from_node": said, "to_node": said, "epoch": 1, "asked": 1}
+    output = text.encode("utf-8", "replace").decode()
+    shown = output[:200]
+    answer = {
+        "node_id": output,
+        "incarnation": output,
+        "boot": output,
+        "state": output,
+        "version": output,
+        "tools": [output],
+    }
+    item = lease("0" * 32).model_dump(mode="json") | {
+        "call_id": output,
+        "tool": output,
+        "node_id": output,
+        "phase": output,
+    }
+    event = {"id": output, "at": 1.0, "kind": output, "node_id": output, "call": output, "tool": output, "text": output}
+    takeover = {
+        "call": output,
+        "tool": output,
+        "reason": output,
+        "from_node": output,
+        "to_node": output,
+        "epoch": 1,
+        "asked": 1,
+    }
     await cast.logs(event=event, takeover=takeover)
     # Nobody but this fleet's own nodes gets on the ring, and their names are names.
     await cast.node(
-        said,
+        output,
         saying(answer),
         {"GET /admin/leases": saying({"items": [item], "total": 1})},
     )

@@ -78,7 +78,9 @@ def test_a_node_that_was_lost_and_is_not_back() -> None:
     """By its newest end: a node may go twice."""
     [problem] = seen(node(), departed=[lost("z"), lost("y", "left", 10), lost("y", ago=20), lost("z", ago=500)])
     assert kinds([problem]) == [("risk", "node_lost", "z")]
-    assert problem.text.startswith("z was lost 3m ago and is not back")
+    assert problem.text.startswith("z was lost 3m ago and is not back: its calls go on elsewhere")
+    [problem] = seen(node(), departed=[lost("z").model_copy(update={"calls": 1200})])
+    assert "its calls (1,200 were parked there) go on elsewhere" in problem.text
 
 
 @pytest.mark.parametrize(("ago", "found"), [(1.0, ["harm"]), (59.0, ["harm"]), (61.0, ["risk"]), (601.0, [])])

@@ -104,6 +104,8 @@ async def test_a_departure_tells_how_many_calls_its_last_lease_said(stage: Stage
     await stage.look(0.001)
     await stage.look(TTL + 1.0)
     assert (stage.of("a").calls, stage.of("b").calls) == (8, None)
+    texts = {event.node_id: event.text for event in stage.events if event.kind == "node_lost"}
+    assert "retries of its calls (it had 8 parked) go elsewhere" in texts["a"] and "its calls go" in texts["b"]
 
 
 async def test_a_node_whose_lease_runs_out_is_lost(stage: Stage) -> None:

@@ -14,6 +14,7 @@ from framehold_core import token
 from framehold_core.errors import ProtocolError
 from framehold_core.ids import Boot, CallId, NodeId
 from framehold_router.fleet import session_ids
+from framehold_router.http.headers import RequestHead
 from framehold_router.http.message import Request
 from framehold_router.routing.request_facts import Facts, Kind, read
 
@@ -30,7 +31,7 @@ def message(method: str = "tools/call", **params: Any) -> bytes:
 
 
 def request(body: bytes, *headers: tuple[bytes, bytes], method: bytes = b"POST") -> Request:
-    return Request(method, b"/mcp", [(b"host", b"a"), *headers], body, "127.0.0.1")
+    return Request(RequestHead(method, b"/mcp", [(b"host", b"a"), *headers], "127.0.0.1"), body)
 
 
 @pytest.mark.parametrize("method", CALLS)
@@ -189,8 +190,8 @@ headers = st.lists(
 
 
 @given(bodies, headers, st.sampled_from((b"POST", b"GET", b"")))
-def test_no_request_raises(body: bytes, said: list[tuple[bytes, bytes]], method: bytes) -> None:
-    facts = read(Request(method, b"/mcp", said, body, ""))
+def test_no_request_raises(body: bytes, text: list[tuple[bytes, bytes]], method: bytes) -> None:
+    facts = read(Request(RequestHead(method, b"/mcp", text, ""), body))
     assert (facts.call is not None) == (facts.kind is Kind.RETRY)
     assert (facts.node is not None) == (facts.kind is Kind.SESSION)
 

@@ -170,8 +170,8 @@ async def test_the_api_shows_the_log(cast: Cast) -> None:
     await shelf(cast).add(LogEntry(event=event(1)), LogEntry(takeover=takeover("c1")), LogEntry(end=end(at=NOW - 9)))
     client = await cast.client()
     assert [item["id"] for item in (await get(client, "/api/v1/events"))["events"]] == [event(1).id]
-    told = await get(client, "/api/v1/failovers")
-    assert (told["fenced"], [item["node_id"] for item in told["failovers"]]) == (3, ["z"])
+    result = await get(client, "/api/v1/failovers")
+    assert (result["fenced"], [item["node_id"] for item in result["failovers"]]) == (3, ["z"])
     [lost] = [item for item in (await get(client, "/api/v1/overview"))["problems"] if item["kind"] == "node_lost"]
     assert lost["node"] == "z"
 

@@ -6,16 +6,17 @@ import asyncio
 
 import pytest
 
-from tests.router.wires import DEADLINE, Heard, both_loops, head, node, ok, post, router, silent
+from framehold_router.http import client_connection
+from tests.router.wires import DEADLINE, Reply, both_loops, head, node, ok, post, router, silent
 
 anyio_backend = both_loops
 
 GET = b"GET /mcp HTTP/1.1\r\nHost: router.test\r\n\r\n"
 
 
-async def echo(heard: Heard, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def echo(reply: Reply, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Say what was said."""
-    writer.write(ok(heard.body))
+    writer.write(ok(reply.body))
 
 
 class Gate:
@@ -24,12 +25,12 @@ class Gate:
     def __init__(self) -> None:
         self.open = asyncio.Semaphore(0)
 
-    async def __call__(self, heard: Heard, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def __call__(self, reply: Reply, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await self.open.acquire()
-        await echo(heard, reader, writer)
+        await echo(reply, reader, writer)
 
 
-async def endless(heard: Heard, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def endless(reply: Reply, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Send until nobody takes it."""
     writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
     while True:
@@ -48,6 +49,28 @@ async def test_pipelined_requests_are_answered_one_at_a_time_and_in_order() -> N
             assert len(upstream.requests) == number + 1, "a later request was relayed before its turn"
             gate.open.release()
             assert (await client.heard()).body == body
+
+
+async def test_requests_with_one_head_are_relayed_alike() -> None:
+    """With bodies of any length, and without one; a client that is idle is forgotten, and read as before."""
+    bodies = [b"one", b"one", b"two of eleven", b"", b"x" * 100_000, b"one"]
+    async with node(echo) as upstream, router(upstream.address) as it:
+        client = await it.client()
+        for body in bodies:
+            assert (await client.ask(post(body, "Connection: keep-alive", "X-A: b"))).body == body
+        (connection,) = it.front.connections
+        assert isinstance(connection, client_connection.Connection)
+        assert connection._reader._repeated._heads
+        connection.sweep(it.front.loop.time() + client_connection.REMEMBERED / 2)
+        assert connection._reader._repeated._heads
+        connection.sweep(it.front.loop.time() + client_connection.REMEMBERED + 1)
+        assert not connection._reader._repeated._heads
+        assert (await client.ask(post(b"one", "X-A: b"))).body == b"one"
+        assert [reply.body for reply in upstream.requests] == [*bodies, b"one"]
+        assert (
+            len({tuple(item for item in reply.headers if item[0] != b"content-length") for reply in upstream.requests})
+            == 1
+        )
 
 
 async def test_a_request_whose_bytes_came_while_another_was_answered_is_read_after_it() -> None:
@@ -84,8 +107,8 @@ async def test_a_connection_serves_until_the_client_wants_it_closed() -> None:
 
 async def test_what_follows_a_last_request_is_not_read() -> None:
     async with node(echo) as upstream, router(upstream.address) as it:
-        said = await it.all(post(b"one", "Connection: close") + post(b"two"))
-        assert said.count(b"HTTP/1.1 200 OK") == 1
+        text = await it.all(post(b"one", "Connection: close") + post(b"two"))
+        assert text.count(b"HTTP/1.1 200 OK") == 1
         assert len(upstream.requests) == 1
 
 
@@ -94,8 +117,8 @@ async def test_http_1_0_ends_with_its_response_unless_it_asks_to_stay() -> None:
         assert (await it.all(post(b"one", version="1.0"))).endswith(b"\r\n\r\none")
         client = await it.client()
         for body in (b"two", b"three"):
-            heard = await client.ask(post(body, "Connection: keep-alive", version="1.0"))
-            assert (heard.one(b"connection"), heard.body) == (b"keep-alive", body)
+            reply = await client.ask(post(body, "Connection: keep-alive", version="1.0"))
+            assert (reply.one(b"connection"), reply.body) == (b"keep-alive", body)
 
 
 async def test_a_body_without_a_length_is_chunked_or_ends_with_an_http_1_0_connection() -> None:
@@ -103,12 +126,12 @@ async def test_a_body_without_a_length_is_chunked_or_ends_with_an_http_1_0_conne
     async with node(data) as upstream, router(upstream.address) as it:
         client = await it.client()
         for _ in range(2):
-            heard = await client.ask(GET)
-            assert (heard.one(b"transfer-encoding"), heard.body) == (b"chunked", b"abcde")
-        said = await it.all(GET.replace(b"1.1", b"1.0").replace(b"\r\n\r\n", b"\r\nConnection: keep-alive\r\n\r\n"))
-        assert said.endswith(b"\r\n\r\nabcde")
-        assert b"transfer-encoding" not in said
-        assert b"connection: close\r\n" in said
+            reply = await client.ask(GET)
+            assert (reply.one(b"transfer-encoding"), reply.body) == (b"chunked", b"abcde")
+        text = await it.all(GET.replace(b"1.1", b"1.0").replace(b"\r\n\r\n", b"\r\nConnection: keep-alive\r\n\r\n"))
+        assert text.endswith(b"\r\n\r\nabcde")
+        assert b"transfer-encoding" not in text
+        assert b"connection: close\r\n" in text
 
 
 @pytest.mark.parametrize(
@@ -126,10 +149,10 @@ async def test_a_response_without_a_body_leaves_the_connection_usable(method: by
         client = await it.client()
         for _ in range(2):
             client.send(GET.replace(b"GET", method))
-            heard = await client.heard(bodiless=True)
-            assert heard.first == data.partition(b"\r\n")[0]
-            assert heard.one(b"transfer-encoding") is None
-            assert heard.one(b"content-length") == (b"5" if b"Content-Length" in data else None)
+            reply = await client.heard(bodiless=True)
+            assert reply.first == data.partition(b"\r\n")[0]
+            assert reply.one(b"transfer-encoding") is None
+            assert reply.one(b"content-length") == (b"5" if b"Content-Length" in data else None)
 
 
 async def test_a_204_has_no_length() -> None:
@@ -152,8 +175,8 @@ async def test_a_client_that_waits_for_permission_gets_it() -> None:
 
 async def test_no_permission_is_given_for_a_body_that_is_too_large() -> None:
     async with node(echo) as upstream, router(upstream.address, max_body=4) as it:
-        said = await it.all(post(b"", "Expect: 100-continue").replace(b"Content-Length: 0", b"Content-Length: 5"))
-        assert said.startswith(b"HTTP/1.1 413 ")
+        text = await it.all(post(b"", "Expect: 100-continue").replace(b"Content-Length: 0", b"Content-Length: 5"))
+        assert text.startswith(b"HTTP/1.1 413 ")
 
 
 async def test_a_large_body_passes_whole() -> None:
@@ -170,10 +193,10 @@ async def test_a_body_beyond_the_limit_is_refused_by_its_declared_length() -> No
         client = await it.client()
         client.send(request)
         late = await client.rest()
-        for said in (early, late):
-            assert said.startswith(b"HTTP/1.1 413 ")
-            assert b"connection: close" in said
-            assert b"4194304 bytes (FRAMEHOLD_MAX_BODY)" in said
+        for text in (early, late):
+            assert text.startswith(b"HTTP/1.1 413 ")
+            assert b"connection: close" in text
+            assert b"4194304 bytes (FRAMEHOLD_MAX_BODY)" in text
         assert upstream.bytes == b""
 
 
@@ -197,8 +220,8 @@ async def test_bodies_that_are_on_their_way_are_bounded_together() -> None:
             while it.front.buffered != 2 * 999:
                 await asyncio.sleep(0)
         clients[2].send(request[:-1])
-        said = await clients[2].rest()
-        assert said.startswith(b"HTTP/1.1 503 ") and b"FRAMEHOLD_MAX_BUFFERED" in said
+        text = await clients[2].rest()
+        assert text.startswith(b"HTTP/1.1 503 ") and b"FRAMEHOLD_MAX_BUFFERED" in text
         assert (await clients[0].ask(request[-1:])).status == 200
         clients[1].writer.close()
         async with asyncio.timeout(DEADLINE):
@@ -248,9 +271,9 @@ async def test_a_request_that_never_ends_is_given_up(sent: int) -> None:
         client = await it.client()
         data = post(bytes(400))
         dribble = asyncio.create_task(_dribble(client.writer, data, sent))
-        said = await client.rest()
-        assert said.startswith(b"HTTP/1.1 408 ")
-        assert b"FRAMEHOLD_CLIENT_TIMEOUT" in said
+        text = await client.rest()
+        assert text.startswith(b"HTTP/1.1 408 ")
+        assert b"FRAMEHOLD_CLIENT_TIMEOUT" in text
         assert upstream.bytes == b""
         dribble.cancel()
 
@@ -277,9 +300,9 @@ async def test_connections_beyond_the_limit_are_told_so() -> None:
     async with node(echo) as upstream, router(upstream.address, max_connections=1) as it:
         first = await it.client()
         assert (await first.ask(post(b"one"))).body == b"one"
-        said = await it.all(post(b"two"))
-        assert said.startswith(b"HTTP/1.1 503 ")
-        assert b"FRAMEHOLD_MAX_CONNECTIONS" in said
+        text = await it.all(post(b"two"))
+        assert text.startswith(b"HTTP/1.1 503 ")
+        assert b"FRAMEHOLD_MAX_CONNECTIONS" in text
         assert (await first.ask(post(b"three"))).body == b"three"
         assert len(upstream.requests) == 2
 
@@ -289,7 +312,7 @@ async def test_a_client_that_reads_slowly_slows_the_node_down() -> None:
     size = 64 << 20
     done = asyncio.Event()
 
-    async def much(heard: Heard, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def much(reply: Reply, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size)
         for _ in range(size >> 16):
             writer.write(bytes(1 << 16))
@@ -307,8 +330,8 @@ async def test_a_client_that_reads_slowly_slows_the_node_down() -> None:
         assert link._paused
         assert connection._transport.get_write_buffer_size() < 1 << 20
         assert not done.is_set()
-        heard = await head(client.reader)
-        assert heard.one(b"content-length") == b"%d" % size
+        reply = await head(client.reader)
+        assert reply.one(b"content-length") == b"%d" % size
         left = size
         while left:
             left -= len(await client.reader.read(1 << 20))
@@ -365,8 +388,8 @@ async def test_a_drain_closes_what_is_idle_and_lets_the_rest_end() -> None:
         with pytest.raises(ConnectionRefusedError):
             await it.client()
         gate.open.release()
-        heard = await busy.heard()
-        assert (heard.body, heard.one(b"connection")) == (b"one", b"close")
+        reply = await busy.heard()
+        assert (reply.body, reply.one(b"connection")) == (b"one", b"close")
         assert await busy.rest() == b""
         busy.writer.close()
         await closing
@@ -383,8 +406,8 @@ async def test_a_router_that_leaves_answers_once_more_on_an_idle_connection() ->
         with pytest.raises(ConnectionRefusedError):
             await it.client()
         other.send(post(b"one"))
-        heard = await other.heard()
-        assert (heard.body, heard.one(b"connection")) == (b"one", b"close")
+        reply = await other.heard()
+        assert (reply.body, reply.one(b"connection")) == (b"one", b"close")
         assert await other.rest() == b""
         assert not leaving.done(), "the other one may still bring a request"
         silent_one.writer.close()

@@ -507,8 +507,8 @@ all_stats = st.builds(Stats, counts, counts, counts, texts, st.none() | st.float
 
 
 @given(all_stats)
-def test_stats_read_as_they_were_written(said: Stats) -> None:
-    assert read(said.dump()) == said
+def test_stats_read_as_they_were_written(text: Stats) -> None:
+    assert read(text.dump()) == text
 
 
 @given(st.text() | st.recursive(st.none() | st.floats() | st.text(), st.lists).map(str))

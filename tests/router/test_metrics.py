@@ -157,7 +157,7 @@ async def test_a_round_that_goes_to_a_second_node_is_counted_once(it: Stand) -> 
     await it.until(series("nodes", state="live"), 2)
     await it.ask(call(token=RETRY))
     assert first.wire is not None and second.wire is not None
-    owner = max((first, second), key=lambda actor: any(b"POST" in heard.first for heard in actor.wire.requests))
+    owner = max((first, second), key=lambda actor: any(b"POST" in reply.first for reply in actor.wire.requests))
     owner.answer = closing(b"")
     async with it.moves(REQUESTS, "framehold_router_route", "framehold_upstream", "framehold_affinity") as moved:
         assert (await it.ask(call(token=RETRY))).status == 200
@@ -361,10 +361,10 @@ async def test_a_node_that_answers_nonsense_is_asked_again(
             raise RuntimeError("a bug")
         return [SimpleNamespace(tools=("a",))]
 
-    told: asyncio.Queue[set[str]] = asyncio.Queue()
+    result: asyncio.Queue[set[str]] = asyncio.Queue()
     membership = app.Membership(it.store, TRUST)
-    task = asyncio.create_task(tool_labels.follow(membership, broken, told.put_nowait))
-    assert await told.get() == {"a"}
+    task = asyncio.create_task(tool_labels.follow(membership, broken, result.put_nowait))
+    assert await result.get() == {"a"}
     task.cancel()
     await asyncio.wait((task,))
     assert sum("names that are known" in line for line in caplog.messages) == 1
@@ -382,8 +382,8 @@ async def test_where_metrics_are_off_nothing_is_counted(monkeypatch: pytest.Monk
         actor = await it.node()
         while (await it.ask(call())).status != 200:
             it.store._feed.notify()
-        heard = await it.ask(b"GET /metrics HTTP/1.1\r\nHost: r\r\n\r\n")
-        assert (heard.status, "FRAMEHOLD_METRICS=false" in heard.body.decode()) == (404, True)
+        reply = await it.ask(b"GET /metrics HTTP/1.1\r\nHost: r\r\n\r\n")
+        assert (reply.status, "FRAMEHOLD_METRICS=false" in reply.body.decode()) == (404, True)
         assert not actor.asked.is_set()
 
 
@@ -397,5 +397,5 @@ async def test_several_routers_in_one_process_do_not_mix(monkeypatch: pytest.Mon
 async def test_metrics_need_no_token(monkeypatch: pytest.MonkeyPatch) -> None:
     """As probes: what scrapes them is the operator's own, and nothing in them is a secret."""
     async with stand(monkeypatch, admin_token="t" * 20) as it:
-        heard = await it.ask(b"GET /metrics HTTP/1.1\r\nHost: r\r\n\r\n")
-        assert (heard.status, heard.one(b"content-type")) == (200, b"text/plain; version=0.0.4; charset=utf-8")
+        reply = await it.ask(b"GET /metrics HTTP/1.1\r\nHost: r\r\n\r\n")
+        assert (reply.status, reply.one(b"content-type")) == (200, b"text/plain; version=0.0.4; charset=utf-8")

@@ -14,7 +14,7 @@ from framehold_router.http.headers import first_segment
 from tests.router.wires import (
     CALL,
     TRUST,
-    Heard,
+    Reply,
     Router,
     both_loops,
     chunk,
@@ -43,9 +43,9 @@ async def test_a_request_reaches_the_node_as_it_was_sent() -> None:
     lines = [f"DELETE {target} HTTP/1.1", "Host: Router.Test:80", *(f"{name}: {value}" for name, value in sent)]
     async with node(ok()) as upstream, router(upstream.address, mint=True) as it:
         assert (await it.ask("\r\n".join(lines).encode("latin-1") + b"\r\n\r\n")).status == 200
-        (heard,) = upstream.requests
-        assert heard.first == b"DELETE /mcp/%2e%2e/A%20b?x=/../&y=%00 HTTP/1.1"
-        assert heard.headers == [
+        (reply,) = upstream.requests
+        assert reply.first == b"DELETE /mcp/%2e%2e/A%20b?x=/../&y=%00 HTTP/1.1"
+        assert reply.headers == [
             (b"host", b"Router.Test:80"),
             *((name.lower().encode(), value.encode("latin-1")) for name, value in sent),
             (b"x-forwarded-for", b"127.0.0.1"),
@@ -83,11 +83,11 @@ async def test_connection_takes_nothing_that_a_node_decides_by() -> None:
         named = "Connection: Host, Content-Length, Authorization, Origin, X-Forwarded-For, X-Forwarded-Proto, Mcp-Name"
         gateways = ["X-Forwarded-For: 1.1.1.1", "X-Forwarded-Proto: https", "Mcp-Name: one"]
         await it.ask(post(b"x", named, "Authorization: a", "Origin: b", *gateways))
-        (heard,) = upstream.requests
-        assert heard.one(b"x-forwarded-for") == b"1.1.1.1, 127.0.0.1"
-        assert (heard.one(b"x-forwarded-proto"), heard.one(b"mcp-name")) == (b"https", b"one")
-        assert (heard.one(b"host"), heard.one(b"authorization")) == (b"router.test", b"a")
-        assert (heard.one(b"origin"), heard.one(b"content-length")) == (b"b", b"1")
+        (reply,) = upstream.requests
+        assert reply.one(b"x-forwarded-for") == b"1.1.1.1, 127.0.0.1"
+        assert (reply.one(b"x-forwarded-proto"), reply.one(b"mcp-name")) == (b"https", b"one")
+        assert (reply.one(b"host"), reply.one(b"authorization")) == (b"router.test", b"a")
+        assert (reply.one(b"origin"), reply.one(b"content-length")) == (b"b", b"1")
 
 
 async def test_the_client_is_added_to_those_it_was_forwarded_for() -> None:
@@ -100,17 +100,17 @@ async def test_internal_headers_of_a_client_never_get_past() -> None:
     forged = ["framehold-via: node", "Framehold-Call-Id: forged", "FRAMEHOLD-SECRET: wrong", "framehold-x: y"]
     async with node(ok()) as upstream, router(upstream.address) as it:
         assert (await it.ask(post(b"x", *forged))).status == 200
-        heard = upstream.requests[0]
-        said = {name: value for name, value in heard.headers if name.startswith(b"framehold-")}
-        assert said == {b"framehold-secret": SECRET.encode(), b"framehold-via": b"router"}
+        reply = upstream.requests[0]
+        text = {name: value for name, value in reply.headers if name.startswith(b"framehold-")}
+        assert text == {b"framehold-secret": SECRET.encode(), b"framehold-via": b"router"}
 
 
 @pytest.mark.parametrize("more", [[], ["framehold-via: node"], ["framehold-call-id: a"]])
 async def test_what_comes_from_within_the_fleet_is_not_relayed_again(more: list[str]) -> None:
     async with node(ok()) as upstream, router(upstream.address) as it:
-        heard = await it.ask(post(b'{"id": 3}', f"framehold-secret: {SECRET}", *more))
-        assert (heard.status, heard.error["id"]) == (508, 3)
-        assert "FRAMEHOLD_ADVERTISE_URL" in heard.error["message"]
+        reply = await it.ask(post(b'{"id": 3}', f"framehold-secret: {SECRET}", *more))
+        assert (reply.status, reply.error["id"]) == (508, 3)
+        assert "FRAMEHOLD_ADVERTISE_URL" in reply.error["message"]
         assert upstream.bytes == b""
         assert it.placer.begun == 0
 
@@ -125,11 +125,11 @@ ANSWER = ok(
 async def test_a_response_reaches_the_client_less_what_is_internal(shown: bool) -> None:
     """The route only where the settings say so, everything else of the fleet's never."""
     async with node(ANSWER) as upstream, router(upstream.address, route_headers=shown) as it:
-        heard = await it.ask(post())
+        reply = await it.ask(post())
         route = [(b"framehold-node", b"n7"), (b"framehold-route", b"lease")] if shown else []
         plain = [(b"content-length", b"4"), (b"set-cookie", b"a"), (b"set-cookie", b"b")]
-        assert sorted(heard.headers) == sorted(plain + route)
-        assert heard.body == b"fine"
+        assert sorted(reply.headers) == sorted(plain + route)
+        assert reply.body == b"fine"
 
 
 @pytest.mark.parametrize("data", [ANSWER, ok(b"fine", "framehold-node: n7")], ids=["named", "plain"])
@@ -144,7 +144,7 @@ async def test_events_are_passed_on_as_they_come() -> None:
     """The head before the first of them, and each before the next is sent."""
     events: asyncio.Queue[bytes] = asyncio.Queue()
 
-    async def stream(heard: Heard, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def stream(reply: Reply, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
         while event := await events.get():
             writer.write(b"%x\r\n%b\r\n" % (len(event), event))
@@ -177,10 +177,10 @@ def test_the_path_says_whose_a_request_is(target: str, first: bytes) -> None:
 
 async def test_the_routers_own_pages_are_served_beside_the_nodes(tmp_path: Path) -> None:
     """Requests for pages are not placed, and do not carry the secret."""
-    heard: list[Heard] = []
+    reply: list[Reply] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        heard.append(await head(reader))
+        reply.append(await head(reader))
         writer.write(ok(b"page"))
         writer.close()
 
@@ -189,8 +189,8 @@ async def test_the_routers_own_pages_are_served_beside_the_nodes(tmp_path: Path)
     async with node(ok()) as upstream, router(upstream.address, pages=path) as it:
         for target in ("/dashboard", "/api/v1/nodes?x=y", "/metrics"):
             assert (await it.ask(post(target=target))).body == b"page"
-            assert heard[-1].first == f"POST {target} HTTP/1.1".encode()
-            assert not [name for name, _ in heard[-1].headers if name.startswith(b"framehold-")]
+            assert reply[-1].first == f"POST {target} HTTP/1.1".encode()
+            assert not [name for name, _ in reply[-1].headers if name.startswith(b"framehold-")]
         assert upstream.bytes == b""
         assert it.placer.begun == 0
     server.close()
@@ -198,9 +198,9 @@ async def test_the_routers_own_pages_are_served_beside_the_nodes(tmp_path: Path)
 
 async def test_pages_that_are_not_there_are_said_to_be_so() -> None:
     async with router(nowhere(), pages=nowhere()) as it:
-        heard = await it.ask(post(target="/readyz"))
-        assert (heard.status, heard.one(b"retry-after")) == (503, b"1")
-        assert heard.one(b"content-type") == b"text/plain; charset=utf-8"
+        reply = await it.ask(post(target="/readyz"))
+        assert (reply.status, reply.one(b"retry-after")) == (503, b"1")
+        assert reply.one(b"content-type") == b"text/plain; charset=utf-8"
     async with node(closing(b"")) as broken, router(pages=broken.address) as it:
         assert (await it.ask(post(target="/readyz"))).status == 502
 
@@ -219,11 +219,11 @@ async def test_without_a_node_nothing_was_started(count: int) -> None:
     async with router(*[nowhere() for _ in range(count)]) as it:
         client = await it.client()
         for _ in range(2):  # and the connection goes on
-            heard = await client.ask(post(b'{"jsonrpc":"2.0","id":"a","method":"x"}'))
-            assert (heard.status, heard.one(b"retry-after")) == (503, b"1")
-            assert heard.one(b"content-type") == b"application/json"
-            assert heard.error["id"] == "a"
-            assert "nothing was started" in heard.error["message"]
+            reply = await client.ask(post(b'{"jsonrpc":"2.0","id":"a","method":"x"}'))
+            assert (reply.status, reply.one(b"retry-after")) == (503, b"1")
+            assert reply.one(b"content-type") == b"application/json"
+            assert reply.error["id"] == "a"
+            assert "nothing was started" in reply.error["message"]
 
 
 @pytest.mark.parametrize("data", [b"", b"HTTP/1.1 200 OK\r\n", b"junk\r\n\r\n", b"HTTP/1.1 103 Hm\r\n\r\n"])
@@ -231,9 +231,9 @@ async def test_a_node_that_breaks_before_it_answers_leaves_it_unknown(data: byte
     """The request may have been run, so no other node gets it."""
     async with node(closing(data)) as broken, node(ok()) as other, router(broken.address, other.address) as it:
         client = await it.client()
-        heard = await client.ask(post(b'{"id": 5}'))
-        assert (heard.status, heard.error["id"]) == (502, 5)
-        assert "is not known" in heard.error["message"]
+        reply = await client.ask(post(b'{"id": 5}'))
+        assert (reply.status, reply.error["id"]) == (502, 5)
+        assert "is not known" in reply.error["message"]
         assert other.bytes == b""
         assert it.placer.unreached == []
         assert (await client.ask(post())).status == 502
@@ -243,7 +243,7 @@ async def test_an_idle_connection_that_breaks_under_a_request_leaves_it_unknown(
     """It was closed as the request was on its way: that nothing was read is only likely."""
     first = True
 
-    async def once(heard: Heard, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def once(reply: Reply, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         nonlocal first
         writer.write(ok()) if first else writer.transport.abort()
         first = False
@@ -262,13 +262,13 @@ async def test_a_round_with_a_token_is_sent_to_the_next_node_when_one_breaks(dat
     """As it was: its answers are the same wherever they arrive, and another node carries the call on."""
     async with node(closing(data)) as broken, node(ok()) as other, router(broken.address, other.address) as it:
         assert (await it.ask(post(RETRY))).body == b"fine"
-        assert [heard.body for heard in (*broken.requests, *other.requests)] == [RETRY, RETRY]
+        assert [reply.body for reply in (*broken.requests, *other.requests)] == [RETRY, RETRY]
 
 
 async def test_a_round_that_breaks_every_node_leaves_it_unknown() -> None:
     async with node(closing(b"")) as one, node(closing(b"")) as two, router(one.address, two.address) as it:
-        heard = await it.ask(post(RETRY))
-        assert (heard.status, heard.error["id"]) == (502, 5) and "is not known" in heard.error["message"]
+        reply = await it.ask(post(RETRY))
+        assert (reply.status, reply.error["id"]) == (502, 5) and "is not known" in reply.error["message"]
         assert (len(one.requests), len(two.requests)) == (1, 1)
 
 
@@ -284,7 +284,7 @@ async def test_a_round_is_not_left_with_a_node_whose_lease_is_gone() -> None:
         it.placer.fallen.add(NodeId("n0"))
         assert (await retried).body == b"fine"
         assert (await begun).status == 504
-        assert [heard.body for heard in other.requests] == [RETRY]
+        assert [reply.body for reply in other.requests] == [RETRY]
 
 
 async def test_a_round_that_is_being_answered_stays_where_it_is() -> None:
@@ -310,9 +310,9 @@ async def test_a_silent_node_is_answered_for() -> None:
         node(ok()) as other,
         router(upstream.address, other.address, upstream_timeout=0.1) as it,
     ):
-        heard = await it.ask(post(b'{"id": 5}'))
-        assert (heard.status, heard.error["id"]) == (504, 5)
-        assert "FRAMEHOLD_UPSTREAM_TIMEOUT" in heard.error["message"]
+        reply = await it.ask(post(b'{"id": 5}'))
+        assert (reply.status, reply.error["id"]) == (504, 5)
+        assert "FRAMEHOLD_UPSTREAM_TIMEOUT" in reply.error["message"]
         assert await upstream.closed.get() == 0
         assert other.bytes == b""
 
@@ -327,7 +327,7 @@ async def test_a_response_that_breaks_off_is_seen_to(rest: bytes, version: str, 
     """Also by a client that takes the connection's end for the body's."""
     read = asyncio.Event()
 
-    async def breaks(heard: Heard, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def breaks(reply: Reply, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\n" + rest)
         await read.wait()
         if not silence:
@@ -353,9 +353,9 @@ async def test_a_response_that_breaks_off_is_seen_to(rest: bytes, version: str, 
 )  # fmt: skip
 async def test_an_error_has_the_requests_id_where_it_can_be_read(body: bytes, asked: object) -> None:
     async with router() as it:
-        heard = await it.ask(post(body))
-        assert heard.status == 503
-        assert heard.error["id"] == asked
+        reply = await it.ask(post(body))
+        assert reply.status == 503
+        assert reply.error["id"] == asked
 
 
 async def test_a_client_that_leaves_before_there_is_a_connection_is_not_relayed() -> None:

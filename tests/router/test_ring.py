@@ -14,7 +14,7 @@ from uhashring import HashRing
 
 from framehold_core.ids import NodeId
 from framehold_router.fleet import ring as module
-from framehold_router.fleet.ring import POINTS, SPACE, Change, Ring
+from framehold_router.fleet.ring import POINTS, SPACE, TOGETHER, Change, Ring
 
 names = st.from_regex(r"[0-9A-Za-z][0-9A-Za-z_-]{0,10}", fullmatch=True).map(NodeId)
 fleets = st.sets(names, min_size=1, max_size=6)
@@ -219,7 +219,17 @@ def test_who_joins_takes_what_it_then_has(before: set[NodeId], joining: NodeId) 
     old, new = Ring(before), Ring(before | {joining})
     share = new.shares()[joining] if joining not in before else 0.0
     assert new.moved(old) == pytest.approx(share, abs=1e-12)
-    assert Change(old, new, 0.0).moved == Change(new, old, 0.0).moved == new.moved(old)
+    assert Change.alone(old, new, 0.0).moved == Change.alone(new, old, 0.0).moved == new.moved(old)
+
+
+def test_nodes_that_come_together_are_one_change() -> None:
+    """So what has moved is compared with what all of them move at best. Those that come later are another change."""
+    rings = [Ring(fleet(count)) for count in (1, 2, 3, 4)]
+    first = Change.alone(rings[0], rings[1], 10.0)
+    second = first.then(rings[2], 14.0)
+    assert (second.moved, second.moved_together) == (rings[2].moved(rings[1]), rings[2].moved(rings[0]))
+    for later in (10.0 + TOGETHER, 9.0):
+        assert second.then(rings[3], later) == Change.alone(rings[2], rings[3], later)
 
 
 def test_what_has_no_owner_has_not_moved() -> None:

@@ -3,10 +3,16 @@ readings."""
 
 from __future__ import annotations
 
-import pytest
+from typing import Any, NamedTuple
 
-from framehold_router.http.message import Request
-from framehold_router.http.request_reader import Reader
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from framehold_router.http.headers import RequestHead
+from framehold_router.http.repeated import KEPT, PATIENCE
+from framehold_router.http.request_reader import Reader, Refused
+from framehold_router.routing.relay import Relay
 from tests.router.wires import both_loops, node, ok, post, router
 
 anyio_backend = both_loops
@@ -108,10 +114,10 @@ REFUSED = {
 async def test_is_refused(data: bytes) -> None:
     """One answer that refuses, then the end of the connection; no node gets a byte, whatever follows."""
     async with node(ok()) as upstream, router(upstream.address) as it:
-        said = await it.all(data + SECOND)
-        assert said.startswith((b"HTTP/1.1 400 ", b"HTTP/1.1 417 ", b"HTTP/1.1 501 "))
-        assert said.count(b"\r\n\r\n") == 1
-        assert b"connection: close\r\n" in said
+        text = await it.all(data + SECOND)
+        assert text.startswith((b"HTTP/1.1 400 ", b"HTTP/1.1 417 ", b"HTTP/1.1 501 "))
+        assert text.count(b"\r\n\r\n") == 1
+        assert b"connection: close\r\n" in text
         assert upstream.bytes == b""
 
 
@@ -157,26 +163,46 @@ async def test_is_sent_on_in_one_form(data: bytes, length: bytes, body: bytes) -
     """The node gets exactly one request: one length, no coding, one Host, and nothing of a connection's own."""
     async with node(ok()) as upstream, router(upstream.address) as it:
         assert (await it.ask(data)).status == 200
-        (heard,) = upstream.requests
-        assert upstream.bytes == heard.raw
-        assert heard.first == b"POST /mcp HTTP/1.1"
-        assert length in heard.raw
-        assert heard.body == body
-        names = [name for name, _ in heard.headers]
+        (reply,) = upstream.requests
+        assert upstream.bytes == reply.raw
+        assert reply.first == b"POST /mcp HTTP/1.1"
+        assert length in reply.raw
+        assert reply.body == body
+        names = [name for name, _ in reply.headers]
         assert names.count(b"host") == names.count(b"content-length") == 1
         for name in ("transfer-encoding", "connection", "upgrade", "http2-settings", "x-a", "x-trail", "te"):
             assert name.encode() not in names
-        assert heard.one(b"framehold-secret") not in (None, b"z")
+        assert reply.one(b"framehold-secret") not in (None, b"z")
 
 
-def read(pieces: list[bytes]) -> list[Request]:
-    """What a reader makes of these reads."""
+class Read(NamedTuple):
+    """What a reader found in one request."""
+
+    method: bytes
+    target: bytes
+    headers: list[tuple[bytes, bytes]]
+    sent_on: bytes
+    body: bytes
+    version: str
+    keep_alive: bool
+
+
+def taken(reader: Reader) -> Read:
+    version, keep_alive = reader.version, reader.keep_alive
+    head, body = reader.take("peer")
+    return Read(head.method, head.target, head.headers, head.lines, body, version, keep_alive)
+
+
+def read(pieces: list[bytes], *, forgets: bool = False) -> list[Read]:
+    """What a reader makes of these reads. With `forgets` it recognises no head that is repeated."""
     reader, found = Reader(1 << 20), []
     for piece in pieces:
         while piece:
+            if forgets:
+                reader.forget()
             piece = piece[reader.feed(piece) :]
             if reader.whole:
-                found.append(reader.take("peer"))
+                found.append(taken(reader))
     return found
 
 
@@ -198,6 +224,97 @@ def test_requests_end_where_they_end_wherever_their_bytes_are_cut(data: bytes) -
     assert read([data[at : at + 1] for at in range(len(data))]) == whole
 
 
+WRITTEN = b"POST /mcp HTTP/1.1\r\nHost: a\r\n%bContent-Length: %b\r\nX-A: %b\r\n\r\n%b"
+ALIKE = [
+    WRITTEN % (b"", b"5", b"1", b"first"),
+    WRITTEN % (b"", b"13", b"1", b"of two digits"),
+    WRITTEN % (b"", b"0", b"1", b""),
+    WRITTEN % (b"", b"05", b"1", b"zeros"),
+    WRITTEN % (b"", b"5", b"2", b"other"),
+    WRITTEN % (b"Connection: X-A\r\n", b"5", b"1", b"named"),
+    WRITTEN % (b"X-B: Content-Length: 5\r\n", b"5", b"1", b"twice"),
+    WRITTEN % (b"Expect: 100-continue\r\n", b"5", b"1", b"await"),
+    WRITTEN % (b"Framehold-Via: node\r\n", b"5", b"1", b"fleet"),
+    WRITTEN % (b"Upgrade: h2c\r\nConnection: Upgrade\r\n", b"5", b"1", b"other"),
+    b"\r\n" + WRITTEN % (b"", b"5", b"1", b"lines"),
+    *(data for data, _, _ in ONE_FORM.values() if not any(last in data for last in LAST)),
+]
+"""Requests of which many differ little."""
+
+
+@given(st.lists(st.sampled_from(ALIKE), max_size=8), st.lists(st.integers(0, 500), max_size=3))
+def test_a_repeated_head_is_read_as_the_parser_reads_it(requests: list[bytes], cuts: list[int]) -> None:
+    """Each request in a read of its own, or with some reads cut in two."""
+    reads = list(requests)
+    for cut in cuts:
+        for at, data in enumerate(reads):
+            if 0 < cut < len(data):
+                reads[at : at + 1] = [data[:cut], data[cut:]]
+                break
+    assert read(reads) == read(reads, forgets=True)
+
+
+REPEATED = WRITTEN % (b"", b"5", b"1", b"first")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        WRITTEN % (b"", b"+5", b"1", b"signs"),
+        WRITTEN % (b"", b"5 5", b"1", b"twice"),
+        WRITTEN % (b"", b"", b"1", b"empty"),
+        WRITTEN % (b"", b"5,5", b"1", b"lists"),
+        WRITTEN % (b"", b"\xb2", b"1", b"as"),
+        WRITTEN % (b"Content-Length: 5\r\n", b"5", b"1", b"twice"),
+        WRITTEN % (b"", b"9999999", b"1", b"large"),
+    ],
+)
+def test_what_the_parser_refuses_is_refused_after_a_head_like_it(data: bytes) -> None:
+    """Also when the head that was read before differs in the digits of its length only."""
+    reader = Reader(1 << 20)
+    assert reader.feed(REPEATED) == len(REPEATED)
+    reader.take("peer")
+    with pytest.raises(Refused):
+        reader.feed(data)
+
+
+def test_a_repeated_head_is_read_once() -> None:
+    """It is the same object, until KEPT others came or it is forgotten."""
+    reader = Reader(1 << 20)
+
+    def head(*pieces: bytes) -> RequestHead:
+        for piece in pieces:
+            reader.feed(piece)
+        return reader.take("peer").head
+
+    first = head(REPEATED)
+    assert head(REPEATED) is first
+    assert head(WRITTEN % (b"", b"13", b"1", b"of two digits")) is first
+    assert head(REPEATED[:30], REPEATED[30:]) is not first
+    assert head(REPEATED) is first
+    for number in range(KEPT):
+        assert head(WRITTEN % (b"", b"5", b"number %d" % number, b"other")) is not first
+    again = head(REPEATED)
+    assert again is not first
+    assert head(REPEATED) is again
+    reader.forget()
+    assert head(REPEATED) is not again
+
+
+def test_heads_that_are_never_repeated_are_kept_rarely() -> None:
+    """A client that begins to repeat its head is recognised all the same."""
+    reader = Reader(1 << 20)
+    for number in range(10 * PATIENCE):
+        reader.feed(WRITTEN % (b"", b"5", b"number %d" % number, b"other"))
+        reader.take("peer")
+    heads = []
+    for _ in range(2 * PATIENCE):
+        reader.feed(REPEATED)
+        heads.append(reader.take("peer").head)
+    assert len(set(heads[PATIENCE:])) == 1
+    assert heads[0] is not heads[-1]
+
+
 @pytest.mark.parametrize(
     "target",
     [
@@ -215,3 +332,21 @@ async def test_no_spelling_of_admin_reaches_a_node(target: str) -> None:
     async with node(ok()) as upstream, router(upstream.address) as it:
         assert (await it.ask(post(target=target))).status == 404
         assert upstream.bytes == b""
+
+
+@pytest.mark.parametrize(
+    "target",
+    ["/metrics", "//metrics", "/%6detrics", "/x/../dashboard", "/api/v1/nodes", "/api//v1/nodes", "/%61pi/v1/nodes"],
+)
+async def test_no_spelling_of_a_page_is_served_to_clients_beside_an_admin_port(target: str) -> None:
+    """Neither by the router itself nor by a node."""
+
+    def closed(*parts: Any) -> Relay:
+        relay = Relay(*parts)
+        relay.close_pages()
+        return relay
+
+    async with node(ok()) as upstream, router(upstream.address, pages=upstream.address, relay=closed) as it:
+        assert (await it.ask(post(target=target))).status == 404
+        assert upstream.bytes == b""
+        assert (await it.ask(post(target="/healthz"))).status == 200

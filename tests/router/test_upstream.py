@@ -15,9 +15,10 @@ from framehold_router.config import RouterSettings
 from framehold_router.fleet.address import Address
 from framehold_router.fleet.trust import Header
 from framehold_router.http import node_connection
+from framehold_router.http.headers import ResponseHead
 from framehold_router.http.node_connection import Failure
 from framehold_router.http.upstream import Upstream
-from tests.router.wires import DEADLINE, Heard, both_loops, closing, node, nowhere, ok, post, silent
+from tests.router.wires import DEADLINE, Reply, both_loops, closing, node, nowhere, ok, post, silent
 
 anyio_backend = both_loops
 
@@ -30,14 +31,15 @@ class Talk:
     def __init__(self) -> None:
         self.status = 0
         self.headers: list[Header] = []
+        self.length: bytes | None = None
         self.pieces: list[bytes] = []
         self.failure: Failure | None = None
         self.over = asyncio.Event()
         self.changed = asyncio.Event()
 
-    def began(self, status: int, headers: list[Header]) -> None:
+    def began(self, head: ResponseHead, length: bytes | None) -> None:
         assert not self.status and not self.over.is_set()
-        self.status, self.headers = status, list(headers)
+        self.status, self.headers, self.length = head.status, list(head.headers), length
         self.changed.set()
 
     def data(self, piece: bytes) -> None:
@@ -140,6 +142,49 @@ async def test_an_idle_connection_that_says_something_is_closed() -> None:
         assert (await ask(side, it.address)).body == b"fine"
 
 
+ALIKE = {
+    "the same": ok(),
+    "another length": ok(b"of eleven b"),
+    "no body": ok(b""),
+    "zeros": ok().replace(b"4", b"04"),
+    "another header": ok(b"fine", "X-A: b"),
+    "chunks": HEAD + b"Transfer-Encoding: chunked\r\n\r\n4\r\nfine\r\n0\r\n\r\n",
+    "interim": b"HTTP/1.1 100 Continue\r\n\r\n" + ok(),
+    "304": b"HTTP/1.1 304 Not Modified\r\nContent-Length: 4\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("data", ALIKE.values(), ids=ALIKE.keys())
+async def test_a_repeated_head_is_read_as_the_parser_reads_it(data: bytes) -> None:
+    """A response among others with one head, on one connection, is what it is on a connection of its own."""
+    answers = [ok(), ok(), data, ok(), data, data, ok(), ok()]
+    turns = iter(answers)
+
+    async def answer(reply: Reply, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(next(turns))
+
+    async with node(answer) as it, upstream() as side:
+        for sent in answers:
+            talk = await ask(side, it.address)
+            async with node(sent) as other, upstream() as fresh:
+                alone = await ask(fresh, other.address)
+            assert given(talk) == given(alone)
+        assert len(it.received) == 1
+
+
+async def test_a_response_to_head_is_read_after_a_head_like_it() -> None:
+    """It has no body, whatever length it says; its connection is closed."""
+    async with node(ok(b"")) as it, upstream() as side:
+        assert (await ask(side, it.address)).body == (await ask(side, it.address)).body == b""
+        assert (await ask(side, it.address, mute=True)).failure is None
+        assert await it.closed.get() == 0
+
+
+def given(talk: Talk) -> tuple[object, ...]:
+    """What a conversation was given."""
+    return talk.status, talk.headers, talk.length, talk.body, talk.failure
+
+
 @pytest.mark.parametrize(
     "data",
     [
@@ -183,7 +228,7 @@ BODIES = {
 async def test_a_response_is_whole_where_its_framing_says_so(data: bytes, body: bytes, split: bool) -> None:
     """Headers of an interim response and of a trailer are not its headers."""
 
-    async def answer(heard: Heard, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def answer(reply: Reply, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         for at in range(0, len(data), 7 if split else len(data)):
             writer.write(data[at : at + (7 if split else len(data))])
             await asyncio.sleep(0.001 if split else 0)
@@ -215,7 +260,7 @@ async def test_pieces_are_told_as_they_come() -> None:
     """The head too, before there is a body."""
     more: asyncio.Queue[bytes] = asyncio.Queue()
 
-    async def answer(heard: Heard, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def answer(reply: Reply, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while piece := await more.get():
             writer.write(piece)
 
@@ -309,7 +354,7 @@ async def test_a_silent_node_is_given_up_and_its_connection_closed() -> None:
 
 
 async def test_a_node_that_says_something_now_and_then_is_not_silent() -> None:
-    async def slow(heard: Heard, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def slow(reply: Reply, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(HEAD + b"Content-Length: 8\r\n\r\n")
         for _ in range(8):
             await asyncio.sleep(0.05)

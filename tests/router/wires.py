@@ -50,7 +50,7 @@ def ok(body: bytes = b"fine", *headers: str, status: str = "200 OK") -> bytes:
 
 
 @dataclass
-class Heard:
+class Reply:
     """A request or a response as it came."""
 
     first: bytes
@@ -81,7 +81,7 @@ class Heard:
         return {**message["error"], "id": message["id"]}
 
 
-async def head(reader: asyncio.StreamReader) -> Heard:
+async def head(reader: asyncio.StreamReader) -> Reply:
     """Read a head."""
     raw = await reader.readuntil(b"\r\n\r\n")
     first, *lines = raw[:-4].split(b"\r\n")
@@ -90,7 +90,7 @@ async def head(reader: asyncio.StreamReader) -> Heard:
         name, colon, value = line.partition(b": ")
         assert colon, line
         headers.append((name, value))
-    return Heard(first, headers, raw=raw)
+    return Reply(first, headers, raw=raw)
 
 
 async def chunk(reader: asyncio.StreamReader) -> bytes:
@@ -101,30 +101,30 @@ async def chunk(reader: asyncio.StreamReader) -> bytes:
     return data[:-2]
 
 
-async def message(reader: asyncio.StreamReader, *, bodiless: bool = False) -> Heard:
+async def message(reader: asyncio.StreamReader, *, bodiless: bool = False) -> Reply:
     """Read a request or a response, by its length or its chunks; one that has neither has no body."""
-    heard = await head(reader)
+    reply = await head(reader)
     if bodiless:
-        return heard
-    length, coding = heard.one(b"content-length"), heard.one(b"transfer-encoding")
+        return reply
+    length, coding = reply.one(b"content-length"), reply.one(b"transfer-encoding")
     assert length is None or coding is None
     if length is not None:
-        heard.body = await reader.readexactly(int(length))
+        reply.body = await reader.readexactly(int(length))
     elif coding is not None:
         assert coding == b"chunked"
         while piece := await chunk(reader):
-            heard.body += piece
-    heard.raw += heard.body
-    return heard
+            reply.body += piece
+    reply.raw += reply.body
+    return reply
 
 
-Answer = Callable[[Heard, asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+Answer = Callable[[Reply, asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 def saying(data: bytes) -> Answer:
     """Answer each request with these bytes."""
 
-    async def answer(heard: Heard, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def answer(reply: Reply, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(data)
 
     return answer
@@ -133,14 +133,14 @@ def saying(data: bytes) -> Answer:
 def closing(data: bytes) -> Answer:
     """Say this and close."""
 
-    async def answer(heard: Heard, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def answer(reply: Reply, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(data)
         writer.close()
 
     return answer
 
 
-async def silent(heard: Heard, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def silent(reply: Reply, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Say nothing."""
 
 
@@ -150,7 +150,7 @@ class Node:
     def __init__(self, answer: Answer) -> None:
         self.answer = answer
         self.received: list[bytearray] = []
-        self.requests: list[Heard] = []
+        self.requests: list[Reply] = []
         self.arrived = asyncio.Event()
         self.closed: asyncio.Queue[int] = asyncio.Queue()
         self.writers: list[asyncio.StreamWriter] = []
@@ -163,11 +163,11 @@ class Node:
         self.writers.append(writer)
         try:
             while True:
-                heard = await message(reader)
-                self.received[mine] += heard.raw
-                self.requests.append(heard)
+                reply = await message(reader)
+                self.received[mine] += reply.raw
+                self.requests.append(reply)
                 self.arrived.set()
-                await self.answer(heard, reader, writer)
+                await self.answer(reply, reader, writer)
         except asyncio.IncompleteReadError as rest:
             self.received[mine] += rest.partial
         except ConnectionError:
@@ -252,11 +252,11 @@ class Client:
     def send(self, data: bytes) -> None:
         self.writer.write(data)
 
-    async def heard(self, *, bodiless: bool = False) -> Heard:
+    async def heard(self, *, bodiless: bool = False) -> Reply:
         """The next response."""
         return await message(self.reader, bodiless=bodiless)
 
-    async def ask(self, data: bytes) -> Heard:
+    async def ask(self, data: bytes) -> Reply:
         """Send and read one response."""
         self.send(data)
         return await self.heard()
@@ -291,7 +291,7 @@ class Router:
         self.stack.callback(client.writer.close)
         return client
 
-    async def ask(self, data: bytes) -> Heard:
+    async def ask(self, data: bytes) -> Reply:
         """One request over a connection of its own."""
         return await (await self.client()).ask(data)
 

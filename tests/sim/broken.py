@@ -11,6 +11,7 @@ from framehold_core.call import Call, Move, Phase, drop_and_forget, questions, s
 from framehold_core.effects import Effect, Go, Op, Outcome, Questions, Relay, Respond, Run, Write
 from framehold_core.ending import COMPLETED
 from framehold_core.events import Acked, Asked, Event, Evict, Finished, Found, Intended, Renewed, Resulted, Retry, Stop
+from framehold_core.journal import Kind
 from framehold_core.lease import Lease, NodeRecord
 from framehold_core.requests import (
     Claim,
@@ -22,6 +23,7 @@ from framehold_core.requests import (
     Record,
     RecordState,
     Reply,
+    Result,
     Stored,
     Verdict,
     Verify,
@@ -56,9 +58,47 @@ def hasty_effect(call: Call, event: Intended, now: float) -> Move:
 
 def answers_left_behind(call: Call, event: Intended, now: float) -> Move:
     """The intent alone: the round's answers go with the next questions, or with the outcome."""
+    if event.draft is None:
+        return rounds.intended(call, event, now)
     write = Write(Op.INTEND, (event.draft,), key=event.key)
     outbox, effects = send(call, write)
     return Move(call._replace(outbox=outbox, intents=call.intents | {event.key}), effects)
+
+
+def _without_results(call: Call) -> Call:
+    notes = tuple(draft for draft in call.notes if draft.kind not in (Kind.RESULT, Kind.EFFECT))
+    return call._replace(notes=notes, owed=())
+
+
+def drops_results(call: Call, event: Asked, now: float) -> Move:
+    """What the call owes does not go with its questions, nor later."""
+    return rounds.asked(_without_results(call), event, now)
+
+
+def parks_before_results(call: Call, event: Asked, now: float) -> Move:
+    """What the call owes goes with the write behind its questions."""
+    move = rounds.asked(_without_results(call), event, now)
+    late = tuple(draft for draft in call.notes if draft.kind in (Kind.RESULT, Kind.EFFECT))
+    return move._replace(call=move.call._replace(notes=late, owed=call.owed))
+
+
+def unrecorded_effect(call: Call, event: Intended) -> Move:
+    """An effect that needs no intent runs at once, whatever its handler has learned."""
+    return Move(*rounds._let_run(call, event.key, event.is_open))
+
+
+def result_of_anybody(stored: Stored | None, request: Result, now: float) -> record.Applied:
+    """A result counts, whoever has the call by now."""
+    if stored is not None:
+        seen = stored.record
+        mine = request.fence._replace(owner=seen.owner, incarnation=seen.incarnation, epoch=seen.epoch)
+        request = request._replace(fence=mine)
+    return _RIGHT_RESULT(stored, request, now)
+
+
+def droppable_while_it_owes(call: Call) -> bool:
+    """A frame may be dropped whose effects have run, whether or not their results are written."""
+    return call.reentrant and len(call.intents) == len(call.owed) and call.outbox.in_flight is None
 
 
 def result_first(driver: Driver, slot: Slot, frame: Frame, name: str) -> None:
@@ -131,6 +171,13 @@ def claims_unmarked(stored: Stored | None, request: Claim, now: float) -> Any:
 
 def revives(stored: Any, wanted: Any, acknowledged: int, now: float) -> Any:
     return wanted._replace(beat=acknowledged + 1), lease.Renewal.RENEWED
+
+
+def waits_for_its_own_name(stored: Any, wanted: Any, now: float) -> Any:
+    """Takes a name only where no live lease has it: a node that has lapsed waits until its own lease has run out."""
+    if stored is None or stored.expires <= now or stored.inc == wanted.inc:
+        return wanted, lease.Renewal.RENEWED
+    return stored, lease.Renewal.TAKEN
 
 
 def never_in_doubt(cursor: replay.Cursor, *args: Any) -> Any:
@@ -276,6 +323,13 @@ def _attempts(script: type[Claim] | type[Commit]) -> Callable[..., Any]:
     return wrong
 
 
+def heir_of_a_drain_only(
+    scripts: Scripts, slot: Slot, record: Record, members: dict[str, NodeRecord], evidence: Evidence | None
+) -> str | None:
+    """A node looks for another one only where it drains, whatever code the call began with."""
+    return None if evidence in (None, Evidence.OWNER) else slot.process.heir(members)
+
+
 def passes_on_anything(process: Process, effect: Relay, heir: str | None) -> None:
     """A request that was relayed here is relayed again."""
     item = process.open.get(effect.waiter)
@@ -291,4 +345,5 @@ _RIGHT_EVIDENCE, _RIGHT_RELAY, _RIGHT_FENCE = Process.evidence, Process.relay, r
 _RIGHT_START, _RIGHT_SEND, _RIGHT_ACCEPT = Client._start, World.send, rounds._accept
 _RIGHT_NEXT, _RIGHT_WRITE = Frame.next_event, Scripts.write
 _RIGHT_INTENT, _RIGHT_CLAIM, _RIGHT_FINISH = (record._SCRIPTS[kind] for kind in (Intent, Claim, Finish))
+_RIGHT_RESULT = record._SCRIPTS[Result]
 _RIGHT_ONCE, _RIGHT_MEET, _RIGHT_EFFECT = replay.Cursor.once, replay.Cursor._meet, Driver._begin_effect

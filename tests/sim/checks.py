@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from framehold_core import journal, retry
 from framehold_core.call import Phase
-from framehold_core.effects import Effect, Op, Outcome, Questions, Relay, Respond
+from framehold_core.effects import Effect, Op, Outcome, Questions, Relay, Respond, Write
 from framehold_core.ending import CANCELLED
 from framehold_core.errors import JournalError
 from framehold_core.events import Answer, Event, Left, Retry, Start, Stop
@@ -21,7 +21,7 @@ from framehold_core.requests import Answered, Claim, Read, Record, RecordState, 
 
 from .bound_checks import BoundWatch
 from .effect_checks import EffectWatch
-from .handlers import ended
+from .handlers import ended, is_fragile
 from .heal_checks import HealWatch
 from .plan import LONG
 from .replay_checks import ReplayWatch
@@ -44,7 +44,11 @@ UNFENCED = (Read, Claim)
 
 CARRIERS = (Op.PARK, Op.INTEND, Op.FINISH)
 """Writes that take a round's answers along. The result of an effect that began before the round was answered may be
-written between the answers' delivery and these; it fixes nothing."""
+written between the answers' delivery and these; it fixes nothing, unless it has the answers with it."""
+
+
+def _carries_answers(write: Write) -> bool:
+    return write.op in CARRIERS or write.answered is not None
 
 
 class Violation(Exception):
@@ -91,7 +95,7 @@ class Watch:
         if after is None or after is before:
             return
         self._known.add(request.call)
-        self.heals.known.add(request.call)
+        self.heals.written(request.call, after.record)
         self.i2_monotone(request.call, before, after)
         self.i1_one_owner_per_epoch(request.call, after.record)
         if after.record.state is RecordState.OPEN:
@@ -104,7 +108,7 @@ class Watch:
             elif after.record.ending != ended(text):
                 self.fail("stored", f"{request.call} ended with {text}, and its record says {after.record.ending}")
         self.effects.applied(request, attempt)
-        if attempt is not None and reply.verdict is Verdict.OK and attempt.write.op in CARRIERS:
+        if attempt is not None and reply.verdict is Verdict.OK and _carries_answers(attempt.write):
             self.i4_answers_fixed(request.call, attempt.believed)
 
     def entered(self, call: str, epoch: int, frame: int, reentrant: bool) -> None:
@@ -118,8 +122,7 @@ class Watch:
         self.i1_single_owner(call, epoch, frame)
 
     def goes_on(self, slot: Slot) -> None:
-        """A handler asks, intends or ends: what it learned is about to show."""
-        self.effects.goes_on(slot)
+        """A handler asks, has an effect or ends: what it learned is about to show."""
         self.replays.goes_on(slot)
 
     def replied(self, slot: Slot, event: object, answer: Questions | Outcome, text: object, ungated: bool) -> None:
@@ -156,9 +159,10 @@ class Watch:
                 self.fail("I1 single-owner", f"epoch {record.epoch} of {call} belongs to two incarnations")
 
     def i1_runs_as_recorded(self, slot: Slot) -> None:
-        """An effect is let go only under an owner, incarnation and epoch that have stood in the store together."""
+        """An effect is let go only under an owner, incarnation and epoch that have stood in the store together. Nobody
+        else can know of a call that has nothing stored."""
         call = slot.call
-        if self._strict and self._owners.get((call.id, call.epoch)) != (call.owner, call.incarnation):
+        if self._strict and call.position and self._owners.get((call.id, call.epoch)) != (call.owner, call.incarnation):
             self.fail(
                 "I1 single-owner", f"{call.id} goes on at epoch {call.epoch} as {call.incarnation}, which it is not"
             )
@@ -171,8 +175,9 @@ class Watch:
             self.fail("I2 monotone", f"{type(request).__name__} was refused ({reply.verdict}) and left a trace")
 
     def i2_monotone(self, call: str, before: Stored | None, after: Stored) -> None:
-        """Epoch, round and position never move backward; the journal only grows, and is what its hash says. Where a
-        store that was replaced acknowledged one history and the new one another, the heal of the later epoch wins."""
+        """Epoch, round and position never move backward; the journal only grows, and is what its hash says; a round
+        keeps its answers. Where a store that was replaced acknowledged one history and the new one another, the heal
+        of the later epoch wins: its round, its journal, its answers."""
         if not self._strict and before is None:
             return
         new = after.record
@@ -184,7 +189,7 @@ class Watch:
                 self.fail("I2 monotone", f"{call} went back")
             if old.state in (RecordState.DONE, RecordState.LOST):
                 self.fail("I2 monotone", f"{call} was {old.state} and is {new.state}")
-            if any(new.answers.get(round_) != item for round_, item in old.answers.items()):
+            if not healed and any(new.answers.get(round_) != item for round_, item in old.answers.items()):
                 self.fail("I4 one-resume", f"{call} has other answers recorded than it had")
         if new.state not in (RecordState.DONE, RecordState.LOST):
             self._i2_journal(call, before, after)
@@ -222,6 +227,7 @@ class Watch:
             return
         if not ungated:
             self.fail("I3 output-gate", f"the outcome of {call} leaves uncommitted")
+        self.effects.outcome_leaves(slot)
         process = slot.process
         if process.lease is None or process.now() >= process.lease.until:
             self.fail("I3 output-gate", f"the outcome of {call} leaves ungated while the window is shut")
@@ -238,8 +244,8 @@ class Watch:
         """What a record says of a round's answers is what its journal has: whoever replays it hears these."""
         given = [item for item in entries if item.kind is Kind.ANSWER]
         for answered in answers:
-            told = (Answer(item.key, item.fp, item.value) for item in given if item.round == answered.round)
-            if retry.digest(told) != answered.digest:
+            result = (Answer(item.key, item.fp, item.value) for item in given if item.round == answered.round)
+            if retry.digest(result) != answered.digest:
                 self.fail("I4 one-resume", f"round {answered.round} of {call} has answers that its journal has not")
 
     def fenced_by_another(self, request: Request, reply: Reply) -> None:
@@ -268,7 +274,8 @@ class Watch:
 
     def nobody_forgotten(self, was: Call, event: Event, call: Call, effects: tuple[Effect, ...]) -> None:
         """Whoever waited still waits, or is answered or relayed in this step, or has left."""
-        if (call.ended is not None and call.phase is Phase.PARKED) or (isinstance(event, Stop) and call is not was):
+        unheard = call.ended is not None and call.phase in (Phase.PARKED, Phase.VERIFYING)
+        if unheard or (isinstance(event, Stop) and call is not was):
             self._early.add(call.id)
         before = {item.waiter for item in (*was.waiting, *was.undecided)}
         if isinstance(event, Start | Retry):
@@ -313,6 +320,6 @@ class Watch:
         """Whether a call need not find the code that wrote to it: I7 promises nothing then."""
         intent = client.intent
         if self._world.plan.keeps_code and intent.reentrant:
-            return intent.fragile
+            return is_fragile(self.replays.first_code(client.call, intent.program))
         old = self.replays.only_knows(client.call, intent.program)
-        return intent.fragile or self._world.plan.changed_for_good or not old
+        return is_fragile(intent.program) or self._world.plan.changed_for_good or not old

@@ -28,8 +28,8 @@ FINAL = (Reason.LOST, Reason.STUCK, Reason.FORGOTTEN, Reason.DIVERGED)
 
 class Request(NamedTuple):
     """One request on its way. `told` maps a node that said "not held" to what the record's owner was then; `user` is
-    who its connection belongs to, and `hops` how many nodes have passed it on; where the last one leaves, the next has
-    `inherited` it, and may claim its call."""
+    who its connection belongs to, and `hops` how many nodes have passed it on; where the last one leaves, or has other
+    code than the call, the next has `inherited` it, and may claim its call. `offered`: it was passed on so before."""
 
     number: int
     client: int
@@ -43,6 +43,7 @@ class Request(NamedTuple):
     tries: int = 0
     hops: int = 0
     inherited: bool = False
+    offered: bool = False
 
 
 class Said(NamedTuple):
@@ -95,8 +96,8 @@ class Client:
         if token is not None and genuine and answers not in self._sent.setdefault(token.round, []):
             self._sent[token.round].append(answers)
         if self._world.lines is not None:
-            told = " ".join(f"{item.key}={item.value.decode()}" for item in answers)
-            text = f"retries round {token.round} (epoch {token.epoch}) with {told or 'nothing'}" if token else "calls"
+            result = " ".join(f"{item.key}={item.value.decode()}" for item in answers)
+            text = f"retries round {token.round} (epoch {token.epoch}) with {result or 'nothing'}" if token else "calls"
             self._world.say(f"client {self.number}", f"{self.call} {text} at {node}")
         if patient:
             self._open, self._asked_at = number, self._world.now
@@ -166,28 +167,28 @@ class Client:
             self._world.say(f"client {self.number}", "hangs up")
             self._world.send("client", process.name, process.take, process.hung_up, self._open)
 
-    def hear(self, what: Request, said: Said) -> None:
+    def hear(self, what: Request, text: Said) -> None:
         """A reply arrived."""
         if self.ended or what.call != self.call:
             return
         mine = what.number == self._open
         self._open = None if mine else self._open
-        if said.outcome is not None:
+        if text.outcome is not None:
             self.ended = "outcome"
-        elif said.token is not None:
-            self._learn(said.token, mine)
-        elif said.invalid:
+        elif text.token is not None:
+            self._learn(text.token, mine)
+        elif text.invalid:
             self._world.watch.bounds.i8_refused(what)
             self.ended = "expired" if mine else ""
-        elif said.refusal is Reason.CONFLICT:
+        elif text.refusal is Reason.CONFLICT:
             self._conflict(mine)
-        elif said.refusal is Reason.DIVERGED and mine and self._world.plan.whole_from > self._asked_at:
+        elif text.refusal is Reason.DIVERGED and mine and self._world.plan.whole_from > self._asked_at:
             # It was told what happened, and asks again once the old code is back.
             away = max(0.0, self._world.plan.whole_from - self._world.now)
             self._world.after(away + self._rng.random() * 0.2, self._go_on)
-        elif said.refusal in FINAL and mine and self.tokens:
+        elif text.refusal in FINAL and mine and self.tokens:
             expired = self.tokens[-1].expires <= self._world.now
-            self.ended = "expired" if expired else str(said.refusal)
+            self.ended = "expired" if expired else str(text.refusal)
         elif mine:
             self._world.after(0.1 + self._rng.random() * 0.2, self._go_on)
 

@@ -5,6 +5,7 @@ What an effect asks of the store is `scripts`' business; what it says to clients
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from framehold_core import continuation, lease
@@ -20,6 +21,7 @@ from framehold_core.effects import (
     Outcome,
     Questions,
     RaiseInDoubt,
+    Recorded,
     Relay,
     Respond,
     Run,
@@ -34,6 +36,7 @@ from framehold_core.events import (
     Event,
     Evict,
     Expired,
+    Flush,
     Intended,
     Overran,
     Recheck,
@@ -56,6 +59,9 @@ if TYPE_CHECKING:
 
 STOPPED = "stopped"
 """What a client hears of a call that an operator ended."""
+
+RESULT_DELAY = 0.02
+"""Seconds after which a result is written that no other write has taken along."""
 
 REHEARSED = "rehearsed"
 """Why a frame goes where nothing is kept between rounds."""
@@ -86,7 +92,16 @@ class Driver:
             if following is None:
                 self._act(slot, frame)
                 return
+            if isinstance(following, Intended) and following.draft is None:
+                following = replace(following, is_open=self._may_run(slot))
             self._step(slot, following)
+            if slot.call.owed:
+                self._process.later(RESULT_DELAY, self._flush, slot)
+
+    def _flush(self, slot: Slot) -> None:
+        """What a call owes was carried by no other write in time."""
+        if self.slots.get(slot.call.id) is slot:
+            self.feed(slot, Flush())
 
     def tick(self) -> None:
         """What happens by the clock: limits, expiry, and the nudge once the store answers again."""
@@ -158,6 +173,8 @@ class Driver:
         if slot.call.phase is Phase.PARKED is not was.phase:
             slot.parked_since = self._process.now()
         self._note(was, slot.call)
+        if slot.frame is not None and slot.call.outbox is not was.outbox:
+            self._world.watch.effects.goes_on(slot, slot.frame)
         for effect in effects:
             self._perform(slot, effect, effects)
         if slot.call.phase is Phase.IDLE and any(isinstance(effect, Forget) for effect in effects):
@@ -172,8 +189,8 @@ class Driver:
         replies = (item.response for item in effects if isinstance(item, Respond))
         if isinstance(event, Retry) and any(isinstance(reply, Questions) for reply in replies):
             watch.i3_asked_by_the_owner(slot)
-        if isinstance(event, Intended):
-            watch.effects.intended(was, event.key)
+        if isinstance(event, Intended) and slot.frame is not None:
+            watch.effects.intended(was, slot.frame, event.key)
         elif isinstance(event, Diverged):
             watch.replays.diverged(slot, was)
 
@@ -204,10 +221,12 @@ class Driver:
             frame.deliver((item.key, item.value.decode()) for item in effect.answers)
             self._compute(slot, frame)
         elif isinstance(effect, Go):
-            self._run_effect(slot, frame, frame.name_of(effect.key), let_go=True)
+            self._run_effect(slot, frame, frame.name_of(effect.key))
         elif isinstance(effect, Kept):
             frame.keep(effect.key)
             self._compute(slot, frame)
+        elif isinstance(effect, Recorded):
+            frame.recorded(effect.keys)
         elif isinstance(effect, RaiseInDoubt):
             frame.doubt(effect.key)
         elif isinstance(effect, Cancel):
@@ -245,37 +264,46 @@ class Driver:
         while frame.timers:
             wait = 0.4 * self._world.stream("timers").random()
             self._process.later(wait, self._timed_out, slot, frame, frame.timers.pop())
-        while frame.reruns:
-            self._world.counts["re-runs"] += 1
-            self._run_effect(slot, frame, frame.reruns.pop())
+        if frame.sayings:
+            self._say(slot, frame)
         if frame.bombs:
             self._process.leave()
 
-    def _run_effect(self, slot: Slot, frame: Frame, name: str, let_go: bool = False) -> None:
-        held = self._process.lease
-        if held is None or held.incarnation != slot.call.incarnation or not lease.is_open(held, self._process.now()):
-            if let_go:
-                self._world.watch.fail("I5 once", f"{name} is let go outside the window that its frame runs under")
-            self._process.later(0.05, self._again, slot, frame, name)
+    def _say(self, slot: Slot, frame: Frame) -> None:
+        """The handler notifies its client: first all results are recorded that it has heard."""
+        if frame.owed:
+            if slot.call.owed:
+                self._step(slot, Flush())
             return
-        if let_go:
-            self._world.watch.i1_runs_as_recorded(slot)
-            frame.running.add(name)
+        name = frame.sayings[0]
+        self._world.watch.effects.says(slot, frame)
+        self._world.say(self._process.boot, f"{slot.call.id} says {name}")
+        frame.says(name)
+        self._go_on(slot)
+
+    def _may_run(self, slot: Slot) -> bool:
+        """Whether the window is open that a frame runs under."""
+        held = self._process.lease
+        if held is None or held.incarnation != slot.call.incarnation:
+            return False
+        return lease.is_open(held, self._process.now())
+
+    def _run_effect(self, slot: Slot, frame: Frame, name: str) -> None:
+        if not self._may_run(slot):
+            self._world.watch.fail("I5 once", f"{name} is let go outside the window that its frame runs under")
+        self._world.watch.i1_runs_as_recorded(slot)
+        frame.running.add(name)
         self._begin_effect(slot, frame, name)
 
     def _begin_effect(self, slot: Slot, frame: Frame, name: str) -> None:
-        self._world.watch.effects.began(slot.call.id, name, name[0] == "i")
+        self._world.watch.effects.began(slot, frame, name)
         self._world.say(self._process.boot, f"{slot.call.id} effect {name} runs")
-        value = f"{slot.call.id}:{name}" if name[0] == "i" else f"{slot.call.id}:{name}:{frame.number}"
+        value = f"{slot.call.id}:{name}:{frame.number}"
         rng = self._world.stream(f"effects {self._process.name}")
         # Where tokens are short-lived an effect may outlast them: its frame does not expire before it.
         longest = 0.4 if self._world.plan.token_ttl == LONG else 4.0
         took = rng.choice((0.02, 0.02, longest)) * rng.random()
         self._process.later(took, self._end_effect, slot, frame, name, value)
-
-    def _again(self, slot: Slot, frame: Frame, name: str) -> None:
-        if slot.frame is frame:
-            self._run_effect(slot, frame, name)
 
     def _end_effect(self, slot: Slot, frame: Frame, name: str, value: str) -> None:
         self._world.watch.effects.ended(slot.call.id, name)

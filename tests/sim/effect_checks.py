@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from framehold_core.call import progress
-from framehold_core.requests import Intent, Request, Result, Stored
+from framehold_core.effects import Op
+from framehold_core.journal import Kind
+from framehold_core.requests import Intent, Request, Stored
 from framehold_core.writes import once_digest
 
-from .handlers import DOUBT
+from .handlers import DOUBT, is_fragile
 
 if TYPE_CHECKING:
     from framehold_core.call import Call
+    from framehold_core.effects import Write
 
+    from .handlers import Frame
     from .scripts import Attempt, Slot
     from .world import World
 
 Fail = Callable[[str, str], None]
+GOES_ON = (Op.PARK, Op.INTEND, Op.FINISH)
+"""Writes that say what a handler did next. They rest on all that it has learned."""
+
 Place = tuple[str, str]
 """A call, and the digest of a key of `once`."""
 
@@ -33,8 +40,13 @@ class EffectWatch:
         self._results: dict[Place, str] = {}
         self._began: set[Place] = set()
         self._ended: set[Place] = set()
-        self._behind: dict[Place, set[int]] = {}
+        self._behind: dict[tuple[int, str], set[int]] = {}
+        """The rounds on whose answers a frame had gone on when it wanted an effect, by the frame's number and the key.
+        A frame that is rebuilt elsewhere may come to the effect without them, by a timer."""
         self._heard: dict[Place, str] = {}
+        self._known: dict[int, tuple[Write, dict[str, str]]] = {}
+        """What a handler knew of its effects when a write of it was made, by the identity of the write."""
+        self._arguments: dict[tuple[str, str, str], str] = {}
 
     # ---- what the world reports
 
@@ -42,36 +54,64 @@ class EffectWatch:
         """A script changed a record."""
         if isinstance(request, Intent):
             self._intents.add((request.call, request.key))
-        elif isinstance(request, Result) and attempt is not None:
-            value = attempt.write.drafts[-1].value.decode()
-            self.i5_result_after_effect((request.call, request.key), value)
-            self._results[request.call, request.key] = value
+        if attempt is None:
+            return
+        for draft in attempt.write.drafts:
+            if draft.kind in (Kind.RESULT, Kind.EFFECT):
+                place, value = (request.call, once_digest(draft.key)), draft.value.decode()
+                self.i5_result_after_effect(place, value)
+                self._results[place] = value
+        _, known = self._known.get(id(attempt.write), (None, {}))
+        for name, value in known.items():
+            place = (request.call, once_digest(name))
+            if any(done.key == place[1] for done in attempt.write.results):
+                self._results[place] = value
+            self.i5_same_value(place, name, value)
 
-    def intended(self, call: Call, key: str) -> None:
+    def intended(self, call: Call, frame: Frame, key: str) -> None:
         """A handler wants to run an effect, having gone on with these rounds' answers."""
-        self._behind.setdefault((call.id, key), {item.round for item in progress(call).answered})
+        self._behind.setdefault((frame.number, key), {item.round for item in progress(call).answered})
 
-    def began(self, call: str, name: str, idempotent: bool) -> None:
+    def began(self, slot: Slot, frame: Frame, name: str) -> None:
         """An effect begins to run."""
+        call = slot.call.id
         place = (call, once_digest(name))
         self._world.counts["effects"] += 1
         if not self._strict:
             return
-        self.i5_intent_first(place, name)
-        self.i5_answers_first(place, name, self._world.store.calls.get(call))
-        self.i5_never_again(place, name, idempotent)
+        if name[0] == "o":
+            self.i5_intent_first(place, name)
+        else:
+            self._world.counts["re-runs"] += place in self._began
+            self.i5_one_key_one_set_of_arguments(slot, frame, name)
+        self.i5_answers_first(frame, name, self._world.store.calls.get(call))
+        self.i5_never_again(place, name, name[0] == "i")
         self._began.add(place)
 
     def ended(self, call: str, name: str) -> None:
         """An effect has run, whether or not its frame is still there."""
         self._ended.add((call, once_digest(name)))
 
-    def goes_on(self, slot: Slot) -> None:
-        """A handler asks, intends or ends: nothing of what it learned since has left it before."""
-        if self._strict and slot.frame is not None:
-            for name, value in slot.frame.known.items():
-                if name[0] in "oi":
-                    self.i5_same_value((slot.call.id, once_digest(name)), name, value)
+    def goes_on(self, slot: Slot, frame: Frame) -> None:
+        """A handler asks, intends or ends: the write that was made of it rests on all that the handler knows."""
+        outbox = slot.call.outbox
+        write = outbox.queue[-1] if outbox.queue else outbox.in_flight
+        if self._strict and write is not None and write.op in GOES_ON and id(write) not in self._known:
+            self._known[id(write)] = (write, {name: known for name, known in frame.known.items() if name[0] in "oi"})
+
+    def says(self, slot: Slot, frame: Frame) -> None:
+        """A notification leaves the node. It rests on all that the handler knows."""
+        self._leaves(slot.call.id, frame.known)
+
+    def outcome_leaves(self, slot: Slot) -> None:
+        """An outcome leaves the node before the write of it is acknowledged."""
+        _, known = self._known.get(id(slot.call.outbox.in_flight), (None, {}))
+        self._leaves(slot.call.id, known)
+
+    def _leaves(self, call: str, known: Mapping[str, str]) -> None:
+        for name, value in known.items():
+            if self._strict and name[0] in "oi":
+                self.i5_same_value((call, once_digest(name)), name, value)
 
     def unrecorded(self, call: str, names: set[str]) -> set[str]:
         """Those of a call's effects whose results are not stored."""
@@ -84,12 +124,21 @@ class EffectWatch:
         if place not in self._intents:
             self._fail("I5 once", f"{name} of {place[0]} runs before its intent is stored")
 
-    def i5_answers_first(self, place: Place, name: str, stored: Stored | None) -> None:
+    def i5_one_key_one_set_of_arguments(self, slot: Slot, frame: Frame, name: str) -> None:
+        """An effect that may run again has the same arguments each time: all that they are made of was recorded before
+        it ran (docs/protocol.md, rule 2). Other code may have others, and so may a handler that a timer decides for."""
+        if is_fragile(slot.program):
+            return
+        arguments = frame.arguments(name)
+        if self._arguments.setdefault((slot.call.id, slot.program, name), arguments) != arguments:
+            self._fail("I5 once", f"{name} of {slot.call.id} runs again under its key, with other arguments")
+
+    def i5_answers_first(self, frame: Frame, name: str, stored: Stored | None) -> None:
         """No effect runs before the answers that its handler had then are stored (docs/protocol.md, rule 2)."""
-        behind = self._behind.get(place, set())
+        behind = self._behind.get((frame.number, once_digest(name)), set())
         missing = behind - set(stored.record.answers) if stored is not None else behind
         if missing:
-            self._fail("I5 once", f"{name} of {place[0]} runs before the answers behind it are stored: round {missing}")
+            self._fail("I5 once", f"{name} runs before the answers behind it are stored: round {missing}")
 
     def i5_never_again(self, place: Place, name: str, idempotent: bool) -> None:
         """A recorded effect never runs again; one in doubt only if it was declared idempotent. Where node leases may

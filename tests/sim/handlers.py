@@ -40,6 +40,11 @@ def parse(text: str) -> Program:
     return tuple(tuple(tuple(branch.split(",")) for branch in part.split("+")) for part in statements)
 
 
+def is_fragile(program: str) -> bool:
+    """Whether a timer decides what is recorded: then replay may diverge, and says so (docs/protocol.md, rule 12)."""
+    return "t" in program.rpartition(";")[0] or ("t" in program and "," in program)
+
+
 def opened(sealed: bytes) -> str:
     """What a sealed value says: the nonce is cut off."""
     return sealed.split(b":", 1)[1].decode()
@@ -51,9 +56,11 @@ def ended(text: str) -> Ending:
 
 
 class Task:
-    """One branch: the atoms still to do, and what its present one waits for."""
+    """One branch: the atoms still to do, and what its present one waits for. `learned` is what the handler had learned
+    when the branch began."""
 
-    def __init__(self, atoms: tuple[str, ...], lane: Lane) -> None:
+    def __init__(self, atoms: tuple[str, ...], lane: Lane, learned: tuple[str, ...]) -> None:
+        self.learned = learned
         self.detached = atoms[0][0] == "~"
         self.atoms = tuple(atom.lstrip("~") for atom in atoms)
         self.lane, self.at, self.begun = lane, 0, False
@@ -74,8 +81,10 @@ class Frame:
         self.bombs: list[str] = []
         self.timers: list[str] = []
         self.running: set[str] = set()
+        self.owed: set[str] = set()
+        """The effects whose results this handler has heard, and whose results are not known to be recorded."""
+        self.sayings: list[str] = []
         self.asleep = False
-        self.reruns: list[str] = []
         self.entries = entries
         self.came: dict[tuple[Kind, str], str] = {}
         self.known: dict[str, str] = {}
@@ -98,10 +107,19 @@ class Frame:
         self.known.update(answers)
 
     def keep(self, key: str) -> None:
-        """A `once` result is durable. `key` is the digest that the core uses."""
+        """A `once` has its result. `key` is the digest that the core uses."""
         name = next(name for name in self.pending if once_digest(name) == key)
         self.known[name] = self.pending.pop(name)
-        self.running.discard(name)
+        self.owed.add(name)
+
+    def recorded(self, keys: Iterable[str]) -> None:
+        """The results of these effects are durable."""
+        self.owed -= {self.name_of(key) for key in keys}
+
+    def says(self, name: str) -> None:
+        """A notification of the handler has left the node."""
+        self.sayings.remove(name)
+        self.known[name] = "said"
 
     def time_out(self, name: str) -> None:
         """The handler waits no longer for this ask."""
@@ -136,6 +154,8 @@ class Frame:
             return Resulted(key, self.result_draft(self.name_of(key), round_))
         if self._intents:
             name = self._intents.pop(0)
+            if name[0] == "i":
+                return Intended(once_digest(name), None)
             fp = self.came[Kind.INTENT, name]
             draft = Draft(Kind.INTENT, name, round_, self._lane(name), fp, "json", b"")
             return Intended(once_digest(name), draft)
@@ -151,7 +171,8 @@ class Frame:
     def result_draft(self, name: str, round_: int) -> Draft:
         """The entry for an effect that has run (its result is in `pending`)."""
         value = self.pending[name].encode()
-        return Draft(Kind.RESULT, name, round_, self._lane(name), self.came[Kind.INTENT, name], "json", value)
+        kind = Kind.EFFECT if name[0] == "i" else Kind.RESULT
+        return Draft(kind, name, round_, self._lane(name), self.came[Kind.INTENT, name], "json", value)
 
     def text(self) -> str:
         """All that this handler has learned, as one word."""
@@ -193,7 +214,8 @@ class Frame:
         branches = self._program[self._statement]
         lane = Lane.MAIN if len(branches) == 1 else Lane.SIDE
         left = [task for task in self._tasks if not task.ended]
-        self._tasks = left + [Task(branch, lane) for branch in branches]
+        learned = tuple(self._learned)
+        self._tasks = left + [Task(branch, lane, learned) for branch in branches]
 
     def _run(self, task: Task) -> bool:
         """Begin or finish the task's present atom; whether it moved on."""
@@ -209,12 +231,21 @@ class Frame:
     def _begin(self, name: str, atom: str, lane: Lane) -> None:
         if name[0] == "x":
             self.bombs.append(name)
+        elif name[0] == "n":
+            self._begin_saying(name)
         elif name[0] == "v":
             self._begin_value(name, lane)
         elif name[0] in "kt":
             self._begin_ask(name, atom, lane)
         else:
             self._begin_once(name, atom, lane)
+
+    def _begin_saying(self, name: str) -> None:
+        """What is repeated of an earlier frame is not said again."""
+        if self.rebuilding and not self._cursor.live:
+            self.known[name] = "said"
+        else:
+            self.sayings.append(name)
 
     def _begin_ask(self, name: str, atom: str, lane: Lane) -> None:
         if name[0] == "t":
@@ -237,12 +268,17 @@ class Frame:
         found = self._cursor.once(name, fp, lane, atom) if self.rebuilding else Once.LIVE
         if isinstance(found, Entry):
             self.known[name] = opened(found.value)
-        elif found is Once.LIVE:
+        elif found is Once.LIVE or name[0] == "i":
             self._intents.append(name)
-        elif name[0] == "i":
-            self.reruns.append(name)
         else:
             self.known[name] = DOUBT
+
+    def arguments(self, name: str) -> str:
+        """What the arguments of an effect are made of: all that its branch has learned before it."""
+        branch = next(task for task in self._tasks if any(key(atom) == name for atom in task.atoms))
+        names = [key(atom) for atom in branch.atoms]
+        own = (f"{other}={self.known[other]}" for other in names[: names.index(name)])
+        return journal.digest(journal.canonical([*branch.learned, *own]))[:8]
 
     def _lane(self, name: str) -> Lane:
         branches = next(part for part in self._program if any(name in atom for branch in part for atom in branch))

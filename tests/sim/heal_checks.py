@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from framehold_core.call import Phase
-from framehold_core.requests import Claim, Evidence, Reply, Request, Stored, Verdict
+from framehold_core.requests import Claim, Evidence, Record, RecordState, Reply, Request, Stored, Verdict
 
 from .weather import HEALED
 
@@ -35,20 +35,32 @@ class HealWatch:
         since the node's last heartbeat."""
         self.known: set[str] = set()
         """Calls that the store has had a record of."""
+        self._going: set[str] = set()
+        """Those whose last write was their outcome or their release."""
 
     # ---- what the world reports
+
+    def written(self, call: str, record: Record) -> None:
+        """The store has changed the record of a call."""
+        self.known.add(call)
+        if record.state in (RecordState.DONE, RecordState.RELEASED):
+            self._going.add(call)
+        else:
+            self._going.discard(call)
 
     def store_went_back(self) -> None:
         """The store has forgotten something."""
         plan, nodes = self._world.plan, self._world.store.nodes
         if not plan.restores:
             return
-        held = {slot.call.id for slot in self._slots() if slot.frame is not None and self._is_found(slot)}
+        # The acknowledgement of an outcome, or of a release, may be on its way: then the frame is about to go.
+        copies = (slot for slot in self._slots() if slot.frame is not None and slot.call.id not in self._going)
+        held = {slot.call.id for slot in copies if self._is_found(slot)}
         self._lost |= self.known - held
         self._unnoticed = {
             slot.call.id
             for slot in self._slots()
-            if self._is_behind(slot) and not slot.process.member.notices(nodes.get(slot.process.name))
+            if self._may_be_behind(slot) and not slot.process.member.notices(nodes.get(slot.process.name))
         }
         if any(fault.kind == "crash" for fault in plan.faults):
             self._lost |= self._unnoticed
@@ -60,9 +72,12 @@ class HealWatch:
             self._lost.add(slot.call.id)
 
     def cut_off(self, process: Process) -> None:
-        """A node that drains has met its deadline: rounds that run end with it."""
-        slots = process.driver.slots.values()
-        self._lost |= {slot.call.id for slot in slots if slot.call.phase is not Phase.PARKED and self._is_behind(slot)}
+        """A node that drains has met its deadline: rounds that run end with it, and calls whose last write the store
+        has not answered."""
+        for slot in process.driver.slots.values():
+            waits = slot.call.phase is not Phase.PARKED or slot.call.outbox.in_flight is not None
+            if waits and self._is_behind(slot):
+                self._lost.add(slot.call.id)
 
     def promised(self, call: str, reentrant: bool) -> bool:
         """Whether this call must complete, though the store went back or was silent."""
@@ -107,3 +122,7 @@ class HealWatch:
         """Whether the store has less of a call than this frame was acknowledged."""
         stored = self._world.store.calls.get(slot.call.id)
         return len(slot.log) > (0 if stored is None else stored.record.position)
+
+    def _may_be_behind(self, slot: Slot) -> bool:
+        """The same, also where the store may have lost a write whose acknowledgement is on its way."""
+        return self._is_behind(slot) or slot.call.outbox.in_flight is not None

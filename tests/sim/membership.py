@@ -43,7 +43,7 @@ class Membership:
         if incarnation != self.incarnation or self.registered:
             return
         started, store = self._process.now(), self._process.world.store
-        wanted = NodeRecord(self._process.name, incarnation, self._process.boot, 0, "", "live", "", "", 0.0)
+        wanted = self._wanted(incarnation)
         store.call(
             self._process,
             store.register,
@@ -51,6 +51,10 @@ class Membership:
             lambda result: self._asked_to_register(incarnation, started, result),
         )
         self._process.later(TTL / 4, self._ask_to_register, incarnation)
+
+    def _wanted(self, incarnation: Incarnation) -> NodeRecord:
+        process = self._process
+        return NodeRecord(process.name, incarnation, process.boot, 0, "", "live", process.variant, "", 0.0)
 
     def _asked_to_register(self, incarnation: Incarnation, started: float, result: Renewal) -> None:
         if incarnation == self.incarnation and result is Renewal.RENEWED and not self.registered:
@@ -67,7 +71,7 @@ class Membership:
         self._unheard = True
         if self.registered and self.lease is not None:
             started, store, incarnation = self._process.now(), self._process.world.store, self.incarnation
-            wanted = NodeRecord(self._process.name, incarnation, self._process.boot, 0, "", "live", "", "", 0.0)
+            wanted = self._wanted(incarnation)
             store.call(
                 self._process,
                 store.renew,
@@ -109,9 +113,13 @@ class Membership:
         return not known or self._missing_from == math.inf
 
     def believes_absences(self, members: dict[str, NodeRecord]) -> bool:
-        """Whether a missing lease proves that its node is gone: the store was not silent lately, and has not lost this
-        node's own lease (docs/protocol.md, rule 25)."""
-        return self._process.now() >= self._missing_from and self._process.name in members
+        """Whether a missing lease proves that its node is gone: the store was not silent lately, and has not lost what
+        it acknowledged of this node's own lease (docs/protocol.md, rule 25)."""
+        now, held = self._process.now(), self.lease
+        if now < self._missing_from or held is None:
+            return False
+        renewed_at = held.until - TTL * (1 - lease.MARGIN)
+        return lease.proves_absences(members.get(self._process.name), held, renewed_at, TTL, now)
 
     def _lapse(self, went_back: bool) -> None:
         """The lease is gone: the window closes at once, and old frames must be verified."""

@@ -154,7 +154,23 @@ RED: dict[str, Mutation] = {
     "doubt-forgotten": Mutation(
         "13", ((replay.Cursor, "once", broken.never_in_doubt), (_SCRIPTS, Intent, broken.forgetful_intent))
     ),
+    "result-dropped-before-a-park": Mutation("13", _row(_ASKED, broken.drops_results)),
+    "park-overtakes-a-result": Mutation("13", _row(_ASKED, broken.parks_before_results)),
+    "result-counts-after-a-lapse": Mutation("13", ((_SCRIPTS, Result, broken.result_of_anybody),)),
+    "dropped-while-a-result-is-owed": Mutation("8", ((recovery, "may_be_dropped", broken.droppable_while_it_owes),)),
+    "notified-before-the-result": Mutation(
+        "13", ((Driver, "_say", edited(Driver._say, "if frame.owed:", "if False:")),)
+    ),
+    "ungated-before-the-result": Mutation(
+        "1", _row((Phase.FINISHING, StoreDown), edited(recovery.write_unanswered, " and not write.results", ""))
+    ),
+    "effect-before-its-answers": Mutation("2", ((rounds, "_run_without_intent", broken.unrecorded_effect),)),
+    "effect-before-what-was-learned": Mutation(
+        "2",
+        ((rounds, "_run_without_intent", edited(rounds._run_without_intent, "call.notes or ", "")),),
+    ),
     "kept-code-ignored": Mutation("28", ((Scripts, "_load_kept", lambda *_: False),)),
+    "very-code-passed-over": Mutation("28", ((Scripts, "_heir", broken.heir_of_a_drain_only),)),
     "heal-names-the-present-code": Mutation("28", ((Slot, "enter_kept", broken.enters_unnamed),)),
     "attempts-not-counted": Mutation("15", ((_SCRIPTS, Claim, broken.uncounted_claim),)),
     "attempts-never-forgiven": Mutation("15", ((_SCRIPTS, Commit, broken.unforgiving_commit),)),
@@ -175,6 +191,8 @@ RED: dict[str, Mutation] = {
     ),
     "healer-not-waited-for": Mutation("25", ((missing_nodes.MissingNodes, "is_certain", lambda *_: True),)),
     "absence-believed": Mutation("25", ((Membership, "believes_absences", lambda *_: True),)),
+    "name-given-up-by-a-lapse": Mutation("4", ((lease, "register", broken.waits_for_its_own_name),)),
+    "own-lease-is-enough": Mutation("25", ((lease, "proves_absences", lambda own, *_: own is not None),)),
     "both-fences-off": Mutation(
         "fence", ((record, "check_fence", broken.blind_fence("owner", "incarnation", "epoch")),)
     ),
@@ -194,6 +212,7 @@ RED: dict[str, Mutation] = {
     "ended-call-takes-writes": Mutation(
         "fence", _fence("record.state in (RecordState.DONE, RecordState.LOST)", "False")
     ),
+    "behind-by-half": Mutation("fence", _fence("lower and not higher", "lower")),
     "repeat-unknown": Mutation("fence", _fence("resulting is not None and record.history == resulting", "False")),
 }
 """Mutations that must be found."""
@@ -237,8 +256,8 @@ MASKED: dict[str, tuple[str, Mutation]] = {
         Mutation("each-script", _script(Intent, " or (record is not None and request.key in record.intents)", "")),
     ),
     "result-granted-twice": (
-        "a result is sent once, behind its intent, and from a position of its own",
-        Mutation("each-script", _script(Result, "stored.record.intents.get(request.key) is not False", "False")),
+        "a result is carried once, behind its intent, and from a position of its own",
+        Mutation("each-script", ((record, "_is_unfit", lambda *_: False),)),
     ),
     "finish-granted-to-anybody": (
         "no two outcomes have the same seal",
@@ -265,10 +284,6 @@ MASKED: dict[str, tuple[str, Mutation]] = {
     "heal-of-what-was-not-read": (
         "the fence of the heal is BEHIND only where nobody else went on",
         Mutation("each-script", _script(Heal, "(stored.record.seen if stored else None) != request.seen", "False")),
-    ),
-    "behind-by-half": (
-        "only a store that went back shows a lower round at a higher epoch, and then little is promised",
-        Mutation("fence", _fence("lower and not higher", "lower")),
     ),
 }
 """Mutations that something else makes up for, and what that is."""

@@ -35,6 +35,11 @@ DRAIN_TIMEOUT = 0.4
 Told = tuple[tuple[str, object], ...]
 
 
+def code_of(program: str, variant: str) -> str:
+    """The code that a process with this variant has for a handler."""
+    return changed(program, int(variant)) if variant else program
+
+
 class Open(NamedTuple):
     """A request that waits in this process. `origin` is set where another node relayed it here."""
 
@@ -53,7 +58,8 @@ class Process:
         self.seen: dict[str, Seen | None] = {}
         self.driver = Driver(self)
         self._rate, self._offset = rate, world.stream(f"clock {boot}").uniform(0, 100)
-        self._variant = world.code.get(name)
+        self.variant = str(world.code.get(name, ""))
+        """The number of the variant of each handler that this process has; empty for the handlers as they were."""
         self.release = world.releases[boot] = int(name in world.upgraded)
         self._paused_until = 0.0
         self._inbox: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
@@ -171,7 +177,7 @@ class Process:
             call = Call(
                 CallId(what.call), self.name, self.member.incarnation, what.reentrant, self.world.plan.token_ttl
             )
-            program = what.program if self._variant is None else changed(what.program, self._variant)
+            program = code_of(what.program, self.variant)
             slot = self.driver.slots[what.call] = Slot(self, call, program, what.program)
         self.open[waiter] = Open(what, event, origin)
         self.driver.feed(slot, event)
@@ -196,21 +202,21 @@ class Process:
             keys = tuple(ask.key for ask in slot.call.asks)
             what, expires = item.what, self.world.now + reply.lasts
             token = Token(reply.round, reply.epoch, reply.round_history, self.name, keys, what.call, what.user, expires)
-            said = Said(token=sealed(token))
+            output = Said(token=sealed(token))
             self.world.watch.bounds.minted(sealed(token))
         elif isinstance(reply, Outcome):
-            said = Said(outcome=str(text))
+            output = Said(outcome=str(text))
         else:
             self.world.counts[f"said {reply.reason}"] += 1
-            said = Said(refusal=reply.reason)
-        self._send(item.what, item.origin, said)
+            output = Said(refusal=reply.reason)
+        self._send(item.what, item.origin, output)
 
-    def _send(self, what: Request, origin: Process | None, said: Said) -> None:
+    def _send(self, what: Request, origin: Process | None, text: Said) -> None:
         if origin is None:
             client = self.world.clients[what.client]
-            self.world.send(self.name, "client", client.hear, what, said)
+            self.world.send(self.name, "client", client.hear, what, text)
         else:
-            self.world.send(self.name, origin.name, origin.take, origin.relayed_back, what.number, said)
+            self.world.send(self.name, origin.name, origin.take, origin.relayed_back, what.number, text)
 
     # ---- relaying: a star (docs/protocol.md, rule 19)
 
@@ -227,7 +233,8 @@ class Process:
         self.world.watch.bounds.i9_star(what)
         seen = self.seen.get(what.call)
         target = heir or effect.node
-        self._relayed[what.number] = item._replace(what=what._replace(told=(*what.told, (target, seen))))
+        kept = what._replace(told=(*what.told, (target, seen)), offered=what.offered or bool(heir))
+        self._relayed[what.number] = item._replace(what=kept)
         peer = self.world.nodes.get(target)
         if peer is not None:
             self.world.counts["inherited"] += bool(heir)
@@ -235,11 +242,11 @@ class Process:
             self.world.send(self.name, target, peer.take, peer.request, passed_on, self)
         self.later(RELAY_PATIENCE, self._relay_unanswered, what.number, what.tries)
 
-    def relayed_back(self, number: int, said: Said) -> None:
+    def relayed_back(self, number: int, text: Said) -> None:
         """The other node answered."""
         item = self._relayed.pop(number, None)
         if item is not None:
-            self._send(item.what, None, said)
+            self._send(item.what, None, text)
 
     def not_held(self, number: int, node: str) -> None:
         """The other node has no frame of it: evidence, if it is the owner as read."""
@@ -276,6 +283,17 @@ class Process:
         """Who carries on what this node would claim, if it drains: it leaves, so its claim would be another's next."""
         others = (name for name in members if name != self.name and not self.world.nodes[name].draining)
         return next(others, None) if self.draining else None
+
+    def may_offer(self, slot: Slot) -> bool:
+        """Whether the requests that wait for a lookup may be passed on to a node that need not have their call: each of
+        them once."""
+        waiting = [self.open[event.waiter] for event in slot.call.undecided if event.waiter in self.open]
+        return not any(item.origin is not None or item.what.offered for item in waiting)
+
+    def serving(self, code: str, tool: str, members: dict[str, NodeRecord]) -> str | None:
+        """A live node, another than this one, whose lease says that it serves the very code."""
+        live = (name for name in sorted(members) if name != self.name and not self.world.nodes[name].draining)
+        return next((name for name in live if code_of(tool, members[name].code) == code), None)
 
     def may_judge(
         self, stored: Stored | None, members: dict[str, NodeRecord], evidence: Evidence | None, held: Iterable[Retry]

@@ -48,8 +48,17 @@ PROGRAMS = (
     "",
 )
 """Handlers, one statement after another: `k` asks, `o` is a `once`, `i` a `once` declared idempotent, `v` a recorded
-value, `t` an ask that the handler soon waits for no longer, `x` kills the node that comes to it; `+` gathers branches,
-`,` is the order within one, and nobody waits for a branch that begins with `~`."""
+value, `t` an ask that the handler soon waits for no longer, `n` notifies the client, `x` kills the node that comes to
+it; `+` gathers branches, `,` is the order within one, and nobody waits for a branch that begins with `~`."""
+
+LEARNING = (
+    "k1; o1,n1; k2",
+    "o1; n1; k1; i1; n2; o2; k2",
+    "k1; v1; i1; i2; k2",
+    "k1; o1; i1; k2; v1,i2; n1",
+    "i1; o1; i2; k1; ~o2,n1+k2; i3",
+)
+"""Handlers that use what they have just learned: in an effect that may run again, or in a notification."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +85,6 @@ class Intent:
     reentrant: bool
     node: str
     styles: tuple[str, ...]
-
-    @property
-    def fragile(self) -> bool:
-        """Whether a timer decides what is recorded: then replay may diverge, and says so
-        (docs/protocol.md, rule 12)."""
-        return "t" in self.program.rpartition(";")[0] or ("t" in self.program and "," in self.program)
 
     def __str__(self) -> str:
         marked = "re-entrant" if self.reentrant else "unmarked"
@@ -114,8 +117,8 @@ class Plan:
 
     @property
     def loses(self) -> bool:
-        """Whether the store loses acknowledged writes, or lets them expire early: then only I3, I6, I8 and I9 are
-        promised."""
+        """Whether the store loses acknowledged writes, or lets them expire early: then docs/protocol.md promises only
+        I3, I6, I8 and I9."""
         kinds = {fault.kind for fault in self.faults}
         return bool(kinds & {"rollback", "failover", "forget", "empty"}) or (self.token_ttl < LONG and "jump" in kinds)
 
@@ -186,6 +189,8 @@ def draw(seed: int) -> Plan:
     if rng.random() < 0.05:
         poison, clients = 3, (*clients[:-1], replace(clients[-1], program="k1; x1; k2", reentrant=True))
     keeps_code = rng.random() < 0.5
+    if rng.random() < 0.15 and not poison:
+        clients = (*clients[:-1], replace(clients[-1], program=rng.choice(LEARNING)))
     return Plan(
         *(seed, nodes, rates, clients, faults, mischief, rehearses, room, token_ttl, poison), keeps_code=keeps_code
     )

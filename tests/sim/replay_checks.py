@@ -10,11 +10,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from framehold_core.journal import Entry, Kind
+from framehold_core.requests import Evidence, Record
 
 from .handlers import opened
 
 if TYPE_CHECKING:
     from framehold_core.call import Call
+    from framehold_core.lease import NodeRecord
 
     from .handlers import Frame
     from .scripts import Slot
@@ -37,6 +39,10 @@ class ReplayWatch:
         """Whether nothing but this code has written to a call."""
         return self._wrote.get(call, set()) <= {program}
 
+    def first_code(self, call: str, program: str) -> str:
+        """The code that a call began with, where it is kept: a changed one, or `program` if nothing has written yet."""
+        return next(iter(self._wrote.get(call, ())), program)
+
     def diverged(self, slot: Slot, was: Call) -> None:
         """A replay was given up."""
         if not self.only_knows(was.id, slot.program):
@@ -49,7 +55,7 @@ class ReplayWatch:
         self._world.counts["finished after a divergence"] += call in self.gave_up
 
     def goes_on(self, slot: Slot) -> None:
-        """A rebuilt handler asks, intends or ends."""
+        """A rebuilt handler asks, has an effect or ends."""
         frame = slot.frame
         self.one_code_writes(slot)
         self._wrote.setdefault(slot.call.id, set()).add(slot.program)
@@ -69,11 +75,25 @@ class ReplayWatch:
         if named != slot.program or not self.only_knows(slot.call.id, slot.program):
             self._fail("rule 28", f"{slot.call.id} is carried on by other code than it began with")
 
+    def the_very_code_first(
+        self, slot: Slot, record: Record, members: dict[str, NodeRecord], evidence: Evidence
+    ) -> None:
+        """No node claims a call of other code than its own, which nobody runs, while a live one serves the very code
+        and no request that waits was passed on before (docs/protocol.md, rule 28)."""
+        process, code = slot.process, record.head.code
+        if evidence is not Evidence.RELEASED and not process.is_ended(record, evidence):
+            return
+        if not record.head.reentrant or code == slot.program:
+            return
+        other = process.serving(code, slot.tool, members)
+        if other is not None and process.may_offer(slot):
+            self._fail("rule 28", f"{slot.call.id} is taken by {process.name}, and {other} serves its very code")
+
     def divergence_is_noticed(self, call: str, frame: Frame, item: Entry) -> None:
         """No handler goes on that did not come to each recorded ask, effect and value, as it was."""
         if item.kind in (Kind.ANSWER, Kind.RESULT):
             return
-        met = frame.came.get((item.kind, item.key))
+        met = frame.came.get((Kind.INTENT if item.kind is Kind.EFFECT else item.kind, item.key))
         if met != item.fp:
             how = "never came to" if met is None else "came otherwise to"
             self._fail(
@@ -85,9 +105,9 @@ class ReplayWatch:
         decided by a timer, which is not recorded."""
         if item.kind not in (Kind.ANSWER, Kind.VALUE) or item.key[0] == "t":
             return
-        heard = frame.known.get(item.key)
-        if heard is not None and heard != opened(item.value):
-            self._fail("I4 one-resume", f"{call} goes on with {heard} for {item.key}; recorded is {opened(item.value)}")
+        reply = frame.known.get(item.key)
+        if reply is not None and reply != opened(item.value):
+            self._fail("I4 one-resume", f"{call} goes on with {reply} for {item.key}; recorded is {opened(item.value)}")
 
     def divergence_leaves_the_record(self, slot: Slot, was: Call) -> None:
         """A frame that diverged has written nothing: the record is as the claim left it, no answer was taken."""

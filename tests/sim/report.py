@@ -50,6 +50,7 @@ INTERESTING = (
     "jump faults",
     "drains",
     "inherited",
+    "passed on to the very code",
     "divergences",
     "said unreadable",
     "ended diverged",

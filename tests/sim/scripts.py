@@ -61,7 +61,7 @@ class Slot:
         self.attempt: Attempt | None = None
         self.lookup = 0
         self.heir: str | None = None
-        """Who carries on what this node, which drains, does not."""
+        """Who carries on what this node does not: it drains, or has other code."""
         self.written = False
         self.running_since = self.parked_since = 0.0
         self.claimed: Stored | None = None
@@ -106,7 +106,7 @@ class Scripts:
         who = f"{self._process.boot} epoch {slot.call.epoch} n {slot.call.position}"
         attempt = Attempt(write, packed, request, progress(slot.call).answered, slot.call.position, who)
         slot.attempt, slot.written = attempt, True
-        if write.op in (Op.PARK, Op.INTEND, Op.FINISH):
+        if write.op in (Op.PARK, Op.INTEND, Op.RESULT, Op.FINISH):
             self._world.watch.goes_on(slot)
         store = self._world.store
         store.call(self._process, store.apply, (request, attempt), lambda reply: self._answered(slot, attempt, reply))
@@ -208,17 +208,19 @@ class Scripts:
         if not process.member.may_claim():
             self._feed(slot, StoreDown(False))
             return
-        told = process.told(slot.call.undecided)
-        elsewhere = frozenset(members) - {process.name} - {name for name, _ in told}
-        evidence = process.evidence(stored.record, members, told) if stored else None
+        result = process.told(slot.call.undecided)
+        elsewhere = frozenset(members) - {process.name} - {name for name, _ in result}
+        evidence = process.evidence(stored.record, members, result) if stored else None
         if stored is not None:
             self._world.watch.bounds.a_lapse_is_not_a_death(stored.record, members, evidence)
         if not process.may_judge(stored, members, evidence, slot.call.undecided):
             self._feed(slot, StoreDown(False))
             return
         process.seen[slot.call.id] = stored.record.seen if stored else None
-        slot.heir = process.heir(members) if evidence not in (None, Evidence.OWNER) else None
+        slot.heir = None if stored is None else self._heir(slot, stored.record, members, evidence)
         evidence = None if slot.heir else evidence
+        if stored is not None and evidence is not None:
+            self._world.watch.replays.the_very_code_first(slot, stored.record, members, evidence)
         try:
             # While its owner lives the call is passed on unread: the owner can read what it wrote.
             entries = self._read(stored) if stored and evidence is not None else ()
@@ -231,6 +233,20 @@ class Scripts:
             self._ask_whether_paused(slot, stored.record, event)
         else:
             self._feed(slot, event)
+
+    def _heir(
+        self, slot: Slot, record: Record, members: dict[str, lease.NodeRecord], evidence: Evidence | None
+    ) -> str | None:
+        """Who carries on what this node may claim: another node where this one drains, or has other code."""
+        process, heir = self._process, None
+        if evidence not in (None, Evidence.OWNER):
+            heir = process.heir(members)
+        other_code = record.head.reentrant and record.head.code != slot.program
+        orphaned = evidence is Evidence.RELEASED or process.is_ended(record, evidence)
+        if heir is None and other_code and orphaned and process.may_offer(slot):
+            heir = process.serving(record.head.code, slot.tool, members)
+            self._world.counts["passed on to the very code"] += heir is not None
+        return heir
 
     def _load_kept(self, slot: Slot, record: Record) -> bool:
         """Have the code entered that began a call, where the fleet keeps code and this process has other code."""

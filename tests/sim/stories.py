@@ -52,7 +52,10 @@ STORIES = {
     ),
     "conflict": _plan("k1; k2", Mischief(0.16, 0, "other", "b"), Mischief(0.5, 0, "full", "a", 1)),
     "partial_answers": _plan("k1+k2; k3", styles=("partial", "extra", "none", "full")),
-    "changed_code_diverges": _plan("k1; o1; k2", Fault(0.4, "change", "a", 2.5), Fault(0.4, "cut", "client>b", 2.6)),
+    "changed_code_diverges": _plan("k1; o1; k2", Fault(0.4, "change", "a", 2.5), Fault(0.4, "crash", "b", 2.4)),
+    "passed_on_to_the_very_code": _plan(
+        "k1; o1; k2", Fault(0.4, "change", "a", 2.5), Fault(0.4, "cut", "client>b", 2.6)
+    ),
     "older_release_can_not_read": _plan(
         "k1; k2",
         Fault(0.0, "upgrade", "a"),

@@ -10,6 +10,7 @@ from framehold_core.requests import (
     Batch,
     Claim,
     Commit,
+    Done,
     Evidence,
     Fence,
     Finish,
@@ -62,7 +63,9 @@ class Story:
         self.ask_again = Commit(self.call, fence(1, 1), batch((E0,), E1), TTL, answers(1), head)  # 2, 2, 1
         self.first_intent = Intent(self.call, fence(0, 0), batch((), E0), TTL, "once", None, head)  # 0, 1, 1
         self.intent = Intent(self.call, fence(1, 1), batch((E0,), E1, E2), TTL, "once", answers(1), head)  # 1, 3, 1
-        self.result = Result(self.call, fence(1, 3), batch((E0, E1, E2), E3), TTL, "once")  # 1, 4, 1
+        self.result = Result(self.call, fence(1, 3), batch((E0, E1, E2), E3), TTL, results=(Done("once"),))  # 1, 4, 1
+        done = (Done("once", intended=False),)
+        self.first_result = Result(self.call, fence(0, 0), batch((), E0), TTL, None, head, done)  # 0, 1, 1
         self.finish = Finish(self.call, fence(1, 1), b"\x00out\xff", RAISED, TTL, answers(1))  # done
         self.release = Release(self.call, fence(1, 1), TTL)  # 1, 1, 1, nobody's
         self.verify = Verify(self.call, fence(1, 1), Incarnation("inc-2"), TTL)  # 1, 1, 2

@@ -50,11 +50,11 @@ def hasty(server: RedisServer, **settings: Any) -> RedisStore:
 async def all_of(store: RedisStore, requests: Sequence[Request]) -> list[Reply | StoreUnavailable]:
     """Submit all in one turn, and return their replies. Fails if a request is settled twice or never."""
     loop = asyncio.get_running_loop()
-    told: list[asyncio.Future[Any]] = [loop.create_future() for _ in requests]
-    for request, future in zip(requests, told, strict=True):
+    result: list[asyncio.Future[Any]] = [loop.create_future() for _ in requests]
+    for request, future in zip(requests, result, strict=True):
         store.submit(request, future.set_result)
     async with asyncio.timeout(SOON):
-        return list(await asyncio.gather(*told))
+        return list(await asyncio.gather(*result))
 
 
 def verdicts(outcomes: Sequence[Reply | StoreUnavailable]) -> list[Verdict]:
@@ -255,15 +255,15 @@ async def test_the_queue_is_bounded(server: RedisServer) -> None:
     """Beyond the limit a request fails at once, and the error names the limit."""
     store = hasty(server, max_queue=3)
     server.pause()
-    told: list[Any] = []
+    result: list[Any] = []
     for request in asks(4):
-        store.submit(request, told.append)
-    assert "3 requests wait" in str(told[0])
-    assert "max_queue" in str(told[0])
-    assert "was not sent" in str(told[0])
+        store.submit(request, result.append)
+    assert "3 requests wait" in str(result[0])
+    assert "max_queue" in str(result[0])
+    assert "was not sent" in str(result[0])
     server.resume()
     await store.close()
-    assert len(told) == 4
+    assert len(result) == 4
 
 
 async def test_closing_answers_what_is_left(server: RedisServer) -> None:
@@ -432,23 +432,20 @@ async def test_what_is_no_call_id_never_becomes_a_key(store: RedisStore) -> None
         await store.run(Story().ask._replace(call="a}b*"))  # type: ignore[arg-type]
 
 
-class ScriptedConnection:
+class ScriptedPipe:
     """Answers each batch with what the test says."""
 
     def __init__(self, *replies: list[object]) -> None:
         self.replies = list(replies)
-        self.sent: list[list[bytes]] = []
+        self.sent: list[bytes] = []
+        self.receive: Any = None
 
-    async def send_packed_command(self, packed: list[bytes], check_health: bool) -> None:
-        self.sent.append(packed)
+    def write(self, data: bytes) -> None:
+        self.sent.append(data)
+        for reply in self.replies.pop(0):
+            asyncio.get_running_loop().call_soon(self.receive, reply)
 
-    async def read_response(self) -> object:
-        reply = self.replies[0].pop(0)
-        if not self.replies[0]:
-            self.replies.pop(0)
-        if isinstance(reply, Exception):
-            raise reply
-        return reply
+    def close(self) -> None: ...
 
 
 class ScriptedLink:
@@ -456,32 +453,52 @@ class ScriptedLink:
 
     name, trouble = "scripted", ""
 
-    def __init__(self, connection: ScriptedConnection) -> None:
-        self.connection = connection
-        self.loads = 0
+    def __init__(self, pipe: ScriptedPipe) -> None:
+        self.pipe = pipe
 
-    async def load(self, connection: object) -> None:
-        self.loads += 1
+    async def connect(self, receive: Any, lost: Any) -> ScriptedPipe:
+        self.pipe.receive = receive
+        return self.pipe
 
     async def drop(self) -> None: ...
 
 
 async def test_nothing_overtakes_a_request_that_lacked_its_script() -> None:
     """Its call's later requests in the batch are sent again behind it; those of other calls keep their replies."""
-    connection = ScriptedConnection([1, NoScriptError(), b"behind", 1], [1, 1])
-    lane = Lane(ScriptedLink(connection), 5.0, 100)  # type: ignore[arg-type]
-    told: list[tuple[str, object]] = []
+    pipe = ScriptedPipe([1, NoScriptError(), b"behind", 1], [1, 1])
+    lane = Lane(ScriptedLink(pipe), 5.0, 100)  # type: ignore[arg-type]
+    result: list[tuple[str, object]] = []
     done = asyncio.get_running_loop().create_future()
 
     def settle(name: str) -> Any:
-        return lambda raw: (told.append((name, raw)), done.set_result(None) if len(told) == 4 else None)
+        return lambda raw: (result.append((name, raw)), done.set_result(None) if len(result) == 4 else None)
 
     for name, key in (("a1", "a"), ("b1", "b"), ("b2", "b"), ("c1", "c")):
         lane.submit(Item(name.encode(), key, "commit", settle(name)))
     await done
-    assert connection.sent == [[b"a1", b"b1", b"b2", b"c1"], [b"b1", b"b2"]]
-    assert told == [("a1", 1), ("c1", 1), ("b1", 1), ("b2", 1)]
+    assert pipe.sent == [b"a1b1b2c1", b"b1b2"]
+    assert result == [("a1", 1), ("c1", 1), ("b1", 1), ("b2", 1)]
     await lane.close()
+
+
+async def test_a_bug_in_the_lane_leaves_the_event_loop_to_others(caplog: pytest.LogCaptureFixture) -> None:
+    """It tries again after a pause, and its requests are settled in time."""
+    tries = 0
+
+    class Broken(ScriptedLink):
+        async def connect(self, receive: Any, lost: Any) -> ScriptedPipe:
+            nonlocal tries
+            tries += 1
+            raise TypeError("a bug")
+
+    lane = Lane(Broken(ScriptedPipe()), 0.3, 100)  # type: ignore[arg-type]
+    settled = asyncio.get_running_loop().create_future()
+    async with asyncio.timeout(10):
+        lane.submit(Item(b"", "key", "commit", settled.set_result))
+        assert isinstance(await settled, StoreUnavailable)
+    await lane.close()
+    assert 1 < tries < 20
+    assert "a bug in the lane" in caplog.text
 
 
 async def test_a_record_of_a_newer_release_is_named(

@@ -77,9 +77,9 @@ class Writer:
     async def check(self) -> None:
         """All were applied in their order, and all of them stand there."""
         async with asyncio.timeout(SOON):
-            said = await asyncio.gather(*self.replies)
-        assert {reply.verdict for reply in said if isinstance(reply, Reply)} <= {Verdict.OK, Verdict.ALREADY}
-        assert not [reply for reply in said if not isinstance(reply, Reply)]
+            text = await asyncio.gather(*self.replies)
+        assert {reply.verdict for reply in text if isinstance(reply, Reply)} <= {Verdict.OK, Verdict.ALREADY}
+        assert not [reply for reply in text if not isinstance(reply, Reply)]
         stored = (await self.store.run(Read(self.call))).stored
         assert stored is not None
         assert stored.journal == self.entries
@@ -258,26 +258,26 @@ async def test_leases_of_several_slots_are_listed_together(store: RedisStore) ->
 async def test_every_server_of_the_cluster_is_a_good_place_to_listen(trio: ClusterTrio) -> None:
     """A message reaches all subscribers, at whichever server; when a server dies, they subscribe at another."""
     stores = [RedisStore(StoreConfig(trio.url, op_timeout=0.5, poll=60.0)) for _ in range(4)]
-    heard: list[asyncio.Queue[bytes]] = [asyncio.Queue() for _ in stores]
-    for store, queue in zip(stores, heard, strict=True):
+    reply: list[asyncio.Queue[bytes]] = [asyncio.Queue() for _ in stores]
+    for store, queue in zip(stores, reply, strict=True):
         store.subscribe(queue.put_nowait)
-    await all_hear(stores, heard)
+    await all_hear(stores, reply)
     events = key_slot(KEYS.events.encode()) * 3 // 16384
     trio.servers[(events + 1) % 3].kill()
-    await all_hear(stores, heard)
+    await all_hear(stores, reply)
     for store in stores:
         await store.close()
 
 
-async def all_hear(stores: list[RedisStore], heard: list["asyncio.Queue[bytes]"]) -> None:
+async def all_hear(stores: list[RedisStore], reply: list["asyncio.Queue[bytes]"]) -> None:
     """Publish until every subscriber has received one message: nothing is stored for a late subscriber."""
     async with asyncio.timeout(SOON):
         while True:
             message = secrets.token_bytes(8)
             await stores[0].publish(message)
             await asyncio.sleep(0.1)
-            said = [[queue.get_nowait() for _ in range(queue.qsize())] for queue in heard]
-            if all(message in one for one in said):
+            text = [[queue.get_nowait() for _ in range(queue.qsize())] for queue in reply]
+            if all(message in one for one in text):
                 return
 
 

@@ -11,6 +11,7 @@ from framehold_core.requests import (
     Answered,
     Claim,
     Commit,
+    Done,
     Evidence,
     Finish,
     Heal,
@@ -137,6 +138,20 @@ def fenced(name: str) -> list[Case]:
     ]
 
 
+def carrying(request: Commit, *results: Done) -> Commit:
+    return request._replace(results=results)
+
+
+def carries(name: str, done: Done, position: int = 3) -> Callable[[Story], Request]:
+    """The story's request `name` with a result, where `position` entries stand."""
+
+    def changed(s: Story) -> Request:
+        request = getattr(s, name)._replace(fence=fence(1, position), results=(done,), answered=None)
+        return request._replace(key="another") if name == "intent" else request
+
+    return changed
+
+
 CASES: list[Case] = [
     *(case for name in ("ask_again", "intent", "result", "finish", "release", "verify") for case in fenced(name)),
     # commit
@@ -198,12 +213,38 @@ CASES: list[Case] = [
     ),
     # result
     Case("sent again", resulted, lambda s: s.result, ALREADY),
-    Case("no intent", intended, lambda s: s.result._replace(key="other"), CONFLICT),
+    Case("no intent", intended, lambda s: s.result._replace(results=(Done("other"),)), CONFLICT),
     Case(
         "a result stands",
         resulted,
         lambda s: s.result._replace(fence=fence(1, 4), batch=batch((E0, E1, E2, E3), E3)),
         CONFLICT,
+    ),
+    Case("of an effect without an intent", parked, lambda s: carrying(s.ask_again, Done("new", False)), OK),
+    Case("of an effect that had an intent", intended, lambda s: s.result._replace(results=(Done("once", False),)), OK),
+    Case(
+        "a result stands of an effect without an intent",
+        resulted,
+        lambda s: carrying(s.ask_again, Done("once", False))._replace(fence=fence(1, 4)),
+        CONFLICT,
+    ),
+    Case("the first write", nothing, lambda s: s.first_result, OK),
+    Case("creates under epoch 1 only", nothing, lambda s: s.first_result._replace(fence=fence(0, 0, 2)), BEHIND),
+    Case(
+        "other answers to that round",
+        intended,
+        lambda s: s.result._replace(answered=answers(1, "no")),
+        CONFLICT,
+    ),
+    # results that other writes carry
+    *(
+        case
+        for name in ("ask_again", "intent", "finish")
+        for case in (
+            Case(f"{name} carries a result", intended, carries(name, Done("once")), OK),
+            Case(f"{name} carries a result of no intent", intended, carries(name, Done("other")), CONFLICT),
+            Case(f"{name} carries a result that stands", resulted, carries(name, Done("once"), 4), CONFLICT),
+        )
     ),
     # finish
     Case("sent again", finished, lambda s: s.finish, ALREADY),
@@ -363,6 +404,19 @@ async def test_a_first_commit_creates_the_record(store: Store) -> None:
     assert journal == (E0,)
 
 
+async def test_results_are_recorded_by_each_write_that_carries_them(store: Store) -> None:
+    for name in ("ask_again", "intent", "finish"):
+        story = Story()
+        record, _ = await stored(store, story, *intended(story), carries(name, Done("once"))(story))
+        assert record.intents["once"] is True
+
+
+async def test_an_effect_without_an_intent_has_a_result(store: Store) -> None:
+    story = Story()
+    record, journal = await stored(store, story, story.first_result)
+    assert record.intents == {"once": True} and journal == (E0,)
+
+
 async def test_answers_and_results_are_recorded(store: Store) -> None:
     """Answers keep their digest and keys, `once` keys whether they are done, the journal its order."""
     story = Story()
@@ -512,19 +566,19 @@ async def test_requests_are_counted_by_script(store: Store) -> None:
 async def test_submit_tells_once(store: Store) -> None:
     """In the order of submission within a call."""
     story = Story()
-    told: list[Verdict] = []
+    result: list[Verdict] = []
     last = asyncio.get_running_loop().create_future()
     for request in (story.ask, story.intent, story.result):
-        store.submit(request, lambda reply: told.append(reply.verdict))  # type: ignore[union-attr]
+        store.submit(request, lambda reply: result.append(reply.verdict))  # type: ignore[union-attr]
     store.submit(story.read, last.set_result)
     assert (await last).stored.record.position == 4
-    assert told == [OK, OK, OK]
+    assert result == [OK, OK, OK]
 
 
 async def test_a_caller_that_fails_on_its_reply(store: Store, caplog: pytest.LogCaptureFixture) -> None:
     """It is logged; its neighbours get theirs."""
     loop = asyncio.get_running_loop()
-    told = [loop.create_future() for _ in range(2)]
+    result = [loop.create_future() for _ in range(2)]
 
     failed = asyncio.Event()
 
@@ -532,9 +586,9 @@ async def test_a_caller_that_fails_on_its_reply(store: Store, caplog: pytest.Log
         failed.set()
         raise RuntimeError("a bug of the caller")
 
-    for done in (told[0].set_result, fail, told[1].set_result):
+    for done in (result[0].set_result, fail, result[1].set_result):
         store.submit(Story().ask, done)
-    assert [reply.verdict for reply in await asyncio.gather(*told)] == [OK, OK]
+    assert [reply.verdict for reply in await asyncio.gather(*result)] == [OK, OK]
     # In a cluster each call's reply comes from a server of its own.
     await failed.wait()
     assert "a bug of the caller" in caplog.text

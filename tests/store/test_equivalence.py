@@ -21,6 +21,7 @@ from framehold_core.requests import (
     Batch,
     Claim,
     Commit,
+    Done,
     Evidence,
     Fence,
     Finish,
@@ -102,29 +103,34 @@ class Drawer:
     def commit(self, stored: Stored | None) -> Request:
         fence = self.fence(stored.record if stored else None)
         batch, ran = self.batch(stored, 0), self.data.draw(RANS)
-        return Commit(self.call, fence, batch, self.ttl, self.answered(fence), self.head, ran)
+        return Commit(self.call, fence, batch, self.ttl, self.answered(fence), self.head, ran, self.results())
 
     def intent(self, stored: Stored | None) -> Request:
         fence = self.fence(stored.record if stored else None)
         key = self.data.draw(KEYS)
-        return Intent(self.call, fence, self.batch(stored), self.ttl, key, self.answered(fence), self.head)
+        batch, answered = self.batch(stored), self.answered(fence)
+        return Intent(self.call, fence, batch, self.ttl, key, answered, self.head, self.results())
 
     def result(self, stored: Stored | None) -> Request:
         fence = self.fence(stored.record if stored else None)
-        return Result(self.call, fence, self.batch(stored), self.ttl, self.data.draw(KEYS))
+        batch, answered = self.batch(stored), self.answered(fence)
+        return Result(self.call, fence, batch, self.ttl, answered, self.head, self.results())
+
+    def results(self) -> tuple[Done, ...]:
+        keys = self.data.draw(st.lists(KEYS, max_size=2, unique=True))
+        return tuple(Done(key, self.data.draw(st.booleans())) for key in keys)
 
     def finish(self, stored: Stored | None) -> Request:
         fence = self.fence(stored.record if stored else None)
         outcome = self.data.draw(st.binary(max_size=3))
-        return Finish(
-            self.call, fence, outcome, self.data.draw(ENDINGS), self.ttl, self.answered(fence), self.data.draw(RANS)
-        )
+        ending, answered, ran = self.data.draw(ENDINGS), self.answered(fence), self.data.draw(RANS)
+        return Finish(self.call, fence, outcome, ending, self.ttl, answered, ran, self.results())
 
     def claim(self, stored: Stored | None) -> Request:
         draw = self.data.draw
         seen = self.seen(stored) or Seen(1, "node-1", "inc-1")
         evidence, node = draw(st.sampled_from(Evidence)), (draw(OWNERS), draw(INCS), Boot("boot-2"))
-        return Claim(self.call, seen, evidence, *node, draw(st.integers(0, 3)) > 0, 3, self.ttl)
+        return Claim(self.call, seen, evidence, *node, draw(st.integers(0, 3)) > 0, 3, self.ttl, draw(st.booleans()))
 
     def verify(self, stored: Stored | None) -> Request:
         return Verify(self.call, self.fence(stored.record if stored else None), self.data.draw(INCS), self.ttl)

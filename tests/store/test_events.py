@@ -18,15 +18,15 @@ pytestmark = pytest.mark.anyio
 SOON = 10.0
 
 
-async def tell_until(store: Store, heard: "asyncio.Queue[bytes]") -> bytes:
+async def tell_until(store: Store, reply: "asyncio.Queue[bytes]") -> bytes:
     """Nothing is kept for who listens late: speak until somebody has heard."""
-    said = set()
+    text = set()
     async with asyncio.timeout(SOON):
         while True:
-            said.add(message := secrets.token_bytes(8))
+            text.add(message := secrets.token_bytes(8))
             await store.publish(message)
             try:
-                while (found := await asyncio.wait_for(heard.get(), 0.05)) not in said:
+                while (found := await asyncio.wait_for(reply.get(), 0.05)) not in text:
                     continue
                 return found
             except TimeoutError:
@@ -35,23 +35,23 @@ async def tell_until(store: Store, heard: "asyncio.Queue[bytes]") -> bytes:
 
 async def test_what_is_told_is_heard(store: Store) -> None:
     """The publisher receives the messages too: unchanged bytes, in the order of publishing."""
-    heard: asyncio.Queue[bytes] = asyncio.Queue()
-    store.subscribe(heard.put_nowait)
-    await tell_until(store, heard)
+    reply: asyncio.Queue[bytes] = asyncio.Queue()
+    store.subscribe(reply.put_nowait)
+    await tell_until(store, reply)
     for message in (b"", b"\x00\xff\r\n", b"x" * 100_000):
         await store.publish(message)
     async with asyncio.timeout(SOON):
-        while await heard.get() != b"":
+        while await reply.get() != b"":
             continue
-        assert [await heard.get(), await heard.get()] == [b"\x00\xff\r\n", b"x" * 100_000]
+        assert [await reply.get(), await reply.get()] == [b"\x00\xff\r\n", b"x" * 100_000]
 
 
 async def test_nothing_is_stored(store: Store) -> None:
     """Telling with nobody there is no error, and costs no memory."""
     await store.publish(b"into the void")
-    heard: asyncio.Queue[bytes] = asyncio.Queue()
-    store.subscribe(heard.put_nowait)
-    assert await tell_until(store, heard) != b"into the void"
+    reply: asyncio.Queue[bytes] = asyncio.Queue()
+    store.subscribe(reply.put_nowait)
+    assert await tell_until(store, reply) != b"into the void"
 
 
 @pytest.fixture
@@ -71,10 +71,10 @@ async def test_every_node_of_the_namespace_hears_and_no_other(configs: list[Stor
     async with asyncio.timeout(SOON):
         while await queues[1].get() != b"for a":
             continue
-        said = []
-        while b"for b" not in said:
-            said.append(await queues[2].get())
-    assert b"for a" not in said
+        text = []
+        while b"for b" not in text:
+            text.append(await queues[2].get())
+    assert b"for a" not in text
     for store in stores:
         await store.close()
     assert two.request_counts == {}
@@ -84,7 +84,7 @@ async def test_a_server_that_hangs_is_left_for_another(shared_server: RedisServe
     """Also when it takes the connection and then says nothing: the next subscription may lead elsewhere."""
     pools = [open_pool(StoreConfig(one.url, op_timeout=0.1)) for one in (server, shared_server)]
     asked: asyncio.Queue[int] = asyncio.Queue()
-    heard: asyncio.Queue[bytes | None] = asyncio.Queue()
+    reply: asyncio.Queue[bytes | None] = asyncio.Queue()
     here = 0
 
     def pool() -> ConnectionPool:
@@ -92,16 +92,16 @@ async def test_a_server_that_hangs_is_left_for_another(shared_server: RedisServe
         return pools[here]
 
     channel = secrets.token_hex(8)
-    task = asyncio.create_task(follow(pool, channel, heard.put_nowait, 0.1))
+    task = asyncio.create_task(follow(pool, channel, reply.put_nowait, 0.1))
     async with asyncio.timeout(SOON):
-        assert (await asked.get(), await heard.get()) == (0, None)
+        assert (await asked.get(), await reply.get()) == (0, None)
         server.pause()
         assert await asked.get() == 0
         here = 1
-        assert (await asked.get(), await heard.get()) == (1, None)
+        assert (await asked.get(), await reply.get()) == (1, None)
         with shared_server.client() as client:
             client.publish(channel, b"there")
-        assert await heard.get() == b"there"
+        assert await reply.get() == b"there"
     task.cancel()
     await asyncio.wait((task,))
     server.resume()
@@ -112,9 +112,9 @@ async def test_a_server_that_hangs_is_left_for_another(shared_server: RedisServe
 async def test_listening_survives_the_store(server: RedisServer) -> None:
     """When it is back, messages are heard again; telling meanwhile says that nobody heard."""
     store = RedisStore(StoreConfig(server.url, op_timeout=0.2))
-    heard: asyncio.Queue[bytes] = asyncio.Queue()
-    store.subscribe(heard.put_nowait)
-    await tell_until(store, heard)
+    reply: asyncio.Queue[bytes] = asyncio.Queue()
+    store.subscribe(reply.put_nowait)
+    await tell_until(store, reply)
     server.stop()
     with pytest.raises(StoreUnavailable):
         await store.publish(b"lost")
@@ -122,7 +122,7 @@ async def test_listening_survives_the_store(server: RedisServer) -> None:
     async with asyncio.timeout(SOON):
         while True:
             try:
-                await tell_until(store, heard)
+                await tell_until(store, reply)
                 break
             except StoreUnavailable:
                 continue

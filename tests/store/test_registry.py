@@ -49,9 +49,9 @@ async def test_a_node_registers(store: Store) -> None:
 
 
 async def test_a_name_is_taken(store: Store) -> None:
-    """Another incarnation or process is refused; the holder may register again."""
+    """Another process is refused. The holder may register again, under another incarnation too."""
     await store.register(node(), TTL)
-    assert await store.register(node(inc="inc-2"), TTL) is Renewal.TAKEN
+    assert await store.register(node(inc="inc-2"), TTL) is Renewal.RENEWED
     assert await store.register(node(boot="boot-2"), TTL) is Renewal.TAKEN
     assert await store.register(node(), TTL) is Renewal.RENEWED
     (found,) = await store.nodes()
@@ -199,11 +199,11 @@ async def test_a_change_names_its_node(store: Store) -> None:
     await store.register(node("a"), TTL)
     async with asyncio.timeout(SOON):
         assert await waiting == {"a"}
-        told: set[NodeId | None] = set()
+        result: set[NodeId | None] = set()
         await store.register(node("b"), TTL)
         await store.renew(node("a", state="draining"), 0, TTL)
-        while told != {"a", "b"}:
-            told |= await anext(feed)
+        while result != {"a", "b"}:
+            result |= await anext(feed)
     assert [found.node for found in await store.nodes(("b", "gone"))] == ["b"]  # type: ignore[arg-type]
 
 
@@ -211,10 +211,10 @@ async def test_a_message_of_another_release_is_of_any_node(
     redis_store: RedisStore, shared_server: RedisServer, namespace: str
 ) -> None:
     """It says that something has changed, and not which lease."""
-    for said in (b"register", b"\xff", f"fh:{namespace}:node:*".encode(), b""):
+    for text in (b"register", b"\xff", f"fh:{namespace}:node:*".encode(), b""):
         waiting = await settled(redis_store.changes())
         with shared_server.client() as admin:
-            admin.publish(f"fh:{namespace}:changes", said)
+            admin.publish(f"fh:{namespace}:changes", text)
         async with asyncio.timeout(SOON):
             assert await waiting == {None}
 
@@ -255,13 +255,13 @@ async def test_a_store_that_was_closed_is_opened_again(store: Store) -> None:
         await store.close()
         await store.open()
         waiting = await settled(store.changes())
-        heard: asyncio.Queue[bytes] = asyncio.Queue()
-        store.subscribe(heard.put_nowait)
+        reply: asyncio.Queue[bytes] = asyncio.Queue()
+        store.subscribe(reply.put_nowait)
         assert (await store.run(story.read)).verdict is Verdict.OK
         assert await store.register(node(), TTL) is Renewal.RENEWED
         async with asyncio.timeout(SOON):
             await waiting
-            while heard.empty():
+            while reply.empty():
                 await store.publish(b"hello")
 
 
@@ -303,7 +303,7 @@ def asked(server: RedisServer) -> dict[str, int]:
     with server.client() as admin:
         stats = admin.info("commandstats")
         admin.config_resetstat()
-    return {name.removeprefix("cmdstat_"): told["calls"] for name, told in stats.items()}
+    return {name.removeprefix("cmdstat_"): result["calls"] for name, result in stats.items()}
 
 
 async def test_what_a_hundred_leases_ask_of_the_store(server: RedisServer) -> None:

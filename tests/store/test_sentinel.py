@@ -181,14 +181,14 @@ def node(name: str) -> NodeRecord:
 
 async def test_the_feed_and_the_listener_follow_to_the_new_master(store: RedisStore, trio: SentinelTrio) -> None:
     """What changes there wakes them, long before the poll."""
-    heard: asyncio.Queue[bytes] = asyncio.Queue()
-    store.subscribe(heard.put_nowait)
+    reply: asyncio.Queue[bytes] = asyncio.Queue()
+    store.subscribe(reply.put_nowait)
     feed = store.changes()
     await anext(feed)
     await asyncio.to_thread(lambda: trio.await_master(trio.kill_master()))
     other = RedisStore(StoreConfig(trio.url, op_timeout=5.0))
     async with asyncio.timeout(SOON):
-        while heard.empty():
+        while reply.empty():
             await other.publish(b"there")
             await asyncio.sleep(0.1)
         # The subscription's own wake-ups are behind us once the feed is silent.
@@ -203,19 +203,19 @@ async def test_the_feed_and_the_listener_follow_to_the_new_master(store: RedisSt
 async def test_a_master_that_hangs_is_left(trio: SentinelTrio) -> None:
     """It closes no connection and refuses none: requests and listeners go to the new master all the same."""
     store = RedisStore(StoreConfig(trio.url, op_timeout=0.3, poll=60.0))
-    heard: asyncio.Queue[bytes] = asyncio.Queue()
-    store.subscribe(heard.put_nowait)
+    reply: asyncio.Queue[bytes] = asyncio.Queue()
+    store.subscribe(reply.put_nowait)
     async with asyncio.timeout(SOON):
-        while heard.empty():
+        while reply.empty():
             await store.publish(b"here")
             await asyncio.sleep(0.05)
     former = trio.master
     former.pause()
     await asyncio.to_thread(trio.await_master, former)
-    while not heard.empty():
-        heard.get_nowait()
+    while not reply.empty():
+        reply.get_nowait()
     async with asyncio.timeout(SOON):
-        while heard.empty():
+        while reply.empty():
             try:
                 await store.publish(b"there")
             except StoreUnavailable:

@@ -50,11 +50,11 @@ async def refused(url: str, why: str) -> None:
     """The store gives no answer, and the error says why. A refused handshake is tried again until the time is over, so
     there is little of it at first, and more where a busy machine did not come to the refusal."""
     for op_timeout in (1.0, 4.0, PATIENCE):
-        with pytest.raises(StoreUnavailable) as told:
+        with pytest.raises(StoreUnavailable) as result:
             await verdict(url, op_timeout)
-        if why in str(told.value):
+        if why in str(result.value):
             return
-    raise AssertionError(str(told.value))
+    raise AssertionError(str(result.value))
 
 
 async def test_a_server_that_the_authority_signed_is_trusted(secure: RedisServer, authority: Authority) -> None:

@@ -77,6 +77,17 @@ async def test_a_claim_that_is_granted_brings_its_own_step(store: Store) -> None
     assert [step.step for step in reply.stored.record.trail] == [Moved.PARKED, Moved.CLAIMED]
 
 
+async def test_the_step_of_a_claim_says_whether_kept_code_goes_on(store: Store) -> None:
+    story = Story()
+    await store.run(story.ask)
+    reply = await store.run(story.claim._replace(kept=True))
+    assert reply.stored is not None
+    assert [(step.step, step.kept) for step in reply.stored.record.trail] == [
+        (Moved.PARKED, False),
+        (Moved.CLAIMED, True),
+    ]
+
+
 async def test_an_effect_leaves_no_step(store: Store) -> None:
     """The journal has it."""
     story = Story()

@@ -289,9 +289,9 @@ def test_an_exception_comes_back_as_it_was(error: Exception, names: tuple[str, .
         assert again.args == error.args
     for name in names:
         assert getattr(again, name) == getattr(error, name)
-    told = raised_again(error, OFF)
-    assert type(told) is errors.EffectFailed
-    assert told.kind.rpartition(".")[2] == type(error).__name__
+    result = raised_again(error, OFF)
+    assert type(result) is errors.EffectFailed
+    assert result.kind.rpartition(".")[2] == type(error).__name__
 
 
 def test_a_status_error_brings_its_response() -> None:
@@ -362,10 +362,10 @@ def test_an_exception_that_can_not_be_kept_is_told() -> None:
     """By class and text, which is cut."""
     with socket.socket() as connection:
         for held in (connection, threading.Lock(), "x" * 2_000_000):
-            told = raised_again(Holding(held))
-            assert isinstance(told, errors.EffectFailed)
-            assert told.kind.endswith("test_values.Holding")
-            assert "it holds something" in str(told)
+            result = raised_again(Holding(held))
+            assert isinstance(result, errors.EffectFailed)
+            assert result.kind.endswith("test_values.Holding")
+            assert "it holds something" in str(result)
     packed = Values(pickle=True, limit=100).pack_error(ValueError("y" * 1_000_000))
     assert packed.codec == "raised"
     assert packed.data.count(b"y") == MAX_TEXT

@@ -277,6 +277,8 @@ class ClusterTrio:
         wait_for(lambda: replicates(replica), "the replica has its first copy")
         for server in self.servers:
             wait_for(lambda server=server: cluster_info(server)["cluster_known_nodes"] == "4", "all know the replica")
+        # Names travel by gossip, slots only in a server's own messages. A replica takes over the slots that it knows.
+        wait_for(lambda: cluster_info(replica)["cluster_slots_assigned"] == str(SLOTS), "the replica knows all slots")
         return replica
 
     def take_over(self, replica: RedisServer) -> None:

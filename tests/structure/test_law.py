@@ -22,9 +22,10 @@ from tests.sim.mutations import ELSEWHERE, MASKED, RED
 ROOT = Path(__file__).parents[2]
 LAW = ROOT / "docs" / "protocol.md"
 DECISIONS = ROOT / "docs" / "decisions"
-PLACES = ("core", "store", "router", "node", "loadtest", "tests", "docs", "examples", "helm")
+PLACES = ("core", "store", "router", "node", "loadtest", "tests", "docs", "examples", "helm", "release")
 KINDS = {".py", ".lua", ".md", ".toml", ".yaml", ".yml", ".tpl", ".txt", ".sh"}
-FILES = ("README.md", "CHANGELOG.md", "Makefile", "pyproject.toml", ".ci/run", ".pre-commit-config.yaml")
+PAGES = ("README.md", "CHANGELOG.md", "CODE_OF_CONDUCT.md", "CONTRIBUTING.md", "SECURITY.md")
+FILES = (*PAGES, "Makefile", "pyproject.toml", ".ci/run", ".pre-commit-config.yaml")
 """What is looked at beside the folders of `PLACES`."""
 
 _PAPERS = "PROTOCOL|DESIGN|OPERATIONS|DURABILITY|FINDINGS|HOUSE|STYLE"

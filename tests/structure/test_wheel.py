@@ -84,6 +84,13 @@ def metadata(wheel: zipfile.ZipFile) -> Message:
     return message_from_string(info(wheel, "METADATA"))
 
 
+def shown(wheel: zipfile.ZipFile) -> str:
+    """What an index shows: the text below the headers."""
+    text = metadata(wheel).get_payload()
+    assert isinstance(text, str)
+    return text
+
+
 def entry_points(wheel: zipfile.ZipFile, group: str) -> dict[str, str]:
     found = ConfigParser()
     found.read_string(info(wheel, "entry_points.txt"))
@@ -159,10 +166,45 @@ def test_both_distributions_have_one_version_and_ask_for_it(
 
 
 def test_what_make_installs_asks_no_index_for_the_load_tests() -> None:
-    """`dev` is installed from a clone, where both folders are at hand."""
+    """`dev` is installed from a clone, where both folders are at hand. `framehold[docs]` is of that clone, too."""
     project: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    assert [line for line in project["optional-dependencies"]["dev"] if line.startswith("framehold")] == []
+    assert [line for line in project["optional-dependencies"]["dev"] if line.startswith("framehold-")] == []
     assert "-e '.[dev]' -e ./loadtest" in (ROOT / "Makefile").read_text("utf-8")
+
+
+def test_an_index_shows_links_that_lead_to_files_of_this_release(
+    wheel: zipfile.ZipFile, loadtest_wheel: zipfile.ZipFile
+) -> None:
+    """There a relative link leads nowhere. Each link to this repository names its tag, and a file that is there."""
+    tag = f"v{metadata(wheel)['Version']}"
+    page = f"https://github.com/framehold/framehold/blob/{tag}/"
+    raw = f"https://raw.githubusercontent.com/framehold/framehold/{tag}/"
+    for opened, folder, least in ((wheel, ROOT, 20), (loadtest_wheel, LOADTEST, 0)):
+        text = shown(opened)
+        assert text.splitlines()[0] == (folder / "README.md").read_text("utf-8").splitlines()[0]
+        links = re.findall(r"\]\(([^)\s]*)\)|(?:src|href)=[\"']([^\"']*)", re.sub(r"(?s)```.*?```", "", text))
+        targets = [first or second for first, second in links]
+        assert [target for target in targets if not target.startswith("https://")] == []
+        own = [target.removeprefix(page).removeprefix(raw) for target in targets if target.startswith((page, raw))]
+        assert len(own) >= least
+        assert [name for name in own if not (ROOT / name.partition("#")[0]).exists()] == []
+        assert all(target.startswith(raw) for target in targets if target.endswith(".png"))
+
+
+def test_an_index_can_show_both(wheels: dict[str, Path]) -> None:
+    """What twine finds wrong, an index refuses or shows as plain text."""
+    command = [sys.executable, "-m", "twine", "check", "--strict", *map(str, wheels.values())]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout.count("PASSED")) == (0, 2), done.stdout + done.stderr
+
+
+def test_an_index_shows_where_the_project_is(wheel: zipfile.ZipFile, loadtest_wheel: zipfile.ZipFile) -> None:
+    """Both distributions have the same authors and addresses."""
+    for opened in (wheel, loadtest_wheel):
+        urls = dict(line.split(", ", 1) for line in metadata(opened).get_all("Project-URL", []))
+        assert {"Homepage", "Documentation", "Changelog", "Issues", "Security"} == set(urls)
+        assert all(url.startswith("https://github.com/framehold/framehold") for url in urls.values())
+        assert metadata(opened)["Author"] == "The Framehold maintainers"
 
 
 def test_both_wheels_bring_the_license(wheel: zipfile.ZipFile, loadtest_wheel: zipfile.ZipFile) -> None:

@@ -23,9 +23,8 @@
 
 {{/* What makes processes one fleet. `$` is given. */}}
 {{- define "framehold.env.fleet" -}}
-- name: FRAMEHOLD_KEYS
-  valueFrom:
-    secretKeyRef: {name: {{ include "framehold.authSecret" . | quote }}, key: {{ .Values.auth.keysKey | quote }}}
+{{ include "framehold.env.keys" . }}
+{{- if not .Values.auth.asFiles }}
 {{- with .Values.auth.adminTokenKey }}
 - name: FRAMEHOLD_ADMIN_TOKEN
   valueFrom:
@@ -34,7 +33,20 @@
 - name: FRAMEHOLD_STORE_URL
   valueFrom:
     secretKeyRef: {name: {{ include "framehold.storeSecret" . | quote }}, key: {{ include "framehold.storeKey" . | quote }}}
+{{- end }}
 {{- include "framehold.settings" (merge (dict "namespace" (include "framehold.namespace" .)) .Values.settings) }}
+{{- end }}
+
+{{/* The keys, as a variable, or the folder of the files that have all secrets. */}}
+{{- define "framehold.env.keys" -}}
+{{- if .Values.auth.asFiles -}}
+- name: FRAMEHOLD_SECRETS_DIR
+  value: /etc/framehold/secrets
+{{- else -}}
+- name: FRAMEHOLD_KEYS
+  valueFrom:
+    secretKeyRef: {name: {{ include "framehold.authSecret" . | quote }}, key: {{ .Values.auth.keysKey | quote }}}
+{{- end -}}
 {{- end }}
 
 {{/* The fleet's own corner of a store that others may use too; at most 63 characters. A dot, which stands in neither name: with

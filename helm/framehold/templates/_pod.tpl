@@ -10,14 +10,20 @@ enableServiceLinks: false
 imagePullSecrets:
   {{- toYaml . | nindent 2 }}
 {{- end }}
+{{- with include "framehold.over" (dict "ours" .root.Values.podSecurityContext "theirs" .values.podSecurityContext) | fromYaml }}
 securityContext:
-  runAsNonRoot: true
-  runAsUser: 10001
-  runAsGroup: 10001
-  fsGroup: 10001
-  seccompProfile: {type: RuntimeDefault}
-{{- with .values.priorityClassName }}
-priorityClassName: {{ . | quote }}
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- range $field := list "priorityClassName" "schedulerName" "runtimeClassName" "dnsPolicy" }}
+{{- with get $.values $field }}
+{{ $field }}: {{ . | quote }}
+{{- end }}
+{{- end }}
+{{- range $field := list "dnsConfig" "hostAliases" }}
+{{- with get $.values $field }}
+{{ $field }}:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- end }}
 {{- with .values.nodeSelector }}
 nodeSelector:
@@ -61,33 +67,102 @@ annotations:
 {{- end }}
 {{- end }}
 
+{{/* Fields of the installation over those of the chart, without those that are null: `dict "ours" ... "theirs" ...`. */}}
+{{- define "framehold.over" -}}
+{{- $all := mergeOverwrite (deepCopy (.ours | default dict)) (.theirs | default dict) -}}
+{{- range $field, $value := $all }}{{ if kindIs "invalid" $value }}{{ $_ := unset $all $field }}{{ end }}{{ end -}}
+{{- toYaml $all -}}
+{{- end }}
+
+{{/* Of a container: `dict "root" $ "values" .Values.node`. */}}
 {{- define "framehold.containerSecurity" -}}
-allowPrivilegeEscalation: false
-readOnlyRootFilesystem: true
-capabilities: {drop: [ALL]}
+{{- include "framehold.over" (dict "ours" .root.Values.securityContext "theirs" (.values | default dict).securityContext) -}}
+{{- end }}
+
+{{/* The port that serves probes and metrics of routers and nodes: its name, and its number. */}}
+{{- define "framehold.adminPort" -}}
+{{- ne (int .Values.settings.adminPort) 0 | ternary "admin" "http" -}}
+{{- end }}
+
+{{- define "framehold.adminPortNumber" -}}
+{{- .Values.settings.adminPort | int | default 8080 -}}
+{{- end }}
+
+{{- define "framehold.ports" -}}
+- {name: http, containerPort: 8080}
+{{- with .Values.settings.adminPort | int }}
+- {name: admin, containerPort: {{ . }}}
+{{- end }}
+{{- end }}
+
+{{/* The hooks of a container: those of the installation, and before its end a sleep, unless they have another preStop. */}}
+{{- define "framehold.lifecycle" -}}
+{{- $hooks := deepCopy (.lifecycle | default dict) -}}
+{{- if and .preStopSeconds (not (get $hooks "preStop")) -}}
+{{- $_ := set $hooks "preStop" (dict "exec" (dict "command" (list "sleep" (toString .preStopSeconds)))) -}}
+{{- end -}}
+{{- with $hooks -}}
+lifecycle:
+  {{- toYaml . | nindent 2 }}
+{{- end -}}
+{{- end }}
+
+{{/* Who changes pods, and how fast: `dict "field" "strategy" "ours" ... "values" .Values.router`. */}}
+{{- define "framehold.updates" -}}
+{{ .field }}:
+  {{- include "framehold.over" (dict "ours" .ours "theirs" .values.updateStrategy) | nindent 2 }}
+{{- with .values.minReadySeconds | int }}
+minReadySeconds: {{ . }}
+{{- end }}
 {{- end }}
 
 {{/*
-The three probes, of the port `http` unless `port` is given. Ready: takes new calls. Alive: the event loop answers, whatever the store and a drain do.
+The three probes, of the port `port`. Ready: takes new calls. Alive: the event loop answers, whatever the store and a drain do.
 `misses`: answers that may be wanting before it is not ready; several, since a busy moment of all routers would else close the front.
 */}}
 {{- define "framehold.probes" -}}
+{{- $healthy := dict "httpGet" (dict "path" "/healthz" "port" .port) -}}
+{{- $ready := dict "httpGet" (dict "path" "/readyz" "port" .port) -}}
+{{- $startup := merge (dict "periodSeconds" 2 "failureThreshold" (divf .startupSeconds 2 | ceil | int)) $healthy -}}
+{{- $readiness := merge (dict "periodSeconds" 2 "timeoutSeconds" 2 "failureThreshold" (.misses | default 3)) $ready -}}
+{{- /* A process whose loop has not answered for half a minute can't drain either. */ -}}
+{{- $liveness := merge (dict "periodSeconds" 10 "timeoutSeconds" 5 "failureThreshold" 3 "terminationGracePeriodSeconds" 5) $healthy -}}
 startupProbe:
-  httpGet: {path: /healthz, port: {{ .port | default "http" }}}
-  periodSeconds: 2
-  failureThreshold: {{ divf .startupSeconds 2 | ceil | int }}
+  {{- include "framehold.over" (dict "ours" $startup "theirs" .startupProbe) | nindent 2 }}
 readinessProbe:
-  httpGet: {path: /readyz, port: {{ .port | default "http" }}}
-  periodSeconds: 2
-  timeoutSeconds: 2
-  failureThreshold: {{ .misses | default 3 }}
+  {{- include "framehold.over" (dict "ours" $readiness "theirs" .readinessProbe) | nindent 2 }}
 livenessProbe:
-  httpGet: {path: /healthz, port: {{ .port | default "http" }}}
-  periodSeconds: 10
-  timeoutSeconds: 5
-  failureThreshold: 3
-  # A process whose loop has not answered for half a minute can't drain either.
-  terminationGracePeriodSeconds: 5
+  {{- include "framehold.over" (dict "ours" $liveness "theirs" .livenessProbe) | nindent 2 }}
+{{- end }}
+
+{{/* The volume of secrets, where processes read them from files: `dict "root" $ "store" true`. A file is called as its setting. */}}
+{{- define "framehold.secretsVolume" -}}
+{{- $auth := .root.Values.auth -}}
+{{- if $auth.asFiles }}
+- name: secrets
+  projected:
+    defaultMode: 288
+    sources:
+      - secret:
+          name: {{ include "framehold.authSecret" .root | quote }}
+          items:
+            - {key: {{ $auth.keysKey | quote }}, path: FRAMEHOLD_KEYS}
+            {{- with $auth.adminTokenKey }}
+            - {key: {{ . | quote }}, path: FRAMEHOLD_ADMIN_TOKEN}
+            {{- end }}
+      {{- if .store }}
+      - secret:
+          name: {{ include "framehold.storeSecret" .root | quote }}
+          items:
+            - {key: {{ include "framehold.storeKey" .root | quote }}, path: FRAMEHOLD_STORE_URL}
+      {{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "framehold.secretsMount" -}}
+{{- if .Values.auth.asFiles }}
+- {name: secrets, mountPath: /etc/framehold/secrets, readOnly: true}
+{{- end }}
 {{- end }}
 
 {{/* Where the authority of the store's certificate is found, if there is one. */}}

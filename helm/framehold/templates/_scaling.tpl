@@ -10,10 +10,19 @@ metadata:
   {{- include "framehold.metadata" . | nindent 2 }}
 spec:
   maxUnavailable: {{ .values.pdb.maxUnavailable | toJson }}
+  {{- with .values.pdb.unhealthyPodEvictionPolicy }}
+  unhealthyPodEvictionPolicy: {{ . }}
+  {{- end }}
   selector:
     matchLabels:
       {{- include "framehold.selector" . | nindent 6 }}
 {{- end }}
+{{- end }}
+
+{{/* A new pod first, and none taken before that is ready. */}}
+{{- define "framehold.surge" -}}
+type: RollingUpdate
+rollingUpdate: {maxSurge: 1, maxUnavailable: 0}
 {{- end }}
 
 {{/* At once out; in, one node in `seconds`, and only where all that time fewer would have done: each drain ends calls or hands

@@ -6,7 +6,7 @@ A part prints a line for each fault: what is wrong; what to do. All of them are 
 
 {{- define "framehold.validate" -}}
 {{- $faults := list -}}
-{{- range list "names" "auth" "store" "node" "router" "haproxy" "front" "metrics" "test" -}}
+{{- range list "names" "auth" "store" "node" "router" "haproxy" "front" "metrics" "egress" "test" -}}
 {{- range include (printf "framehold.faults.%s" .) $ | splitList "\n" -}}
 {{- with trim . }}{{ $faults = append $faults . }}{{ end -}}
 {{- end -}}
@@ -146,6 +146,9 @@ haproxy.resources.limits.memory is {{ . }}, and {{ int64 $proxy.maxConnections }
 {{/* What nodes, routers and HAProxy have in common: `dict "name" "values" "least" "why"`, with the least grace and its reason. */}}
 {{- define "framehold.faults.pods" -}}
 {{- $name := .name -}}
+{{- if and (eq .values.dnsPolicy "None") (not .values.dnsConfig) }}
+{{ $name }}.dnsPolicy is None without {{ $name }}.dnsConfig, so that no name would be found; say which servers answer
+{{- end }}
 {{- with .values.terminationGracePeriodSeconds }}
 {{- if lt (int64 .) (int64 $.least) }}
 {{ $name }}.terminationGracePeriodSeconds is {{ int64 . }}, and an orderly end may take {{ int64 $.least }} ({{ $.why }}); say {{ int64 $.least }} or more, or null
@@ -181,6 +184,18 @@ service.nodePort is given, and service.type is ClusterIP; leave it out, or say N
 {{- if and $service.loadBalancerSourceRanges (ne $service.type "LoadBalancer") }}
 service.loadBalancerSourceRanges limits nobody with service.type {{ $service.type }}; say LoadBalancer, or use networkPolicy.clientsFrom
 {{- end }}
+{{- if and $service.loadBalancerClass (ne $service.type "LoadBalancer") }}
+service.loadBalancerClass chooses nothing with service.type {{ $service.type }}; say LoadBalancer, or leave it out
+{{- end }}
+{{- if and $service.externalTrafficPolicy (eq $service.type "ClusterIP") }}
+service.externalTrafficPolicy is given, and service.type is ClusterIP; leave it out, or say NodePort or LoadBalancer
+{{- end }}
+{{- $admin := int .Values.settings.adminPort }}
+{{- if has $admin (list 8080 8404) }}
+settings.adminPort is {{ $admin }}, which the pods use for something else; say another port, or 0 for one port that serves all
+{{- else if and $admin (lt $admin 1024) }}
+settings.adminPort is {{ $admin }}, which only root may open; say 1024 or more, or 0 for one port that serves all
+{{- end }}
 {{- $hosts := list }}
 {{- if .Values.ingress.enabled }}
 {{- $hosts = concat $hosts .Values.ingress.hosts }}
@@ -210,6 +225,7 @@ httpRoute.enabled is true without httpRoute.hostnames; name the hosts, there or 
 {{- if eq (toString .Values.settings.metrics) "false" }}
 {{- $users := list }}
 {{- if $monitor.enabled }}{{ $users = append $users "metrics.serviceMonitor" }}{{ end }}
+{{- if .Values.metrics.podMonitor.enabled }}{{ $users = append $users "metrics.podMonitor" }}{{ end }}
 {{- if .Values.metrics.prometheusRule.enabled }}{{ $users = append $users "metrics.prometheusRule" }}{{ end }}
 {{- if .Values.metrics.dashboards.enabled }}{{ $users = append $users "metrics.dashboards" }}{{ end }}
 {{- if and $scaled.enabled $scaled.parkedFrames }}{{ $users = append $users "node.autoscaling.parkedFrames" }}{{ end }}
@@ -217,13 +233,31 @@ httpRoute.enabled is true without httpRoute.hostnames; name the hosts, there or 
 settings.metrics is false, and {{ join ", " . }} would find nothing; say true, or leave those out
 {{- end }}
 {{- end }}
+{{- $pods := .Values.metrics.podMonitor -}}
+{{- if and $monitor.enabled $pods.enabled }}
+metrics.serviceMonitor.enabled and metrics.podMonitor.enabled are both true, and each process would be counted twice; leave one of them out
+{{- end }}
+{{- range $name, $monitor := dict "serviceMonitor" $monitor "podMonitor" $pods }}
 {{- if $monitor.enabled }}
-{{- if and .Values.networkPolicy.enabled (not .Values.networkPolicy.scrapeFrom) }}
-metrics.serviceMonitor.enabled is true, and the network policy lets nobody scrape nodes; say where your Prometheus runs in networkPolicy.scrapeFrom, or networkPolicy.enabled=false
+{{- if and $.Values.networkPolicy.enabled (not $.Values.networkPolicy.scrapeFrom) }}
+metrics.{{ $name }}.enabled is true, and the network policy lets nobody scrape nodes; say where your Prometheus runs in networkPolicy.scrapeFrom, or networkPolicy.enabled=false
 {{- end }}
 {{- $milliseconds := dict "ms" 1 "s" 1000 "m" 60000 "h" 3600000 }}
 {{- if gt (mul (regexFind "^[0-9]+" $monitor.interval | int64) (get $milliseconds (regexFind "[a-z]+$" $monitor.interval))) 30000 }}
-metrics.serviceMonitor.interval is {{ $monitor.interval }}, and the alerts count on 30s at most; lower it
+metrics.{{ $name }}.interval is {{ $monitor.interval }}, and the alerts count on 30s at most; lower it
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "framehold.faults.egress" -}}
+{{- $policy := .Values.networkPolicy -}}
+{{- if dig "egress" "enabled" false $policy }}
+{{- if not $policy.enabled }}
+networkPolicy.egress.enabled is true, and networkPolicy.enabled is false, so that nothing is limited; say true there too, or leave it out
+{{- end }}
+{{- if and (not $policy.egress.store) (not (include "framehold.bundledStore" .)) }}
+networkPolicy.egress.enabled is true with a store of your own, which no pod would reach; say where it is in networkPolicy.egress.store
 {{- end }}
 {{- end }}
 {{- end }}

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from framehold_loadtest import marked_page as marks
-from framehold_loadtest.bench.sections import calls, frames, replay, routed, router, store, survival
+from framehold_loadtest.bench.sections import calls, frames, replay, routed, router, single, steps, store, survival
 from framehold_loadtest.bench.tables import performance
 from framehold_loadtest.bench.tables.table import head
 from framehold_loadtest.bench.tables.targets import standing
@@ -29,9 +29,10 @@ SECTIONS = tuple(performance.TABLES)
 
 @dataclass(frozen=True, slots=True)
 class BenchPlan:
-    """What each section does; on a quiet machine the full one takes some eight minutes, the quick one three."""
+    """What each section does; on a quiet machine the full one takes some nine minutes, the quick one four."""
 
     calls: calls.CallsPlan
+    single: single.SinglePlan
     frames: frames.FramesPlan
     store_seconds: float
     router: router.RouterPlan
@@ -41,6 +42,7 @@ class BenchPlan:
 
 FULL = BenchPlan(
     calls=calls.CallsPlan(repetitions=3, warm=1.0, seconds=6.0),
+    single=single.SinglePlan(turns=20, calls=100),
     frames=frames.FramesPlan(frames=(100, 20_000, 100_000), batches=10, batch_size=400),
     store_seconds=5.0,
     router=router.RouterPlan(
@@ -51,6 +53,7 @@ FULL = BenchPlan(
 )
 QUICK = BenchPlan(
     calls=calls.CallsPlan(repetitions=3, warm=0.5, seconds=2.0),
+    single=single.SinglePlan(turns=8, calls=50),
     frames=frames.FramesPlan(frames=(100, 10_000), batches=4, batch_size=250),
     store_seconds=1.5,
     router=router.RouterPlan(
@@ -111,6 +114,8 @@ def _incomplete(section: Mapping[str, Any]) -> bool:
 def _measure(name: str, plan: BenchPlan, cores: Cores) -> Mapping[str, Any]:
     runs: dict[str, Callable[[], Mapping[str, Any]]] = {
         "calls": lambda: calls.measure(plan.calls, cores),
+        "steps": lambda: steps.measure(cores),
+        "single": lambda: single.measure(plan.single, cores),
         "frames": lambda: frames.measure(plan.frames, cores),
         "store": lambda: store.measure(plan.store_seconds, cores),
         "router": lambda: router.measure(plan.router, cores),
@@ -122,10 +127,11 @@ def _measure(name: str, plan: BenchPlan, cores: Cores) -> Mapping[str, Any]:
 
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog=performance.PROGRAM, description="The speed of Framehold, measured.")
-    parser.add_argument("--quick", action="store_true", help="shorter runs and fewer frames, about three minutes")
+    parser.add_argument("--quick", action="store_true", help="shorter runs and fewer frames, about four minutes")
     only = (
-        "run this section (repeatable): whole calls beside the SDK's, parked frames, store writes, the router, what "
-        "replays, tokens and `once` cost, or calls whose node is gone"
+        "run this section (repeatable): whole calls beside the SDK's, the functions that a round enters, one call at a "
+        "time, parked frames, store writes, the router, what replays, tokens and `once` cost, or calls whose node is "
+        "gone"
     )
     parser.add_argument("--only", choices=SECTIONS, action="append", help=only)
     return marks.parsed(parser)

@@ -13,14 +13,14 @@ FIELDS = rounds.fields(TOOL)
 """The header fields of its requests."""
 
 
-def begin(call: str, count: int) -> dict[str, Any]:
-    """The body of round 1 of a call with so many rounds."""
-    return rounds.begin(1, TOOL, {"call": call, "rounds": count})
+def begin(call: str, count: int, size: int = 0) -> dict[str, Any]:
+    """The body of round 1 of a call with so many rounds, which keeps `size` bytes between them."""
+    return rounds.begin(1, TOOL, _arguments(call, count, size))
 
 
-def retry(number: int, call: str, count: int, asked: Asked) -> dict[str, Any]:
+def retry(number: int, call: str, count: int, asked: Asked, size: int = 0) -> dict[str, Any]:
     """The body of a later round, which answers each question."""
-    return rounds.retry(number, TOOL, {"call": call, "rounds": count}, asked, {"choice": choice(number - 1)})
+    return rounds.retry(number, TOOL, _arguments(call, count, size), asked, {"choice": choice(number - 1)})
 
 
 def choice(number: int) -> str:
@@ -36,3 +36,7 @@ def result_text(call: str, chosen: Sequence[str]) -> str:
 def expected(call: str, count: int) -> str:
     """The text that a call of so many rounds must end with."""
     return result_text(call, [choice(number) for number in range(1, count)])
+
+
+def _arguments(call: str, count: int, size: int) -> dict[str, Any]:
+    return {"call": call, "rounds": count} | ({"size": size} if size else {})

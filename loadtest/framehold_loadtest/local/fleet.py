@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from framehold_loadtest.local import probe
+from framehold_loadtest.local.delay import delaying
 from framehold_loadtest.local.listeners import (
     await_redis,
     durable_redis,
@@ -48,7 +49,8 @@ backend nodes
 @dataclass(frozen=True, slots=True)
 class FleetPlan:
     """What a fleet is made of. `guarded` and `reentrant` are false only to break something on purpose; `slow` is how
-    many seconds the booking server's last round takes; `target` is another server's file."""
+    many seconds the booking server's last round takes; `target` is another server's file; `store_away` is how many
+    seconds longer a round trip to the store takes."""
 
     nodes: int = 3
     routers: int = 1
@@ -59,6 +61,7 @@ class FleetPlan:
     reentrant: bool = True
     slow: float = 0.0
     target: Path | None = None
+    store_away: float = 0.0
 
 
 class Fleet:
@@ -74,9 +77,10 @@ class Fleet:
         self.url = ""
         self._number = 0
         self.store, self.store_port = durable_redis(folder)
+        self.delay, reached = delaying(folder, self.store_port, plan.store_away)
         self._settings = {
             "FRAMEHOLD_KEYS": secrets.token_hex(32),
-            "FRAMEHOLD_STORE_URL": f"redis://127.0.0.1:{self.store_port}",
+            "FRAMEHOLD_STORE_URL": f"redis://127.0.0.1:{reached}",
             "FRAMEHOLD_LEASE_TTL": f"{plan.lease_ttl:g}",
             "FRAMEHOLD_STRATEGY": plan.strategy,
             "FRAMEHOLD_ROUTE_HEADERS": "true",
@@ -96,6 +100,9 @@ class Fleet:
         stack.callback(self.stop)
         self.store.start()
         await_redis(self.store, self.store_port)
+        if self.delay is not None:
+            self.delay.start()
+            self.delay.announced()
         names = [self._begin_node() for _ in range(self.plan.nodes)]
         routers = [self._begin_router() for _ in range(self.plan.routers)] if self.plan.front == ROUTER else []
         for name in (*names, *routers):
@@ -109,7 +116,8 @@ class Fleet:
 
     def stop(self) -> None:
         """End every process. Idempotent."""
-        for child in (*self.routers.values(), *self.nodes.values(), self.store):
+        delay = () if self.delay is None else (self.delay,)
+        for child in (*self.routers.values(), *self.nodes.values(), *delay, self.store):
             child.kill()
 
     def process(self, name: str) -> Process:

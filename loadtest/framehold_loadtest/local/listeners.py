@@ -22,6 +22,7 @@ ROOT = Path(__file__).parents[3]
 _START_SECONDS = 30.0
 _STOP_SECONDS = 5.0
 _NO_DISK = {"appendonly": "no"}
+_DISK = {"appendonly": "yes", "auto-aof-rewrite-percentage": "0"}
 _EACH_WRITE = {"appendonly": "yes", "appendfsync": "always", "maxmemory-policy": "noeviction"}
 
 
@@ -136,16 +137,17 @@ def haproxy_server(core: int, config: str, port: int, settings: Mapping[str, str
 
 
 @contextlib.contextmanager
-def redis_server(core: int) -> Iterator[Listener]:
-    """A private Redis without persistence on a core.
+def redis_server(core: int, sync: str = "") -> Iterator[Listener]:
+    """A private Redis on a core: without persistence, or with a file of its writes and this `appendfsync`.
 
     Raises:
         NotAvailable: redis-server is not installed, or does not answer.
     """
     (port,) = free_ports(1)
+    persistence = _DISK | {"appendfsync": sync} if sync else _NO_DISK
     with (
         tempfile.TemporaryDirectory() as folder,
-        started("redis-server", _redis(Path(folder), port, _NO_DISK), core, {}) as child,
+        started("redis-server", _redis(Path(folder), port, persistence), core, {}) as child,
     ):
         await_redis(child, port)
         yield Listener(child.pid, port, child.log)

@@ -171,4 +171,4 @@ def last_line(log: Path) -> str:
 def last_words(log: Path) -> str:
     """The last line of a log as the end of a sentence; empty if there is none."""
     line = last_line(log)
-    return f"; it said: {line}" if line else ""
+    return f"; its last line: {line}" if line else ""

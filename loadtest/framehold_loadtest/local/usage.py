@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 _PROCESS_CLOCK = 2  # clock_getcpuclockid(3) of Linux, which Python has for threads only
+_TICK = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -40,3 +41,9 @@ def waited_seconds(pid: int) -> float:
         FileNotFoundError: there is no such process.
     """
     return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e9
+
+
+def machine_seconds() -> float:
+    """CPU seconds of all processes of this machine so far, and those that its host took from it."""
+    user, nice, system, _, _, _, _, stolen = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]
+    return sum(map(int, (user, nice, system, stolen))) / _TICK

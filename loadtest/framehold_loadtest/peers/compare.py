@@ -15,10 +15,10 @@ from typing import Any
 
 from framehold_loadtest.bench.generators.calls import Measured
 from framehold_loadtest.bench.lab import servers
-from framehold_loadtest.bench.lab.servers import CONNECTIONS, Target, Window
+from framehold_loadtest.bench.lab.servers import BASELINE, CONNECTIONS, DEFAULT, Target, Window
 from framehold_loadtest.local.listeners import Cores
 from framehold_loadtest.local.process import NotAvailable
-from framehold_loadtest.peers.servers import BASELINE, Peer
+from framehold_loadtest.peers.servers import Peer
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +36,16 @@ class PeersPlan:
 class PeerFigures:
     """The medians of one peer over its turns. CPU in seconds per call, ratios to the SDK of the same turn.
 
-    `rates` are of calls per second, `costs` of CPU per call with its store's. `busy` is the share of the core that the
+    `rates` are of calls per second, `costs` of CPU per call with its store's; `default_rates` and `default_costs` are
+    those to the SDK in its default mode. `busy` is the share of the core that the
     peer had: well below 1, something else had the rest, and the costs say more than the rates.
     """
 
     peer: str
     rates: list[float]
     costs: list[float]
+    default_rates: list[float]
+    default_costs: list[float]
     calls_per_second: float
     server_cpu: float
     store_cpu: float
@@ -79,8 +82,7 @@ def measure(plan: PeersPlan, peers: Mapping[str, Peer], cores: Cores) -> dict[st
 
 def rows(runs: Mapping[str, list[Measured]]) -> list[PeerFigures]:
     """What the runs of each peer come to: as many of each, in the same order."""
-    base = runs.get(BASELINE, [])
-    return [_row(name, found, base) for name, found in runs.items() if found]
+    return [_row(name, found, runs) for name, found in runs.items() if found]
 
 
 def _start(
@@ -116,13 +118,15 @@ def _turn(
     return done
 
 
-def _row(name: str, runs: list[Measured], base: list[Measured]) -> PeerFigures:
-    pairs = [] if name == BASELINE else list(zip(runs, base, strict=bool(base)))
+def _row(name: str, runs: list[Measured], of_all: Mapping[str, list[Measured]]) -> PeerFigures:
+    pairs, defaults = (_pairs(name, base, of_all) for base in (BASELINE, DEFAULT))
     kinds = {kind for run in runs for kind in run.errors}
     return PeerFigures(
         peer=name,
         rates=[_rate(run) / _rate(other) for run, other in pairs],
         costs=[_cost(run) / _cost(other) for run, other in pairs],
+        default_rates=[_rate(run) / _rate(other) for run, other in defaults],
+        default_costs=[_cost(run) / _cost(other) for run, other in defaults],
         calls_per_second=median(map(_rate, runs)),
         server_cpu=median(run.server_cpu / run.calls for run in runs),
         store_cpu=median(run.store_cpu / run.calls for run in runs),
@@ -134,6 +138,12 @@ def _row(name: str, runs: list[Measured], base: list[Measured]) -> PeerFigures:
         second_p99=median(run.second_p99 for run in runs),
         errors={kind: sum(run.errors.get(kind, 0) for run in runs) for kind in sorted(kinds)},
     )
+
+
+def _pairs(name: str, base: str, runs: Mapping[str, list[Measured]]) -> list[tuple[Measured, Measured]]:
+    """Each run of a peer beside that of `base` in the same turn."""
+    others = runs.get(base, [])
+    return [] if name == base else list(zip(runs[name], others, strict=bool(others)))
 
 
 def _rate(run: Measured) -> float:

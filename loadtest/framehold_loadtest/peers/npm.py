@@ -68,5 +68,5 @@ def _install(folder: Path) -> None:
     except subprocess.TimeoutExpired:
         raise NotAvailable(f"npm ci took longer than {_SECONDS:.0f} s; run it again") from None
     if done.returncode != 0:
-        said = (done.stderr.strip() or done.stdout.strip()).splitlines() or ["nothing"]
-        raise NotAvailable(f"npm ci failed with code {done.returncode}: {said[-1]}")
+        lines = (done.stderr.strip() or done.stdout.strip()).splitlines() or ["nothing"]
+        raise NotAvailable(f"npm ci failed with code {done.returncode}: {lines[-1]}")

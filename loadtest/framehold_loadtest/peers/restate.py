@@ -106,18 +106,18 @@ def _introduce(admin: int, handler: int, server: Listener) -> None:
     """Register the handler, as soon as the server takes it."""
     body = json.dumps({"uri": f"http://127.0.0.1:{handler}", "use_http_11": True})
     deadline = time.monotonic() + _JOIN_SECONDS
-    said = "its admin port does not answer"
+    answer = "its admin port does not answer"
     while time.monotonic() < deadline:
         link = http.client.HTTPConnection("127.0.0.1", admin, timeout=_JOIN_SECONDS)
         try:
             link.request("POST", "/deployments", body, {"content-type": "application/json"})
             reply = link.getresponse()
-            said = f"HTTP {reply.status}: {reply.read(200)!r}"
+            answer = f"HTTP {reply.status}: {reply.read(200)!r}"
             if reply.status == http.client.CREATED:
                 return
         except (OSError, http.client.HTTPException) as error:
-            said = f"{type(error).__name__}: {error}"
+            answer = f"{type(error).__name__}: {error}"
         finally:
             link.close()
         time.sleep(0.1)
-    raise NotAvailable(f"restate-server did not take the handler: {said}{server.last_words()}")
+    raise NotAvailable(f"restate-server did not take the handler: {answer}{server.last_words()}")

@@ -15,6 +15,7 @@ from framehold_loadtest.bench.tables.table import (
     computed,
     errors_of,
     lines,
+    middle,
     ratios,
     text,
     value,
@@ -33,7 +34,9 @@ def _costs(row: Row) -> str:
 _COLUMNS = (
     text("peer", "peer"),
     ratios("calls/s to sdk", "rates"),
+    middle("to default", "default_rates"),
     ratios("CPU/call to sdk", "costs"),
+    middle("to default", "default_costs"),
     value("calls/s", "calls_per_second"),
     computed("us CPU/call own + store", _costs),
     *LATENCIES,
@@ -46,7 +49,7 @@ def table(section: Mapping[str, Any]) -> Table:
     """What was measured of each peer, and what each of them is."""
     title = (
         "Two-round calls, {connections} connections, {plan[turns]} x {plan[seconds]:g} s in turn,"
-        " medians; ratios to sdk in the same turn; all that a peer needs shares one core"
+        " medians; ratios to sdk, and to sdk, default, in the same turn; all that a peer needs shares one core"
     ).format(**section)
     notes = [f"{name}: {what}" for name, what in section["peers"].items() if name not in section["not_available"]]
     notes += errors_of(section["rows"], "peer")

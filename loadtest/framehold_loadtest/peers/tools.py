@@ -28,8 +28,8 @@ async def ask_units() -> Elicit[Units]:
     return Elicit(QUESTION, Units)
 
 
-def resolve_app() -> ASGIApp:
-    """The SDK's server with a tool whose parameter is resolved by asking."""
+def resolve_app(json: bool) -> ASGIApp:
+    """The SDK's server with a tool whose parameter is resolved by asking; with `json` it responds with JSON alone."""
     server = MCPServer(SERVER_NAME, log_level="ERROR")
 
     @server.tool(name=TOOL_NAME)
@@ -37,11 +37,12 @@ def resolve_app() -> ASGIApp:
         """The weather at a location, in units of the user's choice."""
         return expected_text(location, units.units)
 
-    return server.streamable_http_app()
+    return server.streamable_http_app(json_response=json)
 
 
-def fastmcp_app() -> ASGIApp:
-    """FastMCP's server with a handler that returns its question and is called again with the answer.
+def fastmcp_app(json: bool) -> ASGIApp:
+    """FastMCP's server with a handler that returns its question and is called again with the answer; with `json` it
+    responds with JSON alone.
 
     Raises:
         ImportError: fastmcp is not installed.
@@ -62,7 +63,7 @@ def fastmcp_app() -> ASGIApp:
     # Its annotations are read when it is registered, and FastMCP's Context is a name of this function only.
     weather.__annotations__ = {"location": str, "ctx": Context, "return": str | InputRequiredResult}
     server.tool(weather, name=TOOL_NAME)
-    return server.http_app()
+    return server.http_app(json_response=json)
 
 
 def restate_app() -> ASGIApp:

@@ -15,6 +15,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
+NOT_MEASURED = "not measured: the machine was busy"
+"""How the reason begins why a cell of the trade-off has no metrics, where other programs had the cores."""
 Sampled = list[float | None]
 """One value for each second of `Series.t`."""
 
@@ -122,7 +124,7 @@ class Scenario(_Head):
     series: Series
     faults: list[Fault]
     resumes: Resumes
-    effects: Effects
+    effects: Effects | None
     calls: Calls
 
     @property
@@ -132,10 +134,13 @@ class Scenario(_Head):
 
 
 class Measured(_Record):
-    """A metric's value in its unit."""
+    """A metric's value in its unit. What was measured in several `turns` has its value in each of them, of which
+    `value` is the median; what was counted has none. `beside` is a text to show with it."""
 
     value: float = Field(allow_inf_nan=False)
     unit: str
+    turns: list[float] = []
+    beside: str = ""
 
 
 class Missing(_Record):
@@ -152,16 +157,41 @@ class Cell(_Record):
     metrics: dict[str, Measured | Missing]
 
 
+class Point(_Record):
+    """What one option did at one place `x` of a series."""
+
+    option: str
+    x: float
+    metrics: dict[str, Measured | Missing]
+
+
+class Sweep(_Record):
+    """One thing of the load or the fleet at several values, all else as undisturbed. `unit` is that of `x`."""
+
+    name: str
+    unit: str
+    points: list[Point]
+
+    def metrics(self, option: str, x: float) -> Mapping[str, Measured | Missing]:
+        """What was measured of an option at a place; nothing if nobody looked."""
+        return next((one.metrics for one in self.points if (one.option, one.x) == (option, x)), {})
+
+
 class Tradeoff(_Head):
     """The options under the conditions, all measured on the same machine in the same run.
 
-    The first condition is the undisturbed one. A metric has one unit in all cells.
+    The first condition is the undisturbed one. A metric has one unit in all cells. `default_mode` is an option's cell
+    under that condition once more, with its servers in the SDK's default mode; None if nobody looked. `idle` has for
+    each option what its fleet takes each second while nobody calls.
     """
 
     kind: Literal["tradeoff"] = "tradeoff"
     options: list[str]
     conditions: list[str]
     cells: list[Cell]
+    default_mode: Cell | None = None
+    series: list[Sweep] = []
+    idle: dict[str, dict[str, float]] = {}
 
     @model_validator(mode="after")
     def _names_each_pair_once(self) -> Self:
@@ -186,6 +216,22 @@ class Tradeoff(_Head):
         """What the pair's cell holds; nothing if it has none."""
         found = (cell.metrics for cell in self.cells if (cell.option, cell.condition) == (option, condition))
         return next(found, {})
+
+    @property
+    def busy(self) -> list[str]:
+        """The cells that were not measured because the machine was busy, and why."""
+        found = [(f"{cell.option} under {cell.condition}", cell.metrics) for cell in self.cells]
+        found += [(f"{one.option} at {sweep.name} {one.x:g}", one.metrics) for sweep in self.series
+                  for one in sweep.points]  # fmt: skip
+        if self.default_mode is not None:
+            found.append((f"{self.default_mode.option} in the SDK's default mode", self.default_mode.metrics))
+        reasons = {name: _why_busy(metrics) for name, metrics in found}
+        return [f"{name}{why.removeprefix(NOT_MEASURED)}" for name, why in reasons.items() if why]
+
+
+def _why_busy(metrics: Mapping[str, Measured | Missing]) -> str:
+    reasons = (found.missing for found in metrics.values() if isinstance(found, Missing))
+    return next((why for why in reasons if why.startswith(NOT_MEASURED)), "")
 
 
 Report = Scenario | Tradeoff

@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 
 from matplotlib.figure import Figure
 
-from framehold_loadtest.report import scenario_plots, tradeoff_plots
+from framehold_loadtest.report import scenario_plots, series_plots, tradeoff_plots
 from framehold_loadtest.report.arithmetic import recoveries
 from framehold_loadtest.report.data import Missing, Report, Scenario, Tradeoff
 from framehold_loadtest.report.respects import BY_NAME, Respect, value
@@ -66,10 +66,24 @@ _SCENARIO: tuple[_Drawing[Scenario], ...] = (
           scenario_plots.parked, lambda run: "" if run.series.parked else "parked frames were not sampled"),
     _Drawing("memory", "Memory per process, MiB", "Resident memory. A gap is a second in which the process was gone.",
           scenario_plots.memory, lambda run: "" if run.series.rss else "memory was not sampled"),
-    _Drawing("effects", "Effects", "The ledger of effects against the calls that wanted them.", scenario_plots.effects),
+    _Drawing("effects", "Effects", "The ledger of effects against the calls that wanted them.",
+          scenario_plots.effects, lambda run: "" if run.effects is not None else "there was no ledger"),
 )  # fmt: skip
 
+
+def _series(name: str, title: str, caption: str) -> _Drawing[Tradeoff]:
+    """The figure of a series, or of two conditions side by side."""
+
+    def lacks(tradeoff: Tradeoff) -> str:
+        return "" if series_plots.points(tradeoff, name) else "this run did not measure it"
+
+    return _Drawing(f"series-{name.replace(' ', '-')}", title, caption, series_plots.drawing(name), lacks)
+
+
 _TRADEOFF: tuple[_Drawing[Tradeoff], ...] = (
+    _Drawing("overview", "What each option costs and harms",
+          "CPU and memory undisturbed, with quartiles; the largest share of calls that any condition harmed.",
+          tradeoff_plots.overview, respects=("cpu_us",)),
     _Drawing("latency", "Latency per round", "Undisturbed, by option.",
           tradeoff_plots.latency, respects=("p50_ms", "p99_ms")),
     _Drawing("sizes", "Token and bytes on the wire by round",
@@ -81,8 +95,14 @@ _TRADEOFF: tuple[_Drawing[Tradeoff], ...] = (
     _Drawing("throughput", "Calls per second by condition", "The same load on every option.",
           tradeoff_plots.throughput, respects=("calls_per_second",), everywhere=True),
     _Drawing("faults", "What each condition costs",
-          "Calls lost, effects that happened twice, handlers entered again, and time to recover.",
+          "The share of calls lost, and with a repeated effect, of those that could be hit; how long a client waited.",
           tradeoff_plots.faults),
+    _series("think time", "While users think", "So many users, each of whom thinks so long before an answer."),
+    _series("rounds", "By the number of rounds", "Calls of one round ask nothing."),
+    _series("state", "By the size of the state", "What a tool keeps between its rounds, and must not fetch again."),
+    _series("nodes", "By the number of nodes", "All on the same machine, so that more nodes share its cores."),
+    _series("store", "By the distance of the store", "Each round trip to Redis takes so much longer."),
+    _series("stickiness", "Sticky, and in turn", "The conditions `steady` and `no stickiness` side by side."),
 )  # fmt: skip
 
 
@@ -90,7 +110,10 @@ def drawn(report: Report) -> list[Picture]:
     """The report's figures in the order of its page."""
     if isinstance(report, Scenario):
         return [_picture(report, plan, plan.lacks(report)) for plan in _SCENARIO]
-    return [_picture(report, plan, _nobody(report, plan), tuple(_absences(report, plan))) for plan in _TRADEOFF]
+    return [
+        _picture(report, plan, plan.lacks(report) or _nobody(report, plan), tuple(_absences(report, plan)))
+        for plan in _TRADEOFF
+    ]
 
 
 def titles() -> list[tuple[str, str, str]]:

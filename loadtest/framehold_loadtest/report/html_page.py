@@ -26,7 +26,7 @@ def write(report: Report, folder: Path) -> Path:
     Beside the page and report.json are the figures, `<name>.png` and `<name>-dark.png`.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / DATA).write_text(report.model_dump_json(indent=1) + "\n", encoding="utf-8")
+    (folder / DATA).write_text(text(report), encoding="utf-8")
     pictures = drawn(report)
     for picture in pictures:
         for look, image in picture.looks.items():
@@ -34,6 +34,11 @@ def write(report: Report, folder: Path) -> Path:
     page = folder / PAGE
     page.write_text(html(report, pictures), encoding="utf-8")
     return page
+
+
+def text(report: Report) -> str:
+    """The report as JSON. A router reads no more than 512 KiB, so that a trade-off is written without indents."""
+    return report.model_dump_json(indent=1 if isinstance(report, Scenario) else None) + "\n"
 
 
 def file_name(picture: Picture, look: str) -> str:

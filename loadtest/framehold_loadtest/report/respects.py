@@ -7,9 +7,10 @@ named by a suffix: `p50_ms_round_1`, `cpu_us_node`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from statistics import median
 
 from framehold_loadtest.report.data import Measured, Missing, Tradeoff
 
@@ -27,7 +28,8 @@ class Better(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Respect:
-    """One row of the comparison. `fold` makes one number of the parts; `counted` numbers are exact, not measured."""
+    """One row of the comparison. `fold` makes one number of the parts; `counted` numbers are sums over all turns, and
+    exact."""
 
     name: str
     label: str
@@ -38,30 +40,38 @@ class Respect:
 
 
 RESPECTS = (
+    Respect("cpu_us", "CPU per call", folded="node + router + store"),
     Respect("calls_per_second", "calls per second", Better.MORE),
+    Respect("wait_p50_ms", "wait of a call, median"),
+    Respect("wait_p99_ms", "wait of a call, p99"),
+    Respect("wait_longest_ms", "longest wait of a call"),
+    Respect("seconds_to_recover", "time to recover"),
+    Respect("lost_share", "share of calls lost", counted=True),
+    Respect("repeated_share", "share with a repeated effect", counted=True),
     Respect("p50_ms", "latency p50", fold=max, folded="slowest round"),
     Respect("p99_ms", "latency p99", fold=max, folded="slowest round"),
-    Respect("cpu_us", "CPU per call", folded="node + router + store"),
     Respect("wire_bytes", "sent and received", folded="all rounds"),
     Respect("token_bytes", "token", fold=max, folded="largest"),
     Respect("store_ops", "store operations per call"),
     Respect("bytes_per_parked_call", "memory per parked call", folded="node + router + store"),
-    Respect("reexecutions", "handler re-executions", counted=True),
-    Respect("duplicate_effects", "duplicate effects", counted=True),
-    Respect("calls_lost", "calls lost", counted=True),
-    Respect("seconds_to_recover", "time to recover"),
+    Respect("reexecutions", "handler re-executions"),
 )
 
+HELD = Respect("memory_bytes", "memory held", folded="node + router + store")
+"""What a series says of memory: the calls that wait at a time, by what one of them weighs."""
 BY_NAME = {respect.name: respect for respect in RESPECTS}
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """What was measured in one respect: the parts by name, and the one number that they fold into."""
+    """What was measured in one respect: the parts by name, and the one number that they fold into. `turns` has the
+    number of each turn, if all parts were measured in the same turns; the number is then their median."""
 
     parts: Mapping[str, float]
     number: float
     unit: str
+    turns: tuple[float, ...] = ()
+    beside: str = ""
 
 
 def value(metrics: Mapping[str, Measured | Missing], respect: Respect) -> Value | Missing:
@@ -75,7 +85,10 @@ def value(metrics: Mapping[str, Measured | Missing], respect: Respect) -> Value 
         return Missing(missing="; ".join(dict.fromkeys(gaps)))
     known = {part: found for part, found in parts.items() if isinstance(found, Measured)}
     numbers = {part: found.value for part, found in known.items()}
-    return Value(numbers, respect.fold(numbers.values()), next(iter(known.values())).unit)
+    first = next(iter(known.values()))
+    turns = _folded([found.turns for found in known.values()], respect.fold)
+    number = median(turns) if turns else respect.fold(numbers.values())
+    return Value(numbers, number, first.unit, turns, first.beside if len(known) == 1 else "")
 
 
 def others(tradeoff: Tradeoff) -> tuple[Respect, ...]:
@@ -83,6 +96,11 @@ def others(tradeoff: Tradeoff) -> tuple[Respect, ...]:
     found = {name: None for cell in tradeoff.cells for name in cell.metrics}
     taken = {full for respect in RESPECTS for full in (respect.name, *_named(found, respect.name).values())}
     return tuple(Respect(name, name.replace("_", " "), Better.NEITHER) for name in found if name not in taken)
+
+
+def _folded(turns: Sequence[Sequence[float]], fold: Callable[[Iterable[float]], float]) -> tuple[float, ...]:
+    """Turn by turn; nothing where the parts have not the same number of them."""
+    return tuple(map(fold, zip(*turns, strict=True))) if len({len(part) for part in turns}) == 1 else ()
 
 
 def _parts(metrics: Mapping[str, Measured | Missing], name: str) -> dict[str, Measured | Missing]:

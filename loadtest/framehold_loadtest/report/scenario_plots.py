@@ -98,6 +98,7 @@ def memory(scenario: Scenario, theme: Theme) -> Figure:
 def effects(scenario: Scenario, theme: Theme) -> Figure:
     """The ledger beside what was wanted."""
     ledger = scenario.effects
+    assert ledger is not None
     figure, (axes,) = sheet(1.5)
     names, counts = ["once", "twice or more", "never"], [ledger.once, ledger.twice, ledger.never]
     colours = [theme.colour(0), theme.fault, theme.fault]

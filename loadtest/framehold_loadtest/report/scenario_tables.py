@@ -22,8 +22,8 @@ def tiles(scenario: Scenario) -> list[tuple[str, Entry]]:
     return [
         ("calls", Entry(f"{calls.ended:,}", f"ended, of {calls.begun:,} begun")),
         ("calls lost", _none_wanted(calls.lost)),
-        ("effects", Entry(f"{ledger.once:,}", f"once, of {ledger.wanted:,} wanted")),
-        ("effects twice", _none_wanted(ledger.twice)),
+        ("effects", Entry(f"{ledger.once:,}", f"once, of {ledger.wanted:,} wanted") if ledger else absent("no ledger")),
+        ("effects twice", _none_wanted(ledger.twice) if ledger else absent("no ledger")),
         ("affinity", Entry(percent(percentile(known, 0.5)), f"median second; lowest {percent(min(known))}") if known
          else absent("not sampled")),
         ("resume p99", Entry(seconds(percentile(resumed, 0.99)), f"of {len(resumed):,}") if resumed

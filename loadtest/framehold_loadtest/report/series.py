@@ -29,7 +29,8 @@ class Fault:
 @dataclass(frozen=True, slots=True)
 class Sample:
     """One look at the processes of a fleet. Bytes, CPU seconds so far, the buckets of loop lag so far (the upper bound
-    in seconds -> how many), and the seconds so far for which a core was waited for, each by name of the process."""
+    in seconds -> how many), and the seconds so far for which a core was waited for, each by name of the process. `late`
+    is for a fleet whose buckets can't be read: the 99th percentile of loop lag in the last minute, in seconds."""
 
     at: float
     parked: Mapping[str, int] = field(default_factory=dict)
@@ -37,6 +38,7 @@ class Sample:
     cpu: Mapping[str, float] = field(default_factory=dict)
     lag: Mapping[str, Mapping[float, float]] = field(default_factory=dict)
     waited: Mapping[str, float] = field(default_factory=dict)
+    late: Mapping[str, float] = field(default_factory=dict)
 
 
 def phase(at: float, faults: Sequence[Fault]) -> str:
@@ -53,10 +55,11 @@ def affinity(rounds: Iterable[Round]) -> float | None:
 
 
 def worst_lag(samples: Sequence[Sample], share: float = 0.99) -> float:
-    """The longest of the processes' percentiles of loop lag, in seconds, by the buckets' upper bounds; nan where
-    nothing was read."""
+    """The longest of the processes' percentiles of loop lag, in seconds, by the buckets' upper bounds; where there are
+    no buckets, the longest of any minute. nan where nothing was read."""
     names = {name for sample in samples for name, lag in sample.lag.items() if lag}
     found = [_of_buckets(samples, name, share) for name in names]
+    found += [late for sample in samples for late in sample.late.values()]
     return max((value for value in found if not math.isnan(value)), default=math.nan)
 
 

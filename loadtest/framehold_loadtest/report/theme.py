@@ -28,7 +28,7 @@ DPI = 200
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (5, 1.5, 1.2, 1.5)))
-HATCHES = ("", "////", "....", "xxxx")
+HATCHES = ("", "////", "....", "xxxx", "----", "++", "\\\\\\\\", "oo")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +52,11 @@ class Theme:
 
 LIGHT = Theme(
     "light", "#ffffff", "#17202c", "#556173", "#dde3eb", "#b3261e", "#f4f6f9", "#c2410c",
-    ("#1f3fd6", "#3f9be6", "#b58a00", "#8a3200", "#1b8072", "#8a2a8a"),
+    ("#1f3fd6", "#3f9be6", "#b58a00", "#8a3200", "#1b8072", "#8a2a8a", "#20262e"),
 )  # fmt: skip
 DARK = Theme(
     "dark", "#161b22", "#e4e9f0", "#9aa7b8", "#29323d", "#ff8078", "#1d242d", "#f97316",
-    ("#6c7bff", "#b7e3f9", "#e8b62e", "#f0602a", "#2fa89a", "#d59cff"),
+    ("#6c7bff", "#b7e3f9", "#e8b62e", "#f0602a", "#2fa89a", "#d59cff", "#2c7096"),
 )  # fmt: skip
 
 THEMES = (LIGHT, DARK)

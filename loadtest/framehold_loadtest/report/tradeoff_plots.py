@@ -1,22 +1,25 @@
 """The figures of the trade-off: latency and bytes by round, CPU, memory, and what each fault costs.
 
-Law: an option that was not measured is left out of a line plot and said to be in a bar or a grid; the page gives the
-reasons under each figure. An option has one colour and one marker everywhere.
+Law: an option that was not measured is left out of a line plot, and named as missing in a bar or a grid; the page gives
+the reasons under each figure. An option has one colour and one marker everywhere.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
-from framehold_loadtest.report.data import Tradeoff
+from framehold_loadtest.report.data import Missing, Tradeoff
 from framehold_loadtest.report.respects import BY_NAME, PLACES, Respect, Value, value
 from framehold_loadtest.report.theme import HATCHES, MARKERS, Look, Theme, sheet
+from framehold_loadtest.report.winners import HARM
 from framehold_loadtest.report.words import label, number
+from framehold_loadtest.stats import Spread
 
 _FAINT, _STRONG = 0.14, 0.62
 
@@ -42,6 +45,10 @@ def throughput(tradeoff: Tradeoff, theme: Theme) -> Figure:
         numbers = [found.number if isinstance(found, Value) else float("nan") for found in seen]
         heights = [row - 0.35 + place * step for row in rows]
         axes.hlines(heights, 0, numbers, color=theme.colour(place), alpha=0.45, linewidth=1)
+        for height, found in zip(heights, seen, strict=True):
+            if isinstance(found, Value) and found.turns:
+                spread = Spread.of(found.turns)
+                axes.hlines(height, spread.low, spread.high, color=theme.ink, linewidth=1)
         axes.plot(
             numbers, heights, MARKERS[place % len(MARKERS)], color=theme.colour(place), label=option, linestyle="none"
         )
@@ -63,6 +70,7 @@ def cpu(tradeoff: Tradeoff, theme: Theme) -> Figure:
         look: Look = {"color": theme.colour((0, 2, 4)[place]), "hatch": HATCHES[place]}
         axes.barh(tradeoff.options, widths, left=left, label=part, height=0.62, **look)
         left = [start + width for start, width in zip(left, widths, strict=True)]
+    _whiskers(axes, found, theme)
     _bar_ends(axes, found, left)
     axes.set_xlabel(label(tradeoff, respect))
     axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
@@ -75,15 +83,69 @@ def memory(tradeoff: Tradeoff, theme: Theme) -> Figure:
     figure, (axes,) = sheet(1.0 + 0.34 * len(tradeoff.options))
     found = [value(tradeoff.metrics(option, steady), respect) for option in tradeoff.options]
     lengths = [seen.number if isinstance(seen, Value) else 0.0 for seen in found]
-    axes.barh(tradeoff.options, lengths, color=[theme.colour(place) for place in range(len(found))], height=0.62)
+    _bars(axes, tradeoff, lengths, theme)
+    _whiskers(axes, found, theme)
     _bar_ends(axes, found, lengths)
     axes.set_xlabel(label(tradeoff, respect))
     return figure
 
 
+def overview(tradeoff: Tradeoff, theme: Theme) -> Figure:
+    """What a call costs, what a waiting call holds, and what share of calls the worst condition harms, by option."""
+    figure, panels = sheet(1.1 + 0.34 * len(tradeoff.options), columns=3)
+    steady = tradeoff.conditions[0]
+    costs = [[value(tradeoff.metrics(option, steady), BY_NAME[name]) for option in tradeoff.options]
+             for name in ("cpu_us", "bytes_per_parked_call")]  # fmt: skip
+    costs[1] = [_in_kib(seen) for seen in costs[1]]
+    titles = ("CPU per call, µs", "memory per parked call, KiB", "calls lost or repeated, worst case, %")
+    for axes, found, title in zip(panels, [*costs, [_worst(tradeoff, one) for one in tradeoff.options]], titles,
+                                  strict=True):  # fmt: skip
+        lengths = [seen.number if isinstance(seen, Value) else 0.0 for seen in found]
+        _bars(axes, tradeoff, lengths, theme)
+        _whiskers(axes, found, theme)
+        _bar_ends(axes, found, lengths)
+        axes.set_title(title)
+        axes.set_xlim(0, max([*lengths, 1.0]) * 1.4)
+        axes.xaxis.set_major_locator(MaxNLocator(4))
+    panels[-1].set_xticks((0, 50, 100))
+    for axes in panels[1:]:
+        axes.set_yticklabels([])
+    return figure
+
+
+def _in_kib(found: Value | Missing) -> Value | Missing:
+    """Bytes as KiB."""
+    if isinstance(found, Missing):
+        return found
+    return replace(found, number=found.number / 1024, unit="KiB", turns=tuple(one / 1024 for one in found.turns))
+
+
+def _worst(tradeoff: Tradeoff, option: str) -> Value | Missing:
+    """The largest share of calls that a condition harmed; missing where no condition was counted."""
+    found = [value(tradeoff.metrics(option, condition), respect) for condition in tradeoff.conditions
+             for respect in HARM]  # fmt: skip
+    known = [seen for seen in found if isinstance(seen, Value)]
+    return max(known, key=lambda seen: seen.number) if known else Missing(missing="not counted")
+
+
+def _bars(axes: Axes, tradeoff: Tradeoff, lengths: Sequence[float], theme: Theme) -> None:
+    """A bar for each option, with its colour and its hatch."""
+    colours = [theme.colour(place) for place in range(len(lengths))]
+    hatches = [HATCHES[place % len(HATCHES)] for place in range(len(lengths))]
+    axes.barh(tradeoff.options, lengths, color=colours, hatch=hatches, height=0.62)
+
+
+def _whiskers(axes: Axes, found: Sequence[object], theme: Theme) -> None:
+    """The quartiles of the turns over each bar's end."""
+    for row, seen in enumerate(found):
+        if isinstance(seen, Value) and seen.turns:
+            spread = Spread.of(seen.turns)
+            axes.plot([spread.low, spread.high], [row, row], color=theme.ink, linewidth=1.2, marker="|", markersize=6)
+
+
 def faults(tradeoff: Tradeoff, theme: Theme) -> Figure:
     """Four grids of option by condition: what a fault costs."""
-    names = ("calls_lost", "duplicate_effects", "reexecutions", "seconds_to_recover")
+    names = ("lost_share", "repeated_share", "wait_longest_ms", "seconds_to_recover")
     figure, panels = sheet(1.4 + 0.56 * len(tradeoff.options), rows=2, columns=2)
     for axes, name in zip(panels, names, strict=True):
         _grid(axes, tradeoff, BY_NAME[name], theme)
@@ -138,7 +200,8 @@ def _bar_ends(axes: Axes, found: Sequence[object], ends: Sequence[float]) -> Non
     """Each bar's number at its end, or that it has none."""
     for row, (seen, end) in enumerate(zip(found, ends, strict=True)):
         parts = number(seen.number) if isinstance(seen, Value) else "not available"
-        axes.annotate(parts, (end, row), (5, 0), textcoords="offset points", va="center", fontsize=8)
+        high = Spread.of(seen.turns).high if isinstance(seen, Value) and seen.turns else end
+        axes.annotate(parts, (max(end, high), row), (5, 0), textcoords="offset points", va="center", fontsize=8)
     axes.set_xlim(0, max([*ends, 1.0]) * 1.15)
     axes.invert_yaxis()
     axes.grid(visible=False, axis="y")

@@ -5,14 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from framehold_loadtest.report.data import Missing, Tradeoff
-from framehold_loadtest.report.respects import RESPECTS, Respect, others, value
+from framehold_loadtest.report.respects import BY_NAME, RESPECTS, Respect, Value, others, value
 from framehold_loadtest.report.table import Entry, Line, Table, absent
-from framehold_loadtest.report.winners import NOISE, Contest, Harm, contest, harm, standing
-from framehold_loadtest.report.words import label, lead, listed, number, parts
+from framehold_loadtest.report.winners import FEWEST, NOISE, Contest, Harm, contest, harm, standing
+from framehold_loadtest.report.words import label, lead, listed, number, parts, quartiles
+
+_OF_MODES = ("cpu_us", "calls_per_second", "p50_ms", "p99_ms")
+_NAMED = (
+    f"A difference is named only where each of {FEWEST} turns or more of the one is better than each of the other, so"
+    f" that the quartiles do not touch, and the medians differ by more than {NOISE:.0%}. Counts must be equal."
+)
 
 
 def harms(tradeoff: Tradeoff) -> Table:
-    """For each option, whether it lost a call or repeated an effect anywhere."""
+    """For each option, whether it lost a call or repeated an effect anywhere, and in what share of the calls that could
+    be hit."""
     rows = []
     for found in _harms(tradeoff):
         verdict = Entry("harmless", kind="good") if found.none else Entry("harm", kind="bad")
@@ -21,7 +28,10 @@ def harms(tradeoff: Tradeoff) -> Table:
         rows.append(
             Line(found.option, (verdict, Entry(listed(found.done, "nothing")), Entry(listed(found.unknown, "-"))))
         )
-    note = "Of each option over all conditions. An option that was not looked at everywhere is not cleared."
+    note = (
+        "Of each option over all conditions and turns. Shares are of the calls that the fault could reach, or of all"
+        " calls where the harm needs no fault. An option that was not looked at everywhere is not cleared."
+    )
     columns = ("option", "verdict", "seen", "not available")
     return Table("Who loses a call, or lets an effect happen twice", columns, tuple(rows), note)
 
@@ -34,7 +44,8 @@ def standings(tradeoff: Tradeoff) -> Table:
         entries = (Entry(_where(found.best, tradeoff)), Entry(_where(found.worst, tradeoff)))
         rows.append(Line(option, entries))
     note = (
-        "Counted where the options differ. Without conditions in brackets: under each condition that tells them apart."
+        f"{_NAMED} Counted where the options differ. Without conditions in brackets: under each condition that tells"
+        " them apart."
     )
     return Table("What speaks for and against each option", ("option", "best in", "worst in"), tuple(rows), note)
 
@@ -47,7 +58,7 @@ def wins(tradeoff: Tradeoff) -> Table:
         for respect in RESPECTS
     ]
     cleared = f"Harmless are those that the table above clears: {', '.join(safe)}." if safe else "None is harmless."
-    note = f"Values within {NOISE:.0%} of the best share the win, counts must be equal to it. {cleared}"
+    note = f"{_NAMED} {cleared}"
     return Table("Which option wins in what respect", ("respect", *tradeoff.conditions), tuple(rows), note)
 
 
@@ -62,11 +73,38 @@ def condition(tradeoff: Tradeoff, name: str) -> Table:
     return Table(name, ("", *tradeoff.options), tuple(rows))
 
 
+def modes(tradeoff: Tradeoff) -> Table | None:
+    """The option that was measured in two modes of its servers, its own and the SDK's default; None if none was."""
+    again = tradeoff.default_mode
+    if again is None:
+        return None
+    both = (tradeoff.metrics(again.option, again.condition), again.metrics)
+    rows = []
+    for name in _OF_MODES:
+        found = [value(metrics, BY_NAME[name]) for metrics in both]
+        entries = [
+            absent(one.missing) if isinstance(one, Missing) else Entry(number(one.number), _beside(one))
+            for one in found
+        ]
+        rows.append(Line(label(tradeoff, BY_NAME[name]), tuple(entries)))
+    note = (
+        f"{again.option} responds with JSON alone. In the SDK's default mode each request is prepared for an event"
+        " stream, also where its response is JSON in the end."
+    )
+    columns = ("", again.option, f"{again.option} in the SDK's default mode")
+    return Table(f"{again.option} in two modes, {again.condition}", columns, tuple(rows), note)
+
+
 def _measured(tradeoff: Tradeoff, respect: Respect, option: str, best: Contest) -> Entry:
     found = value(tradeoff.metrics(option, best.condition), respect)
     if isinstance(found, Missing):
         return absent(found.missing)
-    return Entry(number(found.number), parts(found), "best" if best.decided and option in best.winners else "")
+    return Entry(number(found.number), _beside(found), "best" if best.decided and option in best.winners else "")
+
+
+def _beside(found: Value) -> str:
+    """The quartiles, the parts, and what is to be shown with a value."""
+    return "; ".join(filter(None, (quartiles(found), parts(found), found.beside)))
 
 
 def _winners(tradeoff: Tradeoff, respect: Respect, name: str, safe: Sequence[str]) -> Entry:

@@ -1,7 +1,9 @@
 """Which option wins in what respect, and which ones lose nothing: computed from the report, never written by hand.
 
-Law: an option that was not measured neither wins nor loses; it is named with the reason. Measured values within
-`NOISE` of the best one share the win; counted ones must be equal to it.
+Law: an option that was not measured neither wins nor loses; it is named with the reason. Two measured values are told
+apart only if each turn of the one is better than each turn of the other, and their medians differ by more than `NOISE`;
+their quartiles then do not touch. Of equal things measured in five turns, the quartiles alone miss each other in one of
+five comparisons, and all turns in one of 126. A counted value shares a win only if it is equal to the best.
 """
 
 from __future__ import annotations
@@ -15,20 +17,30 @@ from framehold_loadtest.report.respects import BY_NAME, RESPECTS, Better, Respec
 
 NOISE = 0.05
 """The share by which two measured values must differ before one is better."""
+FEWEST = 3
+"""Turns without which nothing is told apart."""
 
-HARM = (BY_NAME["calls_lost"], BY_NAME["duplicate_effects"])
+HARM = (BY_NAME["lost_share"], BY_NAME["repeated_share"])
+_HARMED = {"lost_share": "calls lost", "repeated_share": "calls with a repeated effect"}
 """What no caller can forgive: of these every option should have none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contest:
-    """One respect under one condition: each option's number, those who win, and why others took no part."""
+    """One respect under one condition: each option's value, those not told apart from the best, those not told apart
+    from the worst but from the best, and why others took no part."""
 
     respect: Respect
     condition: str
-    numbers: Mapping[str, float]
+    values: Mapping[str, Value]
     winners: tuple[str, ...]
+    losers: tuple[str, ...]
     absent: Mapping[str, str]
+
+    @property
+    def numbers(self) -> Mapping[str, float]:
+        """Each option's number."""
+        return {option: seen.number for option, seen in self.values.items()}
 
     @property
     def decided(self) -> bool:
@@ -39,15 +51,6 @@ class Contest:
     def best(self) -> float | None:
         """The best number; None if nobody took part."""
         return _best(self.respect, list(self.numbers.values()))
-
-    @property
-    def losers(self) -> tuple[str, ...]:
-        """Those whose number is the worst, if the options are told apart."""
-        if not self.decided:
-            return ()
-        pick = min if self.respect.better is Better.MORE else max
-        worst = pick(self.numbers.values())
-        return tuple(option for option, number in self.numbers.items() if _shares(self.respect, number, worst))
 
     @property
     def next_best(self) -> tuple[str, float] | None:
@@ -71,11 +74,18 @@ def contest(tradeoff: Tradeoff, respect: Respect, condition: str, among: Sequenc
         option: value(tradeoff.metrics(option, condition), respect)
         for option in (tradeoff.options if among is None else among)
     }
-    numbers = {option: seen.number for option, seen in found.items() if isinstance(seen, Value)}
+    values = {option: seen for option, seen in found.items() if isinstance(seen, Value)}
     absent = {option: seen.missing for option, seen in found.items() if isinstance(seen, Missing)}
-    best = _best(respect, list(numbers.values()))
-    winners = () if best is None else tuple(o for o, number in numbers.items() if _shares(respect, number, best))
-    return Contest(respect, condition, numbers, winners, absent)
+    if not values or respect.better is Better.NEITHER:
+        return Contest(respect, condition, values, (), (), absent)
+    ordered = sorted(values.values(), key=lambda seen: seen.number, reverse=respect.better is Better.MORE)
+    winners = tuple(option for option, seen in values.items() if not told_apart(respect, seen, ordered[0]))
+    losers = tuple(
+        option
+        for option, seen in values.items()
+        if option not in winners and not told_apart(respect, seen, ordered[-1])
+    )
+    return Contest(respect, condition, values, winners, losers, absent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +107,8 @@ def harm(tradeoff: Tradeoff, option: str) -> Harm:
     done: list[str] = []
     unknown: list[str] = []
     for condition in tradeoff.conditions:
-        found = {respect.label: value(tradeoff.metrics(option, condition), respect) for respect in HARM}
-        done += [f"{seen.number:,.0f} {label} under {condition}" for label, seen in found.items()
+        found = {_HARMED[respect.name]: value(tradeoff.metrics(option, condition), respect) for respect in HARM}
+        done += [f"{label} under {condition}: {_share(seen)}" for label, seen in found.items()
                  if isinstance(seen, Value) and seen.number]  # fmt: skip
         gaps: dict[str, list[str]] = {}
         for label, seen in found.items():
@@ -130,11 +140,23 @@ def standing(tradeoff: Tradeoff, option: str) -> Standing:
     return Standing(option, best, worst)
 
 
+def _share(seen: Value) -> str:
+    """A share with its counts. One that is not 0 is never written as 0."""
+    shown = f"{seen.number:.3g}%" if seen.number < 100 else "100%"
+    return f"{shown} ({seen.beside})" if seen.beside else shown
+
+
 def _best(respect: Respect, numbers: Sequence[float]) -> float | None:
     if not numbers or respect.better is Better.NEITHER:
         return None
     return max(numbers) if respect.better is Better.MORE else min(numbers)
 
 
-def _shares(respect: Respect, number: float, best: float) -> bool:
-    return number == best if respect.counted else abs(number - best) <= NOISE * abs(best)
+def told_apart(respect: Respect, one: Value, other: Value) -> bool:
+    """Whether the difference of two values may be named."""
+    if respect.counted:
+        return one.number != other.number
+    if min(len(one.turns), len(other.turns)) < FEWEST:
+        return False
+    low, high = sorted((one, other), key=lambda seen: seen.number)
+    return max(low.turns) < min(high.turns) and high.number - low.number > NOISE * abs(high.number)

@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from framehold_loadtest.report.data import Tradeoff
 from framehold_loadtest.report.respects import Respect, Value, value
 from framehold_loadtest.report.winners import Contest
+from framehold_loadtest.stats import Spread
 
-_LABELLED = {"ms", "s", "us", "µs", "B", "bytes"}
-"""Units that a label must say; the others are said by its words."""
+_LABELLED = {"ms", "s", "us", "µs", "B", "bytes", "%"}
+"""Units that a label must say; the words of others name theirs."""
 
 
 def number(figure: float) -> str:
@@ -39,6 +40,15 @@ def percent(share: float) -> str:
     return f"{share:.0%}" if share in (0, 1) else f"{share:.2%}"
 
 
+def scaled(unit: str, largest: float) -> tuple[float, str]:
+    """By how much the figures of an axis are divided, and the unit that they have then: many bytes are KiB or MiB."""
+    if unit == "bytes":
+        for size, name in ((2.0**20, "MiB"), (2.0**10, "KiB")):
+            if largest >= 2 * size:
+                return size, name
+    return 1.0, unit.replace("us", "µs")
+
+
 def label(tradeoff: Tradeoff, respect: Respect) -> str:
     """What a respect is called, with the unit that the report measured it in."""
     seen = (
@@ -48,6 +58,14 @@ def label(tradeoff: Tradeoff, respect: Respect) -> str:
     )
     unit = next((found.unit for found in seen if isinstance(found, Value)), "")
     return f"{respect.label}, {unit.replace('us', 'µs')}" if unit in _LABELLED else respect.label
+
+
+def quartiles(found: Value) -> str:
+    """The quartiles of a value's turns; nothing without turns, or where all are equal."""
+    if len(set(found.turns)) < 2:
+        return ""
+    spread = Spread.of(found.turns)
+    return f"{number(spread.low)} to {number(spread.high)}"
 
 
 def parts(found: Value) -> str:

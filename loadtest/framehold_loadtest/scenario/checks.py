@@ -50,7 +50,8 @@ class Evidence:
     """All that a run left behind."""
 
     notes: Notes
-    effects: Effects
+    effects: Effects | None
+    """None where no ledger could be read."""
     faults: Sequence[Fault] = ()
     samples: Sequence[Sample] = ()
     bounds: Bounds = field(default_factory=Bounds)
@@ -108,12 +109,15 @@ def all_begin(seen: Evidence) -> Verdict:
     found = outcomes(seen.notes.calls)
     tried = found[ENDED] + found[LOST] + found[UNBORN]
     passed = tried > 0 and found[UNBORN] / tried < seen.bounds.errors
-    return Verdict("calls that never began", passed, f"< {seen.bounds.errors:.1%}", f"{found[UNBORN]} of {tried}")
+    why = next((f", the first: {call.why}" for call in seen.notes.calls if call.outcome == UNBORN), "")
+    return Verdict("calls that never began", passed, f"< {seen.bounds.errors:.1%}", f"{found[UNBORN]} of {tried}{why}")
 
 
 def effects_once(seen: Evidence) -> Verdict:
     """The ledger holds each effect of an ended call once, and none of any call twice."""
     found = seen.effects
+    if found is None:
+        return Verdict("effects", False, "each once", "no ledger")
     passed = found.wanted > 0 and found.once == found.wanted and found.twice == 0
     shown = f"{found.once} of {found.wanted} once, {found.never} never, {found.twice} twice"
     return Verdict("effects", passed, "each once", shown)

@@ -64,7 +64,7 @@ def scenario(name: str, seen: Evidence, verdicts: Iterable[Verdict], head: Mappi
             for fault in seen.faults
         ],
         resumes=data.Resumes(**split(notes.rounds, seen.faults)),
-        effects=data.Effects(**asdict(seen.effects)),
+        effects=data.Effects(**asdict(seen.effects)) if seen.effects is not None else None,
         calls=data.Calls(begun=len(notes.calls) - found[UNBORN], ended=found[ENDED], lost=found[LOST]),
     )
 

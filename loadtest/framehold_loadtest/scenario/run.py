@@ -10,11 +10,15 @@
 from __future__ import annotations
 
 import contextlib
+import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
+from urllib.parse import urlsplit
 
+from framehold_core.errors import ConfigError
 from framehold_loadtest import ledger
 from framehold_loadtest.local.fleet import Fleet, FleetPlan
 from framehold_loadtest.local.listeners import pick_cores
@@ -24,27 +28,34 @@ from framehold_loadtest.notes import outcomes
 from framehold_loadtest.report import data
 from framehold_loadtest.report.series import Fault, Sample
 from framehold_loadtest.scenario import record
-from framehold_loadtest.scenario.checks import Bounds, Evidence
+from framehold_loadtest.scenario.checks import Bounds, Evidence, effects_once, loop_free, memory_flat
+from framehold_loadtest.scenario.elsewhere import Elsewhere
 from framehold_loadtest.scenario.faults import Controller
-from framehold_loadtest.scenario.samples import Sampler
+from framehold_loadtest.scenario.samples import Sampler, look
 from framehold_loadtest.scenario.scenarios import SCENARIOS, Scenario
 from framehold_loadtest.scenario.swarm import STOP_SECONDS, Crowd, Swarm
 
 Tell = Callable[[str], None]
 _SPARE_SECONDS = 30.0
+_REACHED_SECONDS = 5.0
 _LOCUST_SAYS_FAILED = 1
+_SAMPLED = frozenset((loop_free, memory_flat))
+"""The checks that need samples."""
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What is to be run, and where its files go. `url` and `ledger` name a fleet that runs elsewhere: no faults can be
-    made there, nor samples taken."""
+    """What is to be run, and where its files go. `url` names a fleet that runs elsewhere: no faults can be made there,
+    and samples come from its routers' API at `api`, with their admin `token`. Without its `ledger` its effects are not
+    judged."""
 
     crowd: Crowd
     folder: Path
     plan: FleetPlan = field(default_factory=FleetPlan)
     bounds: Bounds | None = None
     url: str = ""
+    api: str = ""
+    token: str | None = None
     ledger: Path | None = None
     command: str = ""
 
@@ -52,7 +63,14 @@ class Order:
     def scenario(self) -> Scenario:
         """The scenario, with the numbers that were chosen."""
         known = SCENARIOS[self.crowd.scenario]
-        return replace(known, users=self.crowd.users or known.users, seconds=self.crowd.seconds or known.seconds)
+        checks = tuple(check for check in known.checks if check is not effects_once or self.has_ledger)
+        users, seconds = self.crowd.users or known.users, self.crowd.seconds or known.seconds
+        return replace(known, users=users, seconds=seconds, checks=checks)
+
+    @property
+    def has_ledger(self) -> bool:
+        """Whether it is known which effects ran."""
+        return not self.url or self.ledger is not None
 
 
 def run(order: Order, tell: Tell) -> data.Scenario:
@@ -63,12 +81,12 @@ def run(order: Order, tell: Tell) -> data.Scenario:
     """
     if order.url and order.scenario.faults:
         raise NotAvailable(f"{order.scenario.name} makes faults, which can't be reached by --url; nothing was started")
-    if order.url and order.ledger is None:
-        raise NotAvailable(f"{order.scenario.name} needs --ledger to know the effects there; nothing was started")
     if order.folder.exists() and any(order.folder.iterdir()):
         raise NotAvailable(f"{order.folder} is not empty; nothing was started; name a new folder")
-    order.folder.mkdir(parents=True, exist_ok=True)
-    seen = _seen(order, tell)
+    with contextlib.ExitStack() as stack:
+        elsewhere = _elsewhere(order, stack, tell) if order.url else None
+        order.folder.mkdir(parents=True, exist_ok=True)
+        seen = _seen(order, elsewhere, tell)
     verdicts = [check(seen) for check in order.scenario.checks]
     machine = describe(pick_cores()) | {"pinning": "none: the fleet and its users share all cores"}
     head = {
@@ -82,14 +100,43 @@ def run(order: Order, tell: Tell) -> data.Scenario:
     return found
 
 
-def _seen(order: Order, tell: Tell) -> Evidence:
+def _elsewhere(order: Order, stack: contextlib.ExitStack, tell: Tell) -> Elsewhere | None:
+    """The fleet whose samples will be taken by the API; None where it can't be asked and nothing is judged by them.
+    `stack` closes it.
+
+    Raises:
+        NotAvailable: nobody answers at its address; or its API can't be asked, and a check needs samples.
+    """
+    parts = urlsplit(order.url)
+    try:
+        where = (parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80))
+        socket.create_connection(where, _REACHED_SECONDS).close()
+    except (OSError, ValueError) as error:
+        raise NotAvailable(f"nobody answers at {order.url}: {error}; nothing was started") from None
+    if not order.has_ledger:
+        tell("effects: not judged, for no --ledger says which of them ran")
+    try:
+        found = Elsewhere(order.api, order.token)
+        stack.callback(found.close)
+        found.first_look()
+    except ConfigError as error:
+        if _SAMPLED.intersection(order.scenario.checks):
+            why = f"{order.scenario.name} is judged by samples of the nodes: {error}; nothing was started"
+            raise NotAvailable(why) from None
+        tell(f"samples: none are taken: {error}")
+        return None
+    return found
+
+
+def _seen(order: Order, elsewhere: Elsewhere | None, tell: Tell) -> Evidence:
     """Everything that happened."""
     with contextlib.ExitStack() as stack:
         fleet, sampler, url, effects = None, None, order.url, order.ledger
+        sampled = elsewhere.look if elsewhere is not None else None
         if not url:
             fleet = Fleet(order.folder, order.plan)
             fleet.start(stack)
-            url, effects = fleet.url, fleet.ledger
+            url, effects, sampled = fleet.url, fleet.ledger, partial(look, fleet)
             tell(f"fleet: {', '.join(fleet.pids())} at {url}/mcp")
         swarm = Swarm(order.folder, url, order.crowd)
         stack.callback(swarm.process.stop)
@@ -97,8 +144,8 @@ def _seen(order: Order, tell: Tell) -> Evidence:
         if order.crowd.ui:
             tell(f"locust: http://127.0.0.1:{order.crowd.ui}; the run begins when it is started there")
         began = _begun(swarm)
-        if fleet is not None:
-            sampler = Sampler(fleet, lambda sample: tell(_progress(swarm, sample)))
+        if sampled is not None:
+            sampler = Sampler(sampled, lambda sample: tell(_progress(swarm, sample)))
             sampler.start()
             stack.callback(sampler.stop)
         faults = _faulted(order, fleet, began, swarm, tell)
@@ -106,8 +153,7 @@ def _seen(order: Order, tell: Tell) -> Evidence:
         if sampler is not None:
             sampler.stop()
         notes = swarm.look()
-        assert effects is not None
-        compared = ledger.compare(ledger.read(effects), notes.calls)
+        compared = ledger.compare(ledger.read(effects), notes.calls) if effects is not None else None
     bounds = order.bounds or replace(order.scenario.bounds, lease_ttl=order.plan.lease_ttl)
     return Evidence(notes, compared, faults, sampler.samples if sampler is not None else [], bounds)
 

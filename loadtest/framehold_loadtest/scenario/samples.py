@@ -1,6 +1,7 @@
 """A sample a second of each process of a fleet.
 
-Memory, CPU and the time without a core come from /proc; parked calls and loop lag come from `/metrics`.
+Of a fleet on this machine memory, CPU and the time without a core come from /proc; parked calls and loop lag come from
+`/metrics`. A fleet elsewhere is looked at by `elsewhere`.
 
 Law: it starts nothing and ends nothing. A process that is gone or stopped is missing in that sample.
 """
@@ -18,18 +19,20 @@ from framehold_loadtest.report.series import Sample
 
 
 class Sampler(threading.Thread):
-    """Looks until it is stopped; `after` hears of each sample."""
+    """Takes a sample with `look` every so many seconds until it is stopped; `after` gets each of them."""
 
-    def __init__(self, fleet: Fleet, after: Callable[[Sample], None], every: float = 1.0) -> None:
+    def __init__(self, look: Callable[[], Sample], after: Callable[[Sample], None], every: float = 1.0) -> None:
         super().__init__(daemon=True)
-        self._fleet, self._after, self._every = fleet, after, every
+        self._look, self._after, self._every = look, after, every
         self._over = threading.Event()
         self.samples: list[Sample] = []
 
     def run(self) -> None:
-        """Look, and wait."""
-        while not self._over.wait(self._every):
-            self.samples.append(look(self._fleet))
+        """Wait, and look; once more at the end, for what happened since the last look."""
+        over = False
+        while not over:
+            over = self._over.wait(self._every)
+            self.samples.append(self._look())
             self._after(self.samples[-1])
 
     def stop(self) -> None:

@@ -8,8 +8,8 @@
 | g | no guard: steps, each until it has its data | both effects, in the end | the data of the steps |
 | a | as e, of which a shim asks clients of 2025 over their session | as e | nothing: the stream is held |
 
-An effect that is to precede the first question can't stay there in e and g: it waits for the last answer. All states
-are sealed by the SDK with one key for all servers.
+An effect that is to precede the first question can't stay there in e and g: it waits for the last answer. A trip
+that keeps an offer carries it beside these. All states are sealed by the SDK with one key for all servers.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from framehold_loadtest.served import travel
 from framehold_loadtest.served.travel import BOOK, RESERVE, Choice
 
 Outcome = str | InputRequiredResult
-Tool = Callable[[str, int, Context], Awaitable[Outcome]]
+Tool = Callable[[str, int, Context, int], Awaitable[Outcome]]
 _KEY = "way"
 _SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -70,23 +70,32 @@ def _guarded(call: str, rounds: int, chosen: list[str], *, naive: bool = False) 
     return None
 
 
-async def by_guard(call: str, rounds: int, ctx: Context) -> Outcome:
+def _in_rounds(call: str, rounds: int, ctx: Context, size: int, *, naive: bool) -> Outcome:
+    """One round of e, whose state is its choices, with the offer beside them if there is one."""
+    state = _state(ctx, [])
+    before, offer = (state["chosen"], state["offer"]) if isinstance(state, dict) else (state, travel.offer(call, size))
+    chosen = before + _answered(ctx)
+    message = _guarded(call, rounds, chosen, naive=naive)
+    if message is not None:
+        return _ask(message, {"chosen": chosen, "offer": offer} if size else chosen)
+    travel.redeem(offer, call, size)
+    return result_text(call, chosen)
+
+
+async def by_guard(call: str, rounds: int, ctx: Context, size: int = 0) -> Outcome:
     """Book a trip in so many rounds."""
-    chosen = _state(ctx, []) + _answered(ctx)
-    message = _guarded(call, rounds, chosen)
-    return result_text(call, chosen) if message is None else _ask(message, chosen)
+    return _in_rounds(call, rounds, ctx, size, naive=False)
 
 
-async def above_the_guard(call: str, rounds: int, ctx: Context) -> Outcome:
+async def above_the_guard(call: str, rounds: int, ctx: Context, size: int = 0) -> Outcome:
     """Book a trip in so many rounds."""
-    chosen = _state(ctx, []) + _answered(ctx)
-    message = _guarded(call, rounds, chosen, naive=True)
-    return result_text(call, chosen) if message is None else _ask(message, chosen)
+    return _in_rounds(call, rounds, ctx, size, naive=True)
 
 
-async def by_once(call: str, rounds: int, ctx: Context) -> Outcome:
+async def by_once(call: str, rounds: int, ctx: Context, size: int = 0) -> Outcome:
     """Book a trip in so many rounds."""
-    state = _state(ctx, {"chosen": [], "ran": []})
+    kept = {"offer": travel.offer(call, size)} if size and not ctx.request_state else {}
+    state = _state(ctx, {"chosen": [], "ran": [], **kept})
     chosen, ran = state["chosen"] + _answered(ctx), state["ran"]
 
     def once(name: str) -> None:
@@ -98,17 +107,19 @@ async def by_once(call: str, rounds: int, ctx: Context) -> Outcome:
     price = travel.fare(call)
     once(RESERVE)
     if len(chosen) < rounds - 1:
-        return _ask(travel.question(len(chosen) + 1, rounds, price), {"chosen": chosen, "ran": ran})
+        return _ask(travel.question(len(chosen) + 1, rounds, price), state | {"chosen": chosen, "ran": ran})
+    travel.redeem(state.get("offer", ""), call, size)
     once(BOOK)
     return result_text(call, chosen)
 
 
-async def by_steps(call: str, rounds: int, ctx: Context) -> Outcome:
+async def by_steps(call: str, rounds: int, ctx: Context, size: int = 0) -> Outcome:
     """Book a trip in so many rounds."""
     data = _state(ctx, {})
     if "fare" not in data:
         travel.entered(call, "fare")
         data["fare"] = travel.fare(call)
+        data |= {"offer": travel.offer(call, size)} if size else {}
     answer = _answered(ctx)
     for number in range(1, rounds):
         name = f"leg-{number}"
@@ -118,17 +129,20 @@ async def by_steps(call: str, rounds: int, ctx: Context) -> Outcome:
                 return _ask(travel.question(number, rounds, data["fare"]), data)
             data[name] = answer.pop()
     travel.entered(call, "end")
+    travel.redeem(data.get("offer", ""), call, size)
     travel.effect(call, RESERVE)
     travel.effect(call, BOOK)
     return result_text(call, [data[f"leg-{number}"] for number in range(1, rounds)])
 
 
-async def by_session(call: str, rounds: int, ctx: Context) -> Outcome:
+async def by_session(call: str, rounds: int, ctx: Context, size: int = 0) -> Outcome:
     """Book a trip in so many rounds."""
+    offer = travel.offer(call, size)
     chosen: list[str] = []
     while (message := _guarded(call, rounds, chosen)) is not None:
         asked = await ctx.elicit(message, Choice)
         chosen.append(asked.data.choice if asked.action == "accept" else asked.action)
+    travel.redeem(offer, call, size)
     return result_text(call, chosen)
 
 

@@ -22,14 +22,16 @@ async def _effect(call: str, name: str) -> None:
 
 @mcp.tool(name=TOOL)
 @framehold.reentrant
-async def trip(call: str, rounds: int, ctx: Context) -> str:
-    """Book a trip in so many rounds; `call` is what the ledger knows it by."""
+async def trip(call: str, rounds: int, ctx: Context, size: int = 0) -> str:
+    """Book a trip in so many rounds; `call` is what the ledger knows it by, `size` how much it keeps."""
     travel.entered(call)
     price = travel.fare(call)
+    offer = await framehold.once("offer", travel.offer, call, size, idempotent=True) if size else ""
     await _effect(call, RESERVE)
     chosen: list[str] = []
     for number in range(1, rounds):
         answer = await ctx.elicit(travel.question(number, rounds, price), Choice)
         chosen.append(answer.data.choice if answer.action == "accept" else answer.action)
+    travel.redeem(offer, call, size)
     await _effect(call, BOOK)
     return result_text(call, chosen)

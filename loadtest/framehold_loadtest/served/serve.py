@@ -22,11 +22,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("way", choices=WAYS)
     parser.add_argument("port", type=int)
+    parser.add_argument("--json", action="store_true", help="respond with JSON alone: the SDK's fastest mode")
     chosen = parser.parse_args()
     with socket.create_server(("127.0.0.1", chosen.port), backlog=512, reuse_port=True) as listener:
         print(chosen.port, flush=True)
         config = uvicorn.Config(
-            server(chosen.way).streamable_http_app(),
+            server(chosen.way).streamable_http_app(json_response=chosen.json),
             loop="uvloop",
             http="httptools",
             log_level="error",

@@ -34,6 +34,21 @@ def fare(call: str) -> int:
     return int.from_bytes(hashlib.pbkdf2_hmac("sha256", call.encode(), b"fare", _WORK)[:2], "big")
 
 
+def offer(call: str, size: int) -> str:
+    """So many characters that belong to a call, which a real tool would fetch once and need again at its end."""
+    return (call * (size // len(call) + 1))[:size]
+
+
+def redeem(kept: str, call: str, size: int) -> None:
+    """Use an offer that was kept.
+
+    Raises:
+        ValueError: it is not the one that was made.
+    """
+    if kept != offer(call, size):
+        raise ValueError(f"the offer has {len(kept)} characters in place of {size}, or is another one")
+
+
 def effect(call: str, name: str, key: str = ledger.UNGUARDED) -> None:
     """Have an effect, which nobody takes back."""
     ledger.note(settings.ledger, call, name, key)

@@ -37,6 +37,8 @@ class Aim:
     turned: Callable[[Turn], None]
     think: Callable[[], Awaitable[None]]
     """What happens before each answer."""
+    size: int = 0
+    """How many bytes the tool keeps for each call between its rounds."""
     loses: bool = False
     """Whether the reply to the last round is lost on its way, once."""
 
@@ -66,18 +68,18 @@ class Modern:
 
     async def call(self, name: str) -> Call:
         began, number = time.time(), 1
-        reply = await self._round(1, trip.begin(name, self._aim.rounds))
+        reply = await self._round(1, trip.begin(name, self._aim.rounds, self._aim.size))
         if isinstance(reply, Refused):
             return Call(name, began, time.time(), 1, UNBORN, reply.why)
         while isinstance(reply, Asked):
             await self._aim.think()
             number += 1
-            reply = await self._round(number, trip.retry(number, name, self._aim.rounds, reply))
+            reply = await self._round(number, trip.retry(number, name, self._aim.rounds, reply, self._aim.size))
         outcome, why = _outcome(reply, name, self._aim.rounds)
         return Call(name, began, time.time(), number, outcome, why)
 
     async def park(self, name: str) -> bool:
-        return isinstance(await self._round(1, trip.begin(name, self._aim.rounds)), Asked)
+        return isinstance(await self._round(1, trip.begin(name, self._aim.rounds, self._aim.size)), Asked)
 
     def close(self) -> None:
         if self._link is not None:
@@ -175,7 +177,7 @@ class OfSession:
         stream.turn(1)
         calls, _ = self._links
         sent, received = calls.sent, calls.received
-        body = trip.begin(stream.name, self._aim.rounds) | {"id": next(self._numbers)}
+        body = trip.begin(stream.name, self._aim.rounds, self._aim.size) | {"id": next(self._numbers)}
         del body["params"]["_meta"]
         head = await calls.begin(post(self._aim.port, self._fields(), body))
         if head.status != 200 or not head.streams:

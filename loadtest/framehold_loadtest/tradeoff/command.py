@@ -18,49 +18,91 @@ if TYPE_CHECKING:
 
 _PLACE = "framehold-bench"
 _RUNS = "processes"
+_SERIES = "series"
+_BANNER = "NOT MEASURED: the machine was busy"
 
 
 def tradeoff(
-    quick: Annotated[bool, typer.Option("--quick", help="Two minutes in place of fifteen, and rougher.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Some minutes in place of an hour, and rougher.")] = False,
     out: Annotated[Path | None, typer.Option(help="A new folder for the report; without, one by the time.")] = None,
     only: Annotated[list[str] | None, typer.Option(help="An option to measure; give it again for more.")] = None,
-    under: Annotated[list[str] | None, typer.Option(help="A condition; give it again for more.")] = None,
+    under: Annotated[list[str] | None, typer.Option(help="A condition, or series; give it again for more.")] = None,
     page: Annotated[Path | None, typer.Option(help="A Markdown page to put the tables and plots into.")] = None,
+    calculate: Annotated[
+        str, typer.Option(help='Run nothing: what a load costs, "users=1000 rounds=3 think=30 state=0 nodes=3".')
+    ] = "",
+    constants: Annotated[
+        Path | None, typer.Option(help="The constants.json of a run; without, that of the documentation.")
+    ] = None,
 ) -> None:
     """Serve the same tool in each way, break each in the same manner, and report what each costs and loses.
 
-    Exits with 1 where something could not be measured, with 2 where nothing could be started."""
+    Exits with 1 where something could not be measured, also because the machine was busy; with 2 where nothing could be
+    started."""
+    if calculate:
+        _calculate(calculate, constants)
     _check_extra()
     from framehold_loadtest.tradeoff.compare import Order
-    from framehold_loadtest.tradeoff.conditions import CONDITIONS
+    from framehold_loadtest.tradeoff.conditions import CONDITIONS, STEADY
     from framehold_loadtest.tradeoff.options import OPTIONS
     from framehold_loadtest.tradeoff.pace import FULL, QUICK
 
     options = _chosen("option", only or [], list(OPTIONS))
-    conditions = _chosen("condition", under or [], list(CONDITIONS))
+    named = _chosen("condition", under or [], [*CONDITIONS, _SERIES])
+    conditions = [name for name in named if name != _SERIES] or [STEADY]
     marked = _marked(page)
     folder = _new(out or Path(_PLACE) / time.strftime("tradeoff-%Y%m%d-%H%M%S"))
     command = shlex.join(["framehold", *sys.argv[1:]])
-    _play(Order(folder / _RUNS, QUICK if quick else FULL, options, conditions, command), folder, marked)
+    # A quick run leaves the series out, unless they are named.
+    swept = _SERIES in named and bool(under or not quick)
+    order = Order(folder / _RUNS, QUICK if quick else FULL, options, conditions, command, swept)
+    _play(order, folder, marked)
 
 
 def _play(order: Order, folder: Path, page: Path | None) -> NoReturn:
     from framehold_loadtest.report import html_page as report
+    from framehold_loadtest.tradeoff import calculator
     from framehold_loadtest.tradeoff.compare import compare
     from framehold_loadtest.tradeoff.markdown import put
+    from framehold_loadtest.tradeoff.targets import standing
 
     began = time.monotonic()
+    _tell(order.plan())
     found = compare(order, _tell)
     _tell(f"report: {report.write(found, folder)}")
+    _tell(f"constants: {calculator.write(calculator.constants(found), folder)}")
     if page is not None:
         _tell(f"page: {put(found, page, folder)}")
+    _tell(standing(found).text())
+    if found.busy:
+        _tell("\n".join(["", _BANNER, *(f"  {why}" for why in found.busy)]))
     _tell(f"took {time.monotonic() - began:.0f} s")
     raise typer.Exit(0 if _whole(found) else 1)
 
 
 def _whole(found: Tradeoff) -> bool:
-    """Whether each cell was measured: there is a rate in it."""
-    return all(hasattr(cell.metrics["calls_per_second"], "value") for cell in found.cells)
+    """Whether each cell and each point was measured: there is a rate in it."""
+    cells = [*found.cells, *([found.default_mode] if found.default_mode else [])]
+    measured = [*(cell.metrics for cell in cells), *(point.metrics for sweep in found.series for point in sweep.points)]
+    return all(hasattr(metrics["calls_per_second"], "value") for metrics in measured)
+
+
+def _calculate(words: str, path: Path | None) -> NoReturn:
+    from framehold_loadtest.local.listeners import ROOT
+    from framehold_loadtest.tradeoff import calculator
+
+    path = path or ROOT / "docs" / "tradeoff" / calculator.FILE
+    try:
+        case, known = calculator.Case.read(words.split()), calculator.read(path)
+    except FileNotFoundError:
+        _refuse(
+            f"there are no constants at {path}; nothing was calculated; run framehold bench tradeoff --out DIR, and "
+            f"name DIR/{calculator.FILE} by --constants"
+        )
+    except (OSError, ValueError) as error:
+        _refuse(f"{error}; nothing was calculated")
+    _tell(calculator.table(case, known).text())
+    raise typer.Exit(0)
 
 
 def _check_extra() -> None:

@@ -1,15 +1,18 @@
-"""All options under all conditions, one after another on the same machine.
+"""All options under all conditions, in turns, on the same machine.
 
-The site of an option is started once. Each condition runs with fresh load, and leaves a site on which all nodes serve.
-The memory of parked calls is measured last, when the processes have grown to their size. If an option can't be served,
-or a condition can't be run, each of its cells has the reason.
+In a turn the site of each option is started, measured under all conditions, and ended; the next turn begins with
+another option. Each condition runs with fresh load, and leaves a site on which all nodes serve. The memory of parked
+calls is measured last, when the processes have grown to their size. If an option can't be served, or a condition can't
+be run, each of its cells has the reason. The series follow, in turns of their own.
+
+Where the machine was busy in every cell of the first turn, nothing more is measured.
 """
 
 from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,14 +20,17 @@ from framehold_loadtest.local.listeners import pick_cores
 from framehold_loadtest.local.machine import describe
 from framehold_loadtest.local.process import NotAvailable
 from framehold_loadtest.report.data import Cell, Tradeoff
-from framehold_loadtest.tradeoff.conditions import CONDITIONS, Condition
+from framehold_loadtest.tradeoff import meter, series
+from framehold_loadtest.tradeoff.conditions import CONDITIONS, START, STEADY, Condition
 from framehold_loadtest.tradeoff.metrics import Metrics, metrics, missing
-from framehold_loadtest.tradeoff.options import OPTIONS, Option
+from framehold_loadtest.tradeoff.options import BY_HAND, DEFAULT, OPTIONS, Option
 from framehold_loadtest.tradeoff.pace import ROUNDS, Pace
 from framehold_loadtest.tradeoff.record import Seen
 from framehold_loadtest.tradeoff.stage import Stage
+from framehold_loadtest.tradeoff.turns import Turned, merged
 
 Tell = Callable[[str], None]
+_PARKED_A_SECOND = 200.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,44 +42,152 @@ class Order:
     options: Sequence[str] = tuple(OPTIONS)
     conditions: Sequence[str] = tuple(CONDITIONS)
     command: str = ""
+    series: bool = True
+
+    @property
+    def default_mode(self) -> bool:
+        """Whether E is measured in the SDK's default mode, too."""
+        return BY_HAND in self.options and STEADY in self.conditions
+
+    @property
+    def swept(self) -> list[str]:
+        """The options that the series measure."""
+        return [name for name in self.options if self.series and name not in series.LEFT_OUT]
+
+    @property
+    def seconds(self) -> float:
+        """About how long it takes."""
+        pace = self.pace
+        site = START + pace.warm + pace.parked / _PARKED_A_SECOND
+        conditions = sum(CONDITIONS[name].lasts(pace) for name in self.conditions)
+        default = site + pace.steady if self.default_mode else 0.0
+        swept = sum(series.lasts(pace, OPTIONS[name]) for name in self.swept)
+        return pace.turns * (len(self.options) * (site + conditions) + default) + pace.series_turns * swept
+
+    def plan(self) -> str:
+        """What is about to be done, and how long that takes."""
+        what = f"{self.pace.turns} turns of {len(self.options)} options under {len(self.conditions)} conditions"
+        if self.swept:
+            what += f", then {self.pace.series_turns} of {len(series.VALUES)} series of {len(self.swept)} options"
+        return f"about {max(1.0, self.seconds / 60):.0f} minutes: {what}"
+
+
+class _Clock:
+    """Whether a turn would still end in time, as long as those before it took."""
+
+    def __init__(self, limit: float) -> None:
+        self._limit, self._began = limit, time.monotonic()
+        self._turn: float | None = None
+        self._longest = 0.0
+
+    def again(self) -> bool:
+        """A turn may begin."""
+        now = time.monotonic()
+        if self._turn is not None:
+            self._longest = max(self._longest, now - self._turn)
+        self._turn = now
+        return now + self._longest <= self._began + self._limit
+
+    def renew(self) -> None:
+        """What follows are turns of another kind."""
+        self._turn, self._longest = None, 0.0
+
+    def line(self) -> str:
+        """Why there is no further turn."""
+        return f"no further turn: it would not end within the {self._limit / 60:.0f} minutes that a run may take"
+
+
+Turns = dict[tuple[str, str], list[Turned]]
 
 
 def compare(order: Order, tell: Tell) -> Tradeoff:
     """Measure it all."""
     machine, started = describe(pick_cores()), time.gmtime()
-    cells: list[Cell] = []
-    for number, name in enumerate(order.options, 1):
-        tell(f"{name} ({number} of {len(order.options)}): {OPTIONS[name].what}")
-        found = _option(order, OPTIONS[name], tell)
-        cells += [Cell(option=name, condition=condition, metrics=found[condition]) for condition in order.conditions]
+    clock = _Clock(order.pace.limit)
+    turns, default = _in_turns(order, clock, tell)
+    found = series.Found.empty()
+    if all(turned.busy for one in turns.values() for turned in one):
+        tell("stopped after the first turn: the machine was busy in each cell")
+    else:
+        _in_series(order, found, clock, tell)
     return Tradeoff(
-        machine=machine | _facts(order.pace),
+        machine=machine | _facts(order.pace) | _left_out(turns),
         commit=machine["commit"],
         started=time.strftime("%Y-%m-%d %H:%M:%S UTC", started),
         command=order.command,
         options=list(order.options),
         conditions=list(order.conditions),
-        cells=cells,
+        cells=[Cell(option=name, condition=under, metrics=merged(one)) for (name, under), one in turns.items()],
+        default_mode=Cell(option=BY_HAND, condition=STEADY, metrics=merged(default)) if default else None,
+        series=found.sweeps(order.swept),
+        idle=found.at_rest(),
     )
+
+
+def _in_turns(order: Order, clock: _Clock, tell: Tell) -> tuple[Turns, list[Turned]]:
+    """The turns of each cell, and those of E in the SDK's default mode if this run compares E."""
+    turns: Turns = {(name, under): [] for name in order.options for under in order.conditions}
+    default: list[Turned] = []
+    for turn in range(order.pace.turns):
+        if not clock.again():
+            tell(clock.line())
+            break
+        tell(f"turn {turn + 1} of {order.pace.turns}")
+        at = replace(order, folder=order.folder / f"turn-{turn + 1}")
+        for name in _rotated(order.options, turn):
+            tell(f"{name}: {OPTIONS[name].what}" if turn == 0 else name)
+            for under, turned in _option(at, OPTIONS[name], tell).items():
+                turns[name, under].append(turned)
+        if order.default_mode:
+            tell(f"{DEFAULT.name}: {DEFAULT.what}" if turn == 0 else DEFAULT.name)
+            default.append(_option(replace(at, conditions=(STEADY,)), DEFAULT, tell)[STEADY])
+        if all(turned.busy for one in turns.values() for turned in one):
+            break
+    return turns, default
+
+
+def _in_series(order: Order, found: series.Found, clock: _Clock, tell: Tell) -> None:
+    clock.renew()
+    for turn in range(order.pace.series_turns if order.swept else 0):
+        if not clock.again():
+            tell(clock.line())
+            break
+        tell(f"series, turn {turn + 1} of {order.pace.series_turns}")
+        for name in _rotated(order.swept, turn):
+            tell(f"  {name}")
+            series.play(order.folder / f"series-{turn + 1}" / _folder(name), OPTIONS[name], order.pace, found, tell)
+
+
+def _rotated(names: Sequence[str], turn: int) -> list[str]:
+    """Each turn begins with another, so that none is always the first after another one's end."""
+    first = turn % len(names)
+    return [*names[first:], *names[:first]]
 
 
 def _facts(pace: Pace) -> dict[str, str]:
     """What the figures depend on beside the machine."""
     return {
         "pinning": "HAProxy on one core; all other processes, and the load, wherever the system puts them",
-        "load": f"{pace.users} users who answer at once, {pace.thinkers} who answer after the last fault; {ROUNDS} "
-        f"rounds a call; patient for {pace.patience:g} s",
+        "turns": f"{pace.turns} of each cell, {pace.series_turns} of each point of a series",
+        "load": f"{pace.users} users who answer at once, {pace.thinkers} who think: half of them answer within "
+        f"{pace.spread:g} s of the first fault, half after the last; {ROUNDS} rounds a call; patient for "
+        f"{pace.patience:g} s; {pace.crowd} users where the think time is varied",
         "fleet": f"{pace.nodes} nodes, lease of {pace.lease_ttl:g} s, Redis writes each commit to disk",
         "faults": f"the killed node is away for {pace.away:g} s and its start, the store stands still for "
-        f"{pace.pause:g} s, rates are counted over {pace.window:g} s",
+        f"{pace.pause:g} s",
     }
 
 
-def _option(order: Order, option: Option, tell: Tell) -> dict[str, Metrics]:
-    """Its cells, by condition."""
-    folder = order.folder / option.name.replace(" ", "-")
+def _left_out(turns: Mapping[tuple[str, str], Sequence[Turned]]) -> dict[str, str]:
+    busy, every = sum(turned.busy != "" for one in turns.values() for turned in one), sum(map(len, turns.values()))
+    return {"turns left out": f"{busy} of {every}, because the machine was busy"}
+
+
+def _option(order: Order, option: Option, tell: Tell) -> dict[str, Turned]:
+    """One turn of its cells, by condition."""
+    folder = order.folder / _folder(option.name)
     folder.mkdir(parents=True)
-    found: dict[str, Metrics] = {}
+    found: dict[str, Turned] = {}
     try:
         with contextlib.ExitStack() as stack:
             site = option.make(folder, order.pace)
@@ -84,17 +198,25 @@ def _option(order: Order, option: Option, tell: Tell) -> dict[str, Metrics]:
             seen: dict[str, Seen] = {}
             for name in order.conditions:
                 seen[name] = _condition(CONDITIONS[name], stage, port)
-                found[name] = metrics(seen[name], ROUNDS, order.pace.window)
+                found[name] = _turned(seen[name])
                 tell(_progress(name, found[name]))
             first = order.conditions[0]
-            weight = stage.weighed(port)
-            found[first] = metrics(replace(seen[first], parked=weight), ROUNDS, order.pace.window)
+            weight = stage.weighed(port, order.pace.parked)
+            found[first] = _turned(replace(seen[first], parked=weight))
             tell(f"  parked: {sum(weight.values()) / 1024:.1f} KiB for each of {order.pace.parked} calls")
     except (NotAvailable, OSError) as reason:
         tell(f"  not available: {reason}")
-        gap = missing(" ".join(str(reason).split()))
+        gap = Turned(missing(" ".join(str(reason).split())))
         found |= {name: gap for name in order.conditions if name not in found}
     return found
+
+
+def _folder(name: str) -> str:
+    return name.replace(" ", "-")
+
+
+def _turned(seen: Seen) -> Turned:
+    return Turned(metrics(seen, ROUNDS), meter.busy(seen.cores))
 
 
 def _condition(condition: Condition, stage: Stage, port: int) -> Seen:
@@ -104,14 +226,20 @@ def _condition(condition: Condition, stage: Stage, port: int) -> Seen:
         return stage.seen(condition.play, stage.site.front(stack, sticky=False))
 
 
-def _progress(name: str, found: Metrics) -> str:
-    """One line of what a cell came to."""
-    shown = {
+def _progress(name: str, turned: Turned) -> str:
+    """One line of what a turn came to."""
+    shown = f"  {name:15} " + "  ".join(_shown(turned.metrics)).replace("    nan", "      -")
+    return f"{shown}  NOT USED: the machine was busy: {turned.busy}" if turned.busy else shown
+
+
+def _shown(found: Metrics) -> Iterator[str]:
+    units = {
+        "cpu_us_node": "µs of a node's CPU a call",
         "calls_per_second": "calls/s",
-        "reexecutions": "re-executions a call",
+        "wait_longest_ms": "ms longest wait",
+        "seconds_to_recover": "s to recover",
         "duplicate_effects": "duplicate effects",
         "calls_lost": "calls lost",
-        "seconds_to_recover": "s to recover",
     }
-    parts = [f"{getattr(found[metric], 'value', float('nan')):7.5g} {unit}" for metric, unit in shown.items()]
-    return f"  {name:15} " + "  ".join(parts).replace("    nan", "      -")
+    return (f"{getattr(found[metric], 'value', float('nan')):7.5g} {unit}"
+            for metric, unit in units.items() if metric in found)  # fmt: skip

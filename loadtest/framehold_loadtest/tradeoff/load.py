@@ -1,24 +1,26 @@
 """The load: users who make one call after another and answer at once, and users who make one call and wait with it.
 
-The first show the rate of the service; the others have parked calls when a fault begins. The load runs in a thread with
-an event loop of its own, so that the thread that makes faults may block. After the end no call is begun, and calls in
-progress are finished.
+The first show the rate of the service; the others have parked calls when a fault begins. Half of the others answer
+while the fault lasts, and half when all is well again. The load runs in a thread with an event loop of its own, so that
+the thread that makes faults may block. After the end no call is begun, and calls in progress are finished.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
+import time
 import uuid
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 import uvloop
 
 from framehold_loadtest.local.process import NotAvailable
-from framehold_loadtest.notes import ENDED
+from framehold_loadtest.notes import ENDED, UNBORN, Call
 from framehold_loadtest.tradeoff.callers import Aim, Caller, Opened
-from framehold_loadtest.tradeoff.pace import ROUNDS, Pace
-from framehold_loadtest.tradeoff.record import Noted
+from framehold_loadtest.tradeoff.pace import PLAIN, Pace, Shape
+from framehold_loadtest.tradeoff.record import Noted, Turn
 
 _AFTER_FAILURE = 0.2
 """Seconds until a user whose call came to nothing begins another."""
@@ -28,12 +30,13 @@ _LOOK_SECONDS = 0.05
 class Load:
     """Users of one kind of client, from `start` to `stop`. `loses` is about those who think, see `Aim`."""
 
-    def __init__(self, port: int, opened: Opened, pace: Pace, *, loses: bool = False) -> None:
+    def __init__(self, port: int, opened: Opened, pace: Pace, shape: Shape = PLAIN, *, loses: bool = False) -> None:
         self.quick, self.slow = Noted(), Noted()
-        self._quick = Aim(port, ROUNDS, pace.patience, self.quick.turns.append, _at_once)
-        self._slow = replace(self._quick, turned=self.slow.turns.append, think=self._until_answered, loses=loses)
-        self._opened, self._pace = opened, pace
-        self._over, self._thought = threading.Event(), threading.Event()
+        self._aim = Aim(port, shape.rounds, pace.patience, _unnoticed, _at_once, shape.size)
+        self._opened, self._pace, self._shape, self._loses = opened, pace, shape, loses
+        self._over, self._early, self._late = threading.Event(), threading.Event(), threading.Event()
+        self.waiting = 0
+        """Users who think at present."""
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._work, daemon=True)
 
@@ -41,9 +44,14 @@ class Load:
         """Begin."""
         self._thread.start()
 
+    def answer_early(self) -> None:
+        """Let the first half of those who think go on, one after another."""
+        self._early.set()
+
     def answer(self) -> None:
-        """Let those who think go on."""
-        self._thought.set()
+        """Let all who think go on."""
+        self._early.set()
+        self._late.set()
 
     def stop(self) -> None:
         """Let all users end the call that they are in.
@@ -52,7 +60,7 @@ class Load:
             NotAvailable: the users themselves failed.
         """
         self._over.set()
-        self._thought.set()
+        self.answer()
         self._thread.join()
         if self._failure is not None:
             raise NotAvailable(f"the load failed: {type(self._failure).__name__}: {self._failure}")
@@ -65,43 +73,107 @@ class Load:
 
     async def _all(self) -> None:
         async with asyncio.TaskGroup() as users:
-            for _ in range(self._pace.thinkers):
-                users.create_task(self._slowly())
+            for number in range(self._pace.thinkers):
+                users.create_task(self._slowly(number))
             for _ in range(self._pace.users):
                 users.create_task(self._quickly())
 
-    async def _slowly(self) -> None:
-        caller = self._opened(self._slow)
+    async def _slowly(self, number: int) -> None:
+        user = _User(
+            self._opened, replace(self._aim, loses=self._loses), self.slow, self._counted(self._answering(number))
+        )
         try:
-            self.slow.calls.append(await caller.call(name()))
+            await user.call()
         finally:
-            caller.close()
+            user.close()
 
-    async def _until_answered(self) -> None:
-        while not self._thought.is_set():
-            await asyncio.sleep(_LOOK_SECONDS)
+    def _answering(self, number: int) -> Callable[[], Awaitable[None]]:
+        """When the thinker of this number answers."""
+        half = self._pace.thinkers // 2
+        delay = number / half * self._pace.spread if number < half else 0.0
+
+        async def until_answered() -> None:
+            nonlocal delay
+            await self._until(self._early if number < half else self._late)
+            if delay and not self._late.is_set():
+                await asyncio.sleep(delay)
+            delay = 0.0  # it is the first answer that is put off
+
+        return until_answered
 
     async def _quickly(self) -> None:
-        caller = self._opened(self._quick)
+        think = self._counted(self._thinking) if self._shape.think else _at_once
+        user = _User(self._opened, self._aim, self.quick, think)
         try:
             while not self._over.is_set():
-                call = await caller.call(name())
-                self.quick.calls.append(call)
-                if call.outcome != ENDED:
+                if (await user.call()).outcome != ENDED:
                     await asyncio.sleep(_AFTER_FAILURE)
         finally:
-            caller.close()
+            user.close()
+
+    def _counted(self, think: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
+        async def thinks() -> None:
+            self.waiting += 1
+            await think()
+            self.waiting -= 1
+
+        return thinks
+
+    async def _thinking(self) -> None:
+        """As long as a user thinks, but no longer than the load lasts."""
+        await self._until(self._over, self._shape.think)
+
+    async def _until(self, happened: threading.Event, longest: float = float("inf")) -> None:
+        over = time.monotonic() + longest
+        while not happened.is_set() and (left := over - time.monotonic()) > 0:
+            await asyncio.sleep(min(left, _LOOK_SECONDS))
+
+
+class _User:
+    """One user, who notes each call and how long they waited for it. A call that was refused at its beginning is begun
+    again, and the wait for it goes on."""
+
+    def __init__(self, opened: Opened, aim: Aim, noted: Noted, think: Callable[[], Awaitable[None]]) -> None:
+        self._noted, self._think = noted, think
+        self._caller = opened(replace(aim, turned=noted.turns.append, think=self._thinks))
+        self._thought = 0.0
+        self._wanted: float | None = None
+
+    async def call(self) -> Call:
+        """Make one."""
+        self._thought = 0.0
+        self._wanted = time.time() if self._wanted is None else self._wanted
+        call = await self._caller.call(name())
+        self._noted.calls.append(call)
+        if call.outcome == ENDED:
+            self._noted.waits.append(call.ended - self._wanted - self._thought)
+        if call.outcome != UNBORN:
+            self._wanted = None
+        return call
+
+    def close(self) -> None:
+        """Leave."""
+        self._caller.close()
+
+    async def _thinks(self) -> None:
+        began = time.time()
+        await self._think()
+        self._thought += time.time() - began
 
 
 async def _at_once() -> None:
     """No thought."""
 
 
+def _unnoticed(_: Turn) -> None:
+    """Nobody looks."""
+
+
 class Parked:
     """Calls that wait at their first question, for as long as this context lasts."""
 
-    def __init__(self, port: int, opened: Opened, pace: Pace) -> None:
-        aim = Aim(port, ROUNDS, pace.patience, lambda _: None, _at_once)
+    def __init__(self, port: int, opened: Opened, pace: Pace, shape: Shape = PLAIN) -> None:
+        aim = Aim(port, shape.rounds, pace.patience, _unnoticed, _at_once, shape.size)
         self._callers = [opened(aim) for _ in range(pace.users)]
         self._loop = asyncio.Runner(loop_factory=uvloop.new_event_loop)
 

@@ -1,7 +1,8 @@
 """The trade-off on a Markdown page, between its marks, from the figures of one run.
 
-Law: each table is one of the report's own. A value that was not available is a number in brackets, and its reason is in
-the list below. Plots are in a folder beside the page, with the name of the page.
+Law: each table but that of the targets is one of the report's own. A value that was not available is a number in
+brackets, and its reason is in the list below. Plots are in a folder beside the page, with the name of the page, and the
+constants of the calculator with them. The page of the calculator, which stands beside it, is filled as well.
 """
 
 from __future__ import annotations
@@ -15,8 +16,19 @@ from framehold_loadtest.marked_page import table as markdown
 from framehold_loadtest.report import figures, tradeoff_tables
 from framehold_loadtest.report.data import Tradeoff
 from framehold_loadtest.report.table import Entry, Table, facts
+from framehold_loadtest.tradeoff import calculator, targets
 
-PROGRAM, PART = "framehold bench tradeoff", "figures"
+PROGRAM = "framehold bench tradeoff"
+FIRST, PART, SUMS = "overview", "figures", "calculator"
+"""What stands before all else, all that was measured, and the part of the calculator's page."""
+_FIRST_FIGURE = "overview"
+CASES = (
+    calculator.Case(users=200, rounds=2, think=5),
+    calculator.Case(users=1000, rounds=3, think=30),
+    calculator.Case(users=10_000, rounds=3, think=60, state=4096, nodes=6),
+)
+"""What the page of the calculator shows."""
+_Shown = list[tuple[str, str, str]]
 
 
 def put(found: Tradeoff, path: Path, report: Path) -> Path:
@@ -28,21 +40,51 @@ def put(found: Tradeoff, path: Path, report: Path) -> Path:
     plots = path.parent / path.stem
     plots.mkdir(exist_ok=True)
     shown = [figure for figure in figures.titles() if (report / f"{figure[0]}.png").is_file()]
+    first = [figure for figure in shown if figure[0] == _FIRST_FIGURE]
+    others = [figure for figure in shown if figure[0] != _FIRST_FIGURE]
+    known = calculator.constants(found)
+    fill(
+        path,
+        PROGRAM,
+        {
+            FIRST: "\n\n".join([*_banner(found), *_pictures(first, plots.name)]),
+            PART: "\n\n".join([*_head(found), *_tables(found), *_figures(others, plots.name)]),
+        },
+    )
     for name, *_ in shown:
         shutil.copyfile(report / f"{name}.png", plots / f"{name}.png")
-    text = "\n\n".join([*_head(found), *_tables(found), *_figures(shown, plots.name)])
-    fill(path, PROGRAM, {PART: text})
+    calculator.write(known, plots)
+    if (sums := _sums(path)).is_file():
+        fill(sums, PROGRAM, {SUMS: "\n\n".join([*_banner(found), *_cases(known)])})
     return path
 
 
 def check(path: Path) -> None:
-    """See that a page can be filled.
+    """See that a page can be filled, and that of the calculator beside it if there is one.
 
     Raises:
         OSError: it can't be read.
         ValueError: it lacks a mark.
     """
-    written(path.read_text(encoding="utf-8"), PROGRAM, {PART: ""})
+    written(path.read_text(encoding="utf-8"), PROGRAM, {FIRST: "", PART: ""})
+    if (sums := _sums(path)).is_file():
+        written(sums.read_text(encoding="utf-8"), PROGRAM, {SUMS: ""})
+
+
+def _sums(path: Path) -> Path:
+    return path.with_stem(f"{path.stem}-calculator")
+
+
+def _banner(found: Tradeoff) -> Iterator[str]:
+    """What stands above all else if the machine was busy."""
+    if found.busy:
+        lines = "\n".join(f"> - {why}" for why in found.busy)
+        yield f"> **NOT MEASURED: the machine was busy.** Other programs had the cores in these cells.\n>\n{lines}"
+
+
+def _cases(known: calculator.Constants) -> Iterator[str]:
+    for case in CASES:
+        yield calculator.table(case, known).markdown()
 
 
 def _head(found: Tradeoff) -> Iterator[str]:
@@ -50,8 +92,12 @@ def _head(found: Tradeoff) -> Iterator[str]:
 
 
 def _tables(found: Tradeoff) -> Iterator[str]:
+    yield f"### {targets.TITLE}"
+    yield targets.standing(found).markdown()
     conditions = [tradeoff_tables.condition(found, name) for name in found.conditions]
-    for table in (tradeoff_tables.harms(found), tradeoff_tables.standings(found), *conditions):
+    modes = tradeoff_tables.modes(found)
+    tables = (tradeoff_tables.harms(found), tradeoff_tables.standings(found), *conditions, *([modes] if modes else []))
+    for table in tables:
         yield f"### {table.title[0].upper()}{table.title[1:]}"
         yield from _table(table)
 
@@ -73,7 +119,12 @@ def _entry(entry: Entry, reasons: dict[str, int]) -> str:
     return f"{text} ({entry.small})" if entry.small else text
 
 
-def _figures(shown: list[tuple[str, str, str]], folder: str) -> Iterator[str]:
+def _pictures(shown: _Shown, folder: str) -> Iterator[str]:
+    for name, title, caption in shown:
+        yield f"![{title}]({folder}/{name}.png)\n\n{caption}"
+
+
+def _figures(shown: _Shown, folder: str) -> Iterator[str]:
     for name, title, caption in shown:
         yield f"### {title}\n\n{caption}\n\n![{title}]({folder}/{name}.png)"
 

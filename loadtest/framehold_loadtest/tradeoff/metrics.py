@@ -1,7 +1,12 @@
-"""The metrics of a cell, computed from what was seen. Pure.
+"""The metrics of one turn of a cell, computed from what was seen. Pure.
 
 Law: a metric that can't be computed has a reason. An option without a store has 0 store operations and 0 CPU of a
 store: that is measured, not missing.
+
+A harm is counted in the calls that it came to, and in those that it could have come to (`..._of`): the calls that the
+fault could reach. These are calls that were open when a node was killed, while one left or while the store stood still,
+or whose reply was lost. Without a fault they are all calls that began. A harm that came to other calls as well needs no
+fault, so all calls count then.
 """
 
 from __future__ import annotations
@@ -22,9 +27,9 @@ NO_CALL = "no call came to its end"
 NOT_HERE = "taken once for each option, under the undisturbed condition"
 
 
-def metrics(seen: Seen, rounds: int, window: float) -> Metrics:
-    """All of them. `window` is in seconds, see `recovery`."""
-    return {**_pace(seen), **_rounds(seen, rounds), **_costs(seen), **_harm(seen, window)}
+def metrics(seen: Seen, rounds: int) -> Metrics:
+    """All of them."""
+    return {**_costs(seen), **_pace(seen), **_waits(seen), **_rounds(seen, rounds), **_harm(seen)}
 
 
 def missing(why: str) -> Metrics:
@@ -39,6 +44,16 @@ def _ended(seen: Seen) -> int:
 def _pace(seen: Seen) -> Metrics:
     within = sum(call.outcome == ENDED and call.ended <= seen.ended for call in seen.quick.calls)
     return {"calls_per_second": Measured(value=within / (seen.ended - seen.began), unit="1/s")}
+
+
+def _waits(seen: Seen) -> Metrics:
+    """How long users waited for calls that came to their end: all rounds, refused tries and begun-again calls too."""
+    names, few = ("wait_p50_ms", "wait_p99_ms", "wait_longest_ms"), _few(seen)
+    if few or not seen.waits:
+        return dict.fromkeys(names, Missing(missing=few or NO_CALL))
+    waits = [wait * 1e3 for wait in seen.waits]
+    found = (percentile(waits, 0.5), percentile(waits, 0.99), max(waits))
+    return {name: Measured(value=wait, unit="ms") for name, wait in zip(names, found, strict=True)}
 
 
 def _rounds(seen: Seen, rounds: int) -> Metrics:
@@ -89,24 +104,43 @@ def _costs(seen: Seen) -> Metrics:
     }
 
 
-def _harm(seen: Seen, window: float) -> Metrics:
+def _harm(seen: Seen) -> Metrics:
     counts = outcomes(seen.calls)
-    begun = len(seen.calls) - counts[UNBORN]
+    begun = {call.call for call in seen.calls if call.outcome != UNBORN}
     again = ledger.reentries(seen.lines, seen.calls)
     names = {call.call for call in seen.calls}
     mine = [line for line in seen.lines if line.partition(" ")[0] in names]
-    answered = [turn.at for turn in seen.quick.turns if turn.answered]
-    back = recovery.seconds(answered, seen.faults, (seen.began, seen.ended), window)
+    back = recovery.seconds(seen.turns, seen.faults)
+    entries = Measured(value=round(again / len(begun), 3), unit="per call") if begun else Missing(missing=NO_CALL)
     return {
-        "reexecutions": Measured(value=round(again / begun, 3), unit="per call") if begun else Missing(missing=NO_CALL),
+        "seconds_to_recover": Missing(missing=back) if isinstance(back, str) else Measured(value=back, unit="s"),
+        **_hit("lost", {call.call for call in seen.calls if call.outcome == LOST}, begun, seen),
+        **_hit("repeated", ledger.repeated(mine), begun, seen),
+        "reexecutions": entries,
         "duplicate_effects": _of_any(begun, ledger.compare(mine, seen.calls).twice, "effects"),
         "calls_lost": _of_any(begun, counts[LOST], "calls"),
         "calls_ended": Measured(value=counts[ENDED], unit="calls"),
         "calls_refused_at_their_beginning": Measured(value=counts[UNBORN], unit="calls"),
-        "seconds_to_recover": Missing(missing=back) if isinstance(back, str) else Measured(value=back, unit="s"),
     }
 
 
-def _of_any(begun: int, count: int, unit: str) -> Measured | Missing:
+def _hit(harm: str, harmed: set[str], begun: set[str], seen: Seen) -> Metrics:
+    """The calls that a harm came to, and those that it could have come to."""
+    reached = _reached(seen) & begun
+    could = reached if harmed <= reached else begun | harmed
+    found = {harm: len(harmed), f"{harm}_of": len(could)}
+    return {f"calls_hit_{name}": Measured(value=count, unit="calls") for name, count in found.items()}
+
+
+def _reached(seen: Seen) -> set[str]:
+    """The calls that the fault could reach; all of them where there was none."""
+    if seen.loses:
+        return {call.call for call in seen.slow.calls}
+    if not seen.spans:
+        return {call.call for call in seen.calls}
+    return {call.call for call in seen.calls for start, end in seen.spans if call.began <= end and call.ended >= start}
+
+
+def _of_any(begun: set[str], count: int, unit: str) -> Measured | Missing:
     """A harm that was counted. Where no call had begun, none could be harmed, and nothing is cleared."""
     return Measured(value=count, unit=unit) if begun else Missing(missing="no call was begun")

@@ -1,4 +1,8 @@
-"""The options: the letters of the SDK's design discussion, each with its server, its front and its clients."""
+"""The options: the letters of the SDK's design discussion, each with its server, its front and its clients.
+
+The SDK's handlers that hold nothing respond with JSON alone, which is the SDK's fastest mode. A has to ask over a
+stream, so it can't.
+"""
 
 from __future__ import annotations
 
@@ -19,26 +23,40 @@ class Option:
     what: str
     make: Callable[[Path, Pace], FleetSite | HandSite]
     caller: Opened = Modern
+    far: Callable[[Path, Pace], FleetSite] | None = None
+    """The same with its store far away; None where there is no store."""
 
 
-def _hand(way: str, *, by_session: bool = False) -> Callable[[Path, Pace], HandSite]:
-    return lambda folder, pace: HandSite(folder, pace, way, by_session=by_session)
+def _hand(*words: str, by_session: bool = False) -> Callable[[Path, Pace], HandSite]:
+    return lambda folder, pace: HandSite(folder, pace, words, by_session=by_session)
 
 
-def _fleet(strategy: str) -> Callable[[Path, Pace], FleetSite]:
-    return lambda folder, pace: FleetSite(folder, pace, strategy)
+def _fleet(strategy: str, store_away: float = 0.0) -> Callable[[Path, Pace], FleetSite]:
+    return lambda folder, pace: FleetSite(folder, pace, strategy, store_away)
+
+
+FAR = 0.005
+"""Seconds of a round trip to a store that is far away."""
 
 
 OPTIONS = {
     option.name: option
     for option in (
-        Option("H-hold", "Framehold, `await ctx.elicit`, the frame held, leases and journal in Redis", _fleet("hold")),
-        Option("H-replay", "Framehold, the same text, nothing held: the journal rides in the token", _fleet("replay")),
-        Option("E", "the SDK, a handler that returns its questions, its effects below the guard", _hand("e")),
-        Option("E naive", "as E, with the first effect above the guard", _hand("e-naive")),
-        Option("F", "as E, with the first effect above the guard under a `once` that marks the state", _hand("f")),
-        Option("G", "the SDK, named steps and an end, the steps' data in the state", _hand("g")),
+        Option("H-hold", "Framehold, `await ctx.elicit`, the frame held, leases and journal in Redis", _fleet("hold"),
+               far=_fleet("hold", FAR)),
+        Option("H-replay", "Framehold, the same text, nothing held: the journal rides in the token", _fleet("replay"),
+               far=_fleet("replay", FAR)),
+        Option("E", "the SDK, a handler that returns its questions, its effects below the guard", _hand("e", "--json")),
+        Option("E naive", "as E, with the first effect above the guard", _hand("e-naive", "--json")),
+        Option("F", "as E, with the first effect above the guard under a `once` that marks the state",
+               _hand("f", "--json")),
+        Option("G", "the SDK, named steps and an end, the steps' data in the state", _hand("g", "--json")),
         Option("A", "as E, for clients of 2025: asked over their session, the stream held",
                _hand("a", by_session=True), OfSession),
     )
 }  # fmt: skip
+
+HELD, BY_HAND = "H-hold", "E"
+"""The two that are compared with a target."""
+DEFAULT = Option("E, default", "E once more, in the SDK's default mode: prepared for an event stream", _hand("e"))
+"""It is measured undisturbed only, beside E: the same server otherwise."""

@@ -9,12 +9,32 @@ ROUNDS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
-    """Times in seconds. `users` answer at once; each of the `thinkers` makes one call, and answers when the last fault
-    is over. `steady` is a cell without a fault; `lead` comes before the first fault and `tail` after the last; a killed
-    node is `away` before it is started again; the store stands still for `pause`. `window` is what rates are counted
-    over. `parked` calls are held to see what they weigh."""
+class Shape:
+    """What a call is like: its rounds, the bytes that its tool keeps between them, and the seconds that a user who
+    answers at once takes for each answer."""
 
+    rounds: int = ROUNDS
+    size: int = 0
+    think: float = 0.0
+
+
+PLAIN = Shape()
+"""The calls of all conditions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Times in seconds. Each cell is measured in so many `turns`. `users` answer at once; each of the `thinkers` makes
+    one call: half of them answer while the fault lasts, spread over `spread`, the others when the last fault is over.
+    `steady` is a cell without a fault; `lead` comes before the first fault and `tail` after the last; a killed node is
+    `away` before it is started again; the store stands still for `pause`. `parked` calls are held to see what they
+    weigh.
+
+    A series has `series_turns`; each of its points lasts `point`, with so many `crowd` where users think, and `heavy`
+    calls are parked to see what their state weighs. No turn is begun that would not end within `limit`."""
+
+    limit: float
+    turns: int
     nodes: int
     users: int
     thinkers: int
@@ -24,28 +44,40 @@ class Pace:
     steady: float
     lead: float
     away: float
+    spread: float
     pause: float
     tail: float
-    window: float
     parked: int
+    series_turns: int
+    point: float
+    crowd: int
+    heavy: int
 
 
 FULL = Pace(
+    limit=3600.0,
+    turns=5,
     nodes=3,
     users=12,
     thinkers=60,
     lease_ttl=5.0,
     patience=30.0,
-    warm=2.0,
-    steady=15.0,
-    lead=5.0,
+    warm=1.5,
+    steady=5.0,
+    lead=1.5,
     away=7.0,
+    spread=2.0,
     pause=3.0,
-    tail=6.0,
-    window=1.0,
-    parked=2000,
+    tail=3.0,
+    parked=1000,
+    series_turns=3,
+    point=2.5,
+    crowd=300,
+    heavy=400,
 )
 QUICK = Pace(
+    limit=1200.0,
+    turns=3,
     nodes=2,
     users=6,
     thinkers=20,
@@ -54,9 +86,13 @@ QUICK = Pace(
     warm=0.2,
     steady=0.8,
     lead=0.5,
-    away=0.3,
+    away=2.0,
+    spread=0.5,
     pause=0.5,
     tail=0.4,
-    window=0.25,
-    parked=200,
+    parked=100,
+    series_turns=1,
+    point=0.5,
+    crowd=30,
+    heavy=50,
 )

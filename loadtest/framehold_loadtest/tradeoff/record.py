@@ -1,4 +1,4 @@
-"""What was seen in one cell, before anything is computed from it."""
+"""What was seen in one turn of a cell, before anything is computed from it."""
 
 from __future__ import annotations
 
@@ -26,21 +26,33 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """What some clients saw."""
+    """What some clients saw. `waits` has for each call that came to its end how many seconds its user waited for it:
+    from the first try to begin it, without the time in which the user thought."""
 
     turns: list[Turn] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
+    waits: list[float] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Cores:
+    """How the cores of the machine were shared in one turn. `stretch` is how many times as long as their work the
+    measured processes took for it; `others` is how many cores other programs had on average."""
+
+    stretch: float = 1.0
+    others: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One cell. Instants are seconds since the epoch; `faults` are those at which something was done.
+    """One turn of a cell. Instants are seconds since the epoch; `spans` are from when until when something was done
+    that a call could be hit by.
 
-    Rates are those of who answers at `quick`; who thinks, `slow`, comes in a wave when all is over."""
+    Rates are those of who answers at `quick`; who thinks, `slow`, comes in waves."""
 
     began: float
     ended: float
-    faults: Sequence[float]
+    spans: Sequence[tuple[float, float]]
     quick: Noted
     slow: Noted
     lines: Sequence[str]
@@ -48,8 +60,18 @@ class Seen:
     cpu: Mapping[str, float]
     """Seconds by place; 0 where an option has no such process."""
     store_ops: int
+    loses: bool = False
+    """Whether replies to those who think were lost, and to nobody else."""
+    cores: Cores = Cores()
     parked: Mapping[str, float] | None = None
     """Bytes for each parked call by place, empty if none came to its question; None where that was not looked at."""
+    waiting: float = 0.0
+    """Calls that waited for their users' answers at a time, as the clients saw it, in the second half of the load."""
+
+    @property
+    def faults(self) -> list[float]:
+        """When something was done."""
+        return [start for start, _ in self.spans]
 
     @property
     def turns(self) -> list[Turn]:
@@ -60,3 +82,8 @@ class Seen:
     def calls(self) -> list[Call]:
         """Of all clients."""
         return [*self.quick.calls, *self.slow.calls]
+
+    @property
+    def waits(self) -> list[float]:
+        """Of all clients."""
+        return [*self.quick.waits, *self.slow.waits]

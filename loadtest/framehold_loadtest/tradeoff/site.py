@@ -10,6 +10,7 @@ import contextlib
 import secrets
 import signal
 import socket
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -21,6 +22,8 @@ from framehold_loadtest.tradeoff.front import haproxy
 from framehold_loadtest.tradeoff.pace import Pace
 
 NODE, ROUTER, STORE = PLACES
+BESIDE = "beside"
+"""Where a process is that belongs to the measurement, and not to the site."""
 _HELD = Path(served.__file__).with_name("held.py")
 _LEAVE_SECONDS = 30.0
 
@@ -42,7 +45,7 @@ class Site(Protocol):
         """The port that clients call: with what the option needs to be `sticky`, or by turns."""
 
     def places(self) -> dict[int, str]:
-        """The processes that run, each by its id, and whether they are a node, the router or the store."""
+        """The processes that run, each by its id, and whether they are a node, the router, the store or `BESIDE`."""
 
     def kill(self, name: str) -> None:
         """End a node at once."""
@@ -63,8 +66,10 @@ class Site(Protocol):
 class FleetSite:
     """Framehold's own fleet, behind its router."""
 
-    def __init__(self, folder: Path, pace: Pace, strategy: str) -> None:
-        plan = FleetPlan(nodes=pace.nodes, strategy=strategy, lease_ttl=pace.lease_ttl, target=_HELD)
+    def __init__(self, folder: Path, pace: Pace, strategy: str, store_away: float = 0.0) -> None:
+        plan = FleetPlan(
+            nodes=pace.nodes, strategy=strategy, lease_ttl=pace.lease_ttl, target=_HELD, store_away=store_away
+        )
         self.fleet = Fleet(folder, plan)
         self.ledger = self.fleet.ledger
         self.kill, self.restart, self.roll = self.fleet.kill, self.fleet.restart, self.fleet.roll
@@ -98,7 +103,8 @@ class FleetSite:
     def places(self) -> dict[int, str]:
         kinds = dict.fromkeys(self.fleet.nodes, NODE) | dict.fromkeys(self.fleet.routers, ROUTER) | {"store": STORE}
         found = {pid: kinds[name] for name, pid in self.fleet.pids().items()}
-        return found | dict.fromkeys(self._proxies, ROUTER)
+        beside = self.fleet.delay.pid if self.fleet.delay is not None else 0
+        return found | dict.fromkeys(self._proxies, ROUTER) | ({beside: BESIDE} if beside else {})
 
     def pause_store(self) -> None:
         self.fleet.pause("store")
@@ -108,17 +114,19 @@ class FleetSite:
 
 
 class HandSite:
-    """Servers of the SDK that know nothing of each other, behind HAProxy. They have no store."""
+    """Servers of the SDK that know nothing of each other, behind HAProxy. They have no store.
+
+    `words` are the arguments of `served.serve`, without its port."""
 
     store_port = 0
 
-    def __init__(self, folder: Path, pace: Pace, way: str, *, by_session: bool = False) -> None:
+    def __init__(self, folder: Path, pace: Pace, words: Sequence[str], *, by_session: bool = False) -> None:
         self.ledger = folder / "ledger"
         self._by_session = by_session
         self._settings = {"LOADTEST_LEDGER": str(self.ledger), "LOADTEST_STATE_KEY": secrets.token_hex(32)}
         self._held: list[socket.socket] = []
         self._ports = [self._port() for _ in range(pace.nodes)]
-        self._nodes = {f"n{number}": self._node(folder, f"n{number}", way, port)
+        self._nodes = {f"n{number}": self._node(folder, f"n{number}", words, port)
                        for number, port in enumerate(self._ports, 1)}  # fmt: skip
         self._proxies: set[int] = set()
 
@@ -130,8 +138,8 @@ class HandSite:
         self._held.append(held)
         return int(held.getsockname()[1])
 
-    def _node(self, folder: Path, name: str, way: str, port: int) -> Process:
-        argv = python("framehold_loadtest.served.serve", way, str(port))
+    def _node(self, folder: Path, name: str, words: Sequence[str], port: int) -> Process:
+        argv = python("framehold_loadtest.served.serve", *words, str(port))
         return Process(name, argv, folder / f"{name}.log", self._settings)
 
     @property

@@ -1,15 +1,16 @@
-"""One cell: the site of an option, its load, and the faults of a condition."""
+"""One turn of a cell: the site of an option, its load, and the faults of a condition."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from statistics import fmean
 
 from framehold_loadtest import ledger
 from framehold_loadtest.tradeoff import meter
 from framehold_loadtest.tradeoff.callers import Opened
 from framehold_loadtest.tradeoff.load import Load, Parked
-from framehold_loadtest.tradeoff.pace import Pace
+from framehold_loadtest.tradeoff.pace import PLAIN, Pace, Shape
 from framehold_loadtest.tradeoff.record import Seen
 from framehold_loadtest.tradeoff.site import Site
 
@@ -23,7 +24,8 @@ class Stage:
 
     def __init__(self, site: Site, pace: Pace, caller: Opened) -> None:
         self.site, self.pace, self._caller = site, pace, caller
-        self._faults: list[float] = []
+        self._spans: list[tuple[float, float]] = []
+        self._waiting: list[int] = []
         self._load: Load | None = None
         self._meter = meter.Meter(site)
 
@@ -33,11 +35,21 @@ class Stage:
         while (left := until - time.monotonic()) > 0:
             time.sleep(min(left, _LOOK_SECONDS))
             self._meter.look()
+            if self._load is not None:
+                self._waiting.append(self._load.waiting)
 
     def fault(self) -> None:
-        """Something is about to be done."""
+        """Something is about to be done; half of those who wait with a question answer it while it lasts."""
+        assert self._load is not None
         self._meter.look()
-        self._faults.append(time.time())
+        now = time.time()
+        self._spans.append((now, now))
+        self._load.answer_early()
+
+    def lasted(self) -> None:
+        """What was begun as a fault could hit calls until now."""
+        start, _ = self._spans.pop()
+        self._spans.append((start, time.time()))
 
     def back(self) -> None:
         """A node has been started again, and serves."""
@@ -56,15 +68,15 @@ class Stage:
         time.sleep(self.pace.warm)
         load.stop()
 
-    def seen(self, play: Callable[[Stage], None], port: int, *, loses: bool = False) -> Seen:
+    def seen(self, play: Callable[[Stage], None], port: int, shape: Shape = PLAIN, *, loses: bool = False) -> Seen:
         """Play a condition under load, of which those who think lose a reply or not.
 
         Raises:
             NotAvailable: the site could not be faulted as it says, or the load failed.
         """
         skip = len(ledger.read(self.site.ledger))
-        load = self._load = Load(port, self._caller, self.pace, loses=loses)
-        self._faults, self._meter = [], meter.Meter(self.site)
+        load = self._load = Load(port, self._caller, self.pace, shape, loses=loses)
+        self._spans, self._waiting, self._meter = [], [], meter.Meter(self.site)
         asked, began = meter.operations(self.site.store_port), time.time()
         load.start()
         try:
@@ -76,27 +88,39 @@ class Stage:
         return Seen(
             began=began,
             ended=ended,
-            faults=tuple(self._faults),
+            spans=tuple(self._spans),
             quick=load.quick,
             slow=load.slow,
             lines=ledger.read(self.site.ledger)[skip:],
             cpu=self._meter.spent(),
             store_ops=meter.operations(self.site.store_port) - asked,
+            loses=loses,
+            cores=self._meter.cores(),
+            waiting=fmean(self._waiting[len(self._waiting) // 2 :] or [0]),
         )
 
-    def weighed(self, port: int) -> dict[str, float]:
+    def idle(self, seconds: float) -> tuple[float, float]:
+        """Operations of the store and seconds of CPU that the site takes each second while nobody calls."""
+        watched, asked = meter.Meter(self.site), meter.operations(self.site.store_port)
+        began = time.monotonic()
+        time.sleep(seconds)
+        watched.look()
+        gone = time.monotonic() - began
+        return (meter.operations(self.site.store_port) - asked) / gone, sum(watched.spent().values()) / gone
+
+    def weighed(self, port: int, calls: int, shape: Shape = PLAIN) -> dict[str, float]:
         """Bytes for each call that waits, by place. The calls are left to their fate.
 
         A process grows for other reasons, too, when it serves what it has not served before: so some calls are parked
         first that don't count.
         """
-        with Parked(port, self._caller, self.pace) as parked:
+        with Parked(port, self._caller, self.pace, shape) as parked:
             parked.park(_FIRST_PARKED)
             time.sleep(_SETTLE_SECONDS)
             before = meter.memory(self.site)
-            calls = parked.park(self.pace.parked)
+            held = parked.park(calls)
             time.sleep(_SETTLE_SECONDS)
             after = meter.memory(self.site)
-        if not calls:
+        if not held:
             return {}
-        return {place: max(0, after[place] - size) / calls for place, size in before.items()}
+        return {place: max(0, after[place] - size) / held for place, size in before.items()}

@@ -24,8 +24,10 @@ def allowed(hop: Hop, scope: Scope, settings: Settings) -> bool:
 def refusal(settings: Settings) -> str:
     """The error text for a request that may not use the admin API."""
     if settings.admin_token is None:
-        return "only the fleet itself may ask this, since FRAMEHOLD_ADMIN_TOKEN is not set; nothing was told or done"
-    return "the admin token is missing or wrong; nothing was told or done; send it as Authorization: Bearer ..."
+        return (
+            "only the fleet itself may ask this, since FRAMEHOLD_ADMIN_TOKEN is not set; nothing was returned or done"
+        )
+    return "the admin token is missing or wrong; nothing was returned or done; send it as Authorization: Bearer ..."
 
 
 def _has_admin_token(authorization: str, settings: Settings) -> bool:

@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
+import os
 import re
+import signal
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from starlette.background import BackgroundTask
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from framehold_core.ids import CallId, is_call_id
 from framehold_router.collect.node_client import CREDENTIAL
-from framehold_router.models.calls import CallsQuery, LeaseQuery
+from framehold_router.models.calls import CallsQuery, LeaseQuery, LeasesView
 from framehold_router.models.events import Kind
 from framehold_router.models.fields import MAX_TEXT_CHARACTERS, printable
 from framehold_router.models.nodes import DoneView, ErrorView
@@ -27,12 +31,18 @@ from framehold_router.models.nodes import DoneView, ErrorView
 from ..hosts.attached import Attached
 from ..sdk import hop as hops
 from ..sdk.hop import Hop
+from ..telemetry import await_stack
 from ..telemetry.recent_calls import RecentCalls
-from . import access, call_list, lease_list
+from ..telemetry.stacks import authors
+from . import access, call_list, lease_list, tool_list
 from .actions import Actions, Done
+from .probes import node_state
 from .profile import Profile
 from .tool_actions import ToolActions
 
+logger = logging.getLogger(__name__)
+_KILLED = "this node's process is killed now, as by kill -9: it hands off nothing, and says nothing to anybody"
+_NOT_KILLED = "this node is not killed: its FRAMEHOLD_PLAYGROUND is not `kill`; nothing was done"
 _CREDENTIAL = re.compile(r"[0-9a-f]{8}")
 RequestT = TypeVar("RequestT", bound=BaseModel)
 _TOOL = '{"tool": "..."}'
@@ -65,6 +75,7 @@ class Admin:
     """Serves the admin API of one node."""
 
     def __init__(self, attached: Attached) -> None:
+        self._attached = attached
         self._runtime = runtime = attached.runtime
         self._actions = Actions(runtime)
         self._tools = ToolActions(attached.runtime.door.pauses, attached.handlers.names)
@@ -74,11 +85,14 @@ class Admin:
         # One list or profile at a time: each takes about a millisecond of every turn of the loop.
         self._lists = asyncio.Lock()
         self.endpoints: dict[str, tuple[str, Callable[[Request], Awaitable[Response]]]] = {
+            "/admin/node": ("GET", self._node),
             "/admin/leases": ("GET", self._leases),
             "/admin/calls": ("GET", self._calls),
+            "/admin/tools": ("GET", self._tool_list),
             "/admin/profile": ("GET", self._profile),
             "/admin/drain": ("POST", self._drain),
             "/admin/undrain": ("POST", self._undrain),
+            "/admin/kill": ("POST", self._kill),
             "/admin/cancel": ("POST", self._cancel),
             "/admin/evict": ("POST", self._evict),
             "/admin/pause": ("POST", self._pause),
@@ -104,15 +118,27 @@ class Admin:
                 return
         await response(scope, receive, send)
 
+    async def _node(self, request: Request) -> Response:
+        return _json(node_state(self._attached))
+
     async def _leases(self, request: Request) -> Response:
         try:
             query = LeaseQuery.model_validate(dict(request.query_params))
             async with self._lists:
-                return _json(await lease_list.leases(self._runtime, query))
+                return _json(self._with_place(await lease_list.leases(self._runtime, query), query))
         except ValidationError as error:
             raise _BadRequest(_validation_text(error, "parameter")) from None
         except ValueError as error:
             raise _BadRequest(str(error)) from None
+
+    def _with_place(self, page: LeasesView, query: LeaseQuery) -> LeasesView:
+        """The page; if one call was asked for by its whole id, with the place where its handler stands."""
+        slot = self._runtime.table.get(CallId(query.call or ""))
+        if slot is None or slot.frame is None or slot.frame.task is None:
+            return page
+        place = await_stack.stands_at(slot.frame.task, authors(self._attached.handlers.asking()))
+        items = [item.model_copy(update={"stands_at": place}) for item in page.items if item.call_id == slot.call.id]
+        return page.model_copy(update={"items": items}) if items else page
 
     async def _calls(self, request: Request) -> Response:
         try:
@@ -122,6 +148,10 @@ class Admin:
             raise _BadRequest(_validation_text(error, "parameter")) from None
         except ValueError as error:
             raise _BadRequest(str(error)) from None
+
+    async def _tool_list(self, request: Request) -> Response:
+        async with self._lists:
+            return _json(await tool_list.tools(self._runtime, self._attached.metrics, self._recent_calls))
 
     async def _profile(self, request: Request) -> Response:
         async with self._lists:
@@ -150,6 +180,15 @@ class Admin:
             return _action_reply(Done(200, "this node takes calls again; what it has handed off stays where it is"))
         why = "its process leaves the fleet" if draining.leaving or draining.closed else "it does not drain"
         return _action_reply(Done(409, f"{why}; nothing was done"))
+
+    async def _kill(self, request: Request) -> Response:
+        if self._runtime.settings.playground != "kill":
+            return _action_reply(Done(409, _NOT_KILLED))
+        logger.warning("%s killed this process, from the playground", self._operator(request))
+        response = _action_reply(Done(202, _KILLED))
+        # The reply leaves first: a process that was killed sends nothing.
+        response.background = BackgroundTask(os.kill, os.getpid(), signal.SIGKILL)
+        return response
 
     async def _cancel(self, request: Request) -> Response:
         return _action_reply(await self._actions.cancel(await _call(request), self._operator(request)))
@@ -209,7 +248,7 @@ def _validation_text(error: ValidationError, what: str) -> str:
     """A text that names the first wrong parameter or field (`what`) and its fault, without its value."""
     first = error.errors(include_input=False, include_url=False)[0]
     name = printable(".".join(map(str, first["loc"]))) or "the body"
-    return f"{what} {name} is wrong: {first['msg']}; nothing was told or done"
+    return f"{what} {name} is wrong: {first['msg']}; nothing was returned or done"
 
 
 def _action_reply(done: Done) -> Response:

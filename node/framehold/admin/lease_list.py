@@ -14,6 +14,7 @@ import heapq
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache, partial
 from operator import attrgetter
 from typing import Any
 
@@ -21,7 +22,7 @@ from framehold_core.call import Phase
 from framehold_router.api import paging
 from framehold_router.models.calls import LeaseQuery, LeasesView, LeaseView
 from framehold_router.models.choices import Sort, State
-from framehold_router.models.fields import printable
+from framehold_router.models.fields import matches
 from framehold_store.base import Summary
 
 from .. import clock
@@ -98,7 +99,7 @@ def _follows(item: Found, after: paging.Key | None, descending: bool) -> bool:
 
 def _portions(runtime: Runtime, query: LeaseQuery, slots: Iterator[Slot]) -> Iterator[list[Slot]]:
     """The calls on this node that pass the filters, in portions."""
-    if query.state in _FROM_SCAN or query.node not in (None, runtime.heartbeat.lease.node):
+    if query.state in _FROM_SCAN or not matches(query.node, runtime.heartbeat.lease.node):
         return
     tests, met = tuple(_tests(query)), set[str]()
     while portion := tuple(itertools.islice(slots, PORTION)):
@@ -128,20 +129,9 @@ def _tests(query: LeaseQuery) -> Iterator[Test]:
         until = clock.now() + query.expiring
         yield lambda slot: _is_asked(slot) and slot.call.expires <= until
     if query.tool is not None:
-        yield _of_tool(printable(query.tool))
-
-
-def _of_tool(tool: str) -> Test:
-    # Results are kept by tool name: there are few tools and many calls.
-    known: dict[str, bool] = {}
-
-    def test(slot: Slot) -> bool:
-        name = slot.tool
-        if name not in known:
-            known[name] = printable(name) == tool
-        return known[name]
-
-    return test
+        # There are few tools, and many calls.
+        of_tool = cache(partial(matches, query.tool))
+        yield lambda slot: of_tool(slot.tool)
 
 
 def _values(sort: Sort) -> Callable[[Slot], Any]:
@@ -209,9 +199,9 @@ def _passes(query: LeaseQuery, view: LeaseView) -> bool:
     return (
         query.state in (None, view.state)
         and query.replayed in (None, view.replayed)
-        and query.node in (None, view.node_id)
+        and matches(query.node, view.node_id)
         and (query.call is None or view.call_id.startswith(query.call))
-        and (query.tool is None or printable(query.tool) == view.tool)
+        and matches(query.tool, view.tool)
         and (query.expiring is None or (view.expires or 0.0) <= clock.wall(clock.now()) + query.expiring)
     )
 

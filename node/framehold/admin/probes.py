@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import PlainTextResponse, Response
 
 from framehold_router.fleet.store_health import state_of
 from framehold_router.models.fields import printable
-from framehold_router.models.nodes import ErrorView, FailingView, NodeStatus, NotKeptView, PauseView, StallView
+from framehold_router.models.nodes import (
+    FailingView,
+    HandlerView,
+    KeptCodeView,
+    NodeStatus,
+    NotKeptView,
+    PauseView,
+    StallView,
+)
 
 from ..engine import memory
 from ..engine.heartbeat import Alone
 from ..hosts.attached import Attached
-from ..sdk import hop as hops
+from ..hosts.handlers import HandlerCode, MarkedHandler
 from ..telemetry.metrics import Metrics
 from ..telemetry.prometheus import heartbeat_age, state
 from ..telemetry.stalls import Stall
-from . import access
 
-MAX_NOT_KEPT = 100
-"""Handlers whose code is not kept that the status of a node names."""
+MAX_HANDLERS = 100
+"""How many handlers the status names of those whose code is kept, and of those whose code is not."""
+MAX_MARKED = 200
+"""How many handlers the status names with their marks."""
 MAX_FAILING = 10
 """How many tools the status names that failed lately."""
 _UNCOUNTED = "nothing is counted here: FRAMEHOLD_METRICS is false; start this node without it, or with true\n"
@@ -50,15 +60,6 @@ def metrics(attached: Attached, request: Request) -> Response:
     return Response(text, headers={"content-type": kind})
 
 
-def admin_node(attached: Attached, request: Request) -> Response:
-    """The present state of the node, for routers of its fleet and for operators."""
-    hop, settings = hops.of(request), attached.runtime.settings
-    if hop is None or not access.allowed(hop, request.scope, settings):
-        error = ErrorView(error=access.refusal(settings))
-        return JSONResponse(error.model_dump(), 403)
-    return Response(node_state(attached).model_dump_json(), media_type="application/json")
-
-
 def node_state(attached: Attached) -> NodeStatus:
     """The present state of the node. Values that come from metrics are None if metrics are off."""
     runtime, metrics, model = attached.runtime, attached.metrics, attached.runtime.eviction.footprint
@@ -76,7 +77,8 @@ def node_state(attached: Attached) -> NodeStatus:
         max_parked=runtime.settings.max_parked,
         store=None if isinstance(runtime.heartbeat, Alone) else state_of(runtime.heartbeat.trouble),
         frame_bytes=None if model is None or model.measured is None else round(model.measured),
-        loop_busy=metrics and metrics.busy.share(),
+        loop_busy=metrics and metrics.busy(),
+        rounds_per_second=metrics and metrics.answered_rounds.per_second(),
         orphaned=marked.orphaned,
         stuck=marked.stuck,
         rounds=metrics and metrics.rounds,
@@ -94,22 +96,42 @@ def node_state(attached: Attached) -> NodeStatus:
         handed_off=runtime.draining.released if runtime.draining.begun else None,
         paused=tuple(PauseView(**pause._asdict()) for pause in runtime.door.pauses.known.values()),
         tools=tuple(attached.names),
-        not_kept=_not_kept_views(attached),
+        handlers=_handler_views(attached.marked[:MAX_MARKED]),
+        **_code_views(attached.code),
     )
 
 
-def _not_kept_views(attached: Attached) -> tuple[NotKeptView, ...] | None:
-    if attached.not_kept is None:
-        return None
-    shown = attached.not_kept[:MAX_NOT_KEPT]
-    return tuple(NotKeptView(handler=printable(name), why=printable(problem)) for name, problem in shown)
+@lru_cache(maxsize=8)
+def _handler_views(marked: tuple[MarkedHandler, ...]) -> tuple[HandlerView, ...]:
+    """Handlers with their marks. Cached: routers ask for the status again and again."""
+    return tuple(
+        HandlerView(handler=printable(item.name), asks=item.asks, reentrant=item.reentrant, strategy=item.strategy)
+        for item in marked
+    )
+
+
+def _code_views(code: Sequence[HandlerCode] | None) -> dict[str, Any]:
+    """The fields of the status about the code of handlers: what is kept, and what can't be."""
+    if code is None:
+        return {}
+    kept = [item for item in code if not item.problem][:MAX_HANDLERS]
+    not_kept = [item for item in code if item.problem][:MAX_HANDLERS]
+    return {
+        "kept_code": tuple(
+            KeptCodeView(handler=printable(item.name), digest=item.digest, bytes=item.size) for item in kept
+        ),
+        "not_kept": tuple(NotKeptView(handler=printable(item.name), why=printable(item.problem)) for item in not_kept),
+    }
 
 
 def failures(metrics: Metrics) -> dict[str, Any]:
-    """The fields of the status about calls that ended and failed in the last ten minutes."""
+    """The fields of the status about calls that ended and failed: since the start, and in the last ten minutes."""
     counted = [(name, *tool.recent.counts()) for name, tool in metrics.tools.items()]
+    failed_in_all = sum(tool.ends["failed"] for tool in metrics.tools.values())
     failing = sorted((item for item in counted if item[2]), key=lambda item: -item[2])[:MAX_FAILING]
     return {
+        "calls_ended": failed_in_all + sum(tool.ends["ended"] for tool in metrics.tools.values()),
+        "calls_failed": failed_in_all,
         "ended": sum(ended for _, ended, _ in counted),
         "failed": sum(failed for _, _, failed in counted),
         "failing": tuple(FailingView(tool=name, ended=ended, failed=failed) for name, ended, failed in failing),
@@ -134,5 +156,4 @@ PROBES: dict[str, Probe] = {
     "/healthz": healthz,
     "/readyz": readyz,
     "/metrics": metrics,
-    "/admin/node": admin_node,
 }

@@ -41,8 +41,9 @@ def by_era(*, legacy: Function, modern: Fn) -> Fn:
     you would register `modern`.
 
     Args:
-        legacy, modern: two functions, async or not, whose parameters have the same names and kinds. If one takes the
-            context, the other takes it in the same parameter.
+        legacy: a function, async or not.
+        modern: a function, async or not, whose parameters have the same names and kinds. If one takes the context, the
+            other takes it in the same parameter.
 
     Raises:
         TypeError: their parameters differ, one of them is no function, or `modern` has no name (a partial, an object).

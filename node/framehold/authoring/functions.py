@@ -15,6 +15,7 @@ from ..frame.entropy import Entropy
 from ..frame.rehearsal import misused, rehearsal_observer
 from ..sdk.present_call import present
 from ..sdk.session import FrameSession
+from ..sdk.unawaited import unawaited
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 ResultT = TypeVar("ResultT")
@@ -35,9 +36,18 @@ async def ask(key: str, message: str, schema: type[ModelT]) -> ElicitationResult
 
     Raises:
         NotInCall: there is no call here: `ask` was used outside a tool, prompt or resource, or its server isn't
-        attached. DuplicateAsk: a question with this key is pending already. ValueError: the user accepted with
-        content that does not match `schema`.
+            attached.
+        DuplicateAsk: a question with this key is pending already.
+        ValueError: the user accepted with content that does not match `schema`.
+        TypeError: the arguments are in another order, or `schema` is no model.
     """
+    if not isinstance(message, str):
+        raise misused(
+            TypeError(
+                f"framehold.ask(key, message, schema): the message must be a text, not {message!r:.80}; nothing was "
+                "asked; the key comes first, then the message, then the model"
+            )
+        )
     found = present(f"framehold.ask({key!r})")
     session = found.session
     if isinstance(session, FrameSession):
@@ -56,7 +66,8 @@ async def once(
 async def once(key: str, fn: Callable[..., Any], *args: Any, idempotent: bool = False, **kwargs: Any) -> Any:
     """Run an effect at most once per call: `await framehold.once("charge", charge, order, amount=5)`.
 
-    First the intent is recorded, then the effect runs, then its result is recorded. When the handler is entered again,
+    First the intent is recorded, then the effect runs. Its result is recorded with the next write of the call, and
+    before a client hears anything that may rest on it. When the handler is entered again,
     after a crash or an eviction, `once` returns the recorded result, or raises the recorded exception, and nothing
     runs. Under strategy replay a client can branch the history of a call: then the effect runs at most once per branch,
     with the same idempotency key in all branches.
@@ -65,9 +76,11 @@ async def once(key: str, fn: Callable[..., Any], *args: Any, idempotent: bool = 
         key: names the effect within its call, e.g. "charge"; in a loop, one for each turn. The same key with the same
             function and arguments is the same effect: it is not run again.
         fn: a coroutine function, or any other function, which is called in a thread. It may not ask, nor use `once`.
-        args, kwargs: the arguments of `fn`.
+        *args: the arguments of `fn`.
+        **kwargs: the named arguments of `fn`.
         idempotent: whether a second run is safe where nobody knows whether the effect ran. It is safe if the other
-            system takes the `idempotency_key`.
+            system takes the `idempotency_key`. No intent is recorded then: without a result the effect runs again, with
+            the same arguments.
 
     Returns:
         A copy of what `fn` returned, read back from its stored form: JSON if the value comes back equal, else a pickle.
@@ -78,7 +91,8 @@ async def once(key: str, fn: Callable[..., Any], *args: Any, idempotent: bool = 
         ResultNotKept: the effect ran, but its result can't be stored, or is larger than `FRAMEHOLD_MAX_VALUE`.
         EffectFailed: the effect raised an exception that can't be stored as it was.
         LimitExceeded: the journal has reached `FRAMEHOLD_MAX_JOURNAL`; nothing was run.
-        NotInCall: there is no call here. AskError: `once` was used inside an effect.
+        NotInCall: there is no call here.
+        AskError: `once` was used inside an effect.
         Exception: whatever `fn` raised.
     """
     if not (key and isinstance(key, str)):
@@ -92,6 +106,9 @@ async def once(key: str, fn: Callable[..., Any], *args: Any, idempotent: bool = 
         raise misused(TypeError(why))
     recorder = present(f"framehold.once({key!r})").recorder()
     return await recorder.once(key, fn, args, kwargs, idempotent)
+
+
+unawaited.watch(once)
 
 
 def idempotency_key(key: str) -> str:

@@ -114,7 +114,8 @@ class ToolBuilder:
         parameters that no step provides; its description and its return type are those of the end.
 
         Args:
-            strategy, ttl: as for `framehold.options`.
+            strategy: as for `framehold.options`.
+            ttl: as for `framehold.options`.
 
         Raises:
             ValueError: there is no end; a step has the name of an argument; two functions declare an argument with

@@ -82,10 +82,12 @@ async def through(call: Present, steps: tuple[Step, ...], end: Step, arguments: 
             "again; look where it would show before you start the call again"
         ) from doubt
     except ResultNotKept as lost:
-        logger.error("the end %r ran, its client is not told what it gave, and it is not run again: %s", end.name, lost)
+        logger.error(
+            "the end %r ran, its result does not reach its client, and it is not run again: %s", end.name, lost
+        )
         raise ToolError(
-            f"{end.name} ran, and what it gave can't be kept, so it can't be told; it is not run again; look where it "
-            "would show before you start the call again"
+            f"{end.name} ran, and its result can't be kept, so it can't be returned; it is not run again; look where "
+            "it would show before you start the call again"
         ) from lost
     except EffectFailed as failed:
         if failed.kind == _TOOL_ERROR:

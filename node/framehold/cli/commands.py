@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from contextlib import nullcontext
 from enum import StrEnum
 from importlib.metadata import version as installed
 from typing import Annotated
@@ -13,7 +11,9 @@ import typer
 
 from framehold_core.errors import ConfigError
 
+from .call import calling
 from .operate import operating
+from .options import between
 from .serve import program
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
@@ -31,27 +31,13 @@ class Output(StrEnum):
     JSON = "json"
 
 
-def _between(least: int, most: int) -> Callable[[typer.Context, typer.CallbackParam, int], int]:
-    """A check that an option's number is from `least` to `most`.
-
-    Typer's own check is not used: its messages differ between releases, and are written for programmers."""
-
-    def checked(context: typer.Context, param: typer.CallbackParam, value: int) -> int:
-        if least <= value <= most:
-            return value
-        problem = f"{param.opts[0]} must be {least} to {most}, not {value}; nothing was started"
-        raise ConfigError(f"{problem}; see: {context.command_path} --help")
-
-    return checked
-
-
 Target = Annotated[
     str, typer.Argument(help="The server: module:name, file.py or file.py:name; or a function that makes it.")
 ]
 Host = Annotated[str, typer.Option(help="Address to listen on.")]
 LogLevel = Annotated[str | None, typer.Option(help="debug, info, warning or error (FRAMEHOLD_LOG_LEVEL).")]
 Printed = Annotated[Output, typer.Option("--output", "-o", help="How to print it.")]
-Port = Annotated[int, typer.Option(callback=_between(0, 65535), help="Port to listen on; 0 takes a free one.")]
+Port = Annotated[int, typer.Option(callback=between(0, 65535), help="Port to listen on; 0 takes a free one.")]
 
 
 def _version(wanted: bool) -> None:
@@ -77,63 +63,48 @@ def up(
             help="The server: module:name, file.py or file.py:name; or a function that makes it. Without: an example."
         ),
     ] = None,
-    nodes: Annotated[int, typer.Option(callback=_between(1, 50), help="How many nodes, 1 to 50.")] = 3,
+    nodes: Annotated[
+        int | None,
+        typer.Option(callback=between(1, 50), help="How many nodes, 1 to 50.", show_default="3; with --reload 1"),
+    ] = None,
     port: Annotated[
-        int, typer.Option(callback=_between(0, 65535), help="The router's port; 0 takes a free one.")
+        int, typer.Option(callback=between(0, 65535), help="The router's port; 0 takes a free one.")
     ] = 8080,
     store: Annotated[
         str | None, typer.Option(help="Redis URL (FRAMEHOLD_STORE_URL); without one, a private store.")
     ] = None,
     open_browser: Annotated[bool, typer.Option("--open", help="Open the dashboard when all is ready.")] = False,
     reload: Annotated[
-        bool, typer.Option("--reload", help="Restart the nodes when a file beside TARGET changes.")
+        bool, typer.Option("--reload", help="Restart the node when a file beside TARGET changes.")
     ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no line for each round of a call.")] = False,
     log_level: LogLevel = None,
 ) -> None:
-    """Start a whole fleet on this machine: a router, nodes that serve TARGET, and a store. Ctrl-C ends it."""
+    """Start a whole fleet on this machine: a router, nodes that serve TARGET, and a store. Ctrl-C ends it.
+
+    Each round of a call is one line: what the handler asked, or how it ended, how long it took, its node and its
+    call."""
     from .local.up import EXAMPLE, Plan, run
 
-    raise typer.Exit(run(Plan(target or EXAMPLE, nodes, port, store, log_level, open_browser, reload)))
+    count = nodes or (1 if reload else 3)
+    raise typer.Exit(run(Plan(target or EXAMPLE, count, port, store, log_level, open_browser, reload, quiet)))
 
 
-@app.command()
-def call(
-    tool: Annotated[str, typer.Argument(help="The tool's name.")],
-    arguments: Annotated[list[str] | None, typer.Argument(help="Its arguments, as key=value.")] = None,
-    url: Annotated[str, typer.Option(help="The server's MCP address.")] = f"{operating.ROUTER}/mcp",
-    token: Annotated[str | None, typer.Option(help="Bearer token, where the server wants one.")] = None,
-    header: Annotated[list[str] | None, typer.Option(help="Header to send along, as NAME=VALUE; repeatable.")] = None,
-    prove: Annotated[
-        bool,
-        typer.Option("--prove", help="Then show that one node carried it, and that nothing ran twice, or exit with 1."),
-    ] = False,
-    admin_token: Annotated[
-        str | None, typer.Option(envvar="FRAMEHOLD_ADMIN_TOKEN", help="For --prove, where the router wants it.")
-    ] = None,
-) -> None:
-    """Call TOOL and answer its questions at this terminal. Enter takes a default; Ctrl-D cancels.
-
-    Without a terminal each line of standard input is an answer; a question that finds none ends the call."""
-    from .call.call import run
-    from .client.api import Api
-    from .client.credentials import Credentials
-
-    credentials = Credentials.of(header or [], token)
-    with Api(url, admin_token) if prove else nullcontext() as api:
-        raise typer.Exit(run(tool, arguments or [], url, credentials=credentials, api=api))
+calling.add(app)
 
 
 @app.command()
 def doctor(
     output: Printed = Output.TABLE,
-    port: Annotated[int, typer.Option(callback=_between(1, 65535), help="The router's port on this machine.")] = 8080,
-    url: Annotated[str | None, typer.Option(help="The router's address, where it is elsewhere.")] = None,
+    port: operating.Port = None,
+    url: operating.Url = None,
     token: operating.Token = None,
 ) -> None:
     """Check this machine, the settings, the store and the fleet, and say what to do."""
+    from .client import addresses
     from .diagnose.doctor import run
 
-    raise typer.Exit(run(output is Output.JSON, url or f"http://127.0.0.1:{port}", token))
+    raise typer.Exit(run(output is Output.JSON, addresses.router(url, port), token))
 
 
 operating.add(app)
@@ -147,6 +118,8 @@ def node(
     store: Annotated[str | None, typer.Option(help="Redis URL (FRAMEHOLD_STORE_URL); without one, memory.")] = None,
     node_id: Annotated[str | None, typer.Option(help="This node's stable name (FRAMEHOLD_NODE_ID).")] = None,
     log_level: LogLevel = None,
+    standby: Annotated[int | None, typer.Option(hidden=True)] = None,
+    show_rounds: Annotated[bool, typer.Option("--show-rounds", hidden=True)] = False,
 ) -> None:
     """Serve TARGET on one node, at http://HOST:PORT/mcp. Needs FRAMEHOLD_KEYS."""
     from .. import config
@@ -156,7 +129,13 @@ def node(
     settings = config.load(store_url=store, node_id=node_id, log_level=log_level)
     if not settings.keys:
         raise ConfigError(_NO_KEYS.format(why="without keys that outlive this process its tokens die with it"))
-    node_command.run(targets.found(target), settings, host, port)
+    if standby is None:
+        server = targets.found(target)
+    else:
+        from .local.in_turn import server_in_turn
+
+        server = server_in_turn(target, settings, standby)
+    node_command.run(server, settings, host, port, show_rounds)
 
 
 @app.command()

@@ -28,6 +28,11 @@ def is_library(file: str) -> bool:
     return file.startswith(("<", *_STANDARD)) or _INSTALLED.search(file) is not None
 
 
+def is_framehold(module: str) -> bool:
+    """Whether a module of this name belongs to Framehold, and is no example."""
+    return module.partition(".")[0] in _FRAMEHOLD and not module.startswith(_EXAMPLES)
+
+
 class Authors:
     """Decides whose a module is, by its name. These are the author's:
 
@@ -73,7 +78,7 @@ class Authors:
         if module.startswith(_EXAMPLES):
             return True
         top = module.partition(".")[0]
-        if top in _FRAMEHOLD or top in sys.stdlib_module_names:
+        if is_framehold(module) or top in sys.stdlib_module_names:
             return False
         if top in self._packages or module == "__main__":
             return True

@@ -1,6 +1,6 @@
 """Writes the code of a handler as bytes, as its `Reach` has decided: by value, by name, or not at all.
 
-cloudpickle writes functions and classes by value. Here it is told which: those of the author's modules. A function gets
+cloudpickle writes functions and classes by value. Here these are those of the author's modules. A function gets
 exactly the globals that the walk has found for it, so that what was digested is what is written.
 """
 

@@ -105,29 +105,38 @@ class FrameLink:
 
     def noted(self, drafts: tuple[Draft, ...]) -> None:
         """Record entries; they are sent with the next write."""
-        self._slot.unwritten += sum(len(draft.value) + _ENTRY_BYTES for draft in drafts)
+        self._slot.unwritten += sum(map(_size, drafts))
         self._services.feed(self._slot, ev.Noted(drafts))
 
     def asked(self, asks: tuple[Draft, ...]) -> None:
         """The handler waits for the answers to these questions."""
         self._services.feed(self._slot, ev.Asked(asks))
 
-    def intended(self, key: str, draft: Draft) -> None:
-        """`once` is about to run the effect whose key has the digest `key`; `draft` is its intent."""
-        self._services.feed(self._slot, ev.Intended(key, draft))
+    def intended(self, key: str, draft: Draft | None) -> None:
+        """`once` is about to run the effect whose key has the digest `key`; `draft` is its intent, None if it needs
+        none."""
+        self._services.feed(self._slot, ev.Intended(key, draft, draft is None and self._slot.may_run()))
 
     def resulted(self, key: str, draft: Draft) -> None:
         """The effect whose key has the digest `key` has run; `draft` is its result."""
+        self._slot.unwritten += _size(draft)
         self._services.feed(self._slot, ev.Resulted(key, draft))
+
+    def flush(self) -> None:
+        """Write the results that the call owes."""
+        self._services.feed(self._slot, ev.Flush())
 
     def rebuilt(self) -> None:
         """The frame stands where its journal ends."""
         self._services.rebuilt(self._slot)
 
     def replay_failed(self, error: Exception) -> None:
-        """The frame can't be rebuilt: `error` says why."""
-        why = str(error)
-        self._services.feed(self._slot, ev.Diverged(why) if isinstance(error, DivergenceError) else ev.Unreadable(why))
+        """The frame can't be rebuilt: `error` says why. Called by the handler's code that diverges, or while the
+        handler waits."""
+        if isinstance(error, DivergenceError):
+            self._services.feed(self._slot, ev.Diverged(f"{error}{self._slot.stands()}"))
+        else:
+            self._services.feed(self._slot, ev.Unreadable(str(error)))
 
     def refused(self, outcome: object) -> None:
         """The client can't be asked: the call ends with `outcome`, and the handler is cancelled."""
@@ -139,3 +148,8 @@ class FrameLink:
     def ended(self, frame: Frame, outcome: object) -> None:
         """The handler of `frame` has ended with `outcome`."""
         self._services.ended(self._slot, frame, outcome)
+
+
+def _size(draft: Draft) -> int:
+    """About how many bytes an entry will have."""
+    return len(draft.value) + _ENTRY_BYTES

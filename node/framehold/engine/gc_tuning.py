@@ -14,10 +14,12 @@ once, much later."""
 from __future__ import annotations
 
 import gc
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .observer import Observer
-from .runtime import Runtime
+
+if TYPE_CHECKING:
+    from .runtime import Runtime
 
 MIN_GROWTH = 100_000
 """How many objects must have grown old before a full pass; half the number of frozen objects if that is more."""

@@ -2,8 +2,8 @@
 
     1. register the name if it is free; if another process has it, wait for one TTL, then refuse to start
     2. renew; the lease window is open until the start of that renewal + TTL - margin
-    3. a renewal gets LAPSED: the window closes at once, the rest of the old lease is deleted, and a new incarnation
-       registers; frames of the old incarnation are verified before they run again (docs/protocol.md, rule 4)
+    3. a renewal gets LAPSED: the window closes at once, and a new incarnation registers in the place of the old one;
+       frames of the old incarnation are verified before they run again (docs/protocol.md, rule 4)
     4. a renewal finds another boot under this node's name: this process must not go on; `lost` is set
 
 A store that does not answer does not close the window at once: the window runs out at its time.
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 from framehold_core.errors import NodeNameTaken, StoreUnavailable
 from framehold_core.ids import Boot, Incarnation, NodeId
-from framehold_core.lease import Lease, NodeRecord, Renewal, window_until
+from framehold_core.lease import Lease, NodeRecord, Renewal, proves_absences, window_until
 from framehold_core.requests import Reply, Verdict
 from framehold_router.fleet.membership import LIVE
 from framehold_store.base import Store
@@ -76,6 +76,8 @@ class Heartbeat:
         self.address = address
         """The URL under which other nodes and routers reach this node."""
         self.state = LIVE
+        self.codes = ""
+        """The codes that this node serves, as `code_names` gives them."""
         self.trouble: StoreUnavailable | None = None
         """Why the last heartbeat failed; None if the store answered it."""
         self._store, self._ttl = store, ttl
@@ -83,6 +85,14 @@ class Heartbeat:
         self._registered = False
         self._silence_logged = 0
         self._task: asyncio.Task[None] | None = None
+
+    def believes_absences(self, own: NodeRecord | None, held: Lease) -> bool:
+        """Whether a lease that is missing in a read proves that its node is gone. `own` is this node's lease in that
+        read, `held` what `lease` was before it."""
+        now = clock.now()
+        if now < self.missing_from or self.renewed_at is None:
+            return False
+        return proves_absences(own, held, self.renewed_at, self._ttl, now)
 
     async def open(self) -> None:
         """Register if the store answers, and renew the lease from then on in a task.
@@ -195,10 +205,7 @@ class Heartbeat:
 
     async def _reincarnate(self, beat: int) -> Renewal | None:
         """The lease lapsed: register a new incarnation. The store went back to an older state if `beat`, the beat in
-        the store, is lower than the last one, or if the lease is gone (0) before it can have run out.
-
-        If the old lease can't be deleted nothing changes: the next renewal lapses again.
-        """
+        the store, is lower than the last one, or if the lease is gone (0) before it can have run out."""
         held_on = self.renewed_at is not None and clock.now() < self.renewed_at + self._ttl
         if beat < self.lease.beat and (beat or held_on):
             self.claims_from = clock.now() + self._ttl
@@ -206,11 +213,6 @@ class Heartbeat:
         self.missing_from = clock.now() + self._ttl
         self.doubts += 1
         logger.warning("the node lease lapsed; frames are verified with the store before they run again")
-        try:
-            await self._store.unregister(self._record())
-        except StoreUnavailable as error:
-            logger.warning("what is left of the lapsed lease was not deleted, it is tried again: %s", error)
-            return None
         self.lease = self.lease._replace(incarnation=Incarnation(_fresh()), beat=0)
         self._registered = False
         return await self._beat()
@@ -224,7 +226,7 @@ class Heartbeat:
             held.beat,
             self.address,
             self.state,
-            "",
+            self.codes,
             self._hooks.load(held, self.address),
             0.0,
         )
@@ -246,6 +248,10 @@ class Alone:
     def announce(self, state: str) -> None:
         """Set the state. No other process reads it."""
         self.state = state
+
+    def believes_absences(self, own: NodeRecord | None, held: Lease) -> bool:
+        """True: no other process uses this store."""
+        return True
 
     async def open(self) -> None:
         """Do nothing: there is no lease to register."""

@@ -31,10 +31,12 @@ from ..frame.entropy import SeededEntropy
 from ..frame.frame import Frame
 from ..frame.ports import RoundCarrier
 from ..frame.rebuild import GIVEN, Rebuild
+from ..frame.rehearsed_frame import RehearsedFrame
 from . import answer_parsing as answers_of
 from . import eviction, token_claims, token_record
 from .answer_parsing import MalformedAnswer
 from .frame_link import FrameLink, FrameServices
+from .owed_results import OwedResults
 from .records import CallRecords
 from .replies import Answer, Elsewhere, Ended, Parked
 from .shared import Shared
@@ -70,6 +72,11 @@ class NoCarrier:
     def taken_over(self) -> None:
         """Do nothing: no request waits."""
 
+    may_be_passed_on = False
+
+    def passed_on(self, address: str) -> None:
+        """Do nothing: no request waits."""
+
     def runs_kept_code(self) -> None:
         """Do nothing: no request waits."""
 
@@ -86,7 +93,9 @@ class Performer:
         self._settings, self._records = settings, records
         self._table, self._tasks, self._counts = shared.table, shared.tasks, shared.counts
         self._observers, self._feed, self._payloads = shared.observers, shared.events.feed, records.payloads
+        self.owed_results = OwedResults(settings.result_delay, self._feed)
         threads = AskingThreads(settings.max_asking_threads)
+        self._new_frame = RehearsedFrame if settings.rehearse else Frame
         self._services = FrameServices(
             self._feed, self._payloads, self._tasks, threads, settings.max_journal, self._rebuilt, self._ended
         )
@@ -98,6 +107,7 @@ class Performer:
             fx.Go: self._let_effect_run,
             fx.RaiseInDoubt: self._refuse_effect,
             fx.Kept: self._effect_kept,
+            fx.Recorded: self._results_recorded,
             fx.Cancel: self._cancel,
             fx.Respond: self._reply,
             fx.Relay: self._relay,
@@ -124,7 +134,9 @@ class Performer:
                 return
         carrier = self._carrier(slot)
         link = FrameLink(slot, self._services)
-        frame = slot.frame = Frame(link, effect.epoch, carrier, NO_ANSWERS if again else handler.prefilled, replay)
+        frame = slot.frame = self._new_frame(
+            link, effect.epoch, carrier, NO_ANSWERS if again else handler.prefilled, replay
+        )
         handler.prefilled, handler.given = NO_ANSWERS, b""
         self._table.frames += 1
         if again:
@@ -202,15 +214,21 @@ class Performer:
 
     def _let_effect_run(self, slot: Slot, effect: fx.Go) -> None:
         if slot.frame is not None:
-            slot.frame.recorded.effects.intent_stored(effect.key, True)
+            slot.frame.recorded.effects.decided(effect.key, True)
 
     def _refuse_effect(self, slot: Slot, effect: fx.RaiseInDoubt) -> None:
         if slot.frame is not None:
-            slot.frame.recorded.effects.intent_stored(effect.key, False)
+            slot.frame.recorded.effects.decided(effect.key, False)
 
     def _effect_kept(self, slot: Slot, effect: fx.Kept) -> None:
+        if slot.call.owed:
+            self.owed_results.add(slot)
         if slot.frame is not None:
-            slot.frame.recorded.effects.result_stored(effect.key)
+            slot.frame.recorded.effects.result_kept(effect.key)
+
+    def _results_recorded(self, slot: Slot, effect: fx.Recorded) -> None:
+        if slot.frame is not None:
+            slot.frame.recorded.effects.results_stored(effect.keys)
 
     def _cancel(self, slot: Slot, effect: fx.Cancel) -> None:
         self._counts[effect.cause] += 1

@@ -60,6 +60,12 @@ class HandlerEntry(Protocol):
         """Whether it enters kept code in place of the present code."""
         ...
 
+    @property
+    def definition(self) -> str:
+        """`file:line` of the present code of the handler, for messages; empty if it enters other code, or this is not
+        known."""
+        ...
+
     def written(self) -> bytes:
         """The handler's code as bytes for the store. Raises NotKept."""
 

@@ -22,7 +22,7 @@ from framehold_core.ids import Boot, CallId, NodeId, prefix
 from framehold_core.lease import Lease, NodeRecord
 from framehold_core.missing_nodes import MissingNodes
 from framehold_core.requests import Evidence, Head, Read, Record, RecordState, Reply, Stored, Verdict
-from framehold_router.fleet.membership import Member
+from framehold_router.fleet.membership import LIVE, Member
 from framehold_router.telemetry.log_bursts import LogBursts
 
 from .. import clock
@@ -59,7 +59,7 @@ _UNREADABLE = "call %s: it is not continued here, and its client is told so: %s"
 _PAUSED = "its tool is paused; the call waits, nothing was taken; send the same request again later"
 _TIMED_OPS = (Op.PARK, Op.FINISH)
 """The writes that report for how long their round ran."""
-_WHOLE, _DIGEST = b"=", b"#"
+WHOLE, DIGEST = b"=", b"#"
 
 
 class Ways(NamedTuple):
@@ -104,7 +104,8 @@ class CallRecords:
     def write(self, slot: Slot, write: fx.Write) -> None:
         """Send one write of a call."""
         terms = self._terms(slot)
-        if write.op is Op.PARK and slot.handler.reentrant and self.keeper.is_due(slot.handler.code, terms.record_ttl):
+        # The head names no code for a handler that is not re-entrant.
+        if write.op is Op.PARK and self.keeper.is_due(terms.head.code, terms.record_ttl):
             self._tasks.spawn(self._keep_and_write(slot, write, terms))
         else:
             self._send(slot, write, terms)
@@ -131,7 +132,7 @@ class CallRecords:
         outcome = b""
         if write.op is Op.FINISH:
             data = slot.handler.dump(write.outcome)
-            data = _WHOLE + data if len(data) <= MAX_OUTCOME_BYTES else _DIGEST + journal.digest(data).encode()
+            data = WHOLE + data if len(data) <= MAX_OUTCOME_BYTES else DIGEST + journal.digest(data).encode()
             outcome = seal("outcome", data, call=call.id, n=call.position, kind="outcome", key="")
         return writes.pack(call, write, partial(self.payloads.sealed, call.id), outcome)
 
@@ -147,7 +148,7 @@ class CallRecords:
         self, slot: Slot, write: fx.Write, packed: writes.Packed, began: float, reply: Reply | StoreUnavailable
     ) -> None:
         if not isinstance(slot.backing.records, TokenRecord):
-            self._observers.store_replied(write.op.value, slot, reply, clock.now() - began)
+            self._observers.store_replied(write.op, slot, reply, clock.now() - began)
         if slot.call.outbox.in_flight is not write:
             return
         if isinstance(reply, StoreUnavailable):
@@ -229,6 +230,7 @@ class CallRecords:
 
     async def _read_and_judge(self, slot: Slot) -> ev.Event:
         backing, slot.heir = slot.backing, None
+        held = backing.beat.lease
         reply = await self._read(slot)
         nodes = await backing.records.nodes()
         me = backing.beat.lease
@@ -242,15 +244,20 @@ class CallRecords:
         alive = {node.node: node.boot for node in nodes}
         evidence = _evidence(record, alive, me)
         if evidence is not None and clock.now() < backing.beat.claims_from:
-            raise StoreUnavailable("the store went back lately; nothing is claimed until its leases are told apart")
-        unknown_here = me.node not in alive and not _is_alone(me)
-        if evidence is Evidence.GONE and (clock.now() < backing.beat.missing_from or unknown_here):
+            raise StoreUnavailable("the store went back lately; nothing is claimed until its leases are distinguished")
+        own = next((node for node in nodes if node.node == me.node), None)
+        if evidence is Evidence.GONE and not backing.beat.believes_absences(own, held):
             raise StoreUnavailable("the store was away lately; its owner may only not have come back to it yet")
         if evidence in (Evidence.RELEASED, Evidence.GONE) and (heir := self._heir(slot.call.id)) is not None:
             slot.heir, self.addresses[heir[0]] = heir
             return ev.Found(reply.stored, (), None, elsewhere)
         # The process that ran the call is gone, and the frame with it. It may have had this node's name.
         slot.orphaned = evidence is Evidence.GONE or (evidence is Evidence.OWNER and record.head.boot != me.boot)
+        if (slot.orphaned or evidence is Evidence.RELEASED) and (
+            node := self._serving(slot, record, nodes)
+        ) is not None:
+            slot.heir = node
+            return ev.Found(reply.stored, (), None, elsewhere)
         if slot.orphaned and await self._died(slot.handler, record):
             return ev.StoreDown(slot.may_run(), _PAUSED)
         if evidence is None:
@@ -261,14 +268,28 @@ class CallRecords:
         entries = journal.decode_all(reply.stored.journal)
         return ev.Found(reply.stored, entries, evidence, elsewhere, await self._load_kept(slot, record))
 
+    def _serving(self, slot: Slot, record: Record, nodes: Collection[NodeRecord]) -> NodeId | None:
+        """A live node that serves the code that the call began with, if this process has other code and each waiting
+        request may be passed on. None if there is none. A call always gets the same one of several nodes."""
+        carriers = [arrival.carrier for arrival in slot.arrivals.values()]
+        if not _has_other_code(slot, record) or not all(item.may_be_passed_on for item in carriers):
+            return None
+        here = {"", self.addresses.get(slot.backing.beat.lease.node)}
+        found = [
+            node.node
+            for node in nodes
+            if node.state == LIVE and node.serves(record.head.code) and self.addresses.get(node.node, "") not in here
+        ]
+        if not found:
+            return None
+        chosen = min(found, key=lambda node: journal.digest(f"{slot.call.id} {node}".encode()))
+        for carrier in carriers:
+            carrier.passed_on(self.addresses[chosen])
+        return chosen
+
     async def _load_kept(self, slot: Slot, record: Record) -> bool:
         """Have the code entered that the call began with, if this process has other code for it now."""
-        head = record.head
-        if record.state not in (RecordState.OPEN, RecordState.RELEASED) or not head.reentrant:
-            return False
-        if not head.code or head.code == slot.handler.code:
-            return False
-        return await self.keeper.load(slot.handler, head.code)
+        return _has_other_code(slot, record) and await self.keeper.load(slot.handler, record.head.code)
 
     def _check_for_healers(self, slot: Slot, stored: Stored | None, alive: Collection[NodeId]) -> None:
         """Check the tokens of waiting requests against the record. If a token names a round that the store has lost,
@@ -303,9 +324,15 @@ class CallRecords:
                 extra=slot.log_fields,
             )
             return refusal
-        if data[:1] == _WHOLE:
+        if data[:1] == WHOLE:
             return Ended(slot.handler.load(data[1:]))
         return fx.Refusal(fx.Reason.ALREADY_ANSWERED, detail="it finished; its result was too large to be kept")
+
+
+def _has_other_code(slot: Slot, record: Record) -> bool:
+    """Whether this process has other code now than the code that a call began with, which may be entered again."""
+    head, is_over = record.head, record.state not in (RecordState.OPEN, RecordState.RELEASED)
+    return not is_over and head.reentrant and bool(head.code) and head.code != slot.handler.code
 
 
 def _round_seconds(slot: Slot, now: float) -> float:

@@ -58,6 +58,8 @@ logger = logging.getLogger(__name__)
 _ARRIVED_TWICE = "this request arrived twice; its call was begun once and is not begun again"
 SWEEP = 1.0
 """Seconds between two searches for expired frames and for rounds that ran too long."""
+_HELD_UP = (Phase.STRANDED, Phase.HEALING)
+"""Phases in which a handler of a round may go on but not ask: what it has asked there is asked when they are over."""
 _LEFT = (Phase.IDLE, Phase.LOOKING, Phase.STRANDED)
 """The phases in which the write of a stopped call is no longer in flight."""
 # Looked up once: each step compares with them, and an attribute of an enum is slow.
@@ -153,6 +155,7 @@ class Runtime:
         else:
             await self.drain(0.0)
             self.draining.closed = True
+            self._performer.owed_results.write_all()
             await self.tasks.wait_for_effects()
         for slot in self.table:
             self._drop(slot, fx.Reason.UNAVAILABLE, self.draining.shutdown_detail(slot))
@@ -337,6 +340,8 @@ class Runtime:
             self.feed(slot, ev.Evict("rehearsed"))
         elif self.draining.on:
             self.draining.stepped(slot, was, event)
+        if was in _HELD_UP and slot.call.phase is Phase.RUNNING and slot.frame is not None:
+            slot.frame.settle()
 
     def _drop(self, slot: Slot, reason: fx.Reason, detail: str) -> None:
         """Remove a call in any state and refuse its waiting requests. Later replies of the store for this call have no

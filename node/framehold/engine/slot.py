@@ -17,6 +17,7 @@ from framehold_core.journal import Draft, Entry
 from framehold_core.requests import Head, Record
 
 from .. import clock
+from ..code import lines
 from ..frame import span
 from ..frame.entropy import Entropy
 from ..frame.frame import Frame
@@ -185,6 +186,16 @@ class Slot:
         frame runs under is open (docs/protocol.md, rule 6)."""
         held = self.backing.beat.lease
         return held.incarnation == self.call.incarnation and lease.is_open(held, clock.now())
+
+    def stands(self) -> str:
+        """Where the handler is in the author's code, as the end of a message: the line that runs in this thread, the
+        line at which the handler waits, or its definition; empty if none is known."""
+        if (running := lines.running_frame()) is not None:
+            return f"; the handler is at {lines.shown(running)}"
+        waiting = lines.waiting_frame(None if self.frame is None else self.frame.task)
+        if waiting is not None:
+            return f"; the handler waits at {lines.shown(waiting)}"
+        return f"; the handler is defined at {defined}" if (defined := self.handler.definition) else ""
 
     def next_carrier(self) -> None:
         """The request that carried the round is gone: the next request that waits for the round carries it."""

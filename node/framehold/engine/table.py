@@ -30,6 +30,8 @@ class Table:
         self._slots: dict[str, Slot] = {}
         self._per_principal: Counter[str] = Counter()
         self._evictable: OrderedDict[Slot, None] = OrderedDict()
+        self.over_limit = 0
+        """How many new calls were refused because their principal had as many calls as it may."""
         self.frames = 0
         """How many calls have a frame here."""
 
@@ -47,11 +49,16 @@ class Table:
         """Raise LimitExceeded if this principal has as many calls as it may; nothing was started."""
         limit = self._settings.max_parked_per_principal
         if principal is not None and self._per_principal[principal] >= limit:
+            self.over_limit += 1
             raise LimitExceeded(
                 f"you have {limit} calls on this node, the limit for one user "
                 "(FRAMEHOLD_MAX_PARKED_PER_PRINCIPAL); nothing was started; finish one first",
                 limit="MAX_PARKED_PER_PRINCIPAL",
             )
+
+    def holders(self, count: int) -> list[tuple[str, int]]:
+        """The principals with the most calls, and how many calls each has; at most `count`."""
+        return self._per_principal.most_common(count)
 
     def add(self, slot: Slot) -> Slot:
         """Add a call and return it."""
@@ -118,6 +125,6 @@ class Table:
                 and slot.frame.replay is not None
             ):
                 overdue = slot.frame.replay.cursor.overdue(self._settings.max_round)
-                yield slot, ev.Diverged(str(overdue))
+                yield slot, ev.Diverged(f"{overdue}{slot.stands()}")
             elif phase in _EXPIRING and now >= slot.call.expires:
                 yield slot, ev.Expired()

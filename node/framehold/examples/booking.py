@@ -1,15 +1,16 @@
-"""A restaurant that takes bookings: an ordinary MCP server whose tool asks three questions, as plain awaits.
+"""A restaurant that takes bookings: an ordinary MCP server whose tool asks three times, as plain awaits.
 
-Only one line is about Framehold: `@framehold.reentrant` promises that the tool may be entered again. So another node
-can continue a call when its node dies. The promise holds because the tool only asks and answers. An effect on the world
-(sending a letter, charging a card) would have to go through `framehold.once`. Without this line a call whose node dies
-is lost, and its client gets an error that says so.
+Two lines are about Framehold. `@framehold.reentrant` promises that the tool may be entered again, so another node can
+continue a call when its node dies. The promise holds because the tool's only effect, the reservation, is under
+`framehold.once`: it runs at most once per call, however often the tool is entered. Without the mark a call whose node
+dies is lost, and its client gets an error that says so.
 
 `framehold up` serves this server if you name no other one. Copy it to start your own: `framehold up my_server.py`.
 """
 
 from __future__ import annotations
 
+import logging
 from typing import Annotated, Literal
 
 from mcp.server import MCPServer
@@ -19,6 +20,9 @@ from pydantic import BaseModel, Field
 import framehold
 
 mcp = MCPServer("booking", version="1.0")
+
+log = logging.getLogger("booking")
+log.setLevel(logging.INFO)  # `framehold up` shows warnings only, unless a logger says otherwise
 
 NOTHING = "Nothing was booked. Another time, perhaps."
 
@@ -43,6 +47,11 @@ class Booking(BaseModel):
     name: str = Field(min_length=1, max_length=40, description="Under which name?")
 
 
+async def reserve(restaurant: str, table: str, name: str) -> None:
+    """The effect on the world. A real server would write to a database or send a letter; this one logs a line."""
+    log.info("reserved at %s for %s: %s", restaurant, name, table)
+
+
 @mcp.tool()
 @framehold.reentrant
 async def book(restaurant: Annotated[str, Field(examples=["Luna"])], ctx: Context) -> str:
@@ -59,8 +68,10 @@ async def book(restaurant: Annotated[str, Field(examples=["Luna"])], ctx: Contex
     seat = {"window": "by the window", "garden": "in the garden", "bar": "at the bar"}[table.data.place]
     light = "by candlelight" if table.data.candles else "without candles"
 
-    summary = f"{restaurant}, {evening} evening: a table for {people} {seat}, {light}"
+    wanted = f"a table for {people} {seat}, {light}"
+    summary = f"{restaurant}, {evening} evening: {wanted}"
     booking = await ctx.elicit(f"{summary}. Shall I book it?", Booking)
     if booking.action != "accept":
         return NOTHING
+    await framehold.once("reserve", reserve, restaurant, f"{evening} evening, {wanted}", booking.data.name)
     return f"Booked for {booking.data.name}. {summary}. See you there!"

@@ -56,9 +56,9 @@ def refresh(fresh: contextvars.Context) -> None:
     if before is fresh:
         return
     for variable, value in fresh.items():
-        if _is_private(variable):
+        if before is not None and before.get(variable) is value:
             continue
-        if before is None or before.get(variable) is not value:
+        if not _is_private(variable):
             variable.set(span.next_value(variable.get(None), value))
     _last_round.set(fresh)
 

@@ -27,6 +27,7 @@ import anyio
 
 from framehold_core import journal
 from framehold_core.call import Phase
+from framehold_core.errors import DivergenceError
 from framehold_core.events import Answer
 from framehold_core.journal import Lane
 
@@ -58,7 +59,6 @@ class Frame:
         "__weakref__",
         "_asked",
         "_host",
-        "_loop",
         "_recorded",
         "_scope",
         "_settling",
@@ -67,6 +67,7 @@ class Frame:
         "dead",
         "epoch",
         "leftover_answers",
+        "loop",
         "pending",
         "prefilled",
         "replay",
@@ -87,7 +88,7 @@ class Frame:
         self.leftover_answers: tuple[Answer, ...] = ()
         self._asked: tuple[str, ...] = ()
         self._settling = 0
-        self._loop = asyncio.get_running_loop()
+        self.loop = asyncio.get_running_loop()
         self.epoch = epoch
         self.carrier: RoundCarrier | None = carrier
         self.prefilled = prefilled
@@ -131,7 +132,7 @@ class Frame:
             return question.result(known.value)
         lane = self.lane()
         thread = self._host.asking_threads.begin(self.task) if lane is Lane.SIDE else None
-        ask = self.pending[name] = Ask(name, question, lane, self._loop.create_future())
+        ask = self.pending[name] = Ask(name, question, lane, self.loop.create_future())
         self.settle()
         try:
             answer = await ask.answer
@@ -151,7 +152,7 @@ class Frame:
             AskError: this is another event loop than the handler's, or the code belongs to an effect of `once`.
             asyncio.CancelledError: the frame was torn down.
         """
-        loop.check(self._loop, what)
+        loop.check(self.loop, what)
         if self.dead:
             # A handler that swallows its cancellation and asks in a loop must not block the event loop.
             await asyncio.sleep(0)
@@ -161,7 +162,7 @@ class Frame:
     def run_on_loop(self, run: Callable[[], FoundT]) -> FoundT:
         """Call `run` on the handler's loop and return its result. Another thread waits for it: only that loop records
         in order."""
-        return loop.run_on(self._loop, run)
+        return loop.run_on(self.loop, run)
 
     def lane(self) -> Lane:
         """MAIN if the handler's own task runs, SIDE for a task that it started."""
@@ -174,6 +175,12 @@ class Frame:
             self._recorded = Recorded(self, self._host)
         return self._recorded
 
+    async def results_stored(self) -> None:
+        """Wait until the results of all effects are durable that the handler has heard: what it says next may rest on
+        them."""
+        if self._recorded is not None:
+            await self._recorded.effects.stored()
+
     def state_entries(self) -> tuple[bytes, ...]:
         """Encoded entries for a state token: what was recorded beside the answers. Empty if nothing was recorded."""
         return () if self._recorded is None else self._recorded.state_entries()
@@ -182,13 +189,13 @@ class Frame:
         """Start the turn counter again. When it runs out, the round's questions are closed, or the next recorded round
         is delivered if the frame is being rebuilt."""
         if self._settling == 0:
-            self._loop.call_soon(self._turn)
+            self.loop.call_soon(self._turn)
         self._settling = SETTLE
 
     def _turn(self) -> None:
         self._settling -= 1
         if self._settling > 0:
-            self._loop.call_soon(self._turn)
+            self.loop.call_soon(self._turn)
         elif self.dead:
             return
         elif self.replay is not None:
@@ -266,7 +273,7 @@ class Frame:
                 self._go_live(self.replay)
             except REPLAY_ERRORS as error:
                 self._host.replay_failed(error)
-        if self._recorded is not None and not self._recorded.effects.busy:
+        if self._recorded is not None and self._recorded.effects.settled:
             self._recorded = None
         self._host.ended(self, outcome)
 
@@ -285,6 +292,16 @@ class Frame:
         else:
             # The handler could swallow an error that is raised into it: the call ends here instead.
             self._host.refused(refusal)
+
+    def fail(self, outcome: object, why: str) -> None:
+        """The handler has made a mistake, `why`: end the call with `outcome` and cancel the handler. A frame that is
+        being rebuilt is not continued."""
+        if self.dead:
+            return
+        if self.replay is None:
+            self._host.refused(outcome)
+        else:
+            self._host.replay_failed(DivergenceError(f"{why}; it was not continued"))
 
     def deliver(self, answers: tuple[Answer, ...], parsed: dict[str, Any], asked: dict[str, str]) -> None:
         """Resolve the questions that were answered. `parsed` holds the answers that are parsed already, by key; the

@@ -4,18 +4,20 @@ Each effect runs in a task of its own, so that it is not cut off when its reques
 
     1. a frame that is being rebuilt finishes that first: recorded outcomes are returned at once, no effect runs
        meanwhile
-    2. the intent is written, and acknowledged while the node's lease window is open: `allowed`
-    3. the effect runs; its result or its error is written: `stored`
-    4. each waiting caller gets the outcome decoded from what was written, as it would on replay
+    2. the intent is written, and acknowledged while the node's lease window is open: `allowed`. An effect that was
+       declared idempotent has no intent: it may run when all that the handler has learned is durable
+    3. the effect runs; each waiting caller gets its outcome, decoded from what is written of it, as it would on replay
+    4. the next write of the call takes the outcome along: `stored`. The task of the effect ends then
 
-A caller that is cancelled while it waits gets its cancellation after 4.
+A caller that is cancelled while it waits gets its cancellation after 3. What depends on an outcome leaves the node
+after 4 (`Effects.stored`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -87,8 +89,8 @@ async def run_and_pack(values: Values, key: str, run: Callable[[], Coroutine[Any
 @dataclass(slots=True, eq=False)
 class Effect:
     """One `once` of a frame. Its task waits for two futures: `allowed` says whether the effect may run, `stored`
-    resolves when its result is durable. `intended_before` says that its intent was recorded before the frame was
-    rebuilt."""
+    resolves when its result is durable. `packed` is the result that waits to be handed out. `intended_before` says that
+    an intent and no result was recorded before the frame was rebuilt."""
 
     key: str
     name: str
@@ -99,6 +101,7 @@ class Effect:
     intended_before: bool = False
     allowed: asyncio.Future[bool] | None = None
     stored: asyncio.Future[None] | None = None
+    packed: Packed | None = None
     task: asyncio.Task[None] | None = None
 
     def draft(self, kind: Kind, round_: int, packed: Packed) -> Draft:
@@ -125,6 +128,19 @@ class Effects:
     def busy(self) -> bool:
         """Whether an effect has no outcome yet."""
         return any(not effect.outcome.done() for effect in self._effects.values())
+
+    @property
+    def settled(self) -> bool:
+        """Whether each effect has an outcome that is durable."""
+        return all(effect.task is None for effect in self._effects.values())
+
+    async def stored(self) -> None:
+        """Wait until all outcomes are durable that a caller has heard. They are written now, if they are not yet."""
+        owed = [effect.stored for effect in self._effects.values() if effect.outcome.done() and effect.task is not None]
+        waiting = [future for future in owed if future is not None and not future.done()]
+        if waiting:
+            self._journal.flush()
+            await asyncio.wait(waiting)
 
     async def once(self, key: str, fn: Callable[..., Any], args: Any, kwargs: Any, idempotent: bool) -> Any:
         """Run `fn` at most once per call under `key`; return its result, or raise its error. See `authoring.once`."""
@@ -188,21 +204,23 @@ class Effects:
                 packed = await run_and_pack(values, effect.key, run)
             if self._frame.dead:
                 raise asyncio.CancelledError("this call's frame is gone: another may run the call, so nothing is kept")
-            effect.stored = asyncio.get_running_loop().create_future()
-            draft = effect.draft(Kind.RESULT, self._frame.round, packed)
-            journal.resulted(digest, draft)
+            effect.stored, effect.packed = asyncio.get_running_loop().create_future(), packed
+            kind = Kind.EFFECT if effect.idempotent else Kind.RESULT
+            journal.resulted(digest, effect.draft(kind, self._frame.round, packed))
             await effect.stored
-            self._state_journal.added.append(draft)
-            effect.resolve(packed)
         finally:
             effect.outcome.cancel()
             effect.task = None
-            if journal.drops and not self._frame.dead:
-                self._frame.settle()
+            self._settle()
+
+    def _settle(self) -> None:
+        """Let the frame ask what it has held back: where frames are dropped, no round ends while an effect runs."""
+        if self._journal.drops and not self._frame.dead:
+            self._frame.settle()
 
     async def _wait_to_run(self, effect: Effect, digest: str) -> bool:
         """Wait until the effect may run; False if it must not (docs/protocol.md, rules 6 and 13)."""
-        if not (effect.intended_before or await self._record_intent(effect, digest) or effect.idempotent):
+        if not await self._intend(effect, digest):
             return False
         # The loop may have been blocked since the intent was acknowledged. A closed window ends in one of three ways:
         # it opens again, the frame is verified under another lease, or the frame is dropped.
@@ -212,26 +230,40 @@ class Effects:
             await asyncio.sleep(LEASE_POLL)
         return False
 
-    async def _record_intent(self, effect: Effect, digest: str) -> bool:
-        """Record the intent and wait until it is durable; whether the effect may run then."""
+    async def _intend(self, effect: Effect, digest: str) -> bool:
+        """Record the intent, if the effect needs one, and wait until the effect may run; False if it must not."""
         if self._frame.dead:
             raise asyncio.CancelledError("this call's frame is gone: nothing is run for it any more")
         effect.allowed = asyncio.get_running_loop().create_future()
-        intent = effect.draft(Kind.INTENT, self._frame.round, Packed("text", effect.name.encode("utf-8", "replace")))
+        intent = None
+        if not effect.idempotent:
+            name = Packed("text", effect.name.encode("utf-8", "replace"))
+            intent = effect.draft(Kind.INTENT, self._frame.round, name)
         self._journal.intended(digest, intent)
         return await effect.allowed
 
-    def intent_stored(self, digest: str, may_run: bool) -> None:
-        """The intent of the effect whose key has this digest is durable. `may_run` says whether the effect may run."""
+    def decided(self, digest: str, may_run: bool) -> None:
+        """Whether the effect whose key has this digest may run now, or must not."""
         effect = self._effects.get(digest)
         if effect is not None and effect.allowed is not None and not effect.allowed.done():
             effect.allowed.set_result(may_run)
 
-    def result_stored(self, digest: str) -> None:
-        """The result of the effect whose key has this digest is durable."""
+    def result_kept(self, digest: str) -> None:
+        """The callers of the effect whose key has this digest get its outcome."""
         effect = self._effects.get(digest)
-        if effect is not None and effect.stored is not None and not effect.stored.done():
-            effect.stored.set_result(None)
+        if effect is not None and effect.packed is not None:
+            packed, effect.packed = effect.packed, None
+            # In the state of a handler that returns its questions each effect is a RESULT: nothing there has intents.
+            self._state_journal.added.append(effect.draft(Kind.RESULT, self._frame.round, packed))
+            effect.resolve(packed)
+            self._settle()
+
+    def results_stored(self, digests: Iterable[str]) -> None:
+        """The results of the effects whose keys have these digests are durable."""
+        for digest in digests:
+            effect = self._effects.get(digest)
+            if effect is not None and effect.stored is not None and not effect.stored.done():
+                effect.stored.set_result(None)
 
     async def _wait_for_rebuild(self) -> None:
         if self._frame.replay is not None:
@@ -252,5 +284,5 @@ class Effects:
             for step in (effect.allowed, effect.stored):
                 if step is not None:
                     step.cancel()
-            if effect.task is not None and effect.allowed is None and not effect.intended_before:
+            if effect.task is not None and effect.allowed is None:
                 effect.task.cancel()

@@ -22,7 +22,7 @@ class Payloads:
         """A draft's value, sealed for position `n` of `call`; empty if the draft has no value."""
         if _has_no_value(draft):
             return b""
-        return self.sealer.seal("journal", draft.value, call=call, n=n, kind=draft.kind.value, key=_bound_key(draft))
+        return self.sealer.seal("journal", draft.value, call=call, n=n, kind=draft.kind, key=_bound_key(draft))
 
     def packed(self, call: CallId, item: Entry) -> Packed:
         """The encoded outcome of an effect, from its entry. It is decoded once here to check that it can be.
@@ -39,7 +39,7 @@ class Payloads:
         """An entry's value, opened. Raises SealError: the value was not sealed by this fleet for this place."""
         if _has_no_value(item):
             return b""
-        return self.sealer.open("journal", item.value, call=call, n=item.n, kind=item.kind.value, key=_bound_key(item))
+        return self.sealer.open("journal", item.value, call=call, n=item.n, kind=item.kind, key=_bound_key(item))
 
 
 def _has_no_value(item: Draft | Entry) -> bool:
@@ -52,4 +52,4 @@ def _bound_key(item: Draft | Entry) -> str:
     """The plain fields of an entry, which the seal binds to its value. With another codec, or in another round, the
     same bytes would be another value. The length of each text but the last stands before it."""
     lengths = f"{len(item.codec)}:{item.codec}{len(item.fp)}:{item.fp}"
-    return f"{item.round}{item.lane.value}{lengths}{item.key}"
+    return f"{item.round}{item.lane}{lengths}{item.key}"

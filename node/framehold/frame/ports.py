@@ -38,6 +38,14 @@ class RoundCarrier(Protocol):
     def taken_over(self) -> None:
         """This node took the call over from a process that is gone."""
 
+    @property
+    def may_be_passed_on(self) -> bool:
+        """Whether this node may still pass the request on to a node that need not hold its call."""
+        ...
+
+    def passed_on(self, address: str) -> None:
+        """The request goes to such a node, which has this address. It is not passed on so again."""
+
     def runs_kept_code(self) -> None:
         """The handler of the call runs kept code, and not the present code."""
 
@@ -90,11 +98,14 @@ class CallJournal(Protocol):
     def noted(self, drafts: tuple[Draft, ...]) -> None:
         """Record entries; they are sent with the next write."""
 
-    def intended(self, key: str, draft: Draft) -> None:
-        """Record the intent of the effect whose key has the digest `key`."""
+    def intended(self, key: str, draft: Draft | None) -> None:
+        """The effect whose key has the digest `key` is to run. Record `draft`, its intent, if it needs one."""
 
     def resulted(self, key: str, draft: Draft) -> None:
         """Record the result of the effect whose key has the digest `key`."""
+
+    def flush(self) -> None:
+        """Send the results now that wait for the next write."""
 
     def may_run(self) -> bool:
         """Whether this node's lease is valid now, so that an effect may run."""

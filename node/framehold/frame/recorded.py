@@ -42,6 +42,10 @@ class Recorded:
         """Run `fn` at most once per call under `key`; see `Effects.once`."""
         return await self.effects.once(key, fn, args, kwargs, idempotent)
 
+    def begin_again(self) -> None:
+        """The handler is entered again in the same frame: its unnamed values are counted from the first one."""
+        self._counts.clear()
+
     def state_entries(self) -> tuple[bytes, ...]:
         """Encoded entries for a state token; empty if nothing was recorded."""
         return self.state_journal.dump(self._journal.payloads)

@@ -29,6 +29,9 @@ class RehearsalObserver(Protocol):
     def misused(self, error: Exception) -> None:
         """The handler misused the API; `error` is raised into it."""
 
+    def broke(self, error: BaseException) -> None:
+        """The handler raised `error`, or the SDK did around an exception of the handler."""
+
     def refused(self, refusal: Refusal) -> None:
         """A request was refused: its reply has neither questions nor an outcome."""
 

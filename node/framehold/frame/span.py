@@ -27,6 +27,12 @@ def recording_span() -> Span | None:
     return span if span.is_recording() else None
 
 
+def trace_id() -> str:
+    """The trace of the current span, as hex digits; empty if it is not recorded."""
+    span = recording_span()
+    return "" if span is None else trace.format_trace_id(span.get_span_context().trace_id)
+
+
 def ids() -> dict[str, str]:
     """`trace_id` and `span_id` of the current span, as hex digits; empty if there is no span."""
     if not contexts.get_current():

@@ -31,6 +31,8 @@ class Unrecorded:
         self._values, self._drawn = values, dict[str, Any]()
         self._effects: dict[str, tuple[str, str, asyncio.Task[Packed]]] = {}
         self.origin = CallId(os.urandom(16).hex())
+        self.failed: object = None
+        """The outcome that the call has because its handler made a mistake; None if it made none."""
 
     async def once(self, key: str, fn: Callable[..., Any], args: Any, kwargs: Any, idempotent: bool) -> Any:
         """Run `fn` once under `key`; return its result, or raise its error. See `authoring.once`."""

@@ -19,7 +19,6 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import mcp.server._streamable_http_modern as modern
-from mcp.server import elicitation
 from mcp.server._otel import OpenTelemetryMiddleware
 from mcp.server.lowlevel.server import Server
 from mcp.server.request_state import (
@@ -96,7 +95,7 @@ def attach(
         handlers = Handlers(host, Codes(Authors(settings.code_modules)))
         attached = Attached(inner, handlers, build(settings, security.ttl), settings, boundary)
         attached.set_in_code = in_code
-        elicitation.render_elicitation_schema = form_schemas.rendered
+        form_schemas.keep()
         sagas = Sagas(inner, attached.runtime.payloads.sealer, settings.max_body, session_of)
         measured = [operation_metrics.OperationMetrics(inner, attached.names)] if operation_metrics.provided() else []
         inner.middleware[:] = [sagas, *measured, *(_only_traced(item) for item in inner.middleware)]

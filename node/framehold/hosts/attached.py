@@ -22,6 +22,7 @@ from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp.server.subscriptions import InMemorySubscriptionBus
 
 from framehold_core.errors import ConfigError
+from framehold_core.lease import code_names
 from framehold_router.fleet.event_writer import EventWriter
 from framehold_store.seal import Sealer
 
@@ -36,7 +37,7 @@ from ..telemetry.stacks import authors
 from ..telemetry.stalls import StallWatch
 from ..telemetry.tool_labels import ToolLabels
 from .event_bus import FleetBus
-from .handlers import Handlers
+from .handlers import HandlerCode, Handlers, MarkedHandler
 from .lifetime import Lifetime
 from .startup_warnings import notices, refuse_workers
 
@@ -50,6 +51,9 @@ the list, since tasks that begin meanwhile inherit the variable."""
 class Attached:
     """A server whose handlers suspend. `lifespan_state` is the value that its lifespan has yielded to the service that
     Framehold runs of it, while that runs. Any other connection has a lifespan of its own."""
+
+    marked: tuple[MarkedHandler, ...] = ()
+    """The handlers that may ask, with their marks, as at the start; empty before it."""
 
     def __init__(
         self,
@@ -71,10 +75,10 @@ class Attached:
         self.names = ToolLabels(handlers.names)
         """The names of tools that may be labels of metrics."""
         self.exposition = counted(runtime, self.names)
-        self.not_kept: tuple[tuple[str, str], ...] | None = None
-        """The re-entrant handlers whose code can't be kept, by name, with the reasons; None if no code is kept, or the
-        server has not been started."""
-        self._warned = False
+        self.code: tuple[HandlerCode, ...] | None = None
+        """The code of the re-entrant handlers, as at the start; None if no code is kept, or the server has not been
+        started."""
+        self._announced = False
         self._address = ""
         """The URL of this process, as far as it is known."""
         self.event_writer = EventWriter(runtime.store)
@@ -146,19 +150,22 @@ class Attached:
                     self.check()
                     if is_service:
                         refuse_workers(self.settings)
-                    self._warn()
+                    self._announce()
                 opens = self.handlers.host.opens_resources(self.lifespan)
                 async with self._lifetime.use(stays=not (is_service or opens or self._has_app_of_the_sdk())):
                     yield state
 
-    def _warn(self) -> None:
-        """Log the warnings about the start, at the first start only: each connection may be a start."""
-        if not self._warned:
-            self._warned = True
-            if self.settings.keeps_code:
-                found = self.handlers.kept_code(self.settings.max_code)
-                self.not_kept = tuple((name, problem) for name, problem in found if problem)
-            for line in notices(self.settings, self.handlers, self._address, self.over_http, self.not_kept or ()):
+    def _announce(self) -> None:
+        """Name the codes of the handlers in the node's lease, and log the warnings about the start, at the first start
+        only: each connection may be a start."""
+        if not self._announced:
+            self._announced = True
+            self.marked = tuple(self.handlers.marked(self.settings.strategy))
+            if isinstance(self.runtime.heartbeat, Heartbeat):
+                self.runtime.heartbeat.codes = code_names(self.handlers.served_codes())
+                if self.settings.keeps_code:
+                    self.code = tuple(self.handlers.kept_code(self.settings.max_code))
+            for line in notices(self.settings, self.handlers, self._address, self.over_http, self.code or ()):
                 logger.warning(line)
 
     def _choose_address(self) -> None:

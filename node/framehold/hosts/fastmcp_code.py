@@ -180,6 +180,10 @@ class ComponentLookup(NamedTuple):
         """The marks of the function."""
         return Marks() if self.fn is None else marks_of(self.fn)
 
+    def function(self, method: str, params: Mapping[str, Any]) -> Any:
+        """The author's function; None if there is none."""
+        return self.fn
+
     def asks(self, method: str, params: Mapping[str, Any]) -> bool:
         """Whether the function may ask."""
         return is_coroutine_function(self.fn)

@@ -11,9 +11,11 @@ Private parts of FastMCP that are touched here (a missing part gives a clear err
 
 from __future__ import annotations
 
+import copy
 import functools
 import re
 from collections.abc import Iterator, Mapping
+from types import MethodType
 from typing import Any
 
 import fastmcp
@@ -23,6 +25,7 @@ from fastmcp.server.providers.local_provider import LocalProvider
 from fastmcp.server.server import default_lifespan
 from fastmcp.tools.base import Tool
 from fastmcp.utilities.async_utils import is_coroutine_function
+from fastmcp.utilities.components import FastMCPComponent
 from fastmcp.utilities.versions import version_sort_key
 from mcp.server.lowlevel.server import Server
 from mcp.server.transport_security import TransportSecuritySettings
@@ -30,12 +33,14 @@ from starlette.applications import Starlette
 
 from framehold_core.errors import ConfigError
 
-from ..code.codes import Registered
+from ..code.codes import Codes, Registered
 from ..config import Settings
 from ..sdk.wrapped_handler import Handler
 from .fastmcp import Bindings, Rounds, let_contexts_ask
-from .fastmcp_code import MOUNTED, find_kept_first, obstacle
+from .fastmcp_code import MOUNTED, ComponentLookup, find_kept_first, obstacle
+from .fastmcp_code import registered as code_of
 from .fastmcp_components import author_of, called, moved, named, registered, schema_of, served, serving, understood
+from .host import Registration
 from .sdk_app import local_only
 from .seam_builder import SeamBuilder
 
@@ -60,18 +65,30 @@ class FastMCPHost:
     def function(self, method: str, params: Mapping[str, Any]) -> Any:
         """The function behind a request, as far as the walk finds it. It is used for rehearsals; a node uses
         `fastmcp_components.found`."""
-        name = params.get("uri" if method == "resources/read" else "name")
-        found = serving(self._server, method, str(name))
-        return author_of(max(found, key=version_sort_key)) if found else None
+        return author_of(self._component(method, params))
+
+    def _component(self, method: str, params: Mapping[str, Any]) -> FastMCPComponent | None:
+        found = serving(self._server, method, _name(method, params))
+        return max(found, key=version_sort_key) if found else None
 
     def registered(self, method: str, params: Mapping[str, Any]) -> Registered | None:
-        """See `Host.registered`. A node uses `fastmcp_code.ComponentLookup`."""
-        fn = self.function(method, params)
-        return None if fn is None else Registered(fn, {})
+        """See `Host.registered`. It is used for rehearsals; a node uses `fastmcp_code.ComponentLookup`."""
+        component = self._component(method, params)
+        fn = author_of(component)
+        return None if fn is None else code_of(component, fn)
 
     def kept(self, method: str, params: Mapping[str, Any], registered: Registered) -> Handler | None:
-        """None: FastMCP finds components itself. A node uses `fastmcp_code.ComponentLookup`."""
-        return None
+        """See `Host.kept`. The handler is FastMCP's own, of a server like this one whose look-ups find the kept
+        component first. It is used for rehearsals; a node uses `fastmcp_code.ComponentLookup`."""
+        entry = self.lowlevel.get_request_handler(method)
+        handler = None if entry is None else entry.handler
+        if not isinstance(handler, MethodType) or handler.__self__ is not self._server:
+            return None
+        server = copy.copy(self._server)
+        find_kept_first(server)
+        enter: Handler = MethodType(handler.__func__, server)
+        lookup = ComponentLookup(server, _name(method, params), None, None, enter, Codes())
+        return lookup.kept(method, params, registered)
 
     def may_ask(self, fn: Any) -> bool:
         """Whether `fn` is async by FastMCP's rule: a function that is not async has no await that could suspend."""
@@ -88,11 +105,15 @@ class FastMCPHost:
             if fn is not None and is_coroutine_function(fn):
                 yield called(component), fn
 
-    def not_kept(self) -> Mapping[str, str]:
-        """The components that FastMCP can't make again, or that a mounted server has."""
-        own = {called(item): obstacle(item) for item in served(self._server, with_mounted=False)}
-        found = {name: own.get(name, MOUNTED) for name in map(called, served(self._server))}
-        return {name: why for name, why in found.items() if why}
+    def registrations(self) -> Iterator[Registration]:
+        """See `Host.registrations`. The code is not kept of components that FastMCP can't make again, or that a mounted
+        server has."""
+        own = {called(item) for item in served(self._server, with_mounted=False)}
+        for component in served(self._server):
+            fn, name = author_of(component), called(component)
+            if fn is not None and is_coroutine_function(fn):
+                why = obstacle(component) if name in own else MOUNTED
+                yield Registration(name, code_of(component, fn), why)
 
     def names(self) -> Iterator[str]:
         """The names of all tools and prompts that the walk finds."""
@@ -151,6 +172,10 @@ class FastMCPHost:
             # Without this function the SDK lists all tools before each call with arguments, to check headers against
             # the tool's schema.
             self.lowlevel.get_tool_input_schema = functools.partial(_schema, server, self.lowlevel)
+
+
+def _name(method: str, params: Mapping[str, Any]) -> str:
+    return str(params.get("uri" if method == "resources/read" else "name"))
 
 
 def _schema(server: FastMCP[Any], inner: Server[Any], name: str) -> dict[str, Any] | None:

@@ -3,14 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from ..code.codes import Codes, NotKept, Registered, too_large
 from ..sdk.marks import Marks, marks_of
 from ..sdk.wrapped_handler import Handler
-from .host import Host
+from .host import Host, Registration
 
 _UNMARKED = Marks()
+
+
+class HandlerCode(NamedTuple):
+    """The code of a handler, whose name is as in `tool "book"`: its digest and its size in bytes. `problem` says why it
+    can't be kept; empty if it can."""
+
+    name: str
+    digest: str = ""
+    size: int = 0
+    problem: str = ""
+
+
+class MarkedHandler(NamedTuple):
+    """A handler that may ask, whose name is as in `tool "book"`. `asks`: it takes the object by which handlers ask, or
+    is marked. `strategy` is `hold` or `replay`."""
+
+    name: str
+    asks: bool
+    reentrant: bool
+    strategy: Literal["hold", "replay"]
 
 
 class Handlers:
@@ -30,6 +50,10 @@ class Handlers:
         parameters."""
         fn = self.host.function(method, params)
         return _UNMARKED if fn is None else marks_of(fn)
+
+    def function(self, method: str, params: Mapping[str, Any]) -> Any:
+        """The author's function that serves a request; None if there is none."""
+        return self.host.function(method, params)
 
     def asks(self, method: str, params: Mapping[str, Any]) -> bool:
         """Whether the handler of a request may ask. False if there is no such handler, or it is not async."""
@@ -54,23 +78,28 @@ class Handlers:
             raise NotKept("there is no such handler any more")
         return self.codes.write(found)
 
-    def kept_code(self, limit: int) -> Iterator[tuple[str, str]]:
-        """The re-entrant handlers by name, as in `tool "book"`, each with the reason why its code can't be kept; empty
-        if it can. `limit` is how many bytes a code may have. Handlers marked `keep_code=False` are left out."""
-        not_kept = self.host.not_kept()
-        for name, fn in self.host.asking():
-            marks = marks_of(fn)
-            if not marks.reentrant or not marks.keep_code:
+    def kept_code(self, limit: int) -> Iterator[HandlerCode]:
+        """The code of each re-entrant handler. `limit` is how many bytes a code may have. Handlers marked
+        `keep_code=False` are left out."""
+        for item in self._reentrant():
+            if not marks_of(item.code.function).keep_code:
                 continue
-            if name in not_kept:
-                yield name, not_kept[name]
+            if item.obstacle:
+                yield HandlerCode(item.name, problem=item.obstacle)
+                continue
+            try:
+                size = len(self.codes.write(item.code))
+            except NotKept as error:
+                yield HandlerCode(item.name, problem=str(error))
             else:
-                try:
-                    size = len(self.codes.write(Registered(getattr(fn, "raw_function", fn), {})))
-                except NotKept as error:
-                    yield name, str(error)
-                else:
-                    yield name, too_large(size, limit)
+                yield HandlerCode(item.name, self.codes.of(item.code).digest, size, too_large(size, limit))
+
+    def served_codes(self) -> Iterator[str]:
+        """The digests of the code of the re-entrant handlers."""
+        return (self.codes.of(item.code).digest for item in self._reentrant())
+
+    def _reentrant(self) -> Iterator[Registration]:
+        return (item for item in self.host.registrations() if marks_of(item.code.function).reentrant)
 
     def kept(self, method: str, params: Mapping[str, Any], registered: Registered) -> Handler | None:
         """A handler that serves a request by a function that was registered in an earlier process; None if the server
@@ -80,6 +109,14 @@ class Handlers:
     def asking(self) -> Iterator[Any]:
         """The functions that may ask."""
         return (fn for _, fn in self.host.asking())
+
+    def marked(self, strategy: Literal["hold", "replay"]) -> Iterator[MarkedHandler]:
+        """The handlers that may ask, with their marks. `strategy` is the setting STRATEGY."""
+        for name, fn in self.host.asking():
+            marks = marks_of(fn)
+            is_marked = marks.reentrant or marks.strategy is not None or marks.ttl is not None
+            asks = is_marked or self.host.takes_context(fn)
+            yield MarkedHandler(name, asks, marks.reentrant, marks.strategy or strategy)
 
     def unmarked(self) -> tuple[str, ...]:
         """The handlers that may ask and are not re-entrant, by name, as in `tool "book"`. Handlers that are marked with

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from mcp.server.lowlevel.server import Server
 from mcp.server.transport_security import TransportSecuritySettings
@@ -13,6 +13,15 @@ from ..code.codes import Registered
 from ..config import Settings
 from ..sdk.wrapped_handler import Handler
 from .seam_builder import SeamBuilder
+
+
+class Registration(NamedTuple):
+    """A handler of a server. `name` is that for messages, as in `tool "book"`. `obstacle` says why its code is not
+    kept, whatever it consists of; empty if it may be."""
+
+    name: str
+    code: Registered
+    obstacle: str = ""
 
 
 class Host(Protocol):
@@ -60,8 +69,8 @@ class Host(Protocol):
         """The functions that may ask, each with its name in messages, as in `tool "book"`."""
         ...
 
-    def not_kept(self) -> Mapping[str, str]:
-        """The reasons why code is not kept, whatever it consists of, by the names that `asking` has."""
+    def registrations(self) -> Iterator[Registration]:
+        """The functions that `asking` names, as they are registered."""
         ...
 
     def names(self) -> Iterator[str] | None:

@@ -22,6 +22,7 @@ import anyio
 from framehold_core.ids import NodeId
 
 from ..engine.runtime import Runtime
+from ..sdk.unawaited import unawaited
 from ..telemetry import tracing
 from . import node_names
 
@@ -109,6 +110,7 @@ class Lifetime:
                 await self._runtime.close()
             raise
         self.is_open = True
+        unawaited.begin()
         self._begin()
 
     async def _close(self) -> None:
@@ -121,6 +123,7 @@ class Lifetime:
                 await asyncio.wait((keeper,))
             await self._runtime.close()
             await tracing.flush()
+            unawaited.end()
             self.is_open = False
         self._give_name_back()
 

@@ -15,6 +15,7 @@ from ..code.codes import Registered
 from ..config import Settings
 from ..sdk.seam import Seam
 from ..sdk.wrapped_handler import Handler
+from .host import Registration
 from .sdk_app import sdk_app
 from .seam_builder import SeamBuilder
 
@@ -57,9 +58,9 @@ class LowLevelHost:
         found = ((method, self.function(method, {})) for method in sorted(INPUT_REQUIRED_METHODS))
         yield from ((f'handler of "{method}"', fn) for method, fn in found if fn is not None)
 
-    def not_kept(self) -> Mapping[str, str]:
-        """Nothing: each function of this server can be registered again."""
-        return {}
+    def registrations(self) -> Iterator[Registration]:
+        """See `Host.registrations`."""
+        return (Registration(name, Registered(fn, {})) for name, fn in self.asking())
 
     def names(self) -> None:
         """None: one function serves all tools or all prompts, and only it knows their names."""

@@ -31,6 +31,7 @@ from ..config import Settings
 from ..frame.async_functions import is_async
 from ..sdk.seam import Seam
 from ..sdk.wrapped_handler import Handler
+from .host import Registration
 from .sdk_app import sdk_app
 from .seam_builder import SeamBuilder
 
@@ -91,28 +92,26 @@ class MCPServerHost:
         """See `Host.registered`."""
         if method == "resources/read":
             return self._registered_resource(params.get("uri"))
-        name = params.get("name")
+        name = str(params.get("name"))
         if method == "prompts/get":
-            prompt = self._prompts.get_prompt(str(name))
-            return None if prompt is None else Registered(_inner(prompt.fn), {})
-        tool = self._tools.get_tool(str(name))
-        return None if tool is None else Registered(tool.fn, {"structured_output": tool.output_schema is not None})
+            prompt = self._prompts.get_prompt(name)
+            return None if prompt is None else _prompt_code(prompt)
+        tool = self._tools.get_tool(name)
+        return None if tool is None else _tool_code(tool)
 
     def _registered_resource(self, uri: Any) -> Registered | None:
         concrete = self._addresses.get(uri) if isinstance(uri, str) else None
         if concrete is not None:
-            fn = getattr(concrete, "fn", None)
-            return None if fn is None else Registered(_inner(fn), {"uri": uri, "mime_type": concrete.mime_type})
+            return _resource_code(concrete)
         template = self._template(uri)
-        if template is None:
-            return None
-        about = {"uri_template": template.uri_template, "mime_type": template.mime_type}
-        return Registered(_inner(template.fn), about)
+        return None if template is None else _template_code(template)
 
     def kept(self, method: str, params: Mapping[str, Any], registered: Registered) -> Handler | None:
         """See `Host.kept`. The handler is the SDK's own, of a server like this one that has this function only."""
         entry = self.lowlevel.get_request_handler(method)
-        handler = entry.handler.handler if entry is not None and isinstance(entry.handler, Seam) else None
+        found = None if entry is None else entry.handler
+        # A server that is only rehearsed has no seams.
+        handler = found.handler if isinstance(found, Seam) else found
         if not isinstance(handler, MethodType) or handler.__self__ is not self._server:
             return None
         server, fn, about = copy.copy(self._server), registered.function, registered.about
@@ -140,23 +139,27 @@ class MCPServerHost:
 
     def asking(self) -> Iterator[tuple[str, Any]]:
         """The async functions, each with the name of its tool, prompt or resource."""
-        return ((name, fn) for name, fn in self._named_functions() if is_async(fn))
+        return ((name, fn) for name, fn, _ in self._named() if is_async(fn))
 
-    def not_kept(self) -> Mapping[str, str]:
-        """Nothing: each function of this server can be registered again."""
-        return {}
+    def registrations(self) -> Iterator[Registration]:
+        """See `Host.registrations`. The code is not kept of a resource of the author's class."""
+        for name, fn, code in self._named():
+            if is_async(fn):
+                yield Registration(name, code or Registered(fn, {}), "" if code else "it is no function")
 
     def names(self) -> Iterator[str]:
         """The names of all tools, then of all prompts."""
         yield from (tool.name for tool in self._tools.list_tools())
         yield from (prompt.name for prompt in self._prompts.list_prompts())
 
-    def _named_functions(self) -> Iterator[tuple[str, Any]]:
-        yield from ((f'tool "{tool.name}"', tool.fn) for tool in self._tools.list_tools())
-        yield from ((f'prompt "{prompt.name}"', prompt.fn) for prompt in self._prompts.list_prompts())
-        yield from ((f'resource "{uri}"', _read_function(resource)) for uri, resource in self._addresses.items())
-        templates = self._resources.list_templates()
-        yield from ((f'resource "{template.uri_template}"', template.fn) for template in templates)
+    def _named(self) -> Iterator[tuple[str, Any, Registered | None]]:
+        """Each handler: its name in messages, its function, and its code, None for a resource of the author's class."""
+        yield from ((f'tool "{item.name}"', item.fn, _tool_code(item)) for item in self._tools.list_tools())
+        yield from ((f'prompt "{item.name}"', item.fn, _prompt_code(item)) for item in self._prompts.list_prompts())
+        for uri, resource in self._addresses.items():
+            yield f'resource "{uri}"', _read_function(resource), _resource_code(resource)
+        for template in self._resources.list_templates():
+            yield f'resource "{template.uri_template}"', template.fn, _template_code(template)
 
     async def listed(self, kind: str) -> list[str]:
         """The names that a client gets in the list of a kind: "tool", "prompt" or "resource"."""
@@ -184,6 +187,25 @@ class MCPServerHost:
 def _inner(fn: Any) -> Any:
     """The function that its author registered: the SDK puts pydantic's validation round prompts and resources."""
     return getattr(fn, "raw_function", fn)
+
+
+def _tool_code(tool: Tool) -> Registered:
+    return Registered(tool.fn, {"structured_output": tool.output_schema is not None})
+
+
+def _prompt_code(prompt: Prompt) -> Registered:
+    return Registered(_inner(prompt.fn), {})
+
+
+def _resource_code(resource: Resource) -> Registered | None:
+    """The code of a resource; None if it is of the author's class."""
+    fn = getattr(resource, "fn", None)
+    return None if fn is None else Registered(_inner(fn), {"uri": str(resource.uri), "mime_type": resource.mime_type})
+
+
+def _template_code(template: ResourceTemplate) -> Registered:
+    about = {"uri_template": template.uri_template, "mime_type": template.mime_type}
+    return Registered(_inner(template.fn), about)
 
 
 def _read_function(resource: Resource) -> Any:

@@ -1,4 +1,4 @@
-"""What is said at the start of a node: warnings about settings that work but are probably not meant, and the refusal of
+"""Messages at the start of a node: warnings about settings that work but are probably not meant, and the refusal of
 several workers that would have to be one node."""
 
 from __future__ import annotations
@@ -8,14 +8,12 @@ from collections.abc import Iterator, Sequence
 from framehold_core.errors import ConfigError
 
 from ..config import Settings, workers
-from .handlers import Handlers
+from .handlers import HandlerCode, Handlers
 
 _SHOWN = 10
 """How many handlers a warning names."""
 
 
-NotKept = Sequence[tuple[str, str]]
-"""Names of handlers, each with the reason why its code can't be kept."""
 _ONE_EACH = (
     "run one worker a process, each on a port of its own, with FRAMEHOLD_NODE_ID, FRAMEHOLD_ADVERTISE_URL and a shared "
     "store; or FRAMEHOLD_STRATEGY=replay with FRAMEHOLD_KEYS and without a store (docs/hosting.md)"
@@ -36,10 +34,10 @@ def refuse_workers(settings: Settings) -> None:
 
 
 def notices(
-    settings: Settings, handlers: Handlers, address: str, over_http: bool, not_kept: NotKept = ()
+    settings: Settings, handlers: Handlers, address: str, over_http: bool, code: Sequence[HandlerCode] = ()
 ) -> Iterator[str]:
     """The log lines. `address` is the URL at which others reach this process, or empty; `over_http`: whether
-    Framehold's ASGI app serves it. `not_kept` are the handlers whose code can't be kept, with the reasons."""
+    Framehold's ASGI app serves it. `code` is that of the re-entrant handlers."""
     asking, _, replayed = handlers.count(settings.strategy)
     if settings.rehearse:
         left = handlers.unmarked()
@@ -53,7 +51,7 @@ def notices(
             "strategy replay without FRAMEHOLD_KEYS: tokens carry whole calls, and this process alone can open them, "
             "until it ends; make one key for all processes with: framehold keys new"
         )
-    yield from _not_kept(not_kept)
+    yield from _not_kept([item for item in code if item.problem])
     replays = settings.strategy == "replay" and settings.keys
     if settings.store_url is None and not replays and (number := workers()) > 1:
         yield (
@@ -64,12 +62,12 @@ def notices(
         yield from _unaddressed(settings, over_http)
 
 
-def _not_kept(found: NotKept) -> Iterator[str]:
+def _not_kept(found: Sequence[HandlerCode]) -> Iterator[str]:
     """A warning for each of the first handlers whose code can't be kept."""
-    for name, problem in found[:_SHOWN]:
+    for item in found[:_SHOWN]:
         yield (
-            f"the code of {name} is not kept: {problem}; a call of it that loses its node in a deploy is carried on by "
-            "the new code, and stopped where that does something else"
+            f"the code of {item.name} is not kept: {item.problem}; a call of it that loses its node in a deploy is "
+            "carried on by the new code, and stopped where that does something else"
         )
     if len(found) > _SHOWN:
         yield f"the code of {len(found) - _SHOWN} more handlers is not kept: framehold doctor names them"

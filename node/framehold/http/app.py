@@ -27,6 +27,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from framehold_core.errors import ConfigError
 
 from ..admin.api import Admin
+from ..admin.port import AdminPort
 from ..admin.probes import PROBES, Probe
 from ..config import Settings
 from ..engine.gc_tuning import tune
@@ -38,7 +39,7 @@ from .cors import Cors
 from .entry import Entry
 from .node_relay import NodeRelay
 from .refusal_log import RefusalLog
-from .session_affinity import SessionAffinity, name_sessions
+from .session_affinity import SESSIONLESS, SessionAffinity, name_sessions
 
 logger = logging.getLogger(__name__)
 PATH = "/mcp"
@@ -47,10 +48,11 @@ _SESSION_LOGGERS = ("mcp.server.streamable_http_manager", "mcp.server.streamable
 
 
 class _Front(NamedTuple):
-    """What stands before the SDK's app. `fast` serves MCP requests of the HTTP `methods` (None: of any); `probes` and
-    `administers` are the paths that Framehold serves itself."""
+    """What stands before the SDK's app. `fast` serves MCP requests of the HTTP `methods` (None: of any), and `plain`
+    those of them that `_is_plain` names; `probes` and `administers` are the paths that Framehold serves itself."""
 
-    fast: RefusalLog
+    fast: Cors
+    plain: ASGIApp
     methods: set[str] | None
     probes: Mapping[str, Probe]
     administers: set[str]
@@ -69,6 +71,7 @@ class Application:
         self._endpoint = _endpoint(app)
         self._relay = NodeRelay(attached.runtime.peers)
         self._admin = Admin(attached)
+        self._has_admin_port = False
         self._front: _Front | None = None
         self._ready: asyncio.Future[None] | None = None
         self._keeper: asyncio.Task[None] | None = None
@@ -96,13 +99,26 @@ class Application:
         if path == PATH and (front.methods is None or scope["method"] in front.methods):
             # Starlette sets this too: the app's middleware may read it.
             scope["app"] = self._app
-            await front.fast(scope, receive, hop.adding_headers(send))
+            endpoint = front.plain if _is_plain(scope) else front.fast
+            await endpoint(scope, receive, hop.adding_headers(send))
         elif (probe := front.probes.get(path)) is not None:
             await probe(self.attached, Request(scope, receive))(scope, receive, send)
-        elif path in front.administers:
+        elif path in front.administers and (hop.inside or not self._has_admin_port):
             await self._admin(hop, path, scope, receive, send)
         else:
             await self._app(scope, receive, hop.adding_headers(send))
+
+    def take_admin_port(self) -> AdminPort:
+        """Make the app of the admin port, for whoever serves it. From then on this app answers 404 to `/metrics`, and
+        to `/admin` unless a part of the fleet asks.
+
+        Raises:
+            RuntimeError: the app has started.
+        """
+        if self._front is not None:
+            raise RuntimeError("this app has started; nothing was changed; take the admin port before")
+        self._has_admin_port = True
+        return AdminPort(self.attached, self._admin)
 
     def add_middleware(self, middleware_class: Callable[..., ASGIApp], *args: Any, **kwargs: Any) -> None:
         """Add an ASGI middleware, the outermost so far. MCP requests pass through an instance of their own, requests
@@ -164,13 +180,18 @@ class Application:
     def _built(self) -> _Front:
         """What stands before the SDK's app, with the middlewares and routes that it has now."""
         attached, taken = self.attached, self._endpoint.methods
-        guarded = _guarded(attached, self._relay, self._app, self._endpoint, self._security)
+        log = RefusalLog()
+        guarded = _guarded(attached, self._relay, self._app, self._endpoint, self._security, log)
         served = SessionAffinity(guarded, attached.runtime, self._relay.forward)
+        cors = Cors(served, self._security.allowed_origins)
+        log.allows = cors.allows
         own = {route.path for route in self._app.routes if isinstance(route, Route)}
+        elsewhere = {"/metrics"} if self._has_admin_port else set()
         return _Front(
-            fast=RefusalLog(Cors(served, self._security.allowed_origins)),
+            fast=cors,
+            plain=guarded,
             methods=None if taken is None else {*taken, "OPTIONS"},
-            probes={path: probe for path, probe in PROBES.items() if path not in own},
+            probes={path: probe for path, probe in PROBES.items() if path not in own | elsewhere},
             administers=set(self._admin.endpoints) - own,
         )
 
@@ -227,7 +248,9 @@ def asgi(
     Args:
         server: an MCPServer, a low-level mcp Server with its handlers registered, or a FastMCP server.
         settings: settings to use instead of the `FRAMEHOLD_*` environment.
-        legacy_shim, max_rounds, round_timeout: as for `attach`.
+        legacy_shim: as for `attach`.
+        max_rounds: as for `attach`.
+        round_timeout: as for `attach`.
 
     Raises:
         TypeError: `server` is none of these.
@@ -235,6 +258,15 @@ def asgi(
     """
     attached = attach(server, settings, legacy_shim=legacy_shim, max_rounds=max_rounds, round_timeout=round_timeout)
     return Application(attached, *host_of(server).http_app(attached.settings, PATH), server)
+
+
+def _is_plain(scope: Scope) -> bool:
+    """Whether nothing is to be done for a request before it reaches the entry.
+
+    The promise: `Cors` passes on a request without an origin, and `SessionAffinity` one of a revision without
+    sessions."""
+    headers = dict(scope["headers"])
+    return b"origin" not in headers and headers.get(b"mcp-protocol-version") in SESSIONLESS
 
 
 def _endpoint(app: Starlette) -> Route:
@@ -251,15 +283,22 @@ def _inside(endpoint: Any) -> Any:
 
 
 def _guarded(
-    attached: Attached, relay: NodeRelay, app: Starlette, route: Route, security: TransportSecuritySettings
+    attached: Attached,
+    relay: NodeRelay,
+    app: Starlette,
+    route: Route,
+    security: TransportSecuritySettings,
+    log: RefusalLog,
 ) -> ASGIApp:
-    """Framehold's entry, behind the same guard and middlewares as the SDK's endpoint."""
+    """Framehold's entry, behind the same guard and middlewares as the SDK's endpoint. What may refuse a host or an
+    origin stands behind `log`: the endpoint, and the middlewares if there are any."""
     guard = route.endpoint if isinstance(route.endpoint, RequireAuthMiddleware) else None
     # A request that is not ordinary goes to the endpoint itself: it has passed guard and middlewares already.
-    entry: ASGIApp = Entry(attached, relay, route.app if guard is None else guard.app, security)
+    endpoint = route.app if guard is None else guard.app
+    entry: ASGIApp = Entry(attached, relay, endpoint if app.user_middleware else log.around(endpoint), security)
     if guard is not None:
         entry, inner = copy.copy(guard), entry
         entry.app = inner
     for middleware in reversed(app.user_middleware):
         entry = middleware.cls(entry, *middleware.args, **middleware.kwargs)
-    return entry
+    return log.around(entry) if app.user_middleware else entry

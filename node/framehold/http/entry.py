@@ -38,12 +38,13 @@ from .body import Body, TooLarge, left
 from .classify import Ordinary, ordinary
 from .client_identities import ClientIdentities
 from .connection import Identity
-from .exchange import WATCH_AFTER, Exchange
+from .exchange import Exchange
 from .forward import ForwardResult
 from .kernel import Kernel
 from .node_relay import NodeRelay
 from .outages import OwnerSearch, WaitResult
 from .pacing import Pacing
+from .watches import Watches
 
 _METHODS = {method.encode() for method in INPUT_REQUIRED_METHODS | saga.METHODS}
 _VERSIONS = {version.encode() for version in MODERN_PROTOCOL_VERSIONS}
@@ -99,7 +100,7 @@ class Entry:
         self._accepted: set[tuple[tuple[bytes, bytes], ...]] = set()
         self._unmirrored: dict[str, Any] = {}
         """The last input schema of each tool that mirrors no parameter in a header."""
-        self._turns = Pacing()
+        self._turns, self._watches = Pacing(), Watches()
         self._kernels = {
             version: Kernel(attached.server, version, self._identities) for version in MODERN_PROTOCOL_VERSIONS
         }
@@ -174,34 +175,49 @@ class Entry:
     async def _serve(self, request: Request, found: Ordinary, data: bytes, receive: Receive, send: Send) -> None:
         """Serve a round here, or forward it to the node that holds its call."""
         hop: Hop = request.scope["framehold"]
-        hop.route = _route(found.method, found.params)
+        hop.offers = not hop.relayed
         before = logged_call.set(_named(found, hop))
-        try:
-            await self._serve_named(request, found, data, receive, send)
-        finally:
-            # A handler may send this request within its own task, whose lines belong to its own call.
-            logged_call.reset(before)
-
-    async def _serve_named(self, request: Request, found: Ordinary, data: bytes, receive: Receive, send: Send) -> None:
-        hop: Hop = request.scope["framehold"]
         # These are read now, as they came: a middleware may edit the parameters.
-        client, progress = self._identities.connection(found.params["_meta"]), _progress(found.params)
-        exchange, search = Exchange(request, found.id, progress, send), OwnerSearch(self._attached.settings.lease_ttl)
+        client, meta = self._identities.connection(found.params["_meta"]), found.params["_meta"]
+        progress = progress_token_from_params(found.params) if "progressToken" in meta else None
+        exchange = Exchange(request, found.id, progress, send)
         try:
             await self._turns.mine()
-            while (elsewhere := await self._round(exchange, found, client, receive)) is not None:
-                if hop.relayed:
-                    await self._refuse_relayed(exchange, request, receive, send)
-                    return
-                # The table has no slot for this request. A node that drains waits for the request all the same.
-                with self._attached.runtime.draining.visited():
-                    if await self._forward(exchange, elsewhere.address, (request.scope, data), receive, search):
-                        return
-                await self._turns.mine()
+            elsewhere = await self._round(exchange, found, client, receive)
+            if elsewhere is not None and hop.relayed:
+                await self._refuse_relayed(exchange, request, receive, send)
+            elif elsewhere is not None:
+                await self._serve_elsewhere(exchange, found, client, (request.scope, data), receive, elsewhere)
         except asyncio.CancelledError:
             # The HTTP server ends and cuts off what it still serves; by itself it would reply 500, without a word.
             await exchange.cut_off(cut_off().error, self._attached.runtime.retry_after)
             raise
+        finally:
+            # A handler may send this request within its own task, whose lines belong to its own call.
+            logged_call.reset(before)
+
+    async def _serve_elsewhere(
+        self,
+        exchange: Exchange,
+        found: Ordinary,
+        client: Connection,
+        request: tuple[Scope, bytes],
+        receive: Receive,
+        elsewhere: Misdirected,
+    ) -> None:
+        """Forward a round to the node that holds its call; where that fails, run it here again, which reads the record
+        again."""
+        search, misdirected = OwnerSearch(self._attached.settings.lease_ttl), elsewhere
+        while True:
+            # The table has no slot for this request. A node that drains waits for the request all the same.
+            with self._attached.runtime.draining.visited():
+                if await self._forward(exchange, misdirected.address, request, receive, search):
+                    return
+            await self._turns.mine()
+            again = await self._round(exchange, found, client, receive)
+            if again is None:
+                return
+            misdirected = again
 
     async def _refuse_relayed(self, exchange: Exchange, request: Request, receive: Receive, send: Send) -> None:
         """Reply to a node that relayed a request of a call which is not held here (docs/protocol.md, rule 19)."""
@@ -223,6 +239,7 @@ class Entry:
             True: the round is finished. False: the record has to be read again.
         """
         relay, hop, began = self._relay, request[0]["framehold"], time.time_ns()
+        is_offer, hop.offered_to = hop.offered_to == address, None
         if relay.outages.is_watched(address):
             # Other requests wait for this node already: their watch tries to connect.
             result = ForwardResult.UNREACHED
@@ -230,7 +247,11 @@ class Entry:
             result = await relay.forward.forward(address, request, receive, exchange.onward())
         if result is ForwardResult.VANISHED:
             tracing.record_lease_wait(began, address, result.name.lower())
-        match _NEXT_STEP[result, hop.route == _BEGINS]:
+        step = _NEXT_STEP[result, hop.route == _BEGINS]
+        if is_offer and step is _Next.AWAIT_OWNER:
+            # That node would only have been the better one: this node may claim the call.
+            step = _Next.READ_AGAIN
+        match step:
             case _Next.FINISH:
                 return True
             case _Next.REPORT_BROKEN:
@@ -258,48 +279,53 @@ class Entry:
     ) -> Misdirected | None:
         """Run the round through the kernel once, and write the reply. Returns the `Misdirected` that names the other
         node where another node holds the call; nothing was replied then."""
-        attached = self._attached
-        exchange.open()
-        connection = Identity(client)
-        with anyio.CancelScope() as scope:
-            watch = asyncio.get_running_loop().call_later(WATCH_AFTER, exchange.watch, scope, receive)
+        kernel, task = self._kernels[client.protocol_version], asyncio.current_task()
+        assert task is not None, "a request is served in a task"
+        exchange.closed = False
+        if not kernel.has_middlewares_of_others():
+            self._watches.add(exchange, receive, task.cancel)
             try:
-                kernel = self._kernels[connection.protocol_version]
-                result = await kernel.round(exchange, connection, attached.lifespan_state, found.method, found.params)
-            except Misdirected as elsewhere:
-                return elsewhere
-            except Unavailable as error:
-                await exchange.error(error.error, error.retry_after)
-            except Exception as error:
-                await exchange.error(modern_error_data(error))
-            else:
-                await exchange.result(result)
-            finally:
-                watch.cancel()
-                exchange.close()
-                if connection.used:
-                    await aclose_shielded(connection)
+                return await self._pass(kernel, exchange, found, client)
+            except asyncio.CancelledError:
+                if not exchange.left or task.uncancel():
+                    raise
+                return None
+        # What such a middleware shields from cancellation is shielded from a scope only.
+        with anyio.CancelScope() as scope:
+            self._watches.add(exchange, receive, scope.cancel)
+            return await self._pass(kernel, exchange, found, client)
         return None
 
-
-def _progress(params: dict[str, Any]) -> str | int | None:
-    return progress_token_from_params(params) if "progressToken" in params["_meta"] else None
+    async def _pass(
+        self, kernel: Kernel, exchange: Exchange, found: Ordinary, client: Connection
+    ) -> Misdirected | None:
+        connection = Identity(client)
+        try:
+            state = self._attached.lifespan_state
+            result = await kernel.round(exchange, connection, state, found.method, found.params)
+        except Misdirected as elsewhere:
+            return elsewhere
+        except Unavailable as error:
+            await exchange.error(error.error, error.retry_after)
+        except Exception as error:
+            await exchange.error(modern_error_data(error))
+        else:
+            await exchange.result(result)
+        finally:
+            self._watches.remove(exchange)
+            if not exchange.closed:
+                exchange.close()
+            if connection.used:
+                await aclose_shielded(connection)
+        return None
 
 
 def _named(found: Ordinary, hop: Hop) -> NamedCall | None:
     """The call that a request names before anything of it is verified: by its token, or by the id that a router gave
-    it."""
-    state = _state(found.method, found.params)
-    call = token.named(state) if isinstance(state, str) else hop.call
+    it. Sets the route of the request: `start` where it begins a call, `ring` where its token led to this node."""
+    state = found.params.get(saga.TOKEN if found.method == saga.RESUME else "requestState")
+    if isinstance(state, str):
+        hop.route, call = b"ring" if state.startswith(token.HOLD) else _BEGINS, token.named(state)
+    else:
+        hop.route, call = _BEGINS, hop.call
     return None if call is None else NamedCall(call)
-
-
-def _state(method: str, params: dict[str, Any]) -> Any:
-    """The token of a request; None in a first request."""
-    return params.get(saga.TOKEN if method == saga.RESUME else "requestState")
-
-
-def _route(method: str, params: dict[str, Any]) -> bytes:
-    """The route of a request: `start` where it begins a call, `ring` where its token led to this node."""
-    state = _state(method, params)
-    return b"ring" if isinstance(state, str) and state.startswith(token.HOLD) else _BEGINS

@@ -6,14 +6,14 @@ stream.
     2. otherwise the response is plain JSON, with the status that the protocol's table gives its error
     3. the client disconnects: the request is cancelled (closing the response stream is the protocol's cancellation)
 
-Fast rounds pay neither for pings nor for the disconnect watch, which starts after 50 ms.
+Fast rounds pay neither for pings nor for the disconnect watch (`watches`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import anyio
@@ -27,8 +27,6 @@ from pydantic_core import PydanticSerializationError, to_json
 from starlette.requests import Request
 from starlette.types import Message, Receive, Send
 
-WATCH_AFTER = 0.05
-"""Seconds before a request is watched for its client's disconnect."""
 PING = 15.0
 """Seconds of silence after which an event stream is opened, and kept open."""
 
@@ -48,7 +46,11 @@ class Exchange:
     def __init__(self, request: Request, request_id: RequestId, progress_token: str | int | None, send: Send) -> None:
         self.request, self.request_id = request, request_id
         self._send, self._progress_token = send, progress_token
-        self._streaming = self._closed = self._replied = False
+        self._streaming = self._replied = False
+        self.closed = False
+        """Whether nothing more is sent. It is false from the beginning of each pass through the kernel to its end."""
+        self.left = False
+        """Whether the client has disconnected, and the request was cancelled for it."""
         self._lock: asyncio.Lock | None = None
         self._watch: asyncio.Task[None] | None = None
 
@@ -91,14 +93,13 @@ class Exchange:
             params["message"] = message
         await self.notify("notifications/progress", params)
 
-    def watch(self, scope: anyio.CancelScope, receive: Receive) -> None:
-        """Cancel `scope`, in which the request runs, when the client disconnects, and send pings while the stream is
-        silent. `close` ends this."""
-        if not self._closed:
-            watch = self._watch_client(scope, receive)
-            self._watch = asyncio.get_running_loop().create_task(watch, name="framehold-watch")
+    def watch(self, cancel: Callable[[], object], receive: Receive) -> None:
+        """Cancel the request by `cancel` when the client disconnects, and send pings while the stream is silent.
+        `close` ends this."""
+        watch = self._watch_client(cancel, receive)
+        self._watch = asyncio.get_running_loop().create_task(watch, name="framehold-watch")
 
-    async def _watch_client(self, scope: anyio.CancelScope, receive: Receive) -> None:
+    async def _watch_client(self, cancel: Callable[[], object], receive: Receive) -> None:
         receiving = asyncio.ensure_future(receive())
         try:
             while True:
@@ -106,7 +107,8 @@ class Exchange:
                 if not done:
                     await self._send_event(b": ping\r\n\r\n")
                 elif receiving.result()["type"] == "http.disconnect":
-                    scope.cancel()
+                    self.left = True
+                    cancel()
                     return
                 else:
                     receiving = asyncio.ensure_future(receive())
@@ -118,7 +120,7 @@ class Exchange:
         if self._lock is None:
             self._lock = asyncio.Lock()
         async with self._lock:
-            if self._closed:
+            if self.closed:
                 return
             if not self._streaming:
                 self._streaming = True
@@ -139,13 +141,9 @@ class Exchange:
         self._replied = True
         await self._send(message)
 
-    def open(self) -> None:
-        """Begin a pass through the kernel: from now on its notifications are sent."""
-        self._closed = False
-
     def close(self) -> None:
         """Send nothing more, and end the watch."""
-        self._closed = True
+        self.closed = True
         if self._watch is not None:
             self._watch.cancel()
             self._watch = None

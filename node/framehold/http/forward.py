@@ -56,7 +56,7 @@ class ForwardResult(Enum):
     NOT_HELD = "that node does not hold the call"
     UNREACHED = "nothing was sent: it accepts no connection"
     BROKEN = "it was sent, and no response came"
-    VANISHED = "it was sent, and the node said nothing until its lease was gone"
+    VANISHED = "it was sent, and the node did not answer until its lease was gone"
 
 
 class Forward:

@@ -81,16 +81,18 @@ class Kernel(ServerRunner[Any]):
             meta=meta,
             request=exchange.request,
         )
-        self._compose()
-        return dumped(await self._chain(ctx))
+        result = await self._chain(ctx)
+        return result if type(result) is dict else dumped(result)
 
-    def _compose(self) -> None:
-        """Build the chain anew if the server's middlewares changed: an author may add or remove one at any time."""
+    def has_middlewares_of_others(self) -> bool:
+        """Whether a middleware of the server is the author's or a library's. Builds the chain anew if the middlewares
+        changed, since an author may add or remove one at any time: to be called before each `round`."""
         now, seen = self.server.middleware, self._middlewares
         if len(now) != len(seen) or not all(map(operator.is_, now, seen)):
             self._middlewares = tuple(now)
             self._chain = chained(now, self._inner)
             self._results_unedited = all(map(is_ours, now))
+        return not self._results_unedited
 
     async def _inner(self, ctx: Ctx) -> Any:
         method, params, version = ctx.method, ctx.params, self._version

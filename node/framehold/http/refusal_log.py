@@ -8,13 +8,11 @@ first few names are logged.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from framehold_router.fleet.trust import NOT_HELD
-
-from .cors import Cors
 
 logger = logging.getLogger(__name__)
 
@@ -28,27 +26,31 @@ _HOST, _ORIGIN = 421, 403
 
 
 class RefusalLog:
-    """Serves `app`, and logs each host and origin that it refuses."""
+    """Logs each host and origin that an app refuses. `allows` says whether pages of an origin may call: then the
+    response has another cause."""
 
-    def __init__(self, app: Cors) -> None:
-        self._app = app
+    def __init__(self) -> None:
+        self.allows: Callable[[bytes], bool] = lambda origin: False
         self._logged: set[tuple[int, bytes]] = set()
 
-    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        """Serve a request, and look at the status of its response."""
+    def around(self, app: ASGIApp) -> ASGIApp:
+        """An app that serves as `app` does, and looks at the status of each response."""
 
-        def observed(message: Message) -> Awaitable[None]:
-            if message["type"] == "http.response.start" and message["status"] in (_HOST, _ORIGIN):
-                self._log_refusal(scope, message)
-            return send(message)
+        def serve(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+            def observed(message: Message) -> Awaitable[None]:
+                if message["type"] == "http.response.start" and message["status"] in (_HOST, _ORIGIN):
+                    self._log_refusal(scope, message)
+                return send(message)
 
-        return self._app(scope, receive, observed)
+            return app(scope, receive, observed)
+
+        return serve
 
     def _log_refusal(self, scope: Scope, head: Message) -> None:
         status, headers = head["status"], {name.lower() for name, _ in head.get("headers", ())}
         header = b"host" if status == _HOST else b"origin"
         value = next((value[:MAX_NAME_LENGTH] for name, value in scope["headers"] if name == header), b"")
-        if not headers.isdisjoint(_OTHER_CAUSES) or (status == _ORIGIN and (not value or self._app.allows(value))):
+        if not headers.isdisjoint(_OTHER_CAUSES) or (status == _ORIGIN and (not value or self.allows(value))):
             return
         if (status, value) in self._logged or len(self._logged) >= MAX_LOGGED_NAMES:
             return

@@ -30,7 +30,8 @@ from .forward import Forward, ForwardResult
 from .session_response import SessionResponse
 
 _SESSION = b"mcp-session-id"
-_SESSIONLESS = {version.encode() for version in MODERN_PROTOCOL_VERSIONS}
+SESSIONLESS = {version.encode() for version in MODERN_PROTOCOL_VERSIONS}
+"""The revisions that have no sessions, as a request names them in its header."""
 _UNREACHED = "the node that holds this session can't be reached; nothing was sent; send the same request again\n"
 _UNKNOWN = "the store does not answer, so where this session lives is not known; send the same request again\n"
 _BROKEN = "the node that holds this session broke off; whether it served the request is not known\n"
@@ -69,7 +70,7 @@ class SessionAffinity:
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         """Serve a request. A request of a revision without sessions goes to `app` at once."""
         headers = dict(scope["headers"])
-        modern = headers.get(b"mcp-protocol-version") in _SESSIONLESS
+        modern = headers.get(b"mcp-protocol-version") in SESSIONLESS
         return (self._app if modern else self._serve_counted)(scope, receive, send)
 
     async def _serve_counted(self, scope: Scope, receive: Receive, send: Send) -> None:

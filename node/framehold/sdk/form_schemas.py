@@ -11,6 +11,7 @@ from __future__ import annotations
 from types import NoneType, UnionType
 from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
 
+from mcp.server import elicitation
 from mcp.server.elicitation import render_elicitation_schema
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -30,6 +31,11 @@ class _Known(NamedTuple):
 
 
 _known: dict[type[BaseModel], _Known] = {}
+
+
+def keep() -> None:
+    """Have the SDK render forms by `rendered` from now on, in all servers of this process."""
+    elicitation.render_elicitation_schema = rendered
 
 
 def rendered(schema: Any) -> dict[str, Any]:

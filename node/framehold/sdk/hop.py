@@ -27,10 +27,14 @@ class Hop:
     - `relayed`: whether a node sent it, so that it is not relayed again (docs/protocol.md, rule 19)
     - `node`, `route`: the node that serves it, and the way by which it got there
     - `code`: `kept` if the round runs kept code, else empty
+    - `offers`: whether the request may still be passed on to a node that need not hold its call (docs/protocol.md,
+      rule 28); `offered_to`: the address of such a node that is to get it now, else None
     - `with_headers`: whether the response gets headers with `node`, `route` and `code`
     """
 
-    __slots__ = ("call", "came", "code", "inside", "node", "relayed", "route", "with_headers")
+    __slots__ = (
+        *("call", "came", "code", "inside", "node", "offered_to", "offers", "relayed", "route", "with_headers"),
+    )
 
     def __init__(self, node: str, trusted: dict[bytes, bytes] | None, with_headers: bool) -> None:
         """`trusted` are the internal headers of the request, without the secret; None if the secret is missing."""
@@ -46,6 +50,8 @@ class Hop:
         self.node = node.encode()
         self.route = b"any"
         self.code = b""
+        self.offers = False
+        self.offered_to: str | None = None
 
     def distrust_call(self, body: bytes) -> None:
         """Drop `call` if it stands in `body`, the request's body: then the client chose it, and what stands in front of

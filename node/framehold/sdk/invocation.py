@@ -27,6 +27,7 @@ from framehold_core import journal
 from framehold_core.ending import COMPLETED, Ending, How
 from framehold_core.errors import JournalError
 
+from ..code import lines
 from ..code.codes import NotKept, NotLoaded, Registered
 from ..engine import token_claims
 from ..frame.asks import NO_ANSWERS, Question
@@ -70,6 +71,18 @@ class Round:
         """Mark the response's route header: this node took the call over."""
         if (hop := hops.of(self.ctx.request)) is not None:
             hop.route = b"takeover"
+
+    @property
+    def may_be_passed_on(self) -> bool:
+        """Whether the entry can pass the request on, and has not yet passed it on to a node that need not hold its
+        call."""
+        hop = hops.of(self.ctx.request)
+        return hop is not None and hop.offers
+
+    def passed_on(self, address: str) -> None:
+        """The request goes to such a node, which has this address."""
+        if (hop := hops.of(self.ctx.request)) is not None:
+            hop.offers, hop.offered_to = False, address
 
     def runs_kept_code(self) -> None:
         """Mark the response: the call goes on with the code that it began with."""
@@ -134,6 +147,13 @@ class Invocation:
         """Whether it enters kept code in place of the present code."""
         return self._kept is not None
 
+    @property
+    def definition(self) -> str:
+        """`file:line` of the present code of the handler; empty if it enters kept code, or this is not known."""
+        return (
+            "" if self.enters_kept else lines.definition(self._handler.lookup.function(self._handler.method, self._raw))
+        )
+
     def written(self) -> bytes:
         """The handler's code as bytes for the store. Raises NotKept."""
         if self._kept is not None:
@@ -194,7 +214,7 @@ class Invocation:
         outcome = None
         try:
             session = FrameSession(frame, self._handler.connect(ctx))
-            current.set(Present(session, None, frame, tool=self.tool))
+            current.set(Present(session, None, frame, tool=self.tool, method=self._handler.method))
             with frame.scope():
                 raw, params = self._inputs(ctx, frame, given)
                 inner = FrameContext(
@@ -252,7 +272,9 @@ class Invocation:
         result, failure = outcome.result, outcome.failure
         if outcome.error is not None:
             return Ending(How.PROTOCOL_ERROR, *(failure or failure_of(outcome.error)))
-        is_error = result.get("isError") if isinstance(result, Mapping) else getattr(result, "is_error", False)
+        is_error = getattr(result, "is_error", None)
+        if is_error is None and isinstance(result, Mapping):
+            is_error = result.get("isError")
         return Ending(How.TOOL_ERROR, *(failure or ())) if is_error is True else COMPLETED
 
     def describe(self) -> dict[str, str]:

@@ -23,7 +23,9 @@ def is_ours(middleware: Any) -> bool:
 def chained(middlewares: Sequence[Any], call: Call) -> Call:
     """A function that runs a request through `middlewares`, the first of them outermost, and then through `call`."""
     for middleware in reversed(middlewares):
-        call = partial(_through, middleware, call)
+        # Those whose parameter has this name are called without a function in between.
+        own = is_ours(middleware)
+        call = partial(middleware, call_next=call) if own else partial(_through, middleware, call)
     return call
 
 

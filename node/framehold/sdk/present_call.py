@@ -21,13 +21,14 @@ class Present(NamedTuple):
 
     On 2026-07-28 it has a `frame`, and `request_id` is None. On earlier revisions it has no frame: `request_id` is the
     id of its request, and `unrecorded` keeps its effects and values while it runs. `tool` is the name of its tool or
-    prompt, or the method."""
+    prompt, or the method; `method` is the method."""
 
     session: ServerSession
     request_id: RequestId | None
     frame: Frame | None
     unrecorded: Unrecorded | None = None
     tool: str = ""
+    method: str = ""
 
     def recorder(self) -> Recorded | Unrecorded:
         """The object that keeps the effects and values of this call."""

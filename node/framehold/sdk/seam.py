@@ -28,6 +28,7 @@ from ..frame.rehearsal import rehearsal_observer
 from . import hop as hops
 from . import replies
 from .invocation import Invocation, Outcome, Round
+from .rehearsed import entered_once_more
 from .session import Ctx
 from .tool_shortcut import straightened
 from .wrapped_handler import Connect, Handler, HandlerLookup, WrappedHandler
@@ -49,7 +50,10 @@ class Seam:
         earlier: Handler,
     ) -> None:
         self.handler, self.method, self.runtime = handler, method, runtime
-        self.wrapped = WrappedHandler(straightened(handler), method, params_type, runtime, connect, lookup)
+        enter = straightened(handler)
+        if runtime.settings.rehearse:
+            enter = entered_once_more(enter, method, lookup)
+        self.wrapped = WrappedHandler(enter, method, params_type, runtime, connect, lookup)
         """The handler, and what its calls need."""
         self._earlier = earlier
         """Serves clients of earlier revisions, without a frame."""

@@ -74,9 +74,11 @@ class FrameSession(ServerSession):
         carrier = self.frame.carrier
         return None if carrier is None else getattr(carrier, "ctx", None)
 
-    def _live_for_output(self) -> Ctx | None:
+    async def _live_for_output(self) -> Ctx | None:
         """The context on which the handler's notifications are sent; None between rounds, and while the frame is being
-        rebuilt: the client got those notifications before."""
+        rebuilt: the client got those notifications before. What the handler says may rest on results of effects, so
+        these are durable first (docs/protocol.md, rule 13)."""
+        await self.frame.results_stored()
         return None if self.frame.silent else self.live()
 
     def send_request(
@@ -146,7 +148,7 @@ class FrameSession(ServerSession):
     ) -> None:
         """Send a notification through the session of the present round: on its response if `related_request_id` is
         given."""
-        if (live := self._live_for_output()) is not None:
+        if (live := await self._live_for_output()) is not None:
             related = None if related_request_id is None else live.request_id
             await live.session.send_notification(notification, related)
 
@@ -159,12 +161,12 @@ class FrameSession(ServerSession):
         related_request_id: types.RequestId | None = None,
     ) -> None:
         """Send a log message on the present round's response, if its request asked for this level."""
-        if (live := self._live_for_output()) is not None:
+        if (live := await self._live_for_output()) is not None:
             await _send_log_message(live.session, level, data, logger, live.request_id)
 
     async def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         """Report progress under the progress token of the present round."""
-        if (live := self._live_for_output()) is not None:
+        if (live := await self._live_for_output()) is not None:
             await live.session.report_progress(progress, total, message)
 
     async def send_progress_notification(
@@ -176,7 +178,7 @@ class FrameSession(ServerSession):
         related_request_id: str | None = None,
     ) -> None:
         """Report progress on the present round's response, under the given token."""
-        if (live := self._live_for_output()) is not None:
+        if (live := await self._live_for_output()) is not None:
             await live.session.send_progress_notification(progress_token, progress, total, message, related_request_id)
 
 

@@ -57,9 +57,10 @@ class PrefixCodec:
             raise InvalidRequestState("malformed prefix")
         payload = self.inner.unseal(routed.sealed)
         envelope = _envelope(payload)
-        if _call_in(envelope) != routed.call:
+        if not _names(envelope["s"], routed.call):
             raise InvalidRequestState("prefix")
-        tracing.link_rounds(envelope)
+        if tracing.SPANS in envelope:
+            tracing.link_rounds(envelope)
         return payload
 
 
@@ -78,12 +79,15 @@ def _envelope(payload: bytes) -> dict[str, Any]:
     return envelope
 
 
-def _call_in(envelope: dict[str, Any]) -> CallId | None:
-    """The call id in sealed claims; None if the state is not one of Framehold's. Raises InvalidRequestState."""
-    state: str = envelope["s"]
+def _names(state: str, call: CallId | None) -> bool:
+    """Whether a sealed state names this call; for None, whether it is no state of a held call.
+
+    Raises:
+        InvalidRequestState: it is the state of a held call, and its claims can't be read.
+    """
     if not state.startswith(token_claims.OURS):
-        return None
+        return call is None
     claims = token_claims.read(state)
     if claims is None:
         raise InvalidRequestState("claims")
-    return claims.call
+    return claims.call == call

@@ -27,6 +27,10 @@ class HandlerLookup(Protocol):
         """The marks of the function; `Marks()` if there is no such function."""
         ...
 
+    def function(self, method: str, params: Mapping[str, Any]) -> Any:
+        """The function; None if there is none."""
+        ...
+
     def asks(self, method: str, params: Mapping[str, Any]) -> bool:
         """Whether the function may ask its client."""
         ...

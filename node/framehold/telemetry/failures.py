@@ -15,6 +15,7 @@ import traceback
 from contextvars import ContextVar
 from typing import NamedTuple
 
+from ..frame.rehearsal import rehearsal_observer
 from .stacks import FRAMEHOLD, HANDLERS, SDK, Place
 
 
@@ -34,6 +35,12 @@ _remembered: ContextVar[Failure | None] = ContextVar("framehold_failure", defaul
 def failure_of(error: BaseException) -> Failure:
     """The class and place of what the author's code raised, as `error` brought it: beneath what the SDK or FastMCP put
     around it, and of a group its first exception."""
+    found, place = raised_by_author(error)
+    return Failure(_class_name(found), place)
+
+
+def raised_by_author(error: BaseException) -> tuple[BaseException, str]:
+    """The exception that `failure_of` names, and its place."""
     found: BaseException | None = error
     foreign: list[BaseException] = []
     while found is not None and len(foreign) < _MAX_CAUSES:
@@ -42,16 +49,19 @@ def failure_of(error: BaseException) -> Failure:
             continue
         places = _places(found)
         if not _is_wrapper(found, places) and (place := _place(places)):
-            return Failure(_class_name(found), place)
+            return found, place
         foreign.append(found)
         found = found.__cause__ or found.__context__
     # No line of the author's was passed: what the SDK has wrapped says more than the wrapper.
-    return Failure(_class_name(next((item for item in foreign if not _is_sdks(item)), error)), "")
+    return next((item for item in foreign if not _is_sdks(item)), error), ""
 
 
 def remember(error: BaseException) -> None:
-    """Remember the class and place of an exception that an error result was made from."""
+    """Remember the class and place of an exception that an error result was made from. A rehearsal gets the
+    exception."""
     _remembered.set(failure_of(error))
+    if (observer := rehearsal_observer.get()) is not None:
+        observer.broke(error)
 
 
 def remembered() -> Failure | None:

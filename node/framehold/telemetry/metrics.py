@@ -25,7 +25,7 @@ from framehold_core.call import Phase
 from framehold_core.ending import COMPLETED
 from framehold_core.errors import StoreUnavailable
 from framehold_core.requests import Evidence, Reply, Verdict
-from framehold_router.telemetry.bounds import BYTES, FAILOVER, HOP, PARK
+from framehold_router.telemetry.bounds import BYTES, FAILOVER, HOP, PARK, ROUND
 from framehold_router.telemetry.histogram import Tally
 
 from .. import clock
@@ -33,9 +33,8 @@ from ..engine.observer import Observer
 from ..engine.replies import Answer, Elsewhere, Ended, Parked
 from ..engine.slot import Slot
 from .tool_labels import OTHER, ToolLabels
-from .window import BusyShare, RecentDurations, RecentEnds
+from .window import Rate, RecentDurations, RecentEnds
 
-ROUND = (*HOP, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 PER_CALL = (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 50.0, 100.0)
 ENDS = ("asked", "ended", "failed", "refused", "moved", "left")
 """The outcomes of a round."""
@@ -105,8 +104,16 @@ class Metrics(Observer):
         self.failing = {step: Tally(FAILOVER) for step in STEPS}
         self.journals, self.appends, self.lag = Tally(BYTES), Tally(HOP), Tally(HOP)
         self.resumes, self.writes, self.lags = RecentDurations(), RecentDurations(), RecentDurations()
-        self.busy = BusyShare()
+        self.processor = Rate(time.thread_time)
+        self.answered_rounds = Rate(lambda: self.rounds)
         self._marks: dict[Slot, Mark] = {}
+
+    def busy(self) -> float | None:
+        """The part of the last minute, from 0 to 1, in which the thread of the event loop used a processor; None if it
+        is not known yet. A handler that blocks without using one (`time.sleep`) counts as idle: it shows in the loop's
+        lag."""
+        used = self.processor.per_second()
+        return None if used is None else min(1.0, used)
 
     def errors(self) -> int:
         """How many requests the store did not answer."""
@@ -122,10 +129,12 @@ class Metrics(Observer):
         """The event loop was late by so many seconds."""
         self.lag.observe(seconds)
         self.lags.add(seconds)
-        self.busy.read()
+        self.processor.read()
+        self.answered_rounds.read()
 
     def _tool(self, slot: Slot, asks: bool = False) -> Tool:
-        return self.tools.get(slot.tool) or self._labelled(slot.tool, asks)
+        name = slot.handler.tool
+        return self.tools.get(name) or self._labelled(name, asks)
 
     def _labelled(self, name: str, asks: bool = False) -> Tool:
         tool = self.tools.get(name)

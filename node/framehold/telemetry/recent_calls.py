@@ -14,14 +14,17 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from opentelemetry import context as contexts
+
 from framehold_core import effects as fx
 from framehold_core import events as ev
 from framehold_core.call import Phase
-from framehold_core.ending import COMPLETED, Ending
+from framehold_core.ending import ANSWERS, COMPLETED, Ending
 from framehold_core.ids import CallId
 
 from ..engine.observer import Observer
 from ..engine.slot import Slot
+from ..frame.span import trace_id
 
 MAX_CALLS = 1000
 """How many calls are remembered that completed, and how many that did not."""
@@ -31,7 +34,9 @@ _IDLE, _LOOKING, _REBUILDING = Phase.IDLE, Phase.LOOKING, Phase.REBUILDING
 
 
 class EndedCall(NamedTuple):
-    """A call that ended here. `began` and `ended` are in seconds since 1970; `rounds` counts its sets of questions."""
+    """A call that ended here. `began` and `ended` are in seconds since 1970; `rounds` counts the rounds that
+    were answered: two sets of questions and a result make three. `trace` is the trace of the round in which it ended,
+    as hex digits; empty if that was not traced."""
 
     call: CallId
     tool: str
@@ -41,6 +46,7 @@ class EndedCall(NamedTuple):
     ended: float
     reentrant: bool
     replayed: bool
+    trace: str = ""
 
 
 class RecentCalls(Observer):
@@ -77,7 +83,9 @@ class RecentCalls(Observer):
             # Another retry of a call that had ended before gets the same answer.
             kept[call.id] = before
             return
-        about = (call.id, slot.tool, ending, call.round, began, time.time(), call.reentrant, slot.replayed)
-        kept[call.id] = EndedCall(*about)
+        answered = call.round + (ending.how in ANSWERS)
+        about = (call.id, slot.handler.tool, ending, answered, began, time.time(), call.reentrant, slot.replayed)
+        # In each call's last round: to see that a context is empty is cheaper than to look for a trace in it.
+        kept[call.id] = EndedCall(*about, trace_id() if contexts.get_current() else "")
         while len(kept) > MAX_CALLS:
             del kept[next(iter(kept))]

@@ -1,12 +1,12 @@
-"""Durations of the last minute, ends of the last ten, and how busy the event loop was, for the status of a node.
+"""Durations and rates of the last minute, and ends of the last ten, for the status of a node.
 
 The law: their number is bounded. Under load the newest durations represent the whole minute.
 """
 
 from __future__ import annotations
 
-import time
 from collections import deque
+from collections.abc import Callable
 
 from .. import clock
 
@@ -65,25 +65,25 @@ class RecentDurations:
         return recent[min(len(recent) - 1, int(part * len(recent)))] if recent else None
 
 
-class BusyShare:
-    """The part of the last minute in which the thread of the event loop used a processor. A handler that blocks without
-    using one (`time.sleep`) counts as idle: it shows in the loop's lag."""
+class Rate:
+    """By how much a count grew per second in the last minute. `count` gives its present value."""
 
-    __slots__ = ("_readings",)
+    __slots__ = ("_count", "_readings")
 
-    def __init__(self) -> None:
+    def __init__(self, count: Callable[[], float]) -> None:
+        self._count = count
         self._readings: deque[tuple[float, float]] = deque(maxlen=MAX_DURATIONS)
 
     def read(self) -> None:
         """Take a reading, on the thread of the event loop. It costs about a microsecond."""
         now = clock.now()
-        self._readings.append((now, time.thread_time()))
+        self._readings.append((now, self._count()))
         while self._readings[0][0] < now - WINDOW_SECONDS:
             self._readings.popleft()
 
-    def share(self) -> float | None:
-        """From 0 to 1; None before there are two readings."""
+    def per_second(self) -> float | None:
+        """None before there are two readings."""
         if len(self._readings) < 2:
             return None
-        (since, used_before), (until, used) = self._readings[0], self._readings[-1]
-        return min(1.0, (used - used_before) / (until - since)) if until > since else None
+        (since, before), (until, present) = self._readings[0], self._readings[-1]
+        return (present - before) / (until - since) if until > since else None

@@ -13,11 +13,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import mcp_types as types
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import best_match
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
 from framehold_core.replay import DEPENDS
 
+from ..frame.difference import difference
 from ..sdk.questions import KINDS
 
 _SDK_RESULTS = (
@@ -30,8 +33,16 @@ _MODEL = "rehearsal"
 """The name of the model in a sampled text."""
 
 
+HELD = f"when the call was held; likely {DEPENDS}"
+"""With what a rehearsal compares, and the likely cause of a difference."""
+
+
 class RehearsalFailed(AssertionError):
     """The ways of playing a call differ, or its answers don't fit its questions."""
+
+
+class RehearsalEnds(RehearsalFailed):
+    """A rehearsal can't play a call to its end. That is no fault of the call."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +94,7 @@ class Script:
         self._given: list[Any] = [] if callable(answers) else list(answers)
         self._taken = 0
         self._known: dict[tuple[str, int], tuple[Asked, Any]] = {}
+        """By key and turn, in order: the questions of the first time, each with its answer as a client sends it."""
 
     def first(self, asked: Sequence[Asked], before: Sequence[Asked]) -> dict[str, Any]:
         """The answers to the questions of a round, by key, when the call is first played. `before` are the questions
@@ -105,16 +117,50 @@ class Script:
         Raises:
             RehearsalFailed: a question differs from the one that was asked the first time.
         """
+        if (why := self.other(asked, before)) is not None:
+            raise RehearsalFailed(f"the call differs under {way}: {why}")
+        times = Counter(item.key for item in before)
+        return {item.key: self._known[item.key, times[item.key]][1] for item in asked}
+
+    def further(self, asked: Sequence[Asked], before: Sequence[Asked]) -> dict[str, Any]:
+        """The answers to the questions of a round, by key, when other code carries the call on. A question that was not
+        asked the first time gets the answer to the question that had its place, or that of the function for all
+        questions. `before` are the questions of earlier rounds.
+
+        Raises:
+            RehearsalEnds: there is no answer for a question.
+            RehearsalFailed: the answer of the function does not fit its question.
+        """
         times = Counter(item.key for item in before)
         found: dict[str, Any] = {}
         for place, item in enumerate(asked, len(before)):
-            known = self._known.get((item.key, times[item.key]))
-            if known is None or known[0].params != item.params or known[0].kind != item.kind:
-                was = tuple(self._known.values())[place][0] if place < len(self._known) else None
-                why = _other(place + 1, item, known[0] if known else was)
-                raise RehearsalFailed(f"the call differs under {way}: {why}")
-            found[item.key] = known[1]
+            was, answer = self._known.get((item.key, times[item.key])) or self._at(place) or (None, None)
+            if was is not None and was.kind == item.kind:
+                found[item.key] = answer
+            elif self._always is not None:
+                found[item.key] = wire(item, self._always)
+            else:
+                raise RehearsalEnds(f"it asks question {place + 1}, {item}, for which there is no answer")
         return found
+
+    def other(self, asked: Sequence[Asked], before: Sequence[Asked] = (), since: str = HELD) -> str | None:
+        """A text about the first of these questions that differs from what was asked the first time; None if there is
+        none. `before` are the questions of earlier rounds."""
+        times = Counter(item.key for item in before)
+        for place, item in enumerate(asked, len(before)):
+            known = self._known.get((item.key, times[item.key]))
+            times[item.key] += 1
+            if known is None or known[0].params != item.params or known[0].kind != item.kind:
+                return _other(place + 1, item, (known or self._at(place) or (None,))[0], since)
+        return None
+
+    def known(self) -> list[tuple[Asked, int, Any]]:
+        """The questions of the first time, in order, each with its turn and its answer."""
+        return [(asked, turn, answer) for (_, turn), (asked, answer) in self._known.items()]
+
+    def know(self, asked: Asked, turn: int, answer: Any) -> None:
+        """Add a question of the first time, as `known` returned it."""
+        self._known[asked.key, turn] = (asked, answer)
 
     def unasked(self, asked: Sequence[Asked]) -> Asked | None:
         """A question that was asked the first time, and is missing in `asked`; None if there is none."""
@@ -147,6 +193,9 @@ class Script:
                 )
             yield answer
 
+    def _at(self, place: int) -> tuple[Asked, Any] | None:
+        return tuple(self._known.values())[place] if place < len(self._known) else None
+
     def _ahead(self) -> Any:
         return self._given[self._taken] if self._taken < len(self._given) else None
 
@@ -175,13 +224,32 @@ def wire(item: Asked, answer: Any) -> Any:
     if item.kind == "elicit" and answer in ("decline", "cancel"):
         return {"action": answer}
     if isinstance(answer, BaseModel):
-        answer = answer.model_dump(by_alias=True, mode="json")
+        # A form has no null: a client leaves the field out.
+        answer = answer.model_dump(by_alias=True, mode="json", exclude_none=item.kind == "elicit")
     if not isinstance(answer, Mapping):
         raise RehearsalFailed(f"{answer!r} can't answer {item}; nothing was sent; {_WANTED[item.kind]}")
     content = to_jsonable_python(dict(answer))
     if item.kind != "elicit":
         return content
-    return {"action": "accept"} if item.params.get("mode") == "url" else {"action": "accept", "content": content}
+    if item.params.get("mode") == "url":
+        return {"action": "accept"}
+    if why := _mismatch(content, item.params.get("requestedSchema") or {}):
+        raise RehearsalFailed(
+            f"{answer!r} does not match the form of {item}: {why}; nothing was sent; give what the form asks for, or "
+            "an ElicitResult, which is sent as it is"
+        )
+    return {"action": "accept", "content": content}
+
+
+def _mismatch(content: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
+    """Why a client that knows the form would not send this content; empty if it would."""
+    if unknown := [key for key in content if key not in schema.get("properties", {})]:
+        return f"the form has no {listed(unknown)}; its fields are {listed(schema.get('properties', ()))}"
+    error = best_match(Draft202012Validator(schema).iter_errors(content))
+    if error is None:
+        return ""
+    field = ".".join(str(part) for part in error.absolute_path)
+    return f"{field}: {error.message}" if field else str(error.message)
 
 
 _WANTED = {
@@ -199,22 +267,9 @@ def read(requests: Mapping[str, Any], round_: int) -> tuple[Asked, ...]:
     )
 
 
-def difference(was: Any, now: Any, path: str) -> tuple[str, Any, Any] | None:
-    """The first place where two JSON values differ (a path after `path`), and both values there; None if they are
-    equal."""
-    if isinstance(was, Mapping) and isinstance(now, Mapping):
-        parts = [(f"{path}.{key}", was.get(key), now.get(key)) for key in {**was, **now}]
-    elif isinstance(was, list) and isinstance(now, list) and len(was) == len(now):
-        parts = [(f"{path}[{n}]", *pair) for n, pair in enumerate(zip(was, now, strict=True))]
-    else:
-        return None if was == now else (path, was, now)
-    found = (difference(before, after, name) for name, before, after in parts)
-    return next((item for item in found if item is not None), None)
-
-
-def differing(what: str, was: Any, now: Any) -> str:
-    """A text about a difference, with its likely cause."""
-    return f"{what} is {now!r}, and was {was!r} when the call was held; likely {DEPENDS}"
+def differing(what: str, was: Any, now: Any, since: str = HELD) -> str:
+    """A text about a difference. `since` says when it was otherwise, and maybe the likely cause."""
+    return f"{what} is {now!r}, and was {was!r} {since}"
 
 
 def listed(keys: Any) -> str:
@@ -222,14 +277,14 @@ def listed(keys: Any) -> str:
     return ", ".join(map(repr, keys)) or "nothing"
 
 
-def _other(place: int, item: Asked, was: Asked | None) -> str:
+def _other(place: int, item: Asked, was: Asked | None, since: str) -> str:
     if was is None:
-        return f"question {place}, {item}, was not asked when the call was held; likely {DEPENDS}"
-    parts = ({"kind": asked.kind, "key": asked.key, **asked.params} for asked in (was, item))
-    before, after = parts
+        return f"question {place}, {item}, was not asked {since}"
     # A key that is made from the text of its question adds nothing to that text.
-    found = difference({**before, "key": ""}, {**after, "key": ""}, f"question {place}")
-    return differing(*(found or (f"the key of question {place}", was.key, item.key)))
+    parts = ({"kind": asked.kind, **asked.params} for asked in (was, item))
+    found = difference(next(parts), next(parts), f"question {place}")
+    what, then, now = found or (f"the key of question {place}", was.key, item.key)
+    return differing(what, then, now, since)
 
 
 def _so_far(before: Sequence[Asked]) -> str:

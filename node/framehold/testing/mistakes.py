@@ -1,62 +1,66 @@
-"""Finds mistakes of a handler that no client is told about: errors that the handler caught, exceptions that the SDK
-hides from the client, and coroutines of `once` that were never awaited.
-
-Python reports a coroutine that was never awaited by calling a function of the module `warnings`. While a call is
-played, that function is replaced: the replacement looks whether the coroutine is one of `once`, and then calls the
-original.
-"""
+"""Finds mistakes of a handler that no client sees: errors that the handler caught, and exceptions that the SDK
+hides from the client."""
 
 from __future__ import annotations
 
 import logging
-import warnings
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Protocol
-
-from mcp.server.mcpserver.exceptions import UnexpectedResourceError, UnexpectedToolError
+from typing import Any, Protocol, cast
 
 from framehold_core.errors import AskError, KeyReused
 
-from ..authoring.functions import once
 from ..frame.rehearsal import RehearsalObserver, misused, rehearsal_observer
+from ..sdk.questions import question
 from ..sdk.session import FrameSession
+from ..sdk.tool_shortcut import straightened
 from ..sdk.wrapped_handler import Handler
 
 MISUSE = (KeyReused, AskError)
 """The errors that a handler gets when it misuses Framehold. A TypeError of `once` is another."""
 
 
-class RaiseObserver(RehearsalObserver, Protocol):
-    """A rehearsal observer that also gets the exceptions of the handler."""
+class HandlerObserver(RehearsalObserver, Protocol):
+    """A rehearsal observer that also gets the questions of the handler."""
 
-    def broke(self, error: BaseException) -> None:
-        """The handler raised `error`."""
+    def asks(self, params: Mapping[str, Any]) -> None:
+        """The handler asks a question with these parameters (JSON), maybe one that diverges."""
 
 
 class ObservedSession(FrameSession):
-    """A session that reports refused questions to the rehearsal observer."""
+    """A session that reports questions, and those that are refused, to the rehearsal observer."""
 
     def keyed(self, key: str) -> FrameSession:
         """See `FrameSession.keyed`."""
         return _observed(super().keyed(key))
 
-    async def send_request(self, *args: Any, **kwargs: Any) -> Any:
+    async def send_request(self, request: Any, result_type: Any, *args: Any, **kwargs: Any) -> Any:
         """See `FrameSession.send_request`."""
+        observer = cast("HandlerObserver | None", rehearsal_observer.get())
+        asked = question(request, result_type)
+        if observer is not None and asked is not None:
+            observer.asks(asked.wire.get("params") or {})
         try:
-            return await super().send_request(*args, **kwargs)
+            return await super().send_request(request, result_type, *args, **kwargs)
         except AskError as error:
             misused(error)
             raise
 
 
 def observed(handler: Handler) -> Handler:
-    """`handler`, entered with an `ObservedSession`."""
+    """`handler`, entered as a node enters it, with an `ObservedSession`. Its exceptions are reported."""
+    enter = straightened(handler)
 
     async def entered(ctx: Any, params: Any) -> Any:
         if isinstance(ctx.session, FrameSession):
             _observed(ctx.session)
-        return await handler(ctx, params)
+        try:
+            return await enter(ctx, params)
+        except Exception as error:
+            if (observer := rehearsal_observer.get()) is not None:
+                observer.broke(error)
+            raise
 
     return entered
 
@@ -68,63 +72,27 @@ def _observed(session: FrameSession) -> FrameSession:
 
 
 class _Listener(logging.Handler):
-    """Reports exceptions that the SDK logs, and hides from clients, to `run`."""
+    """Reports exceptions that the SDK or FastMCP logs, with or without their traceback, to `run`."""
 
-    def __init__(self, run: RaiseObserver) -> None:
-        super().__init__(logging.ERROR)
+    def __init__(self, run: HandlerObserver) -> None:
+        super().__init__(logging.WARNING)
         self._run = run
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Report the exception of a log record, if it belongs to this call."""
-        error = record.exc_info[1] if record.exc_info else None
-        while isinstance(error, (UnexpectedToolError, UnexpectedResourceError)) and error.__cause__ is not None:
-            error = error.__cause__
+        """Report the exception of a log record, or the one that is being handled, if it belongs to this call."""
+        error = record.exc_info[1] if record.exc_info else sys.exc_info()[1]
         if error is not None and rehearsal_observer.get() is self._run:
             self._run.broke(error)
 
 
 @contextmanager
-def logged_exceptions(run: RaiseObserver) -> Iterator[None]:
-    """Report the exceptions that the SDK logs meanwhile to `run`."""
-    logger, listener = logging.getLogger("mcp"), _Listener(run)
-    logger.addHandler(listener)
+def logged_exceptions(run: HandlerObserver) -> Iterator[None]:
+    """Report the exceptions that the SDK or FastMCP logs meanwhile to `run`."""
+    loggers, listener = [logging.getLogger(name) for name in ("mcp", "fastmcp")], _Listener(run)
+    for logger in loggers:
+        logger.addHandler(listener)
     try:
         yield
     finally:
-        logger.removeHandler(listener)
-
-
-_HOOK = "_warn_unawaited_coroutine"
-
-
-class _Unawaited:
-    """Replaces the function that Python calls with each coroutine that was never awaited, while calls are played. Plays
-    may overlap."""
-
-    def __init__(self) -> None:
-        self._plays = 0
-        self._python: Callable[[Any], Any] = lambda coroutine: None
-
-    @contextmanager
-    def reported(self) -> Iterator[None]:
-        """Report each `once` that is never awaited meanwhile to the rehearsal observer."""
-        if self._plays == 0 and (found := getattr(warnings, _HOOK, None)) is not None:
-            self._python = found
-            setattr(warnings, _HOOK, self)
-        self._plays += 1
-        try:
-            yield
-        finally:
-            self._plays -= 1
-            if self._plays == 0 and getattr(warnings, _HOOK, None) is self:
-                setattr(warnings, _HOOK, self._python)
-
-    def __call__(self, coroutine: Any) -> None:
-        if getattr(coroutine, "cr_code", None) is once.__code__:
-            frame = coroutine.cr_frame
-            key = None if frame is None else frame.f_locals.get("key")
-            misused(TypeError(f"framehold.once({key!r}) was never awaited; nothing was run; write `await` before it"))
-        self._python(coroutine)
-
-
-unawaited = _Unawaited().reported
+        for logger in loggers:
+            logger.removeHandler(listener)

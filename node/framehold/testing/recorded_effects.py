@@ -1,20 +1,24 @@
-"""The effects of a rehearsed call. They run while the call is held; in the other ways they get the result of that
-run."""
+"""The effects of a rehearsed call. They run while the call is held; in the other ways they get the result of that run.
+Other code that carries the call on may run other effects: each of these runs once, too."""
 
 from __future__ import annotations
 
+import base64
 import copy
 import reprlib
-from collections.abc import Awaitable, Callable
+import sys
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from framehold_core.errors import ResultNotKept, ValueUnreadable
 from framehold_core.replay import DEPENDS
+from framehold_store.values import Values
 
 from ..frame import fingerprints
 from ..frame.once import in_doubt
-from .client_script import RehearsalFailed
+from .client_script import RehearsalEnds, RehearsalFailed
 
 _words = reprlib.Repr()
 _words.maxstring = _words.maxother = 200
@@ -31,6 +35,12 @@ class _EffectRun:
     arguments: str
     value: Any
     error: Exception | None
+
+    def result(self) -> Any:
+        """Return its value, or raise its error."""
+        if self.error is not None:
+            raise self.error.with_traceback(None)
+        return self.value
 
 
 class Effects:
@@ -73,9 +83,45 @@ class Effects:
                 f"the effect {key!r} of once is called with {arguments}, and was with {was.arguments} when the "
                 f"call was held; likely {DEPENDS}"
             )
-        if was.error is not None:
-            raise was.error.with_traceback(None)
-        return was.value
+        return was.result()
+
+    async def once(self, key: str, call: partial[Any], run: Callable[[], Awaitable[Any]]) -> Any:
+        """The result of this effect, if it ran in any way under this key; else run it, and keep its result."""
+        name, fp, _ = _described(call)
+        known = (was for was in self._runs.get(key, ()) if (was.name, was.fp) == (name, fp))
+        if (was := next(known, None)) is not None:
+            return was.result()
+        return await self.run(key, call, run)
+
+    def dump(self) -> list[list[str]]:
+        """The effects as JSON, for `load`. Their results are stored as a journal stores them."""
+        return [[key, *_packed(was)] for key, runs in self._runs.items() for was in runs]
+
+    def load(self, dumped: Iterable[list[str]]) -> None:
+        """Add effects that `dump` returned. Results may be unpickled: the caller trusts their source. One that can't be
+        read here ends the rehearsal for who asks for it."""
+        for key, name, fp, arguments, codec, data in dumped:
+            self._runs.setdefault(key, []).append(_EffectRun(name, fp, arguments, *_unpacked(key, codec, data)))
+
+
+_VALUES = Values(pickle=True, limit=sys.maxsize)
+
+
+def _packed(was: _EffectRun) -> tuple[str, str, str, str, str]:
+    try:
+        packed = _VALUES.pack(was.value) if was.error is None else _VALUES.pack_error(was.error)
+    except ResultNotKept as error:
+        # The handler got this error from `once`.
+        packed = _VALUES.pack_error(error)
+    return was.name, was.fp, was.arguments, packed.codec, base64.b64encode(packed.data).decode()
+
+
+def _unpacked(key: str, codec: str, data: str) -> tuple[Any, Exception | None]:
+    try:
+        found = _VALUES.unpack(codec, base64.b64decode(data))
+    except ValueUnreadable as error:
+        return None, RehearsalEnds(f"the rehearsal ends at the effect {key!r}, whose result is not played: {error}")
+    return found.value, found.error
 
 
 def _copied(value: Any) -> Any:

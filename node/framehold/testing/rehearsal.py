@@ -15,7 +15,7 @@ import asyncio
 import hashlib
 import itertools
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -29,14 +29,21 @@ from framehold_core.replay import DEPENDS
 from framehold_store.memory import MemoryStore
 
 from .. import clock
+from ..frame.difference import difference
 from ..frame.effect_call import running_effect
 from ..frame.rehearsal import rehearsal_observer
-from .client_script import Asked, RehearsalFailed, Script, difference, differing, read
-from .mistakes import MISUSE, logged_exceptions, unawaited
+from ..sdk.unawaited import unawaited
+from ..telemetry.failures import raised_by_author
+from .client_script import HELD, Asked, RehearsalFailed, Script, differing, read
+from .kept_code import KeptCode
+from .mistakes import MISUSE, logged_exceptions
 from .recorded_effects import Effects
-from .server_double import Original, Reply, opened
+from .server_double import Node, Original, Reply, opened
 
 Way = Literal["hold", "replay", "rebuild"]
+
+Answering = Callable[[Sequence[Asked], Sequence[Asked]], dict[str, Any]]
+"""Gives the answers to the questions of a round, by key, from these questions and those of earlier rounds."""
 
 PAUSE = 0.05
 """Seconds until a client that was asked nothing sends its next request. The SDK's own client waits as long."""
@@ -70,6 +77,15 @@ class Steady:
         return hashlib.blake2b(what.encode("utf-8", "surrogatepass"), key=self._seed, digest_size=16).digest()
 
 
+class Park(NamedTuple):
+    """Where a call waits: `params` are those of its next request, with the answers; `asked` and `effects` are how many
+    questions and effects came before."""
+
+    params: dict[str, Any]
+    asked: int
+    effects: int
+
+
 @dataclass
 class Run:
     """A call that was played in one way, and the rehearsal observer of that.
@@ -77,19 +93,26 @@ class Run:
     - `way`, `entropy`, `known`, `allow_misuse`: its way, its time and random values, the effects of the held call, and
       whether misuse of Framehold is allowed
     - `asked`, `effects`: its questions, and the keys of its effects, in order
+    - `asking`: the parameters of the last question that its handler came to
+    - `parks`: where it waited, one for each round that asked
     - `reply`: the reply to its last request
-    - `raised`: the last exception of the handler, if the SDK hides it from the client
+    - `raised`, `reported`, `place`: the last exception of the handler, the one that was made of it, and the line of the
+      author's code that raised it (`module:function:line`, empty if not known)
     - `failure`: the first fault that was found in this run alone, without a comparison
     """
 
-    way: Way
+    way: str
     entropy: Steady
     known: Effects
     allow_misuse: bool = False
     asked: list[Asked] = field(default_factory=list)
     effects: list[str] = field(default_factory=list)
+    parks: list[Park] = field(default_factory=list)
+    asking: Mapping[str, Any] = field(default_factory=dict)
     reply: Reply = field(default_factory=dict)
     raised: BaseException | None = None
+    reported: BaseException | None = None
+    place: str = ""
     failure: Exception | None = None
 
     def ran(self, key: str) -> None:
@@ -113,10 +136,14 @@ class Run:
             self.fails(f"the call misuses framehold: {error} (under {self.way})")
 
     def broke(self, error: BaseException) -> None:
-        """The handler raised `error`."""
-        self.raised = error
-        if isinstance(error, MISUSE):
-            self.misused(error)
+        """The handler raised `error`, or the SDK did around an exception of the handler."""
+        self.reported, (self.raised, self.place) = error, raised_by_author(error)
+        if isinstance(self.raised, MISUSE):
+            self.misused(self.raised)
+
+    def asks(self, params: Mapping[str, Any]) -> None:
+        """The handler asks a question with these parameters."""
+        self.asking = params
 
     def refused(self, refusal: Refusal) -> None:
         """The call ended with a refusal of the node, not with a result of its handler."""
@@ -126,6 +153,15 @@ class Run:
     def fails(self, why: str) -> None:
         """Fail the run. The first reason is kept."""
         self.failure = self.failure or RehearsalFailed(why)
+
+    def ended(self) -> str:
+        """A text about the exception that ended the call; empty if its reply is no error, or is one without an
+        exception."""
+        if self.raised is None or not is_error(self.reply):
+            return ""
+        text = f": {self.raised}" if str(self.raised) else ""
+        what = f"{type(self.raised).__name__}{text}"
+        return f"the handler raised {what} ({self.place})" if self.place else f"the call failed with {what}"
 
     def last(self) -> str:
         """A text that names the last question."""
@@ -140,6 +176,7 @@ class Act(NamedTuple):
     - `seed`, `instant`: as for `Steady`
     - `timeout`: seconds that each way may take
     - `allow_misuse`: whether the handler may misuse Framehold
+    - `raises`: the exception with which the held call has to end, or several; empty: it has to end without one
     """
 
     original: Original
@@ -149,37 +186,48 @@ class Act(NamedTuple):
     instant: float
     timeout: float
     allow_misuse: bool
+    raises: type[BaseException] | tuple[type[BaseException], ...] = ()
 
-    async def play(self, way: Way, script: Script, known: Effects) -> Run:
+    async def play(self, way: Way, script: Script, known: Effects, code: KeptCode | None = None) -> Run:
         """Play the call from its first request to its end, or to the first fault. `known` are the effects of the held
-        call."""
-        run = Run(way, Steady(self.seed, self.instant), known, self.allow_misuse)
+        call. `code` keeps the code of its handler; None: nothing does."""
+        run = Run(way, self.entropy(), known, self.allow_misuse)
+        await self.go_on(run, script.first if way == "hold" else partial(script.again, way), code)
+        return run
+
+    def entropy(self) -> Steady:
+        """The source of time and random values for one way."""
+        return Steady(self.seed, self.instant)
+
+    async def go_on(self, run: Run, answers: Answering, code: KeptCode | None) -> None:
+        """Play the rest of a call that waits in its last park; all of it if it has none. `answers` gives the answers to
+        the questions of a round, from these and the earlier ones. `code` is as for `play`."""
         before, limit = rehearsal_observer.set(run), asyncio.timeout(self.timeout)
         try:
-            with unawaited():
+            with unawaited.reported():
                 async with limit:
-                    await self._rounds(run, script)
+                    await self._rounds(run, answers, code)
         except TimeoutError:
             if not limit.expired():
                 raise
-            run.fails(f"the call did not end in {self.timeout:g} s under {way}; it was cancelled after {run.last()}")
+            run.fails(
+                f"the call did not end in {self.timeout:g} s under {run.way}; it was cancelled after {run.last()}"
+            )
         finally:
             rehearsal_observer.reset(before)
         for effect, count in Counter(run.effects).items():
             if count > 1:
-                run.fails(f"the effect {effect!r} of once ran {count} times under {way}")
-        return run
+                run.fails(f"the effect {effect!r} of once ran {count} times under {run.way}")
 
-    async def _rounds(self, run: Run, script: Script) -> None:
-        answers = script.first if run.way == "hold" else partial(script.again, run.way)
-        strategy: Literal["hold", "replay"] = "replay" if run.way == "replay" else "hold"
-        params, store, send = self.params, MemoryStore(clock.now), None
+    async def _rounds(self, run: Run, answers: Answering, code: KeptCode | None) -> None:
+        strategy: Literal["hold", "replay"] = "hold" if run.way in ("hold", "rebuild") else "replay"
+        params = run.parks[-1].params if run.parks else self.params
+        node, send = Node(self.original, self.method, strategy, MemoryStore(clock.now), run.entropy.call, code), None
         async with AsyncExitStack() as stack:
-            for round_ in itertools.count(1):
+            for round_ in itertools.count(len(run.parks) + 1):
                 if send is None or run.way == "rebuild":
                     await stack.aclose()
-                    node = opened(self.original, self.method, strategy, f"{run.way}-{round_}", store, run.entropy.call)
-                    send = await stack.enter_async_context(node)
+                    send = await stack.enter_async_context(opened(node, f"round-{round_}"))
                 with logged_exceptions(run):
                     run.reply = reply = await send(params)
                 if run.failure is not None or isinstance(reply, types.ErrorData):
@@ -198,6 +246,7 @@ class Act(NamedTuple):
                     await asyncio.sleep(PAUSE)
                 back = {"inputResponses": given, "requestState": reply.get("requestState")}
                 params = {**self.params, **{name: value for name, value in back.items() if value}}
+                run.parks.append(Park(params, len(run.asked), len(run.effects)))
 
 
 def compare(held: Run, other: Run, script: Script) -> None:
@@ -206,31 +255,28 @@ def compare(held: Run, other: Run, script: Script) -> None:
     Raises:
         RehearsalFailed: they differ. The text has the first difference.
     """
-    found = next((why for check in _CHECKS if (why := check(held, other, script)) is not None), None)
-    if found is not None:
-        raise RehearsalFailed(f"the call differs under {other.way}: {found}")
-
-
-def _questions(held: Run, other: Run, script: Script) -> str | None:
     missing = script.unasked(other.asked)
-    return None if missing is None else f"it does not ask {missing}; likely {DEPENDS}"
+    found = other_end(held, other) if missing is None else f"it does not ask {missing}; likely {DEPENDS}"
+    if found is not None:
+        raised = "" if held.ended() or not (why := other.ended()) else f"; {why}"
+        raise RehearsalFailed(f"the call differs under {other.way}: {found}{raised}") from other.raised
 
 
-def _effects(held: Run, other: Run, script: Script) -> str | None:
-    if Counter(held.effects) == Counter(other.effects):
-        return None
-    return differing("the list of effects", held.effects, other.effects)
+def is_error(reply: Reply) -> bool:
+    """Whether a reply is an error, or the error result of a tool."""
+    return isinstance(reply, types.ErrorData) or reply.get("isError") is True
 
 
-def _replies(held: Run, other: Run, script: Script) -> str | None:
+def other_end(held: Run, other: Run, since: str = HELD) -> str | None:
+    """A text about the first difference in the effects or the result of a run; None if there is none. `since` is as for
+    `differing`."""
+    if Counter(held.effects) != Counter(other.effects):
+        return differing("the list of effects", held.effects, other.effects, since)
     found = difference(_shown(held.reply), _shown(other.reply), "")
-    return None if found is None else differing(found[0].removeprefix(".") or "the result", *found[1:])
+    return None if found is None else differing(found[0].removeprefix(".") or "the result", *found[1:], since)
 
 
 def _shown(reply: Reply) -> dict[str, Any]:
     if isinstance(reply, types.ErrorData):
         return {"error": reply.model_dump(by_alias=True, mode="json", exclude_none=True)}
     return {"result": reply}
-
-
-_CHECKS: tuple[Callable[[Run, Run, Script], str | None], ...] = (_questions, _effects, _replies)

@@ -11,7 +11,8 @@ from mcp_types.methods import parse_server_result
 from mcp_types.version import LATEST_MODERN_VERSION
 
 from .client_script import Asked
-from .rehearsal import Run, Way
+from .deploys import Deploy
+from .rehearsal import Run, Way, is_error
 
 
 @dataclass(frozen=True)
@@ -22,8 +23,9 @@ class Rehearsal:
     - `asked`: its questions, in order
     - `effects`: the keys of the effects of `once` that ran, in the order in which they began while the call was held
     - `ways`: the ways in which the call was played
-    - `raised`: the exception of the handler while the call was held, as the SDK logs it, where the client only gets
-      that the handler failed ("Error executing tool x"); else None
+    - `raised`: the exception with which the handler ended while the call was held; None if it returned. A recording
+      does not have it
+    - `deploys`: with `against`, what becomes of the call if the server is deployed while it waits, for each round
     """
 
     result: types.CallToolResult | types.GetPromptResult | types.ReadResourceResult | None
@@ -32,6 +34,7 @@ class Rehearsal:
     effects: list[str]
     ways: tuple[Way, ...]
     raised: BaseException | None = None
+    deploys: tuple[Deploy, ...] = ()
 
     @property
     def text(self) -> str:
@@ -67,5 +70,5 @@ def rehearsal_of(run: Run, method: str, ways: tuple[Way, ...]) -> Rehearsal:
         error = run.reply
     else:
         result = parse_server_result(method, LATEST_MODERN_VERSION, run.reply)
-    failed = error is not None or getattr(result, "is_error", False)
-    return Rehearsal(result, error, tuple(run.asked), list(run.effects), ways, run.raised if failed else None)
+    raised = run.raised if is_error(run.reply) else None
+    return Rehearsal(result, error, tuple(run.asked), list(run.effects), ways, raised)

@@ -1,15 +1,19 @@
 """A double of an author's server, for a rehearsal: a node in this process with the same handlers, lifespan and
 middleware, and a client to it. The author's own server is only read, whether it is attached or not.
 
-A double differs from its original in two ways: it treats every handler as re-entrant, and it seals its tokens with the
-key of the rehearsal, not by the author's policy."""
+A double differs from its original in two ways: all its calls have the strategy of the rehearsal, and its tokens are
+sealed with the key of the rehearsal, not by the author's policy. These tokens don't expire: its time stands still."""
 
 from __future__ import annotations
 
+import inspect
 import itertools
+import json
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from types import FunctionType
 from typing import Any, Literal, NamedTuple
 
 import anyio
@@ -28,7 +32,9 @@ from framehold_router.fleet.trust import Trust
 from framehold_store.base import Store
 
 from ..app import build
-from ..config import Settings
+from ..code.authors import Authors
+from ..code.codes import Codes, NotKept, Registered
+from ..config import Settings, load
 from ..engine.peers import Peers
 from ..engine.runtime import Runtime
 from ..hosts.attached import Attached
@@ -36,11 +42,14 @@ from ..hosts.connections import connection_of
 from ..hosts.handlers import Handlers
 from ..hosts.host import Host
 from ..hosts.host_choice import host_of
-from ..sdk.marks import Marks
+from ..sdk import form_schemas
+from ..sdk.marks import Marks, reentrant
 from ..sdk.seam import Seam
 from ..sdk.state_codec import PrefixCodec
+from ..sdk.wrapped_handler import Handler
 from ..wires.legacy_session import LegacyCalls
 from .client_script import listed
+from .kept_code import KeptCode
 from .mistakes import observed
 
 Strategy = Literal["hold", "replay"]
@@ -61,10 +70,29 @@ _CLIENT = {
 
 
 class Original(NamedTuple):
-    """The author's server, and the key (32 bytes or more) with which all its doubles seal their tokens."""
+    """The author's server, and the key (32 bytes or more) with which all its doubles seal their tokens.
+    `assume_reentrant`: its doubles treat every handler as re-entrant."""
 
     server: Any
     key: str
+    assume_reentrant: bool
+
+
+class Node(NamedTuple):
+    """A node to open: a double of `original` over `store`, which serves `method`. `mint` makes the ids of its calls.
+    `code` keeps the code of handlers; None: nothing does."""
+
+    original: Original
+    method: str
+    strategy: Strategy
+    store: Store
+    mint: Callable[[], CallId]
+    code: KeptCode | None
+
+
+_KINDS = {"tools/call": "tool", "prompts/get": "prompt", "resources/read": "resource"}
+_NEVER = 1e12
+"""A time that does not come, in seconds since 1970."""
 
 
 class HandlerSearch(Handlers):
@@ -72,26 +100,62 @@ class HandlerSearch(Handlers):
 
     async def missing(self, method: str, kind: str, name: str) -> str | None:
         """An error text if there is no handler of this name; None if there is one."""
-        params = {"name": name, "uri": name}
-        if self.host.function(method, params) is not None:
+        if await self._has(method, kind, name):
             return None
         names = await self.host.listed(kind)
-        if names is not None and name in names:
-            return None
         there = f"the server has no handler of {method}" if names is None else f"there are {listed(names)}"
-        return f"there is no {kind} {name!r} here; nothing was run; {there}"
+        return f"there is no {kind} {name!r} here; nothing was run; {there}{await self._other_kind(kind, name)}"
+
+    async def _other_kind(self, wrong: str, name: str) -> str:
+        """A hint that the name is that of another kind of handler; empty if it is not."""
+        if not self.host.knows_each_function:
+            return ""
+        for method, kind in _KINDS.items():
+            if kind != wrong and await self._has(method, kind, name):
+                say = f'leave out kind="{wrong}"' if kind == "tool" else f'say kind="{kind}"'
+                return f"; there is a {kind} {name!r}: {say}"
+        return ""
+
+    async def _has(self, method: str, kind: str, name: str) -> bool:
+        if self.host.function(method, {"name": name, "uri": name}) is not None:
+            return True
+        return name in (await self.host.listed(kind) or ())
 
 
-class AllReentrant(Handlers):
-    """The marks of the author's handlers, as if each were re-entrant and had the given strategy."""
+class DoubleHandlers(Handlers):
+    """The author's handlers as a double serves them: each has the given strategy."""
 
-    def __init__(self, host: Host, strategy: Strategy) -> None:
-        super().__init__(host)
-        self._strategy = strategy
+    def __init__(self, host: Host, strategy: Strategy, codes: Codes, assume_reentrant: bool) -> None:
+        super().__init__(host, codes)
+        self._strategy, self._assume = strategy, assume_reentrant
 
     def marks(self, method: str, params: Mapping[str, Any]) -> Marks:
         """See `Handlers.marks`."""
-        return replace(super().marks(method, params), reentrant=True, strategy=self._strategy)
+        found = super().marks(method, params)
+        return replace(found, reentrant=found.reentrant or self._assume, strategy=self._strategy)
+
+    def written(self, method: str, params: Mapping[str, Any]) -> bytes:
+        """See `Handlers.written`."""
+        name = f'{_KINDS.get(method)} "{params.get("name") or params.get("uri")}"'
+        for item in self.host.registrations():
+            if item.name == name and item.obstacle:
+                raise NotKept(item.obstacle)
+        return super().written(method, params)
+
+    def kept(self, method: str, params: Mapping[str, Any], registered: Registered) -> Handler | None:
+        """See `Handlers.kept`."""
+        if self._assume:
+            reentrant(registered.function)
+        handler = super().kept(method, params, registered)
+        return None if handler is None else observed(handler)
+
+
+class LastingTokens(PrefixCodec):
+    """A codec whose tokens don't expire."""
+
+    def unseal(self, wire: str) -> bytes:
+        """See `PrefixCodec.unseal`."""
+        return json.dumps({**json.loads(super().unseal(wire)), "exp": _NEVER}).encode()
 
 
 class NoPeers(Peers):
@@ -130,28 +194,61 @@ class DoubleRequest:
         """Drop it: the client of a rehearsal does not listen."""
 
 
-@asynccontextmanager
-async def opened(
-    original: Original, method: str, strategy: Strategy, node: str, store: Store, mint: Callable[[], CallId]
-) -> AsyncIterator[Send]:
-    """A double of `original` while it is open: node `node` over `store`, which serves `method`. `mint` makes the ids of
-    its calls. It closes like a node that stops: its frames are dropped, and it waits for effects that run."""
-    settings = Settings(
-        node_id=node, store_url=None, namespace="rehearsal", keys=(original.key,), strategy="hold", rehearse=False
+def settings_of(server: Any) -> Settings:
+    """The settings of the author's server: those it is attached with, else those of the environment."""
+    attached = _attached(host_of(server))
+    return load() if attached is None else attached.settings
+
+
+def digest_of(server: Any, method: str, params: Mapping[str, Any]) -> str:
+    """The digest of the code that serves a request; empty if there is none. It says nothing about the marks."""
+    return Handlers(host_of(server), _codes(server)).code(method, params)
+
+
+def require_imported(server: Any, method: str, params: Mapping[str, Any]) -> None:
+    """Raise ValueError if the module of the function behind a request is not the imported one of its name any more: its
+    code can't be kept then as its own process keeps it."""
+    fn = inspect.unwrap(host_of(server).function(method, params))
+    fn = getattr(fn, "__func__", fn)
+    if not isinstance(fn, FunctionType) or vars(sys.modules.get(fn.__module__, object)) is fn.__globals__:
+        return
+    raise ValueError(
+        f"the module {fn.__module__!r} of the earlier release is not imported under this name any more; nothing was "
+        "played; import it under a name of its own, or give a recording, which `record` makes in the earlier release"
     )
-    runtime = build(settings, settings.token_ttl, store)
-    runtime.peers = NoPeers(node, mint)
+
+
+def _codes(server: Any) -> Codes:
+    return Codes(Authors(settings_of(server).code_modules))
+
+
+def _attached(host: Host) -> Attached | None:
+    found = getattr(host.lowlevel.lifespan, "__self__", None)
+    return found if isinstance(found, Attached) else None
+
+
+@asynccontextmanager
+async def opened(node: Node, name: str) -> AsyncIterator[Send]:
+    """A node of this name while it is open. It closes like a node that stops: its frames are dropped, and it waits for
+    effects that run."""
+    original = node.original
+    settings = Settings(
+        node_id=name, store_url=None, namespace="rehearsal", keys=(original.key,), strategy="hold", rehearse=False
+    )
+    runtime = build(settings, settings.token_ttl, node.store, node.code)
+    runtime.peers = NoPeers(name, node.mint)
     host = host_of(original.server)
-    inner = host.lowlevel
     # The lifespan of an attached server would open that server's own runtime.
-    attached = getattr(inner.lifespan, "__self__", None)
-    lifespan = attached.lifespan if isinstance(attached, Attached) else inner.lifespan
-    server = _copied(inner, settings)
-    _wrap(server, runtime, AllReentrant(host, strategy))
+    attached = _attached(host)
+    lifespan = host.lowlevel.lifespan if attached is None else attached.lifespan
+    server = _copied(host.lowlevel, settings)
+    handlers = DoubleHandlers(host, node.strategy, _codes(original.server), original.assume_reentrant)
+    _wrap(server, runtime, handlers)
+    form_schemas.keep()
     async with lifespan(server) as state:
         await runtime.open()
         try:
-            yield _sender(server, state, method)
+            yield _sender(server, state, node.method)
         finally:
             await runtime.close()
 
@@ -159,7 +256,7 @@ async def opened(
 def _copied(inner: Server[Any], settings: Settings) -> Server[Any]:
     server: Server[Any] = Server(inner.name, version=inner.version, title=inner.title, instructions=inner.instructions)
     server.cache_hints = inner.cache_hints
-    security = RequestStateSecurity(codec=PrefixCodec(AESGCMRequestStateCodec(settings.secrets())))
+    security = RequestStateSecurity(codec=LastingTokens(AESGCMRequestStateCodec(settings.secrets())))
     boundary = RequestStateBoundary(security, default_audience=inner.name)
     chain: list[Any] = [boundary if isinstance(item, RequestStateBoundary) else item for item in inner.middleware]
     server.middleware[:] = chain if boundary in chain else [*chain, boundary]

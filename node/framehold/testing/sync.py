@@ -13,6 +13,7 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ParamSpec, TypeVar
 
+from ..telemetry.stacks import HANDLERS, Place
 from .client_script import RehearsalFailed
 
 P = ParamSpec("P")
@@ -28,8 +29,18 @@ def without_own_frames(error: Exception) -> Exception:
     while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_HIDDEN):
         trace = trace.tb_next
     if isinstance(error, RehearsalFailed):
-        error.__cause__, error.__suppress_context__ = None, True
+        error.__suppress_context__ = True
+        if (cause := error.__cause__) is not None:
+            error.__cause__ = _from_authors_code(cause)
     return error.with_traceback(trace)
+
+
+def _from_authors_code(error: BaseException) -> BaseException:
+    """`error`, whose traceback begins in the author's code; whole if no line of it is the author's."""
+    trace = error.__traceback__
+    while trace is not None and Place.of((trace.tb_frame.f_code, trace.tb_frame.f_globals, 0)).owner() != HANDLERS:
+        trace = trace.tb_next
+    return error if trace is None else error.with_traceback(trace)
 
 
 def at_once(fn: Callable[P, Coroutine[Any, Any, ResultT]]) -> Callable[P, ResultT]:

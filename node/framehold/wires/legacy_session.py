@@ -33,6 +33,7 @@ from ..sdk import replies
 from ..sdk.present_call import Present, current
 from ..sdk.questions import KINDS
 from ..sdk.session import Ctx
+from ..sdk.unawaited import result_or_raise
 from ..sdk.wrapped_handler import Handler
 
 ResultT = TypeVar("ResultT", bound=BaseModel)
@@ -82,12 +83,13 @@ class LegacyCalls:
         """
         ctx = replace(ctx, session=LegacySession(ctx))
         tool, unrecorded = str((ctx.params or {}).get("name") or ctx.method), Unrecorded(self._runtime.payloads.values)
-        current.set(Present(ctx.session, ctx.request_id, None, unrecorded, tool))
+        current.set(Present(ctx.session, ctx.request_id, None, unrecorded, tool, ctx.method))
         try:
             # A drain waits for this call. Over HTTP `session_affinity` counts it, while its client listens.
             waited = contextlib.nullcontext() if ctx.request is not None else self._runtime.draining.visited()
             with waited, self._counted():
-                return await self._handler(ctx, params)
+                result = await self._handler(ctx, params)
+            return result if unrecorded.failed is None else result_or_raise(unrecorded.failed)
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             if task is None or task.cancelling():

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import NamedTuple
 
-from ..models.nodes import AccessView
+from ..models.nodes import AccessView, Playground
 
 
 class Need(Enum):
@@ -43,10 +43,11 @@ _BASIC = 'Basic realm="framehold"'
 
 class Access:
     """The access control of one router; `token` is its admin token, None if none is set, and `credential` its name in
-    events."""
+    events. `playground` is the setting of that name, which the dashboard learns together with its access."""
 
-    def __init__(self, token: str | None, credential: str = "") -> None:
-        self._token, self._credential = token.encode() if token else None, credential
+    def __init__(self, token: str | None, credential: str = "", playground: Playground = "off") -> None:
+        self._token = token.encode() if token else None
+        self._credential, self._playground = credential, playground
 
     def refusal(self, need: Need, headers: Mapping[str, str]) -> Refusal | None:
         """Why a request with these headers is refused; None if it is allowed."""
@@ -59,7 +60,9 @@ class Access:
         if self._right(need, headers):
             return None
         if need is Need.READ:
-            text = "the admin token is missing or wrong: nothing was told; show it as Bearer, or as Basic's password"
+            text = (
+                "the admin token is missing or wrong: nothing was returned; show it as Bearer, or as Basic's password"
+            )
             return Refusal(401, text, (_BEARER,) if _SCRIPT in headers else (_BASIC, _BEARER))
         text = (
             "the admin token is missing or wrong: nothing was done; show it as Bearer (Basic does not do for actions)"
@@ -70,7 +73,10 @@ class Access:
         """What a request with these headers may do."""
         right = self._right(Need.ACTION, headers)
         return AccessView(
-            token_set=self._token is not None, token_right=right, credential=self._credential if right else ""
+            token_set=self._token is not None,
+            token_right=right,
+            credential=self._credential if right else "",
+            playground=self._playground,
         )
 
     def _right(self, need: Need, headers: Mapping[str, str]) -> bool:

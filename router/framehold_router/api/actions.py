@@ -1,4 +1,4 @@
-"""Sends the actions of an operator to nodes: drain, undrain, cancel, evict, pause, resume.
+"""Sends the actions of an operator to nodes: drain, undrain, kill, cancel, evict, pause, resume.
 
 The law: an action on a call is done only by the node that holds the call. It is sent to each node once at most. If an
 answer is missing, whether the action was done is unknown, and the error says so.
@@ -41,6 +41,15 @@ async def drain(sources: Sources, asked: Asked) -> DoneView:
 async def undrain(sources: Sources, asked: Asked) -> DoneView:
     """`POST nodes/{node_id}/undrain`."""
     return await _on_node(sources, asked, "undrain")
+
+
+async def kill(sources: Sources, asked: Asked) -> DoneView:
+    """`POST nodes/{node_id}/kill`. Only a fleet whose playground may kill nodes does this."""
+    if sources.playground != "kill":
+        raise Refused(
+            409, "this router kills no nodes: nothing was done; `framehold up` sets FRAMEHOLD_PLAYGROUND=kill"
+        )
+    return await _on_node(sources, asked, "kill")
 
 
 async def _on_node(sources: Sources, asked: Asked, what: str) -> DoneView:
@@ -105,8 +114,8 @@ async def _on_call(sources: Sources, asked: Asked, what: str) -> DoneView:
     if all(_knows_nothing(item) for item in replies):
         others = [member for member in sources.fleet().members.values() if member is not owner and member.address]
         replies += await asyncio.gather(*(_act(sources, member, what, body) for member in others))
-    said = ", ".join(map(_status, replies)) or "no node"
-    _log.info("an operator wanted to %s call %s: %s", what, prefix(call), said, extra={"call": prefix(call)})
+    statuses = ", ".join(map(_status, replies)) or "no node"
+    _log.info("an operator wanted to %s call %s: %s", what, prefix(call), statuses, extra={"call": prefix(call)})
     return _result(replies, what)
 
 

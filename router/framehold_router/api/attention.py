@@ -181,9 +181,10 @@ def _lost(seen: Seen) -> Iterator[ProblemView]:
     if not seen.live and seen.store_state in (FULL, SILENT):
         return
     for gone in seen.lost:
+        had = "" if gone.calls is None else f" ({gone.calls:,} were parked there)"
         text = (
-            f"{gone.node_id} was lost {span(seen.at - gone.detected)} ago and is not back: its calls go on elsewhere, "
-            "those of tools that are not marked re-entrant are lost"
+            f"{gone.node_id} was lost {span(seen.at - gone.detected)} ago and is not back: its calls{had} go on "
+            "elsewhere, those of tools that are not marked re-entrant are lost"
         )
         do = "start it again if nobody else does, and look in its log why it ended"
         yield _risk("node_lost", text, do, "/dashboard/failovers", gone.node_id)

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from framehold_core import journal, token
-from framehold_core.ending import How
+from framehold_core.ending import ANSWERS, How
 from framehold_core.errors import JournalError, JournalVersionError, StoreUnavailable
 from framehold_core.ids import CallId, NodeId, is_call_id
 from framehold_core.requests import Read, Record, RecordState, Stored
@@ -37,22 +37,28 @@ async def answer(sources: Sources, asked: Asked) -> CallView:
         held = await _held_anywhere(sources, call)
         return _unrecorded(held) if held is not None else _ended_unrecorded(await calls.one(sources, call), call)
     record = stored.record
+    is_open = record.state is RecordState.OPEN
     owner = sources.fleet().members.get(NodeId(record.owner))
     lives = owner is not None and owner.boot == record.head.boot
     live: LeaseView | None = None
     answered = True
-    if owner is not None and record.state is RecordState.OPEN:
+    if owner is not None and is_open:
         try:
             live = await leases.one(sources, owner, call)
         except Unanswered:
             answered = False
     ended = None
-    if record.state is RecordState.OPEN and live is None and lives and answered:
+    if (live is None and lives and answered) if is_open else sources.trace_url:
         ended = await calls.one(sources, call, record.owner)
     diverged = ended is not None and ended.outcome == How.DIVERGED
     known = Known(live, lives, answered, diverged, sources.max_attempts)
     return _view(call, stored).model_copy(
-        update={"live": live, "fate": _fate(record, known), "outcome": _outcome(record, known)}
+        update={
+            "live": live,
+            "fate": _fate(record, known),
+            "outcome": _outcome(record, known),
+            "trace_url": ended.trace_url if ended is not None else "",
+        }
     )
 
 
@@ -99,11 +105,14 @@ def _ended_unrecorded(ended: EndedCallView | None, call: CallId) -> CallView:
         text = f"there is no record of call {call[:8]}: it asked nothing, or it expired or ended and is no longer kept"
         raise Refused(404, text)
     return CallView(
-        **ended.model_dump(include={"call_id", "outcome", "error", "place", "tool", "node_id", "reentrant"}),
+        **ended.model_dump(
+            include={"call_id", "outcome", "error", "place", "trace_url", "tool", "node_id", "reentrant"}
+        ),
         record="none",
         method="",
         epoch=1,
-        round=ended.rounds,
+        # How often it asked. A node of an earlier release counted no more than that.
+        round=max(0, ended.rounds - (ended.outcome in ANSWERS)),
         attempts=0,
         created=ended.began,
         fate="It has ended, and no record of it is kept. Its node lists it for an hour after its end.",
@@ -141,7 +150,15 @@ def _view(call: CallId, stored: Stored) -> CallView:
         expires=record.expires,
         journal=_entries(stored.journal),
         trail=tuple(
-            Trail(step=str(step.step), round=step.round, epoch=step.epoch, node_id=step.node, at=step.at, ran=step.ran)
+            Trail(
+                step=str(step.step),
+                round=step.round,
+                epoch=step.epoch,
+                node_id=step.node,
+                at=step.at,
+                ran=step.ran,
+                kept_code=step.kept,
+            )
             for step in getattr(record, "trail", ())
         ),
     )
@@ -260,10 +277,11 @@ async def _placed(sources: Sources, call: CallId) -> LookupView:
     if placement is None or member is None:
         reason = "no node can be reached"
         return LookupView(kind="hold", call_id=call, ring_node=on_ring, position=position, reason=reason)
+    live, silent = None, False
     try:
         live = await leases.one(sources, member, call)
     except Unanswered:
-        live = None
+        silent = True
     reason = placement.reason.value
     return LookupView(
         kind="hold",
@@ -273,4 +291,5 @@ async def _placed(sources: Sources, call: CallId) -> LookupView:
         node_id=member.node,
         reason=reason,
         live=live,
+        silent=silent,
     )

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
+from statistics import linear_regression
 from typing import Literal, NamedTuple
 
 from framehold_store.base import MemoryUse
 
+from ..collect.history import STEP
 from ..fleet.membership import LIVE
 from ..models.capacity import CapacityView, ResourceView
+from ..models.history import Sample
 from ..models.nodes import NodeView
+from . import history
 from .sources import Asked, Sources
 
 Name = Literal["frames", "processor", "memory", "store"]
@@ -23,6 +27,11 @@ _RESOURCES: tuple[tuple[Name, Callable[[NodeView], tuple[float | None, float | N
     ("processor", lambda node: (node.loop_busy, 1.0)),
     ("memory", lambda node: (node.rss, node.memory_limit)),
 )
+
+_SERIES = {"frames": "frames", "memory": "rss"}
+"""The series of the history that says how a resource was used."""
+_LEAST, _WEEK = 600, 7 * 86_400
+"""Seconds that must be known before a slope means anything, and those that it is believed for at most."""
 
 
 class _Usage(NamedTuple):
@@ -37,14 +46,23 @@ class _Usage(NamedTuple):
 
 async def answer(sources: Sources, asked: Asked) -> CapacityView:
     """`GET capacity`."""
-    nodes, store = await asyncio.gather(sources.survey.nodes(), sources.store_health.look())
-    return of(nodes, store.memory)
+    nodes, store, samples = await asyncio.gather(
+        sources.survey.nodes(), sources.store_health.look(), history.last_hour(sources)
+    )
+    return of(nodes, store.memory, samples)
 
 
-def of(nodes: Iterable[NodeView], store: MemoryUse | None = None) -> CapacityView:
-    """The capacity of the live nodes among `nodes`, and of the memory of the store if it has a limit."""
+def of(
+    nodes: Iterable[NodeView], store: MemoryUse | None = None, samples: Sequence[Sample | None] = ()
+) -> CapacityView:
+    """The capacity of the live nodes among `nodes`, and of the memory of the store if it has a limit. `samples` are
+    those of the last hour."""
     live = [node for node in nodes if node.state == LIVE]
-    resources = [found for name, read in _RESOURCES if (found := _resource(name, _usages(live, read))) is not None]
+    resources = [
+        found
+        for name, read in _RESOURCES
+        if (found := _resource(name, _usages(live, read), _SERIES.get(name, ""), samples)) is not None
+    ]
     if store is not None:
         share = store.used / store.limit
         resources.append(
@@ -65,7 +83,9 @@ def _usages(nodes: Sequence[NodeView], read: Callable[[NodeView], tuple[float | 
     return [_Usage(node, used, limit) for node, used, limit in readings if used is not None and limit]
 
 
-def _resource(name: Name, usages: Sequence[_Usage]) -> ResourceView | None:
+def _resource(
+    name: Name, usages: Sequence[_Usage], series: str, samples: Sequence[Sample | None]
+) -> ResourceView | None:
     if not usages:
         return None
     used, limit = sum(usage.used for usage in usages), sum(usage.limit for usage in usages)
@@ -79,4 +99,21 @@ def _resource(name: Name, usages: Sequence[_Usage]) -> ResourceView | None:
         fullest=fullest.node,
         fullest_share=fullest.share,
         without_fullest=used / left if left else None,
+        full_in=min((at for usage in usages if (at := _full_in(usage, series, samples)) is not None), default=None),
     )
+
+
+def _full_in(usage: _Usage, series: str, samples: Sequence[Sample | None]) -> float | None:
+    """Seconds until a node reaches its limit at the slope of its samples."""
+    points = [
+        (index * STEP, value)
+        for index, sample in enumerate(samples)
+        if sample is not None
+        and (figures := sample.nodes.get(usage.node)) is not None
+        and (value := getattr(figures, series, None)) is not None
+    ]
+    if len(points) * STEP < _LEAST:
+        return None
+    slope = linear_regression(*zip(*points, strict=True)).slope
+    left = (usage.limit - usage.used) / slope if slope > 0 else _WEEK + 1
+    return max(0.0, left) if left <= _WEEK else None

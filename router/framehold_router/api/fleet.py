@@ -68,6 +68,7 @@ async def ring(sources: Sources, asked: Asked) -> RingView:
         points=fleet.ring.points,
         arcs=_arcs(fleet.ring, sorted(fleet.members)) if isinstance(query, RingQuery) and query.arcs else [],
         moved=change.moved if change is not None else 0.0,
+        moved_together=change.moved_together if change is not None else 0.0,
         changed=change.changed if change is not None else None,
     )
 

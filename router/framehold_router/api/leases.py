@@ -15,12 +15,11 @@ from typing import TypeVar
 
 from pydantic import BaseModel
 
-from framehold_core.ids import NodeId
-
 from ..collect.node_client import MAX_ANSWER_BYTES, Unanswered
 from ..fleet.membership import Fleet, Member
 from ..models.calls import CallsQuery, CallsView, LeaseQuery, LeasesView, LeaseView
 from ..models.choices import CallSort, Sort, State
+from ..models.fields import matches
 from . import paging
 from .sources import Asked, Refused, Sources
 
@@ -100,10 +99,9 @@ def _asked(fleet: Fleet, query: LeaseQuery) -> tuple[list[Member], list[str]]:
     """The nodes that may know of the wanted calls, and the names of nodes that can't be asked."""
     if query.node is None:
         return list(fleet.members.values()), []
-    named = fleet.members.get(NodeId(query.node))
-    found = [named] if named is not None else []
+    found = [member for member in fleet.members.values() if matches(query.node, member.node)]
     if query.state not in _HELD and fleet.members:
-        # Orphaned calls of the named node are listed by the node that looks for them: the first by name.
+        # Orphaned calls of the named nodes are listed by the node that looks for them: the first by name.
         first = fleet.members[min(fleet.members)]
-        found += [first] if first is not named else []
+        found += [first] if first not in found else []
     return found, [] if found else [query.node]

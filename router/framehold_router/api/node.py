@@ -51,7 +51,7 @@ async def _profile(sources: Sources, member: Member) -> Profile | None:
 def _silent(member: Member, why: str) -> Refused:
     return Refused(
         502,
-        f"node {printable(member.node)} {why}: `nodes` has what its last heartbeat said; look at its process and log",
+        f"node {printable(member.node)} {why}: `nodes` has its last heartbeat; look at its process and log",
     )
 
 

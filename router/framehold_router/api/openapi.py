@@ -22,7 +22,7 @@ _WHY = {
     409: "It can't be done now; the text says why",
     413: "The body is too long",
     500: "A bug",
-    502: "A node did not answer: whether it was done is said in the text",
+    502: "A node did not answer: the text says whether it was done",
     503: "It can't be answered at present; try again",
 }
 _ACCESS: dict[Need, list[dict[str, list[str]]]] = {

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict
 from ..models.calls import CallsQuery, CallsView, CallView, LeaseQuery, LeasesView, LookupQuery, LookupView
 from ..models.capacity import CapacityView
 from ..models.events import EventsView, FailoversView
+from ..models.history import HistoryQuery, HistoryView
 from ..models.nodes import (
     AccessView,
     DoneView,
@@ -25,6 +26,7 @@ from ..models.nodes import (
     ToolQuery,
 )
 from ..models.profile import NodeDetailView
+from ..models.tools import ToolsQuery, ToolsView, WaitingView
 from ..models.tradeoff import TradeoffView
 from .access import Need
 from .sources import Asked, Sources
@@ -65,6 +67,11 @@ ROUTES = (
           errors=(404, 502)),
     Route("GET", "capacity", "capacity", "How much of each limit is used, and whether a node may be lost", CapacityView,
           listed=True),
+    Route("GET", "history", "history", "Figures of the last hours, and what happened", HistoryView, query=HistoryQuery,
+          errors=(404,)),
+    Route("GET", "tools", "tools", "Each tool: what is parked of it, and what was counted of it lately", ToolsView,
+          query=ToolsQuery, listed=True),
+    Route("GET", "waiting", "waiting", "Which tokens expire when, and which users have the most calls", WaitingView),
     Route("GET", "ring", "ring", "Each node's part of the ring", RingView, query=RingQuery, listed=True),
     Route("GET", "leases", "leases", "Calls that nodes hold, and those that nobody holds", LeasesView,
           query=LeaseQuery, listed=True),
@@ -82,6 +89,8 @@ ROUTES = (
           errors=(404, 409, 502), status=202),
     Route("POST", "nodes/{node_id}/undrain", "undrain", "Have a node that drains take calls again", DoneView,
           Need.ACTION, errors=(404, 409, 502)),
+    Route("POST", "nodes/{node_id}/kill", "kill", "Kill the process of a node, in a playground", DoneView,
+          Need.ACTION, errors=(404, 409, 502), status=202),
     Route("POST", "leases/{call_id}/cancel", "cancel", "End a call for good", DoneView, Need.ACTION,
           errors=(404, 409, 502)),
     Route("POST", "tools/pause", "pause", "Refuse new calls of a tool, and let the others wait", DoneView, Need.ACTION,

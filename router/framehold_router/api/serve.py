@@ -20,7 +20,7 @@ from ..models.calls import CallsView, LeasesView
 from ..models.events import EventView
 from ..models.fields import printable
 from ..models.nodes import AccessView, ErrorView, NodesView, OverviewView
-from . import actions, call, calls, capacity, failovers, fleet, leases, node, tradeoff
+from . import actions, call, calls, capacity, failovers, fleet, history, leases, node, tools, tradeoff
 from .access import Access
 from .openapi import document
 from .overview import Overview, Rates
@@ -34,7 +34,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 _HEADER = 4000
 """Characters of a header at most: many clients read no more than 8 kB."""
-_FULL = "too many readers, or this router ends: nothing is told; try again, or ask for overview, nodes and events"
+_FULL = "too many readers, or this router ends: nothing is sent; try again, or ask for overview, nodes and events"
 
 
 class Api:
@@ -54,6 +54,9 @@ class Api:
             "nodes": fleet.nodes,
             "node": node.answer,
             "capacity": capacity.answer,
+            "history": history.answer,
+            "tools": tools.answer,
+            "waiting": tools.waiting,
             "ring": fleet.ring,
             "leases": leases.answer,
             "call": call.answer,
@@ -68,6 +71,7 @@ class Api:
             "pause": actions.pause,
             "resume": actions.resume,
             "undrain": actions.undrain,
+            "kill": actions.kill,
         }
         self._plain: dict[str, Handler] = {"stream": self._stream, "openapi": self._openapi}
         self._document = json.dumps(document())
@@ -143,7 +147,7 @@ def _query(request: web.Request, route: Route) -> tuple[str, BaseModel]:
     """
     given = dict(request.query)
     if len(given) < len(request.query):
-        raise Refused(400, "a parameter is given twice: nothing was told; give each once")
+        raise Refused(400, "a parameter is given twice: nothing was returned; give each once")
     form = given.pop("format", None) if route.listed else None
     if form is None:
         accept = request.headers.get("Accept", "") if route.listed else ""
@@ -168,4 +172,4 @@ def _fit(read: Callable[[Any], Model], given: Any) -> Model:
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False, include_context=False)[0]
         name = printable(".".join(map(str, first["loc"]))) or "the body"
-        raise Refused(400, f"{name} is wrong: {first['msg']}; nothing was told or done") from None
+        raise Refused(400, f"{name} is wrong: {first['msg']}; nothing was returned or done") from None

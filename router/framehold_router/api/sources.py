@@ -15,12 +15,14 @@ from framehold_core.writes import MAX_ATTEMPTS
 from framehold_store.base import Store
 
 from ..collect.fleet_log import FleetLog
+from ..collect.history import History
 from ..collect.node_client import NodeClient
 from ..collect.survey import Survey
+from ..collect.tool_survey import ToolSurvey
 from ..fleet.membership import Fleet
 from ..fleet.ring import Change
 from ..fleet.store_health import StoreHealth
-from ..models.nodes import ErrorView
+from ..models.nodes import ErrorView, Playground
 from ..routing.placement import Placement
 from ..routing.request_facts import Facts
 from ..telemetry.counters import Meter
@@ -32,21 +34,26 @@ VERSION = metadata.version("framehold")
 class Sources:
     """The parts of a router that its API reads. `place` gives the placement that a request would get now, and changes
     nothing. `retries` is the meter that counts retries, None without metrics. `change` gives the last change of the
-    ring. `report` is the path of the trade-off report, empty if there is none. `max_attempts` is how many processes may
-    end in one round of a call before it is stuck. `credential` names the admin token in events. `clock` gives seconds
-    since 1970."""
+    ring. `history` is None if none is kept. `report` is the path of the trade-off report, empty if there is none.
+    `max_attempts` is how many processes may end in one round of a call before it is stuck. `credential` names the admin
+    token in events. `trace_url` is where a trace is shown, with `{trace_id}` for its id; empty if that is not known.
+    `playground` is the setting of that name. `clock` gives seconds since 1970."""
 
     fleet: Callable[[], Fleet]
     store: Store
     node_client: NodeClient
     survey: Survey
+    tools: ToolSurvey
     log: FleetLog
     store_health: StoreHealth
     place: Callable[[Facts], Placement | None] = lambda facts: None
     retries: Meter | None = None
     change: Callable[[], Change | None] = lambda: None
+    history: History | None = None
     report: str = ""
     credential: str = ""
+    trace_url: str = ""
+    playground: Playground = "off"
     max_attempts: int = MAX_ATTEMPTS
     clock: Callable[[], float] = time.time
 

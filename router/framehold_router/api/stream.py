@@ -143,7 +143,7 @@ class Stream:
                 self._show("nodes", nodes, nodes.model_dump_json())
                 self._show_new(events)
             except Exception:
-                _log.exception("a bug in looking at the fleet: readers were told nothing; the next look comes as ever")
+                _log.exception("a bug in looking at the fleet: readers got nothing; the next look comes as ever")
             await asyncio.sleep(self._look_pause)
 
     def _show(self, name: str, view: BaseModel, compared: str) -> None:

@@ -17,10 +17,11 @@ from ..models.calls import CallsView, EndedCallView, LeasesView, LeaseView
 from ..models.capacity import CapacityView, ResourceView
 from ..models.events import EventsView, EventView, FailoversView, FailoverView
 from ..models.nodes import NodesView, NodeView, RingNodeView, RingView
+from ..models.tools import ToolsView, ToolView
 from ..models.tradeoff import TradeoffView
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
-_NESTED = ("last_stall", "paused")
+_NESTED = ("last_stall", "paused", "handlers")
 """Fields that are models themselves: no cell can hold them."""
 _METRIC = ("option", "condition", "metric", "value", "unit", "missing")
 _PHASES = ("detect", "claim", "replay", "resume", "total")
@@ -39,6 +40,7 @@ def table(view: BaseModel) -> str | None:
         (EventsView, EventView, "events"),
         (RingView, RingNodeView, "nodes"),
         (CapacityView, ResourceView, "resources"),
+        (ToolsView, ToolView, "tools"),
     )
     for kind, item, name in lists:
         if isinstance(view, kind):
@@ -82,7 +84,7 @@ def _cell(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, list):
-        value = " ".join(map(str, value))
+        value = " ".join("-" if item is None else str(item) for item in value)
     if isinstance(value, str):
         return f"'{value}" if value.startswith(_FORMULA) else value
     return str(value)

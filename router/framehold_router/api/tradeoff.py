@@ -24,7 +24,7 @@ MAX_REPORT_BYTES = 512 * 1024
 """Bytes of a report at most. A report of seven options under five conditions has about 70,000. Parsing a longer one
 would block the event loop for tens of milliseconds, even in a thread."""
 _MAKE = "run `framehold bench tradeoff --out DIR`, and start this router with FRAMEHOLD_TRADEOFF_REPORT=DIR/report.json"
-_AGAIN = "nothing was told; name a report.json of `framehold bench tradeoff`"
+_AGAIN = "nothing was returned; name a report.json of `framehold bench tradeoff`"
 
 
 class _Read(NamedTuple):

@@ -34,7 +34,7 @@ class Survey:
         self._shared = Shared(fleet, self._ask_all, "framehold survey")
         self.noted: Callable[[list[NodeView]], None] = lambda nodes: None
         self.last_words: dict[tuple[str, str], str | None] = {}
-        """For each life of a node (its name and boot) what it last said of the store."""
+        """For each life of a node (its name and boot) its last report on the store."""
 
     async def nodes(self) -> list[NodeView]:
         """All nodes in order of their names."""

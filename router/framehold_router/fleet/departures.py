@@ -142,7 +142,9 @@ class Departures:
             how = "it drained, and its lease is gone" if life.state == DRAINING else "it gave its lease back"
             self._report(Kind.NODE_LEFT, node, life, now, f"has left: {how}", end)
             return
-        text = f"is lost: its lease ran out, {silent:.1f} s after its last heartbeat; retries of its calls go elsewhere"
+        had = "" if life.parked is None else f" (it had {life.parked:,} parked)"
+        late = f"its lease ran out, {silent:.1f} s after its last heartbeat"
+        text = f"is lost: {late}; retries of its calls{had} go elsewhere"
         self._report(Kind.NODE_LOST, node, life, now, text, end)
         self.on_detected(silent)
 

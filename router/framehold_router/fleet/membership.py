@@ -241,7 +241,10 @@ class Membership:
         before, self.fleet = self.fleet, fleet
         if fleet.ring is not before.ring:
             if self._found:
-                self.change, self.changes = Change(before.ring, fleet.ring, time.time()), self.changes + 1
+                now = time.time()
+                last = self.change
+                self.change = last.then(fleet.ring, now) if last else Change.alone(before.ring, fleet.ring, now)
+                self.changes += 1
             came, went = fleet.ring.nodes - before.ring.nodes, before.ring.nodes - fleet.ring.nodes
             _log.info(
                 "%d nodes on the ring; joined: %.300s; left: %.300s",

@@ -161,15 +161,38 @@ class Ring:
         return f"Ring({sorted(self.nodes)!r})"
 
 
+TOGETHER = 5.0
+"""Seconds in which nodes come or go together: those of a fleet that starts, or of a scaling."""
+
+
 @dataclass(frozen=True)
 class Change:
-    """The change from one ring to another; `changed` is its time in seconds since 1970."""
+    """The change from one ring to another, at `changed`. `first` is the ring before the first of those changes that
+    came together, at `began`. Times are in seconds since 1970."""
 
     before: Ring
     after: Ring
     changed: float
+    first: Ring
+    began: float
+
+    @classmethod
+    def alone(cls, before: Ring, after: Ring, now: float) -> Change:
+        """A change that came with no other."""
+        return cls(before, after, now, before, now)
+
+    def then(self, after: Ring, now: float) -> Change:
+        """The next change, to the ring `after`: together with this one if it came within TOGETHER of the first."""
+        if not 0 <= now - self.began < TOGETHER:
+            return Change.alone(self.after, after, now)
+        return Change(self.after, after, now, self.first, self.began)
 
     @cached_property
     def moved(self) -> float:
         """The part of all calls, from 0 to 1, that the change gave to another node. Computed on first access."""
         return self.after.moved(self.before)
+
+    @cached_property
+    def moved_together(self) -> float:
+        """As `moved`, by all the changes that came together."""
+        return self.after.moved(self.first)

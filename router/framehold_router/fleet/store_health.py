@@ -49,7 +49,7 @@ class StoreHealth:
         self._asked: float | None = None
 
     async def look(self) -> StoreLook:
-        """The present state. The memory is as it was when the store last said it."""
+        """The present state. The memory is of the store's last answer."""
         if self._stale():
             return StoreLook(SILENT, self._memory)
         now = self._clock()

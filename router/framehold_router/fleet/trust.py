@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hmac
 import json
+import os
 from collections.abc import Iterable, Sequence
 
 from pydantic import SecretStr
@@ -23,6 +24,9 @@ CALL_ID = b"framehold-call-id"
 VIA = b"framehold-via"
 """On requests: `router` or `node`, whichever relayed the request. A request from a node is never relayed again
 (docs/protocol.md, rule 19)."""
+FOR = b"framehold-for"
+"""On requests: `client`, from a load balancer that shows the secret for its clients. Whoever sends the secret and no
+other internal header is believed to be a part of the fleet itself."""
 NODE = b"framehold-node"
 """On responses: the node that served."""
 ROUTE = b"framehold-route"
@@ -42,6 +46,7 @@ class Trust:
     def __init__(self, keys: Sequence[bytes]) -> None:
         self._secrets = tuple(derive(key, "framehold fleet secret 1", 32).hex().encode() for key in keys)
         self._lease_keys = tuple(derive(key, "framehold node lease 1", 32) for key in keys)
+        self._salt = self._lease_keys[0] if keys else os.urandom(32)
 
     @property
     def header(self) -> Header:
@@ -71,6 +76,11 @@ class Trust:
             return ""
         key = self._lease_keys[0] if self._lease_keys else b""
         return hmac.new(key, b"admin token " + token.get_secret_value().encode(), "sha256").hexdigest()[:8]
+
+    def principal(self, name: str) -> str:
+        """A name for a user, for operators: the same on all nodes of the fleet, and nobody without its keys can find
+        the user from it. Without keys it is another one in each process."""
+        return hmac.new(self._salt, b"principal " + name.encode("utf-8", "surrogatepass"), "sha256").hexdigest()[:8]
 
     def believed(self, headers: Iterable[Header]) -> dict[bytes, bytes] | None:
         """The internal headers among `headers` (names in lower case), without the secret; None if the secret is missing

@@ -33,6 +33,8 @@ MAX_WAITING_BYTES = 64 * 1024
 """Bytes that may wait while a request is answered, before reading stops."""
 DISCARD_SECONDS = 2.0
 """Seconds for which the bytes of a client whose request was refused are discarded."""
+REMEMBERED = 10.0
+"""Seconds for which the head of the last request is kept, so that it can be recognised when it comes again."""
 _MAX_REFUSED_CONNECTIONS = 256
 """Connections beyond the limit that get a 503; further ones are closed without a response."""
 _RESET = struct.pack("ii", 1, 0)
@@ -164,7 +166,8 @@ class Connection(asyncio.Protocol):
             elif now - self._since > self._front.settings.client_timeout:
                 self._transport.abort()
         elif self._response is not None or self._rest or now - self._since <= self._limit:
-            pass
+            if now - self._since > REMEMBERED:
+                self._reader.forget()
         elif self._receiving:
             timeout = f"{self._front.settings.client_timeout:g} s (FRAMEHOLD_CLIENT_TIMEOUT)"
             self._refuse(408, f"The request was not complete within {timeout}; nothing was started")
@@ -205,7 +208,7 @@ class Connection(asyncio.Protocol):
             self._rest = data[used:]
         version, keep_alive = reader.version, reader.keep_alive
         request = reader.take(self._peer)
-        response = self._response = Response(self, request.method, version, keep_alive)
+        response = self._response = Response(self, request.head.method, version, keep_alive)
         self._front.answer(request, response)
 
     def _count_body(self, size: int) -> bool:

@@ -1,7 +1,10 @@
-"""The headers of relayed messages: the head that a node gets, and the headers that a client gets back.
+"""The heads of relayed messages: what a node gets of a client's head, and what a client gets of a node's.
 
 The law: the values and the order of headers are kept byte for byte. Hop-by-hop headers are dropped; internal headers of
-the fleet are neither accepted from a client nor sent to one; the length of a body is sent once.
+the fleet are neither accepted from a client nor sent to one; the length of a body is sent once, behind the headers.
+
+A client and a node send most of their heads again and again. So everything that is derived from a head is kept with it,
+and a head that is repeated (`repeated.py`) is the same object.
 
 For most names the decision depends on the name alone. It is made by `end_to_end` and cached in a table. The few names
 whose value matters are handled one by one.
@@ -12,16 +15,11 @@ from __future__ import annotations
 import posixpath
 from urllib.parse import unquote_to_bytes
 
-import msgspec
-
 from ..fleet.trust import CODE, NODE, PREFIX, ROUTE, Header, end_to_end
-from .message import Reply, Request
 
 MCP = b"/mcp"
-
-_BODIED = frozenset((b"POST", b"PUT", b"PATCH"))
+_ROUTE = frozenset((NODE, ROUTE, CODE))
 _FORWARDED = b"x-forwarded-for"
-_LENGTH = b"content-length"
 _CONNECTION = b"connection"
 _NAMES_NOTHING = frozenset((b"keep-alive", b"close"))
 _MAX_CACHED_NAMES = 1024
@@ -41,83 +39,90 @@ class _Passes(dict[bytes, bool]):
 _passes = _Passes()
 
 
+class RequestHead:
+    """The head of a request. Names of `headers` are in lower case, values are unchanged; the length of the body is not
+    among them. `peer` is the IP address of the client, empty on a Unix socket.
+
+    `fields`: the values of the headers by name, of several with one name the last. `lines`: what a node gets of this
+    head, without the length and the empty line at the end. `internal`: the internal headers, which are not in `lines`.
+    `segment`: the first segment of the path (see `first_segment`)."""
+
+    __slots__ = ("fields", "headers", "internal", "lines", "method", "peer", "segment", "target")
+
+    def __init__(self, method: bytes, target: bytes, headers: list[Header], peer: str) -> None:
+        self.method = method
+        self.target = target
+        self.headers = headers
+        self.peer = peer
+        self.fields = dict(headers)
+        self.segment = first_segment(target)
+        self.internal: list[Header]
+        self.lines = b"".join(self._relayed(headers))
+
+    def _relayed(self, headers: list[Header]) -> list[bytes]:
+        internal: list[Header] = []
+        forwarded: list[bytes] = []
+        parts = [self.method, b" ", self.target, b" HTTP/1.1\r\n"]
+        for item in headers:
+            name, value = item
+            if _passes[name]:
+                parts += (name, b": ", value, b"\r\n")
+            elif name == _CONNECTION:
+                if value.lower() not in _NAMES_NOTHING:
+                    return self._relayed(end_to_end(headers))
+            elif name == _FORWARDED:
+                forwarded.append(value)
+            elif name.startswith(PREFIX):
+                internal.append(item)
+        self.internal = internal
+        if self.peer:
+            forwarded.append(self.peer.encode())
+        if forwarded:
+            parts += (_FORWARDED, b": ", b", ".join(forwarded), b"\r\n")
+        return parts
+
+
+class ResponseHead:
+    """The head of a response of a node. Names of `headers` are in lower case; the length of the body is not among
+    them. `served_by`: the node that served, None if the response names none."""
+
+    __slots__ = ("_lines", "_shown", "headers", "served_by", "status")
+
+    def __init__(self, status: int, headers: list[Header]) -> None:
+        self.status = status
+        self.headers = headers
+        self.served_by: str | None = None
+        self._shown: bool | None = None
+        self._lines = b""
+
+    def lines(self, show_route: bool) -> bytes:
+        """The lines of the headers that a client gets, without the length. `show_route`: whether it also gets the
+        headers that name the node, the route and kept code. Sets `served_by`."""
+        if self._shown is not show_route:
+            self._lines = b"".join(self._passed_back(self.headers, show_route))
+            self._shown = show_route
+        return self._lines
+
+    def _passed_back(self, headers: list[Header], show_route: bool) -> list[bytes]:
+        parts: list[bytes] = []
+        self.served_by = None
+        for name, value in headers:
+            if _passes[name] or (show_route and name in _ROUTE):
+                parts += (name, b": ", value, b"\r\n")
+            if name == NODE:
+                self.served_by = value.decode("latin-1")
+            elif name == _CONNECTION and value.lower() not in _NAMES_NOTHING:
+                return self._passed_back(end_to_end(headers), show_route)
+        return parts
+
+
 def first_segment(target: bytes) -> bytes:
     """The first segment of the path of a target, after percent-decoding and removal of `.` and `..`. For paths below
     `/api/v1` it is `dashboard`."""
+    if target == MCP:
+        return b"mcp"
     path = posixpath.normpath(unquote_to_bytes(target.partition(b"?")[0])).lstrip(b"/")
     first, _, rest = path.partition(b"/")
     if first == b"api" and rest.partition(b"/")[0] == b"v1":
         return b"dashboard"
     return first
-
-
-def rebuilt(request: Request) -> tuple[bytes, list[Header]]:
-    """The head of `request` for a node, without the empty line at its end; and the internal headers of the request,
-    which are not in that head."""
-    method, target, headers, body, peer = request
-    internal: list[Header] = []
-    forwarded: list[bytes] = []
-    parts = [method, b" ", target, b" HTTP/1.1\r\n"]
-    for item in headers:
-        name, value = item
-        if _passes[name]:
-            parts += (name, b": ", value, b"\r\n")
-        elif name == _CONNECTION:
-            if value.lower() not in _NAMES_NOTHING:
-                return rebuilt(request._replace(headers=end_to_end(headers)))
-        elif name == _FORWARDED:
-            forwarded.append(value)
-        elif name.startswith(PREFIX):
-            internal.append(item)
-    if peer:
-        forwarded.append(peer.encode())
-    if forwarded:
-        parts += (_FORWARDED, b": ", b", ".join(forwarded), b"\r\n")
-    if body or method in _BODIED:
-        parts.append(b"content-length: %d\r\n" % len(body))
-    return b"".join(parts), internal
-
-
-def passed_back(headers: list[Header], show_route: bool) -> tuple[list[Header], str | None]:
-    """The headers of a response that the client gets, and the node that served, None if they name none. `show_route`:
-    whether the client also gets the headers that name the node, the route and kept code."""
-    kept: list[Header] = []
-    served_by: str | None = None
-    for item in headers:
-        name, value = item
-        if _passes[name] or name == _LENGTH:
-            kept.append(item)
-        elif name == NODE:
-            served_by = value.decode("latin-1")
-            if show_route:
-                kept.append(item)
-        elif name in (ROUTE, CODE):
-            if show_route:
-                kept.append(item)
-        elif name == _CONNECTION and value.lower() not in _NAMES_NOTHING:
-            length = [item for item in headers if item[0] == _LENGTH]
-            return passed_back(length + end_to_end(headers), show_route)
-    return kept, served_by
-
-
-class _Envelope(msgspec.Struct):
-    id: int | str | float | None = None
-
-
-def refuse(request: Request, reply: Reply, status: int, message: str) -> None:
-    """Answer a request with an error of the router itself: a JSON-RPC error if the target is MCP's, else a line of
-    text."""
-    if request.target.partition(b"?")[0] == MCP:
-        try:
-            request_id = msgspec.json.decode(request.body, type=_Envelope).id
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            request_id = None
-        kind = b"application/json"
-        body = msgspec.json.encode({"jsonrpc": "2.0", "id": request_id, "error": {"code": -32603, "message": message}})
-    else:
-        kind, body = b"text/plain; charset=utf-8", message.encode() + b"\n"
-    headers = [(b"content-type", kind), (_LENGTH, b"%d" % len(body))]
-    if status == 503:
-        headers.append((b"retry-after", b"1"))
-    reply.begin(status, headers)
-    reply.end(body)

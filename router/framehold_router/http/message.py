@@ -8,21 +8,17 @@ All calls happen on one event loop, as plain callbacks: a request needs no task 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from ..fleet.trust import Header
+from .headers import RequestHead
 
 
 class Request(NamedTuple):
-    """A complete request. Names of headers are in lower case, values are unchanged; `peer` is the IP address of the
-    client, empty on a Unix socket."""
+    """A complete request."""
 
-    method: bytes
-    target: bytes
-    headers: list[Header]
+    head: RequestHead
     body: bytes
-    peer: str
 
 
 class Listener(Protocol):
@@ -43,14 +39,15 @@ class Reply(Protocol):
 
     listener: Listener | None
 
-    def begin(self, status: int, headers: Sequence[Header]) -> None:
-        """Hold status and headers (names in lower case, no hop-by-hop ones) until the first `write` or `end`."""
+    def begin(self, status: int, lines: bytes, length: bytes | None) -> None:
+        """Hold the head until the first `write` or `end`: the status, the lines of the headers (no hop-by-hop ones, no
+        length), and the length of the body, None if it is not known."""
 
     def write(self, data: bytes) -> None:
         """Send a piece of the body now. An empty piece sends the head alone."""
 
     def end(self, data: bytes = b"") -> None:
-        """Send the last piece. If a content-length was announced, all pieces together must have that length."""
+        """Send the last piece. If a length was announced, all pieces together must have that length."""
 
     def abort(self) -> None:
         """Break the connection, so that the client sees that the response is not whole."""

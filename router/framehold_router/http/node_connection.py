@@ -9,6 +9,8 @@ and no byte followed the response.
        conversation may send the next request at once
     3  bytes come on an idle connection, or it ends: it is dropped. Such bytes would be read as the start of the next
        response
+
+A response whose head is repeated is not fed to the parser (`repeated.py`).
 """
 
 from __future__ import annotations
@@ -20,6 +22,8 @@ from typing import Protocol, cast
 from httptools import HttpParserError, HttpResponseParser
 
 from ..fleet.trust import Header
+from .headers import ResponseHead
+from .repeated import Repeated
 
 MAX_HEAD = 64 * 1024
 """The longest head of a response in bytes, including interim responses."""
@@ -27,7 +31,8 @@ IDLE = 30.0
 """Seconds for which an idle connection is kept. Nodes must keep it longer."""
 
 _CODED = b"transfer-encoding"
-_SIZED = frozenset((_CODED, b"content-length"))
+_LENGTH = b"content-length"
+_BODILESS = frozenset((204, 304))
 
 
 class Failure(enum.Enum):
@@ -43,8 +48,8 @@ class Conversation(Protocol):
     """Receives one response: `began` once, `data` any number of times, then `done`; or `failed` at any point. No method
     is called inside `Upstream.send`."""
 
-    def began(self, status: int, headers: list[Header]) -> None:
-        """Called with the head; names are in lower case. `data` or `done` follows at once."""
+    def began(self, head: ResponseHead, length: bytes | None) -> None:
+        """Called with the head, and the length of the body if the head says it. `data` or `done` follows at once."""
 
     def data(self, piece: bytes) -> None:
         """Called with a piece of the body; empty if only the head has come so far."""
@@ -87,8 +92,9 @@ class Connection(asyncio.Protocol):
     """One connection to a node."""
 
     __slots__ = (
-        "_clock", "_complete", "_conversation", "_fed", "_head_delivered", "_headers", "_idle", "_keep",
-        "_last_activity", "_mute", "_parser", "_paused", "_pieces", "_status", "_transport", "_upstream",
+        "_clock", "_coded", "_complete", "_conversation", "_fed", "_head_delivered", "_headers", "_idle", "_keep",
+        "_last_activity", "_length", "_mute", "_parser", "_paused", "_pieces", "_repeated", "_status", "_transport",
+        "_upstream",
     )  # fmt: skip
 
     _transport: asyncio.Transport
@@ -102,11 +108,14 @@ class Connection(asyncio.Protocol):
         self._mute = False
         self._paused = False
         self._last_activity = 0.0
+        self._repeated: Repeated[ResponseHead] = Repeated()
         self._reset()
 
     def _reset(self) -> None:
         self._status = 0
         self._headers: list[Header] = []
+        self._length: bytes | None = None
+        self._coded = False
         self._pieces: list[bytes] = []
         self._head_delivered = False
         self._complete = False
@@ -155,26 +164,29 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
             return
         self._last_activity = self._clock()
+        fresh = not self._fed
+        if fresh and not self._mute and (found := self._repeated.find(data)) is not None:
+            self._finish_repeated(*found)
+            return
+        self._fed += len(data)
         sound = True
         try:
             self._parser.feed_data(data)
         except HttpParserError:
             sound = False
         if self._complete:
-            self._finish(self._keep and sound)
+            self._finish(self._keep and sound, data if fresh else None)
         elif not sound:
             self._fail(Failure.BROKEN)
         elif self._status:
             self._deliver()
-        else:
-            self._fed += len(data)
-            if self._fed > MAX_HEAD:
-                self._fail(Failure.BROKEN)
+        elif self._fed > MAX_HEAD:
+            self._fail(Failure.BROKEN)
 
     def eof_received(self) -> None:
         if self._conversation is None:
             return
-        if self._status and not any(name in _SIZED for name, _ in self._headers):
+        if self._status and not self._coded and self._length is None:
             self._finish(False)
         else:
             self._fail(Failure.BROKEN)
@@ -212,8 +224,13 @@ class Connection(asyncio.Protocol):
         if self._status:
             return  # a trailer
         name = name.lower()
-        if name == _CODED and value.strip().lower() != b"chunked":
-            raise ValueError("a transfer coding that wasn't asked for")
+        if name == _LENGTH:
+            self._length = value
+            return
+        if name == _CODED:
+            self._coded = True
+            if value.strip().lower() != b"chunked":
+                raise ValueError("a transfer coding that wasn't asked for")
         self._headers.append((name, value))
 
     def on_headers_complete(self) -> None:
@@ -221,7 +238,7 @@ class Connection(asyncio.Protocol):
         if status < 100 or status == 101 or status > 999:
             raise ValueError("no final status")
         if status < 200:
-            self._headers = []
+            self._headers, self._length, self._coded = [], None, False
             return
         self._status = status
         if self._mute:
@@ -244,24 +261,45 @@ class Connection(asyncio.Protocol):
         pieces, self._pieces = self._pieces, []
         if conversation is not None and not self._head_delivered:
             self._head_delivered = True
-            conversation.began(self._status, self._headers)
+            conversation.began(ResponseHead(self._status, self._headers), self._length)
         if self._conversation is not None:
             self._conversation.data(b"".join(pieces))
 
-    def _finish(self, reusable: bool) -> None:
-        conversation, told = self._conversation, self._head_delivered
-        status, headers, pieces = self._status, self._headers, self._pieces
+    def _finish(self, reusable: bool, read: bytes | None = None) -> None:
+        """Deliver the rest of a complete response. `read`: all of it, if it came in one read."""
+        conversation, begun, length, pieces = self._conversation, self._head_delivered, self._length, self._pieces
+        head = ResponseHead(self._status, self._headers)
+        body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
         self._conversation = None
-        if reusable and not self._upstream.closed:
+        if reusable:
+            if read is not None and self._is_plain():
+                self._repeated.keep(read, b"HTTP/1.1 %d" % head.status, len(body), head)
             self._reset()
+        self._free(reusable)
+        if conversation is not None:
+            if not begun:
+                conversation.began(head, length)
+            conversation.done(body)
+
+    def _finish_repeated(self, head: ResponseHead, body: bytes) -> None:
+        """Deliver a response whose head was read before, and whose connection stays open therefore."""
+        conversation, self._conversation = self._conversation, None
+        self._free(True)
+        if conversation is not None:
+            conversation.began(head, b"%d" % len(body))
+            conversation.done(body)
+
+    def _free(self, reusable: bool) -> None:
+        """Make the connection idle after a complete response, or close it."""
+        if reusable and not self._upstream.closed:
             self.resume()
             self._idle.append(self)
         else:
             self._transport.abort()
-        if conversation is not None:
-            if not told:
-                conversation.began(status, headers)
-            conversation.done(pieces[0] if len(pieces) == 1 else b"".join(pieces))
+
+    def _is_plain(self) -> bool:
+        """Whether a response that left the connection open has a length, and a body of that length."""
+        return self._length is not None and not self._coded and self._status not in _BODILESS
 
     def _fail(self, why: Failure) -> None:
         conversation, self._conversation = self._conversation, None

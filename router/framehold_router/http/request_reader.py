@@ -12,6 +12,8 @@ request and the start of the next:
        first bytes of that line came in an earlier read
     2  in a body of declared length, a piece has no more bytes than are missing of the body
     3  if the parser sees the start of a second request all the same, the first is refused (400)
+
+A request whose head is repeated is not fed to the parser (`repeated.py`).
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ from __future__ import annotations
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 
 from ..fleet.trust import Header
+from .headers import RequestHead
 from .message import Request
+from .repeated import Repeated
 
 MAX_LINE = 8 * 1024
 """The longest target of a request, in bytes."""
@@ -46,8 +50,9 @@ class Reader:
     `version` belong to that request. A request always has exactly one Host header."""
 
     __slots__ = (
-        "_body", "_chunked", "_declared", "_due", "_fed", "_headers", "_host", "_max_body", "_method", "_parser",
-        "_refusal", "_tail", "_upgrading", "_url", "expects", "keep_alive", "version", "whole",
+        "_body", "_chunked", "_declared", "_due", "_fed", "_fresh", "_headers", "_host", "_max_body", "_method",
+        "_parser", "_read", "_refusal", "_repeat", "_repeated", "_tail", "_upgrading", "_url", "expects", "keep_alive",
+        "version", "whole",
     )  # fmt: skip
 
     def __init__(self, max_body: int) -> None:
@@ -55,6 +60,7 @@ class Reader:
         self._parser = HttpRequestParser(self)
         self._refusal: Refused | None = None
         self._method = b""
+        self._repeated: Repeated[RequestHead] = Repeated()
         self._reset()
 
     def _reset(self) -> None:
@@ -73,6 +79,9 @@ class Reader:
         self._fed = 0  # bytes since the request began, or since the last piece of its body
         self._tail = b""  # the last bytes of a piece that ended elsewhere than at an empty line
         self._upgrading = False
+        self._fresh = True  # nothing of the request was read
+        self._repeat: RequestHead | None = None  # its head, if it was recognised
+        self._read: bytes | None = None  # the one read in which all of it came
 
     def feed(self, data: bytes) -> int:
         """Read up to the end of a request; returns how many bytes of `data` that took.
@@ -80,7 +89,10 @@ class Reader:
         Raises:
             Refused: the request is malformed, or beyond a limit.
         """
-        start, size = 0, len(data)
+        start, size, fresh = 0, len(data), self._fresh
+        if fresh and self._recognised(data):
+            return size
+        self._fresh = False
         while start < size and not self.whole:
             end = min(size, start + self._due) if self._due else self._cut(data, start, size)
             piece = data if end - start == size else data[start:end]
@@ -97,7 +109,18 @@ class Reader:
             if self._fed > MAX_HEAD and not self.whole:
                 raise Refused(431, f"More than {MAX_HEAD} bytes of head or framing; the request was not read")
             start = end
+        if fresh and self.whole and start == size:
+            self._read = data
         return start
+
+    def _recognised(self, data: bytes) -> bool:
+        """Read `data` without the parser, if it is a request whose head is repeated."""
+        found = self._repeated.find(data)
+        if found is None or len(found[1]) > self._max_body:
+            return False
+        self._repeat, self._body = found
+        self.whole, self.keep_alive, self.version = True, True, "1.1"
+        return True
 
     @property
     def held(self) -> int:
@@ -106,9 +129,29 @@ class Reader:
 
     def take(self, peer: str) -> Request:
         """Return the complete request, and get ready for the next one."""
-        request = Request(self._method, self._url, self._headers, bytes(self._body), peer)
+        body = bytes(self._body)
+        if self._repeat is not None:
+            request = Request(self._repeat, body)
+            # All that `_recognised` has set; the rest is as `_reset` left it.
+            self.whole, self.keep_alive, self.version = False, False, ""
+            self._body, self._repeat = b"", None
+            return request
+        request = Request(RequestHead(self._method, self._url, self._headers, peer), body)
+        if self._read is not None and self._is_plain():
+            self._repeated.keep(self._read, self._method + b" ", len(body), request.head)
         self._reset()
         return request
+
+    def _is_plain(self) -> bool:
+        """Whether the request asks for nothing but to be answered on a connection that stays open. A request without a
+        length is plain too, but has no length by which it could be recognised."""
+        return (
+            self.version == "1.1" and self.keep_alive and not self._chunked and not self.expects and not self._upgrading
+        )
+
+    def forget(self) -> None:
+        """Forget the last heads: an idle client takes less memory."""
+        self._repeated.forget()
 
     def drop(self) -> None:
         """Delete the parser: it refers back to this reader, and the cycle would keep both in memory."""
@@ -162,6 +205,8 @@ class Reader:
         name = name.lower()
         if name in _SPECIAL:
             self._special(name, value)
+            if name == b"content-length":
+                return
         self._headers.append((name, value))
 
     def _special(self, name: bytes, value: bytes) -> None:

@@ -7,15 +7,12 @@ its connection is reset. Head and body are sent in one write if both are there.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Protocol
 
-from ..fleet.trust import Header
 from .message import Listener
 
 _LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus}
-_LENGTH = b"content-length"
 
 
 def plain(status: int, text: str) -> bytes:
@@ -57,33 +54,29 @@ class Response:
         self._chunked = False
         self._head = b""
 
-    def begin(self, status: int, headers: Sequence[Header]) -> None:
+    def begin(self, status: int, lines: bytes, length: bytes | None) -> None:
         """Prepare the head; the first `write` or `end` sends it."""
         if self._sink is None:
             return
-        parts = [_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status]
-        sized = False
-        for name, value in headers:
-            if name == _LENGTH:
-                sized = True
-                if status == 204:
-                    continue
-            parts += (name, b": ", value, b"\r\n")
+        framing = b""
         if status == 204 or status == 304:
             self._mute = True
-        elif not sized and not self._mute:
+        if length is not None:
+            if status != 204:
+                framing = b"content-length: %b\r\n" % length
+        elif not self._mute:
             if self._version == "1.1":
                 self._chunked = True
-                parts.append(b"transfer-encoding: chunked\r\n")
+                framing = b"transfer-encoding: chunked\r\n"
             else:
                 self._keep_alive = False
         if not self._keep_alive or self._sink.closing:
             self._keep_alive = False
-            parts.append(b"connection: close\r\n")
+            framing += b"connection: close\r\n"
         elif self._version != "1.1":
-            parts.append(b"connection: keep-alive\r\n")
-        parts.append(b"\r\n")
-        self._head = b"".join(parts)
+            framing += b"connection: keep-alive\r\n"
+        line = _LINES.get(status) or b"HTTP/1.1 %d \r\n" % status
+        self._head = b"%b%b%b\r\n" % (line, lines, framing)
 
     def write(self, data: bytes) -> None:
         """Send a piece of the body now; an empty one sends the head alone."""

@@ -5,7 +5,7 @@ The law: the sender of a request learns whether a byte of it may have been sent.
     1  send: the request goes to the idle connection that was used last, or to a new one. Only connecting needs a task
     2  there is no connection within the time limit: NOT_SENT. The request may go to another node
     3  the connection is lost, or the bytes that come are not HTTP, after bytes were sent: BROKEN. A node that closes an
-       idle connection while a request is on its way to it also gives BROKEN, because the cases can't be told apart.
+       idle connection while a request is on its way to it also gives BROKEN, because the cases can't be distinguished.
        Nothing comes for too long: SILENT
     4  the sender gives up while the connection is made: the connection is kept for the next request
 """
@@ -99,7 +99,7 @@ class Upstream:
             return opening
         task = self.loop.create_task(self._open(address, idle, opening))
         self._openings[task] = opening
-        task.add_done_callback(self._openings.pop)
+        task.add_done_callback(lambda done: self._openings.pop(done, None))
         return opening
 
     async def _open(self, address: Address, idle: list[Connection], opening: Opening) -> None:
@@ -129,6 +129,8 @@ class Upstream:
         for task in openings:
             task.cancel()
         await asyncio.gather(*openings, return_exceptions=True)
+        # From Python 3.12 on gather may return before the callbacks of these tasks have run.
+        self._openings.clear()
         for opening in openings.values():
             opening.failed()
         for link in tuple(self.connections):

@@ -40,6 +40,9 @@ class LeaseView(Lenient):
     """When the token of the call expires."""
     entries: Count | None = None
     journal_bytes: Count | None = None
+    stands_at: tuple[Text, ...] = ()
+    """Where its handler stands now, the innermost line first, each as `module:function:line`: lines of the author's
+    code, behind the line of a library that they wait in. Only if one call was asked for by its whole id."""
 
 
 class LeaseQuery(BaseModel):
@@ -52,7 +55,9 @@ class LeaseQuery(BaseModel):
     """Only calls whose tokens expire within this number of seconds."""
     replayed: bool | None = None
     tool: str | None = Field(None, max_length=MAX_TEXT_CHARACTERS)
+    """Only calls of this tool: its name, in which `*` stands for any text."""
     node: str | None = Field(None, max_length=63)
+    """Only calls of this node: its name, in which `*` stands for any text."""
     call: str | None = Field(None, max_length=64)
     """Only calls whose ids begin with this text."""
     sort: Sort = Sort.CALL
@@ -85,7 +90,7 @@ class EndedCallView(Lenient):
     place: Text = ""
     """Where the author's code raised that, as `module:function:line`."""
     rounds: Count
-    """How many sets of questions it asked."""
+    """How many of its rounds were answered: two sets of questions and a result make three."""
     reentrant: bool
     replayed: bool = False
     """Whether its frame was rebuilt from the journal at least once."""
@@ -93,6 +98,10 @@ class EndedCallView(Lenient):
     ended: Seconds
     seconds: Seconds
     """From its beginning to its end, with the time in which it waited for answers."""
+    trace_id: Text = ""
+    """The trace of the round in which it ended, as hex digits; empty if that was not traced."""
+    trace_url: str = ""
+    """Where that trace is shown: the router's FRAMEHOLD_TRACE_URL with the id in its place; empty without either."""
 
 
 class CallsQuery(BaseModel):
@@ -104,14 +113,27 @@ class CallsQuery(BaseModel):
     """Only calls that failed (`framehold_core.ending.FAILED`), or only the others."""
     outcome: How | None = None
     tool: str | None = Field(None, max_length=MAX_TEXT_CHARACTERS)
+    """Only calls of this tool: its name, in which `*` stands for any text."""
     node: str | None = Field(None, max_length=63)
+    """Only calls that ended on this node: its name, in which `*` stands for any text."""
     call: str | None = Field(None, max_length=64)
     """Only calls whose ids begin with this text."""
+    facets: bool = False
+    """Whether the calls are counted by outcome, tool and node. Every node is then asked."""
     sort: CallSort = CallSort.ENDED
     descending: bool = True
     limit: int = Field(100, ge=1, le=1000)
     after: str | None = Field(None, max_length=400)
     """The `next` of the page before this one."""
+
+
+class CallFacets(Lenient):
+    """How many ended calls have which outcome, tool and node. Each counts the calls that match the filters of the other
+    two: what would be listed if another value were chosen. A call that ended on two nodes counts on both."""
+
+    outcome: dict[Text, Count] = Field(default_factory=dict)
+    tool: dict[Text, Count] = Field(default_factory=dict)
+    node: dict[Text, Count] = Field(default_factory=dict)
 
 
 class CallsView(Lenient):
@@ -121,13 +143,16 @@ class CallsView(Lenient):
     items: list[EndedCallView]
     total: Count
     next: str | None = None
+    facets: CallFacets | None = None
+    """Null unless asked for."""
     missing: tuple[Text, ...] = ()
     """Nodes that did not answer; their calls are not listed."""
 
 
 class Trail(Lenient):
     """A step of a call, from its record. `at` is in seconds since 1970 on the store's clock; `ran` is the number of
-    seconds that the round had run by then."""
+    seconds that the round had run by then. `kept_code` says of a claim that the node went on with the code that the
+    call began with, while it served other code."""
 
     step: Text
     round: Count
@@ -135,6 +160,7 @@ class Trail(Lenient):
     node_id: Text
     at: Seconds
     ran: Seconds = 0.0
+    kept_code: bool = False
 
 
 class EntryView(Lenient):
@@ -162,6 +188,8 @@ class CallView(Lenient):
     """The class of the exception that ended it; empty if none did."""
     place: Text = ""
     """Where the author's code raised that, as `module:function:line`."""
+    trace_url: str = ""
+    """Where the trace of its last round is shown; empty while it is open, and where its node lists it no more."""
     tool: Text
     method: Text
     strategy: Text = "hold"
@@ -203,3 +231,6 @@ class LookupView(BaseModel):
     """The node to which this router would send the token now; empty if any node will do."""
     reason: Text = ""
     live: LeaseView | None = None
+    """The call as that node lists it; null if the node holds no frame of it, or did not say so."""
+    silent: bool = False
+    """Whether that node was asked for the call and did not answer in time."""

@@ -24,6 +24,10 @@ class ResourceView(BaseModel):
     without_fullest: float | None = None
     """The share if that node were gone and the others had taken over all that it used; null if no other node reports
     it. For memory this is an upper bound: it counts what an empty process takes, too."""
+    full_in: float | None = None
+    """Seconds until the first node reaches its limit, if the use of the last hour goes on to grow as it did; null if no
+    node's use grows, if that is more than a week away, or if less than ten minutes are known. Only for `frames` and
+    `memory`."""
 
 
 class CapacityView(BaseModel):

@@ -6,6 +6,8 @@ one odd lease must not break a page.
 
 from __future__ import annotations
 
+import re
+from fnmatch import fnmatchcase
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
@@ -18,6 +20,18 @@ def printable(value: Any) -> Any:
     """A text with `?` for each character that UTF-8 can't encode, cut to MAX_TEXT_CHARACTERS. Other values are returned
     as they are."""
     return value.encode("utf-8", "replace").decode()[:MAX_TEXT_CHARACTERS] if isinstance(value, str) else value
+
+
+def matches(wanted: str | None, name: str) -> bool:
+    """Whether a filter names `name`: the whole of it, or with `*` for any text. With `*`, case does not count. No
+    filter names all."""
+    if wanted is None:
+        return True
+    wanted, name = printable(wanted), printable(name)
+    if "*" not in wanted:
+        return wanted == name
+    # In brackets the other signs of fnmatch stand for themselves.
+    return fnmatchcase(name.lower(), re.sub(r"[?[]", r"[\g<0>]", wanted.lower()))
 
 
 Text = Annotated[str, BeforeValidator(printable)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -60,11 +60,31 @@ class PauseQuery(ToolQuery):
     """For other operators; clients are not told."""
 
 
+class KeptCodeView(Lenient):
+    """The code of a re-entrant handler as the store keeps it for its calls: the digest that names it, and its size."""
+
+    handler: Text
+    digest: Text
+    bytes: Count
+
+
 class NotKeptView(Lenient):
     """A re-entrant handler whose code can't be kept."""
 
     handler: Text
     why: Text
+
+
+class HandlerView(Lenient):
+    """A handler that may ask, as its author marked it. Handlers that are not async have no view."""
+
+    handler: Text
+    """Its kind and name, as in `tool "book"`."""
+    asks: bool
+    """Whether it can be seen that it may ask: it takes the context by which handlers ask, or its author marked it."""
+    reentrant: bool
+    strategy: Text
+    """Where its calls wait: `hold` or `replay`."""
 
 
 class NodeStatus(Lenient):
@@ -95,6 +115,11 @@ class NodeStatus(Lenient):
     """Calls whose handlers killed their nodes too often, found by the last scan."""
     rounds: Count | None = None
     """Rounds that were answered since the start of the process."""
+    rounds_per_second: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    """Rounds that were answered per second, in the last minute."""
+    calls_ended: Count | None = None
+    """Calls that ended since the start of the process, and failed or not."""
+    calls_failed: Count | None = None
     ended: Count | None = None
     """Calls that ended in the last ten minutes, and failed or not."""
     failed: Count | None = None
@@ -126,6 +151,10 @@ class NodeStatus(Lenient):
     """The paused tools that it knows."""
     tools: tuple[Text, ...] = ()
     """Names of its tools, which metrics use as labels."""
+    handlers: tuple[HandlerView, ...] = ()
+    """The async handlers with their marks, as at the start of the process; at most 200."""
+    kept_code: tuple[KeptCodeView, ...] = ()
+    """The code of the re-entrant handlers that is kept for their calls, at most 100."""
     not_kept: tuple[NotKeptView, ...] | None = None
     """The re-entrant handlers whose code is not kept for their calls, at most 100; null if the node keeps no code."""
 
@@ -158,7 +187,7 @@ class DepartedView(BaseModel):
     calls: Count | None = None
     """Calls that were parked on the node, as its last lease says; null if that lease has no number."""
     store: Text | None = None
-    """What the node last said of the store, as in `NodeStatus`; null if this router had not asked it."""
+    """The node's last report on the store, as in `NodeStatus`; null if this router had not asked it."""
 
 
 class NodesView(BaseModel):
@@ -206,6 +235,8 @@ class RingView(BaseModel):
     """The arcs in order, the first from 0; empty if they were not asked for, or if there are more than 4096."""
     moved: float = 0.0
     """The part of all calls that the last change of the ring gave another node, from 0 to 1."""
+    moved_together: float = 0.0
+    """The part that all changes within a few seconds gave another node: those of a fleet that starts, or is scaled."""
     changed: float | None = None
     """When the ring last changed, in seconds since 1970."""
 
@@ -251,6 +282,10 @@ class OverviewView(BaseModel):
     """The texts of `problems`."""
 
 
+Playground = Literal["off", "call", "kill"]
+"""Whether the dashboard has a page that calls tools, and whether this page may kill the node of a call."""
+
+
 class AccessView(BaseModel):
     """The access that a request has."""
 
@@ -260,6 +295,7 @@ class AccessView(BaseModel):
     """Whether the request shows the admin token, as Bearer."""
     credential: Text = ""
     """How events name this token; empty if it is not right."""
+    playground: Playground = "off"
 
 
 class DoneView(BaseModel):

@@ -22,6 +22,10 @@ class MeasuredView(_Reported):
 
     value: float = Field(allow_inf_nan=False)
     unit: str
+    turns: list[float] = []
+    """Its value in each turn of the measurement, of which `value` is the median; empty for what was counted."""
+    beside: str = ""
+    """A text to show with it, such as the counts of a share."""
 
 
 class MissingView(_Reported):
@@ -54,3 +58,6 @@ class TradeoffView(_Reported):
     conditions: list[str]
     """The conditions; the first is the undisturbed one."""
     cells: list[TradeoffCellView]
+    default_mode: TradeoffCellView | None = None
+    """The cell of option E under the first condition once more, with its servers in the SDK's default mode; null if it
+    was not measured."""

@@ -95,9 +95,5 @@ class CountedToNode(ToNode):
     def _count(self, outcome: str) -> None:
         meter, tool = self.relay.meter, OTHER
         if meter.tools:
-            # From the end, because the headers that most clients send alike stand in front.
-            for name, value in reversed(self.request.headers):
-                if name == TOOL_HEADER:
-                    tool = meter.tools.get(value, OTHER)
-                    break
+            tool = meter.tools.get(self.request.head.fields.get(TOOL_HEADER, b""), OTHER)
         meter.requests[tool, _KINDS[self.facts.kind], self.route, outcome] += 1

@@ -27,10 +27,11 @@ from framehold_core.ids import CallId, NodeId, prefix
 
 from ..config import RouterSettings
 from ..fleet.address import Address
-from ..fleet.trust import CALL_ID, VIA, Header, Trust
-from ..http.headers import MCP, first_segment, passed_back, rebuilt, refuse
+from ..fleet.trust import CALL_ID, VIA, Trust
+from ..http.headers import ResponseHead
 from ..http.message import Reply, Request
 from ..http.node_connection import Failure, Link
+from ..http.refusal import refuse
 from ..http.upstream import Upstream
 from ..telemetry.log_bursts import LogBursts
 from .placement import Placement, Placer
@@ -38,7 +39,11 @@ from .request_facts import Facts, Kind
 
 _log = logging.getLogger(__name__)
 
-_PAGES = frozenset((b"dashboard", b"metrics", b"healthz", b"readyz"))
+_BODIED = frozenset((b"POST", b"PUT", b"PATCH"))
+"""Methods whose requests say a length also without a body."""
+_PROBES = frozenset((b"healthz", b"readyz"))
+_PAGES = _PROBES | {b"dashboard", b"metrics"}
+_NODES_ONLY = "Not served here: a node's own address serves /admin"
 
 
 class Relay:
@@ -58,6 +63,7 @@ class Relay:
         self.read = read
         self.upstream = upstream
         self.settings = settings
+        self.shows_route = settings.route_headers
         self.pages = pages
         self._trust = trust
         self.bursts = LogBursts(_log)
@@ -65,12 +71,15 @@ class Relay:
         self.refused: Callable[[int], None] = lambda status: None
         """Called with the status of each request that is refused before it is sent anywhere."""
         self._to_node: type[ToNode] = ToNode
+        self._pages = _PAGES
+        self._closed = {b"admin": _NODES_ONLY}
+        """The first segments of paths that are refused, with the text of the refusal."""
         self.badge = b"%b: %b\r\n%b: router\r\n" % (*trust.header, VIA)
         """The header lines that show a node that a request comes from a router of its fleet."""
 
     def __call__(self, request: Request, reply: Reply) -> None:
         """Answer `request` on `reply`, now or later."""
-        head, internal = rebuilt(request)
+        internal = request.head.internal
         if internal and self._trust.believed(internal) is not None:
             message = (
                 "This request has been through a router or node of this fleet already: it was not relayed again. "
@@ -80,27 +89,40 @@ class Relay:
             self.refused(508)
             refuse(request, reply, 508, message)
             return
-        segment = MCP if request.target == MCP else first_segment(request.target)
-        if segment == b"admin":
+        segment = request.head.segment
+        if segment in self._closed:
             self.refused(404)
-            refuse(request, reply, 404, "Not served here: a node's own address serves /admin")
-        elif segment in _PAGES:
-            ToPages(self, request, reply, head).start()
+            refuse(request, reply, 404, self._closed[segment])
+        elif segment in self._pages:
+            ToPages(self, request, reply).start()
         else:
-            self._to_node(self, request, reply, head).start()
+            self._to_node(self, request, reply).start()
+
+    def close_pages(self) -> None:
+        """From now on refuse clients all pages but the probes: `administer` serves them on a port of their own."""
+        self._pages = _PROBES
+        elsewhere = "Not served here: the router's admin port (FRAMEHOLD_ADMIN_PORT) serves it"
+        self._closed |= dict.fromkeys(_PAGES - _PROBES, elsewhere)
+
+    def administer(self, request: Request, reply: Reply) -> None:
+        """Answer a request on the admin port: the router's pages, and nothing of a node."""
+        if request.head.segment in _PAGES:
+            ToPages(self, request, reply).start()
+        else:
+            text = "Not served here: the admin port serves /dashboard, /api/v1, /metrics, /healthz and /readyz"
+            refuse(request, reply, 404, text)
 
 
 class Exchange:
     """One request that is relayed, and its response. It is the listener of the client's side and the conversation of
     the node's side."""
 
-    __slots__ = ("head", "link", "relay", "reply", "request", "status")
+    __slots__ = ("link", "relay", "reply", "request", "status")
 
-    def __init__(self, relay: Relay, request: Request, reply: Reply, head: bytes) -> None:
+    def __init__(self, relay: Relay, request: Request, reply: Reply) -> None:
         self.relay = relay
         self.request = request
         self.reply = reply
-        self.head = head
         self.link: Link | None = None
         self.status = 0
         """The status of the response; 0 until the response has begun."""
@@ -108,9 +130,10 @@ class Exchange:
 
     def send(self, address: Address, more_headers: bytes) -> None:
         """Send the request to `address`: its head, `more_headers`, and its body."""
-        request = self.request
-        data = b"%b%b\r\n%b" % (self.head, more_headers, request.body)
-        self.link = self.relay.upstream.send(address, data, self, mute=request.method == b"HEAD")
+        head, body = self.request
+        length = b"content-length: %d\r\n" % len(body) if body or head.method in _BODIED else b""
+        data = b"%b%b%b\r\n%b" % (head.lines, length, more_headers, body)
+        self.link = self.relay.upstream.send(address, data, self, mute=head.method == b"HEAD")
 
     # The client's side.
 
@@ -130,11 +153,11 @@ class Exchange:
 
     # The node's side.
 
-    def began(self, status: int, headers: list[Header]) -> None:
-        self.status = status
-        kept, served_by = passed_back(headers, self.relay.settings.route_headers)
-        self.served(served_by)
-        self.reply.begin(status, kept)
+    def began(self, head: ResponseHead, length: bytes | None) -> None:
+        self.status = head.status
+        lines = head.lines(self.relay.shows_route)
+        self.served(head.served_by)
+        self.reply.begin(head.status, lines, length)
 
     def data(self, piece: bytes) -> None:
         self.reply.write(piece)

@@ -63,13 +63,13 @@ _START = Facts(Kind.START)
 
 def read(request: Request) -> Facts:
     """The routing facts of a request; never raises."""
-    headers = dict(request.headers)
-    named = headers.get(b"mcp-session-id")
+    fields = request.head.fields
+    named = fields.get(b"mcp-session-id")
     if named is not None:
         session = session_ids.parse(named.decode("latin-1").strip())
         if session is not None:
             return Facts(Kind.SESSION, node=session.node)
-    if request.method != b"POST":
+    if request.head.method != b"POST":
         return _ANY
     try:
         body = _decode(request.body)
@@ -82,4 +82,4 @@ def read(request: Request) -> Facts:
     call = token.named(state) if state else None
     if call is not None:
         return Facts(Kind.RETRY, call)
-    return _START if headers.get(b"mcp-protocol-version", b"").strip() == REVISION else _ANY
+    return _START if fields.get(b"mcp-protocol-version", b"").strip() == REVISION else _ANY

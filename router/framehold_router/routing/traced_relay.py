@@ -105,6 +105,6 @@ def _client_context(request: Request) -> Context:
     except (msgspec.MsgspecError, ValueError, RecursionError):
         meta = {}
     if not isinstance(meta.get("traceparent"), str):
-        meta = {name.decode("latin-1"): value.decode("latin-1") for name, value in request.headers}
+        meta = {name.decode("latin-1"): value.decode("latin-1") for name, value in request.head.headers}
     carrier = {name: meta[name] for name in _TRACE_FIELDS if isinstance(meta.get(name), str)}
     return propagate.extract(carrier, Context())

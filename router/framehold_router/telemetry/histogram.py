@@ -32,3 +32,18 @@ class Tally:
         """Pairs of a bound, as Prometheus writes it, and the number of values that are not above it."""
         names = (*map(floatToGoString, self.bounds), "+Inf")
         return list(zip(names, map(float, accumulate(self.counts)), strict=True))
+
+
+def quantile(bounds: Sequence[float], counts: Sequence[int], part: float) -> float | None:
+    """The value below which `part` of the counted values are; None if nothing was counted. `counts` are as in `Tally`.
+    Within a bucket the values are taken as evenly spread; above the last bound they count as the last bound."""
+    wanted, before = part * sum(counts), 0.0
+    if not wanted:
+        return None
+    for index, count in enumerate(counts):
+        if count and before + count >= wanted:
+            low = bounds[index - 1] if index else 0.0
+            high = bounds[min(index, len(bounds) - 1)]
+            return low + (high - low) * (wanted - before) / count
+        before += count
+    return bounds[-1]

@@ -1,7 +1,7 @@
 """Log lines of which one event may cause thousands, as when the last node goes.
 
 The law: bounded, and nothing is lost. Of one kind, one line is logged at once; for `interval` seconds the further ones
-are counted, and logged at level debug only; then one line says how many there were, and what the last one said.
+are counted, and logged at level debug only; then one line says how many there were, and what the last one was.
 """
 
 from __future__ import annotations

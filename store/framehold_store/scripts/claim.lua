@@ -4,6 +4,7 @@
 -- KEYS    1 record, 2 journal
 -- ARGV    1 epoch, 2 owner, 3 inc as the caller read them; 4 evidence (gone, not-held, released, owner)
 --         5 new owner  6 its inc  7 its boot  8 '1' if the present code is re-entrant  9 most attempts  10 ttl in ms
+--         11 letter of the step: c, or k if kept code will be entered
 -- Returns {ok | already | changed, epoch, record, journal}, {lost | stuck, epoch, record}, {missing, 0}
 
 local R, J = KEYS[1], KEYS[2]
@@ -48,7 +49,7 @@ local survived = ARGV[4] == 'released' or (ARGV[4] == 'owner' and h[7] == ARGV[7
 epoch = epoch + 1
 redis.call('HSET', R, 'state', 'open', 'owner', ARGV[5], 'inc', ARGV[6], 'boot', ARGV[7], 'epoch', epoch,
   'attempts', tonumber(h[9]) + (survived and 0 or 1), 'expires', expires,
-  step('c', h[5], epoch, time, 0, ARGV[5]))
+  step(ARGV[11], h[5], epoch, time, 0, ARGV[5]))
 redis.call('PEXPIREAT', R, expires)
 redis.call('PEXPIREAT', J, expires)
 return whole('ok')

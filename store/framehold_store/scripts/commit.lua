@@ -1,19 +1,20 @@
 -- commit: park the call. The answers and the questions of the round become durable, and the round number goes up.
 --
 -- KEYS    1 record, 2 journal
--- ARGV    1-10 as fence.lua says; 11 the number of values of the head (0 or all), then these values, then the ms that
+-- ARGV    1-11 as fence.lua says; 12 the number of values of the head (0 or all), then these values, then the ms that
 --         the round ran, then the entries
 -- Returns 1; already, behind, fenced, conflict with the record
 
-local verdict = fence(ARGV[11] ~= '0')
+local verdict = fence(ARGV[12] ~= '0')
 if verdict then return refuse(verdict) end
 if h[5] and h[5] ~= ARGV[4] then return refuse('fenced') end
-if clashes() then return refuse('conflict') end
+if clashes() or unfit() then return refuse('conflict') end
 
 local time = now()
-local at = 12 + tonumber(ARGV[11])
-if not h[1] then fresh(11, time) end
+local at = 13 + tonumber(ARGV[12])
+if not h[1] then fresh(12, time) end
 push(at + 1)
+done()
 local n, round = ARGV[5] + #ARGV - at, ARGV[4] + 1
 local expires = live(time)
 local slot, line = step('p', round, ARGV[3], time, ARGV[at], ARGV[1])

@@ -5,7 +5,9 @@
 -- ARGV  1 owner  2 inc  3 epoch  4 round  5 n  6 ttl in ms
 --       7 the history after the write, '-' where the request appends nothing
 --       8 the answers' field 'a:<round>' ('' without answers)  9 '["<digest>",'  10 '[<keys>]]'
---       from 11 on: arguments of the script itself
+--       11 the effects whose results this write records: each 'k:<digest>', or '+k:<digest>' if it had no intent;
+--       joined by spaces, '' for none
+--       from 12 on: arguments of the script itself
 -- Returns 1 for OK under the epoch of the writer, else {verdict, epoch [, record as HGETALL gives it [, journal]]}
 
 local R, J = KEYS[1], KEYS[2]
@@ -39,6 +41,20 @@ end
 -- whether other answers stand recorded for that round
 local function clashes()
   return h[8] and ARGV[8] ~= '' and string.sub(h[8], 1, #ARGV[9]) ~= ARGV[9]
+end
+
+-- whether one of these effects has a result already, or lacks the intent that it had
+local function unfit()
+  for plus, field in string.gmatch(ARGV[11], '(%+?)(%S+)') do
+    local known = h[1] and redis.call('HGET', R, field)
+    if known == 'r' or (plus == '' and known ~= 'i') then return true end
+  end
+  return false
+end
+
+-- notes in the record that these effects have results
+local function done()
+  for field in string.gmatch(ARGV[11], '%+?(%S+)') do redis.call('HSET', R, field, 'r') end
 end
 
 -- milliseconds on the server's clock

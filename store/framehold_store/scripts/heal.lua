@@ -1,15 +1,15 @@
 -- heal: a live frame writes its whole journal again, after the store has lost acknowledged writes.
 --
 -- KEYS    1 record, 2 journal
--- ARGV    1-10 as fence.lua says (7 is '-', 8-10 empty)
---         11 the number of values of the head, then these values
+-- ARGV    1-11 as fence.lua says (7 is '-', 8-11 empty)
+--         12 the number of values of the head, then these values
 --         then '1' and the epoch, owner and inc of the record as read, or '0' and three empty values if it was missing
 --         then the history of the whole journal
 --         then the number of values of the answers and intents, then these values (fields and values in turn)
 --         then all entries
 -- Returns {ok | already, epoch}; changed, fenced with the record
 
-local at = 12 + tonumber(ARGV[11])
+local at = 13 + tonumber(ARGV[12])
 local jh = ARGV[at + 4]
 local answers = tonumber(ARGV[at + 5])
 local first = at + 6 + answers
@@ -34,7 +34,7 @@ for place = 1, #fields, 2 do
     kept[#kept + 1], kept[#kept + 2] = name, fields[place + 1]
   end
 end
-fresh(11, time)
+fresh(12, time)
 push(first)
 redis.call('HSET', R, unpack(kept))
 redis.call('HSET', R, 'epoch', epoch, 'round', ARGV[4], 'n', count, 'jh', jh, 'expires', live(time),

@@ -1,7 +1,7 @@
 -- release: give a call up, so that another node can claim it without waiting for the lease of its owner to run out.
 --
 -- KEYS    1 record, 2 journal
--- ARGV    1-10 as fence.lua says (7 is '-', 8-10 empty)
+-- ARGV    1-11 as fence.lua says (7 is '-', 8-11 empty)
 -- Returns {ok | already, epoch}; behind, fenced with the record
 
 if h[1] == 'released' and h[4] == ARGV[3] and h[6] == ARGV[5] then return {'already', tonumber(h[4])} end

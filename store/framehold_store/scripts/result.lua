@@ -1,13 +1,18 @@
--- result: an effect under `once` has run; record its result.
+-- result: record what the handler has learned: the pending answers first, then values and the results of effects.
 --
 -- KEYS    1 record, 2 journal
--- ARGV    1-10 as fence.lua says (8-10 empty); 11 the field of the key 'k:<digest>'; from 12 on the entries
--- Returns 1; already, behind, fenced, conflict (no open intent for the key) with the record
+-- ARGV    1-11 as fence.lua says; 12 the number of values of the head (0 or all), then these values, then the entries
+-- Returns 1; already, behind, fenced, conflict with the record
 
-local verdict = fence(false)
+local verdict = fence(ARGV[12] ~= '0')
 if verdict then return refuse(verdict) end
-if redis.call('HGET', R, ARGV[11]) ~= 'i' then return refuse('conflict') end
+if clashes() or unfit() then return refuse('conflict') end
 
-push(12)
-redis.call('HSET', R, 'n', ARGV[5] + #ARGV - 11, 'jh', ARGV[7], 'expires', live(now()), ARGV[11], 'r')
+local time = now()
+local at = 12 + tonumber(ARGV[12])
+if not h[1] then fresh(12, time) end
+push(at + 1)
+done()
+redis.call('HSET', R, 'n', ARGV[5] + #ARGV - at, 'jh', ARGV[7], 'expires', live(time))
+if ARGV[8] ~= '' then redis.call('HSET', R, ARGV[8], ARGV[9] .. ARGV[10]) end
 return 1

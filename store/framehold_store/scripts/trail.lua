@@ -8,7 +8,8 @@
 --   s:<slot>    a step; <slot> is the sum of round and epoch, modulo 64
 --   s:<slot>r   a handoff, s:end an end: these raise neither round nor epoch
 --
---   letter      p parked, c claimed, v verified, h healed, r released, f finished, l lost
+--   letter      p parked, c claimed, k claimed and kept code goes on, v verified, h healed, r released, f finished,
+--               l lost
 -- Returns the field and its value, '<letter> <round> <epoch> <ms on the server's clock> <ms that the round ran> <node>'
 
 local function step(letter, round, epoch, time, ran, node)

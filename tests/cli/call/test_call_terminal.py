@@ -21,7 +21,7 @@ async def test_a_person_answers(desk: str) -> None:
         person.types("plum\n")
         await person.sees("please answer apple or pear")
         person.types("apple\n")
-        await person.sees("(y | n) [y] ")
+        await person.sees("(y | n) [y]: ")
         person.types("\n")
         await person.sees("accept {'fruit': ['apple'], 'ripe': True}")
         assert await person.leaves() == 0
@@ -39,9 +39,9 @@ async def test_ctrl_d_cancels(desk: str) -> None:
 async def test_ctrl_c_stops(desk: str) -> None:
     """Ctrl-C ends the program at once, also in the middle of an input line, with one line and without a traceback."""
     with Person(desk, "pick", "count=1", "label=x") as person:
-        await person.sees("commas) ")
+        await person.sees("commas): ")
         person.types("app")
-        await person.sees("app", after="commas) ")
+        await person.sees("app", after="commas): ")
         await person.interrupts()
         await person.sees("framehold: stopped")
         assert await person.leaves() == 130
@@ -57,13 +57,13 @@ async def test_a_server_that_goes_away_in_between() -> None:
             await person.sees("Fruit")
             await serving.aclose()
             person.types("apple\n")
-            await person.sees("(y | n) [y] ")
+            await person.sees("(y | n) [y]: ")
             person.types("\n")
             await person.sees("trying again for 1 s ...")
             await person.sees(
-                "framehold: pick came to no result: the server can't be reached; nothing was sent; the call"
+                "framehold: pick came to no result: the server can't be reached; nothing was sent; if its node"
             )
-            await person.sees("waits on its node until its token expires")
+            await person.sees("waits on it until its token expires")
             assert await person.leaves() == 1
             assert "Traceback" not in person.seen and "Error" not in person.seen
 
@@ -85,7 +85,7 @@ async def test_a_server_that_is_briefly_away() -> None:
             await person.sees("Fruit")
             away[0] = True
             person.types("apple\n")
-            await person.sees("(y | n) [y] ")
+            await person.sees("(y | n) [y]: ")
             person.types("\n")
             await person.sees("framehold: the server can't be reached; trying again for 15 s ...")
             away[0] = False

@@ -131,13 +131,14 @@ def test_a_question_without_fields_needs_no_line() -> None:
     [
         (
             {"type": "integer", "minimum": 1, "maximum": 12, "default": 2, "description": "How many?"},
-            "  How many? (1 to 12) [2] ",
+            "  How many? (1 to 12) [2]: ",
         ),
-        ({"type": "boolean", "title": "Candles", "default": True}, "  Candles (y | n) [y] "),
-        ({**TITLED, "default": "g"}, "  x (Red | Green) [Green] "),
-        ({**SEVERAL, "default": ["a", "b"]}, "  x (a | b | c, with commas) [a, b] "),
-        ({"type": "string"}, "  x "),
-        ({"type": "string", "format": "date"}, "  x (a date, like 2026-07-28) "),
+        ({"type": "boolean", "title": "Candles", "default": True}, "  Candles (y | n) [y]: "),
+        ({**TITLED, "default": "g"}, "  x (Red | Green) [Green]: "),
+        ({**SEVERAL, "default": ["a", "b"]}, "  x (a | b | c, with commas) [a, b]: "),
+        ({"type": "string"}, "  x: "),
+        ({"type": "string", "title": "Which day?"}, "  Which day? "),
+        ({"type": "string", "format": "date"}, "  x (a date, like 2026-07-28): "),
     ],
 )
 def test_a_prompt_says_what_may_be_answered(field: dict[str, Any], shown: str) -> None:

@@ -28,8 +28,8 @@ def words(line: str) -> list[str]:
     """The words of a command, as a shell splits it."""
     show = "import sys, json; print(json.dumps(sys.argv[1:]))"
     line = f'run() {{ {shlex.quote(sys.executable)} -c {shlex.quote(show)} "$@"; }}\nrun {line}'
-    told = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=True, timeout=20)
-    found: list[str] = json.loads(told.stdout)
+    result = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=True, timeout=20)
+    found: list[str] = json.loads(result.stdout)
     return found
 
 
@@ -59,24 +59,25 @@ def test_the_curl_line_holds_all_that_a_round_needs() -> None:
     assert meta["io.modelcontextprotocol/clientCapabilities"]["elicitation"] == {"form": {}}
 
 
-def test_the_call_line_names_the_url_only_where_it_must() -> None:
-    assert "--url" not in paste.call(tool(), "http://127.0.0.1:8080/mcp")
-    assert words(paste.call(tool("-odd"), "http://127.0.0.1:9/mcp"))[-4:] == [
-        "--url",
-        "http://127.0.0.1:9/mcp",
-        "--",
-        "-odd",
-    ]
+def test_the_call_line_names_the_address_only_where_it_must() -> None:
+    usual = paste.call(tool(), "http://127.0.0.1:8080/mcp")
+    assert "--url" not in usual and "--port" not in usual
+    assert words(paste.call(tool("-odd"), "http://127.0.0.1:9/mcp"))[-4:] == ["--port", "9", "--", "-odd"]
+    assert words(paste.call(tool("odd"), "http://h:9/mcp"))[-3:] == ["--url", "http://h:9", "odd"]
 
 
 def test_the_program_is_named_so_that_the_shell_finds_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """By its name if PATH finds this installation, else by its path."""
+    """By its name if PATH finds this installation, else by its path: also where uv has set PATH for this process."""
     program = tmp_path / "bin" / "framehold"
     program.parent.mkdir()
     program.touch(0o755)
     monkeypatch.setattr(sys, "executable", str(program.with_name("python")))
     monkeypatch.setenv("PATH", str(program.parent))
+    monkeypatch.delenv("UV", raising=False)
     assert paste.program() == ["framehold"]
+    monkeypatch.setenv("UV", "/usr/bin/uv")
+    assert paste.program() == [str(program)]
+    monkeypatch.delenv("UV")
     monkeypatch.setenv("PATH", "/nowhere")
     assert paste.program() == [str(program)]
     monkeypatch.chdir(tmp_path)

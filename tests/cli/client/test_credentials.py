@@ -31,8 +31,8 @@ async def guard() -> AsyncIterator[str]:
 async def test_a_token_lets_in(guard: str) -> None:
     """Each way to give the token works, in each round."""
     for way in (("--token", SECRET), ("--header", f"Authorization=Bearer {SECRET}", "--header", "X-Team=blue")):
-        told = await call(guard, *way, "watch", answers="w\n" * 4)
-        assert told.returncode == 0 and "last:hunter2>hunter2" in told.stdout, told
+        result = await call(guard, *way, "watch", answers="w\n" * 4)
+        assert result.returncode == 0 and "last:hunter2>hunter2" in result.stdout, result
 
 
 @pytest.mark.parametrize(
@@ -45,10 +45,10 @@ async def test_a_token_lets_in(guard: str) -> None:
     ],
 )
 async def test_a_refusal_says_what_to_do(guard: str, way: tuple[str, ...], says: str) -> None:
-    told = await call(guard, *way, "watch")
-    assert (told.returncode, told.stdout, told.stderr.count("\n")) == (2, "", 1), told
-    assert told.stderr.startswith(f"framehold: {says.format(url=guard)}")
-    assert told.stderr.endswith("; nothing was called\n") and "hunter2" not in told.stderr
+    result = await call(guard, *way, "watch")
+    assert (result.returncode, result.stdout, result.stderr.count("\n")) == (2, "", 1), result
+    assert result.stderr.startswith(f"framehold: {says.format(url=guard)}")
+    assert result.stderr.endswith("; nothing was called\n") and "hunter2" not in result.stderr
 
 
 async def test_a_server_that_forbids_and_one_that_is_elsewhere() -> None:
@@ -65,11 +65,11 @@ async def test_a_server_that_forbids_and_one_that_is_elsewhere() -> None:
         await send({"type": "http.response.body"})
 
     async with served(forbids) as url:
-        told = await call(url, "watch")
-        assert told.returncode == 2 and "refuses this client (403); if it wants a token" in told.stderr
+        result = await call(url, "watch")
+        assert result.returncode == 2 and "refuses this client (403); if it wants a token" in result.stderr
         base = url.removesuffix("/mcp")
-        told = await call(f"{base}/weather", "watch")
-        assert told.returncode == 2 and told.stderr.endswith(
+        result = await call(f"{base}/weather", "watch")
+        assert result.returncode == 2 and result.stderr.endswith(
             f"; nothing was called; try --url {base}/weather/mcp or --url {base}/mcp\n"
         )
 

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 
 FIRST: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "t"}}
 ROUND: dict[str, Any] = {**FIRST, "params": {"name": "t", "requestState": "h1.x"}}
-WAITS = "the call waits on its node until its token expires"
+WAITS = "if its node is still there, the call waits on it until its token expires"
 
 
 class Torn(httpx2.AsyncByteStream):

@@ -60,8 +60,8 @@ def test_how_the_store_packs_what_has_ended(packed: int | None, verdicts: list[s
 
 async def test_a_real_store_says_how_it_packs(redis: RedisServer) -> None:
     """Both names of the setting are read. A user without the right to read it gets None."""
-    told = await store_health._read_facts(StoreConfig(redis.url))
-    assert told.packed == 64
+    result = await store_health._read_facts(StoreConfig(redis.url))
+    assert result.packed == 64
     with redis.client() as admin:
         admin.config_set("hash-max-listpack-value", 4096)
         assert (await store_health._read_facts(StoreConfig(redis.url))).packed == 4096
@@ -218,8 +218,8 @@ HELD = {"handler": 'tool "book"', "why": "'lock' in the closure of server.book i
 
 def checked(operator: Operator, *words: str) -> tuple[int, dict[str, dict[str, str]]]:
     """Run the doctor. Return the exit code, and the findings by their names."""
-    told = operator("doctor", "-o", "json", *words)
-    return told.code, {one["check"]: one for one in json.loads(told.out)}
+    result = operator("doctor", "-o", "json", *words)
+    return result.code, {one["check"]: one for one in json.loads(result.out)}
 
 
 def test_a_fleet_in_health(operator: Operator) -> None:
@@ -231,7 +231,7 @@ def test_a_fleet_in_health(operator: Operator) -> None:
 
 
 @pytest.mark.parametrize(
-    ("what", "said", "check", "verdict", "says"),
+    ("what", "text", "check", "verdict", "says"),
     [
         ("overview", {**OVERVIEW, "problems": [problem("harm")]}, "fleet", "fail", "n1 doesn't answer at http://127"),
         ("overview", {**OVERVIEW, "problems": [problem("risk")]}, "fleet", "warn", "n1 doesn't answer at http://127"),
@@ -245,9 +245,9 @@ def test_a_fleet_in_health(operator: Operator) -> None:
     ],
 )
 def test_what_may_be_wrong_with_a_fleet(
-    what: str, said: Any, check: str, verdict: str, says: str, operator: Operator, router: FakeRouter
+    what: str, text: Any, check: str, verdict: str, says: str, operator: Operator, router: FakeRouter
 ) -> None:
-    router.say(what, said)
+    router.say(what, text)
     code, found = checked(operator)
     finding = Finding(**found[check])  # type: ignore[arg-type]
     assert_is(finding, verdict)
@@ -303,8 +303,8 @@ def test_whose_environment_is_checked(operator: Operator) -> None:
 
 def test_against_a_real_store(redis: RedisServer) -> None:
     """Every check of a real store gives a verdict, and no secret is shown."""
-    told = framehold("doctor", "-o", "json", FRAMEHOLD_STORE_URL=redis.url, FRAMEHOLD_KEYS=KEY)
-    found = {one["check"]: one for one in json.loads(told.stdout)}
+    result = framehold("doctor", "-o", "json", FRAMEHOLD_STORE_URL=redis.url, FRAMEHOLD_KEYS=KEY)
+    found = {one["check"]: one for one in json.loads(result.stdout)}
     verdicts = {check: one["verdict"] for check, one in found.items()}
     assert verdicts | {"router": ""} == {
         "python": "ok",
@@ -323,7 +323,7 @@ def test_against_a_real_store(redis: RedisServer) -> None:
         "advertise url": "warn",
         "router": "",
     }
-    assert told.returncode == 0 and KEY not in told.stdout
+    assert result.returncode == 0 and KEY not in result.stdout
     assert all(bool(one["do"]) == (one["verdict"] != "ok") for one in found.values())
 
 
@@ -362,19 +362,19 @@ async def test_a_wrong_password(redis: RedisServer) -> None:
 
 def test_a_stand_in_is_not_advertised() -> None:
     """The message doesn't recommend embedded://, which is only for trials of the store."""
-    told = framehold("doctor", FRAMEHOLD_STORE_URL="redsi://x").stdout
-    assert "rediss:// or unix://" in told and "embedded" not in told
+    result = framehold("doctor", FRAMEHOLD_STORE_URL="redsi://x").stdout
+    assert "rediss:// or unix://" in result and "embedded" not in result
 
 
 def test_what_failed_is_the_exit_code() -> None:
     """A store that doesn't answer, or settings that can't be read: exit code 1 and what to do, without a password or
     key."""
-    told = framehold("doctor", FRAMEHOLD_STORE_URL="redis://user:hunter2@127.0.0.1:1", FRAMEHOLD_KEYS=KEY)
-    assert told.returncode == 1 and told.stderr == ""
-    assert "redis://127.0.0.1:1 doesn't answer" in told.stdout and "-> start it" in told.stdout
-    assert "hunter2" not in told.stdout and KEY not in told.stdout
-    told = framehold("doctor", FRAMEHOLD_KEYS="too-short-a-secret")
-    assert told.returncode == 1 and "32 bytes" in told.stdout and "too-short" not in told.stdout
+    result = framehold("doctor", FRAMEHOLD_STORE_URL="redis://user:hunter2@127.0.0.1:1", FRAMEHOLD_KEYS=KEY)
+    assert result.returncode == 1 and result.stderr == ""
+    assert "redis://127.0.0.1:1 doesn't answer" in result.stdout and "-> start it" in result.stdout
+    assert "hunter2" not in result.stdout and KEY not in result.stdout
+    result = framehold("doctor", FRAMEHOLD_KEYS="too-short-a-secret")
+    assert result.returncode == 1 and "32 bytes" in result.stdout and "too-short" not in result.stdout
 
 
 def assert_is(finding: Finding, verdict: str) -> None:

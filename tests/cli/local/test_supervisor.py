@@ -19,7 +19,8 @@ from framehold.cli.local.children import Child, Spec, cause
 from framehold.cli.local.keeper import Backoff, StartFailed
 from framehold.cli.local.supervisor import Pace, Supervisor
 from framehold.cli.show.voice import Voice
-from tests.processes import alive, environment, until
+from framehold_core.errors import ConfigError
+from tests.processes import alive, descendants, environment, until
 
 pytestmark = pytest.mark.anyio
 
@@ -183,7 +184,7 @@ async def test_a_child_that_somebody_told_to_end_lost_nothing() -> None:
     async with stage([spec("node-1", WAITS, loss="calls parked on it are lost")]) as one:
         await one.supervisor.start()
         os.kill(one.pid("node-1"), signal.SIGTERM)
-        await one.says("node-1 was told to end (SIGTERM); starting it again in 0.01 s")
+        await one.says("node-1 was asked to end (SIGTERM); starting it again in 0.01 s")
         await one.says("node-1 is back")
 
 
@@ -211,11 +212,11 @@ def test_the_pause_doubles_while_lives_are_short() -> None:
     backoff = Backoff(first=0.5, max_pause=10, good_life=30)
     assert [backoff.after(1) for _ in range(7)] == [0.5, 1, 2, 4, 8, 10, 10]
     assert [backoff.after(31), backoff.after(29)] == [0.5, 1]
-    told = []
+    result = []
     for _ in range(24):
         backoff.after(0)
-        told.append(backoff.worth_a_line)
-    assert told == [True] * 4 + ([False] * 5 + [True]) * 3 + [False] * 2
+        result.append(backoff.worth_a_line)
+    assert result == [True] * 4 + ([False] * 5 + [True]) * 3 + [False] * 2
 
 
 async def test_lines_are_told_whole_behind_their_names() -> None:
@@ -289,29 +290,104 @@ async def test_a_stop_while_a_dead_child_waits_for_its_next_life() -> None:
         assert not alive(one.pid("a"))
 
 
-async def test_a_restart_on_purpose_is_no_death() -> None:
-    """The processes restart one after the other. Each is ready before the next one ends."""
-    async with stage([spec("a", WAITS), spec("b", WAITS)]) as one:
+async def test_a_restart_on_purpose_is_no_death(tmp_path: Path) -> None:
+    """The processes restart side by side: here none gets ready before all have begun."""
+    begins = f"import os; open(f'{tmp_path}/{{os.getpid()}}', 'w').close(); {WAITS}"
+    wanted = 2
+
+    async def all_have_begun() -> bool:
+        return len(list(tmp_path.iterdir())) >= wanted
+
+    async with stage([spec(name, begins, ready=all_have_begun) for name in "ab"]) as one:
         await one.supervisor.start()
         before = {one.pid("a"), one.pid("b")}
+        wanted = 4
         assert await one.supervisor.restart(["a", "b"])
         after = {one.pid("a"), one.pid("b")}
         assert not before & after and all(map(alive, after)) and not any(map(alive, before))
         assert "died" not in one.said
 
 
-async def test_a_restart_stops_at_the_first_that_does_not_come_up(tmp_path: Path) -> None:
-    """The other processes are not restarted."""
+async def test_a_restart_that_does_not_come_up(tmp_path: Path) -> None:
+    """It is told so, in time."""
     ready = tmp_path / "ready"
     ready.touch()
     names = ("a", "b")
     async with stage([spec(name, WAITS, ready=there(ready)) for name in names], pace=Pace(start=60)) as one:
         await one.supervisor.start()
         ready.unlink()
-        kept = one.pid("b")
         one.supervisor.pace = Pace(start=0.3)
         assert not await one.supervisor.restart(names)
-        assert one.pid("b") == kept and alive(kept)
+
+
+IN_TURN = """
+import signal, socket, sys
+if "--standby" in sys.argv:
+    line = socket.socket(fileno=int(sys.argv[2])).makefile("rw")
+    line.write("ready\\n"), line.flush(), line.readline()
+    if open(sys.argv[-1]).read() == "broken":
+        sys.exit("framehold: TARGET broken can't be imported: it is broken; nothing was started")
+    line.write('["server.py", {"asking": 1, "reentrant": 1, "replayed": 0, "lease": 5.0}]\\n'), line.flush()
+    if not line.readline():
+        sys.exit(0)
+signal.pause()
+"""
+
+
+def in_turn(name: str, target: Path) -> Spec:
+    """A process that can stand by, as a node does. It refuses a TARGET in which `broken` stands."""
+    return Spec(name, (sys.executable, "-c", IN_TURN, "--", str(target)))
+
+
+async def test_the_process_that_stands_by_is_the_next_one(tmp_path: Path) -> None:
+    """It has been started before, and serves when the process before it has ended."""
+    target = tmp_path / "target"
+    target.write_text("fine")
+    others = descendants(os.getpid())
+    async with stage([in_turn(name, target) for name in "ab"]) as one:
+        await one.supervisor.start()
+        before = {one.pid("a"), one.pid("b")}
+        await one.supervisor.stand_by("ab")
+        standing = descendants(os.getpid()) - before
+        assert (await one.supervisor.check("ab")).file == Path("server.py")
+        assert all(map(alive, before)), "nothing ends before the check is over"
+        assert await one.supervisor.restart("ab")
+        assert {one.pid("a"), one.pid("b")} <= standing and not any(map(alive, before))
+        await one.supervisor.stand_by("ab")
+        children = descendants(os.getpid()) - others
+        await one.supervisor.stop()
+        assert not any(map(alive, children)), "who stands by ends, too"
+
+
+async def test_a_check_that_fails_restarts_nothing(tmp_path: Path) -> None:
+    """The error is that of the process. The next check begins anew."""
+    target = tmp_path / "target"
+    target.write_text("broken")
+    async with stage([in_turn(name, target) for name in "ab"]) as one:
+        await one.supervisor.start()
+        before = {one.pid("a"), one.pid("b")}
+        with pytest.raises(ConfigError, match=r"^TARGET broken can't be imported: it is broken; nothing was started$"):
+            await one.supervisor.check("ab")
+        assert descendants(os.getpid()) >= before and all(map(alive, before))
+        target.write_text("fine")
+        await one.supervisor.check("ab")
+        assert await one.supervisor.restart("ab") and not any(map(alive, before))
+
+
+async def test_a_process_that_stood_by_and_was_killed(tmp_path: Path) -> None:
+    """Another one is started in its place."""
+    target = tmp_path / "target"
+    target.write_text("fine")
+    others = descendants(os.getpid())
+    async with stage([in_turn("a", target)]) as one:
+        await one.supervisor.start()
+        before = one.pid("a")
+        await one.supervisor.stand_by("a")
+        [standing] = descendants(os.getpid()) - {before} - others
+        os.kill(standing, signal.SIGKILL)
+        await until(lambda: not alive(standing), "its end")
+        await one.supervisor.check("a")
+        assert await one.supervisor.restart("a") and one.pid("a") not in (before, standing)
 
 
 SUPERVISOR = f"""
@@ -343,10 +419,10 @@ async def test_secrets_stay_off_the_command_line() -> None:
     """A secret is in the child's environment. It is not in the representation of the spec."""
     one = spec("a", "import os; print(os.environ['SECRET'], flush=True); " + WAITS, environment={"SECRET": "hunter2"})
     assert "hunter2" not in repr(one)
-    heard: list[str] = []
-    child = await Child.start(one, heard.append)
+    reply: list[str] = []
+    child = await Child.start(one, reply.append)
     child.release()
-    await until(lambda: heard == ["hunter2"], "its line")
+    await until(lambda: reply == ["hunter2"], "its line")
     assert b"hunter2" not in Path(f"/proc/{child.pid}/cmdline").read_bytes()
     child.send(signal.SIGKILL)
     assert await child.exit_code() == -signal.SIGKILL

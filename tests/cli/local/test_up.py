@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -17,6 +18,7 @@ import pytest
 from framehold.cli.local.up import Signals
 from tests.cli.processes import Up, up
 from tests.processes import ROOT, RUN, alive, descendants, finished, stat, until
+from tests.store.server import RedisServer
 from tests.wire import Caller
 
 pytestmark = pytest.mark.anyio
@@ -42,13 +44,24 @@ async def fleet(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Up]:
     async with up(tmp_path_factory.mktemp("fleet"), "--port", "0", "--nodes", "2") as running:
         await running.hears("Ctrl-C stops everything.")
         yield running
+        # One call more is open than the tests have left.
+        before = await asyncio.to_thread(parked, running)
+        await asyncio.to_thread(shell, running.pasted("curl"))
+        await until(lambda: parked(running) > before, "the router knows of the open call")
         assert await running.end() == 0
-        assert running.said.endswith("\nstopped\n")
+        assert re.search(r"\nstopped; lost with the store: \d open calls?\n$", running.said), running.said[-200:]
 
 
 def shell(command: str, answers: str = "", **settings: str) -> subprocess.CompletedProcess[str]:
     """Run a pasted command line in a shell."""
     return finished(["sh", "-c", command], answers=answers, **settings)
+
+
+def parked(running: Up) -> int:
+    """How many calls are parked, as the router says."""
+    headers = {"Authorization": f"Bearer {running.token}"}
+    count: int = httpx2.get(f"{running.url}/api/v1/overview", headers=headers).json()["parked"]
+    return count
 
 
 def framehold(*arguments: str, cwd: Path = ROOT, **settings: str) -> subprocess.CompletedProcess[str]:
@@ -60,13 +73,17 @@ async def test_the_table(fleet: Up) -> None:
     lines = fleet.said.splitlines()
     assert lines[0] == "starting 2 nodes, a router and a store ..."
     assert lines[2] == "framehold is up: 2 nodes serve the booking example"
-    names = ("router", "dashboard", "node-1", "node-2")
+    names = ("router", "dashboard", "playground", "node-1", "node-2")
     table = [line for line in lines if line.startswith(tuple(f"  {name} " for name in (*names, "store")))]
     assert [line.split()[0] for line in table] == [*names, "store"]
     assert len({line.index("http") for line in table[:-1]}) == 1
     assert "gone when you stop" in table[-1]
-    told = [line.split(maxsplit=1) for line in lines if fleet.token in line]
-    assert told == [["dashboard", f"{fleet.url}/dashboard#token={fleet.token}"], ["admin", f"token  {fleet.token}"]]
+    [source] = [line.split()[1] for line in lines if line.startswith("  source ")]
+    assert "await framehold.once(" in (ROOT / source).read_text()
+    result = [line.split(maxsplit=1) for line in lines if fleet.token in line]
+    links = {"dashboard": f"{fleet.url}/dashboard", "playground": f"{fleet.url}/dashboard/playground"}
+    signed_in = [[name, f"{link}#token={fleet.token}"] for name, link in links.items()]
+    assert result == [*signed_in, ["admin", f"token  {fleet.token}"]]
     assert " | " not in fleet.said and "\x1b" not in fleet.said
     for name in ("node-1", "node-2"):
         address, pid = fleet.node(name)
@@ -78,9 +95,9 @@ async def test_the_table(fleet: Up) -> None:
 
 async def test_the_curl_line_is_round_one(fleet: Up) -> None:
     """The printed curl command works in a shell. It gets the first question and a token."""
-    told = await asyncio.to_thread(shell, fleet.pasted("curl"))
-    assert told.stderr == "", told.stderr
-    result = json.loads(re.sub(r"(?m)^data: |^(event|id|:).*$", "", told.stdout))["result"]
+    outcome = await asyncio.to_thread(shell, fleet.pasted("curl"))
+    assert outcome.stderr == "", outcome.stderr
+    result = json.loads(re.sub(r"(?m)^data: |^(event|id|:).*$", "", outcome.stdout))["result"]
     assert result["resultType"] == "input_required" and result["requestState"].startswith("h1.")
     [question] = result["inputRequests"].values()
     assert "Luna" in question["params"]["message"]
@@ -89,17 +106,17 @@ async def test_the_curl_line_is_round_one(fleet: Up) -> None:
 async def test_the_call_line_asks_three_questions(fleet: Up) -> None:
     """The printed command works in a shell. Each question shows its node, which is the same for all three."""
     line = fleet.pasted("framehold call")
-    told = await asyncio.to_thread(shell, line, "4\nsaturday\n\nn\nAda\n")
-    assert (told.returncode, told.stderr) == (0, ""), told
-    assert "Booked for Ada. Luna, saturday evening: a table for 4 by the window, without candles" in told.stdout
-    nodes = re.findall(r"(?m)^\[(node-\d)", told.stdout)
+    result = await asyncio.to_thread(shell, line, "4\nsaturday\n\nn\nAda\n")
+    assert (result.returncode, result.stderr) == (0, ""), result
+    assert "Booked for Ada. Luna, saturday evening: a table for 4 by the window, without candles" in result.stdout
+    nodes = re.findall(r"(?m)^\[(node-\d)", result.stdout)
     assert len(nodes) == 4 and len(set(nodes)) == 1
 
 
 async def test_the_nodes_line_lists_them(fleet: Up) -> None:
     """The printed command works in a shell."""
-    told = await asyncio.to_thread(shell, fleet.pasted("framehold nodes"), **fleet.beside)
-    assert [line.split()[:2] for line in told.stdout.splitlines()[1:]] == [["node-1", "live"], ["node-2", "live"]]
+    result = await asyncio.to_thread(shell, fleet.pasted("framehold nodes"), **fleet.beside)
+    assert [line.split()[:2] for line in result.stdout.splitlines()[1:]] == [["node-1", "live"], ["node-2", "live"]]
 
 
 async def test_the_hint_names_a_node_to_kill(fleet: Up) -> None:
@@ -112,16 +129,31 @@ async def test_a_server_without_tools(tmp_path: Path) -> None:
     """Without tools there is no hint to kill a node during a call."""
     (tmp_path / "bare.py").write_text("from mcp.server import MCPServer\nmcp = MCPServer('bare')")
     async with up(tmp_path, str(tmp_path / "bare.py"), "--port", "0", "--nodes", "1") as running:
-        said = await running.hears("Ctrl-C stops everything.")
-        assert "It shows no tools." in said and "kill -9" not in said and "1 node, a router" in said
+        text = await running.hears("Ctrl-C stops everything.")
+        assert "It shows no tools." in text and "kill -9" not in text and "1 node, a router" in text
         assert await running.end() == 0
+
+
+async def test_a_store_of_ones_own_keeps_open_calls(tmp_path: Path) -> None:
+    """The table and the last line say so."""
+    redis = RedisServer()
+    redis.start()
+    try:
+        async with up(tmp_path, "--port", "0", "--nodes", "1", "--store", redis.url) as running:
+            assert "(yours; what is in it stays, but" in await running.hears("Ctrl-C stops everything.")
+            await asyncio.to_thread(shell, running.pasted("curl"))
+            await until(lambda: parked(running) == 1, "the router knows of the open call")
+            assert await running.end() == 0
+            assert running.said.endswith("\nstopped; 1 open call stays in your store, for nodes with the same keys\n")
+    finally:
+        redis.remove()
 
 
 async def test_nodes_and_ring(fleet: Up) -> None:
     """Both commands print the router's reply, as JSON and as columns."""
     where = ("--url", fleet.url)
-    told = await asyncio.to_thread(framehold, "nodes", "-o", "json", *where, **fleet.beside)
-    found = json.loads(told.stdout)
+    result = await asyncio.to_thread(framehold, "nodes", "-o", "json", *where, **fleet.beside)
+    found = json.loads(result.stdout)
     assert {one["node_id"]: one["pid"] for one in found} == {name: fleet.node(name)[1] for name in ("node-1", "node-2")}
     ring = json.loads((await asyncio.to_thread(framehold, "ring", "-o", "json", *where, **fleet.beside)).stdout)
     assert sum(one["share"] for one in ring["nodes"]) == pytest.approx(1)
@@ -133,27 +165,41 @@ async def test_nodes_and_ring(fleet: Up) -> None:
 async def test_the_admin_token_is_needed_and_found(fleet: Up, tmp_path: Path) -> None:
     """Commands of the same user on this machine find the token. A user without the token and its file is told what to
     do."""
-    [file] = Path(fleet.beside["XDG_RUNTIME_DIR"]).glob("*.token")
-    assert file.read_text() == fleet.token and file.stat().st_mode & 0o777 == 0o600
+    [file] = Path(fleet.beside["XDG_RUNTIME_DIR"]).glob("framehold-*.json")
+    assert json.loads(file.read_text())["admin_token"] == fleet.token and file.stat().st_mode & 0o777 == 0o600
     where = ("status", "--url", fleet.url)
     assert (await asyncio.to_thread(framehold, *where, **fleet.beside)).returncode == 0
     stranger = {"XDG_RUNTIME_DIR": str(tmp_path)}
-    told = await asyncio.to_thread(framehold, *where, **stranger)
-    assert told.returncode == 3 and "401: " in told.stderr and "give --token or FRAMEHOLD_ADMIN_TOKEN" in told.stderr
-    told = await asyncio.to_thread(framehold, *where, FRAMEHOLD_ADMIN_TOKEN=fleet.token, **stranger)
-    assert told.returncode == 0
+    result = await asyncio.to_thread(framehold, *where, **stranger)
+    assert (
+        result.returncode == 3 and "401: " in result.stderr and "give --token or FRAMEHOLD_ADMIN_TOKEN" in result.stderr
+    )
+    result = await asyncio.to_thread(framehold, *where, FRAMEHOLD_ADMIN_TOKEN=fleet.token, **stranger)
+    assert result.returncode == 0
 
 
 async def test_no_secret_is_on_a_command_line_or_shown(fleet: Up) -> None:
     """Children get the keys and the admin token in their environment. Only the table shows the token."""
     _, pid = fleet.node("node-1")
-    told = dict(line.split("=", 1) for line in Path(f"/proc/{pid}/environ").read_text().split("\0") if "=" in line)
+    result = dict(line.split("=", 1) for line in Path(f"/proc/{pid}/environ").read_text().split("\0") if "=" in line)
     for name in ("FRAMEHOLD_KEYS", "FRAMEHOLD_ADMIN_TOKEN"):
-        assert len(told[name]) >= 32
-        assert fleet.said.count(told[name]) == (2 if name == "FRAMEHOLD_ADMIN_TOKEN" else 0)
+        assert len(result[name]) >= 32
+        assert fleet.said.count(result[name]) == (3 if name == "FRAMEHOLD_ADMIN_TOKEN" else 0)
         for one in fleet.seen:
             if alive(one):
-                assert told[name].encode() not in Path(f"/proc/{one}/cmdline").read_bytes()
+                assert result[name].encode() not in Path(f"/proc/{one}/cmdline").read_bytes()
+
+
+async def test_each_node_has_a_hash_seed_of_its_own(fleet: Up) -> None:
+    """Two nodes go through a set of texts in different orders, in each run: a handler that depends on this diverges
+    when another node carries its call on."""
+    seeds = []
+    for name in ("node-1", "node-2"):
+        environ = Path(f"/proc/{fleet.node(name)[1]}/environ").read_text().split("\0")
+        seeds += [line.removeprefix("PYTHONHASHSEED=") for line in environ if line.startswith("PYTHONHASHSEED=")]
+    code = "print(*{'Ada', 'Bob', 'Cyd', 'Dan'})"
+    orders = {finished([sys.executable, "-c", code], PYTHONHASHSEED=seed).stdout for seed in seeds}
+    assert len(seeds) == len(orders) == 2
 
 
 async def test_each_child_has_a_session_of_its_own(fleet: Up) -> None:
@@ -169,10 +215,10 @@ async def test_a_killed_node_is_told_and_comes_back(tmp_path: Path) -> None:
         await running.hears("Ctrl-C stops everything.")
         address, pid = running.node("node-1")
         os.kill(pid, signal.SIGKILL)
-        told = "calls parked on it go on once its lease (1 s) has run out"
-        await running.hears(f"node-1 died (SIGKILL); {told}; starting it again in 0.5 s\n")
-        said = await running.hears("node-1 is back (pid ")
-        assert f"(pid {pid})" not in said
+        result = "calls parked on it go on once its lease (1 s) has run out"
+        await running.hears(f"node-1 died (SIGKILL); {result}; starting it again in 0.5 s\n")
+        text = await running.hears("node-1 is back (pid ")
+        assert f"(pid {pid})" not in text
         assert httpx2.get(f"{address}/readyz").status_code == 200
         assert await running.end(signal.SIGTERM) == 0
         assert not list(tmp_path.glob("framehold-*"))
@@ -207,36 +253,54 @@ async def test_without_redis_the_stand_in_serves(tmp_path: Path) -> None:
     (tmp_path / "server.py").write_text(SERVER)
     own = {"PATH": "/nowhere", "FRAMEHOLD_ADMIN_TOKEN": "0123456789abcdef"}
     async with up(tmp_path, str(tmp_path / "server.py"), "--port", "0", "--nodes", "2", **own) as running:
-        said = await running.hears("Ctrl-C stops everything.")
-        assert "embedded (there is no redis-server on PATH; a slow stand-in in Python; gone when you stop)" in said
-        assert "want your FRAMEHOLD_ADMIN_TOKEN" in said and own["FRAMEHOLD_ADMIN_TOKEN"] not in said
-        assert "admin token" not in said and not list(tmp_path.glob("*.token"))
-        told = await asyncio.to_thread(shell, running.pasted("framehold call"), "x\n")
-        assert "version 1: accept" in told.stdout, told
+        text = await running.hears("Ctrl-C stops everything.")
+        assert "embedded (there is no redis-server on PATH; a slow stand-in in Python; gone when you stop)" in text
+        assert "want your FRAMEHOLD_ADMIN_TOKEN" in text and own["FRAMEHOLD_ADMIN_TOKEN"] not in text
+        assert "admin token" not in text
+        [file] = tmp_path.glob("framehold-*.json")
+        assert own["FRAMEHOLD_ADMIN_TOKEN"] not in file.read_text()
+        result = await asyncio.to_thread(shell, running.pasted("framehold call"), "x\n")
+        assert "version 1: accept" in result.stdout, result
         assert await running.end() == 0
 
 
 async def test_reload(tmp_path: Path) -> None:
-    """A change is rolled out node by node. Code that can't be imported is not rolled out, and the nodes keep
-    running."""
+    """There is one node. A change is told at once, and the process that serves it had been started before. Code that
+    can't be imported is not rolled out, and the node keeps running."""
     server = tmp_path / "server.py"
     server.write_text(SERVER)
-    async with up(tmp_path, str(server), "--port", "0", "--nodes", "2", "--reload") as running:
-        await running.hears("Ctrl-C stops everything.")
+    async with up(tmp_path, str(server), "--port", "0", "--reload") as running:
+        text = await running.hears("Ctrl-C stops everything.")
+        assert "starting 1 node, a router and a store" in text
+        _, pid = running.node("node-1")
         server.write_text(SERVER + "\nthis is no Python")
-        said = await running.hears("server.py changed; not reloaded: TARGET ")
-        assert "SyntaxError" in said and "the nodes go on with the code that they have" in said
-        assert all(alive(running.node(name)[1]) for name in ("node-1", "node-2"))
+        text = await running.hears("; the node goes on with the code from before\n")
+        assert "\nserver.py changed, checking ...\nnot reloaded: TARGET " in text and "SyntaxError" in text
+        assert alive(pid)
+        standing = await until(lambda: standing_by(running), "the process that stands by")
         server.write_text(SERVER.replace("version 1", "version 2"))
-        said = await running.hears("\nreloaded\n")
-        assert "restarting 2 nodes one after the other; calls parked on them in an await are lost" in said
-        assert "died" not in said
-        async with Caller(f"{running.url}/mcp") as caller:
-            arguments = {"text": "x", "times": 1}
-            asked = await caller.call("echo", arguments=arguments)
-            told = await caller.retry("echo", asked.token, asked.accept(word="w"), arguments=arguments)
-            assert told.text == "version 2: accept"
+        text = await running.hears("\nreloaded\n")
+        assert "restarting the node; calls parked on them in an await are lost" in text
+        assert f"node-1 is back (pid {standing})" in text and "died" not in text
+        assert await answered(running) == "version 2: accept"
         assert await running.end() == 0
+
+
+def standing_by(running: Up) -> int | None:
+    """The pid of the process that stands by; None if none does."""
+    for pid in descendants(running.pid):
+        if alive(pid) and b"\0--standby\0" in Path(f"/proc/{pid}/cmdline").read_bytes():
+            return pid
+    return None
+
+
+async def answered(running: Up) -> str:
+    """What a new call comes to."""
+    async with Caller(f"{running.url}/mcp") as caller:
+        arguments = {"text": "x", "times": 1}
+        asked = await caller.call("echo", arguments=arguments)
+        result = await caller.retry("echo", asked.token, asked.accept(word="w"), arguments=arguments)
+    return result.text
 
 
 async def test_a_reload_goes_on_with_each_call_by_its_own_code(tmp_path: Path) -> None:
@@ -250,14 +314,14 @@ async def test_a_reload_goes_on_with_each_call_by_its_own_code(tmp_path: Path) -
         async with Caller(f"{running.url}/mcp") as caller:
             asked = await caller.call("echo", arguments=arguments)
             server.write_text(f"import framehold\n{before.replace('version 1', 'version 2')}")
-            said = await running.hears("\nreloaded\n")
+            text = await running.hears("\nreloaded\n")
             line = "open calls (1) go on with the code that they began with, new calls run the new code"
-            assert line in said
-            told = await caller.retry("echo", asked.token, asked.accept(word="w"), arguments=arguments)
-            assert told.text == "version 1: accept" and told.headers["framehold-code"] == "kept"
+            assert line in text
+            result = await caller.retry("echo", asked.token, asked.accept(word="w"), arguments=arguments)
+            assert result.text == "version 1: accept" and result.headers["framehold-code"] == "kept"
             asked = await caller.call("echo", arguments=arguments)
-            told = await caller.retry("echo", asked.token, asked.accept(word="w"), arguments=arguments)
-            assert told.text == "version 2: accept" and "framehold-code" not in told.headers
+            result = await caller.retry("echo", asked.token, asked.accept(word="w"), arguments=arguments)
+            assert result.text == "version 2: accept" and "framehold-code" not in result.headers
         assert await running.end() == 0
 
 
@@ -268,14 +332,14 @@ async def test_a_child_that_cannot_start_ends_it_all(tmp_path: Path) -> None:
     )
     async with up(tmp_path, str(tmp_path / "late.py"), "--port", "0", "--nodes", "2") as running:
         assert await running.ends() == 1
-        said = running.said.splitlines()
+        text = running.said.splitlines()
         assert re.fullmatch(
             r"framehold: node-\d ended \(exit code 2\) before it was ready: TARGET .*late\.py can't be imported: "
             r"RuntimeError: no licence here \(.*\); everything was stopped again",
-            said[-1],
+            text[-1],
         )
         # A process whose start takes longer than 5 s is shown line by line besides.
-        own = [line for line in said if not re.match(r"(node-\d|router|store) +\| ", line)]
+        own = [line for line in text if not re.match(r"(node-\d|router|store) +\| ", line)]
         assert "\n".join(own).count("no licence here") == 1
         assert not list(tmp_path.glob("framehold-*"))
 
@@ -286,15 +350,15 @@ async def test_a_made_app_is_served_as_its_server(tmp_path: Path) -> None:
     target = f"{tmp_path / 'server.py'}:app"
     settings = {"FRAMEHOLD_REHERSE": "1", "FRAMEHOLD_REHEARSE": "1"}
     async with up(tmp_path, target, "--port", "0", "--nodes", "2", **settings) as running:
-        said = await running.hears("Ctrl-C stops everything.")
-        assert said.splitlines()[:2] == [
+        text = await running.hears("Ctrl-C stops everything.")
+        assert text.splitlines()[:2] == [
             "FRAMEHOLD_REHERSE is set, and nothing reads it; did you mean FRAMEHOLD_REHEARSE?",
             "starting 2 nodes, a router and a store; a rehearsal (FRAMEHOLD_REHEARSE): "
             "each answer replays its call ...",
         ]
-        assert said.count("FRAMEHOLD_REHERSE") == 1
-        told = await asyncio.to_thread(shell, running.pasted("framehold call"), "x\n")
-        assert "version 1: accept" in told.stdout, told
+        assert text.count("FRAMEHOLD_REHERSE") == 1
+        result = await asyncio.to_thread(shell, running.pasted("framehold call"), "x\n")
+        assert "version 1: accept" in result.stdout, result
         assert await running.end() == 0
 
 
@@ -309,12 +373,12 @@ async def test_the_second_signal_is_another_one_than_the_first() -> None:
 
 async def test_a_closed_terminal_is_ignored_under_nohup(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without nohup a closed terminal ends the fleet."""
-    heard: list[signal.Signals] = []
+    reply: list[signal.Signals] = []
     loop = asyncio.get_running_loop()
-    monkeypatch.setattr(loop, "add_signal_handler", lambda number, *_: heard.append(number))
+    monkeypatch.setattr(loop, "add_signal_handler", lambda number, *_: reply.append(number))
     for ignored in (True, False):
         monkeypatch.setattr(
             signal, "getsignal", lambda _, ignored=ignored: signal.SIG_IGN if ignored else signal.SIG_DFL
         )
         Signals().listen()
-    assert [number.name for number in heard] == ["SIGINT", "SIGTERM", "SIGINT", "SIGTERM", "SIGHUP"]
+    assert [number.name for number in reply] == ["SIGINT", "SIGTERM", "SIGINT", "SIGTERM", "SIGHUP"]

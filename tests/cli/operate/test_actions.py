@@ -110,9 +110,9 @@ def test_a_drain_is_followed_until_the_node_is_empty(operator: Operator, router:
         (200, node(state="draining", parked=0, in_flight=1, handed_off=2)),
         (200, node(state="draining", parked=0, in_flight=0, handed_off=2)),
     ]
-    told = operator("drain", "n1", *GIVEN)
-    assert (told.code, told.err) == (0, "") and len(fast) == 5
-    assert told.out.splitlines() == [
+    result = operator("drain", "n1", *GIVEN)
+    assert (result.code, result.err) == (0, "") and len(fast) == 5
+    assert result.out.splitlines() == [
         "n1 drains",
         "n1 is live: 2 parked, 0 in flight",
         "n1 is draining: 2 parked, 1 in flight",
@@ -129,17 +129,17 @@ def test_a_drained_node_may_be_gone_or_back(
     """A process that was started later under the same name is another one."""
     router.say("POST nodes/n1/drain", {"done": "n1 drains"})
     router.say("nodes", node(), node(state="draining"), after)
-    told = operator("drain", "n1", *GIVEN)
-    assert told.code == 0 and told.out.endswith("\nn1 has left the fleet\n")
+    result = operator("drain", "n1", *GIVEN)
+    assert result.code == 0 and result.out.endswith("\nn1 has left the fleet\n")
 
 
 def test_a_drain_that_takes_too_long(operator: Operator, router: FakeRouter) -> None:
     """The exit code is 1, and the line says what the node still holds and that it continues to drain."""
     router.say("POST nodes/n1/drain", {"done": "n1 drains"})
     router.say("nodes", node(state="draining"))
-    told = operator("drain", "n1", "--timeout", "0", *GIVEN)
-    assert told.code == 1
-    assert told.out.endswith(
+    result = operator("drain", "n1", "--timeout", "0", *GIVEN)
+    assert result.code == 1
+    assert result.out.endswith(
         "after 0 s: n1 is draining: 2 parked, 0 in flight; it drains on; look again with framehold nodes\n"
     )
 
@@ -152,8 +152,8 @@ def test_a_drain_without_waiting(operator: Operator, router: FakeRouter) -> None
 
 def test_an_unknown_node_is_not_drained(operator: Operator, router: FakeRouter) -> None:
     """The error lists the names of the nodes."""
-    told = operator("drain", "n9\x1b[2J", *GIVEN)
-    assert told == (2, "", "framehold: there is no node n9\\x1b[2J; there are: n1; nothing was done\n")
+    result = operator("drain", "n9\x1b[2J", *GIVEN)
+    assert result == (2, "", "framehold: there is no node n9\\x1b[2J; there are: n1; nothing was done\n")
     assert [one.method for one in router.asked] == ["GET"]
 
 
@@ -165,8 +165,8 @@ def test_who_stops_looking_stops_no_drain(
 
     monkeypatch.setattr(time, "sleep", interrupt)
     router.say("POST nodes/n1/drain", {"done": "n1 drains"})
-    told = operator("drain", "n1", *GIVEN)
-    assert told.code == 130 and told.err == "stopped looking; n1 drains on\n"
+    result = operator("drain", "n1", *GIVEN)
+    assert result.code == 130 and result.err == "stopped looking; n1 drains on\n"
 
 
 def test_in_a_terminal_a_drain_ends_with_one_line(

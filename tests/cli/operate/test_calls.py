@@ -68,8 +68,8 @@ def test_filters_are_the_routers(operator: Operator, router: FakeRouter) -> None
     assert router.asked[-1].query == {"sort": "ended", "limit": "100"}
     words = "--failed --outcome lost --tool refund --node n2 --sort seconds --limit 7"
     router.say("calls", page())
-    told = operator("calls", *words.split()).out
-    assert told.endswith("passes the filter (failed true, outcome lost, tool refund, node n2).\n")
+    result = operator("calls", *words.split()).out
+    assert result.endswith("passes the filter (failed true, outcome lost, tool refund, node n2).\n")
     wanted = {"failed": "true", "outcome": "lost", "tool": "refund", "node": "n2", "sort": "seconds", "limit": "7"}
     assert router.asked[-1].query == wanted
 

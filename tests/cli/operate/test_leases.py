@@ -53,20 +53,20 @@ def test_a_page_of_calls(operator: Operator, router: FakeRouter) -> None:
     """The table has readable ages and sizes, and only prefixes of ids. A note says how to list the other calls."""
     item = {**LEASE, "began": NOW - 192.5, "resumed": NOW - 5.5, "expires": NOW + 90.5, "journal_bytes": 13_517}
     router.say("leases", page(item, {**LEASE, "call_id": OTHER, "tool": "[x]\x1b[2J"}, total=412, following="abc"))
-    told = operator("leases")
-    heads, first, second, _, note = told.out.splitlines()
+    result = operator("leases")
+    heads, first, second, _, note = result.out.splitlines()
     assert heads.startswith("CALL      TOOL ")
     row = "01234567 book n1 parked 2 1 3m 12s 5s 1m 30s 13.2 KiB yes no"
     assert first.split() == row.split()
-    assert second.split()[:2] == ["fedcba98", "[x]\\x1b[2J"] and CALL not in told.out
+    assert second.split()[:2] == ["fedcba98", "[x]\\x1b[2J"] and CALL not in result.out
     assert note.startswith("2 of 412; --all lists the others too")
 
 
 def test_a_filter_that_fits_nothing_is_told_from_a_fleet_without_calls(operator: Operator, router: FakeRouter) -> None:
     """Otherwise a typing mistake would look like a fleet without calls."""
     router.say("leases", page(), {"items": [LEASE], "total": 8})
-    told = operator("leases", "--tool", "wether", "--state", "parked").out
-    assert told == "No call passes the filter (state parked, tool wether); without it there are 8.\n"
+    result = operator("leases", "--tool", "wether", "--state", "parked").out
+    assert result == "No call passes the filter (state parked, tool wether); without it there are 8.\n"
     router.say("leases", page(), {"items": [LEASE], "total": 8})
     assert "(replayed false)" in operator("leases", "--no-replayed").out
 
@@ -125,9 +125,9 @@ def test_a_call_across_its_nodes(operator: Operator, router: FakeRouter) -> None
     live = {**LEASE, "node_id": "n2", "phase": "waits for answers", "expires": NOW + 90.5}
     router.say("leases", page(LEASE))
     router.say(f"leases/{CALL}", detail(trail=trail, journal=journal, live=live))
-    told = operator("lease", "0123")
-    assert told.code == 0 and CALL not in told.out and "\x1b" not in told.out
-    facts, steps, entries = told.out.split("\n\n")
+    result = operator("lease", "0123")
+    assert result.code == 0 and CALL not in result.out and "\x1b" not in result.out
+    facts, steps, entries = result.out.split("\n\n")
     assert facts.splitlines()[0] == "call     01234567: book (tools/call)"
     assert "record   open, round 2, epoch 2 of n2\n" in facts and ", for 5m" in facts
     assert "\nframe    parked on n2: waits for answers; its token expires in 1m 30s\n" in facts
@@ -139,6 +139,14 @@ def test_a_call_across_its_nodes(operator: Operator, router: FakeRouter) -> None
         "<- entered again",
     ]
     assert entries.splitlines()[1].split() == ["0", "answer", "seat\\x1b[2J", "1", "-", "0.5", "KiB"]
+
+
+def test_a_call_is_shown_with_the_lines_at_which_it_stands(operator: Operator, router: FakeRouter) -> None:
+    live = {**LEASE, "stands_at": ["asyncio.tasks:sleep:605", "shop:book:12"]}
+    router.say("leases", page(LEASE))
+    router.say(f"leases/{CALL}", detail(live=live))
+    out = operator("lease", "0123").out
+    assert "\nstands at  asyncio.tasks:sleep:605\n           shop:book:12\n" in out
 
 
 def test_no_tool_and_no_node_makes_a_line(operator: Operator, router: FakeRouter) -> None:
@@ -184,11 +192,11 @@ def test_a_call_that_ended_lately_is_found_by_its_beginning(operator: Operator, 
 def test_a_name_that_is_not_one_calls(answer: Any, says: str, operator: Operator, router: FakeRouter) -> None:
     router.say("leases", answer)
     router.say("calls", page())
-    told = operator("lease", "0123")
-    assert told.code == 2 and says in told.err
+    result = operator("lease", "0123")
+    assert result.code == 2 and says in result.err
 
 
 @pytest.mark.parametrize("name", ["../nodes", "a b", "x" * 37, ""])
 def test_what_names_no_call_is_not_asked_for(name: str, operator: Operator, router: FakeRouter) -> None:
-    told = operator("lease", name)
-    assert told.code == 2 and "this is no call's id" in told.err and router.asked == []
+    result = operator("lease", name)
+    assert result.code == 2 and "this is no call's id" in result.err and router.asked == []

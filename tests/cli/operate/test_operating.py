@@ -13,7 +13,7 @@ import pytest
 from tests.cli.fake_router import Operator
 from tests.cli.processes import Up, up
 from tests.processes import until
-from tests.wire import Caller, Heard
+from tests.wire import Caller, Reply
 
 pytestmark = pytest.mark.anyio
 
@@ -34,9 +34,9 @@ class Told:
         self.exactly = operator
 
     def __call__(self, *words: str) -> str:
-        told = self.exactly(*words)
-        assert (told.code, told.err) == (0, ""), told
-        return told.out
+        result = self.exactly(*words)
+        assert (result.code, result.err) == (0, ""), result
+        return result.out
 
     def json(self, *words: str) -> Any:
         return json.loads(self(*words, "-o", "json"))
@@ -50,17 +50,17 @@ def told(fleet: Up, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtu
     return Told(Operator(fleet, monkeypatch, capsys))
 
 
-async def asked(fleet: Up) -> tuple[Heard, str]:
+async def asked(fleet: Up) -> tuple[Reply, str]:
     """Start a call that waits for its first answer. Return the response and the call's id."""
     async with Caller(f"{fleet.url}/mcp") as caller:
-        heard = await caller.call("book", arguments={"restaurant": "Luna"})
-        return heard, heard.token.split(".")[1]
+        reply = await caller.call("book", arguments={"restaurant": "Luna"})
+        return reply, reply.token.split(".")[1]
 
 
-async def retried(fleet: Up, heard: Heard) -> Heard:
+async def retried(fleet: Up, reply: Reply) -> Reply:
     async with Caller(f"{fleet.url}/mcp") as caller:
-        answers = heard.accept(guests=2)
-        return await caller.retry("book", heard.token, answers, arguments={"restaurant": "Luna"})
+        answers = reply.accept(guests=2)
+        return await caller.retry("book", reply.token, answers, arguments={"restaurant": "Luna"})
 
 
 async def test_a_parked_call_is_found_and_shown(fleet: Up, told: Told) -> None:
@@ -77,16 +77,16 @@ async def test_a_parked_call_is_found_and_shown(fleet: Up, told: Told) -> None:
 
 
 async def test_an_evicted_call_goes_on(fleet: Up, told: Told) -> None:
-    heard, call = await asked(fleet)
+    reply, call = await asked(fleet)
     assert "its frame was dropped" in told("evict", call[:10])
     assert "no node holds one" in told("lease", call)
-    assert (await retried(fleet, heard)).result["resultType"] == "input_required"
+    assert (await retried(fleet, reply)).result["resultType"] == "input_required"
 
 
 async def test_a_cancelled_call_is_over_for_its_client(fleet: Up, told: Told) -> None:
-    heard, call = await asked(fleet)
+    reply, call = await asked(fleet)
     assert "was cancelled" in told("cancel", call)
-    assert "An operator cancelled this call" in (await retried(fleet, heard)).text
+    assert "An operator cancelled this call" in (await retried(fleet, reply)).text
     assert "ended    cancelled" in told("lease", call)
     code, _, err = told.exactly("cancel", call)
     assert code == 1 and err.startswith("framehold: 404: ")
@@ -94,10 +94,10 @@ async def test_a_cancelled_call_is_over_for_its_client(fleet: Up, told: Told) ->
 
 async def test_a_takeover_is_marked_in_the_calls_steps(fleet: Up, told: Told) -> None:
     """The call's node dies and its client retries. The steps show which process took the call over."""
-    heard, call = await asked(fleet)
-    name = heard.headers["framehold-node"]
+    reply, call = await asked(fleet)
+    name = reply.headers["framehold-node"]
     os.kill(next(one["pid"] for one in told.json("nodes") if one["node_id"] == name), signal.SIGKILL)
-    assert (await retried(fleet, heard)).result["resultType"] == "input_required"
+    assert (await retried(fleet, reply)).result["resultType"] == "input_required"
     shown = told("lease", call)
     assert f"<- taken over from {name}" in shown or "<- entered again" in shown
     await until(lambda: f"{name} is back" in fleet.said, "the node's next life")
@@ -105,11 +105,11 @@ async def test_a_takeover_is_marked_in_the_calls_steps(fleet: Up, told: Told) ->
 
 async def test_a_drained_node_holds_nothing(fleet: Up, told: Told) -> None:
     """The command says so, and the process of the node continues."""
-    heard, call = await asked(fleet)
-    name = heard.headers["framehold-node"]
-    said = told("drain", name)
-    assert said.splitlines()[-1] == f"{name} holds nothing any more: its process can be stopped"
+    reply, call = await asked(fleet)
+    name = reply.headers["framehold-node"]
+    text = told("drain", name)
+    assert text.splitlines()[-1] == f"{name} holds nothing any more: its process can be stopped"
     [node] = [one for one in told.json("nodes") if one["node_id"] == name]
     assert (node["state"], node["parked"]) == ("draining", 0)
-    assert (await retried(fleet, heard)).headers["framehold-node"] != name
+    assert (await retried(fleet, reply)).headers["framehold-node"] != name
     assert f"<- taken over from {name}" in told("lease", call)

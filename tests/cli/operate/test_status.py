@@ -25,8 +25,8 @@ def test_a_fleet_in_health(operator: Operator, router: FakeRouter) -> None:
     """A healthy fleet gives a few lines and exit code 0. The list of calls is not requested."""
     figures = {"rounds_per_second": 118.24, "resume_p50": 0.003, "resume_p99": 0.0214, "affinity": 0.9994}
     router.say("overview", {**OVERVIEW, **figures, "store_seconds": 0.0004})
-    told = operator("status")
-    assert told == (
+    result = operator("status")
+    assert result == (
         0,
         "nodes      1 live (router 0.1.0)\n"
         "calls      2 parked, 0 in flight, 118.2 rounds/s\n"
@@ -66,22 +66,22 @@ def test_stuck_calls_are_named_with_what_becomes_of_them(operator: Operator, rou
     """The line has the node, the cause and the consequence."""
     router.say("overview", {**OVERVIEW, "stuck": 1})
     router.say("leases", page(STUCK))
-    told = operator("status")
-    [row] = [line for line in told.out.splitlines() if line.startswith("01234567 ")]
+    result = operator("status")
+    [row] = [line for line in result.out.splitlines() if line.startswith("01234567 ")]
     assert row.split()[:6] == ["01234567", "poison", "stuck", "n1", "3m", "12s"] and row.endswith(
         "its client is told so"
     )
-    assert router.asked[-1].query == {"state": "stuck", "limit": "5"} and LEASE["call_id"] not in told.out
+    assert router.asked[-1].query == {"state": "stuck", "limit": "5"} and LEASE["call_id"] not in result.out
 
 
 def test_orphaned_calls_heal_by_themselves(operator: Operator, router: FakeRouter) -> None:
     """Each orphaned call is shown with what will happen to it. No operator is needed, so the exit code is 0."""
     router.say("overview", {**OVERVIEW, "orphaned": 1_200})
     router.say("leases", page(ORPHANED, {**ORPHANED, "reentrant": False}))
-    told = operator("status")
-    assert told.code == 0 and "orphaned   1,200: their nodes are gone; each goes on elsewhere when" in told.out
-    assert "its client's next retry replays it on another node\n" in told.out
-    assert "not re-entrant: its client's next retry is told that it is lost\n" in told.out
+    result = operator("status")
+    assert result.code == 0 and "orphaned   1,200: their nodes are gone; each goes on elsewhere when" in result.out
+    assert "its client's next retry replays it on another node\n" in result.out
+    assert "not re-entrant: its client's next retry is told that it is lost\n" in result.out
 
 
 @pytest.mark.parametrize(
@@ -94,9 +94,9 @@ def test_the_exit_code_is_the_routers_verdict(
     """1: users are harmed now. 2: something will harm them. The command judges nothing by itself."""
     problems = [problem(severity) for severity in severities]
     router.say("overview", {**OVERVIEW, "nodes": {"unreachable": 1}, "stuck": 0, "problems": problems})
-    told = operator("status")
-    assert told.code == code
-    lines = told.out.splitlines()
+    result = operator("status")
+    assert result.code == code
+    lines = result.out.splitlines()
     assert [line.split()[0] for line in lines if line.startswith("!")] == marks
     assert sum(line == "   -> look at its log" for line in lines) == len(problems)
 
@@ -111,8 +111,8 @@ def test_what_to_do_names_the_runbook(operator: Operator, router: FakeRouter) ->
 def test_a_router_of_an_older_release_is_believed(operator: Operator, router: FakeRouter) -> None:
     """It sends texts without a severity."""
     router.say("overview", {**OVERVIEW, "attention": ["n2 has other keys: nothing is sent to it"]})
-    told = operator("status")
-    assert told.code == 1 and "!! n2 has other keys: nothing is sent to it\n" in told.out
+    result = operator("status")
+    assert result.code == 1 and "!! n2 has other keys: nothing is sent to it\n" in result.out
 
 
 def test_a_router_that_does_not_tell_is_no_risk(operator: Operator, router: FakeRouter) -> None:
@@ -120,8 +120,8 @@ def test_a_router_that_does_not_tell_is_no_risk(operator: Operator, router: Fake
     router.refuse("overview", 401, "no")
     assert operator("status").code == 3
     router.say("overview", b"<html>")
-    told = operator("status")
-    assert told.code == 3 and "no router's of this release" in told.err
+    result = operator("status")
+    assert result.code == 3 and "no router's of this release" in result.err
     assert operator("status", "--url", "http://127.0.0.1:1").code == 3
 
 
@@ -156,10 +156,10 @@ def test_nobodys_name_makes_a_line(operator: Operator, router: FakeRouter) -> No
 
 def test_json_is_the_overview(operator: Operator, router: FakeRouter) -> None:
     router.say("overview", {**OVERVIEW, "news": 1, "problems": [problem()]})
-    told = operator("status", "-o", "json")
-    assert json.loads(told.out) == {**OVERVIEW, "news": 1, "problems": [problem()]}
+    result = operator("status", "-o", "json")
+    assert json.loads(result.out) == {**OVERVIEW, "news": 1, "problems": [problem()]}
 
 
 def test_a_status_is_no_list(operator: Operator) -> None:
-    told = operator("status", "-o", "csv")
-    assert told == (2, "", "framehold: this is no list, and not printed as csv; take -o json\n")
+    result = operator("status", "-o", "csv")
+    assert result == (2, "", "framehold: this is no list, and not printed as csv; take -o json\n")

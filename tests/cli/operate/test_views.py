@@ -141,3 +141,9 @@ def test_capacity_of_one_node_and_of_none(operator: Operator, router: FakeRouter
     assert "The frames of n2 fill first. There is no other node" in operator("capacity").out
     router.say("capacity", {"nodes": 0, "resources": [], "fills_first": None, "survives": None})
     assert operator("capacity").out == "No live node reports how full it is.\n"
+
+
+def test_what_grows_is_said_with_its_time(operator: Operator, router: FakeRouter) -> None:
+    resources = [resource("frames", 1, 100, full_in=7200.0), resource("memory", 1, 2, full_in=600.0)]
+    router.say("capacity", {"nodes": 1, "resources": resources, "fills_first": "memory", "survives": None})
+    assert "as in the last hour, a node is out of memory in 10m." in operator("capacity").out

@@ -40,17 +40,17 @@ def test_a_new_table_each_time(operator: Operator, router: FakeRouter, monkeypat
         (503, {"error": "away"}),
         (200, {"nodes": []}),
     ]
-    told = operator("nodes", "--watch")
-    assert (told.code, told.err, slept) == (0, "", [2.0] * 4)
-    tables = told.out.split("\n\n")
+    result = operator("nodes", "--watch")
+    assert (result.code, result.err, slept) == (0, "", [2.0] * 4)
+    tables = result.out.split("\n\n")
     assert [table.splitlines()[-1].split()[0] for table in tables] == ["n1", "n2", "503:", "There"]
     assert "503: away; it is asked again in 2 s" in tables[2]
 
 
 def test_json_is_a_line_each(operator: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
     looks(monkeypatch, 3)
-    told = operator("nodes", "-w", "-o", "json")
-    assert [json.loads(line) for line in told.out.splitlines()] == [[NODE]] * 3
+    result = operator("nodes", "-w", "-o", "json")
+    assert [json.loads(line) for line in result.out.splitlines()] == [[NODE]] * 3
 
 
 def test_a_first_look_that_fails_ends_it(operator: Operator, router: FakeRouter) -> None:
@@ -79,7 +79,7 @@ def test_a_reader_that_has_gone_away_is_no_error(router: FakeRouter, tmp_path: P
     """For example `framehold nodes | head -1`."""
     read, write = os.pipe()
     os.close(read)
-    told = subprocess.run(
+    result = subprocess.run(
         [*RUN, "nodes", "--url", router.url],
         cwd=ROOT,
         env=environment(XDG_RUNTIME_DIR=str(tmp_path), PYTHONUNBUFFERED=""),
@@ -89,4 +89,4 @@ def test_a_reader_that_has_gone_away_is_no_error(router: FakeRouter, tmp_path: P
         check=False,
     )
     os.close(write)
-    assert told.stderr == b""
+    assert result.stderr == b""

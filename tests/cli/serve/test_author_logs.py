@@ -68,14 +68,14 @@ async def test_the_authors_file_gets_all_that_it_got_without_us(tmp_path: Path) 
     target, log = server(tmp_path, FILE)
     async with node(str(target), tmp_path) as child:
         await called(child.url)
-        said = child.log()
+        text = child.log()
     lines = log.read_text().splitlines()
     assert [line for line in lines if line.startswith("AUTHOR mine")] == [
         "AUTHOR mine at import",
         "AUTHOR mine in the tool",
         "AUTHOR mine debug in the tool",
     ]
-    assert said.count("INFO    mine: in the tool [call ") == 1 and "debug in the tool" not in said
+    assert text.count("INFO    mine: in the tool [call ") == 1 and "debug in the tool" not in text
 
 
 async def test_the_authors_json_has_the_call(tmp_path: Path) -> None:

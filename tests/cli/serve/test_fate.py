@@ -10,7 +10,8 @@ import pytest
 from mcp.server.mcpserver.resolve import Resolve
 
 from framehold.cli.local import check
-from framehold.cli.serve.fate import Fate, fate_of
+from framehold.cli.serve.fate import Fate
+from framehold.cli.serve.handler_counts import fate_of
 from tests.processes import ROOT
 
 pytestmark = pytest.mark.anyio
@@ -20,7 +21,7 @@ REPLAYED, UNKNOWN = Fate(2, 2, 2, 5), Fate(0, 0, 0, 2.5)
 KEPT, PARTLY = Fate(2, 2, 0, 5, kept=2), Fate(2, 1, 0, 5, kept=1)
 RETURNED, MIXED = Fate(0, 0, 0, 5, returning=2), Fate(1, 0, 0, 5, returning=1)
 LOST = "calls parked on it in an await are lost"
-BOTH = f"{LOST}, but those of re-entrant handlers"
+BOTH = f"calls of re-entrant handlers go on; other {LOST}"
 THEIRS = "calls parked on them in an await are lost"
 SPLIT = f"{THEIRS}, but those that were and are re-entrant and ask the same"
 REPLAY = "open calls are replayed, and fail where the new code asks otherwise"
@@ -62,6 +63,12 @@ def test_a_death(fate: Fate, says: str) -> None:
 def test_a_reload(before: Fate, after: Fate, says: str) -> None:
     """Calls are replayed only if the old code and the new code are re-entrant."""
     assert before.reload(after) == says
+
+
+def test_a_reload_says_how_many_calls_are_open() -> None:
+    """The number stands beside the calls that it counts, and nowhere if it is not known."""
+    assert KEPT.reload(ALL, 50).startswith("open calls (50) go on with the code that they began with")
+    assert NONE.reload(ALL, 50) == THEIRS
 
 
 @pytest.mark.parametrize(

@@ -196,7 +196,10 @@ def test_a_port_or_address_that_cannot_be_had(refused: Run) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         line = refused("node", "good.py", "--port", str(port))
+        admin = refused("node", "good.py", "--port", "0", ADMIN_PORT=str(port))
     assert f"127.0.0.1:{port}" in line and "choose another --port" in line
+    assert f"127.0.0.1:{port}" in admin and "choose another FRAMEHOLD_ADMIN_PORT" in admin
+    os.environ.pop("FRAMEHOLD_ADMIN_PORT")
     for host in ("no.such.host.invalid", "192.0.2.1", "not a host"):
         assert host in refused("node", "good.py", "--host", host, "--port", "0")
 
@@ -208,9 +211,9 @@ def run(*arguments: str, cwd: Path, **settings: str) -> subprocess.CompletedProc
 
 def test_the_same_as_a_process(tmp_path: Path) -> None:
     """Exit code 2, one line on standard error, and nothing on standard output."""
-    told = run("node", "nowhere.py", cwd=tmp_path, FRAMEHOLD_KEYS=KEY)
-    assert (told.returncode, told.stdout, told.stderr.count("\n")) == (2, "", 1)
-    assert told.stderr.startswith("framehold: TARGET nowhere.py is not a file")
+    result = run("node", "nowhere.py", cwd=tmp_path, FRAMEHOLD_KEYS=KEY)
+    assert (result.returncode, result.stdout, result.stderr.count("\n")) == (2, "", 1)
+    assert result.stderr.startswith("framehold: TARGET nowhere.py is not a file")
 
 
 async def test_a_new_key_is_one_that_a_node_takes(

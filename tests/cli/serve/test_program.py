@@ -60,11 +60,11 @@ def test_a_person_at_a_terminal_is_shown_the_line(tmp_path: Path) -> None:
     )
     with child:
         assert child.stderr is not None
-        said = [child.stderr.readline().decode() for _ in range(4)]
+        text = [child.stderr.readline().decode() for _ in range(4)]
         child.kill()
     os.close(master)
     os.close(slave)
-    assert "FRAMEHOLD_STOR_URL is set, and nothing reads it; did you mean FRAMEHOLD_STORE_URL?" in said[0]
-    entry = json.loads(said[3])
+    assert "FRAMEHOLD_STOR_URL is set, and nothing reads it; did you mean FRAMEHOLD_STORE_URL?" in text[0]
+    entry = json.loads(text[3])
     assert Path(entry["command"]).is_absolute() and entry["args"][-2:] == ["stdio", str(tmp_path / "server.py")]
     assert entry["command"] in framehold("stdio", "--help", COLUMNS="300").stdout

@@ -26,10 +26,10 @@ async def test_a_taken_port() -> None:
     """One line names the port and says what to do. The exit code is 2."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        told = await asyncio.to_thread(framehold, "up", "--port", str(port))
-    assert (told.returncode, told.stdout) == (2, "")
-    assert told.stderr.count("\n") == 1 and f"port {port} of 127.0.0.1" in told.stderr
-    assert "nothing was started; choose another --port" in told.stderr
+        result = await asyncio.to_thread(framehold, "up", "--port", str(port))
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.count("\n") == 1 and f"port {port} of 127.0.0.1" in result.stderr
+    assert "nothing was started; choose another --port" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -41,6 +41,7 @@ async def test_a_taken_port() -> None:
             "typo.py",
             "TARGET typo.py can't be imported: NameError: name 'MCPServer' is not defined (typo.py:1); nothing",
         ),
+        ("open.py", "SyntaxError: '(' was never closed (open.py:2); nothing"),
         ("deep.py", "ZeroDivisionError: division by zero (below.py:2); nothing"),
         ("library.py", "(library.py:2); nothing"),
         ("needs.py", "there is no module 'surely_not_installed' (needs.py:1); nothing"),
@@ -56,11 +57,18 @@ async def test_a_taken_port() -> None:
         ("hosts.py", "run it as uvicorn hosts:api with the FRAMEHOLD_ settings in the environment"),
         ("old.py", "(old.py:1); that is of mcp 1; now: from mcp.server import MCPServer; from mcp.server.mcpserver im"),
         ("older.py", "(older.py:1); that is of mcp 1; now: from mcp.server import MCPServer"),
+        (
+            "argument.py",
+            "argument 'host' (argument.py:2); that is of mcp 1; leave out each argument about HTTP: the end",
+        ),
+        ("wrong.py", "argument 'hosts' (wrong.py:2); nothing"),
+        ("mark.py", "no attribute 'rentrant'; did you mean 'reentrant'? (mark.py:2); nothing"),
     ],
 )
 async def test_a_wrong_target(tmp_path: Path, target: str, says: str) -> None:
     """`up` prints the line that a node would print, before anything was started."""
     (tmp_path / "typo.py").write_text("mpc = MCPServer('x')")
+    (tmp_path / "open.py").write_text("value = 1\nprint(value")
     (tmp_path / "deep.py").write_text("import below\nbelow.f()")
     (tmp_path / "below.py").write_text("def f():\n    1 / 0\n")
     (tmp_path / "library.py").write_text("import json\njson.loads('{')")
@@ -74,10 +82,15 @@ async def test_a_wrong_target(tmp_path: Path, target: str, says: str) -> None:
     (tmp_path / "hosts.py").write_text("from starlette.applications import Starlette\napi = Starlette()")
     (tmp_path / "old.py").write_text("from mcp.server.fastmcp import FastMCP")
     (tmp_path / "older.py").write_text("from mcp.server import FastMCP")
-    told = await asyncio.to_thread(framehold, "up", target, "--port", "0", cwd=tmp_path)
-    assert (told.returncode, told.stdout) == (2, STARTING), told
-    assert told.stderr.startswith("framehold: ") and told.stderr.count("\n") == 1
-    assert says in told.stderr and "nothing was" in told.stderr
+    (tmp_path / "argument.py").write_text(
+        "from mcp.server import MCPServer\nmcp = MCPServer('Booking', host='0.0.0.0', port=8000, stateless_http=False)"
+    )
+    (tmp_path / "mark.py").write_text("import framehold\n@framehold.rentrant\nasync def book(): ...")
+    (tmp_path / "wrong.py").write_text("from mcp.server import MCPServer\nmcp = MCPServer('Booking', hosts=[])")
+    result = await asyncio.to_thread(framehold, "up", target, "--port", "0", cwd=tmp_path)
+    assert (result.returncode, result.stdout) == (2, STARTING), result
+    assert result.stderr.startswith("framehold: ") and result.stderr.count("\n") == 1
+    assert says in result.stderr and "nothing was" in result.stderr
 
 
 UNMARKED = """
@@ -101,18 +114,18 @@ def test_strategy_replay_of_what_is_not_marked(tmp_path: Path, command: str) -> 
     """One line names all unmarked handlers and the ways out, before anything is started."""
     (tmp_path / "unmarked.py").write_text(UNMARKED)
     settings = {"FRAMEHOLD_STRATEGY": "replay", "FRAMEHOLD_KEYS": "k" * 32}
-    told = framehold(command, "unmarked.py", "--port", "0", cwd=tmp_path, **settings)
-    assert told.returncode == 2 and told.stdout == ("" if command == "node" else STARTING), told
-    assert told.stderr.startswith("framehold: strategy replay ") and told.stderr.count("\n") == 1
-    assert REFUSED in told.stderr and told.stderr.endswith(" FRAMEHOLD_STRATEGY=hold\n")
+    result = framehold(command, "unmarked.py", "--port", "0", cwd=tmp_path, **settings)
+    assert result.returncode == 2 and result.stdout == ("" if command == "node" else STARTING), result
+    assert result.stderr.startswith("framehold: strategy replay ") and result.stderr.count("\n") == 1
+    assert REFUSED in result.stderr and result.stderr.endswith(" FRAMEHOLD_STRATEGY=hold\n")
 
 
 def test_plain_uvicorn_tells_the_same_in_its_log(tmp_path: Path) -> None:
     """uvicorn logs the error, and exits."""
     (tmp_path / "unmarked.py").write_text(UNMARKED)
     served = [sys.executable, "-m", "uvicorn", "unmarked:app", "--port", "0"]
-    told = finished(served, tmp_path, FRAMEHOLD_STRATEGY="replay")
-    assert told.returncode == 3 and REFUSED in told.stderr and "Traceback" not in told.stderr, told
+    result = finished(served, tmp_path, FRAMEHOLD_STRATEGY="replay")
+    assert result.returncode == 3 and REFUSED in result.stderr and "Traceback" not in result.stderr, result
 
 
 async def test_a_target_that_runs_a_server_when_it_is_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,8 +151,8 @@ async def test_a_target_that_runs_a_server_when_it_is_imported(tmp_path: Path, m
 )
 def test_a_mistyped_command(arguments: tuple[str, ...], says: str) -> None:
     """One line names the help of the command."""
-    told = framehold(*arguments)
-    assert (told.returncode, told.stdout) == (2, "") and says in told.stderr and told.stderr.count("\n") == 1
+    result = framehold(*arguments)
+    assert (result.returncode, result.stdout) == (2, "") and says in result.stderr and result.stderr.count("\n") == 1
 
 
 def test_the_release() -> None:
@@ -148,25 +161,25 @@ def test_the_release() -> None:
 
 async def test_a_store_that_does_not_answer() -> None:
     """The error comes before anything starts, and doesn't show the password."""
-    told = await asyncio.to_thread(framehold, "up", "--port", "0", "--store", "redis://user:hunter2@127.0.0.1:1")
-    assert (told.returncode, told.stderr.count("\n")) == (2, 1)
-    assert told.stdout == "starting 3 nodes and a router ...\n"
-    assert "redis://127.0.0.1:1 doesn't answer" in told.stderr and "hunter2" not in told.stderr
+    result = await asyncio.to_thread(framehold, "up", "--port", "0", "--store", "redis://user:hunter2@127.0.0.1:1")
+    assert (result.returncode, result.stderr.count("\n")) == (2, 1)
+    assert result.stdout == "starting 3 nodes and a router ...\n"
+    assert "redis://127.0.0.1:1 doesn't answer" in result.stderr and "hunter2" not in result.stderr
 
 
 def test_a_router_needs_keys_and_a_store() -> None:
     """Each missing setting gives one line."""
-    told = framehold("router", "--store", "redis://127.0.0.1:1")
-    assert told.returncode == 2 and "FRAMEHOLD_KEYS is missing" in told.stderr and told.stderr.count("\n") == 1
+    result = framehold("router", "--store", "redis://127.0.0.1:1")
+    assert result.returncode == 2 and "FRAMEHOLD_KEYS is missing" in result.stderr and result.stderr.count("\n") == 1
     for store in ({}, {"FRAMEHOLD_STORE_URL": "embedded://"}):
-        told = framehold("router", FRAMEHOLD_KEYS="k" * 32, **store)
-        assert told.returncode == 2 and "FRAMEHOLD_STORE_URL" in told.stderr and told.stderr.count("\n") == 1
+        result = framehold("router", FRAMEHOLD_KEYS="k" * 32, **store)
+        assert result.returncode == 2 and "FRAMEHOLD_STORE_URL" in result.stderr and result.stderr.count("\n") == 1
 
 
 def test_help_lists_the_commands_in_the_order_of_their_use() -> None:
-    told = framehold("--help").stdout
-    names = re.findall(r"(?m)^│ (\w+) {2,}\S", told)
-    at_hand = ["up", "call", "doctor", "node", "router", "stdio", "keys"]
+    result = framehold("--help").stdout
+    names = re.findall(r"(?m)^│ (\w+) {2,}\S", result)
+    at_hand = ["up", "call", "list", "doctor", "journal", "node", "router", "stdio", "keys"]
     reading = ["status", "nodes", "capacity", "leases", "calls", "lease", "ring"]
     acting = ["drain", "cancel", "evict", "pause", "resume"]
     assert names == [*at_hand, *reading, *acting, "load", "bench"]
@@ -185,7 +198,7 @@ def test_a_node_says_where_it_keeps_things() -> None:
     with child:
         assert child.stdout is not None
         assert child.stderr is not None
-        said, logged = child.stdout.readline().decode(), child.stderr.readline().decode()
+        text, logged = child.stdout.readline().decode(), child.stderr.readline().decode()
         child.kill()
     assert "FRAMEHOLD_LEASE_TLT is set, and nothing reads it; did you mean FRAMEHOLD_LEASE_TTL?" in logged
-    assert said.endswith(", store: redis://127.0.0.1:1\n") and " serves http://127.0.0.1:" in said
+    assert text.endswith(", store: redis://127.0.0.1:1\n") and " serves http://127.0.0.1:" in text

@@ -22,7 +22,7 @@ from mcp.types import ElicitRequestFormParams, ElicitRequestParams, ElicitResult
 from tests.node.nodes import KEY, entries
 from tests.processes import DEADLINE, ROOT, RUN, environment, finished, until
 from tests.store.server import RedisServer
-from tests.wire import Caller, Heard
+from tests.wire import Caller, Reply
 
 pytestmark = pytest.mark.anyio
 
@@ -87,7 +87,7 @@ class Piped(Caller):
         assert child.stdin is not None and child.stdout is not None
         self.stdin, self.stdout = child.stdin, child.stdout
 
-    async def send(self, method: str, params: dict[str, Any], **options: Any) -> Heard:
+    async def send(self, method: str, params: dict[str, Any], **options: Any) -> Reply:
         return await self.heard(await self.begun(method, params, **options))
 
     async def begun(self, method: str, params: dict[str, Any], **options: Any) -> int:
@@ -96,13 +96,13 @@ class Piped(Caller):
         self.say(body)
         return int(body["id"])
 
-    async def heard(self, number: int) -> Heard:
+    async def heard(self, number: int) -> Reply:
         """The response to the request with this id. Each line before it is a message too."""
         events = []
         async with asyncio.timeout(DEADLINE):
             while (message := json.loads(await self.stdout.readline())).get("id") != number:
                 events.append(message)
-        return Heard(200, {}, message, events)
+        return Reply(200, {}, message, events)
 
     async def working(self) -> int:
         """Start a call of `work`. Return its id."""
@@ -122,9 +122,9 @@ class Piped(Caller):
         """Close standard input. Return the exit code, the rest of the output, and the text on standard error."""
         self.stdin.close()
         async with asyncio.timeout(DEADLINE):
-            left, told = await self.child.communicate()
+            left, result = await self.child.communicate()
         assert self.child.returncode is not None
-        return self.child.returncode, left, told.decode()
+        return self.child.returncode, left, result.decode()
 
 
 @asynccontextmanager
@@ -212,11 +212,11 @@ async def test_nothing_that_is_printed_reaches_the_client(tmp_path: Path) -> Non
     async with piped(tmp_path) as child:
         asked = await child.call("ask")
         assert (await child.retry("ask", asked.token, asked.accept(word="aye"))).text == "aye ''"
-        code, left, told = await child.ended()
+        code, left, result = await child.ended()
     assert (code, left) == (0, b"")
-    for said in ("imported", "a child of the import", "asks", "was told, without a line's end", "a child of the call"):
-        assert told.count(said) == 1, told
-    assert "INFO" not in told
+    for text in ("imported", "a child of the import", "asks", "was told, without a line's end", "a child of the call"):
+        assert result.count(text) == 1, result
+    assert "INFO" not in result
 
 
 async def test_where_standard_error_is_closed_what_is_printed_goes_nowhere(tmp_path: Path) -> None:
@@ -243,9 +243,9 @@ async def test_a_client_that_goes_without_a_word_leaves_nothing(tmp_path: Path) 
         # Its transport has no public name.
         child.child._transport.get_pipe_transport(1).close()  # type: ignore[attr-defined]
         assert child.child.stderr is not None
-        told = (await child.child.stderr.read()).decode()
-        assert await asyncio.wait_for(child.child.wait(), DEADLINE) == 0, told
-    assert "Traceback" not in told
+        result = (await child.child.stderr.read()).decode()
+        assert await asyncio.wait_for(child.child.wait(), DEADLINE) == 0, result
+    assert "Traceback" not in result
     assert entries(child.noted) == ["began", "works", "cancelled", "ended"]
 
 
@@ -329,9 +329,9 @@ async def test_with_a_store_the_next_process_carries_the_call_on(end: str, redis
         else:
             assert (await first.ended())[0] == 0
         async with asyncio.timeout(DEADLINE):
-            while "send the same request again" in (told := await second.retry("ask", asked.token, answers)).text:
+            while "send the same request again" in (result := await second.retry("ask", asked.token, answers)).text:
                 assert end == "killed"
-        assert told.text == "aye ''"
+        assert result.text == "aye ''"
 
 
 def told_by(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
@@ -348,13 +348,13 @@ def told_by(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]
 )
 def test_a_mistake_is_one_line_beside_the_protocol(target: str, settings: dict[str, str], says: str) -> None:
     """The line is on standard error, and the exit code is 2. Standard output, which a client reads, stays empty."""
-    told = told_by(target, **settings)
-    assert (told.returncode, told.stdout) == (2, "")
-    assert told.stderr.count("\n") == 1 and says in told.stderr, told.stderr
+    result = told_by(target, **settings)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.count("\n") == 1 and says in result.stderr, result.stderr
 
 
 @pytest.mark.parametrize("closed", ["0<&-", "1>&-"])
 def test_without_its_two_pipes_it_does_not_start(closed: str) -> None:
-    told = finished(["sh", "-c", f'exec "$@" {closed}', "sh", *RUN, "stdio", BOOKING])
-    assert (told.returncode, told.stdout) == (2, "")
-    assert "standard input or output is closed; nothing was started" in told.stderr
+    result = finished(["sh", "-c", f'exec "$@" {closed}', "sh", *RUN, "stdio", BOOKING])
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "standard input or output is closed; nothing was started" in result.stderr

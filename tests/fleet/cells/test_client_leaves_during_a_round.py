@@ -51,8 +51,8 @@ async def test_an_unmarked_round_is_cancelled_and_the_retry_is_told(
     """Its frame is gone and nobody enters it again."""
     call = trial("errand", UNMARKED)
     await left(made, call, who)
-    told = await call.insist(router)
-    assert told.result["isError"] and LOST in told.text
+    result = await call.insist(router)
+    assert result.result["isError"] and LOST in result.text
     assert made.ledger.effects(call.name) == ["first", "second"]
 
 

@@ -29,8 +29,8 @@ async def test_a_reentrant_call_diverges_by_name_and_nothing_is_run_again(
     """Its journal stays as it is: where the code is what it was, the call goes on."""
     call = trial("changing", MARKED)
     changed = await redeployed(made, call)
-    told = await call.insist(made.url(changed))
-    assert told.result["isError"] and "came to something else than it did before" in told.text
+    result = await call.insist(made.url(changed))
+    assert result.result["isError"] and "came to something else than it did before" in result.text
     log = made.nodes[changed].log()
     (line,) = [line for line in log.splitlines() if "can't be continued here" in line]
     assert f"{call.name} two?" in line and f"{call.name} three?" in line
@@ -43,7 +43,7 @@ async def test_an_unmarked_call_is_not_entered_again(made: FaultyFleet, trial: C
     """Whatever its code is now."""
     call = trial("changing", UNMARKED)
     changed = await redeployed(made, call)
-    told = await call.insist(made.url(changed))
-    assert told.result["isError"] and "stopped at an unknown point after round 2 of its questions" in told.text
+    result = await call.insist(made.url(changed))
+    assert result.result["isError"] and "stopped at an unknown point after round 2 of its questions" in result.text
     made.kill(changed)
     assert made.ledger.count(call.name, "entered") == 1

@@ -28,8 +28,8 @@ async def test_reentrant_frames_make_room_and_are_replayed(small: FaultyFleet, t
     calls = [trial("errand", MARKED) for _ in range(2 * MOST)]
     for call in calls:
         assert (await call.begin(node.url)).messages == [f"{call.name} one?"]
-    told = [await call.finish(node.url) for call in calls]
-    assert told == [call.done for call in calls]
+    result = [await call.finish(node.url) for call in calls]
+    assert result == [call.done for call in calls]
     for call in calls:
         assert small.ledger.effects(call.name) == ["first", "second", "third", "fourth"]
     assert sum(small.ledger.count(call.name, "entered") > 1 for call in calls) >= MOST, "frames were dropped"

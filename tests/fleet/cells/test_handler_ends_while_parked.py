@@ -17,8 +17,8 @@ both = pytest.mark.parametrize("column", [MARKED, UNMARKED])
 async def moved_on(made: FaultyFleet, call: Trial, router: str) -> None:
     """A call that is parked, and whose handler went on meanwhile."""
     made.shut(call.name)
-    heard = await call.begin(router)
-    assert heard.messages == [f"{call.name} one?"]
+    reply = await call.begin(router)
+    assert reply.messages == [f"{call.name} one?"]
     await made.ledger.has(call.name, "runs")
     made.open(call.name)
     await made.ledger.has(call.name, "passed")
@@ -32,8 +32,8 @@ async def test_the_next_retry_gets_the_result(
     call = trial("restless", column, how="finishes")
     await moved_on(made, call, router)
     await made.ledger.has(call.name, "ended")
-    told = [(await call.insist(url)).text for url in (router, made.routers[1].url)]
-    assert told == [f"{call.name}: unanswered"] * 2
+    result = [(await call.insist(url)).text for url in (router, made.routers[1].url)]
+    assert result == [f"{call.name}: unanswered"] * 2
     assert made.ledger.count(call.name, "entered") == 1
 
 
@@ -46,8 +46,8 @@ async def test_the_next_retry_gets_the_error(
     await moved_on(made, call, router)
     await made.ledger.has(call.name, "raised")
     for url in (router, made.routers[1].url):
-        told = await call.insist(url)
-        assert told.result["isError"] and f"{call.name} gave up" in told.text
+        result = await call.insist(url)
+        assert result.result["isError"] and f"{call.name} gave up" in result.text
     assert made.ledger.count(call.name, "entered") == 1
 
 

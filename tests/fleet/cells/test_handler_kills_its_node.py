@@ -11,7 +11,7 @@ from framehold_store.keys import Keys
 from tests.fleet.faults import MARKED, UNMARKED, FaultyFleet
 from tests.fleet.trial import LOST, Trial, again, ended
 from tests.processes import DEADLINE
-from tests.wire import Heard
+from tests.wire import Reply
 
 pytestmark = pytest.mark.anyio
 
@@ -33,11 +33,11 @@ def resume(made: FaultyFleet, tool: str) -> None:
         client.hset(Keys(made.folder.name).tools, mapping={f"p:{tool}": "", f"d:{tool}": ""})
 
 
-async def struck(made: FaultyFleet, call: Trial, router: str) -> Heard | None:
+async def struck(made: FaultyFleet, call: Trial, router: str) -> Reply | None:
     """Answer a call once; None if that killed nodes. A request may kill several, one after the other."""
-    told = await ended(call.answering(router))
-    if told is not None and not again(told):
-        return told
+    result = await ended(call.answering(router))
+    if result is not None and not again(result):
+        return result
     for name in [name for name, node in made.nodes.items() if not node.alive]:
         made.bury(name)
     if len(made.nodes) < 2:
@@ -58,9 +58,9 @@ async def test_a_reentrant_call_has_its_tool_paused_after_three_processes(
     assert waits.status == 503 and "paused" in waits.text
     other = trial("deadly", MARKED)
     async with asyncio.timeout(DEADLINE):
-        while not (told := await other.send(router, {})).result.get("isError"):
+        while not (result := await other.send(router, {})).result.get("isError"):
             await asyncio.sleep(0.05)
-    assert "Nothing was started" in told.text
+    assert "Nothing was started" in result.text
     assert made.ledger.count(call.name, "entered") == ENDS
     resume(made, call.tool)
 
@@ -72,12 +72,12 @@ async def test_a_reentrant_call_is_stuck_after_five_claims(
     client is told so."""
     call = trial("deadly", MARKED)
     await call.begin(router)
-    while (told := await struck(made, call, router)) is None:
+    while (result := await struck(made, call, router)) is None:
         assert made.ledger.count(call.name, "entered") <= 1 + CLAIMS
         resume(made, call.tool)
-    assert told.result["isError"] and "Several nodes failed while they ran this call" in told.text
+    assert result.result["isError"] and "Several nodes failed while they ran this call" in result.text
     for url in (router, made.routers[1].url):
-        assert (await call.insist(url)).text == told.text
+        assert (await call.insist(url)).text == result.text
     assert made.ledger.count(call.name, "entered") == 1 + CLAIMS
 
 
@@ -85,7 +85,7 @@ async def test_an_unmarked_call_kills_one_node(made: FaultyFleet, router: str, t
     """It is entered once."""
     call = trial("deadly", UNMARKED)
     await call.begin(router)
-    while (told := await struck(made, call, router)) is None:
+    while (result := await struck(made, call, router)) is None:
         pass
-    assert told.result["isError"] and LOST in told.text
+    assert result.result["isError"] and LOST in result.text
     assert made.ledger.count(call.name, "entered") == 1

@@ -38,10 +38,10 @@ async def test_reentrant_calls_are_handed_off_and_resume_elsewhere_at_once(
     took = []
     for call in calls:
         started = time.monotonic()
-        heard = await call.answer(router)
+        reply = await call.answer(router)
         took.append(time.monotonic() - started)
-        assert heard.messages == [f"{call.name} two?"] and heard.headers["framehold-node"] != name
-        call.heard = heard
+        assert reply.messages == [f"{call.name} two?"] and reply.headers["framehold-node"] != name
+        call.heard = reply
     with capsys.disabled():
         print(f"\nresume of a call that was handed off: {1000 * min(took):.0f} to {1000 * max(took):.0f} ms")
     # docs/guarantees.md: at most 200 ms. Of five the third: one may have met another process on this machine.
@@ -86,10 +86,27 @@ async def test_unmarked_calls_are_kept_until_the_deadline_and_then_lost(
     assert await early.finish(router) == early.done
     await made.left(name)
     assert time.monotonic() - started >= DEADLINE - 0.5, "somebody was still waited for"
-    told = await late.insist(router)
-    assert told.result["isError"] and LOST in told.text
+    result = await late.insist(router)
+    assert result.result["isError"] and LOST in result.text
     assert await new.finish(router) == new.done
     assert [made.ledger.count(call.name, "entered") for call in (early, late, new)] == [1, 1, 1]
+
+
+async def test_calls_are_handed_off_when_a_silent_store_answers_again(
+    made: FaultyFleet, router: str, trial: Callable[..., Trial]
+) -> None:
+    """The store is paused when the drain begins. The node waits for it, and no call waits for a lease."""
+    calls = [trial("errand", MARKED) for _ in range(5)]
+    name = await at_one_node(made, *calls)
+    node = made.nodes[name]
+    with made.redis.paused():
+        made.drain(name)
+        await until(lambda: "no call is handed off until it does" in node.log(), "the drain that waits for the store")
+    await made.left(name)
+    assert "node drained: 5 calls handed off" in node.log() and "were not handed off" not in node.log()
+    assert await asyncio.gather(*(call.finish(router) for call in calls)) == [call.done for call in calls]
+    for call in calls:
+        assert made.ledger.effects(call.name) == ["first", "second", "third", "fourth"]
 
 
 async def test_all_nodes_are_restarted_one_by_one_under_load(made: FaultyFleet, trial: Callable[..., Trial]) -> None:
@@ -101,12 +118,12 @@ async def test_all_nodes_are_restarted_one_by_one_under_load(made: FaultyFleet, 
     async def load(number: int) -> None:
         while not over.is_set():
             call = trial("errand", (MARKED, UNMARKED)[number % 2])
-            heard = await call.begin(routers[number % 2])
-            while heard.status == 200 and heard.result["resultType"] == "input_required":
+            reply = await call.begin(routers[number % 2])
+            while reply.status == 200 and reply.result["resultType"] == "input_required":
                 await asyncio.sleep(0.05)
-                heard = await call.answer(routers[(number + 1) % 2])
-                call.heard = heard if "inputRequests" in heard.message.get("result", {}) else call.heard
-            assert (heard.status, heard.text) == (200, call.done), heard.message
+                reply = await call.answer(routers[(number + 1) % 2])
+                call.heard = reply if "inputRequests" in reply.message.get("result", {}) else call.heard
+            assert (reply.status, reply.text) == (200, call.done), reply.message
             done.append(call.name)
 
     async def roll() -> None:

@@ -22,12 +22,12 @@ async def test_a_reentrant_call_waits_the_lease_out_and_completes_elsewhere(
     dead = call.owner
     started = time.monotonic()
     made.kill(dead)
-    heard = await call.insist(router)
+    reply = await call.insist(router)
     took = time.monotonic() - started
     with capsys.disabled():
         print(f"\nfirst resume of a call whose node was killed: {took:.2f} s after SIGKILL (lease {TTL:g} s)")
-    assert heard.messages == [f"{call.name} two?"]
-    assert heard.headers["framehold-route"] == "takeover" and call.owner != dead
+    assert reply.messages == [f"{call.name} two?"]
+    assert reply.headers["framehold-route"] == "takeover" and call.owner != dead
     # docs/guarantees.md: at most lease TTL + 1 s.
     assert took <= TTL + 1.0
     assert await call.finish(router) == call.done
@@ -43,7 +43,7 @@ async def test_an_unmarked_call_is_lost_and_its_client_is_told(
     await call.begin(router)
     made.kill(call.owner)
     for url in (router, made.routers[1].url):
-        told = await call.insist(url)
-        assert told.result["isError"], told.message
-        assert LOST in told.text
+        result = await call.insist(url)
+        assert result.result["isError"], result.message
+        assert LOST in result.text
     assert made.ledger.effects(call.name) == ["first"] and made.ledger.count(call.name, "entered") == 1

@@ -52,8 +52,8 @@ async def test_a_running_round_that_nobody_took_over_goes_on(
     await asleep(made, call.owner)
     await made.woken(call.owner)
     made.open(call.name)
-    told = await request
-    assert again(told) or told.messages == [f"{call.name} two?"]
+    result = await request
+    assert again(result) or result.messages == [f"{call.name} two?"]
     assert await call.finish(router) == call.done
     assert made.ledger.count(call.name, "entered") == 1 or column == MARKED
     assert set(made.ledger.effects(call.name)) <= {"first", "second", "third", "fourth"}
@@ -107,9 +107,9 @@ async def test_a_running_reentrant_round_that_was_taken_over_is_fenced(
     made.open(call.name)
     new = (await taken).headers["framehold-node"]
     await made.woken(old)
-    told = await ended(request)
-    if told is not None and not again(told):
-        assert told.messages == [f"{call.name} two?"] and told.headers["framehold-node"] == new != old
+    result = await ended(request)
+    if result is not None and not again(result):
+        assert result.messages == [f"{call.name} two?"] and result.headers["framehold-node"] == new != old
     await made.ledger.has(call.name, "cancelled")
     assert await call.finish(router) == call.done
     assert made.ledger.effects(call.name) == ["first", "second", "third", "fourth"]
@@ -130,8 +130,8 @@ async def test_a_running_unmarked_round_whose_call_was_lost_is_fenced(
     assert LOST in (await call.insist(await asleep(made, old))).text
     made.open(call.name)
     await made.woken(old)
-    told = await ended(request)
-    assert told is None or again(told) or LOST in told.text
+    result = await ended(request)
+    assert result is None or again(result) or LOST in result.text
     await made.ledger.has(call.name, "cancelled")
     assert LOST in (await call.insist(made.url(old))).text
     assert made.ledger.effects(call.name) == ["first", "second"]

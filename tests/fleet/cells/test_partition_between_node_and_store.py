@@ -103,9 +103,9 @@ async def test_a_running_reentrant_round_is_taken_over_and_its_old_frame_is_canc
     new = (await taken).headers["framehold-node"]
     await made.ledger.has(call.name, "passed", 2)
     await healed(made, old)
-    told = await ended(request)
-    if told is not None and not again(told):
-        assert told.messages == [f"{call.name} two?"] and told.headers["framehold-node"] == new != old
+    result = await ended(request)
+    if result is not None and not again(result):
+        assert result.messages == [f"{call.name} two?"] and result.headers["framehold-node"] == new != old
     assert await call.finish(made.url(old)) == call.done
     await made.ledger.has(call.name, "cancelled")
     assert made.ledger.effects(call.name) == ["first", "second", "third", "fourth"]
@@ -127,8 +127,8 @@ async def test_a_running_unmarked_round_is_lost_elsewhere_and_its_old_frame_is_c
     made.open(call.name)
     await made.ledger.has(call.name, "passed")
     await healed(made, old)
-    told = await ended(request)
-    assert told is None or again(told) or LOST in told.text
+    result = await ended(request)
+    assert result is None or again(result) or LOST in result.text
     assert LOST in (await call.insist(made.url(old))).text
     await made.ledger.has(call.name, "cancelled")
     assert made.ledger.effects(call.name) == ["first", "second"]

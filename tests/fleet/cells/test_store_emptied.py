@@ -79,7 +79,7 @@ async def test_a_call_that_nobody_holds_is_lost_and_its_client_is_told(
     made.kill(call.owner)
     with made.redis.client() as client:
         client.flushall()
-    told = await call.insist(router)
-    assert told.result["isError"] and "This call was lost: the store of this node has no trace of it" in told.text
-    assert "stopped at an unknown point after round 1 of its questions" in told.text
+    result = await call.insist(router)
+    assert result.result["isError"] and "This call was lost: the store of this node has no trace of it" in result.text
+    assert "stopped at an unknown point after round 1 of its questions" in result.text
     assert made.ledger.count(call.name, "entered") == 1

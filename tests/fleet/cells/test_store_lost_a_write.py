@@ -16,7 +16,7 @@ import pytest
 from tests.fleet.faults import MARKED, TTL, UNMARKED, TrialFleet
 from tests.fleet.trial import Client, Trial, again
 from tests.store.topologies import SentinelTrio
-from tests.wire import Heard
+from tests.wire import Reply
 
 pytestmark = pytest.mark.anyio
 
@@ -32,7 +32,7 @@ class FailedOver:
         """Calls whose frames live, by column."""
         self.orphaned: dict[str, Trial] = {}
         """Calls whose frames died."""
-        self.early: dict[str, Heard] = {}
+        self.early: dict[str, Reply] = {}
         """What was told to who came before the node of a live frame was registered again, by column."""
 
     async def strike(self) -> None:
@@ -90,8 +90,8 @@ async def test_a_live_frame_heals_the_record_and_goes_on(after: FailedOver, colu
 @both
 async def test_a_live_frame_is_not_called_lost_before_its_node_is_back(after: FailedOver, column: str) -> None:
     """Whoever comes too early is asked to come again, or waits: nobody knows yet which nodes live."""
-    told = after.early[column]
-    assert again(told) or told.text == after.kept[column].done, told.text
+    result = after.early[column]
+    assert again(result) or result.text == after.kept[column].done, result.text
 
 
 @both
@@ -101,7 +101,7 @@ async def test_without_a_frame_the_call_is_lost_and_its_client_is_told(after: Fa
     async with Client() as client:
         call.client = client
         for name in made.nodes:
-            told = await call.insist(made.url(name))
-            assert told.result["isError"] and "This call was lost" in told.text, told.message
+            result = await call.insist(made.url(name))
+            assert result.result["isError"] and "This call was lost" in result.text, result.message
     assert made.ledger.effects(call.name) == ["first", "second", "third"]
     assert made.ledger.count(call.name, "entered") == 1

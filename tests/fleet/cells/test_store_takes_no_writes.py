@@ -14,7 +14,7 @@ from tests.fleet.faults import MARKED, UNMARKED, FaultyFleet
 from tests.fleet.fleet import RouterProcess
 from tests.fleet.trial import Trial
 from tests.processes import DEADLINE
-from tests.wire import Heard
+from tests.wire import Reply
 
 pytestmark = pytest.mark.anyio
 
@@ -30,11 +30,11 @@ def silence(made: FaultyFleet) -> None:
 outages = pytest.mark.parametrize(("begin", "store"), [(fill, "full"), (silence, "silent")], ids=["full", "silent"])
 
 
-def refused(heard: Heard) -> str:
+def refused(reply: Reply) -> str:
     """The cause that a refused client gets."""
-    assert (heard.status, heard.code) == (503, -32603), heard.message
-    assert int(heard.headers["retry-after"]) >= 1
-    text: str = heard.message["error"]["message"]
+    assert (reply.status, reply.code) == (503, -32603), reply.message
+    assert int(reply.headers["retry-after"]) >= 1
+    text: str = reply.message["error"]["message"]
     return text
 
 
@@ -74,6 +74,9 @@ async def test_what_needs_no_store_is_served_through_a_router_and_the_rest_waits
     answer = await parked.answer(router.url)
     assert refused(answer) and answer.headers["framehold-node"] == parked.owner
     problems = {problem["kind"]: problem["text"] for problem in (await router.overview())["problems"]}
+    if "got no processor" in problems.get("loop_stood", ""):
+        # No code held the loop: the process waited for a core of a busy machine.
+        del problems["loop_stood"]
     assert list(problems) == [f"store_{store}"], problems
     assert "no node can write" in problems[f"store_{store}"]
     assert ", ".join(sorted(made.nodes)) in problems[f"store_{store}"]

@@ -9,7 +9,7 @@ import pytest
 
 from tests.fleet.faults import MARKED, UNMARKED, FaultyFleet, standing
 from tests.fleet.trial import Trial
-from tests.wire import Heard
+from tests.wire import Reply
 
 pytestmark = pytest.mark.anyio
 
@@ -23,10 +23,10 @@ def roomy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultyFleet]:
         yield made
 
 
-def refused(heard: Heard) -> bool:
+def refused(reply: Reply) -> bool:
     """Whether a request was sent away as docs/guarantees.md has it."""
-    assert (heard.status, heard.code) == (503, -32603), heard.message
-    return int(heard.headers["retry-after"]) >= 1
+    assert (reply.status, reply.code) == (503, -32603), reply.message
+    return int(reply.headers["retry-after"]) >= 1
 
 
 @both
@@ -62,8 +62,8 @@ async def test_a_pause_that_ends_soon_is_not_even_noticed(
         request = call.answering(node.url)
         await roomy.ledger.has(call.name, "passed")
         assert not request.done()
-    told = await request
-    assert told.status == 503 or told.messages == [f"{call.name} two?"]
+    result = await request
+    assert result.status == 503 or result.messages == [f"{call.name} two?"]
     assert await call.finish(node.url) == call.done
     assert roomy.ledger.count(call.name, "entered") == 1
 
@@ -98,8 +98,8 @@ async def test_killed_and_started_again_with_its_append_only_file(
     await asyncio.sleep(0.1)
     made.restore()
     await asyncio.gather(*asked, return_exceptions=True)
-    told = await asyncio.gather(*(call.finish(router) for call in calls))
-    assert told == [call.done for call in calls]
+    result = await asyncio.gather(*(call.finish(router) for call in calls))
+    assert result == [call.done for call in calls]
     for call in calls:
         assert made.ledger.effects(call.name) == ["first", "second", "third", "fourth"]
         assert made.ledger.count(call.name, "entered") == 1

@@ -9,16 +9,16 @@ import pytest
 
 from tests.fleet.faults import MARKED, UNMARKED, FaultyFleet
 from tests.fleet.trial import Trial
-from tests.wire import Heard
+from tests.wire import Reply
 
 pytestmark = pytest.mark.anyio
 
 both = pytest.mark.parametrize("column", [MARKED, UNMARKED])
 
 
-def turned_away(heard: Heard) -> bool:
+def turned_away(reply: Reply) -> bool:
     """Whether a request was refused in the SDK's own words."""
-    return "error" in heard.message and (heard.code, heard.text) == (-32602, "Invalid or expired requestState")
+    return "error" in reply.message and (reply.code, reply.text) == (-32602, "Invalid or expired requestState")
 
 
 @both

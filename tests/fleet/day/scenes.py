@@ -136,8 +136,8 @@ async def refunds(day: Day, *fail: bool) -> None:
     """Call a tool that asks nothing, so many times."""
     async with Caller(day.url) as caller:
         for fails in fail:
-            heard = await caller.call("refund", arguments={"fails": fails})
-            assert heard.result.get("isError", False) is fails
+            reply = await caller.call("refund", arguments={"fails": fails})
+            assert reply.result.get("isError", False) is fails
 
 
 async def fail(day: Day) -> None:
@@ -188,11 +188,11 @@ async def imported(day: Day, caller: Caller) -> bool:
     """Answer the call of the poison tool; whether it has ended."""
     asked = day.poisoned
     try:
-        heard = await caller.retry("import_file", asked.token, asked.accept(word="all.csv"))
+        reply = await caller.retry("import_file", asked.token, asked.accept(word="all.csv"))
     except httpx2.TransportError:
         return False
-    assert again(heard) or heard.text == "imported", heard
-    return not again(heard)
+    assert again(reply) or reply.text == "imported", reply
+    return not again(reply)
 
 
 async def resume(day: Day) -> None:
@@ -208,8 +208,8 @@ async def diverge(day: Day) -> None:
     async with Caller(day.url) as caller:
         asked = await caller.call("quote")
         await day.run("evict", call_of(asked.token), "--yes")
-        heard = await caller.retry("quote", asked.token, asked.accept(word="yes"))
-        assert heard.result["isError"], heard
+        reply = await caller.retry("quote", asked.token, asked.accept(word="yes"))
+        assert reply.result["isError"], reply
 
 
 WITHOUT_STORE = (

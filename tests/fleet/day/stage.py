@@ -19,7 +19,7 @@ from tests.fleet.day.voices import Problem, Voices, ask, command, voices
 from tests.fleet.fleet import Fleet, RouterProcess
 from tests.node.operating import TOKEN
 from tests.store.server import RedisServer, free_port
-from tests.wire import Heard
+from tests.wire import Reply
 
 NODES = ("harbour", "lagoon", "meadow")
 TARGET = "tests/fleet/day/office.py"
@@ -55,7 +55,7 @@ class Day:
         self.traffic: Traffic
         self.screens: list[tuple[str, Screen]] = []
         """The address of each router, and the dashboard that is open there."""
-        self.poisoned: Heard
+        self.poisoned: Reply
         """The question of the call that ends processes."""
         self.mended = fleet.folder / "mended"
         """The file of the mended release (`office`)."""

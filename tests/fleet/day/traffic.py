@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import httpx2
 
 from tests.fleet.trial import again
-from tests.wire import Caller, Heard
+from tests.wire import Caller, Reply
 
 ONE_IN = 20
 """One booking in so many fails: 5 %."""
@@ -58,31 +58,31 @@ class Traffic:
     async def _work(self, callers: itertools.cycle[Caller]) -> None:
         while not self._over.is_set():
             arguments = {"fails": next(self._numbers) % ONE_IN == 0}
-            heard = await self._taken(next(callers).call("book", arguments=arguments))
-            if heard is not None:
-                await self._answered(callers, arguments, heard)
+            reply = await self._taken(next(callers).call("book", arguments=arguments))
+            if reply is not None:
+                await self._answered(callers, arguments, reply)
             await asyncio.sleep(_PAUSE)
 
-    async def _answered(self, callers: itertools.cycle[Caller], arguments: dict[str, Any], asked: Heard) -> None:
+    async def _answered(self, callers: itertools.cycle[Caller], arguments: dict[str, Any], asked: Reply) -> None:
         """Answer until the answer is taken, at each router in turn."""
         while True:
             sent = next(callers).retry("book", asked.token, asked.accept(word="Monday"), arguments=arguments)
-            heard = await self._taken(sent)
-            if heard is not None:
+            reply = await self._taken(sent)
+            if reply is not None:
                 break
             await asyncio.sleep(_PAUSE)
         self._ended += 1
         self._failed += arguments["fails"]
-        if heard.message.get("result", {}).get("isError", False) is not arguments["fails"]:
-            self.wrong.append(str(heard.message))
+        if reply.message.get("result", {}).get("isError", False) is not arguments["fails"]:
+            self.wrong.append(str(reply.message))
 
-    async def _taken(self, request: Coroutine[Any, Any, Heard]) -> Heard | None:
+    async def _taken(self, request: Coroutine[Any, Any, Reply]) -> Reply | None:
         """The response; None if the request was refused or cut, and is to be sent again."""
         try:
-            heard = await request
+            reply = await request
         except httpx2.TransportError:
-            heard = None
-        if heard is None or again(heard):
+            reply = None
+        if reply is None or again(reply):
             self._refused += 1
             return None
-        return heard
+        return reply

@@ -57,8 +57,8 @@ class Cluster:
         """One request's status and response."""
         path = urlsplit(target).path
         with self._lock:
-            if method == "GET" and (told := _discovery(path)) is not None:
-                return 200, told
+            if method == "GET" and (result := _discovery(path)) is not None:
+                return 200, result
             if method == "GET":
                 return self._get(path, urlsplit(target).query)
             if method == "DELETE":
@@ -79,12 +79,12 @@ class Cluster:
         group, kind = _of(path)
         return 200, {"apiVersion": group, "kind": f"{kind}List", "metadata": {}, "items": items}
 
-    def _write(self, method: str, path: str, said: Object) -> tuple[int, Object]:
-        where = f"{path}/{said['metadata']['name']}" if method == "POST" else path
+    def _write(self, method: str, path: str, text: Object) -> tuple[int, Object]:
+        where = f"{path}/{text['metadata']['name']}" if method == "POST" else path
         if method == "POST" and where in self.objects:
             return 409, _status(409, "AlreadyExists", f"{where} is there already")
         group, kind = _of(path if method == "POST" else path.rsplit("/", 1)[0])
-        made = {"apiVersion": group, "kind": kind, **said}
+        made = {"apiVersion": group, "kind": kind, **text}
         made["metadata"] = {"uid": "0", "resourceVersion": "1", **made["metadata"]}
         self.objects[where] = made
         return 200, made
@@ -101,8 +101,8 @@ def cluster() -> Iterator[Cluster]:
 
         def _answer(self) -> None:
             body = self.rfile.read(int(self.headers.get("content-length") or 0))
-            status, told = kept.answer(self.command, self.path, body)
-            data = json.dumps(told).encode()
+            status, result = kept.answer(self.command, self.path, body)
+            data = json.dumps(result).encode()
             self.send_response(status)
             self.send_header("content-type", "application/json")
             self.send_header("content-length", str(len(data)))

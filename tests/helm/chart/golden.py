@@ -50,6 +50,11 @@ GOLDEN: dict[str, tuple[str, str, dict[str, Any]]] = {
         "fleet-framehold-haproxy",
         {"haproxy": {"enabled": True}, **_MONITORED},
     ),
+    "podmonitor-router": (
+        "PodMonitor",
+        "fleet-framehold-router",
+        {"metrics": {"podMonitor": {"enabled": True}}, "networkPolicy": _MONITORED["networkPolicy"]},
+    ),
     "prometheusrule": ("PrometheusRule", "fleet-framehold", _RULES),
     "scaledobject": ("ScaledObject", "fleet-framehold-node", {"node": {"autoscaling": _SCALED}}),
     "httproute": ("HTTPRoute", "fleet-framehold", {"httpRoute": _ROUTED}),

@@ -13,6 +13,8 @@ import yaml
 CHART = Path(__file__).parents[3] / "helm/framehold"
 CI = {path.name.removesuffix("-values.yaml"): path for path in sorted((CHART / "ci").glob("*-values.yaml"))}
 """The values that installations of each kind begin with, by that kind."""
+VERSION: str = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))["version"]
+"""The version of the chart, its images and the package."""
 
 Object = dict[str, Any]
 

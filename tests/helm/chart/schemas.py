@@ -12,7 +12,7 @@ from referencing import Registry, Resource
 _ALL = dict.fromkeys(release.removesuffix("-strict").removesuffix("-local") for release in all_versions())
 RELEASES = [release for release in _ALL if tuple(map(int, release.split("."))) >= (1, 28)]
 """1.28.0 and later, as far as schemas are at hand."""
-CUSTOM = ("ServiceMonitor", "PrometheusRule", "ScaledObject", "HTTPRoute")
+CUSTOM = ("ServiceMonitor", "PodMonitor", "PrometheusRule", "ScaledObject", "HTTPRoute")
 """Kinds that clusters learn from others: golden files hold these."""
 
 

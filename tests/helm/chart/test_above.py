@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.helm.chart.render import CHART, Rendered, render
+from tests.helm.chart.render import CHART, VERSION, Rendered, render
 
 VALUES: dict[str, Any] = {
     "global": {"imageRegistry": "registry.example.com"},
@@ -26,7 +26,7 @@ def above(tmp_path: Path) -> Path:
         "name": "platform",
         "version": "1.0.0",
         "dependencies": [
-            {"name": "framehold", "version": "0.1.0", "alias": alias, "condition": f"{alias}.enabled"}
+            {"name": "framehold", "version": VERSION, "alias": alias, "condition": f"{alias}.enabled"}
             for alias in ("booking", "weather")
         ],
     }

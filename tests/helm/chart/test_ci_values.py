@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import importlib.util
 import re
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from framehold_store.config import StoreConfig
 from tests.helm.chart.render import CHART, CI, Rendered, ci, render
 
-KINDS = {"trial", "production", "gitops", "haproxy", "autoscaled"}
+KINDS = {"trial", "production", "gitops", "haproxy", "autoscaled", "openshift", "strict", "load"}
 
 
 def merged(*kinds: str) -> dict[str, Any]:
@@ -47,14 +48,41 @@ def test_helm_finds_nothing_to_criticise(kind: str) -> None:
     """Warnings are faults here; what is left is advice."""
     report = helm_python.lint(str(CHART), ci(kind), namespace="prod", strict=True)
     assert report["errors"] == []
-    assert [said for said in report["messages"] if said["severity"] > 1] == []
+    assert [text for text in report["messages"] if text["severity"] > 1] == []
 
 
-@pytest.mark.parametrize("kinds", [("production", "haproxy"), ("production", "autoscaled"), ("haproxy", "autoscaled")])
+_TOGETHER = [
+    ("production", "haproxy"),
+    ("production", "autoscaled"),
+    ("haproxy", "autoscaled"),
+    ("production", "openshift"),
+    ("gitops", "strict"),
+]
+
+
+@pytest.mark.parametrize("kinds", _TOGETHER)
 def test_those_that_say_so_go_together(kinds: tuple[str, ...]) -> None:
     rendered = render(merged(*kinds))
     assert bool(names(rendered, "HorizontalPodAutoscaler")) == ("autoscaled" in kinds)
     assert ("fleet-framehold-haproxy" in names(rendered, "Deployment")) == ("haproxy" in kinds)
+
+
+def test_a_load_test_calls_the_fleet_that_it_is_installed_with() -> None:
+    """Its workers run the same scenario as their master, against the front Service."""
+    rendered = render(ci("load"))
+    master, worker = (
+        rendered.one("Job", f"locust-{role}")["spec"]["template"]["spec"]["containers"][0]["args"]
+        for role in ("master", "worker")
+    )
+    front = master[master.index("--host") + 1].removeprefix("http://")
+    assert front in names(rendered, "Service")
+    assert worker[worker.index("--master-host") + 1] in names(rendered, "Service")
+    assert master[master.index("--scenario") :] == worker[worker.index("--scenario") :]
+    assert master[master.index("--expect-workers") + 1] == str(
+        rendered.one("Job", "locust-worker")["spec"]["parallelism"]
+    )
+    node = rendered.one("StatefulSet", "fleet-framehold-node")["spec"]["template"]["spec"]["containers"][0]
+    assert importlib.util.find_spec(node["command"][-1])
 
 
 @pytest.mark.parametrize("kind", ["production", "gitops"])

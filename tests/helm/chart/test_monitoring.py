@@ -110,9 +110,9 @@ def test_an_alert_that_is_not_there_can_not_be_left_out() -> None:
     """A misspelt name would go on waking somebody."""
     with pytest.raises(helm_python.HelmError) as refused:
         render(_rule({"disabled": ["FrameholdRingSkewed"]}))
-    said = str(refused.value)
-    assert "metrics.prometheusRule.disabled names FrameholdRingSkewed, and no alert is called so; there are " in said
-    assert all(name in said for name in NAMES)
+    text = str(refused.value)
+    assert "metrics.prometheusRule.disabled names FrameholdRingSkewed, and no alert is called so; there are " in text
+    assert all(name in text for name in NAMES)
 
 
 def test_alerts_that_count_in_leases_follow_a_longer_lease() -> None:

@@ -15,9 +15,8 @@ MUST = [
     ("router", "node", 8080),
     ("node", "node", 8080),  # relays
     ("haproxy", "node", 8080),
-    ("haproxy", "router", 8080),  # the dashboard and the API
     ("test", "front", 8080),
-    ("test", "router", 8080),
+    ("test", "router", 8081),  # the API
     ("node", "store", 6379),
     ("router", "store", 6379),
 ]
@@ -28,6 +27,8 @@ MUST_NOT = [
     *((caller, "haproxy", 8404) for caller in ("stranger", "sibling", "outside", "client", "node")),
     *((caller, "store", 8080) for caller in ("node", "router")),
     *((caller, "node", 6379) for caller in ("node", "router")),
+    *((caller, "node", 8081) for caller in ("stranger", "sibling", "outside", "test", "store", "client", "router")),
+    *((caller, "router", 8081) for caller in ("stranger", "sibling", "outside", "store", "client", "node", "haproxy")),
 ]
 """What nobody may, whoever the clients are."""
 LIMITED: dict[str, Any] = {
@@ -102,13 +103,15 @@ def test_clients_are_those_that_are_named(haproxy: bool) -> None:
 
 @pytest.mark.parametrize("haproxy", [False, True])
 def test_who_scrapes_reaches_what_is_scraped(haproxy: bool) -> None:
-    """Without a name nobody does, but for routers that everybody reaches: an empty list isn't everybody."""
-    doors = [("scraper", "node", 8080), ("scraper", "router", 8080), *[("scraper", "haproxy", 8404)] * haproxy]
+    """Without a name nobody does: an empty list isn't everybody."""
+    doors = [("scraper", "node", 8081), ("scraper", "router", 8081), *[("scraper", "haproxy", 8404)] * haproxy]
     limited = render({"networkPolicy": LIMITED, "haproxy": {"enabled": haproxy}})
     assert _open(limited, doors) == doors
     nobody = {**LIMITED, "scrapeFrom": []}
     assert _open(render({"networkPolicy": nobody, "haproxy": {"enabled": haproxy}}), doors) == []
-    assert _open(render({"haproxy": {"enabled": haproxy}}), doors) == [("scraper", "router", 8080)]
+    assert _open(render({"haproxy": {"enabled": haproxy}}), doors) == []
+    calls = [(who, called, 8080) for who, called, _ in doors if called == "node"]
+    assert _open(limited, calls) == [], "who scrapes a node may not call it"
 
 
 @pytest.mark.parametrize("values", INSTALLED.values(), ids=INSTALLED)
@@ -167,11 +170,14 @@ def test_an_ingress_leads_each_host_to_the_front(haproxy: bool) -> None:
     assert ingress["spec"]["tls"] == ROUTED["ingress"]["tls"]
     assert [rule["host"] for rule in ingress["spec"]["rules"]] == ROUTED["ingress"]["hosts"]
     for rule in ingress["spec"]["rules"]:
-        [path] = rule["http"]["paths"]
-        assert (path["path"], path["pathType"]) == ("/", "Prefix")
-        backend = path["backend"]["service"]
-        assert backend["name"] == front["metadata"]["name"]
-        assert backend["port"]["name"] in [port["name"] for port in front["spec"]["ports"]]
+        assert [(path["path"], path["pathType"]) for path in rule["http"]["paths"]] == [
+            ("/mcp", "Prefix"),
+            ("/.well-known", "Prefix"),
+        ]
+        for path in rule["http"]["paths"]:
+            backend = path["backend"]["service"]
+            assert backend["name"] == front["metadata"]["name"]
+            assert backend["port"]["name"] in [port["name"] for port in front["spec"]["ports"]]
 
 
 def test_a_route_leads_to_the_front_and_cuts_no_stream() -> None:
@@ -193,11 +199,11 @@ def test_hosts_of_ingress_and_route_are_answered_to() -> None:
 @pytest.mark.parametrize("kind", ["LoadBalancer", "NodePort"])
 def test_who_opens_the_front_is_told_that_nodes_must_know_its_name(kind: str) -> None:
     """Else every request from outside gets 421, and nothing says why."""
-    told = "Nodes answer 421 to names that they don't know (allowedHosts)"
-    assert told in render({"service": {"type": kind}}).notes
-    assert told not in render({"service": {"type": kind}, "allowedHosts": ["mcp.example.com"]}).notes
-    assert told not in render({**ROUTED, "service": {"type": kind}}).notes
-    assert told not in render().notes
+    result = "Nodes answer 421 to names that they don't know (allowedHosts)"
+    assert result in render({"service": {"type": kind}}).notes
+    assert result not in render({"service": {"type": kind}, "allowedHosts": ["mcp.example.com"]}).notes
+    assert result not in render({**ROUTED, "service": {"type": kind}}).notes
+    assert result not in render().notes
 
 
 @pytest.mark.parametrize("release", [RELEASES[0], RELEASES[-1]])

@@ -18,11 +18,11 @@ UNNAMED = (
 
 def refused(values: Values, name: str = "fleet") -> list[str]:
     """What the chart says of such values, sentence by sentence."""
-    with pytest.raises(helm_python.HelmRenderError) as told:
+    with pytest.raises(helm_python.HelmRenderError) as result:
         render(values, name=name)
-    said = str(told.value)
-    assert "these values can't be right, and nothing was rendered:" in said
-    return re.findall(r"(?m)^- (.+)$", said)
+    text = str(result.value)
+    assert "these values can't be right, and nothing was rendered:" in text
+    return re.findall(r"(?m)^- (.+)$", text)
 
 
 @pytest.mark.parametrize(("values", "sentence"), WRONG, ids=[sentence[:60] for _, sentence in WRONG])
@@ -53,9 +53,9 @@ def test_a_release_whose_name_no_service_may_have_is_refused() -> None:
 
 def test_no_sentence_repeats_a_secret() -> None:
     auth = {"keys": ["tell-nobody", "tell nobody"], "adminToken": "tell-nobody"}
-    said = refused({"auth": auth, "store": {"url": "tell://nobody"}})
-    assert len(said) == 4
-    assert "nobody" not in " ".join(said)
+    text = refused({"auth": auth, "store": {"url": "tell://nobody"}})
+    assert len(text) == 4
+    assert "nobody" not in " ".join(text)
 
 
 def test_every_sentence_of_the_chart_is_seen_here() -> None:

@@ -86,7 +86,7 @@ def test_lists_that_kubernetes_merges_by_a_key_have_each_key_once(made: list[dic
         lists += [(container.get(field, []), key) for container in containers]
     keys = [[each[key] for each in found] for found, key in lists]
     assert sum(map(len, keys)) > 200
-    assert [said for said in keys if len(said) != len(set(said))] == []
+    assert [text for text in keys if len(text) != len(set(text))] == []
 
 
 def test_of_labels_that_are_said_twice_the_nearer_counts() -> None:

@@ -41,8 +41,8 @@ def _data(at: Cluster, name: str) -> dict[str, str]:
 
 
 def _checksum(at: Cluster) -> str:
-    said: str = at.template("statefulsets", "fleet-framehold-node")["metadata"]["annotations"]["checksum/auth"]
-    return said
+    text: str = at.template("statefulsets", "fleet-framehold-node")["metadata"]["annotations"]["checksum/auth"]
+    return text
 
 
 def test_what_was_generated_survives_an_upgrade(at: Cluster) -> None:
@@ -205,8 +205,8 @@ def test_autoscaling_keeps_as_many_as_there_are(at: Cluster) -> None:
 @pytest.mark.parametrize("kind", ["", *CI])
 def test_no_secret_is_anywhere_but_in_secrets(kind: str) -> None:
     values = ci(kind) if kind else {}
-    told = ("auth" in values) or {"keys": [OLD], "adminToken": "an-admin-token-to-find"}
-    rendered = render({**values, "auth": told} if isinstance(told, dict) else values)
+    result = ("auth" in values) or {"keys": [OLD], "adminToken": "an-admin-token-to-find"}
+    rendered = render({**values, "auth": result} if isinstance(result, dict) else values)
     secrets = [value for made in rendered.of("Secret") for value in made.get("data", {}).values()]
     plain = {base64.b64decode(value).decode() for value in secrets} | {OLD, "an-admin-token-to-find"}
     others = "".join(repr(made) for made in rendered.objects if made["kind"] != "Secret") + rendered.notes

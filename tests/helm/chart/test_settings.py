@@ -12,8 +12,19 @@ from framehold.config import Settings
 from framehold_router.config import FleetSettings, RouterSettings
 from tests.helm.chart.render import CHART
 
-DECIDED = {"store_url", "keys", "admin_token", "node_id", "advertise_url", "allowed_hosts", "allowed_origins"}
-"""Settings that have other values of the chart, or none: the chart works them out."""
+DECIDED = {
+    "store_url",
+    "secrets_dir",
+    "keys",
+    "admin_token",
+    "node_id",
+    "advertise_url",
+    "allowed_hosts",
+    "allowed_origins",
+    # For a laptop: it calls tools from the dashboard, and kills nodes.
+    "playground",
+}
+"""Settings that have other values of the chart, or none: the chart works them out, or leaves them off."""
 DIFFERENT = {
     # "" stands for what the chart works out.
     "namespace": {"type": "string", "pattern": "^$|^[0-9A-Za-z][0-9A-Za-z_.-]{0,62}$"},
@@ -44,7 +55,7 @@ def allowed(path: tuple[str, ...]) -> dict[str, Any]:
         spot = spot["properties"][key]
     assert spot["additionalProperties"] is False
     return {
-        name: {key: of for key, of in said.items() if key != "description"} for name, said in spot["properties"].items()
+        name: {key: of for key, of in text.items() if key != "description"} for name, text in spot["properties"].items()
     }
 
 

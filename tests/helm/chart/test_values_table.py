@@ -85,7 +85,7 @@ def test_the_schema_allows_what_values_yaml_lists_and_little_more() -> None:
 
 def test_each_text_is_a_description_of_the_schema() -> None:
     """The script passes over what the schema keeps in a definition, which no text may be about."""
-    described = {path: said.get("description") for path, said in _allowed(SCHEMA).items()}
+    described = {path: output.get("description") for path, output in _allowed(SCHEMA).items()}
     assert {row.path: row.text for row in rows(VALUES) if row.text} == {
         path: text for path, text in described.items() if text and path in {row.path for row in rows(VALUES)}
     }
@@ -93,9 +93,9 @@ def test_each_text_is_a_description_of_the_schema() -> None:
 
 def test_no_level_takes_what_is_not_listed() -> None:
     """But for what is Kubernetes' own, or named by its users."""
-    groups = [SCHEMA, *(said for said in _allowed(SCHEMA).values() if "properties" in said)]
+    groups = [SCHEMA, *(text for text in _allowed(SCHEMA).values() if "properties" in text)]
     assert len(groups) > 30
-    assert [said for said in groups if said.get("additionalProperties") is not False] == []
+    assert [text for text in groups if text.get("additionalProperties") is not False] == []
 
 
 def test_the_readme_names_each_file_of_values() -> None:
@@ -103,12 +103,16 @@ def test_the_readme_names_each_file_of_values() -> None:
     assert {kind for kind in CI if f"](ci/{kind}-values.yaml)" in readme} == set(CI)
 
 
+_WHOLE = ("requests", "limits", "labels", "podSecurityContext", "securityContext")
+"""Maps that are Kubernetes' own, or named by their users."""
+
+
 def _keys(values: dict[str, Any], above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Each key that stands on a line of its own, with its default; a group has none."""
     for key, value in values.items():
         path = (*above, key)
         # A map that is written on one line is a default.
-        if isinstance(value, dict) and value and path[-1] not in ("requests", "limits", "labels"):
+        if isinstance(value, dict) and value and path[-1] not in _WHOLE:
             yield path, None
             yield from _keys(value, path)
         else:
@@ -118,7 +122,7 @@ def _keys(values: dict[str, Any], above: tuple[str, ...] = ()) -> Iterator[tuple
 def _allowed(schema: dict[str, Any], above: tuple[str, ...] = ()) -> dict[tuple[str, ...], dict[str, Any]]:
     """What the schema lists, by its path; `resources` is Kubernetes' own."""
     found = {}
-    for key, said in schema.get("properties", {}).items():
-        found[*above, key] = said
-        found |= _allowed(said, (*above, key))
+    for key, text in schema.get("properties", {}).items():
+        found[*above, key] = text
+        found |= _allowed(text, (*above, key))
     return found

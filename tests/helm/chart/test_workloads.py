@@ -11,7 +11,7 @@ import pytest
 from framehold.config import Settings
 from framehold_router.config import RouterSettings
 from framehold_store.keys import Keys
-from tests.helm.chart.render import CHART, CI, Object, Rendered, ci, render
+from tests.helm.chart.render import CHART, CI, VERSION, Object, Rendered, ci, render
 
 NODE, ROUTER = ("StatefulSet", "fleet-framehold-node"), ("Deployment", "fleet-framehold-router")
 HAPROXY = ("Deployment", "fleet-framehold-haproxy")
@@ -36,21 +36,21 @@ def _read(kind: type[Any], env: dict[str, Any], monkeypatch: pytest.MonkeyPatch)
 
 def test_without_values_a_process_has_the_settings_that_it_has_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     rendered = render()
-    differ = {"namespace", "log_format", "allowed_hosts", "allowed_origins", "node_id"}
+    differ = {"namespace", "log_format", "allowed_hosts", "allowed_origins", "node_id", "admin_port"}
     for kind, where in ((Settings, NODE), (RouterSettings, ROUTER)):
-        told = _read(kind, _env(rendered, *where), monkeypatch).model_dump(exclude=differ)
+        result = _read(kind, _env(rendered, *where), monkeypatch).model_dump(exclude=differ)
         with monkeypatch.context() as without:
             for name in _env(rendered, *where):
                 without.delenv(name, raising=False)
-            assert told == kind().model_dump(exclude=differ)
+            assert result == kind().model_dump(exclude=differ)
 
 
 def test_numbers_and_lists_arrive_as_they_were_written(monkeypatch: pytest.MonkeyPatch) -> None:
     node = {"leaseTtl": 2.5, "maxParked": 1000000, "codeModules": ["acme.common", "-acme.models"]}
-    said = {"settings": {"maxBody": 16777216}, "node": {"settings": node}}
-    told = _read(Settings, _env(render(said), *NODE), monkeypatch)
-    assert (told.max_body, told.lease_ttl, told.max_parked) == (16777216, 2.5, 1_000_000)
-    assert tuple(told.code_modules) == ("acme.common", "-acme.models")
+    text = {"settings": {"maxBody": 16777216}, "node": {"settings": node}}
+    result = _read(Settings, _env(render(text), *NODE), monkeypatch)
+    assert (result.max_body, result.lease_ttl, result.max_parked) == (16777216, 2.5, 1_000_000)
+    assert tuple(result.code_modules) == ("acme.common", "-acme.models")
 
 
 def test_a_fleet_has_its_own_corner_of_the_store() -> None:
@@ -124,11 +124,11 @@ def test_a_new_version_of_the_chart_alone_replaces_no_pod(tmp_path: Path) -> Non
     """A node serves an image of its user's, and the store one of its own: what is in them has not changed."""
     newer = shutil.copytree(CHART, tmp_path / "framehold")
     about = newer / "Chart.yaml"
-    about.write_text(about.read_text().replace("ersion: 0.1.0", "ersion: 0.2.0"))
-    said = {"auth": {"existingSecret": "own"}, "node": {"image": {"repository": "acme/weather", "tag": "1"}}}
-    values = {**said, "node": {**said["node"], "target": "server.py"}}
+    about.write_text(about.read_text().replace(f"ersion: {VERSION}", "ersion: 7.8.9"))
+    text = {"auth": {"existingSecret": "own"}, "node": {"image": {"repository": "acme/weather", "tag": "1"}}}
+    values = {**text, "node": {**text["node"], "target": "server.py"}}
     now, then = render(values), render(values, chart=newer)
-    assert then.one(*NODE)["metadata"]["labels"]["helm.sh/chart"] == "framehold-0.2.0"
+    assert then.one(*NODE)["metadata"]["labels"]["helm.sh/chart"] == "framehold-7.8.9"
     labels = [
         [made.one("StatefulSet", f"fleet-framehold-{part}")["spec"]["template"]["metadata"]["labels"] for made in both]
         for part in ("node", "store")
@@ -139,7 +139,7 @@ def test_a_new_version_of_the_chart_alone_replaces_no_pod(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("said", "expected"),
+    ("text", "expected"),
     [
         ({}, ["topology.kubernetes.io/zone", "kubernetes.io/hostname"]),
         ({"topologySpreadConstraints": None}, ["topology.kubernetes.io/zone", "kubernetes.io/hostname"]),
@@ -147,8 +147,8 @@ def test_a_new_version_of_the_chart_alone_replaces_no_pod(tmp_path: Path) -> Non
     ],
     ids=["unsaid", "null", "none"],
 )
-def test_what_there_are_several_of_is_spread_unless_told_otherwise(said: dict[str, Any], expected: list[str]) -> None:
-    rendered = render(dict.fromkeys(("node", "router", "haproxy"), said) | {"haproxy": {"enabled": True, **said}})
+def test_what_there_are_several_of_is_spread_unless_told_otherwise(text: dict[str, Any], expected: list[str]) -> None:
+    rendered = render(dict.fromkeys(("node", "router", "haproxy"), text) | {"haproxy": {"enabled": True, **text}})
     for made in _workloads(rendered):
         spread = made["spec"]["template"]["spec"].get("topologySpreadConstraints", [])
         assert [each["topologyKey"] for each in spread] == (expected if made["spec"]["replicas"] > 1 else [])
@@ -162,14 +162,14 @@ def test_ends_have_the_time_that_they_take() -> None:
     assert _pod(slow, *NODE)["terminationGracePeriodSeconds"] == 111
     assert _pod(slow, *ROUTER)["terminationGracePeriodSeconds"] == 35
     assert _pod(slow, *ROUTER)["containers"][0]["lifecycle"]["preStop"]["exec"]["command"] == ["sleep", "20"]
-    said = render({"node": {"terminationGracePeriodSeconds": 600}})
-    assert _pod(said, *NODE)["terminationGracePeriodSeconds"] == 600
+    text = render({"node": {"terminationGracePeriodSeconds": 600}})
+    assert _pod(text, *NODE)["terminationGracePeriodSeconds"] == 600
 
 
 def test_a_digest_counts_more_than_a_tag() -> None:
     digest = f"sha256:{'0' * 64}"
     for image, expected in (
-        ({}, "framehold/router:0.1.0"),
+        ({}, f"framehold/router:{VERSION}"),
         ({"tag": "edge"}, "framehold/router:edge"),
         ({"tag": "edge", "digest": digest}, f"framehold/router@{digest}"),
     ):
@@ -190,7 +190,9 @@ def test_no_pod_may_do_more_than_it_needs(kind: str) -> None:
     pods = [each["spec"]["template"]["spec"] for each in _workloads(render(ci(kind) if kind else {}))]
     assert len(pods) >= 2
     for pod in pods:
-        assert pod["securityContext"]["runAsNonRoot"] and pod["securityContext"]["runAsUser"] > 0
+        assert pod["securityContext"]["runAsNonRoot"]
+        # OpenShift chooses a user itself.
+        assert kind == "openshift" or pod["securityContext"]["runAsUser"] > 0
         assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
         assert pod["automountServiceAccountToken"] is False and pod["enableServiceLinks"] is False
         for container in [*pod["containers"], *pod.get("initContainers", [])]:
@@ -209,7 +211,7 @@ def test_nodes_come_and_go_side_by_side_and_are_named_while_they_drain() -> None
     assert headless["clusterIP"] == "None" and headless["publishNotReadyAddresses"] is True
     assert rendered.one(*NODE)["spec"]["serviceName"] == "fleet-framehold-node"
     # Routers call addresses, with the client's Host: a mesh that reads HTTP would look for a service of that name.
-    assert [port["appProtocol"] for port in headless["ports"]] == ["tcp"]
+    assert {port["name"]: port["appProtocol"] for port in headless["ports"]} == {"http": "tcp", "admin": "http"}
 
 
 def test_nodes_are_renewed_one_at_a_time_and_routers_before_the_old_ones_leave() -> None:

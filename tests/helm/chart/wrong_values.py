@@ -179,6 +179,43 @@ WRONG: list[tuple[Values, str]] = [
         "networkPolicy.clientsFrom",
     ),
     (
+        {"service": {"loadBalancerClass": "metal"}},
+        "service.loadBalancerClass chooses nothing with service.type ClusterIP; say LoadBalancer, or leave it out",
+    ),
+    (
+        {"service": {"externalTrafficPolicy": "Local"}},
+        "service.externalTrafficPolicy is given, and service.type is ClusterIP; leave it out, or say NodePort or "
+        "LoadBalancer",
+    ),
+    (
+        {"settings": {"adminPort": 8080}},
+        "settings.adminPort is 8080, which the pods use for something else; say another port, or 0 for one port that "
+        "serves all",
+    ),
+    (
+        {"settings": {"adminPort": 80}},
+        "settings.adminPort is 80, which only root may open; say 1024 or more, or 0 for one port that serves all",
+    ),
+    (
+        {"router": {"dnsPolicy": "None"}},
+        "router.dnsPolicy is None without router.dnsConfig, so that no name would be found; say which servers answer",
+    ),
+    (
+        {"metrics": {**MONITOR, "podMonitor": {"enabled": True}}, "networkPolicy": SCRAPED},
+        "metrics.serviceMonitor.enabled and metrics.podMonitor.enabled are both true, and each process would be "
+        "counted twice; leave one of them out",
+    ),
+    (
+        {"networkPolicy": {"enabled": False, "egress": {"enabled": True}}},
+        "networkPolicy.egress.enabled is true, and networkPolicy.enabled is false, so that nothing is limited; say "
+        "true there too, or leave it out",
+    ),
+    (
+        {"networkPolicy": {"egress": {"enabled": True}}, "store": {"url": "redis://redis"}},
+        "networkPolicy.egress.enabled is true with a store of your own, which no pod would reach; say where it is in "
+        "networkPolicy.egress.store",
+    ),
+    (
         {"ingress": {"enabled": True}},
         "ingress.enabled is true without ingress.hosts; name the hosts, since nodes answer to no other names",
     ),

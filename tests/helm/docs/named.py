@@ -92,7 +92,7 @@ def _labels(made: Rendered) -> set[tuple[str, ...]]:
 
 def _keys(command: Command) -> list[str]:
     """Keys of Secrets that are read."""
-    return [key for said in command.options("-o") for key in re.findall(r"\.data\.([\w-]+)", said)]
+    return [key for text in command.options("-o") for key in re.findall(r"\.data\.([\w-]+)", text)]
 
 
 def _data(made: Rendered) -> set[str]:

@@ -36,36 +36,36 @@ def makes_release(command: Command) -> bool:
 def values(command: Command) -> Values:
     """What it says by `-f`, `--set` and `--set-file`."""
     assert set(command.options("-f")) <= {"fleet.yaml"}, f"{command}: the page has no such file"
-    said = command.file if "-f" in command.words else {}
+    text = command.file if "-f" in command.words else {}
     for each in command.options("--set"):
-        said = page.merged(said, helm_python.parse_set_string(each))
+        text = page.merged(text, helm_python.parse_set_string(each))
     for each in command.options("--set-file"):
         path, _, file = each.partition("=")
         assert file == "server.py"
         with tempfile.NamedTemporaryFile("w", suffix=".py") as kept:
             kept.write(server())
             kept.flush()
-            said = page.merged(said, helm_python.parse_set_file(f"{path}={kept.name}"))
-    return said
+            text = page.merged(text, helm_python.parse_set_file(f"{path}={kept.name}"))
+    return text
 
 
-def rendered(said: Values) -> Rendered:
+def rendered(text: Values) -> Rendered:
     """The release of the page, with these values."""
-    return _rendered(yaml.safe_dump(said))
+    return _rendered(yaml.safe_dump(text))
 
 
 @cache
-def _rendered(said: str) -> Rendered:
-    return render(yaml.safe_load(said), page.RELEASE, page.NAMESPACE)
+def _rendered(text: str) -> Rendered:
+    return render(yaml.safe_load(text), page.RELEASE, page.NAMESPACE)
 
 
-def unknown(said: Mapping[str, Any]) -> list[str]:
+def unknown(text: Mapping[str, Any]) -> list[str]:
     """Paths of values that values.yaml doesn't have."""
-    return list(_unknown(said, yaml.safe_load((CHART / "values.yaml").read_text()), ""))
+    return list(_unknown(text, yaml.safe_load((CHART / "values.yaml").read_text()), ""))
 
 
-def _unknown(said: Mapping[str, Any], known: Mapping[str, Any], above: str) -> Iterator[str]:
-    for key, value in said.items():
+def _unknown(text: Mapping[str, Any], known: Mapping[str, Any], above: str) -> Iterator[str]:
+    for key, value in text.items():
         path = f"{above}{key}"
         if key not in known:
             yield path

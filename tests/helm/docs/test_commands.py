@@ -32,8 +32,8 @@ def _test_pod() -> dict[str, Any]:
 
 def typed() -> list[str]:
     """Each command once, as it is typed; what has a node's name behind all that don't."""
-    said = {str(command) for command in page.commands() if command.words[0] == "framehold"}
-    return sorted(said, key=lambda command: ("drain" in command, command))
+    text = {str(command) for command in page.commands() if command.words[0] == "framehold"}
+    return sorted(text, key=lambda command: ("drain" in command, command))
 
 
 async def followed(cluster: Cluster) -> Facts:
@@ -48,8 +48,8 @@ async def followed(cluster: Cluster) -> Facts:
         named = command.replace("framehold-node", f"{NAME}-node")
         words = ["sh", "-c", f"echo {ANSWER} | {named}"]
         codes[command] = await router.container().run(words, 60)
-    said, shown = (pod.log.read_text(errors="replace") for pod in (router, test))
-    return {"codes": codes, "said": said, "proved": proved, "shown": shown}
+    text, shown = (pod.log.read_text(errors="replace") for pod in (router, test))
+    return {"codes": codes, "said": text, "proved": proved, "shown": shown}
 
 
 @pytest.fixture(scope="module")
@@ -79,8 +79,8 @@ def test_an_operator_sees_all_nodes(facts: Facts) -> None:
 
 
 def test_a_node_takes_at_its_start_what_the_page_says(facts: Facts) -> None:
-    said = re.search(r"some (\d+) MiB at its start", page.text())
+    text = re.search(r"some (\d+) MiB at its start", page.text())
     table = facts["said"].partition("MEMORY")[2].partition("PARKED")[0]
     seen = [float(size) for size in re.findall(r"([\d.]+) MiB \(", table)]
-    assert said is not None and len(seen) >= 3
-    assert seen == pytest.approx([float(said[1])] * len(seen), rel=0.3)
+    assert text is not None and len(seen) >= 3
+    assert seen == pytest.approx([float(text[1])] * len(seen), rel=0.3)

@@ -42,9 +42,9 @@ def test_the_page_is_read_as_it_is_meant() -> None:
 
 @pytest.mark.parametrize("number", range(len(page.files())))
 def test_what_stands_in_fleet_yaml_after_each_block_renders(number: int) -> None:
-    said = page.files()[number]
-    assert releases.unknown(said) == []
-    made = releases.rendered(said)
+    text = page.files()[number]
+    assert releases.unknown(text) == []
+    made = releases.rendered(text)
     plain = [each for each in made.objects if each["kind"] not in CUSTOM]
     assert [fault for each in plain for release in (RELEASES[0], RELEASES[-1]) for fault in faults(each, release)] == []
 
@@ -55,9 +55,9 @@ def test_every_block_of_values_says_that_it_is_one() -> None:
 
 @pytest.mark.parametrize("command", [each for each in of("helm") if releases.makes_release(each)], ids=str)
 def test_a_release_is_made_with_values_that_the_chart_has(command: Command) -> None:
-    said = releases.values(command)
-    assert releases.unknown(said) == []
-    made = releases.rendered(said)
+    text = releases.values(command)
+    assert releases.unknown(text) == []
+    made = releases.rendered(text)
     assert releases.folder(command.words[command.words.index("framehold") + 1]).is_dir()
     assert made.one("StatefulSet", "framehold-node")
 
@@ -78,14 +78,14 @@ def test_what_kubectl_is_asked_for_is_there(number: int) -> None:
 
 def test_a_name_that_nobody_made_would_be_seen() -> None:
     made, _ = releases.standing(len(COMMANDS))
-    for said, gone in {
+    for text, gone in {
         "kubectl get secret gone": ["Secret gone"],
         "kubectl logs framehold-node-99": ["Pod framehold-node-99"],
         "kubectl rollout status deployment/gone": ["Deployment gone"],
         "kubectl delete pvc data-framehold-store-0": ["PersistentVolumeClaim data-framehold-store-0"],
         "kubectl logs -l app=gone": ["-l app=gone"],
     }.items():
-        assert named.missing(Command(tuple(shlex.split(said)), {}), made, set()) == gone
+        assert named.missing(Command(tuple(shlex.split(text)), {}), made, set()) == gone
 
 
 def parsed(words: Sequence[str]) -> None:
@@ -128,8 +128,8 @@ def test_secrets_that_values_name_are_made_before() -> None:
 
 
 def test_a_patch_of_a_secret_is_json_and_changes_a_key_that_is_there() -> None:
-    said = [json.loads(each) for command in of("kubectl") for each in command.options("-p")]
-    assert [list(each["stringData"]) for each in said] == [["keys"]] * 3
+    text = [json.loads(each) for command in of("kubectl") for each in command.options("-p")]
+    assert [list(each["stringData"]) for each in text] == [["keys"]] * 3
 
 
 def test_the_images_of_a_release_are_those_that_were_built() -> None:

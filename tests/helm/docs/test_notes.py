@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.helm.chart.render import CI, ci, render
+from tests.helm.chart.render import CI, VERSION, ci, render
 from tests.helm.docs import named
 from tests.helm.docs.page import Command, merged
 
@@ -26,10 +26,10 @@ OWN: dict[str, Any] = {
 
 def told(*values: dict[str, Any]) -> str:
     """The notes of a fleet with these values, the later ones over the earlier."""
-    said: dict[str, Any] = {}
+    text: dict[str, Any] = {}
     for each in values:
-        said = merged(said, each)
-    return render(said).notes
+        text = merged(text, each)
+    return render(text).notes
 
 
 def minded(*values: dict[str, Any]) -> str:
@@ -41,7 +41,7 @@ def minded(*values: dict[str, Any]) -> str:
 def test_each_kind_of_installation_is_told_what_it_is(kind: str) -> None:
     made = render(ci(kind))
     notes = made.notes
-    assert notes.startswith("Framehold 0.1.0: release fleet in namespace prod, with ")
+    assert notes.startswith(f"Framehold {VERSION}: release fleet in namespace prod, with ")
     assert "http://fleet-framehold.prod.svc/mcp in the cluster\n" in notes
     assert "helm test fleet -n prod\n" in notes
     assert "<no value>" not in notes and "%!" not in notes and "map[" not in notes
@@ -87,7 +87,7 @@ def test_a_fleet_with_all_of_its_own_has_nothing_to_mind() -> None:
         ({"node": {"target": "", "source": "mcp = 1\n"}}, "node.source is for trials"),
         (
             {"router": {"image": {"repository": "framehold/router"}}},
-            "each machine of the cluster must have framehold/router:0.1.0",
+            f"each machine of the cluster must have framehold/router:{VERSION}",
         ),
         ({"test": {"tool": ""}}, "helm test makes no call until test.tool names one"),
         ({"node": {"replicas": 1}}, "One node: while it is replaced nobody is served"),

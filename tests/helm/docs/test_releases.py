@@ -74,8 +74,8 @@ def test_the_trials_upgrade_keeps_its_keys() -> None:
 
 def test_rendered_twice_under_gitops_it_is_the_same() -> None:
     (template,) = (command for command in _of_helm() if command.words[1] == "template")
-    said = releases.values(template)
-    assert said["gitops"]
+    text = releases.values(template)
+    assert text["gitops"]
     with helm_python.Chart.load(CHART) as chart:
-        one, other = (chart.render(said, name=page.RELEASE, namespace=page.NAMESPACE) for _ in range(2))
+        one, other = (chart.render(text, name=page.RELEASE, namespace=page.NAMESPACE) for _ in range(2))
     assert one == other

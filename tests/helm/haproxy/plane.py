@@ -74,8 +74,8 @@ class HAProxy(Child):
         self.root, self.metrics = (f"http://127.0.0.1:{port}" for port in ports.values())
         self.url = f"{self.root}/mcp"
         text = config(values).replace("parse-resolv-conf", "nameserver none 127.0.0.1:9")
-        for said, port in ports.items():
-            text = text.replace(f"bind :{said}\n", f"bind 127.0.0.1:{port}\n")
+        for output, port in ports.items():
+            text = text.replace(f"bind :{output}\n", f"bind 127.0.0.1:{port}\n")
         for name, address in addresses.items():
             text = re.sub(rf"(?m)^(    server {name}) \S+$", rf"\1 {address}", text)
         if timeouts is not None:
@@ -88,8 +88,8 @@ class HAProxy(Child):
     def _words(self, container: Mapping[str, Any]) -> list[str]:
         """A container's command, with its folders in this one."""
         words = list(container["command"])
-        for said in _FOLDERS:
-            words = [word.replace(said, str(self.folder)) for word in words]
+        for text in _FOLDERS:
+            words = [word.replace(text, str(self.folder)) for word in words]
         return words
 
     async def start(self) -> None:

@@ -15,7 +15,9 @@ from tests.node.nodes import KEY
 from tests.processes import ROOT
 
 EXAMPLE = (ROOT / "examples/haproxy.cfg").read_text()
-HERE = re.compile(r"bind|maxconn|server |log |use_backend|default-server resolvers|path /healthz|path /readyz")
+HERE = re.compile(
+    r"bind|maxconn|server |log |use_backend|default-server resolvers|path /healthz|path /readyz|/dashboard"
+)
 """What is the chart's own: where things are, how many there may be, and how it is probed."""
 
 
@@ -50,8 +52,8 @@ def test_haproxy_accepts_it_without_a_warning(values: dict[str, Any], tmp_path: 
     (tmp_path / "haproxy.cfg").write_text(config(values))
     command = [program("haproxy"), "-c", "-V", "-f", str(tmp_path / "haproxy.cfg")]
     environment = {"FRAMEHOLD_SECRET": "secret"}
-    told = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
-    assert (told.returncode, told.stderr, told.stdout) == (0, "", "Configuration file is valid\n")
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert (result.returncode, result.stderr, result.stdout) == (0, "", "Configuration file is valid\n")
 
 
 def test_there_is_a_server_for_each_node_that_there_may_be() -> None:
@@ -116,6 +118,6 @@ def test_nodes_wait_until_haproxy_has_asked_them() -> None:
     for enabled in (True, False):
         made = render({"haproxy": {"enabled": enabled}}).one("StatefulSet", "fleet-framehold-node")
         (container,) = made["spec"]["template"]["spec"]["containers"]
-        said = {variable["name"]: variable.get("value") for variable in container["env"]}
-        found.append(said.get("FRAMEHOLD_DRAIN_AT_LEAST"))
+        text = {variable["name"]: variable.get("value") for variable in container["env"]}
+        found.append(text.get("FRAMEHOLD_DRAIN_AT_LEAST"))
     assert found == ["3", None] and "inter 1s" in config()

@@ -17,7 +17,7 @@ from tests.helm.haproxy.plane import HAProxy, node_name, planes
 from tests.node.nodes import entries
 from tests.processes import until
 from tests.store.server import RedisServer, free_port
-from tests.wire import Caller, Heard
+from tests.wire import Caller, Reply
 
 pytestmark = pytest.mark.anyio
 
@@ -35,23 +35,23 @@ class Scene:
     haproxy: HAProxy
     caller: Caller
 
-    async def begun(self, tool: str) -> dict[str, Heard]:
+    async def begun(self, tool: str) -> dict[str, Reply]:
         """A parked call for each name."""
-        heard = await asyncio.gather(*(self.caller.call(tool, arguments={"name": name}) for name in NAMES))
-        return dict(zip(NAMES, heard, strict=True))
+        reply = await asyncio.gather(*(self.caller.call(tool, arguments={"name": name}) for name in NAMES))
+        return dict(zip(NAMES, reply, strict=True))
 
-    async def answered(self, tool: str, heard: dict[str, Heard]) -> dict[str, Heard]:
+    async def answered(self, tool: str, reply: dict[str, Reply]) -> dict[str, Reply]:
         """The next round of each."""
         sent = (
             self.caller.retry(tool, before.token, before.accept(word="yes"), arguments={"name": name})
-            for name, before in heard.items()
+            for name, before in reply.items()
         )
-        return dict(zip(heard, await asyncio.gather(*sent), strict=True))
+        return dict(zip(reply, await asyncio.gather(*sent), strict=True))
 
     async def homes(self, count: int) -> Counter[str]:
         """Which nodes get so many calls that begin."""
-        told = await asyncio.gather(*(self.caller.call("plain", arguments={"name": "n"}) for _ in range(count)))
-        return Counter(reply.headers["framehold-node"] for reply in told)
+        result = await asyncio.gather(*(self.caller.call("plain", arguments={"name": "n"}) for _ in range(count)))
+        return Counter(reply.headers["framehold-node"] for reply in result)
 
     async def ended(self, name: str) -> None:
         """Wait until a node's process is gone."""
@@ -121,7 +121,7 @@ async def test_calls_of_a_dead_node_are_taken_over(scene: Scene) -> None:
     dead = NODES[0]
     scene.fleet.nodes.pop(dead).kill()
 
-    async def timed(name: str, before: Heard) -> tuple[Heard, float]:
+    async def timed(name: str, before: Reply) -> tuple[Reply, float]:
         began = time.monotonic()
         after = await scene.caller.retry("marked", before.token, before.accept(word="yes"), arguments={"name": name})
         return after, time.monotonic() - began
@@ -145,7 +145,7 @@ async def test_a_hung_node_costs_its_callers_seconds(scene: Scene) -> None:
     parked = await scene.begun("marked")
     hung = scene.fleet.nodes[NODES[2]]
 
-    async def insisted(name: str, before: Heard) -> list[str]:
+    async def insisted(name: str, before: Reply) -> list[str]:
         while True:
             with contextlib.suppress(httpx2.TransportError):
                 if (after := (await scene.answered("marked", {name: before}))[name]).status == 200:
@@ -177,9 +177,9 @@ async def test_without_a_node_it_is_not_ready_and_says_what_to_do(scene: Scene) 
     for name in NODES:
         scene.fleet.nodes.pop(name).stop()
     await scene.haproxy.sees()
-    told = await scene.caller.call("plain", arguments={"name": "n"})
-    assert (told.status, told.headers["retry-after"], told.code) == (503, "1", -32603)
-    assert "send the same request again" in told.text
+    result = await scene.caller.call("plain", arguments={"name": "n"})
+    assert (result.status, result.headers["retry-after"], result.code) == (503, "1", -32603)
+    assert "send the same request again" in result.text
     assert (scene.haproxy.probe("readyz"), scene.haproxy.probe("healthz")) == (503, 200)
 
 

@@ -51,10 +51,9 @@ async def scene(redis: RedisServer, tmp_path_factory: pytest.TempPathFactory) ->
     made = Fleet(folder, redis, "tests/helm/haproxy/served.py", lease_ttl="5", admin_token=TOKEN)
     try:
         await made.start_nodes(*NODES)
-        router = await made.start_router()
+        await made.start_router()
         # As a Service names them.
         addresses = {name: node.root.removeprefix("http://") for name, node in made.nodes.items()}
-        addresses["routers"] = router.root.removeprefix("http://")
         haproxies = [HAProxy(folder / name, addresses) for name in ("first", "second")]
         haproxies.append(HAProxy(folder / "hasty", addresses, timeouts=1))
         async with planes(*haproxies):
@@ -86,14 +85,14 @@ async def test_long_bodies_are_answered_by_any_node(scene: Scene) -> None:
     """Beyond the buffer HAProxy finds no id. What was asked at one node is then answered through another."""
     text = "x" * 2 * BUFFER
     async with Caller(scene.first.url) as caller:
-        heard = await asyncio.gather(*(caller.call("measure", arguments={"text": text}) for _ in range(12)))
+        response = await asyncio.gather(*(caller.call("measure", arguments={"text": text}) for _ in range(12)))
         sent = (
             caller.retry("measure", before.token, before.accept(word=f"w{number}"), arguments={"text": text})
-            for number, before in enumerate(heard)
+            for number, before in enumerate(response)
         )
         done = await asyncio.gather(*sent)
     assert [reply.text for reply in done] == [f"{len(text)} w{number}" for number in range(12)]
-    homes = [before.headers["framehold-node"] for before in heard]
+    homes = [before.headers["framehold-node"] for before in response]
     assert [reply.headers["framehold-node"] for reply in done] == homes
     routes = Counter(reply.headers["framehold-route"] for reply in done)
     assert routes["lease"] and set(routes) <= {"lease", "ring"}, routes
@@ -115,13 +114,13 @@ async def test_a_clients_internal_headers_count_for_nothing(scene: Scene) -> Non
     chosen = "A" * 22
     claims = {"framehold-call-id": chosen, "framehold-via": "node", "Framehold-Secret": "guessed"}
     async with Caller(scene.first.url) as caller:
-        heard = [await caller.call("unmarked", arguments={"name": "n"}, headers=claims) for _ in range(12)]
-        assert chosen not in {before.token.split(".")[1] for before in heard}
+        response = [await caller.call("unmarked", arguments={"name": "n"}, headers=claims) for _ in range(12)]
+        assert chosen not in {before.token.split(".")[1] for before in response}
         done = [
             await caller.retry(
                 "unmarked", before.token, before.accept(word="w"), arguments={"name": "n"}, headers=claims
             )
-            for before in heard
+            for before in response
         ]
     assert [(reply.text, reply.headers["framehold-route"]) for reply in done] == [("n w", "ring")] * 12
 
@@ -137,8 +136,8 @@ async def test_a_client_chooses_no_id_by_what_it_writes_into_a_request(scene: Sc
         for hidden in (chosen, chosen.replace("d", "\\u0064", 1)):
             twice = f'"params": {{"{field}": "h1.{hidden}.x", "{field}": null, '
             body = json.dumps(sent.body).replace('"params": {', twice)
-            told = (await http.post(scene.first.url, content=body, headers=sent.headers)).json()
-            assert is_call_id(call := told["result"]["requestState"].split(".")[1]) and call != chosen
+            result = (await http.post(scene.first.url, content=body, headers=sent.headers)).json()
+            assert is_call_id(call := result["result"]["requestState"].split(".")[1]) and call != chosen
 
 
 async def test_no_client_passes_for_a_node_that_relays(scene: Scene) -> None:
@@ -146,10 +145,10 @@ async def test_no_client_passes_for_a_node_that_relays(scene: Scene) -> None:
     node, and must find its own from there."""
     long, claims = {"text": "x" * 2 * BUFFER}, {"framehold-via": "node"}
     async with Caller(scene.first.url) as caller:
-        heard = [await caller.call("measure", arguments=long, headers=claims) for _ in range(12)]
+        response = [await caller.call("measure", arguments=long, headers=claims) for _ in range(12)]
         done = [
             await caller.retry("measure", before.token, before.accept(word="w"), arguments=long, headers=claims)
-            for before in heard
+            for before in response
         ]
     assert [reply.text for reply in done] == [f"{2 * BUFFER} w"] * 12
     assert "lease" in {reply.headers["framehold-route"] for reply in done}, "none came to the wrong node"
@@ -159,38 +158,46 @@ async def test_nobody_reaches_what_nodes_tell_their_fleet(scene: Scene) -> None:
     """HAProxy shows the fleet's secret for every client; it must open nothing."""
     async with httpx2.AsyncClient() as http:
         for path in ("/admin/node", "/admin", "//admin/node", "/x/../admin/node", "/%61dmin/node", "/admin%2fnode"):
-            told = await http.get(f"{scene.first.root}{path}")
-            assert told.status_code in (403, 404), (path, told.status_code)
-            assert "incarnation" not in told.text
+            result = await http.get(f"{scene.first.root}{path}")
+            assert result.status_code in (403, 404), (path, result.status_code)
+            assert "incarnation" not in result.text
 
 
-async def test_the_dashboard_is_the_routers(scene: Scene) -> None:
-    """Pages, tables, actions and the stream of changes."""
-    root, shown = scene.first.root, {"authorization": f"Bearer {TOKEN}"}
+TOKEN_SHAPED = f"l1.{'a' * 22}.x"
+"""What HAProxy takes for the token of a call: then it makes no id for a call, and sends no header but the secret."""
+
+
+async def test_a_body_with_a_token_opens_nothing_either(scene: Scene) -> None:
+    """A request of the fleet itself has the secret and no other internal header: a client's must not look like it."""
+    body = {"params": {"requestState": TOKEN_SHAPED}}
+    async with httpx2.AsyncClient() as http:
+        for path in ("/admin/node", "/%61dmin/node", "/admin%2fnode", "/a%64min/leases"):
+            result = await http.request("GET", f"{scene.first.root}{path}", json=body)
+            assert result.status_code in (403, 404), (path, result.status_code, result.text)
+
+
+async def test_what_operators_ask_is_not_served_to_clients(scene: Scene) -> None:
+    """The routers' own Service has it. No spelling gets past, and no token opens it."""
+    shown = {"authorization": f"Bearer {TOKEN}"}
+    paths = (
+        "/dashboard",
+        "/dashboard/leases",
+        "/api/v1/nodes",
+        "/metrics",
+        "/%6detrics",
+        "/dash%62oard",
+        "/api/v%31/nodes",
+    )
     async with httpx2.AsyncClient(headers=shown) as http:
-        page = await http.get(f"{root}/dashboard")
-        assert page.status_code == 200 and page.headers["content-type"].startswith("text/html")
-        told = (await http.get(f"{root}/api/v1/nodes")).json()
-        assert {node["node_id"] for node in told["nodes"]} == set(NODES)
-        assert (await http.post(f"{root}/api/v1/nodes/nobody/drain")).status_code == 404
-        assert "framehold_router" in (await http.get(f"{root}/metrics")).text
-        async with http.stream("GET", f"{root}/api/v1/stream") as stream, asyncio.timeout(10):
-            events = {line.removeprefix("event: ") async for line in _until(stream, "event: nodes")}
-        assert {"overview", "nodes"} <= events
-
-
-async def _until(stream: httpx2.Response, last: str) -> AsyncIterator[str]:
-    async for line in stream.aiter_lines():
-        yield line
-        if line == last:
-            return
+        found = {path: (await http.get(f"{scene.first.root}{path}")).status_code for path in paths}
+    assert found == dict.fromkeys(paths, 404)
 
 
 async def test_a_stream_that_speaks_is_not_cut(scene: Scene) -> None:
     """Neither side's timeout counts while something comes: nodes ping every 15 s, and HAProxy waits for 60."""
     async with Caller(scene.hasty.url) as caller:
-        heard = await caller.call("speak", meta={"progressToken": "p"})
-    assert heard.text == "said" and len(heard.events) == 15
+        reply = await caller.call("speak", meta={"progressToken": "p"})
+    assert reply.text == "said" and len(reply.events) == 15
 
 
 async def test_a_session_of_2025_stays_on_its_node(scene: Scene) -> None:
@@ -199,12 +206,12 @@ async def test_a_session_of_2025_stays_on_its_node(scene: Scene) -> None:
         for _ in range(6):
             begun = await http.post(scene.first.url, json=INITIALIZE)
             session = {"mcp-session-id": begun.headers["mcp-session-id"]}
-            told = await http.post(scene.second.url, json=PING, headers=session)
-            assert (told.status_code, told.headers["framehold-route"]) == (200, "ring")
-            assert told.headers["framehold-node"] == begun.headers["framehold-node"]
+            result = await http.post(scene.second.url, json=PING, headers=session)
+            assert (result.status_code, result.headers["framehold-route"]) == (200, "ring")
+            assert result.headers["framehold-node"] == begun.headers["framehold-node"]
         mark, _, rest = session["mcp-session-id"].split(".", 2)
-        told = await http.post(scene.second.url, json=PING, headers={"mcp-session-id": f"{mark}.nobody.{rest}"})
-        assert told.status_code == 404
+        result = await http.post(scene.second.url, json=PING, headers={"mcp-session-id": f"{mark}.nobody.{rest}"})
+        assert result.status_code == 404
 
 
 async def test_it_tells_prometheus_how_nodes_are(scene: Scene) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-_KNOWN = {"WORKDIR", "COPY", "RUN", "LABEL", "ENV", "USER", "EXPOSE", "STOPSIGNAL", "ENTRYPOINT", "CMD"}
+_KNOWN = {"WORKDIR", "COPY", "RUN", "LABEL", "ENV", "USER", "EXPOSE", "STOPSIGNAL", "ENTRYPOINT", "CMD", "HEALTHCHECK"}
 
 
 class Step(NamedTuple):
@@ -39,18 +40,28 @@ class Stage:
         return [step for step in self.steps if step.word == word][-1]
 
 
-def read(text: str) -> list[Stage]:
-    """Its stages, in their order."""
+def read(text: str, arguments: Mapping[str, str] | None = None) -> list[Stage]:
+    """Its stages, in their order. `arguments` are those of the build, over the defaults of ARG."""
     stages: list[Stage] = []
+    known: dict[str, str] = {}
     for line in _lines(text):
         word, _, rest = line.partition(" ")
-        if word == "FROM":
+        if word == "ARG":
+            name, _, default = rest.partition("=")
+            known[name] = (arguments or {}).get(name, default)
+        elif word == "FROM":
             base, _, name = rest.partition(" AS ")
-            stages.append(Stage(base, name))
+            stages.append(Stage(_filled(base, known), name))
         else:
             assert word in _KNOWN, f"{word}: what it does is not rehearsed"
-            stages[-1].steps.append(Step(word, rest.strip()))
+            # A shell has variables of its own.
+            filled = rest if word == "RUN" else _filled(rest, known)
+            stages[-1].steps.append(Step(word, filled.strip()))
     return stages
+
+
+def _filled(text: str, known: Mapping[str, str]) -> str:
+    return re.sub(r"\$(\w+)", lambda found: known[found[1]], text)
 
 
 def _lines(text: str) -> list[str]:

@@ -34,6 +34,8 @@ class Image:
     entrypoint: list[str] = field(default_factory=list)
     command: list[str] = field(default_factory=list)
     signal: str = ""
+    health: list[str] = field(default_factory=list)
+    """The command that says whether a container is well; empty if there is none."""
 
     def start(
         self, network: root.Network, words: Sequence[str] = (), env: Mapping[str, str] | None = None
@@ -62,11 +64,11 @@ class Builder:
         self._done: dict[str, Image] = {}
         self.images: dict[str, Image] = {}
 
-    def build(self, file: str, sources: Path) -> Image:
-        """What `docker build -f FILE SOURCES` makes of that text."""
+    def build(self, file: str, sources: Path, **arguments: str) -> Image:
+        """What `docker build -f FILE --build-arg NAME=VALUE SOURCES` makes of that text."""
         named: dict[str, Image] = {}
         image = Image(sources)
-        for stage in dockerfile.read(file):
+        for stage in dockerfile.read(file, arguments):
             text = json.dumps([stage.base, stage.steps, str(sources)])
             if text not in self._done:
                 self._done[text] = self._carried_out(stage, sources, named)
@@ -109,12 +111,14 @@ def _carry_out(step: dockerfile.Step, image: Image, sources: Path, named: Mappin
             image.command = step.words()
         case "STOPSIGNAL":
             image.signal = step.rest
+        case "HEALTHCHECK":
+            image.health = json.loads(step.rest.partition("CMD ")[2] or "[]")
 
 
 def _run(line: str, image: Image) -> None:
     assert image.user == "0", f"RUN {line}: as {image.user}, who may write nowhere"
     words = root.command(image.root, ["/bin/sh", "-c", line], {**_index(), **image.env}, image.folder)
-    done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, f"RUN {line}\n{done.stdout}\n{done.stderr}"
 
 
@@ -124,6 +128,8 @@ def _copy(words: Sequence[str], image: Image, sources: Path, named: Mapping[str,
     if found[0].startswith("--from="):
         origin = named[found.pop(0).removeprefix("--from=")].root
     into = _inside(image, target)
+    if target.endswith("/"):
+        into.mkdir(parents=True, exist_ok=True)
     for name in found:
         source = origin / name.lstrip("/")
         if source.is_dir():

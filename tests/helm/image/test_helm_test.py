@@ -8,6 +8,7 @@ from tests.helm.chart.render import render
 from tests.helm.kube.cluster import NAME, Cluster
 from tests.helm.kube.rehearsal import Facts, rehearse
 
+PROVED = "--prove --api http://fleet-framehold-router"
 OWN = {"node": {"source": "mcp = None"}}
 
 
@@ -42,9 +43,9 @@ def test_what_is_well_passes_and_what_is_wrong_fails() -> None:
 @pytest.mark.parametrize(
     ("values", "calls"),
     [
-        ({}, "--prove -- book restaurant=Luna"),
+        ({}, f"{PROVED} -- book restaurant=Luna"),
         (OWN, ""),
-        ({**OWN, "test": {"tool": "nap", "arguments": ["for=1 h"]}}, "--prove -- nap for=1 h"),
+        ({**OWN, "test": {"tool": "nap", "arguments": ["for=1 h"]}}, f"{PROVED} -- nap for=1 h"),
         ({"node": {"settings": {"strategy": "replay"}}}, "/mcp -- book restaurant=Luna"),
     ],
 )
@@ -61,5 +62,5 @@ def test_answers_arrive_as_they_were_written() -> None:
     """A line each, whatever is in it."""
     answers = ['say "when"', "Zoë", "", "7", "a\\b"]
     (pod,) = render({"test": {"tool": "t", "answers": answers}}).of("Pod")
-    (told,) = [one["value"] for one in pod["spec"]["containers"][0]["env"] if one["name"] == "ANSWERS"]
-    assert told == "".join(f"{answer}\n" for answer in answers)
+    (result,) = [one["value"] for one in pod["spec"]["containers"][0]["env"] if one["name"] == "ANSWERS"]
+    assert result == "".join(f"{answer}\n" for answer in answers)

@@ -3,6 +3,9 @@ engine for containers here; namespaces give each process a read-only root, a use
 
 from __future__ import annotations
 
+import hashlib
+import json
+import re
 import secrets
 import shutil
 import signal
@@ -16,12 +19,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.helm.chart.render import VERSION
 from tests.helm.image import dockerfile, rehearsal, root
 from tests.helm.image.rehearsal import Builder, Image
 
 ROOT = Path(__file__).parents[3]
 EXAMPLE = ROOT / "examples/image"
-TAG = "framehold/node:0.1.0"
+TAG = f"framehold/node:{VERSION}"
 GRACE = 20.0
 """Seconds from SIGTERM to the end of a process that has nothing to wait for."""
 
@@ -62,21 +66,22 @@ def running(child: subprocess.Popen[str], says: str) -> Iterator[None]:
     """A process that has said that it serves, and must end in good order when it is told to."""
     watch = threading.Timer(60, child.kill)
     watch.start()
-    heard: list[str] = []
+    reply: list[str] = []
     assert child.stdout is not None
     try:
         for line in child.stdout:
-            heard.append(line)
+            reply.append(line)
             if says in line:
                 break
         else:
-            pytest.fail(f"it ended before it said {says!r}: {''.join(heard)}")
+            pytest.fail(f"it ended before it said {says!r}: {''.join(reply)}")
         yield
         began = time.monotonic()
         child.send_signal(signal.SIGTERM)
-        said, _ = child.communicate(timeout=GRACE)
-        # It ends as the signal ends a process that has done what it had to do: uvicorn passes it on at last.
-        assert child.returncode in (0, -signal.SIGTERM), "".join(heard) + said
+        text, _ = child.communicate(timeout=GRACE)
+        # It ends as the signal ends a process that has done what it had to do: uvicorn passes it on at last, and the
+        # first process of a container tells it in its exit code.
+        assert child.returncode in (0, -signal.SIGTERM, 128 + signal.SIGTERM), "".join(reply) + text
         assert time.monotonic() - began < GRACE
     finally:
         watch.cancel()
@@ -87,16 +92,16 @@ def running(child: subprocess.Popen[str], says: str) -> Iterator[None]:
 def called(router: Image, network: root.Network, *words: str, answers: str) -> str:
     """What a call from the router's image prints; it must have come to a result."""
     child = router.start(network, ["call", *words], {"FRAMEHOLD_ADMIN_TOKEN": "t" * 20})
-    said, _ = child.communicate(answers, timeout=60)
-    assert child.returncode == 0, said
-    return said
+    text, _ = child.communicate(answers, timeout=60)
+    assert child.returncode == 0, text
+    return text
 
 
 def test_the_node_as_it_is_serves_the_example(node: Image, router: Image, network: root.Network) -> None:
     """ENTRYPOINT and CMD as they are, read-only, as 10001, told its keys alone; SIGTERM ends it."""
     with running(node.start(network, env={"FRAMEHOLD_KEYS": secrets.token_hex(32)}), "serves"):
-        said = called(router, network, "book", "restaurant=Luna", answers="3\n\n\n\nAna\n")
-    assert "Booked for Ana. Luna, friday evening: a table for 3 by the window" in said
+        text = called(router, network, "book", "restaurant=Luna", answers="3\n\n\n\nAna\n")
+    assert "Booked for Ana. Luna, friday evening: a table for 3 by the window" in text
 
 
 def test_a_server_of_ones_own_on_a_fleet(node: Image, router: Image, builder: Builder, network: root.Network) -> None:
@@ -129,8 +134,8 @@ def test_a_server_of_ones_own_on_a_fleet(node: Image, router: Image, builder: Bu
         running(tools.start(network, [*tools.command, "--port", "8081"], mine), "serves"),
         running(router.start(network, env=env), "serves"),
     ):
-        said = called(router, network, "tickets", "film=Metropolis", "--prove", answers="4\n")
-    assert "Reserved: 4 x Metropolis" in said and "all on node-0" in said
+        output = called(router, network, "tickets", "film=Metropolis", "--prove", answers="4\n")
+    assert "Reserved: 4 x Metropolis" in output and "all on node-0" in output
 
 
 def test_packages_of_ones_own_are_installed_as_the_example_says(node: Image, builder: Builder, tmp_path: Path) -> None:
@@ -166,11 +171,11 @@ def test_its_user_can_write_nowhere_but_in_tmp(node: Image, router: Image) -> No
     """Neither by permission nor by mount; its home is there too."""
     for image in (node, router):
         words = root.command(image.root, ["python", "-c", _LOOK], image.env, image.folder, root.USER)
-        told = subprocess.run(words, capture_output=True, text=True, timeout=30, check=False)
-        assert told.returncode == 0, told.stderr
-        who, capabilities, *folders = told.stdout.splitlines()
-        assert who.startswith("10001 10001") and "0000000000000000" in capabilities, told.stdout
-        assert folders == [f"{folder} 30" for folder in ("/srv", "/opt/framehold", "/etc", "/")], told.stdout
+        result = subprocess.run(words, capture_output=True, text=True, timeout=30, check=False)
+        assert result.returncode == 0, result.stderr
+        who, capabilities, *folders = result.stdout.splitlines()
+        assert who.startswith("10001 10001") and "0000000000000000" in capabilities, result.stdout
+        assert folders == [f"{folder} 30" for folder in ("/srv", "/opt/framehold", "/etc", "/")], result.stdout
         owned = [
             path
             for path in image.root.glob("opt/framehold/**/*")
@@ -193,11 +198,12 @@ def test_an_image_holds_what_runs_and_no_more(node: Image, router: Image) -> Non
 
 
 def test_both_are_built_by_the_same_first_stage() -> None:
-    """Word for word, so that it is carried out once; and of the sources, which are there before anything installs."""
+    """Word for word, so that it is carried out once. Dependencies come first, by their hashes; then the sources."""
     (built, _), (again, _) = (dockerfile.read((ROOT / room / "Dockerfile").read_text()) for room in ("router", "node"))
     assert built == again
-    words = [step.word for step in built.steps]
-    assert words.index("RUN") > max(place for place, word in enumerate(words) if word == "COPY")
+    runs = [step.rest for step in built.steps if step.word == "RUN"]
+    installed = [run for run in runs if re.search(r"pip\b.* install ", run)]
+    assert all("--require-hashes" in run or "--no-index" in run for run in installed) and len(installed) == 3
 
 
 def test_what_they_say_of_themselves(node: Image, router: Image) -> None:
@@ -207,5 +213,134 @@ def test_what_they_say_of_themselves(node: Image, router: Image) -> None:
         assert image.labels["org.opencontainers.image.version"] == project["version"]
         assert image.labels["org.opencontainers.image.title"] == f"framehold {name}"
         assert (image.folder, image.user, image.signal) == ("/srv", "10001:10001", "SIGTERM")
-        assert image.entrypoint[0] == "framehold"
+        assert image.entrypoint[:4] == ["dumb-init", "--single-child", "--", "framehold"]
+        assert image.labels["org.opencontainers.image.source"] == "https://github.com/framehold/framehold"
+        assert image.labels["org.opencontainers.image.revision"] == "unknown", "it is told by the build"
     assert f"FROM framehold/node:{project['version']}\n" in (EXAMPLE / "Dockerfile").read_text()
+
+
+def test_a_build_says_what_it_was_made_of() -> None:
+    """A release names the base by its digest, the commit and its time."""
+    digest = "python@sha256:" + "a" * 64
+    for room in ("router", "node"):
+        result = {"BASE": digest, "REVISION": "c0ffee", "CREATED": "2026-07-28T00:00:00Z"}
+        stages = dockerfile.read((ROOT / room / "Dockerfile").read_text(), result)
+        assert {stage.base for stage in stages} == {digest}
+        labels = stages[-1].last("LABEL").pairs()
+        assert labels["org.opencontainers.image.revision"] == "c0ffee"
+        assert labels["org.opencontainers.image.created"] == "2026-07-28T00:00:00Z"
+
+
+def test_its_list_of_components_is_what_is_installed(node: Image, router: Image) -> None:
+    """CycloneDX, made of the image itself: each package of the lock with its version, and no other."""
+    locked = dict(re.findall(r"(?m)^([\w.-]+)==([^ \n]+)", (ROOT / "images/runtime.lock").read_text()))
+    for image in (node, router):
+        listed = json.loads((image.root / "opt/framehold/sbom.cdx.json").read_text())
+        assert listed["bomFormat"] == "CycloneDX"
+        found = {part["name"].lower().replace("_", "-"): part["version"] for part in listed["components"]}
+        assert found.pop("framehold") == "0.1.0"
+        assert found.items() <= locked.items() and len(found) > 40
+
+
+def files(image: Image) -> dict[str, str]:
+    """The digest of each file that the build has made, by its path; of a link where it leads to."""
+    place = image.root / "opt/framehold"
+    paths = [path for path in sorted(place.rglob("*")) if path.is_symlink() or path.is_file()]
+    return {
+        str(path.relative_to(place)): str(path.readlink())
+        if path.is_symlink()
+        else hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in paths
+    }
+
+
+def test_two_builds_hold_the_same_files(node: Image, sources: Path, tmp_path: Path) -> None:
+    """Byte for byte, compiled files too."""
+    again = Builder(tmp_path).build((ROOT / "node/Dockerfile").read_text(), sources)
+    one, other = files(node), files(again)
+    assert one.keys() == other.keys() and len(one) > 1000
+    assert [path for path in one if one[path] != other[path]] == []
+    shutil.rmtree(tmp_path)
+
+
+def test_a_command_says_nothing_beside_what_it_was_asked(router: Image, network: root.Network) -> None:
+    """A broken entry point would be a warning in front of each answer."""
+    child = router.start(network, ["keys", "new"])
+    text, _ = child.communicate(timeout=60)
+    assert child.returncode == 0 and re.fullmatch(r"[0-9a-f]{64}\n", text), text
+
+
+def test_every_line_of_a_json_log_is_json(node: Image, router: Image, network: root.Network) -> None:
+    """From the first one on. And its health is asked as the image says."""
+    env = {"FRAMEHOLD_KEYS": secrets.token_hex(32), "FRAMEHOLD_LOG_FORMAT": "json"}
+    child = node.start(network, env=env)
+    lines = Lines(child)
+    with lines:
+        lines.until("serves")
+        words = root.command(node.root, node.health, node.env, node.folder, root.USER, network)
+        well = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+        assert well.returncode == 0, well.stderr
+    assert [line for line in lines.heard if not isinstance(json.loads(line), dict)] == []
+    words = root.command(router.root, router.health, router.env, router.folder, root.USER, network)
+    ill = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    assert ill.returncode != 0, "nobody serves any more"
+
+
+class Lines:
+    """What a process writes, from its start to its end."""
+
+    def __init__(self, child: subprocess.Popen[str]) -> None:
+        self._child, self.heard = child, list[str]()
+
+    def __enter__(self) -> None:
+        pass
+
+    def until(self, text: str) -> None:
+        """Wait for a line with this text."""
+        assert self._child.stdout is not None
+        for line in self._child.stdout:
+            self.heard.append(line)
+            if text in line:
+                return
+        pytest.fail(f"it ended before it said {text!r}: {''.join(self.heard)}")
+
+    def __exit__(self, *_: object) -> None:
+        self._child.terminate()
+        text, _ = self._child.communicate(timeout=GRACE)
+        self.heard += text.splitlines()
+
+
+def test_the_first_process_reaps_what_others_leave(node: Image, network: root.Network) -> None:
+    """A child whose parent has ended becomes a child of the first process; Python would leave it a zombie."""
+    orphan = (
+        "import os, sys, time\n"
+        "if os.fork() == 0:\n"
+        "    if os.fork() == 0: os._exit(0)\n"
+        "    time.sleep(0.2); os._exit(0)\n"
+        "os.wait(); time.sleep(0.5)\n"
+        "pids = [pid for pid in os.listdir('/proc') if pid.isdigit()]\n"
+        "states = [open(f'/proc/{pid}/stat').read().rpartition(')')[2].split()[0] for pid in pids]\n"
+        "print(states.count('Z'))\n"
+    )
+    words = ["unshare", "--pid", "--fork", "--mount-proc", "dumb-init", "--single-child", "--", "python", "-c", orphan]
+    done = subprocess.run(
+        root.command(node.root, words, node.env, "/", 0, network),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "0\n"), done.stderr
+
+
+def test_the_load_tests_have_an_image_of_their_own(
+    router: Image, builder: Builder, sources: Path, network: root.Network
+) -> None:
+    """On top of the router's: locust with the scenarios; and the router's own image has none of them."""
+    builder.images["framehold/router:0.1.0"] = router
+    made = builder.build((ROOT / "loadtest/Dockerfile").read_text(), sources)
+    child = made.start(network, ["--host", "http://127.0.0.1:1", "--scenario", "nothing"])
+    text, _ = child.communicate(timeout=120)
+    assert child.returncode == 2 and "invalid choice: 'nothing' (choose from" in text and "steady" in text, text
+    assert not list(router.root.glob("opt/framehold/lib/python3.*/site-packages/framehold_loadtest"))
+    assert (made.user, made.folder) == ("10001:10001", "/tmp")

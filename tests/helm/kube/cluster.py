@@ -104,7 +104,7 @@ class Cluster:
 
     def when(self, pod: str, what: str) -> list[float]:
         """When that happened to a pod, in seconds since the cluster began."""
-        return [at for at, name, told in self.events if name == pod and told.startswith(what)]
+        return [at for at, name, result in self.events if name == pod and result.startswith(what)]
 
     @property
     def now(self) -> float:

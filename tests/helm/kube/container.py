@@ -144,6 +144,6 @@ class Container:
         if self.plan.memory is None:
             return []
         places = [str(file) for file in memory._limits(Path("/proc")) if file.exists()]
-        told = self._root.folder("limits") / str(self.plan.memory)
-        told.write_text(f"{self.plan.memory}\n")
-        return [(told, place) for place in places[:1]]
+        result = self._root.folder("limits") / str(self.plan.memory)
+        result.write_text(f"{self.plan.memory}\n")
+        return [(result, place) for place in places[:1]]

@@ -106,5 +106,5 @@ class Deployment(Controller):
 KINDS = {"StatefulSet": StatefulSet, "Deployment": Deployment}
 
 
-def _share(said: str | int, of: int, rounded: Any) -> int:
-    return int(rounded(of * int(said.removesuffix("%")) / 100)) if isinstance(said, str) else said
+def _share(text: str | int, of: int, rounded: Any) -> int:
+    return int(rounded(of * int(text.removesuffix("%")) / 100)) if isinstance(text, str) else text

@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 from tests.fleet.load import Load
 from tests.fleet.trial import Client, Trial
 from tests.helm.kube.probes import status
-from tests.wire import Heard
+from tests.wire import Reply
 
 
 class Front:
@@ -53,8 +53,8 @@ class Clients:
     async def finish(self, column: str) -> dict[str, Any]:
         """What became of those that were parked."""
         calls = self._parked.pop(column, [])
-        said = await asyncio.gather(*(call.finish(self._front.url) for call in calls), return_exceptions=True)
-        wrong = [f"{call.name}: {text!r}" for call, text in zip(calls, said, strict=True) if text != call.done]
+        output = await asyncio.gather(*(call.finish(self._front.url) for call in calls), return_exceptions=True)
+        wrong = [f"{call.name}: {text!r}" for call, text in zip(calls, output, strict=True) if text != call.done]
         return {"finished": len(calls) - len(wrong), "wrong": wrong}
 
     async def start(self, count: str) -> dict[str, Any]:
@@ -110,18 +110,18 @@ class _Load(Load):
             _say(f"{call.name} came to nothing at its begin")
         return begun
 
-    async def _answered(self, call: Trial) -> Heard:
+    async def _answered(self, call: Trial) -> Reply:
         since = time.monotonic()
-        heard = await super()._answered(call)
+        reply = await super()._answered(call)
         if (waited := time.monotonic() - since) > 1:
-            _say(f"{call.name} waited {waited:.2f} s; {heard.status} {dict(heard.headers)}")
-        return heard
+            _say(f"{call.name} waited {waited:.2f} s; {reply.status} {dict(reply.headers)}")
+        return reply
 
-    def _end(self, call: Trial, heard: Heard) -> None:
+    def _end(self, call: Trial, reply: Reply) -> None:
         before = len(self.completed)
-        super()._end(call, heard)
+        super()._end(call, reply)
         if len(self.completed) == before:
-            _say(f"{call.name}, parked on {call.owner}, ended with {heard.message}")
+            _say(f"{call.name}, parked on {call.owner}, ended with {reply.message}")
 
 
 def _say(text: str) -> None:

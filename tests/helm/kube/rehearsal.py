@@ -29,5 +29,5 @@ def rehearse(scenario: Callable[[Cluster], Awaitable[Facts]], seconds: float = 1
     return facts
 
 
-def _text(said: bytes | str | None) -> str:
-    return said.decode(errors="replace") if isinstance(said, bytes) else said or ""
+def _text(text: bytes | str | None) -> str:
+    return text.decode(errors="replace") if isinstance(text, bytes) else text or ""

@@ -61,7 +61,7 @@ def harm(seen: Facts) -> Facts:
 async def stand(cluster: Cluster, **more: Any) -> Stand:
     """Install a fleet of nodes that keep a ledger, and wait until it is ready. `more`: values by path."""
     folder = cluster.root.folder("ledger", mode=0o777)
-    said = values(folder, **more)
-    await cluster.install(said)
+    text = values(folder, **more)
+    await cluster.install(text)
     await cluster.settled()
-    return Stand(cluster, said, await visitors(cluster), Ledger(folder / "ledger"))
+    return Stand(cluster, text, await visitors(cluster), Ledger(folder / "ledger"))

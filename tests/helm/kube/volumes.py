@@ -48,24 +48,24 @@ class Volumes:
         shutil.rmtree(self._root.folder("pods", self._uid), ignore_errors=True)
 
     def _folder(self, volume: Mapping[str, Any]) -> Path:
-        name, ((kind, said),) = volume["name"], ((key, value) for key, value in volume.items() if key != "name")
+        name, ((kind, text),) = volume["name"], ((key, value) for key, value in volume.items() if key != "name")
         if kind == "hostPath":
-            return Path(said["path"])
+            return Path(text["path"])
         made = self._root.folder("pods", self._uid, name, mode=0o777)
         if kind == "emptyDir":
             return made
         if kind not in ("secret", "configMap"):
             raise MissingReference(f"this rig has no volumes of kind {kind}")
-        self._fill(made, "Secret" if kind == "secret" else "ConfigMap", said)
+        self._fill(made, "Secret" if kind == "secret" else "ConfigMap", text)
         made.chmod(0o755)
         return made
 
-    def _fill(self, folder: Path, kind: str, said: Mapping[str, Any]) -> None:
-        wanted = said.get("secretName") or said["name"]
+    def _fill(self, folder: Path, kind: str, text: Mapping[str, Any]) -> None:
+        wanted = text.get("secretName") or text["name"]
         found = self._data(kind, wanted)
-        if found is None and not said.get("optional"):
+        if found is None and not text.get("optional"):
             raise MissingReference(f"{kind} {wanted}")
-        items = said.get("items") or [{"key": key, "path": key} for key in found or {}]
+        items = text.get("items") or [{"key": key, "path": key} for key in found or {}]
         for item in items:
             file = folder / item["path"]
             file.parent.mkdir(parents=True, exist_ok=True)

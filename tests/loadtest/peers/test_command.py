@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from framehold_loadtest.bench.lab.servers import BASELINE
 from framehold_loadtest.peers import __main__ as command
-from framehold_loadtest.peers.servers import BASELINE
 
 PLAN = {"turns": 1, "lead": 1.0, "warm": 0.0, "seconds": 1.0}
 
@@ -27,13 +27,13 @@ def section(errors: dict[str, int], missing: dict[str, str]) -> dict[str, Any]:
 @pytest.fixture
 def ran(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """What the measurements are to return by name; then what they were asked for."""
-    told: dict[str, Any] = {"calls": section({}, {}), "relays": {"not_available": {}}, "asked": []}
+    result: dict[str, Any] = {"calls": section({}, {}), "relays": {"not_available": {}}, "asked": []}
     monkeypatch.setattr(signal, "signal", lambda *_: None)
-    monkeypatch.setattr(command.relays, "measure", lambda *_: told["asked"].append("relays") or told["relays"])
+    monkeypatch.setattr(command.relays, "measure", lambda *_: result["asked"].append("relays") or result["relays"])
     monkeypatch.setattr(
-        command.compare, "measure", lambda plan, peers, cores: told["asked"].extend(peers) or told["calls"]
+        command.compare, "measure", lambda plan, peers, cores: result["asked"].extend(peers) or result["calls"]
     )
-    return told
+    return result
 
 
 def run(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
@@ -46,7 +46,7 @@ def test_all_peers_then_the_router_beside_haproxy_and_every_figure_is_kept(
     ran: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     assert run(monkeypatch, "--quick", "--json", str(tmp_path / "figures")) == 0
-    assert (len(ran["asked"]), ran["asked"][0], ran["asked"][-1]) == (9, BASELINE, "relays")
+    assert (len(ran["asked"]), ran["asked"][0], ran["asked"][-1]) == (13, BASELINE, "relays")
     kept = json.loads((tmp_path / "figures").read_text())
     assert (kept["quick"], kept["calls"], kept["relays"]) == (True, ran["calls"], ran["relays"])
     assert "restate-server 1." in kept["machine"]["peers"]

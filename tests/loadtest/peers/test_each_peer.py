@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from framehold_loadtest.bench.generators import calls, weather
-from framehold_loadtest.client.connection import Connection
+from framehold_loadtest.bench.subjects.weather import TOOL_NAME
+from framehold_loadtest.client import rounds
+from framehold_loadtest.client.connection import Connection, post
 from framehold_loadtest.local.listeners import pick_cores
 from framehold_loadtest.local.process import NotAvailable
 from framehold_loadtest.peers import restate, servers
@@ -34,6 +36,19 @@ async def test_a_call_is_asked_and_answered(name: str) -> None:
     """By the client of the benchmark, which checks the question, the token and the text."""
     with PEERS[name].start(pick_cores().server) as target:
         await complete(name, target.child.port)
+
+
+@pytest.mark.parametrize("name", ["sdk", "resolve", "fastmcp"])
+async def test_a_peer_is_served_in_its_json_mode_and_its_default_mode_beside_it(name: str) -> None:
+    """The SDK takes a client that accepts no event stream in its JSON mode only."""
+    for peer, status in ((name, 200), (f"{name}, default", 406)):
+        with PEERS[peer].start(pick_cores().server) as target:
+            port = target.child.port
+            fields = rounds.fields(TOOL_NAME) | {"Accept": "application/json"}
+            channel = await Connection.open(port)
+            reply = await channel.request(post(port, fields, rounds.begin(1, TOOL_NAME, {"location": "here"})))
+            channel.close()
+        assert reply.status == status, peer
 
 
 async def test_a_promise_of_restate_is_resolved_by_the_second_request(monkeypatch: pytest.MonkeyPatch) -> None:

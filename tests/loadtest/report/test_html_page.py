@@ -10,7 +10,7 @@ import pytest
 
 from framehold_loadtest.report import data, html_page
 from framehold_loadtest.report.figures import Picture, drawn
-from framehold_loadtest.report.respects import RESPECTS
+from framehold_loadtest.report.respects import RESPECTS, others
 from framehold_loadtest.report.theme import DPI, WIDTH
 
 RECORDED = Path(__file__).parents[1] / "recorded"
@@ -117,16 +117,17 @@ def tradeoff() -> data.Tradeoff:
 
 def test_a_scenario_that_failed_says_so_first() -> None:
     """In the title, beside its name, and by the failed rules above those that passed."""
-    said = html_page.html(scenario("steady"), undrawn())
-    assert "<title>steady: FAILED</title>" in said
-    rules = said[said.index("<h2>Rules") : said.index('<figure id="load"')]
+    output = html_page.html(scenario("steady"), undrawn())
+    assert "<title>steady: FAILED</title>" in output
+    rules = output[output.index("<h2>Rules") : output.index('<figure id="load"')]
     assert rules.rindex("FAILED") < rules.index("passed")
 
 
 def undrawn() -> list[Picture]:
     """A picture without looks for each figure of either page, for a test that reads only its texts."""
     names = ("load", "recovery", "resumes", "affinity", "parked", "effects", "memory")
-    names += ("latency", "sizes", "cpu", "throughput", "faults")
+    names += ("overview", "latency", "sizes", "cpu", "throughput", "faults")
+    names += tuple(f"series-{name}" for name in ("think-time", "rounds", "state", "nodes", "store", "stickiness"))
     return [Picture(name, name, "", {}, ("not drawn",)) for name in names]
 
 
@@ -145,9 +146,9 @@ def test_a_figure_that_cannot_be_drawn_says_why() -> None:
             "resumes": data.Resumes(),
         }
     )
-    said = html_page.html(run, drawn(run))
+    output = html_page.html(run, drawn(run))
     for why in ("the run was not sampled", "no call was resumed", "the scenario has no faults"):
-        assert f"Not available: {why}" in said
+        assert f"Not available: {why}" in output
 
 
 def test_faults_that_nobody_felt_make_no_empty_figure_of_recovery() -> None:
@@ -163,20 +164,21 @@ def test_text_of_the_run_is_escaped() -> None:
     """A node's name, or an answer in a verdict, is text and no markup."""
     verdict = data.Verdict(name="<script>x</script>", passed=False, wanted="<b>", seen="&")
     run = scenario("kill").model_copy(update={"verdicts": [verdict]})
-    said = html_page.html(run, undrawn())
-    assert "<script" not in said
-    assert "&lt;script&gt;x&lt;/script&gt;" in said
+    output = html_page.html(run, undrawn())
+    assert "<script" not in output
+    assert "&lt;script&gt;x&lt;/script&gt;" in output
 
 
 def test_the_trade_off_has_a_value_or_a_reason_for_each_option_condition_and_respect() -> None:
     """Also where the run left a pair out altogether."""
     run = tradeoff()
     run = run.model_copy(update={"cells": [cell for cell in run.cells if cell.option != "G"]})
-    said = html_page.html(run, undrawn())
-    wanted = len(RESPECTS) * len(run.options) * len(run.conditions)
-    values = Page(said).cells[-wanted:]
-    assert sum("the run did not report it" in cell for cell in values) == len(RESPECTS) * len(run.conditions)
-    assert f"of {wanted} values measured" in said
+    output = html_page.html(run, undrawn())
+    rows = len(RESPECTS) + len(others(run))
+    wanted = rows * len(run.options) * len(run.conditions)
+    values = Page(output).cells[-wanted:]
+    assert sum("the run did not report it" in cell for cell in values) == rows * len(run.conditions)
+    assert f"of {wanted} values measured" in output
 
 
 def test_who_is_not_in_a_figure_is_named_under_it(written: Path, text: str) -> None:

@@ -5,6 +5,7 @@ from itertools import combinations
 import pytest
 
 from framehold_loadtest.report.theme import DASHES, HATCHES, MARKERS, THEMES, Theme
+from framehold_loadtest.tradeoff.options import OPTIONS
 
 Triple = tuple[float, float, float]
 
@@ -72,6 +73,8 @@ def test_what_is_drawn_stands_out_from_its_ground(theme: Theme) -> None:
 
 
 def test_colour_is_never_the_only_difference() -> None:
-    """Six options have six markers; four lines have four dashes, and the parts of a bar their hatches."""
-    assert len(set(MARKERS)) >= len(THEMES[0].series)
-    assert len(set(DASHES)) == len(DASHES) == len(set(HATCHES)) == 4
+    """Each option has a colour, a marker and a hatch of its own; four lines have four dashes."""
+    options = len(OPTIONS)
+    for marks in (MARKERS, HATCHES, *(theme.series for theme in THEMES)):
+        assert len(set(marks[:options])) == options
+    assert len(set(DASHES)) == len(DASHES) == 4

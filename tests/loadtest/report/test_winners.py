@@ -1,9 +1,11 @@
 """Who wins, who harms, and how the parts of a value add up: on a trade-off of two or three options."""
 
+from statistics import median
+
 from framehold_loadtest.report.data import Cell, Measured, Missing, Tradeoff
 from framehold_loadtest.report.respects import BY_NAME, Value, others, value
 from framehold_loadtest.report.tradeoff_tables import harms, wins
-from framehold_loadtest.report.winners import contest, harm, standing
+from framehold_loadtest.report.winners import contest, harm, standing, told_apart
 
 Told = float | str
 
@@ -17,7 +19,10 @@ def tradeoff(**options: dict[str, Told]) -> Tradeoff:
 
 
 def metric(told: Told) -> Measured | Missing:
-    return Missing(missing=told) if isinstance(told, str) else Measured(value=told, unit="")
+    """Measured in three turns that differ by half a percent."""
+    if isinstance(told, str):
+        return Missing(missing=told)
+    return Measured(value=told, unit="", turns=[told * 0.995, told, told * 1.005])
 
 
 def test_more_calls_win_and_less_latency_wins() -> None:
@@ -33,10 +38,40 @@ def test_measured_values_within_the_noise_share_the_win() -> None:
     assert contest(run, BY_NAME["cpu_us"], "steady").winners == ("A", "E")
 
 
+def test_a_difference_is_named_only_where_no_turn_lies_among_those_of_the_other() -> None:
+    """Medians far apart tell nothing if one turn of the worse is better than one of the better; nor do two turns."""
+    one, other = [100, 110, 120, 130, 140], [135, 150, 160, 170, 180]
+    assert apart(one, other) is False
+    assert apart(one, [141, *other[1:]]) is True
+    assert apart(one[:2], other[1:3]) is False
+
+
+def apart(one: list[float], other: list[float]) -> bool:
+    values = [Value({"": median(turns)}, median(turns), "us", tuple(turns)) for turns in (one, other)]
+    found = {told_apart(BY_NAME["cpu_us"], *pair) for pair in (values, values[::-1])}
+    assert len(found) == 1, "whichever comes first"
+    return found.pop()
+
+
+def test_what_was_measured_once_is_not_told_apart() -> None:
+    cells = [Cell(option=option, condition="steady", metrics={"cpu_us": Measured(value=cost, unit="us")})
+             for option, cost in (("A", 1.0), ("E", 9.0))]  # fmt: skip
+    run = tradeoff(A={}, E={}).model_copy(update={"cells": cells})
+    assert not contest(run, BY_NAME["cpu_us"], "steady").decided
+
+
+def test_parts_are_added_turn_by_turn() -> None:
+    """The median of sums is not the sum of medians."""
+    parts = {f"cpu_us_{place}": Measured(value=median(turns), unit="us", turns=turns)
+             for place, turns in (("node", [1.0, 5.0, 6.0]), ("store", [9.0, 1.0, 2.0]))}  # fmt: skip
+    found = value(parts, BY_NAME["cpu_us"])
+    assert isinstance(found, Value) and (found.turns, found.number) == ((10.0, 6.0, 8.0), 8.0)
+
+
 def test_counts_share_a_win_only_if_equal() -> None:
     """One call lost of a thousand is one too many."""
-    run = tradeoff(A={"calls_lost": 1000}, E={"calls_lost": 1001})
-    assert contest(run, BY_NAME["calls_lost"], "steady").winners == ("A",)
+    run = tradeoff(A={"lost_share": 100}, E={"lost_share": 100.1})
+    assert contest(run, BY_NAME["lost_share"], "steady").winners == ("A",)
 
 
 def test_a_lead_is_a_ratio_to_the_next_best() -> None:
@@ -58,8 +93,8 @@ def test_nothing_leads_over_zero_by_a_ratio() -> None:
 
 def test_options_that_are_alike_have_no_winner() -> None:
     """A win of all tells nothing apart."""
-    run = tradeoff(A={"calls_lost": 0}, E={"calls_lost": 0})
-    assert not contest(run, BY_NAME["calls_lost"], "steady").decided
+    run = tradeoff(A={"lost_share": 0}, E={"lost_share": 0})
+    assert not contest(run, BY_NAME["lost_share"], "steady").decided
     assert standing(run, "A").best == {}
 
 
@@ -106,20 +141,18 @@ def test_a_pair_that_the_run_left_out_is_missing() -> None:
 
 def test_an_option_is_harmless_only_if_it_was_looked_at() -> None:
     """A lost call or a repeated effect is harm; one that was not counted clears nobody."""
-    clean: dict[str, Told] = {"calls_lost": 0, "duplicate_effects": 0}
-    run = tradeoff(
-        A=clean, E=clean | {"duplicate_effects": 2}, F={"calls_lost": 0}, G=clean | {"calls_lost": "cut off"}
-    )
+    clean: dict[str, Told] = {"lost_share": 0, "repeated_share": 0}
+    run = tradeoff(A=clean, E=clean | {"repeated_share": 2}, F={"lost_share": 0}, G=clean | {"lost_share": "cut off"})
     assert [harm(run, option).none for option in run.options] == [True, False, False, False]
-    assert harm(run, "E").done == ("2 duplicate effects under steady",)
+    assert harm(run, "E").done == ("calls with a repeated effect under steady: 2%",)
     assert harm(run, "G").unknown == ("calls lost under steady: cut off",)
     assert [row.entries[0].text for row in harms(run).rows] == ["harmless", "harm", "not known", "not known"]
 
 
 def test_the_best_harmless_option_is_named_where_the_best_one_harms() -> None:
     """Speed that loses calls is not what a reader asks for."""
-    run = tradeoff(A={"calls_per_second": 900, "calls_lost": 5, "duplicate_effects": 0},
-                   E={"calls_per_second": 300, "calls_lost": 0, "duplicate_effects": 0})  # fmt: skip
+    run = tradeoff(A={"calls_per_second": 900, "lost_share": 5, "repeated_share": 0},
+                   E={"calls_per_second": 300, "lost_share": 0, "repeated_share": 0})  # fmt: skip
     row = next(row for row in wins(run).rows if row.head == "calls per second")
     assert row.entries[0].text == "A"
     assert row.entries[0].small == "900, 3 times as good as E; of the harmless: E"

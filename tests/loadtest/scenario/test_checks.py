@@ -24,8 +24,8 @@ def resume(at: float = 11.0, seconds: float = 0.1, node: str = "n1", **more: Any
     return Round("a", 2, at, seconds, node, more.pop("before", "n1"), **more)
 
 
-def ended(outcome: str = ENDED) -> Call:
-    return Call("a", 0.0, 5.0, 3, outcome)
+def ended(outcome: str = ENDED, why: str = "") -> Call:
+    return Call("a", 0.0, 5.0, 3, outcome, why)
 
 
 def sample(at: float, rss: int = 100, slow: float = 0.0) -> Sample:
@@ -85,6 +85,11 @@ CASES: list[tuple[Check, Evidence, Evidence]] = [
 def test_a_rule_tells_what_keeps_it_from_what_breaks_it(check: Check, kept: Evidence, broken: Evidence) -> None:
     assert check(kept).passed, check(kept)
     assert not check(broken).passed, check(broken)
+
+
+def test_calls_that_never_began_say_why() -> None:
+    """A name that the fleet does not answer to would else be a mere number."""
+    assert checks.all_begin(seen(calls=[ended(), ended(UNBORN, "421: Host")])).seen == "1 of 2, the first: 421: Host"
 
 
 def test_a_limit_on_time_is_stretched_by_the_wait_for_cores_and_no_further() -> None:

@@ -25,7 +25,9 @@ def load(*words: str) -> Result:
     [
         (["tidal"], f"there is no scenario tidal; nothing was started; there are: {', '.join(SCENARIOS)}"),
         (["kill", "--url", "http://127.0.0.1:1"], "makes faults, which can't be reached by --url; nothing was started"),
-        (["steady", "--url", "http://127.0.0.1:1"], "steady needs --ledger"),
+        (["steady", "--url", "http://127.0.0.1:1/mcp"], "nobody answers at http://127.0.0.1:1: "),
+        (["steady", "--port", "1"], "nobody answers at http://127.0.0.1:1: "),
+        (["steady", "--ledger", "there"], "--api and --ledger are of a fleet at --url or --port; nothing was started"),
     ],
 )
 def test_what_cannot_be_run_is_refused_in_a_sentence(words: list[str], why: str, tmp_path: Path) -> None:
@@ -48,9 +50,9 @@ def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPat
 
 def test_locust_is_told_all_of_it(tmp_path: Path) -> None:
     """Its files, its time to stop in, and its page or none."""
-    told = command(tmp_path, "http://127.0.0.1:1", Crowd("kill", users=7, seconds=9.0, workers=2))
+    result = command(tmp_path, "http://127.0.0.1:1", Crowd("kill", users=7, seconds=9.0, workers=2))
     for pair in (["--host", "http://127.0.0.1:1"], ["--callers", "7"], ["--seconds", "9"], ["--processes", "2"]):
-        assert " ".join(pair) in " ".join(told)
-    assert {"--headless", "--csv-full-history", "--html", "--json-file", "--stop-timeout"} <= set(told)
+        assert " ".join(pair) in " ".join(result)
+    assert {"--headless", "--csv-full-history", "--html", "--json-file", "--stop-timeout"} <= set(result)
     shown = command(tmp_path, "http://127.0.0.1:1", Crowd("kill", ui=8089))
     assert "--headless" not in shown and " ".join(shown).endswith("--web-host 127.0.0.1 --web-port 8089")

@@ -54,7 +54,7 @@ def test_an_unguarded_effect_is_noticed_when_its_node_is_killed(tmp_path: Path) 
     """The calls still end as if nothing were wrong: only the ledger knows."""
     found = played(tmp_path, KILLED.name, FleetPlan(nodes=2, lease_ttl=1.0, guarded=False))
     assert broken(found) == {"effects"}
-    assert found.effects.twice > 0
+    assert found.effects is not None and found.effects.twice > 0
     assert found.calls.lost == 0
 
 
@@ -75,7 +75,7 @@ def test_a_fence_that_was_dropped_is_noticed_when_a_node_wakes_that_was_taken_fo
     plan = replace(AWAKENED, target=Path(__file__).with_name("unfenced.py"))
     found = played(tmp_path, DUPLICATES.name, plan, MANY)
     assert "effects" in broken(found), found.verdicts
-    assert found.effects.twice > 0
+    assert found.effects is not None and found.effects.twice > 0
 
 
 def test_a_handler_that_holds_up_its_loop_is_noticed_when_all_answer_at_once(tmp_path: Path) -> None:
@@ -95,4 +95,4 @@ def test_a_tool_that_may_not_be_entered_again_is_lost_with_its_node(tmp_path: Pa
     found = played(tmp_path, KILLED.name, FleetPlan(nodes=2, lease_ttl=1.0, reentrant=False))
     assert "calls lost" in broken(found)
     assert found.calls.lost > 0
-    assert found.effects.twice == 0
+    assert found.effects is not None and found.effects.twice == 0

@@ -15,11 +15,23 @@ from framehold_loadtest import cli
 from framehold_loadtest.local.process import NotAvailable
 from framehold_loadtest.marked_page import END, begin
 from framehold_loadtest.report import data
-from framehold_loadtest.tradeoff import compare, pace
-from framehold_loadtest.tradeoff.markdown import PART, PROGRAM
+from framehold_loadtest.tradeoff import compare, meter, pace, series
+from framehold_loadtest.tradeoff.markdown import FIRST, PART, PROGRAM
 from framehold_loadtest.tradeoff.options import OPTIONS
 
-MINIATURE = replace(pace.QUICK, users=4, thinkers=12, parked=20, steady=0.8, lead=0.8)
+MINIATURE = replace(pace.QUICK, turns=1, users=4, thinkers=12, parked=20, steady=0.8, lead=0.8)
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    return tmp_path / "out"
+
+
+def marked(folder: Path) -> Path:
+    """A page that can be filled."""
+    page = folder / "tradeoff.md"
+    page.write_text("".join(f"{begin(PROGRAM, part)}\n{END}\n" for part in (FIRST, PART)))
+    return page
 
 
 def bench(*words: str) -> Result:
@@ -60,21 +72,89 @@ def test_an_option_that_cannot_be_served_says_why_in_each_cell(tmp_path: Path, m
         raise NotAvailable("install haproxy")
 
     monkeypatch.setitem(OPTIONS, "E", replace(OPTIONS["E"], make=refuse))
-    found = compare.compare(compare.Order(tmp_path, MINIATURE, ["E"], ["steady", "store pause"]), print)
+    monkeypatch.setattr(compare, "DEFAULT", replace(compare.DEFAULT, make=refuse))
+    order = compare.Order(tmp_path, MINIATURE, ["E"], ["steady", "store pause"])
+    found = compare.compare(order, print)
     for cell in found.cells:
         assert set(cell.metrics.values()) == {data.Missing(missing="install haproxy")}
     assert [cell.condition for cell in found.cells] == ["steady", "store pause"]
+    assert found.default_mode is not None and found.default_mode.metrics == found.cells[0].metrics
+    assert {one.metrics["cpu_us"] for sweep in found.series for one in sweep.points} == {
+        data.Missing(missing="install haproxy")
+    }
 
 
-def test_two_options_under_two_conditions_leave_a_report_and_a_page(
+def test_a_busy_machine_ends_the_run_after_its_first_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, out: Path
+) -> None:
+    """With a banner on the report and on the page, the reason in each cell, and exit code 1."""
+    monkeypatch.setattr(pace, "QUICK", replace(MINIATURE, turns=3))
+    monkeypatch.setattr(meter, "busy", lambda _: "other programs had 7.5 cores")
+    page = marked(tmp_path)
+    words = ["--only", "E", "--under", "steady", "--under", "series", "--quick"]
+    ran = bench(*words, "--out", str(out), "--page", str(page))
+    assert ran.exit_code == 1, ran.output
+    assert "turn 2" not in ran.output and "stopped after the first turn" in ran.output
+    assert "E under steady, in 1 of 1 turns: other programs had 7.5 cores" in ran.output
+    assert "> **NOT MEASURED: the machine was busy.**" in page.read_text()
+    assert "NOT MEASURED: the machine was busy" in (out / "report.html").read_text()
+
+
+def test_no_turn_is_begun_that_would_not_end_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was measured until then is reported."""
+    monkeypatch.setattr(meter, "busy", lambda _: "")
+    result: list[str] = []
+    order = compare.Order(tmp_path, replace(MINIATURE, turns=3, limit=1.0), ["E"], ["steady"], series=False)
+    found = compare.compare(order, result.append)
+    assert [line for line in result if line.startswith("turn ")] == ["turn 1 of 3"]
+    assert "no further turn: it would not end within the 0 minutes that a run may take" in result
+    assert isinstance(found.cells[0].metrics["calls_per_second"], data.Measured)
+
+
+def test_a_series_has_a_point_for_each_value_and_its_constants_can_be_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, out: Path
+) -> None:
+    """For a store that is far away too; the calculator takes what the run wrote."""
+    monkeypatch.setattr(pace, "QUICK", replace(MINIATURE, turns=1, point=0.3, crowd=4, heavy=10, parked=20))
+    monkeypatch.setitem(series.VALUES, series.NODES, (1.0, 2.0))
+    monkeypatch.setattr(meter, "busy", lambda _: "")
+    ran = bench("--only", "H-hold", "--under", "series", "--quick", "--out", str(out))
+    assert ran.exit_code == 0, ran.output
+    found = data.read(out / "report.json")
+    assert isinstance(found, data.Tradeoff)
+    assert {sweep.name: tuple(one.x for one in sweep.points) for sweep in found.series} == series.VALUES
+    assert (out / "series-state.png").is_file() and (out / "series-store.png").is_file()
+    asked = bench("--calculate", "users=50 think=2", "--constants", str(out / "constants.json"))
+    assert asked.exit_code == 0 and "50 users, 3 rounds, 2 s of thought" in asked.output, asked.output
+
+
+def test_a_calculation_without_constants_says_how_to_measure_them(tmp_path: Path) -> None:
+    refused = bench("--calculate", "users=5", "--constants", str(tmp_path / "none.json"))
+    assert refused.exit_code == 2
+    assert "nothing was calculated; run framehold bench tradeoff --out DIR" in refused.output
+
+
+def test_three_options_under_two_conditions_leave_a_report_and_a_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Framehold takes over what a killed node held, and repeats nothing. The naive handler repeats its effect, and
     nobody is told but by the ledger: no call is lost."""
     monkeypatch.setattr(pace, "QUICK", MINIATURE)
-    page = tmp_path / "tradeoff.md"
-    page.write_text(f"{begin(PROGRAM, PART)}\n{END}\n")
-    words = ["--only", "H-hold", "--only", "E naive", "--under", "steady", "--under", "node killed", "--quick"]
+    monkeypatch.setattr(meter, "busy", lambda _: "")
+    page = marked(tmp_path)
+    words = [
+        "--only",
+        "H-hold",
+        "--only",
+        "E",
+        "--only",
+        "E naive",
+        "--under",
+        "steady",
+        "--under",
+        "node killed",
+        "--quick",
+    ]
     ran = bench(*words, "--out", str(tmp_path / "out"), "--page", str(page))
     assert ran.exit_code == 0, ran.output
     found = data.read(tmp_path / "out" / "report.json")
@@ -89,4 +169,11 @@ def test_two_options_under_two_conditions_leave_a_report_and_a_page(
     assert seen["H-hold", "steady", "store_ops"] > 0 == seen["E naive", "steady", "store_ops"]
     assert seen["H-hold", "steady", "bytes_per_parked_call_node"] is not None
     assert "### Node killed" in page.read_text() and (tmp_path / "tradeoff" / "latency.png").is_file()
-    assert "H-hold (1 of 2)" in ran.output and "node killed" in ran.output
+    assert "about 1 minutes: 1 turns of 3 options under 2 conditions" in ran.output and "node killed" in ran.output
+    assert seen["E naive", "steady", "repeated_share"] == 100
+    assert seen["H-hold", "node killed", "wait_longest_ms"] > MINIATURE.lease_ttl * 1e3 / 2
+    assert seen["H-hold", "node killed", "seconds_to_recover"] > MINIATURE.lease_ttl / 2
+    default = found.default_mode
+    assert default is not None and (default.option, default.condition) == ("E", "steady")
+    assert "### E in two modes, steady" in page.read_text()
+    assert "H-hold's calls per second to E's" in ran.output and "not measured" not in ran.output

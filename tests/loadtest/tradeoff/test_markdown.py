@@ -8,7 +8,7 @@ import pytest
 
 from framehold_loadtest.marked_page import END, begin
 from framehold_loadtest.report import data
-from framehold_loadtest.tradeoff.markdown import PART, PROGRAM, check, put
+from framehold_loadtest.tradeoff.markdown import FIRST, PART, PROGRAM, SUMS, check, put
 
 ROOT = Path(__file__).parents[3]
 RECORDED = ROOT / "tests" / "loadtest" / "recorded" / "tradeoff.json"
@@ -27,19 +27,25 @@ def test_tables_reasons_and_plots_are_the_reports(tmp_path: Path) -> None:
     assert isinstance(found, data.Tradeoff)
     report = tmp_path / "report"
     report.mkdir()
-    for name in ("latency.png", "latency-dark.png", "faults.png"):
+    for name in ("overview.png", "latency.png", "latency-dark.png", "faults.png"):
         (report / name).write_bytes(b"drawn")
     path = tmp_path / "tradeoff.md"
-    path.write_text(f"# Mine\n{begin(PROGRAM, PART)}\n{END}\nmine, too\n")
+    path.write_text(f"# Mine\n{begin(PROGRAM, FIRST)}\n{END}\n{begin(PROGRAM, PART)}\n{END}\nmine, too\n")
+    sums = tmp_path / "tradeoff-calculator.md"
+    sums.write_text(f"{begin(PROGRAM, SUMS)}\n{END}\n")
     put(found, path, report)
     text = path.read_text()
     assert text.startswith("# Mine\n") and text.endswith(f"{END}\nmine, too\n")
     assert found.commit in text and found.command in text
     for condition in found.conditions:
         assert f"### {condition.capitalize()}" in text
+    assert "### H-hold beside its targets" in text and "two modes" not in text
     assert "not available: a 2025-era session lives on one node: round-robin can't serve it" in text
     linked = {line.partition("](")[2].rstrip(")") for line in text.splitlines() if line.startswith("![")}
-    assert len(linked) == 2 and linked == {f"tradeoff/{one.name}" for one in (tmp_path / "tradeoff").iterdir()}
+    beside = {f"tradeoff/{one.name}" for one in (tmp_path / "tradeoff").iterdir()}
+    assert len(linked) == 3 and linked == beside - {"tradeoff/constants.json"} < beside
+    assert text.index("overview.png") < text.index("commit"), "the picture stands before all figures"
+    assert "**1000 users, 3 rounds, 30 s of thought" in sums.read_text()
 
 
 def test_the_page_in_the_docs_has_its_marks_and_its_plots() -> None:

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from framehold_loadtest.notes import ENDED, LOST, UNBORN, Call
-from framehold_loadtest.report.data import Measured, Missing
+from framehold_loadtest.report import html_page
+from framehold_loadtest.report.data import Cell, Measured, Missing, Point, Sweep, Tradeoff
 from framehold_loadtest.report.respects import RESPECTS, Value, value
-from framehold_loadtest.tradeoff import meter
+from framehold_loadtest.tradeoff import meter, series, turns
+from framehold_loadtest.tradeoff.conditions import CONDITIONS
 from framehold_loadtest.tradeoff.metrics import NO_CALL, NOT_HERE, metrics, missing
-from framehold_loadtest.tradeoff.record import Noted, Seen, Turn
+from framehold_loadtest.tradeoff.options import OPTIONS
+from framehold_loadtest.tradeoff.pace import FULL
+from framehold_loadtest.tradeoff.record import Cores, Noted, Seen, Turn
+from framehold_router.api.tradeoff import MAX_REPORT_BYTES
 
 STATS = """# Commandstats
 cmdstat_evalsha:calls=70,usec=1,usec_per_call=1.00,rejected_calls=0,failed_calls=0
@@ -40,10 +46,11 @@ def turn(number: int, milliseconds: float, token: int = 0, answered: bool = True
 SEEN = Seen(
     began=100.0,
     ended=110.0,
-    faults=(),
+    spans=(),
     quick=Noted(
         [turn(1, 2, 80), turn(1, 4, 80), turn(1, 9, 90), turn(2, 5), turn(2, 7), turn(2, 900, answered=False)],
         [Call("a", 100.0, 101.0, 2, ENDED), Call("b", 100.0, 111.0, 2, ENDED)],
+        [0.02, 4.9],
     ),
     slow=Noted([], [Call("c", 100.0, 105.0, 2, LOST, "503"), Call("d", 100.0, 105.0, 1, UNBORN, "503")]),
     lines=LINES.splitlines(),
@@ -53,7 +60,7 @@ SEEN = Seen(
 
 
 def told(seen: Seen = SEEN) -> dict[str, float | str]:
-    found = metrics(seen, rounds=2, window=1.0)
+    found = metrics(seen, rounds=2)
     return {name: one.value if isinstance(one, Measured) else one.missing for name, one in found.items()}
 
 
@@ -70,10 +77,41 @@ def test_each_metric_is_what_it_says() -> None:
 
 
 def test_the_rate_is_that_of_who_answers_at_once() -> None:
-    """The others come in a wave when all is over, which is no sign of recovery."""
-    wave = replace(SEEN, slow=Noted([turn(2, 5)] * 500, [Call("e", 100.0, 109.0, 2, ENDED)]), faults=(105.0,))
+    """The others come in waves, which are no rate."""
+    wave = replace(SEEN, slow=Noted([turn(2, 5)] * 500, [Call("e", 100.0, 109.0, 2, ENDED)]))
     assert told(wave)["calls_per_second"] == 0.1
-    assert "5 rounds were answered before the fault" in str(told(wave)["seconds_to_recover"])
+
+
+def test_the_wait_of_a_call_is_that_of_its_user() -> None:
+    """The longest counts, and calls that were lost have none; where most were lost nobody's wait says anything."""
+    found = told()
+    assert (found["wait_p50_ms"], found["wait_p99_ms"], found["wait_longest_ms"]) == (20, 4900, 4900)
+    few = told(replace(SEEN, slow=Noted([], [*SEEN.slow.calls, *SEEN.slow.calls])))
+    assert "2 of 6 calls came to their end" in str(few["wait_longest_ms"])
+
+
+def hits(seen: Seen) -> tuple[float | str, ...]:
+    found = told(seen)
+    return tuple(found[f"calls_hit_{name}"] for name in ("lost", "lost_of", "repeated", "repeated_of"))
+
+
+def test_a_harm_is_told_by_the_calls_that_the_fault_could_reach() -> None:
+    """Without a fault all that began; after one those that were open before its repair."""
+    lost, repeated = (1, 3), (1, 3)
+    assert hits(SEEN) == (*lost, *repeated)
+    late = replace(SEEN, spans=((102.0, 102.0), (103.0, 104.0)))
+    assert hits(late) == (1, 2, 1, 2), "a had ended when the fault began, d never began"
+
+
+def test_a_harm_that_came_to_others_too_needs_no_fault() -> None:
+    """Its share is of all calls: an effect above the guard is repeated whatever happens."""
+    after = replace(SEEN, spans=((106.0, 107.0),))
+    assert hits(after) == (1, 3, 1, 3), "the call that was lost and the one with two effects had ended before"
+
+
+def test_where_replies_are_lost_those_who_lost_one_could_be_hit() -> None:
+    seen = replace(SEEN, loses=True, slow=Noted([], [*SEEN.slow.calls, Call("f", 100.0, 105.0, 2, ENDED)]))
+    assert hits(seen) == (1, 2, 1, 2)
 
 
 def test_duplicates_and_entries_are_those_of_this_cell() -> None:
@@ -110,10 +148,36 @@ def test_the_times_of_the_few_who_came_through_are_no_latency() -> None:
 
 
 def test_the_report_finds_each_respect_in_it() -> None:
-    found = metrics(replace(SEEN, parked={"node": 1.0, "router": 0.0, "store": 0.0}), rounds=2, window=1.0)
-    absent = [respect.name for respect in RESPECTS if not isinstance(value(found, respect), Value)]
+    found = metrics(replace(SEEN, parked={"node": 1.0, "router": 0.0, "store": 0.0}), rounds=2)
+    whole = turns.merged([turns.Turned(found)])
+    absent = [respect.name for respect in RESPECTS if not isinstance(value(whole, respect), Value)]
     assert absent == ["seconds_to_recover"]
     assert set(missing("why").values()) == {Missing(missing="why")}
+
+
+def test_a_report_of_a_whole_run_is_one_that_a_router_reads(tmp_path: Path) -> None:
+    """All options under all conditions in five turns, with their series: a router reads no more than so many bytes."""
+    weighed = replace(SEEN, parked={"node": 9000.123, "router": 0.0, "store": 1400.456})
+    found = metrics(weighed, rounds=3)
+    uneven = {name: one.model_copy(update={"value": one.value + 1 / 3}) if isinstance(one, Measured) else one
+              for name, one in found.items()}  # fmt: skip
+    cell, point = (turns.merged([turns.Turned(uneven)] * count) for count in (FULL.turns, FULL.series_turns))
+    run = Tradeoff(
+        machine={}, commit="c", started="s", command="x", options=list(OPTIONS), conditions=list(CONDITIONS),
+        cells=[Cell(option=option, condition=under, metrics=cell) for option in OPTIONS for under in CONDITIONS],
+        series=[Sweep(name=name, unit="", points=[Point(option=option, x=x, metrics=series.kept(point))
+                                                 for option in OPTIONS for x in values])
+                for name, values in series.VALUES.items()],
+    )  # fmt: skip
+    (tmp_path / "report.json").write_text(html_page.text(run))
+    assert (tmp_path / "report.json").stat().st_size < MAX_REPORT_BYTES
+
+
+def test_a_machine_is_busy_where_others_had_the_cores_that_were_waited_for() -> None:
+    """The measured processes wait for each other, too; and others do no harm where nobody waits."""
+    assert meter.busy(Cores(stretch=3.0, others=0.1)) == ""
+    assert meter.busy(Cores(stretch=1.05, others=30.0)) == ""
+    assert meter.busy(Cores(3.0, 1.5)) == "other programs had 1.5 cores, and work took 3.0 times as long for it"
 
 
 def test_a_script_is_one_operation() -> None:

@@ -1,54 +1,47 @@
-"""How long until rounds succeed again: arithmetic over instants."""
+"""How long a client still waited after a fault: arithmetic over rounds."""
 
 from __future__ import annotations
 
-import pytest
-
 from framehold_loadtest.tradeoff import recovery
+from framehold_loadtest.tradeoff.record import Turn
 
 
-def every(step: float, *spans: tuple[float, float]) -> list[float]:
-    """An answer at each step of each span."""
-    return [start + step * number for start, stop in spans for number in range(round((stop - start) / step))]
+def turn(begun: float, ended: float, *, refused: int = 0, answered: bool = True, number: int = 2) -> Turn:
+    return Turn(number, ended, ended - begun, 600, 400, 0, answered, refused)
 
 
-def test_a_gap_lasts_until_the_first_window_that_is_full_again() -> None:
-    """Nothing is answered from 10 s to 12 s; a window of 1 s is nine tenths full from 11.9 s on."""
-    found = recovery.seconds(every(0.01, (0, 10), (12, 20)), [10.0], (0.0, 20.0), 1.0)
-    assert found == pytest.approx(1.9, abs=0.11)
+QUICK = [turn(at / 10, at / 10 + 0.02) for at in range(200)]
 
 
-def test_a_fault_that_does_not_show_costs_nothing() -> None:
-    assert recovery.seconds(every(0.01, (0, 20)), [10.0], (0.0, 20.0), 1.0) == 0.0
+def test_a_fault_lasts_until_the_last_client_that_waited_for_it_was_answered() -> None:
+    """Also where most of the others were served at once: a rate would not show it."""
+    held = [turn(10.1, 11.0, refused=2), turn(10.3, 14.9, refused=5), turn(10.4, 11.2)]
+    assert recovery.seconds([*QUICK, *held], [10.0]) == 14.9 - 10.0
 
 
-def test_a_slow_second_long_after_the_fault_is_not_its_doing() -> None:
-    assert recovery.seconds(every(0.01, (0, 15), (16, 20)), [10.0], (0.0, 20.0), 1.0) == 0.0
+def test_a_fault_that_no_client_felt_takes_no_time() -> None:
+    assert recovery.seconds(QUICK, [10.0]) == 0.0
 
 
-def test_a_dip_within_a_window_of_the_fault_is() -> None:
-    found = recovery.seconds(every(0.01, (0, 10.5), (13, 20)), [10.0], (0.0, 20.0), 1.0)
-    assert found == pytest.approx(2.9, abs=0.11)
+def test_a_round_that_was_in_progress_belongs_to_the_fault() -> None:
+    """It began before it, and its node died."""
+    assert recovery.seconds([turn(9.9, 12.0)], [10.0]) == 2.0
+
+
+def test_what_was_late_before_the_first_fault_is_not_its_doing() -> None:
+    assert recovery.seconds([turn(1.0, 4.0, refused=3)], [10.0]) == 0.0
 
 
 def test_of_several_faults_the_longest_counts() -> None:
-    found = recovery.seconds(every(0.01, (0, 10), (11, 20), (23, 30)), [10.0, 20.0], (0.0, 30.0), 1.0)
-    assert found == pytest.approx(2.9, abs=0.11)
+    """Each late round belongs to the fault that happened while it was tried, or to the one before."""
+    late = [turn(10.1, 10.9, refused=1), turn(19.5, 22.5), turn(23.0, 24.0, refused=2)]
+    assert recovery.seconds(late, [10.0, 20.0]) == 4.0
 
 
-def test_the_rate_to_come_back_to_is_that_before_the_first_fault() -> None:
-    """Half of it is not enough, though it was the rate before the second."""
-    halved = every(0.01, (0, 10)) + every(0.02, (10, 30))
-    assert "not within the 20.0 s" in str(recovery.seconds(halved, [10.0, 20.0], (0.0, 30.0), 1.0))
+def test_a_call_that_could_not_be_begun_was_waited_for_and_a_lost_one_is_over() -> None:
+    refused, lost = turn(10.2, 10.3, answered=False, number=1), turn(10.2, 40.0, answered=False)
+    assert round(float(recovery.seconds([refused, lost], [10.0])), 3) == 0.3
 
 
-@pytest.mark.parametrize(
-    ("answered", "faults", "why"),
-    [
-        (every(0.01, (0, 20)), [], "nothing to recover from"),
-        (every(1.0, (0, 20)), [10.0], "10 rounds were answered before the fault, 20 are needed"),
-        (every(0.01, (0, 10)), [10.0], "not within the 10.0 s that were watched"),
-    ],
-)
-def test_what_cannot_be_told_says_why(answered: list[float], faults: list[float], why: str) -> None:
-    assert why in str(recovery.seconds(answered, faults, (0.0, 20.0), 1.0))
+def test_without_a_fault_there_is_nothing_to_recover_from() -> None:
+    assert recovery.seconds(QUICK, []) == "nothing to recover from"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from framehold.admin import lease_list
 from framehold.config import Settings
 from framehold_core.ids import CallId
 from framehold_router.models.calls import LeasesView
-from tests.node.nodes import KEY, served
+from tests.node.nodes import KEY, node, served
 from tests.node.operating import PROOF, SHOWN, TOKEN, Operator, call_of, marked, noted, pair, unmarked
 from tests.node.stage import Stage, stage
 from tests.processes import until
@@ -26,7 +27,7 @@ from tests.store.server import RedisServer
 pytestmark = pytest.mark.anyio
 
 READS = ("leases", "calls", "profile")
-ACTIONS = ("drain", "undrain", "cancel", "evict", "pause", "resume")
+ACTIONS = ("drain", "undrain", "kill", "cancel", "evict", "pause", "resume")
 PATHS = [("GET", path) for path in (*READS, "node")] + [("POST", path) for path in ACTIONS]
 
 
@@ -57,6 +58,7 @@ NOT_ALLOWED: dict[str, dict[str, Any]] = {
     "what a browser adds by itself": {"authorization": "Basic Ong="},
     "a wrong proof": dict.fromkeys(PROOF, "0" * 64),
     "what a router passes on for a client": {**PROOF, "framehold-via": "router"},
+    "what a load balancer passes on for a client": {**PROOF, "framehold-for": "client"},
     "what a node passes on for a client": {**PROOF, "framehold-via": "node"},
 }
 
@@ -67,7 +69,7 @@ async def test_whoever_may_not_is_told_and_does_nothing(at: Stage, operator: Ope
     for method, path in PATHS:
         answer = await operator.ask(method, path, shown, json={"call_id": call_of(held.token)})
         assert answer.status == 403 and list(answer.json) == ["error"], path
-        assert TOKEN not in answer.text and "nothing was told or done" in answer.text
+        assert TOKEN not in answer.text and "nothing was returned or done" in answer.text
     assert not at.runtime.draining.begun
     assert (await at.retry("marked", held.token, held.accept(word="x"))).messages == [" two?"]
     assert at.runtime.counts["rebuilt"] == 0
@@ -89,6 +91,21 @@ async def test_where_no_token_is_set_nobody_outside_is_let_in(settings: dict[str
         for shown in (SHOWN, {"authorization": "Bearer"}, {}):
             answer = await operator.ask("GET", "leases", shown)
             assert answer.status == 403 and "FRAMEHOLD_ADMIN_TOKEN is not set" in answer.text
+
+
+async def test_a_node_is_not_killed_unless_its_own_setting_says_so(operator: Operator) -> None:
+    answer = await operator.ask("POST", "kill")
+    assert answer.status == 409 and "FRAMEHOLD_PLAYGROUND is not `kill`; nothing was done" in answer.text
+    assert (await operator.ask("GET", "leases")).status == 200
+
+
+async def test_a_node_of_a_playground_is_killed_as_by_sigkill(tmp_path: Path) -> None:
+    """The reply comes first; then the process is gone, without a drain."""
+    async with node("framehold.examples.booking", tmp_path, playground="kill", admin_token=TOKEN) as child:
+        async with Operator(child.url) as operator:
+            answer = await operator.ask("POST", "kill")
+        assert answer.status == 202 and "is killed now" in answer.text
+        assert await child.ends() == -signal.SIGKILL
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
@@ -192,9 +209,9 @@ async def test_a_node_that_is_told_to_drain_does_so_and_goes_on() -> None:
         assert (await at.retry("unmarked", held.token, held.accept(word="x"))).text == " x"
         async with asyncio.timeout(5):
             await ended
-        ordered, *told = [text for kind, text, *_ in happened.events if kind == "drain"]
+        ordered, *result = [text for kind, text, *_ in happened.events if kind == "drain"]
         assert ordered.startswith("an operator (admin token ") and TOKEN not in ordered
-        assert told == [
+        assert result == [
             "node drains: 0 calls handed off; 1 parked calls and 0 rounds that run have 20 s",
             "node drained: 0 calls handed off",
         ]
@@ -233,13 +250,13 @@ async def test_a_drain_is_taken_back_while_its_process_goes_on() -> None:
             assert (state["state"], state["handed_off"]) == ("live", None)
             taken = await at.call("unmarked")
             assert (await at.retry("unmarked", taken.token, taken.accept(word="y"))).text == " y"
-        told = [text.split(":")[0] for kind, text, *_ in happened.events if kind == "drain"]
-        ordered = [text for text in told if text.startswith("an operator (admin token ")]
+        result = [text.split(":")[0] for kind, text, *_ in happened.events if kind == "drain"]
+        ordered = [text for text in result if text.startswith("an operator (admin token ")]
         assert [text.partition(") ")[2] for text in ordered] == [
             "ordered this node to drain",
             "ordered this node to take calls again",
         ] * 2
-        assert [text for text in told if text not in ordered] == [
+        assert [text for text in result if text not in ordered] == [
             "node drains",
             "the drain was taken back",
             "node drains",
@@ -262,10 +279,10 @@ async def test_what_a_node_handed_off_before_its_drain_was_taken_back_goes_on(
         await a.operator.ask("POST", "drain")
         await until(lambda: a.runtime.draining.released == 2, "the calls to be handed off")
         assert (await a.operator.ask("POST", "undrain")).status == 200
-        for node, heard in zip((a, b), held, strict=True):
-            second = await node.caller.retry("marked", heard.token, heard.accept(word="x"))
+        for node, reply in zip((a, b), held, strict=True):
+            second = await node.caller.retry("marked", reply.token, reply.accept(word="x"))
             assert second.messages == [" two?"]
-            assert node.runtime.table.get(CallId(call_of(heard.token))) is not None
+            assert node.runtime.table.get(CallId(call_of(reply.token))) is not None
         assert a.runtime.heartbeat.state == "live"
 
 

@@ -26,6 +26,7 @@ from framehold_core.requests import Read, Verdict
 from tests.node.nodes import KEY, served
 from tests.node.operating import TOKEN, Operator, call_of, marked, unmarked
 from tests.node.stage import Stage, Word, said, stage
+from tests.node.traced import traces
 from tests.processes import until
 
 pytestmark = pytest.mark.anyio
@@ -79,7 +80,7 @@ async def listed(operator: Operator, **query: Any) -> list[dict[str, Any]]:
     answer = await operator.ask("GET", "calls", params=query)
     assert answer.status == 200, answer
     items: list[dict[str, Any]] = answer.json["items"]
-    assert "secret" not in str(items) and "4111" not in str(items)
+    assert "secret" not in str(items)
     return items
 
 
@@ -107,7 +108,7 @@ async def test_how_a_call_ended(tool: Callable[..., Any], outcome: str, error: s
         await at.call(tool.__name__)
         (item,) = await listed(operator)
         assert how(item) == (outcome, error, place)
-        assert (item["tool"], item["node_id"], item["rounds"]) == (tool.__name__, "stage", 0)
+        assert (item["tool"], item["node_id"], item["rounds"]) == (tool.__name__, "stage", 1)
         assert item["began"] <= item["ended"] <= time.time() and item["seconds"] == item["ended"] - item["began"]
 
 
@@ -128,25 +129,25 @@ async def test_how_a_call_of_a_fastmcp_server_ended(masked: bool) -> None:
     app = framehold.asgi(server, Settings(node_id="fast", admin_token=TOKEN))
     async with served(app) as url, Stage(url) as at, Operator(url) as operator:
         for how_ in ("said", "raised"):
-            heard = await at.call("fails", arguments={"how": how_})
-            await at.retry("fails", heard.token, heard.accept(value="x"), arguments={"how": how_})
+            reply = await at.call("fails", arguments={"how": how_})
+            await at.retry("fails", reply.token, reply.accept(value="x"), arguments={"how": how_})
         await at.send("prompts/get", {"name": "broken"})
-        prompt, raised, told = await listed(operator)
-    assert how(told) == ("tool_error", "fastmcp.exceptions.ToolError", at_line(fails, 2))
+        prompt, raised, result = await listed(operator)
+    assert how(result) == ("tool_error", "fastmcp.exceptions.ToolError", at_line(fails, 2))
     assert how(raised) == ("tool_error", f"{HERE}.NoStock", at_line(fails, 2))
     assert how(prompt) == ("protocol_error", f"{HERE}.NoStock", at_line(broken, 1))
 
 
 async def test_a_call_that_fails_after_a_question_says_so_in_its_record_too() -> None:
     async with node(refund, fine) as (at, operator):
-        heard = await at.call("refund")
+        response = await at.call("refund")
         assert await listed(operator) == []
-        assert (await at.retry("refund", heard.token, heard.accept(word="B1"))).result["isError"]
+        assert (await at.retry("refund", response.token, response.accept(word="B1"))).result["isError"]
         await at.call("fine")
         wanted = ("tool_error", f"{HERE}.NoStock", at_line(refund, 3))
         (item,) = await listed(operator, failed="true")
-        assert (how(item), item["call_id"], item["rounds"]) == (wanted, call_of(heard.token), 1)
-        reply = await at.runtime.store.run(Read(CallId(call_of(heard.token))))
+        assert (how(item), item["call_id"], item["rounds"]) == (wanted, call_of(response.token), 2)
+        reply = await at.runtime.store.run(Read(CallId(call_of(response.token))))
         assert reply.verdict is Verdict.OK and reply.stored is not None
         assert tuple(reply.stored.record.ending or ()) == wanted
 
@@ -170,8 +171,8 @@ async def test_calls_that_an_operator_or_a_client_ends_are_cancelled_and_those_w
         slot.call = slot.call._replace(expires=0.0)
         at.runtime.feed(slot, ev.Expired())
         items = await listed(operator)
-        assert [(item["tool"], item["outcome"]) for item in items] == [
-            ("marked", "expired"), ("works", "cancelled"), ("marked", "cancelled")
+        assert [(item["tool"], item["outcome"], item["rounds"]) for item in items] == [
+            ("marked", "expired", 1), ("works", "cancelled", 0), ("marked", "cancelled", 1)
         ]  # fmt: skip
         assert await listed(operator, failed="true") == []
 
@@ -186,14 +187,14 @@ async def test_an_unmarked_call_whose_frame_is_gone_is_lost_and_listed_once() ->
         await asyncio.Event().wait()
 
     async with node(works) as (at, operator):
-        heard = await at.call("works")
-        leaving = asyncio.create_task(at.retry("works", heard.token, heard.accept(word="y")))
+        reply = await at.call("works")
+        leaving = asyncio.create_task(at.retry("works", reply.token, reply.accept(word="y")))
         await entered.wait()
         leaving.cancel()
         await until(lambda: at.runtime.counts["left"] == 1, "the round was left")
         before = await listed(operator)
         assert [(item["outcome"], item["rounds"]) for item in before] == [("lost", 1)]
-        assert "lost" in (await at.retry("works", heard.token, heard.accept(word="y"))).text
+        assert "lost" in (await at.retry("works", reply.token, reply.accept(word="y"))).text
         assert await listed(operator) == before
 
 
@@ -205,13 +206,13 @@ async def test_a_call_that_diverged_is_listed_until_it_goes_on() -> None:
         return said(await ctx.elicit(words[0], Word))
 
     async with node(fickle) as (at, operator):
-        heard = await at.call("fickle")
-        await operator.evict(call_of(heard.token))
+        reply = await at.call("fickle")
+        await operator.evict(call_of(reply.token))
         words[0] = "another?"
-        await at.retry("fickle", heard.token, heard.accept(word="y"))
+        await at.retry("fickle", reply.token, reply.accept(word="y"))
         assert [item["outcome"] for item in await listed(operator, outcome="diverged")] == ["diverged"]
         words[0] = "one?"
-        assert (await at.retry("fickle", heard.token, heard.accept(word="y"))).text == "y"
+        assert (await at.retry("fickle", reply.token, reply.accept(word="y"))).text == "y"
         assert [item["outcome"] for item in await listed(operator)] == ["completed"]
 
 
@@ -237,6 +238,42 @@ async def test_filters_order_and_pages() -> None:
         turned = await listed(operator, sort="seconds", descending="false")
         assert [item["seconds"] for item in turned] == sorted(item["seconds"] for item in newest)
         assert (await operator.ask("GET", "calls", params={"after": "x"})).status == 400
+
+
+async def test_counts_of_what_another_filter_would_list() -> None:
+    """Each facet leaves its own filter out, and keeps the others."""
+    async with node(fine, deliberate, plain) as (at, operator):
+        for tool in ("fine", "deliberate", "deliberate", "plain"):
+            await at.call(tool)
+
+        async def facets(**query: Any) -> Any:
+            return (await operator.ask("GET", "calls", params={"facets": "true", **query})).json["facets"]
+
+        ends, tools = {"completed": 1, "tool_error": 3}, {"fine": 1, "deliberate": 2, "plain": 1}
+        assert await facets() == {"outcome": ends, "tool": tools, "node": {"stage": 4}}
+        failed = {"outcome": ends, "tool": {"deliberate": 2, "plain": 1}, "node": {"stage": 3}}
+        assert await facets(failed="true") == failed == await facets(outcome="tool_error")
+        # "deliberate" has no "n".
+        assert await facets(tool="*N*") == {
+            "outcome": {"completed": 1, "tool_error": 1},
+            "tool": tools,
+            "node": {"stage": 2},
+        }
+        assert await facets(node="x*") == {"outcome": {}, "tool": {}, "node": {"stage": 4}}
+        assert {item["tool"] for item in await listed(operator, tool="*N*")} == {"fine", "plain"}
+
+
+async def test_an_ended_call_names_the_trace_of_its_last_round() -> None:
+    with traces() as traced:
+        async with node(refund, fine) as (at, operator):
+            reply = await at.call("refund")
+            await at.retry("refund", reply.token, reply.accept(word="B1"))
+            traced.sampler.on = False
+            await at.call("fine")
+            untraced, item = await listed(operator)
+    last = max(traced.named("tools/call refund"), key=lambda span: span.start_time or 0)
+    assert item["trace_id"] == f"{last.context.trace_id:032x}"
+    assert untraced["trace_id"] == ""
 
 
 async def test_good_calls_do_not_drive_out_bad_ones_and_none_stays_for_longer_than_an_hour(

@@ -22,7 +22,7 @@ from tests.node.operating import TOKEN, Node, Operator, call_of, marked, noted, 
 from tests.node.stage import Stage, Word, said, stage
 from tests.processes import until
 from tests.store.server import RedisServer
-from tests.wire import Caller, Heard
+from tests.wire import Caller, Reply
 
 pytestmark = pytest.mark.anyio
 SETTINGS: dict[str, Any] = {"admin_token": TOKEN, "keys": (KEY,)}
@@ -78,7 +78,7 @@ async def operator(at: Stage) -> AsyncIterator[Operator]:
         yield it
 
 
-def answered(at: Stage, tool: str, held: Heard) -> Any:
+def answered(at: Stage, tool: str, held: Reply) -> Any:
     return at.retry(tool, held.token, held.accept(word="x"))
 
 
@@ -90,8 +90,8 @@ async def test_a_cancelled_call_ends_with_an_error_that_its_client_hears_again_a
     assert answer.status == 200 and "was cancelled; its client is told so" in answer.text
     await until(lambda: ran.stopped, "the handler's end")
     for _ in range(2):
-        heard = await answered(at, "tries", held)
-        assert heard.result["isError"] and heard.text.startswith(TOLD)
+        reply = await answered(at, "tries", held)
+        assert reply.result["isError"] and reply.text.startswith(TOLD)
     assert ran.entered == ["tries"] and at.runtime.table.frames == 0
     again = await operator.cancel(call_of(held.token))
     assert again.status == 404 and call_of(held.token) not in again.text
@@ -106,8 +106,8 @@ async def test_a_cancelled_call_ends_with_an_error_that_its_client_hears_again_a
 async def test_a_call_that_may_be_entered_once_is_cancelled_alike(at: Stage, operator: Operator) -> None:
     held = await at.call("unmarked", arguments={"name": "Ada"})
     assert (await operator.cancel(call_of(held.token))).status == 200
-    heard = await at.retry("unmarked", held.token, held.accept(word="x"), arguments={"name": "Ada"})
-    assert heard.result["isError"] and heard.text.startswith(TOLD)
+    reply = await at.retry("unmarked", held.token, held.accept(word="x"), arguments={"name": "Ada"})
+    assert reply.result["isError"] and reply.text.startswith(TOLD)
 
 
 async def test_whoever_waits_for_a_round_that_is_cancelled_hears_it_at_once(
@@ -118,8 +118,8 @@ async def test_whoever_waits_for_a_round_that_is_cancelled_hears_it_at_once(
     await until(lambda: ran.entered, "the handler's start")
     (call,) = [item["call_id"] for item in (await operator.leases())["items"]]
     assert (await operator.cancel(call)).status == 200
-    heard = await waiting
-    assert heard.result["isError"] and heard.text.startswith(TOLD)
+    reply = await waiting
+    assert reply.result["isError"] and reply.text.startswith(TOLD)
     assert (await operator.leases())["total"] == 0
 
 
@@ -143,8 +143,8 @@ async def test_an_evicted_call_is_replayed_by_its_next_retry(at: Stage, operator
     answer = await operator.evict(call_of(held.token))
     assert answer.status == 200 and "its client's next retry replays it" in answer.text
     assert at.runtime.table.frames == 0 and at.runtime.counts["admin"] == 1
-    heard = await at.retry("marked", held.token, held.accept(word="x"), arguments={"name": "Bo"})
-    assert heard.messages == ["Bo two?"] and at.runtime.counts["rebuilt"] == 1
+    reply = await at.retry("marked", held.token, held.accept(word="x"), arguments={"name": "Bo"})
+    assert reply.messages == ["Bo two?"] and at.runtime.counts["rebuilt"] == 1
     assert (await operator.leases(replayed=True))["total"] == 1
 
 
@@ -191,8 +191,8 @@ async def test_another_node_tells_of_it_too_and_enters_nothing(nodes: tuple[Node
         assert (await b.operator.cancel(call_of(held.token))).status == 404
         assert (await a.operator.cancel(call_of(held.token))).status == 200
         for node in (b, a):
-            heard = await node.caller.retry(tool, held.token, held.accept(word="x"))
-            assert heard.result["isError"] and heard.text.startswith(TOLD)
+            reply = await node.caller.retry(tool, held.token, held.accept(word="x"))
+            assert reply.result["isError"] and reply.text.startswith(TOLD)
     assert (a.runtime.counts["entered"], b.runtime.counts["entered"], b.runtime.counts["rebuilt"]) == (2, 0, 0)
 
 
@@ -230,8 +230,8 @@ async def test_an_end_that_the_store_does_not_answer_is_said_to_be_written_later
     assert event["kind"] == "cancelled" and "until its end is written another node may carry it on" in event["text"]
     a.runtime.store.submit = submit  # type: ignore[method-assign]
     submit(*sent[0])
-    heard = await a.caller.retry("marked", held.token, held.accept(word="x"))
-    assert heard.text.startswith(TOLD)
+    reply = await a.caller.retry("marked", held.token, held.accept(word="x"))
+    assert reply.text.startswith(TOLD)
 
 
 async def test_a_call_that_another_node_has_by_now_is_not_cancelled_here(nodes: tuple[Node, Node]) -> None:
@@ -244,8 +244,8 @@ async def test_a_call_that_another_node_has_by_now_is_not_cancelled_here(nodes: 
     answer = await a.operator.cancel(call_of(held.token))
     assert answer.status == 409 and "another node runs it by now" in answer.text
     assert (await a.operator.ask("GET", "node")).json["fenced"] == 1
-    told = await a.happened()
-    assert "cancelled" not in [event["kind"] for event in told["events"]]
+    result = await a.happened()
+    assert "cancelled" not in [event["kind"] for event in result["events"]]
     assert (await b.caller.retry("marked", second.token, second.accept(word="y"))).text == " x y"
 
 
@@ -264,5 +264,5 @@ async def test_a_prompt_that_is_cancelled_ends_with_an_error_of_the_protocol() -
         assert (await operator.cancel(call_of(held.token))).status == 200
         params = {"name": "hello", "requestState": held.token, "inputResponses": held.accept(word="x")}
         for _ in range(2):
-            heard = await caller.send("prompts/get", params)
-            assert heard.code == -32603 and heard.text.startswith(TOLD)
+            reply = await caller.send("prompts/get", params)
+            assert reply.code == -32603 and reply.text.startswith(TOLD)

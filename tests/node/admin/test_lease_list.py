@@ -102,6 +102,7 @@ async def test_a_call_is_told_as_it_stands_and_nothing_of_what_was_said(at: Stag
         "round": 2,
         "replayed": False,
         "entries": 3,
+        "stands_at": [],
     }
     assert before - 0.1 <= times["began"] <= times["resumed"] <= time.time() + 0.1
     assert abs(times["expires"] - time.time() - 600) < 5
@@ -132,8 +133,8 @@ async def test_running_calls_are_listed_as_such_and_those_without_a_frame_are_no
     await until(lambda: len(at.runtime.table), "the call")
     async with Operator(at.url) as operator:
         (item,) = (await operator.leases())["items"]
-        told = (item["state"], item["tool"], item["round"], item["expires"], item["resumed"])
-        assert told == ("running", "runs", 0, None, None)
+        result = (item["state"], item["tool"], item["round"], item["expires"], item["resumed"])
+        assert result == ("running", "runs", 0, None, None)
         assert (await operator.leases(state="parked"))["total"] == 0
         goes_on.set()
         await running
@@ -157,10 +158,10 @@ async def test_hostile_names_are_told_as_they_can_be(at: Stage, operator: Operat
     mark = summary("m" * 22, owner="\ud800" * 300, tool="\udfff=1+1")
     at.runtime.orphan_scan.marked = Marked(1, 1, 0, (mark,))
     items = (await operator.leases())["items"]
-    told = {*names[:4], "x" * 200, names[5], "?=1", "?=1+1"}
-    assert {item["tool"] for item in items} == told
+    result = {*names[:4], "x" * 200, names[5], "?=1", "?=1+1"}
+    assert {item["tool"] for item in items} == result
     assert [item["node_id"] for item in items if item["state"] == "orphaned"] == ["?" * 200]
-    for name in told:
+    for name in result:
         assert (await operator.leases(tool=name))["total"] == 1
 
 
@@ -193,6 +194,7 @@ async def test_each_filter_lets_through_what_it_says() -> None:
         assert await found(call=calls[3][:12]) == [calls[3]]
         assert await found(tool="another") == [] and await found(tool="") == sorted(calls)
         assert await found(node="desk") == sorted(calls) and await found(node="other") == []
+        assert await found(node="d*") == sorted(calls) == await found(tool="*") and await found(tool="x*") == []
         assert await found(state="parked") == sorted(calls) and await found(state="running") == []
         assert await found(state="stuck") == []
 
@@ -294,3 +296,32 @@ async def test_a_cursor_of_another_order_is_refused() -> None:
         page = await lease_list.leases(at.runtime, LeaseQuery(limit=2))
         with pytest.raises(ValueError, match="after is not the `next` of a page in this order"):
             await lease_list.leases(at.runtime, LeaseQuery(limit=2, sort=Sort.BEGAN, after=page.next))
+
+
+async def works(ctx: Context) -> str:
+    """Waits in a helper of its own."""
+    await _helper()
+    return ""
+
+
+async def _helper() -> None:
+    await asyncio.sleep(60)
+
+
+async def test_where_a_handler_stands_is_said_of_one_call() -> None:
+    """Its own lines, and what they wait in. Nothing of it is said in a list."""
+    async with stage(works, unmarked, admin_token=TOKEN) as made, Operator(made.url) as operator:
+        running = asyncio.create_task(made.call("works"))
+        await until(lambda: any(slot.frame and slot.tool == "works" for slot in made.runtime.table), "it to run")
+        await asyncio.sleep(0)
+        held = await made.call("unmarked")
+        call = next(slot.call.id for slot in made.runtime.table if slot.tool == "works")
+        (item,) = (await operator.leases(call=call))["items"]
+        *library, helper, outer = item["stands_at"]
+        assert [place.rpartition(":")[0] for place in (helper, outer)] == [f"{__name__}:_helper", f"{__name__}:works"]
+        assert library[0].startswith("asyncio.tasks:sleep:") and len(library) == 1
+        (parked,) = (await operator.leases(call=call_of(held.token)))["items"]
+        assert parked["stands_at"][-1].startswith("tests.node.operating:unmarked:")
+        assert all(item["stands_at"] == [] for item in (await operator.leases())["items"])
+        running.cancel()
+        await asyncio.wait((running,))

@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx2
 import pytest
+from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 
 import framehold
@@ -33,6 +34,10 @@ async def one(ctx: Context) -> str:
     return said(await ctx.elicit("Which word?", Word))
 
 
+async def one_more(ctx: Context) -> str:
+    return ""
+
+
 async def asked(client: Stage, path: str, **headers: str) -> httpx2.Response:
     async with httpx2.AsyncClient() as http:
         return await http.get(client.url.removesuffix("/mcp") + path, headers=headers)
@@ -55,11 +60,11 @@ async def test_a_node_tells_its_fleet_and_operators_how_it_is(redis: RedisServer
         for name in ("rounds", "parked", "in_flight", "frames", "errors", "orphaned", "stuck"):
             assert getattr(before, name) == 0, name
         assert (before.resume_p50, before.store_seconds, before.handed_off) == (None, None, None)
-        heard = await client.call("one")
+        reply = await client.call("one")
         parked = await told(client)
         assert (parked.rounds, parked.parked, parked.frames) == (1, 1, 1)
         assert 0 < (parked.store_seconds or 0) < 1
-        await client.retry("one", heard.token, heard.accept(word="w"))
+        await client.retry("one", reply.token, reply.accept(word="w"))
         await asyncio.sleep(0.3)
         runtime.counts["broken"] += 2
         done = await told(client)
@@ -75,6 +80,30 @@ async def test_a_node_tells_its_fleet_and_operators_how_it_is(redis: RedisServer
         assert (drained.state, drained.handed_off) == ("draining", 0)
 
 
+async def test_a_node_tells_the_marks_of_its_handlers() -> None:
+    """A handler that is not async can't ask, and is not listed."""
+    mcp: MCPServer = MCPServer("marks")
+
+    async def marked() -> str:
+        return ""
+
+    async def plain() -> str:
+        return ""
+
+    for fn in (one, framehold.reentrant(marked), plain, lambda: ""):
+        mcp.tool(name=fn.__name__.strip("<>"))(fn)
+    mcp.prompt("letter")(framehold.options(strategy="replay")(framehold.reentrant(one_more)))
+    app = framehold.asgi(mcp, Settings(keys=(KEY,), node_id="a", admin_token=TOKEN))
+    async with served(app) as url, Stage(url) as client:
+        found = (await told(client)).handlers
+    assert [(one.handler, one.asks, one.reentrant, one.strategy) for one in found] == [
+        ('tool "one"', True, False, "hold"),
+        ('tool "marked"', True, True, "hold"),
+        ('tool "plain"', False, False, "hold"),
+        ('prompt "letter"', True, True, "replay"),
+    ]
+
+
 async def test_who_may_ask_a_node(redis: RedisServer, tmp_path: Any) -> None:
     """Its fleet, and whoever has the admin token where there is one; nobody through a router. Metrics and health are
     for whoever reaches it."""
@@ -85,7 +114,7 @@ async def test_who_may_ask_a_node(redis: RedisServer, tmp_path: Any) -> None:
             assert (await asked(client, "/admin/node", **PROOF)).status_code == 200
             for headers in ({}, {"authorization": "Bearer wrong"}, {"authorization": f"Basic {TOKEN}"}):
                 refused = await asked(client, "/admin/node", **headers)
-                assert refused.status_code == 403 and "nothing was told" in refused.json()["error"]
+                assert refused.status_code == 403 and "nothing was returned" in refused.json()["error"]
             assert (await asked(client, "/admin/node", **PROOF, **{VIA.decode(): "router"})).status_code == 403
             for path in ("/metrics", "/healthz", "/readyz"):
                 assert (await asked(client, path)).status_code == 200
@@ -152,9 +181,10 @@ async def test_a_node_says_which_tools_failed_lately() -> None:
     async with stage(one, fails, keys=(KEY,), admin_token=ADMIN) as client, Operator(client.url) as operator:
         for tool in ("fails", "one", "fails"):
             await client.call(tool)
-        said = (await operator.ask("GET", "node")).json
-    assert (said["ended"], said["failed"]) == (2, 2), "a call that asks has not ended"
-    assert said["failing"] == [{"tool": "fails", "ended": 2, "failed": 2}]
+        text = (await operator.ask("GET", "node")).json
+    assert (text["ended"], text["failed"]) == (2, 2), "a call that asks has not ended"
+    assert (text["calls_ended"], text["calls_failed"]) == (2, 2)
+    assert text["failing"] == [{"tool": "fails", "ended": 2, "failed": 2}]
 
 
 def test_quantiles_are_of_the_last_minute_and_of_a_bounded_number(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -143,19 +143,19 @@ async def test_frames_are_told_by_tool(at: Watched) -> None:
     eviction.start, eviction.footprint.measured = 0, 7000.0
     for tool in ("unmarked", "marked", "marked"):
         assert (await at.caller.call(tool)).token
-    told = await at.ask()
-    assert [(item["tool"], item["frames"], item["parked"], item["running"]) for item in told["tools"]] == [
+    result = await at.ask()
+    assert [(item["tool"], item["frames"], item["parked"], item["running"]) for item in result["tools"]] == [
         ("marked", 2, 2, 0),
         ("unmarked", 1, 1, 0),
     ]
-    held = told["memory"]
+    held = result["memory"]
     assert (held["limit"], held["high"]) == (LIMIT, int(LIMIT * memory.HIGH))
     assert sum(part["bytes"] for part in held["parts"]) == held["resident"]
     frames = next(part for part in held["parts"] if part["name"] == "frames")
     assert (frames["count"], frames["estimated"]) == (3, True)
-    assert sum(item["bytes"] for item in told["tools"]) == pytest.approx(frames["bytes"], abs=2)
+    assert sum(item["bytes"] for item in result["tools"]) == pytest.approx(frames["bytes"], abs=2)
     assert frames["bytes"] == 21_000
-    marked, unmarked = (item["journal_bytes"] for item in told["tools"])
+    marked, unmarked = (item["journal_bytes"] for item in result["tools"])
     assert marked > unmarked > 100
 
 
@@ -247,8 +247,8 @@ def test_tools_beyond_the_most_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
     footprint = Footprint(100 * MIB, 40 * MIB)
     footprint.look(60 * MIB, parked.total() + 1)
     view = held(monkeypatch, 60, footprint=footprint, frames=parked.total() + 1)
-    told = profile._tools(profile._Frames(parked, running, Counter()), view)
-    assert len(told) == TOOLS + 1 and told[0].frames == 200 and told[0].tool.isprintable()
-    assert (told[-1].tool, told[-1].frames, told[-1].running) == ("other", sum(range(46, 52)) + 1, 1)
-    assert sum(item.frames for item in told) == parked.total() + 1
-    assert sum(item.bytes or 0 for item in told) == pytest.approx(20 * MIB, rel=0.001)
+    result = profile._tools(profile._Frames(parked, running, Counter()), view)
+    assert len(result) == TOOLS + 1 and result[0].frames == 200 and result[0].tool.isprintable()
+    assert (result[-1].tool, result[-1].frames, result[-1].running) == ("other", sum(range(46, 52)) + 1, 1)
+    assert sum(item.frames for item in result) == parked.total() + 1
+    assert sum(item.bytes or 0 for item in result) == pytest.approx(20 * MIB, rel=0.001)

@@ -224,12 +224,12 @@ def test_by_era_of_a_low_level_server_reads_its_context() -> None:
         return "new"
 
     both = framehold.by_era(legacy=one, modern=other)
-    for version, heard in (("2026-07-28", "new"), ("2025-06-18", "old")):
+    for version, reply in (("2026-07-28", "new"), ("2025-06-18", "old")):
         session: Any = None
         ctx = ServerRequestContext(
             session=session, lifespan_context=None, protocol_version=version, method="tools/call"
         )
-        assert both(ctx, None) == heard
+        assert both(ctx, None) == reply
 
 
 def test_a_type_that_is_not_there_is_named() -> None:

@@ -34,14 +34,14 @@ async def told(block: int, mode: Any, action: Any = "accept") -> tuple[list[str]
     async def answer(_: Any, params: Any) -> ElicitResult:
         asked.append(params.message)
         wanted = params.requested_schema["properties"]
-        said = {name: YES[name] for name in wanted}
-        return ElicitResult(action=action, content=said if action == "accept" else None)
+        text = {name: YES[name] for name in wanted}
+        return ElicitResult(action=action, content=text if action == "accept" else None)
 
     async with served(app(block)) as url, Client(url, mode=mode, elicitation_callback=answer) as client:
         result = await client.call_tool("delete", {"name": "poem"})
-    (said,) = result.content
-    assert isinstance(said, TextContent)
-    return asked, said.text
+    (text,) = result.content
+    assert isinstance(text, TextContent)
+    return asked, text.text
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])

@@ -124,7 +124,7 @@ def test_what_is_no_model_is_refused_before_there_is_an_answer(model: Any, key: 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize(
-    ("answer", "heard"),
+    ("answer", "reply"),
     [
         ({"action": "accept", "content": {"row": 4}}, "row 4"),
         ({"action": "accept", "content": {"row": "x"}}, "accept"),
@@ -133,7 +133,7 @@ def test_what_is_no_model_is_refused_before_there_is_an_answer(model: Any, key: 
     ],
     ids=["accepted", "not matching", "declined", "of another kind"],
 )
-async def test_a_handler_reads_what_came_over_the_wire(answer: dict[str, Any], heard: str) -> None:
+async def test_a_handler_reads_what_came_over_the_wire(answer: dict[str, Any], reply: str) -> None:
     async def seat(ctx: Context) -> str | InputRequiredResult:
         view = framehold.input_response(ctx, "seat")
         if view.kind == "missing":
@@ -147,7 +147,7 @@ async def test_a_handler_reads_what_came_over_the_wire(answer: dict[str, Any], h
         first = await client.send("tools/call", {"name": "seat", "arguments": {}})
         assert list(first.asked) == ["seat"]
         params = {"name": "seat", "arguments": {}, "inputResponses": {"seat": answer}}
-        assert (await client.send("tools/call", params)).text == heard
+        assert (await client.send("tools/call", params)).text == reply
 
 
 def test_the_answers_of_a_step_are_those_of_its_own_context() -> None:

@@ -31,7 +31,7 @@ from framehold.testing import rehearsed
 from tests.node.acting import each_way
 from tests.node.asking import asking, form
 from tests.node.stage import Stage, Word, said, stage
-from tests.wire import Heard
+from tests.wire import Reply
 
 pytestmark = pytest.mark.anyio
 
@@ -63,17 +63,17 @@ class Travel:
             return f"{person} {place} {'-'.join(days)} {nights}"
 
 
-async def through(caller: Stage, tool: str, **arguments: Any) -> tuple[Heard, list[tuple[str, dict[str, Any]]]]:
+async def through(caller: Stage, tool: str, **arguments: Any) -> tuple[Reply, list[tuple[str, dict[str, Any]]]]:
     """Answer each question with its own text until the tool has an end: that, and each retry as token and answers."""
-    heard, sent = await caller.call(tool, arguments=arguments), []
-    while heard.message.get("result", {}).get("resultType") == "input_required":
+    reply, sent = await caller.call(tool, arguments=arguments), []
+    while reply.message.get("result", {}).get("resultType") == "input_required":
         answers = {
             key: {"action": "accept", "content": {"word": asked["params"]["message"]}}
-            for key, asked in heard.asked.items()
+            for key, asked in reply.asked.items()
         }
-        sent.append((heard.token, answers))
-        heard = await caller.retry(tool, heard.token, answers, arguments=arguments)
-    return heard, sent
+        sent.append((reply.token, answers))
+        reply = await caller.retry(tool, reply.token, answers, arguments=arguments)
+    return reply, sent
 
 
 @each_way
@@ -81,8 +81,8 @@ async def test_steps_ask_in_turn_and_the_end_runs_once(settings: dict[str, Any])
     """Each step's data goes to the later ones by name; its questions leave in one round."""
     travel = Travel()
     async with stage(travel.built.build(), **settings) as caller:
-        heard, sent = await through(caller, "travel", person="Ada")
-        assert heard.text == "Ada Where to, Ada? Where to, Ada? from?-Where to, Ada? to? 2"
+        reply, sent = await through(caller, "travel", person="Ada")
+        assert reply.text == "Ada Where to, Ada? Where to, Ada? from?-Where to, Ada? to? 2"
         assert [sorted(answers) for _, answers in sent] == [["place"], ["from", "to"]]
         assert len(caller.runtime.table) == 0
         assert caller.runtime.counts["rebuilt"] == (0 if not settings else 2)
@@ -99,7 +99,7 @@ async def test_duplicates_of_the_last_retry_do_not_run_the_end_again(settings: d
         last = [second.token, second.accept(word="May")]
         together = await asyncio.gather(*(caller.retry("travel", *last, arguments={"person": "Ada"}) for _ in range(4)))
         late = await caller.retry("travel", *last, arguments={"person": "Ada"})
-        assert {heard.text for heard in (*together, late)} == {"Ada Bath May-May 2"}
+        assert {reply.text for reply in (*together, late)} == {"Ada Bath May-May 2"}
     assert travel.ran == ["Bath"]
 
 
@@ -108,9 +108,9 @@ async def test_it_stands_its_rehearsal() -> None:
     travel, server = Travel(), MCPServer[Any]("stage")
     server.add_tool(travel.built.build())
     answers = [{"word": "Bath"}, {"word": "May"}, {"word": "June"}]
-    told = await rehearsed(server, "travel", {"person": "Ada"}, answers=answers)
-    assert told.questions == ["Where to, Ada?", "Bath from?", "Bath to?"]
-    assert told.effects == ["book"] and travel.ran == ["Bath"]
+    result = await rehearsed(server, "travel", {"person": "Ada"}, answers=answers)
+    assert result.questions == ["Where to, Ada?", "Bath from?", "Bath to?"]
+    assert result.effects == ["book"] and travel.ran == ["Bath"]
 
 
 async def test_under_replay_nothing_is_held() -> None:
@@ -204,10 +204,10 @@ async def test_a_question_can_be_asked_again_under_its_key(settings: dict[str, A
         return f"after {patient}"
 
     async with stage(built.build(), **settings) as caller:
-        heard = await caller.call("again")
+        reply = await caller.call("again")
         for word in ("zeroth", "first", "third"):
-            heard = await caller.retry("again", heard.token, {"word": {"action": "accept", "content": {"word": word}}})
-        assert heard.text == "after 3"
+            reply = await caller.retry("again", reply.token, {"word": {"action": "accept", "content": {"word": word}}})
+        assert reply.text == "after 3"
     assert seen[:2] == ["missing", "elicit"] if not settings else seen[0] == "missing"
 
 
@@ -278,16 +278,16 @@ async def _of_2025(url: str, tool: str, **arguments: Any) -> str:
 async def test_a_client_of_2025_is_asked_over_its_session() -> None:
     travel = Travel()
     async with stage(travel.built.build()) as caller:
-        heard = await _of_2025(caller.url, "travel", person="Ada", nights=3)
-    assert heard == "Ada Where to, Ada? Where to, Ada? from?-Where to, Ada? to? 3"
+        reply = await _of_2025(caller.url, "travel", person="Ada", nights=3)
+    assert reply == "Ada Where to, Ada? Where to, Ada? from?-Where to, Ada? to? 3"
     assert travel.ran == ["Where to, Ada?"]
 
 
 async def test_a_client_that_cannot_be_asked_is_told_so() -> None:
     travel = Travel()
     async with stage(travel.built.build(), has={}) as caller:
-        heard = await caller.call("travel", arguments={"person": "Ada"})
-        assert heard.code == -32021
+        reply = await caller.call("travel", arguments={"person": "Ada"})
+        assert reply.code == -32021
     assert travel.ran == []
 
 
@@ -295,7 +295,7 @@ async def test_a_client_that_cannot_be_asked_is_told_so() -> None:
 
 
 def _end_that(asks_by: str) -> tuple[framehold.ToolBuilder, list[BaseException]]:
-    built, told = framehold.ToolBuilder("rash"), list[BaseException]()
+    built, result = framehold.ToolBuilder("rash"), list[BaseException]()
 
     @built.end
     async def act(ctx: Context):  # type: ignore[no-untyped-def]
@@ -304,18 +304,18 @@ def _end_that(asks_by: str) -> tuple[framehold.ToolBuilder, list[BaseException]]
         try:
             await ctx.elicit("Now?", Word)
         except framehold.AskError as error:
-            told.append(error)
+            result.append(error)
             raise
 
-    return built, told
+    return built, result
 
 
 async def test_an_end_that_asks_by_await_is_stopped() -> None:
-    built, told = _end_that("awaiting")
+    built, result = _end_that("awaiting")
     async with stage(built.build()) as caller:
-        heard = await caller.call("rash")
-    assert heard.result["isError"] is True
-    assert "inside the effect of once('act')" in str(told[0]) and "ask before the effect" in str(told[0])
+        reply = await caller.call("rash")
+    assert reply.result["isError"] is True
+    assert "inside the effect of once('act')" in str(result[0]) and "ask before the effect" in str(result[0])
 
 
 async def test_an_end_that_asks_by_returning_is_stopped() -> None:
@@ -362,8 +362,8 @@ async def test_an_end_that_may_have_run_says_so() -> None:
         raise asyncio.CancelledError
 
     async with stage(built.build()) as caller:
-        heard = await caller.call("doubtful")
-    assert "act was begun and its result is not known: it may have run, or may yet run" in heard.text
+        reply = await caller.call("doubtful")
+    assert "act was begun and its result is not known: it may have run, or may yet run" in reply.text
     assert ran == ["act"]
 
 
@@ -473,10 +473,10 @@ async def test_a_step_whose_data_nobody_takes_is_fine() -> None:
         return f"{unit} in {units}"
 
     async with stage(guards.build(), turns.build()) as caller:
-        heard = await caller.call("guards", arguments={"place": "Bath", "surely": "yes"})
-        assert heard.text == "Bath yes"
-        heard = await caller.call("turns", arguments={"unit": "4"})
-        assert heard.text == "4 in celsius"
+        reply = await caller.call("guards", arguments={"place": "Bath", "surely": "yes"})
+        assert reply.text == "Bath yes"
+        reply = await caller.call("turns", arguments={"unit": "4"})
+        assert reply.text == "4 in celsius"
 
 
 async def test_arguments_may_be_named_like_those_of_once() -> None:
@@ -487,18 +487,18 @@ async def test_arguments_may_be_named_like_those_of_once() -> None:
         return f"{key} {fn} {idempotent}"
 
     async with stage(built.build()) as caller:
-        heard = await caller.call("named", arguments={"key": "k", "fn": "f", "idempotent": False})
-    assert heard.text == "k f False"
+        reply = await caller.call("named", arguments={"key": "k", "fn": "f", "idempotent": False})
+    assert reply.text == "k f False"
 
 
 @pytest.mark.parametrize("idempotent", [False, True])
 async def test_whether_the_end_is_idempotent_is_told_to_once(monkeypatch: pytest.MonkeyPatch, idempotent: bool) -> None:
     """What comes of that where a node dies is what `once` promises."""
-    told, really, built = list[tuple[str, bool]](), functions.once, framehold.ToolBuilder("sure")
+    result, really, built = list[tuple[str, bool]](), functions.once, framehold.ToolBuilder("sure")
 
-    async def once(key: str, fn: Any, **said: Any) -> Any:
-        told.append((key, said["idempotent"]))
-        return await really(key, fn, **said)
+    async def once(key: str, fn: Any, **text: Any) -> Any:
+        result.append((key, text["idempotent"]))
+        return await really(key, fn, **text)
 
     @built.end(idempotent=idempotent)
     async def act() -> str:
@@ -507,4 +507,4 @@ async def test_whether_the_end_is_idempotent_is_told_to_once(monkeypatch: pytest
     monkeypatch.setattr(functions, "once", once)
     async with stage(built.build()) as caller:
         assert (await caller.call("sure")).text == "done"
-    assert told == [("act", idempotent)]
+    assert result == [("act", idempotent)]

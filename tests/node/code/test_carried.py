@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gc
+import os
+import subprocess
+import sys
 import weakref
 from pathlib import Path
 
@@ -11,6 +14,7 @@ import pytest
 from framehold.code.codes import read
 from tests.node.code.kinds import KINDS, LIVE
 from tests.node.code.releases import carried, release, written
+from tests.processes import python_path
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -109,3 +113,37 @@ def test_code_that_nobody_enters_any_more_is_freed(tmp_path: Path) -> None:
             gc.collect(1)
     gc.collect()
     assert [found for found in (one() for one in loaded) if found is not None] == []
+
+
+WRITES = """\
+import sys
+RATE = 3
+def price(count):
+    return count * RATE
+def handler(count):
+    return price(count)
+if __name__ == "__main__":
+    from framehold.code.authors import Authors
+    from framehold.code.codes import Codes, Registered
+    open(sys.argv[1], "wb").write(Codes(Authors()).write(Registered(handler, {})))
+"""
+READS = """\
+import sys
+RATE = 700
+def price(count):
+    return "another program's price"
+from framehold.code.codes import read
+print(read(open(sys.argv[1], "rb").read()).function(2))
+"""
+
+
+def test_a_handler_of_the_program_itself_goes_along(tmp_path: Path) -> None:
+    """Its module is `__main__`, which is another program in another process."""
+    code = tmp_path / "code"
+    for name, text in (("writes.py", WRITES), ("reads.py", READS)):
+        (tmp_path / name).write_text(text)
+        command = [sys.executable, str(tmp_path / name), str(code)]
+        env = {**os.environ, **python_path()}
+        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0, done.stderr
+    assert done.stdout == "6\n"

@@ -99,7 +99,7 @@ async def test_a_handler_without_a_code_is_never_due() -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "limit", "said"),
+    ("data", "limit", "text"),
     [
         (
             NotKept("'file' in the closure of server.book is an object of io.TextIOWrapper"),
@@ -110,13 +110,13 @@ async def test_a_handler_without_a_code_is_never_due() -> None:
     ],
 )
 async def test_what_can_not_be_kept_is_said_once(
-    data: bytes | NotKept, limit: int, said: str, caplog: pytest.LogCaptureFixture
+    data: bytes | NotKept, limit: int, text: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     shop, tool = Shop(limit), Tool(data)
     await shop.keeper.keep(tool, HOUR)
     assert not shop.keeper.is_due(CODE, HOUR) and shop.store.writes == 0
     (line,) = [record.getMessage() for record in caplog.records]
-    assert line.startswith("the code of 'book' is not kept: ") and said in line
+    assert line.startswith("the code of 'book' is not kept: ") and text in line
 
 
 @pytest.mark.parametrize("trouble", [StoreUnavailable("silent"), StoreFull("full")])

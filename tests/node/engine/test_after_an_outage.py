@@ -12,7 +12,7 @@ import pytest
 from tests.node.nodes import entries, node
 from tests.node.trouble import insist
 from tests.store.server import RedisServer, running
-from tests.wire import Caller, Heard, accepted
+from tests.wire import Caller, Reply, accepted
 
 pytestmark = pytest.mark.anyio
 
@@ -48,16 +48,16 @@ async def test_no_call_is_taken_from_a_node_that_only_comes_back_later(
     not be entered twice would be lost, with its frame alive and well."""
     names = [f"n{number}" for number in range(12)]
 
-    async def completed(at: int, name: str, heard: Heard) -> str:
-        answers = {key: accepted(word="yes") for key in heard.asked}
+    async def completed(at: int, name: str, reply: Reply) -> str:
+        answers = {key: accepted(word="yes") for key in reply.asked}
         other = callers[1 - at]
-        last = await insist(lambda: other.retry("unmarked", heard.token, answers, arguments={"name": name}))
+        last = await insist(lambda: other.retry("unmarked", reply.token, answers, arguments={"name": name}))
         return last.text
 
     parked = [await callers[i % 2].call("unmarked", arguments={"name": name}) for i, name in enumerate(names)]
     redis.kill()
     await asyncio.sleep(TTL + 0.5)
     redis.start()
-    told = await asyncio.gather(*(completed(i % 2, name, parked[i]) for i, name in enumerate(names)))
-    assert told == [f"{name} yes" for name in names]
+    result = await asyncio.gather(*(completed(i % 2, name, parked[i]) for i, name in enumerate(names)))
+    assert result == [f"{name} yes" for name in names]
     assert entries(tmp_path / "entries") == [f"entered-{name}" for name in names]

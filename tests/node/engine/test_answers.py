@@ -13,7 +13,7 @@ from mcp.types import SamplingMessage, TextContent
 import framehold
 from tests.node.stage import Stage, Word, said, stage
 from tests.processes import until
-from tests.wire import Heard, accepted
+from tests.wire import Reply, accepted
 
 pytestmark = pytest.mark.anyio
 
@@ -44,7 +44,7 @@ async def client() -> AsyncIterator[Stage]:
         yield caller
 
 
-def good(asked: Heard) -> dict[str, Any]:
+def good(asked: Reply) -> dict[str, Any]:
     """The right answer to each question of `three`."""
     by_method = {"elicitation/create": accepted(word="aye"), "roots/list": ROOTS, "sampling/createMessage": SAMPLE}
     return {key: by_method[question["method"]] for key, question in asked.asked.items()}
@@ -70,23 +70,23 @@ async def test_answers_that_are_missing_are_asked_again(client: Stage) -> None:
     asked = await client.call("three")
     answers = good(asked)
     left = set(answers)
-    heard = asked
+    reply = asked
     for key in sorted(answers)[:2]:
-        heard = await client.retry("three", heard.token, {key: answers[key]})
+        reply = await client.retry("three", reply.token, {key: answers[key]})
         left.remove(key)
-        assert set(heard.asked) == left
-    assert (await client.retry("three", heard.token, {})).asked == heard.asked
+        assert set(reply.asked) == left
+    assert (await client.retry("three", reply.token, {})).asked == reply.asked
     assert client.runtime.counts["resumed"] == 0
     (last,) = left
-    assert (await client.retry("three", heard.token, {last: answers[last]})).text == DONE
+    assert (await client.retry("three", reply.token, {last: answers[last]})).text == DONE
 
 
 @pytest.mark.parametrize("late", [accepted(word="nay"), 12345], ids=["other", "malformed"])
 async def test_an_answer_that_was_kept_stands(client: Stage, late: Any) -> None:
     """Once taken it is no longer asked for, so whatever comes for it later is ignored, as any extra is."""
     asked = await client.call("three")
-    heard = await client.retry("three", asked.token, {"word": good(asked)["word"]})
-    assert (await client.retry("three", heard.token, {**good(heard), "word": late})).text == DONE
+    reply = await client.retry("three", asked.token, {"word": good(asked)["word"]})
+    assert (await client.retry("three", reply.token, {**good(reply), "word": late})).text == DONE
 
 
 MALFORMED: dict[str, Any] = {
@@ -108,15 +108,15 @@ async def test_a_malformed_answer_consumes_nothing(client: Stage) -> None:
     """-32602 that names its key; the good answers beside it are not taken either, and may still change."""
     asked = await client.call("three")
     for name, raw in MALFORMED.items():
-        told = await client.retry("three", asked.token, {**good(asked), "word": raw})
-        assert (told.status, told.code) == (400, -32602), name
-        assert "'word'" in told.text and "malformed" in told.text, name
+        result = await client.retry("three", asked.token, {**good(asked), "word": raw})
+        assert (result.status, result.code) == (400, -32602), name
+        assert "'word'" in result.text and "malformed" in result.text, name
     keys = {question["method"]: key for key, question in asked.asked.items()}
     wrong = {keys["roots/list"]: accepted(word="x"), keys["sampling/createMessage"]: ROOTS}
     for key, raw in wrong.items():
-        told = await client.retry("three", asked.token, {**good(asked), key: raw})
-        assert (told.status, told.code) == (400, -32602)
-        assert key in told.text
+        result = await client.retry("three", asked.token, {**good(asked), key: raw})
+        assert (result.status, result.code) == (400, -32602)
+        assert key in result.text
     assert client.runtime.counts["resumed"] == 0
     assert (await client.retry("three", asked.token, {})).asked == asked.asked
     assert (await client.retry("three", asked.token, good(asked))).text == DONE
@@ -142,8 +142,8 @@ async def test_declining_and_cancelling_are_answers(client: Stage) -> None:
     """The handler goes on with either."""
     for action in ("decline", "cancel"):
         asked = await client.call("two")
-        heard = await client.retry("two", asked.token, {"one": {"action": action}})
-        assert (await client.retry("two", heard.token, {"two": {"action": action}})).text == f"{action} {action}"
+        reply = await client.retry("two", asked.token, {"one": {"action": action}})
+        assert (await client.retry("two", reply.token, {"two": {"action": action}})).text == f"{action} {action}"
 
 
 async def test_duplicates_at_once_are_one_execution() -> None:
@@ -166,12 +166,12 @@ async def test_duplicates_at_once_are_one_execution() -> None:
         assert (conflict.status, conflict.code) == (400, -32602)
         assert conflict.message["error"]["data"] == {"reason": "answers_conflict"}
         go_on.set()
-        heard = await asyncio.gather(*retries)
+        reply = await asyncio.gather(*retries)
         assert client.runtime.counts["resumed"] == 1
-        assert {tuple(one.asked) for one in heard} == {tuple(heard[0].asked)}
-        assert len({one.message["id"] for one in heard}) == 20
-        answers = heard[0].accept(word="z")
-        done = await asyncio.gather(*(client.retry("slow", one.token, answers) for one in heard))
+        assert {tuple(one.asked) for one in reply} == {tuple(reply[0].asked)}
+        assert len({one.message["id"] for one in reply}) == 20
+        answers = reply[0].accept(word="z")
+        done = await asyncio.gather(*(client.retry("slow", one.token, answers) for one in reply))
         assert {one.text for one in done} == {"az"}
         assert (client.runtime.counts["entered"], client.runtime.counts["resumed"]) == (1, 2)
 
@@ -186,11 +186,11 @@ async def test_other_answers_at_once() -> None:
         for _ in range(5):
             asked = await client.call("slow")
             words = ("a", "b", "c")
-            heard = await asyncio.gather(
+            reply = await asyncio.gather(
                 *(client.retry("slow", asked.token, asked.accept(word=word)) for word in words)
             )
-            won = [one.text for one in heard if "result" in one.message]
-            lost = [one for one in heard if "error" in one.message]
+            won = [one.text for one in reply if "result" in one.message]
+            lost = [one for one in reply if "error" in one.message]
             assert len(won) == 1 and won[0] in words
             assert {one.message["error"]["data"]["reason"] for one in lost} == {"answers_conflict"}
         assert client.runtime.counts["resumed"] == 5
@@ -208,6 +208,6 @@ async def test_answers_of_the_first_request() -> None:
         assert (await client.send("tools/call", {**params, "inputResponses": ready})).text == "a b"
         asked = await client.send("tools/call", {**params, "inputResponses": {"one": ROOTS, "two": ready["two"]}})
         assert list(asked.asked) == ["one"]
-        heard = await client.retry("pair", asked.token, {"one": ready["one"]})
-        assert list(heard.asked) == ["two"]
-        assert (await client.retry("pair", heard.token, {"two": ready["two"]})).text == "a b"
+        reply = await client.retry("pair", asked.token, {"one": ready["one"]})
+        assert list(reply.asked) == ["two"]
+        assert (await client.retry("pair", reply.token, {"two": ready["two"]})).text == "a b"

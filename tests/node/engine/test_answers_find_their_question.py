@@ -88,19 +88,19 @@ async def test_a_question_asked_again_shows_its_own_text(at: Desk) -> None:
     """A round that repeats a question whose answer was missing shows what its journal says, not what the handler asks
     under that key by now; and what a client answers is not asked again."""
     script = Wavering(question("Delete the account?"))
-    heard = await at.parked(script)
+    reply = await at.parked(script)
     await script.change_its_mind()
-    heard = await at.retry(heard, {"b": "b"})
+    reply = await at.retry(reply, {"b": "b"})
     answered: list[str] = []
-    while isinstance(heard, Parked):
-        slot = at.runtime.table.get(heard.call)
+    while isinstance(reply, Parked):
+        slot = at.runtime.table.get(reply.call)
         assert slot is not None
-        shown = texts(heard)
+        shown = texts(reply)
         assert [ask.fp for ask in slot.call.asks] == [question(text).fp for text in shown], shown
         assert shown and not set(shown) & set(answered), "what was answered is asked once more"
         answered += shown
-        heard = await at.retry(heard, {key: wire["asks"] for key, wire in heard.questions.items()})
-    assert heard == Ended("new:Delete the account? b")
+        reply = await at.retry(reply, {key: wire["asks"] for key, wire in reply.questions.items()})
+    assert reply == Ended("new:Delete the account? b")
 
 
 @pytest.mark.parametrize("key", [None, "again"])
@@ -140,16 +140,16 @@ async def test_a_round_that_asks_nothing_is_not_parked(at: Desk, lead: int) -> N
         await branch
         return f"{first} {await frame.ask(question('second'))}"
 
-    heard: Any = await at.parked(script)
+    reply: Any = await at.parked(script)
     go_on.set()
     await turns(lead)
     rounds = 0
-    while isinstance(heard, Parked):
+    while isinstance(reply, Parked):
         rounds += 1
-        assert heard.questions and rounds < 5, f"round {heard.at.round} asks {texts(heard)}"
-        answers = {key: wire["asks"] for key, wire in heard.questions.items()}
-        heard = await asyncio.wait_for(at.retry(heard, answers), PATIENCE)
-    assert heard == Ended("first second")
+        assert reply.questions and rounds < 5, f"round {reply.at.round} asks {texts(reply)}"
+        answers = {key: wire["asks"] for key, wire in reply.questions.items()}
+        reply = await asyncio.wait_for(at.retry(reply, answers), PATIENCE)
+    assert reply == Ended("first second")
 
 
 async def test_an_answer_nested_too_deep_leaves_no_slot_behind(at: Desk) -> None:
@@ -212,8 +212,8 @@ async def test_a_call_within_a_call_asks_its_own_client_in_each_round() -> None:
     app = framehold.asgi(outer, Settings(node_id="outer"))
     async with served(inside) as inner_url, served(app) as url, Caller(url, EVERYTHING) as client:
         for _ in range(3):
-            heard = await client.call("step")
-            assert heard.result["resultType"] == "complete", f"the outer client is asked {heard.messages}"
-            assert heard.text == "stepped"
+            response = await client.call("step")
+            assert response.result["resultType"] == "complete", f"the outer client is asked {response.messages}"
+            assert response.text == "stepped"
     assert [reply.messages for reply in replies[:2]] == [["inner one?"], ["inner two?"]]
     assert replies[2].text == "w1 w2"

@@ -16,7 +16,7 @@ import pytest
 from tests.node.nodes import NodeProcess, entries, node
 from tests.processes import until
 from tests.store.server import RedisServer
-from tests.wire import Caller, Heard, accepted
+from tests.wire import Caller, Reply, accepted
 
 pytestmark = pytest.mark.anyio
 
@@ -61,15 +61,15 @@ async def pair(redis: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         yield Pair(nodes, callers, tmp_path)
 
 
-async def begun(caller: Caller, tool: str, name: str) -> Heard:
-    heard = await caller.call(tool, arguments={"name": name})
-    assert heard.result["resultType"] == "input_required"
-    return heard
+async def begun(caller: Caller, tool: str, name: str) -> Reply:
+    reply = await caller.call(tool, arguments={"name": name})
+    assert reply.result["resultType"] == "input_required"
+    return reply
 
 
-async def answered(caller: Caller, tool: str, name: str, heard: Heard, word: str = "yes") -> Heard:
-    answers: dict[str, Any] = {key: accepted(word=word) for key in heard.asked}
-    return await caller.retry(tool, heard.token, answers, arguments={"name": name})
+async def answered(caller: Caller, tool: str, name: str, reply: Reply, word: str = "yes") -> Reply:
+    answers: dict[str, Any] = {key: accepted(word=word) for key in reply.asked}
+    return await caller.retry(tool, reply.token, answers, arguments={"name": name})
 
 
 async def test_a_node_stays_until_load_balancers_know_that_it_leaves(
@@ -90,9 +90,9 @@ async def test_a_node_stays_until_load_balancers_know_that_it_leaves(
         assert other.alive
         began = time.monotonic()
         leaving.terminate()
-        while (heard := await http.get(f"{leaving.root}/readyz")).status_code == 200:
+        while (reply := await http.get(f"{leaving.root}/readyz")).status_code == 200:
             await asyncio.sleep(0.01)
-        assert heard.status_code == 503 and "drains" in heard.text
+        assert reply.status_code == 503 and "drains" in reply.text
         for asked, status in (("404", 404), ("500", 503), ("", 503)):
             assert (await http.get(f"{leaving.root}/readyz", params={"unready": asked})).status_code == status
         passed_on = await caller.call("plain", arguments={"name": "Ada"})
@@ -103,11 +103,11 @@ async def test_a_node_stays_until_load_balancers_know_that_it_leaves(
 
 async def test_a_call_that_may_be_entered_again_goes_on_elsewhere_at_once(pair: Pair) -> None:
     """Within 200 ms, with a lease that would last for 5 s: nobody waits for it."""
-    heard = await begun(pair.at_first, "marked", "Ada")
+    reply = await begun(pair.at_first, "marked", "Ada")
     pair.first.terminate()
     await pair.drained()
     began = time.monotonic()
-    second = await answered(pair.at_second, "marked", "Ada", heard)
+    second = await answered(pair.at_second, "marked", "Ada", reply)
     took = time.monotonic() - began
     assert second.messages == ["Ada two?"] and took < 0.2
     assert (await answered(pair.at_second, "marked", "Ada", second)).text == "Ada yes yes"
@@ -117,10 +117,10 @@ async def test_a_call_that_may_be_entered_again_goes_on_elsewhere_at_once(pair: 
 
 async def test_a_call_that_may_not_is_kept_and_answered_here_until_the_deadline(pair: Pair) -> None:
     """Through whichever node it comes; then the process ends, long before the deadline."""
-    heard = await begun(pair.at_first, "unmarked", "Bo")
+    reply = await begun(pair.at_first, "unmarked", "Bo")
     other = await begun(pair.at_first, "unmarked", "Cy")
     await pair.drains()
-    assert (await answered(pair.at_second, "unmarked", "Bo", heard)).text == "Bo yes"
+    assert (await answered(pair.at_second, "unmarked", "Bo", reply)).text == "Bo yes"
     assert pair.first.alive
     assert (await answered(pair.at_first, "unmarked", "Cy", other)).text == "Cy yes"
     await pair.drained()
@@ -129,8 +129,8 @@ async def test_a_call_that_may_not_is_kept_and_answered_here_until_the_deadline(
 
 async def test_a_round_that_runs_comes_to_its_questions_and_is_then_handed_off(pair: Pair) -> None:
     """Its client hears them from the draining node; the next round is the other node's."""
-    heard = await begun(pair.at_first, "slow", "Di")
-    running = asyncio.create_task(answered(pair.at_first, "slow", "Di", heard))
+    reply = await begun(pair.at_first, "slow", "Di")
+    running = asyncio.create_task(answered(pair.at_first, "slow", "Di", reply))
     await until(lambda: "running-Di" in pair.ledger, "the round's effect")
     await pair.drains()
     (pair.folder / "Di").touch()
@@ -144,12 +144,12 @@ async def test_a_round_that_runs_comes_to_its_questions_and_is_then_handed_off(p
 async def test_new_calls_and_handed_off_ones_are_passed_on(pair: Pair) -> None:
     """Whoever has not heard of the drain yet is served all the same, by the other node."""
     kept = await begun(pair.at_first, "unmarked", "Ed")
-    heard = await begun(pair.at_first, "marked", "Flo")
+    reply = await begun(pair.at_first, "marked", "Flo")
     await pair.drains()
     new = await begun(pair.at_first, "marked", "Gus")
     assert new.headers["framehold-node"] == "b"
     assert (await pair.at_first.call("plain", arguments={"name": "Hal"})).text == "plain-Hal"
-    second = await answered(pair.at_first, "marked", "Flo", heard)
+    second = await answered(pair.at_first, "marked", "Flo", reply)
     assert second.messages == ["Flo two?"] and second.headers["framehold-node"] == "b"
     assert (await pair.at_first.send("tools/list", {})).result["tools"]
     assert (await answered(pair.at_first, "unmarked", "Ed", kept)).text == "Ed yes"
@@ -169,22 +169,22 @@ async def test_at_the_deadline_whoever_waits_is_told_and_may_try_again_elsewhere
         Caller(first.url) as caller,
         Caller(second.url) as other,
     ):
-        heard = await begun(caller, "slow", "Ivy")
+        reply = await begun(caller, "slow", "Ivy")
         lost = await begun(caller, "unmarked", "Jo")
-        running = asyncio.create_task(answered(caller, "slow", "Ivy", heard))
+        running = asyncio.create_task(answered(caller, "slow", "Ivy", reply))
         await until(lambda: "running-Ivy" in entries(tmp_path / "entries"), "the round's effect")
         first.terminate()
         cut = await running
         assert (cut.status, cut.code) == (503, -32603) and cut.headers["retry-after"]
         assert "what the store has of this call; send the same request again" in cut.text
         await until(lambda: not first.alive, "the node's end")
-        told = "1 parked calls that only this process can carry on are lost when it ends, 1 rounds that run are cut"
-        assert told in first.log()
+        result = "1 parked calls that only this process can carry on are lost when it ends, 1 rounds that run are cut"
+        assert result in first.log()
         (tmp_path / "Ivy").touch()
-        again = await answered(other, "slow", "Ivy", heard)
+        again = await answered(other, "slow", "Ivy", reply)
         assert again.messages == ["Ivy two?"]
-        told = await answered(other, "unmarked", "Jo", lost)
-        assert told.result["isError"] and "entered once" in told.text
+        result = await answered(other, "unmarked", "Jo", lost)
+        assert result.result["isError"] and "entered once" in result.text
         assert entries(tmp_path / "entries") == ["entered-Jo", "running-Ivy"]
 
 
@@ -192,8 +192,8 @@ async def test_a_second_signal_says_what_it_cuts_off(pair: Pair) -> None:
     """A first round has no token: its client is told that nobody knows how far it came. Here, and through the other
     node, which waits for this one's response."""
     calls = [asyncio.create_task(pair.at_first.call("long", arguments={"name": "Lu"}))]
-    heard = await begun(pair.at_first, "slow", "Mo")
-    calls += [asyncio.create_task(answered(at, "slow", "Mo", heard)) for at in (pair.at_first, pair.at_second)]
+    reply = await begun(pair.at_first, "slow", "Mo")
+    calls += [asyncio.create_task(answered(at, "slow", "Mo", reply)) for at in (pair.at_first, pair.at_second)]
     await until(lambda: {"long-Lu", "running-Mo"} <= set(pair.ledger), "both rounds")
     await pair.drains()
     pair.first.terminate()
@@ -208,15 +208,15 @@ async def test_a_second_signal_says_what_it_cuts_off(pair: Pair) -> None:
 
 async def test_a_second_signal_waits_for_nothing(pair: Pair) -> None:
     """Whoever is in a hurry says so twice."""
-    heard = await begun(pair.at_first, "unmarked", "Kim")
+    reply = await begun(pair.at_first, "unmarked", "Kim")
     await pair.drains()
     assert pair.first.alive
     began = time.monotonic()
     pair.first.terminate()
     await pair.drained()
     assert time.monotonic() - began < 10
-    told = await answered(pair.at_second, "unmarked", "Kim", heard)
-    assert told.result["isError"] and "entered once" in told.text
+    result = await answered(pair.at_second, "unmarked", "Kim", reply)
+    assert result.result["isError"] and "entered once" in result.text
 
 
 async def test_a_round_that_was_passed_on_is_not_cut_off(pair: Pair) -> None:
@@ -232,6 +232,6 @@ async def test_a_round_that_was_passed_on_is_not_cut_off(pair: Pair) -> None:
     await asyncio.wait((ended,), timeout=3.5)
     assert not ended.done()
     (pair.folder / "Max").touch()
-    heard = await passed
-    assert heard.text == "Max is done" and heard.headers["framehold-node"] == "b"
+    reply = await passed
+    assert reply.text == "Max is done" and reply.headers["framehold-node"] == "b"
     await ended

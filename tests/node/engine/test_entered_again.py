@@ -33,7 +33,7 @@ async def thrice(ctx: Context) -> str:
 async def test_a_retry_that_comes_while_its_call_is_handed_off_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
     """No other node is there: this one claims what it has just released, and enters the handler again."""
     async with stage(thrice) as client:
-        heard = await client.call("thrice")
+        reply = await client.call("thrice")
         (slot,) = client.runtime.table
         submit, held = client.runtime.store.submit, []
 
@@ -45,7 +45,7 @@ async def test_a_retry_that_comes_while_its_call_is_handed_off_is_answered(monke
 
         monkeypatch.setattr(client.runtime.store, "submit", hold)
         client.runtime.feed(slot, ev.Drain())
-        coming = asyncio.create_task(client.retry("thrice", heard.token, heard.accept(word="a")))
+        coming = asyncio.create_task(client.retry("thrice", reply.token, reply.accept(word="a")))
         await until(lambda: bool(slot.arrivals), "the retry")
         submit(*held[0])
         async with asyncio.timeout(10):

@@ -28,7 +28,7 @@ from tests.node.desk import Card, Talk, desk, question, shielded, turns
 from tests.node.nodes import node, served
 from tests.node.stage import Stage, Word, said
 from tests.processes import until
-from tests.wire import Heard
+from tests.wire import Reply
 
 pytestmark = pytest.mark.anyio
 MIB = 1 << 20
@@ -44,16 +44,16 @@ class Room(Stage):
         self.ended: list[str] = []
         self.go = asyncio.Event()
 
-    async def parked(self, tool: str, *names: str) -> list[Heard]:
+    async def parked(self, tool: str, *names: str) -> list[Reply]:
         """A call for each name, all of them parked."""
-        heard = [await self.call(tool, arguments={"name": name}) for name in names]
-        assert all(item.messages for item in heard)
-        return heard
+        reply = [await self.call(tool, arguments={"name": name}) for name in names]
+        assert all(item.messages for item in reply)
+        return reply
 
-    async def answer(self, tool: str, name: str, asked: Heard) -> Heard:
+    async def answer(self, tool: str, name: str, asked: Reply) -> Reply:
         return await self.retry(tool, asked.token, asked.accept(word="aye"), arguments={"name": name})
 
-    async def completes(self, name: str, asked: Heard) -> None:
+    async def completes(self, name: str, asked: Reply) -> None:
         """A marked call goes through its last rounds; each of its effects ran once."""
         while asked.message["result"]["resultType"] == "input_required":
             asked = await self.answer("marked", name, asked)
@@ -63,10 +63,10 @@ class Room(Stage):
     async def refused(self, tool: str, setting: str, name: str = "one-too-many") -> None:
         """A new call gets 503, the setting's name, and when to come again; nothing is started, and lists are told."""
         entered = self.runtime.counts["entered"]
-        heard = await self.call(tool, arguments={"name": name})
-        assert (heard.status, heard.code) == (503, -32603), heard.message
-        assert setting in heard.text and "nothing was started" in heard.text
-        assert int(heard.headers["retry-after"]) >= 1
+        reply = await self.call(tool, arguments={"name": name})
+        assert (reply.status, reply.code) == (503, -32603), reply.message
+        assert setting in reply.text and "nothing was started" in reply.text
+        assert int(reply.headers["retry-after"]) >= 1
         assert self.runtime.counts["entered"] == entered
         listed = await self.send("tools/list", {})
         assert len(listed.result["tools"]) == 3
@@ -356,8 +356,8 @@ async def test_a_handler_that_raises_while_it_is_cancelled_is_counted_and_told(
         await until(lambda: at.counts["unclean"] == 1, "the end")
         for asked in (two, one):
             assert (await client.retry("careless", asked.token, asked.accept(word="aye"))).text == "aye"
-    told = [record.getMessage() for record in caplog.records if record.name == "framehold.engine.performer"]
-    assert told == ["a handler of 'careless' raised while it was cancelled; its call is not harmed by it"]
+    result = [record.getMessage() for record in caplog.records if record.name == "framehold.engine.performer"]
+    assert result == ["a handler of 'careless' raised while it was cancelled; its call is not harmed by it"]
     assert not [record for record in caplog.records if record.name == "asyncio"]
 
 
@@ -406,8 +406,8 @@ async def test_frames_go_for_memory_until_the_low_mark_and_no_further(gauge: Gau
         # A frame weighs 9 MiB, 11 are too many.
         assert client.frames == names[2:] and client.runtime.counts["memory"] == 2
         await client.parked("marked", "late")
-        for name, heard in zip(names, asked, strict=True):
-            await client.completes(name, heard)
+        for name, reply in zip(names, asked, strict=True):
+            await client.completes(name, reply)
         assert client.runtime.counts["refused"] == 0
 
 
@@ -445,8 +445,8 @@ async def test_above_the_limit_new_calls_are_refused_whatever_could_go(gauge: Ga
         asked = await client.parked("marked", *"abcdefghi")
         gauge.mib = 100.5
         await client.refused("marked", "FRAMEHOLD_MEMORY_LIMIT")
-        for name, heard in zip("abcdefghi", asked, strict=True):
-            await client.answer("marked", name, heard)
+        for name, reply in zip("abcdefghi", asked, strict=True):
+            await client.answer("marked", name, reply)
         await client.refused("marked", "FRAMEHOLD_MEMORY_LIMIT")
         gauge.mib = 85
         await client.parked("marked", "late")
@@ -529,8 +529,8 @@ async def test_without_a_limit_memory_is_not_looked_at(gauge: Gauge, monkeypatch
     async with room() as client:
         gauge.looks, gauge.mib = 0, 1e6
         asked = await client.parked("marked", "a", "b")
-        for name, heard in zip("ab", asked, strict=True):
-            await client.completes(name, heard)
+        for name, reply in zip("ab", asked, strict=True):
+            await client.completes(name, reply)
         assert gauge.looks == 0
 
 
@@ -584,20 +584,20 @@ async def test_a_process_stays_below_its_limit_and_every_call_completes(tmp_path
         Stage(child.url) as client,
     ):
 
-        async def call(number: int) -> Heard:
+        async def call(number: int) -> Reply:
             return await client.call("heavy", arguments={"number": number})
 
-        async def answer(number: int, heard: Heard) -> Heard:
-            answers = heard.accept(word="aye")
-            return await client.retry("heavy", heard.token, answers, arguments={"number": number})
+        async def answer(number: int, reply: Reply) -> Reply:
+            answers = reply.accept(word="aye")
+            return await client.retry("heavy", reply.token, answers, arguments={"number": number})
 
-        asked: list[Heard] = []
+        asked: list[Reply] = []
         for first in range(0, calls, 8):
             asked += await asyncio.gather(*map(call, range(first, first + 8)))
         parked = Memory(child.pid)
         for first in range(0, calls, 8):
             done = await asyncio.gather(*(answer(number, asked[number]) for number in range(first, first + 8)))
-            assert [heard.text for heard in done] == [f"{number} aye {MIB} 1" for number in range(first, first + 8)]
+            assert [reply.text for reply in done] == [f"{number} aye {MIB} 1" for number in range(first, first + 8)]
         assert parked.mib("VmHWM") < limit, (parked.mib("VmHWM"), limit)
         # Told with the next look, up to a second later.
         line = "frames were evicted (memory is near FRAMEHOLD_MEMORY_LIMIT)"

@@ -27,12 +27,13 @@ TTL = 0.6
 
 
 class Shelf(MemoryStore):
-    """A store on a clock of its own, which can be cut off from the node, or from its deletions alone."""
+    """A store on a clock of its own, which can be cut off from the node, or from its registrations alone. Counts
+    deletions of leases."""
 
     def __init__(self) -> None:
         self.time = 5000.0
-        self.away = self.deaf = False
-        self.asked = 0
+        self.away = self.closed = False
+        self.asked = self.gone = 0
         super().__init__(lambda: self.time)
 
     async def _heard(self) -> None:
@@ -42,6 +43,8 @@ class Shelf(MemoryStore):
 
     async def register(self, node: NodeRecord, ttl: float) -> Renewal:
         await self._heard()
+        if self.closed:
+            raise StoreUnavailable("the store takes no registration")
         return await super().register(node, ttl)
 
     async def renew(self, node: NodeRecord, acknowledged: int, ttl: float) -> tuple[Renewal, int]:
@@ -49,8 +52,9 @@ class Shelf(MemoryStore):
         return await super().renew(node, acknowledged, ttl)
 
     async def unregister(self, node: NodeRecord) -> None:
-        if self.away or self.deaf:
+        if self.away:
             raise StoreUnavailable("the store is away")
+        self.gone += 1
         await super().unregister(node)
 
     def put(self, heart: Heartbeat, boot: str | None = None, beat: int | None = None) -> None:
@@ -189,20 +193,31 @@ async def test_a_store_that_was_away_makes_nobody_dead(heart: Heartbeat, hands: 
     assert heart.missing_from == hands.time + TTL
 
 
-async def test_a_lapsed_lease_that_cannot_be_deleted_is_tried_again(
+async def test_a_registration_after_a_lapse_that_fails_is_tried_again(
     heart: Heartbeat, hands: Hands, shelf: Shelf
 ) -> None:
-    """The store failed between the renewal and the deletion: the heart goes on, and its own remains don't stop it."""
+    """The store failed between the lapse and the registration. What is left of the old lease stays meanwhile."""
     await until(lambda: heart.lease.beat >= 2, "some renewals")
     before = heart.lease
-    shelf.deaf = True
+    shelf.closed = True
     shelf.put(heart, beat=0)
     await until(lambda: not window(heart, hands), "the lapse")
     asked = shelf.asked
     await until(lambda: shelf.asked > asked + 1, "it to go on")
-    shelf.deaf = False
-    await until(lambda: heart.lease.incarnation != before.incarnation and window(heart, hands), "a new incarnation")
+    assert [node.inc for node in await shelf.nodes()] == [before.incarnation]
+    shelf.closed = False
+    await until(lambda: window(heart, hands), "a new incarnation")
+    assert [node.inc for node in await shelf.nodes()] == [heart.lease.incarnation] != [before.incarnation]
     assert not heart.lost.is_set()
+
+
+async def test_a_lapse_leaves_the_name_to_nobody(heart: Heartbeat, hands: Hands, shelf: Shelf) -> None:
+    """Others would take the node for dead: the new incarnation registers in the place of the old one."""
+    await until(lambda: heart.lease.beat >= 2, "some renewals")
+    before = heart.lease
+    shelf.put(heart, beat=1)
+    await until(lambda: heart.lease.incarnation != before.incarnation and window(heart, hands), "a new incarnation")
+    assert shelf.gone == 0
 
 
 async def test_another_process_under_the_same_name_ends_this_one(

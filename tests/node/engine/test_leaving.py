@@ -102,8 +102,8 @@ async def test_what_dies_with_its_process_is_not_handed_off() -> None:
         leaving = asyncio.create_task(at.runtime.drain(10.0))
         await turns(20)
         assert not leaving.done() and at.runtime.draining.released == 0
-        heard = await retry(at, call)
-        assert heard == Ended("heard yes")
+        reply = await retry(at, call)
+        assert reply == Ended("heard yes")
         async with asyncio.timeout(1):
             await leaving
 
@@ -118,9 +118,9 @@ async def test_a_node_that_has_closed_tells_each_what_became_of_its_request(shar
         new = await at.runtime.start(Talk(asks), Card())
         assert isinstance(new, fx.Refusal) and "nothing was started" in new.detail
         for call in calls:
-            told = await retry(at, call)
-            assert isinstance(told, fx.Refusal)
-            assert ("send the same request again" if shared else "the call ends with it") in told.detail
+            result = await retry(at, call)
+            assert isinstance(result, fx.Refusal)
+            assert ("send the same request again" if shared else "the call ends with it") in result.detail
 
 
 async def test_a_node_that_has_closed_passes_on_what_still_comes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,8 +152,8 @@ async def test_a_call_that_is_in_its_token_outlives_any_node() -> None:
         waits = asyncio.create_task(at.runtime.replay(carried, answers, talk, Card()))
         await stands.wait()
         await at.runtime.end()
-        for told in (await waits, await at.runtime.replay(carried, answers, talk, Card())):
-            assert isinstance(told, fx.Refusal) and "send the same request again" in told.detail
+        for result in (await waits, await at.runtime.replay(carried, answers, talk, Card())):
+            assert isinstance(result, fx.Refusal) and "send the same request again" in result.detail
 
 
 async def test_calls_are_handed_off_when_the_store_has_heard_of_it() -> None:

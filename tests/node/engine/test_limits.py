@@ -22,7 +22,7 @@ from tests.node.nodes import served
 from tests.node.served import edge, send, wire
 from tests.node.stage import Stage, Word, said
 from tests.processes import until
-from tests.wire import Heard
+from tests.wire import Reply
 
 pytestmark = pytest.mark.anyio
 
@@ -64,19 +64,19 @@ async def room(**settings: Any) -> AsyncIterator[Room]:
         yield caller
 
 
-async def ask(client: Room, *, hangs: bool = False) -> Heard:
+async def ask(client: Room, *, hangs: bool = False) -> Reply:
     return await client.call("ask", arguments={"hangs": hangs})
 
 
-async def answer(client: Room, asked: Heard, *, hangs: bool = False) -> Heard:
+async def answer(client: Room, asked: Reply, *, hangs: bool = False) -> Reply:
     return await client.retry("ask", asked.token, asked.accept(word="aye"), arguments={"hangs": hangs})
 
 
-def full(heard: Heard, setting: str) -> None:
+def full(reply: Reply, setting: str) -> None:
     """Refused for now, with the setting's name and when to come again."""
-    assert (heard.status, heard.code) == (503, -32603)
-    assert setting in heard.text and "nothing was started" in heard.text
-    assert int(heard.headers["retry-after"]) >= 1
+    assert (reply.status, reply.code) == (503, -32603)
+    assert setting in reply.text and "nothing was started" in reply.text
+    assert int(reply.headers["retry-after"]) >= 1
 
 
 async def test_max_parked() -> None:
@@ -144,12 +144,12 @@ async def test_max_round(round_: int) -> None:
 
     app = framehold.asgi(server, Settings(node_id="slow", max_round=0.2))
     async with served(app) as url, Stage(url) as client:
-        heard = await client.call("slow")
+        reply = await client.call("slow")
         if round_ == 2:
-            answers = heard.accept(word="x")
-            heard = await client.retry("slow", heard.token, answers)
-        assert heard.result["isError"] is True
-        assert "0.2 s (FRAMEHOLD_MAX_ROUND)" in heard.text and "cancelled" in heard.text
+            answers = reply.accept(word="x")
+            reply = await client.retry("slow", reply.token, answers)
+        assert reply.result["isError"] is True
+        assert "0.2 s (FRAMEHOLD_MAX_ROUND)" in reply.text and "cancelled" in reply.text
         await until(lambda: ended, "the handler's end")
         assert ended == ["finally"] and len(app.attached.runtime.table) == 0
 
@@ -185,8 +185,8 @@ async def test_max_body_of_a_body_that_never_comes() -> None:
         _, retry = await client.parked()
         for method in ("tools/call", "tools/list"):
             request = retry.having(mcp_method=method, content_length="999999999").saying(b"")
-            told = await send(client.url, request)
-            assert told.status == 413 and "FRAMEHOLD_MAX_BODY" in told.body.decode()
+            result = await send(client.url, request)
+            assert result.status == 413 and "FRAMEHOLD_MAX_BODY" in result.body.decode()
         await client.completes(retry)
 
 
@@ -195,8 +195,8 @@ async def test_max_body_is_told_to_a_client_that_sends_all_before_it_reads() -> 
     async with edge(compared=False, max_body=4000) as client:
         large = client.envelope("tools/call", {"name": "echo", "arguments": {}, "padding": "x" * 8_000_000})
         async with httpx2.AsyncClient() as http:
-            told = await http.post(client.url, json=large.body, headers=large.headers)
-        assert told.status_code == 413 and "FRAMEHOLD_MAX_BODY" in told.text
+            result = await http.post(client.url, json=large.body, headers=large.headers)
+        assert result.status_code == 413 and "FRAMEHOLD_MAX_BODY" in result.text
 
 
 async def test_a_clients_long_identity_is_served_and_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,8 +210,8 @@ async def test_a_clients_long_identity_is_served_and_not_kept(monkeypatch: pytes
         asked = wire(client.envelope("tools/call", {"name": "echo", "arguments": {}}))
         for number in range(3):
             info = {"name": "n", "version": "1", "title": f"{number}" + "x" * 100_000}
-            told = await send(client.url, asked.meta(clientInfo=info).having(accept="*/*," + "x" * 10_000))
-            assert told.verdict == (200, "result")
+            result = await send(client.url, asked.meta(clientInfo=info).having(accept="*/*," + "x" * 10_000))
+            assert result.verdict == (200, "result")
         assert len(identities._valid) == len(identities._connections) == before
         await client.completes(retry)
 

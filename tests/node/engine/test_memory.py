@@ -178,11 +178,11 @@ def test_once_the_high_mark_was_met_frames_go_until_the_low_one_is() -> None:
     """However many turns it takes; then none until the high mark is met again."""
     footprint = Footprint(100 * MIB, 0)
     assert seen(footprint, 91, 91)[1] == 11
-    told = []
+    result = []
     for frames in (88, 84, 81, 80, 85, 90, 91):
         footprint.count(frames)
-        told.append(footprint.excess())
-    assert told == [8, 4, 1, 0, 0, 0, 11]
+        result.append(footprint.excess())
+    assert result == [8, 4, 1, 0, 0, 0, 11]
 
 
 def test_pages_that_dropped_frames_left_are_not_used() -> None:
@@ -244,7 +244,7 @@ def test_without_frames_none_goes_and_what_is_left_is_not_used() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "means"),
+    ("text", "means"),
     [
         ("123456789", 123456789),
         ("512Mi", 512 * MIB),
@@ -254,15 +254,15 @@ def test_without_frames_none_goes_and_what_is_left_is_not_used() -> None:
     ],
 )
 def test_the_limit_is_understood_as_kubernetes_writes_it(
-    monkeypatch: pytest.MonkeyPatch, said: str, means: int
+    monkeypatch: pytest.MonkeyPatch, text: str, means: int
 ) -> None:
-    monkeypatch.setenv("FRAMEHOLD_MEMORY_LIMIT", said)
+    monkeypatch.setenv("FRAMEHOLD_MEMORY_LIMIT", text)
     assert load().memory_limit == means
     assert Settings(memory_limit=means).memory_limit == means
 
 
-@pytest.mark.parametrize("said", ["", "0", "-1", "many", "5 parsecs", "i"])
-def test_a_limit_that_is_none_is_refused_by_name(monkeypatch: pytest.MonkeyPatch, said: str) -> None:
-    monkeypatch.setenv("FRAMEHOLD_MEMORY_LIMIT", said)
+@pytest.mark.parametrize("text", ["", "0", "-1", "many", "5 parsecs", "i"])
+def test_a_limit_that_is_none_is_refused_by_name(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setenv("FRAMEHOLD_MEMORY_LIMIT", text)
     with pytest.raises(ConfigError, match=r"FRAMEHOLD_MEMORY_LIMIT is wrong: .*nothing was started"):
         load()

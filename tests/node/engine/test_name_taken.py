@@ -37,10 +37,10 @@ async def test_whoever_waits_is_answered_and_the_process_ends_within_a_lease(
             lease = client.get(key)
             boot = json.loads(lease)[3].encode()
             client.set(key, lease.replace(boot, b"0" * len(boot)))
-        for told in await asyncio.gather(*calls):
-            assert (told.status, told.code) == (503, -32603) and "is not known" in told.text
-        heard = time.monotonic()
+        for result in await asyncio.gather(*calls):
+            assert (result.status, result.code) == (503, -32603) and "is not known" in result.text
+        reply = time.monotonic()
         await until(lambda: not lost.alive, "the process's end")
         # A second for a busy machine.
-        assert time.monotonic() - heard < TTL + 1
+        assert time.monotonic() - reply < TTL + 1
         assert "another process is registered as node 'a'" in lost.log()

@@ -21,7 +21,7 @@ from tests.node.operating import TOKEN, Node, call_of, marked, pair, unmarked
 from tests.node.stage import Word, said
 from tests.processes import DEADLINE, until
 from tests.store.server import RedisServer
-from tests.wire import Heard
+from tests.wire import Reply
 
 pytestmark = pytest.mark.anyio
 ENTERED: list[str] = []
@@ -55,9 +55,9 @@ async def resume(node: Node, tool: str) -> None:
     assert (await node.operator.ask("POST", "resume", json={"tool": tool})).status == 200
 
 
-async def told_to_wait(node: Node, tool: str, heard: Heard) -> None:
+async def told_to_wait(node: Node, tool: str, reply: Reply) -> None:
     """A retry is not taken, and is told to come again, later than after an outage."""
-    refused = await node.caller.retry(tool, heard.token, heard.accept(word="x"))
+    refused = await node.caller.retry(tool, reply.token, reply.accept(word="x"))
     assert refused.status == 503 and int(refused.headers["retry-after"]) == 15
     assert "the call waits and nothing was taken" in refused.text
 
@@ -135,10 +135,10 @@ async def test_what_an_operator_may_pause(nodes: tuple[Node, Node], redis: Redis
 # ---- a tool whose calls end their processes
 
 
-def ended(redis: RedisServer, namespace: str, node: Node, heard: Heard, boot: str, attempts: int) -> None:
+def ended(redis: RedisServer, namespace: str, node: Node, reply: Reply, boot: str, attempts: int) -> None:
     """Have the record say that a process which is gone ran the call: one that had claimed it, if there were
     attempts."""
-    call = call_of(heard.token)
+    call = call_of(reply.token)
     slot = node.runtime.table.get(CallId(call))
     if slot is not None:
         node.runtime.feed(slot, ev.Evict("admin"))

@@ -16,7 +16,7 @@ from tests.node.nodes import NodeProcess, entries, node
 from tests.node.trouble import Node, insist, node_at
 from tests.processes import until
 from tests.store.server import RedisServer, running
-from tests.wire import Caller, Heard, accepted
+from tests.wire import Caller, Reply, accepted
 
 pytestmark = pytest.mark.anyio
 
@@ -44,17 +44,17 @@ async def pair(redis: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         yield made
 
 
-async def answered(caller: Caller, name: str, heard: Heard) -> Heard:
-    answers = {key: accepted(word="yes") for key in heard.asked}
-    return await insist(lambda: caller.retry("marked", heard.token, answers, arguments={"name": name}))
+async def answered(caller: Caller, name: str, reply: Reply) -> Reply:
+    answers = {key: accepted(word="yes") for key in reply.asked}
+    return await insist(lambda: caller.retry("marked", reply.token, answers, arguments={"name": name}))
 
 
-async def ten_parked(caller: Caller) -> dict[str, Heard]:
+async def ten_parked(caller: Caller) -> dict[str, Reply]:
     """Begin ten calls, and give what each asks, by its name."""
     return {name: await caller.call("marked", arguments={"name": name}) for name in (f"n{n}" for n in range(10))}
 
 
-async def all_completed(caller: Caller, parked: dict[str, Heard]) -> None:
+async def all_completed(caller: Caller, parked: dict[str, Reply]) -> None:
     """Answer both questions of each call."""
 
     async def completed(name: str) -> str:
@@ -80,9 +80,9 @@ async def test_a_store_that_comes_back_empty_is_healed_while_all_calls_rest(redi
         parked = await asyncio.gather(*map(one.ask, names))
         redis.stop()
         redis.start()
-        await until(lambda: all(one.record(heard) for heard in parked), "the records")
+        await until(lambda: all(one.record(reply) for reply in parked), "the records")
         await until(lambda: rests(one), "the end of the pass")
-        healed = [one.record(heard) for heard in parked]
+        healed = [one.record(reply) for reply in parked]
         assert {(item["state"], item["round"], item["n"]) for item in healed} == {("open", "1", "1")}
         assert one.runtime.counts["healed"] == 30
         assert await asyncio.gather(*map(one.complete, parked, names)) == [f"{name} is done" for name in names]
@@ -96,7 +96,7 @@ async def test_a_write_that_is_behind_has_all_frames_compared(redis: RedisServer
         with redis.client() as client:
             client.delete(*client.keys("fh:trouble:{*"))
         assert (await insist(lambda: one.answer(parked[0], "a"))).messages == ["a 2?"]
-        await until(lambda: all(one.record(heard) for heard in parked), "the records")
+        await until(lambda: all(one.record(reply) for reply in parked), "the records")
         await until(lambda: rests(one), "the end of the pass")
         assert one.runtime.counts["healed"] == 3
 
@@ -115,7 +115,7 @@ async def test_only_so_many_are_compared_at_the_same_time(redis: RedisServer, mo
         one.runtime.observers.stepped.connect(look)
         with redis.client() as client:
             client.flushall()
-        await until(lambda: all(one.record(heard) for heard in parked), "the records")
+        await until(lambda: all(one.record(reply) for reply in parked), "the records")
         assert 1 <= most <= 4
 
 
@@ -154,12 +154,12 @@ async def test_a_node_that_finds_no_lease_of_its_own_takes_no_call(
     """All leases are gone at once, so none of the others proves anything (rule 25)."""
     first, second = pair
     async with Caller(first.url) as at_first, Caller(second.url) as at_second:
-        heard = await at_first.call("unmarked", arguments={"name": "Ada"})
-        answers = {key: accepted(word="yes") for key in heard.asked}
+        reply = await at_first.call("unmarked", arguments={"name": "Ada"})
+        answers = {key: accepted(word="yes") for key in reply.asked}
         with redis.client() as client:
             client.delete(*client.keys("fh:*:node:*"))
-        told = await insist(lambda: at_second.retry("unmarked", heard.token, answers, arguments={"name": "Ada"}))
-    assert told.text == "Ada yes" and entries(tmp_path / "entries") == ["entered-Ada"]
+        result = await insist(lambda: at_second.retry("unmarked", reply.token, answers, arguments={"name": "Ada"}))
+    assert result.text == "Ada yes" and entries(tmp_path / "entries") == ["entered-Ada"]
 
 
 async def test_a_call_that_nobody_can_restore_is_lost_and_its_client_is_told(
@@ -168,11 +168,11 @@ async def test_a_call_that_nobody_can_restore_is_lost_and_its_client_is_told(
     """The node died first, then the store forgot: the token is good and proves that the call was there."""
     first, second = pair
     async with Caller(first.url) as at_first, Caller(second.url) as at_second:
-        heard = await at_first.call("marked", arguments={"name": "Ada"})
+        reply = await at_first.call("marked", arguments={"name": "Ada"})
         first.kill()
         with redis.client() as client:
             client.flushall()
-        told = await answered(at_second, "Ada", heard)
-        assert told.result["isError"] and "lost: the store of this node has no trace of it" in told.text
-        assert "after round 1 of its questions, and may still be running" in told.text
+        result = await answered(at_second, "Ada", reply)
+        assert result.result["isError"] and "lost: the store of this node has no trace of it" in result.text
+        assert "after round 1 of its questions, and may still be running" in result.text
     assert "though its token is valid" in second.log()

@@ -60,13 +60,13 @@ Spoil = Callable[[Any, str, str], None]
 async def test_garbage_under_a_live_frame(redis: RedisServer, spoil: Spoil, caplog: pytest.LogCaptureFixture) -> None:
     """Its write is refused by name in the log, its client told to come again; its neighbour notices nothing."""
     async with node_at(redis, 30) as one:
-        heard, other = await one.ask("a"), await one.ask("b")
+        reply, other = await one.ask("a"), await one.ask("b")
         with redis.client() as client:
-            spoil(client, *(f"fh:trouble:{{{call_of(heard)}}}:{kind}" for kind in "rj"))
-        told = await one.answer(heard, "a")
-        assert refused(told) and "Traceback" not in str(told.message)
+            spoil(client, *(f"fh:trouble:{{{call_of(reply)}}}:{kind}" for kind in "rj"))
+        result = await one.answer(reply, "a")
+        assert refused(result) and "Traceback" not in str(result.message)
         assert await one.complete(other, "b") == "b is done"
-    assert call_of(heard)[:6] in caplog.text and "the store did not answer a commit" in caplog.text
+    assert call_of(reply)[:6] in caplog.text and "the store did not answer a commit" in caplog.text
     assert "Traceback" not in caplog.text
 
 
@@ -86,15 +86,15 @@ async def test_garbage_in_a_call_without_a_frame(
 ) -> None:
     """After a restart the record is all there is: where it can't be read the client hears a protocol error."""
     async with node_at(redis, 30) as one:
-        heard = await one.ask("a")
+        reply = await one.ask("a")
     async with node_at(redis, 30) as one:
         with redis.client() as client:
-            spoil(client, *(f"fh:trouble:{{{call_of(heard)}}}:{kind}" for kind in "rj"))
-        told = await one.answer(heard, "a")
+            spoil(client, *(f"fh:trouble:{{{call_of(reply)}}}:{kind}" for kind in "rj"))
+        result = await one.answer(reply, "a")
         if code is None:
-            assert told.result["isError"] and "what is recorded of it can't be read" in told.text
+            assert result.result["isError"] and "what is recorded of it can't be read" in result.text
         else:
-            assert told.code == code and "Traceback" not in str(told.message)
+            assert result.code == code and "Traceback" not in str(result.message)
         assert one.entered == []
         assert await one.complete(await one.ask("b"), "b") == "b is done"
     assert logged in caplog.text and "Traceback" not in caplog.text
@@ -108,8 +108,8 @@ async def test_garbage_in_the_registry(redis: RedisServer, caplog: pytest.LogCap
             client.set("fh:trouble:node:late", json.dumps([1, 2, "i", "b", 10**400, "late", "", "live", "", ""]))
             client.set("fh:trouble:node:liar", "[1, 2, what]")
             client.rpush("fh:trouble:node:list", "x")
-        heard = await one.ask("a", rounds=1)
-        done = [await one.answer(heard, "a", rounds=1) for _ in range(3)]
+        reply = await one.ask("a", rounds=1)
+        done = [await one.answer(reply, "a", rounds=1) for _ in range(3)]
         assert {item.text for item in done} == {"a is done"} and one.entered == ["a"]
     for name in ("no name!", "liar", "list", "late"):
         assert caplog.text.count(f"an entry that is no lease: {name!r}") == 1

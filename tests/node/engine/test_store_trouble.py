@@ -17,7 +17,7 @@ from tests.node.scraping import scraped
 from tests.node.trouble import call_of, insist, node_at, refused
 from tests.processes import until
 from tests.store.server import RedisServer
-from tests.wire import Caller, Heard
+from tests.wire import Caller, Reply
 
 pytestmark = pytest.mark.anyio
 
@@ -38,8 +38,8 @@ async def test_a_store_that_is_down_at_the_start(redis: RedisServer) -> None:
         assert refused(await one.caller.call("ask", arguments=arguments))
         assert (await one.caller.call("silent")).text == "silence"
         redis.start()
-        heard = await insist(lambda: one.caller.call("ask", arguments=arguments))
-        assert await one.complete(heard, "a") == "a is done"
+        reply = await insist(lambda: one.caller.call("ask", arguments=arguments))
+        assert await one.complete(reply, "a") == "a is done"
 
 
 @pytest.mark.parametrize("trouble", ["silent", "full"])
@@ -51,7 +51,7 @@ async def test_what_may_ask_is_refused_at_the_door_while_the_store_takes_no_writ
     redis.start()
     arguments = {"name": "b", "rounds": 2}
     async with node_at(redis, 3) as one:
-        heard = await one.ask("a")
+        reply = await one.ask("a")
         for name in ("careful", "polite", "marked"):
             assert (await one.caller.call(name)).status == 200
         one.entered.clear()
@@ -79,7 +79,7 @@ async def test_what_may_ask_is_refused_at_the_door_while_the_store_takes_no_writ
             else:
                 redis.start()
         assert await one.complete(await insist(lambda: one.caller.call("ask", arguments=arguments)), "b") == "b is done"
-        assert await one.complete(heard, "a") == "a is done"
+        assert await one.complete(reply, "a") == "a is done"
 
 
 async def test_a_new_call_waits_a_moment_for_a_lease_that_only_ran_out(redis: RedisServer) -> None:
@@ -152,9 +152,9 @@ async def test_a_pause_shorter_than_the_lease_goes_unnoticed(redis: RedisServer)
     """Answers are delivered without the store; only the next question waits for it."""
     redis.start()
     async with node_at(redis, 4) as one:
-        heard = await one.ask("a")
+        reply = await one.ask("a")
         with redis.paused():
-            answering = asyncio.create_task(one.answer(heard, "a"))
+            answering = asyncio.create_task(one.answer(reply, "a"))
             await until(lambda: one.resumed, "the delivery")
             assert not answering.done()
         second = await answering
@@ -167,15 +167,15 @@ async def test_a_client_that_leaves_while_its_round_is_committed_finds_it_again(
     """The set of questions stands: the same answers, sent again, get it."""
     redis.start()
     async with node_at(redis, 4) as one:
-        heard = await one.ask("a")
+        reply = await one.ask("a")
         with redis.paused():
-            answering = asyncio.create_task(one.answer(heard, "a"))
+            answering = asyncio.create_task(one.answer(reply, "a"))
             await until(lambda: one.resumed, "the delivery")
             (slot,) = one.runtime.table
             await until(lambda: slot.call.phase is Phase.PARKING, "the commit")
             answering.cancel()
             await until(lambda: not slot.call.waiting, "the client to be gone")
-        second = await insist(lambda: one.answer(heard, "a"))
+        second = await insist(lambda: one.answer(reply, "a"))
         assert second.messages == ["a 2?"] and one.resumed == one.entered == ["a"]
         assert await one.complete(second, "a") == "a is done"
 
@@ -184,13 +184,13 @@ async def test_a_pause_longer_than_the_lease_stops_delivery_until_the_frame_is_v
     """The window closes by itself: nothing is consumed; afterwards the epoch is raised and the call completes."""
     redis.start()
     async with node_at(redis, 2) as one:
-        heard = await one.ask("a")
+        reply = await one.ask("a")
         with redis.paused():
             await until(lambda: not one.window_open, "the window to close")
-            assert refused(await one.answer(heard, "a")) and not one.resumed
+            assert refused(await one.answer(reply, "a")) and not one.resumed
             over = one.runtime.heartbeat.lease.until + 0.2
             await until(lambda: clock.now() > over, "the lease to end in the store too")
-        second = await insist(lambda: one.answer(heard, "a"))
+        second = await insist(lambda: one.answer(reply, "a"))
         assert second.messages == ["a 2?"] and int(one.record(second)["epoch"]) >= 2
         assert await one.complete(second, "a") == "a is done"
         assert one.entered == ["a"] and one.resumed == ["a", "a"]
@@ -200,15 +200,15 @@ async def test_a_park_that_fails_keeps_its_frame_and_the_same_retry_joins_it(red
     """The answers were taken before the store went: sent again, they are not taken twice."""
     redis.start()
     async with node_at(redis, 30) as one:
-        heard = await one.ask("a")
+        reply = await one.ask("a")
         with redis.client() as client:
             client.save()
         redis.stop()
-        assert refused(await one.answer(heard, "a"))
+        assert refused(await one.answer(reply, "a"))
         assert one.resumed == ["a"]
-        assert refused(await one.answer(heard, "a"))
+        assert refused(await one.answer(reply, "a"))
         redis.start()
-        second = await insist(lambda: one.answer(heard, "a"))
+        second = await insist(lambda: one.answer(reply, "a"))
         assert second.messages == ["a 2?"]
         assert one.resumed == one.entered == ["a"] and one.runtime.counts["resumed"] == 1
         assert await one.complete(second, "a") == "a is done"
@@ -218,16 +218,16 @@ async def test_an_outcome_leaves_ungated_inside_the_window_and_is_counted(redis:
     """It is written when the store is back; a duplicate hears the same."""
     redis.start()
     async with node_at(redis, 6) as one:
-        heard = await one.ask("a", rounds=1)
+        reply = await one.ask("a", rounds=1)
         with redis.client() as client:
             client.save()
         redis.stop()
-        done = await one.answer(heard, "a", rounds=1)
+        done = await one.answer(reply, "a", rounds=1)
         assert done.status == 200 and done.text == "a is done"
         assert one.runtime.counts["ungated"] == 1
         redis.start()
-        await until(lambda: one.record(heard).get("state") == "done", "the outcome to be written")
-        again = await insist(lambda: one.answer(heard, "a", rounds=1))
+        await until(lambda: one.record(reply).get("state") == "done", "the outcome to be written")
+        again = await insist(lambda: one.answer(reply, "a", rounds=1))
         assert again.text == "a is done" and one.entered == ["a"]
 
 
@@ -247,15 +247,15 @@ async def test_a_node_that_slept_through_its_lease_verifies_its_frames(redis: Re
                 child.resume()
                 await until(lambda: client.exists("fh:trouble:node:one"), "a new incarnation")
 
-                async def answer(heard: Heard, name: str) -> str:
+                async def answer(reply: Reply, name: str) -> str:
                     retry = lambda: caller.retry(  # noqa: E731 - sent again and again
-                        "one", heard.token, heard.accept(word="x"), arguments={"name": name}
+                        "one", reply.token, reply.accept(word="x"), arguments={"name": name}
                     )
                     return (await insist(retry)).text
 
                 assert await asyncio.gather(*map(answer, parked, names)) == [f"{name}: x" for name in names]
-                for heard in parked:
-                    record = client.hgetall(f"fh:trouble:{{{call_of(heard)}}}:r")
+                for reply in parked:
+                    record = client.hgetall(f"fh:trouble:{{{call_of(reply)}}}:r")
                     assert (record[b"epoch"], record[b"state"]) == (b"2", b"done")
             assert entries(noted) == names
             assert "the node lease lapsed" in child.log() and "Traceback" not in child.log()

@@ -42,7 +42,7 @@ from tests.node.spoil import (
 )
 from tests.node.stage import Stage, Word, said, server_of
 from tests.processes import until
-from tests.wire import Heard
+from tests.wire import Reply
 
 pytestmark = pytest.mark.anyio
 
@@ -64,8 +64,8 @@ def every_line(caplog: pytest.LogCaptureFixture) -> None:
 async def at(*tools: Any, **settings: Any) -> AsyncIterator[Stage]:
     """A node whose keys are known here; strategy replay, where nothing else is said."""
     server = server_of("stage", *tools)
-    told = {"node_id": "stage", "keys": (KEY,), "strategy": "replay", "max_round": 2, **settings}
-    app = framehold.asgi(server, Settings(**told))
+    result = {"node_id": "stage", "keys": (KEY,), "strategy": "replay", "max_round": 2, **settings}
+    app = framehold.asgi(server, Settings(**result))
     async with served(app) as url, Stage(url) as caller:
         caller.runtime, caller.server = app.attached.runtime, server
         yield caller
@@ -109,33 +109,33 @@ class Wax:
 wax = Wax()
 
 
-def refused(heard: Heard) -> bool:
+def refused(reply: Reply) -> bool:
     """Whether it was refused in words that name what was and was not done, and no bug of the node showed."""
-    if "error" in heard.message:
-        named = heard.message["error"].get("data", {}).get("reason")
+    if "error" in reply.message:
+        named = reply.message["error"].get("data", {}).get("reason")
         return named in ("invalid_request_state", "unreadable", "diverged", "lost", "already_answered")
-    return bool(heard.result.get("isError")) and "answers were not taken" in heard.text
+    return bool(reply.result.get("isError")) and "answers were not taken" in reply.text
 
 
-async def parked(client: Stage, tool: str = "work") -> Heard:
+async def parked(client: Stage, tool: str = "work") -> Reply:
     """A call of `work` that has answered its first question, or one of `by_hand`."""
-    heard = await client.call(tool)
+    reply = await client.call(tool)
     if tool == "work":
-        heard = await answer(client, heard)
-    assert heard.messages == ["two?" if tool == "work" else "by hand?"], heard.message
-    return heard
+        reply = await answer(client, reply)
+    assert reply.messages == ["two?" if tool == "work" else "by hand?"], reply.message
+    return reply
 
 
-async def answer(client: Stage, heard: Heard, token: str | None = None, tool: str = "work", word: str = "x") -> Heard:
-    return await client.retry(tool, heard.token if token is None else token, heard.accept(word=word))
+async def answer(client: Stage, reply: Reply, token: str | None = None, tool: str = "work", word: str = "x") -> Reply:
+    return await client.retry(tool, reply.token if token is None else token, reply.accept(word=word))
 
 
-def place(client: Stage, heard: Heard, other: Heard, tmp_path: Path) -> Place:
-    call = wax.claims(heard.token)[1]
+def place(client: Stage, reply: Reply, other: Reply, tmp_path: Path) -> Place:
+    call = wax.claims(reply.token)[1]
     bomb = pickle.dumps(Bomb(tmp_path / "exploded"))
     payloads = client.runtime.payloads
     return Place(
-        call, wax.entries(heard.token), wax.entries(other.token), payloads, client.runtime.settings.namespace, bomb
+        call, wax.entries(reply.token), wax.entries(other.token), payloads, client.runtime.settings.namespace, bomb
     )
 
 
@@ -159,19 +159,19 @@ async def test_entries_that_were_spoiled_in_a_replayed_call(tmp_path: Path, capl
     token as it was completes after each."""
     log = Log()
     async with at(worker(log)) as client:
-        heard, other = await parked(client), await parked(client)
-        where = place(client, heard, other, tmp_path)
+        reply, other = await parked(client), await parked(client)
+        where = place(client, reply, other, tmp_path)
         assert len(where.entries) == len(where.other) == 12
         log.ran, log.after = [], []
         for name, spoil in CARRIED.items():
             caplog.clear()
-            told = await answer(client, heard, wax.carrying(heard.token, spoil(where)))
-            assert refused(told), (name, told.message)
+            result = await answer(client, reply, wax.carrying(reply.token, spoil(where)))
+            assert refused(result), (name, result.message)
             assert log.ran == log.after == [], (name, log)
             assert "can't be read" in caplog.text or "can't be continued" in caplog.text, (name, caplog.text)
             assert "Traceback" not in caplog.text and not (tmp_path / "exploded").exists(), (name, caplog.text)
             assert not len(client.runtime.table), name
-        assert (await answer(client, heard)).text == "x x" and client.runtime.counts["broken"] == 0
+        assert (await answer(client, reply)).text == "x x" and client.runtime.counts["broken"] == 0
     assert log.ran == ["after"]
 
 
@@ -188,16 +188,16 @@ async def test_entries_that_were_spoiled_in_an_authors_state(tmp_path: Path, cap
     """The same for a handler that parks by hand: it is not even entered."""
     log = Log()
     async with at(hand_worker(log), strategy="hold") as client:
-        heard, other = await parked(client, "by_hand"), await parked(client, "by_hand")
-        where = place(client, heard, other, tmp_path)
+        reply, other = await parked(client, "by_hand"), await parked(client, "by_hand")
+        where = place(client, reply, other, tmp_path)
         log.ran, log.after, log.entered = [], [], 0
         for name, spoil in HAND.items():
             caplog.clear()
-            told = await answer(client, heard, wax.carrying(heard.token, spoil(where)), "by_hand")
-            assert refused(told) and log.entered == 0, (name, told.message)
+            result = await answer(client, reply, wax.carrying(reply.token, spoil(where)), "by_hand")
+            assert refused(result) and log.entered == 0, (name, result.message)
             assert "can't be read" in caplog.text and "the handler was not entered" in caplog.text, (name, caplog.text)
             assert "Traceback" not in caplog.text and not (tmp_path / "exploded").exists(), name
-        assert (await answer(client, heard, tool="by_hand")).text == "mine x"
+        assert (await answer(client, reply, tool="by_hand")).text == "mine x"
     assert log.ran == ["after"] and log.after == ["answered"]
 
 
@@ -218,28 +218,28 @@ async def test_where_one_answer_can_not_be_read_none_is_given() -> None:
         return said(await ctx.elicit("sure?", Word))
 
     async with at(pair) as client:
-        heard = await answer(client, await client.call("pair"), tool="pair")
-        assert heard.messages == ["sure?"] and sorted(after) == ["a", "b"]
+        reply = await answer(client, await client.call("pair"), tool="pair")
+        assert reply.messages == ["sure?"] and sorted(after) == ["a", "b"]
         after.clear()
-        entries = wax.entries(heard.token)
+        entries = wax.entries(reply.token)
         last = max(n for n, item in enumerate(entries) if json.loads(item)[2] == "answer")
         row = json.loads(entries[last])
         value = bytearray(base64.b64decode(row[8]))
         value[-1] ^= 1
         row[8] = base64.b64encode(value).decode()
         entries[last] = json.dumps(row, separators=(",", ":")).encode()
-        assert refused(await answer(client, heard, wax.carrying(heard.token, entries), "pair")) and after == []
-        assert (await answer(client, heard, tool="pair")).text == "x"
+        assert refused(await answer(client, reply, wax.carrying(reply.token, entries), "pair")) and after == []
+        assert (await answer(client, reply, tool="pair")).text == "x"
 
 
 async def test_a_carried_pickle_where_none_may_be(caplog: pytest.LogCaptureFixture) -> None:
     """A node on which FRAMEHOLD_PICKLE is off goes on with neither kind of token, and says why."""
     log = Log()
     async with at(worker(log), hand_worker(log)) as client:
-        heard, by_hand = await parked(client), await parked(client, "by_hand")
+        reply, by_hand = await parked(client), await parked(client, "by_hand")
     log.ran, log.after = [], []
     async with at(worker(log), hand_worker(log), pickle=False) as client:
-        assert refused(await answer(client, heard)) and "FRAMEHOLD_PICKLE is off" in caplog.text
+        assert refused(await answer(client, reply)) and "FRAMEHOLD_PICKLE is off" in caplog.text
         caplog.clear()
         assert refused(await answer(client, by_hand, tool="by_hand")) and "FRAMEHOLD_PICKLE is off" in caplog.text
     assert log.ran == log.after == []
@@ -319,21 +319,21 @@ async def test_claims_that_no_node_writes(caplog: pytest.LogCaptureFixture) -> N
         return "done"
 
     async with at(drawing) as client:
-        heard = await answer(client, await client.call("drawing"), tool="drawing")
-        assert heard.messages == ["two?"]
-        for name, claims in _odd_claims(wax.claims(heard.token)).items():
+        reply = await answer(client, await client.call("drawing"), tool="drawing")
+        assert reply.messages == ["two?"]
+        for name, claims in _odd_claims(wax.claims(reply.token)).items():
             caplog.clear()
-            told = await answer(client, heard, wax.claiming(heard.token, claims), "drawing")
-            assert refused(told), (name, told.message)
+            result = await answer(client, reply, wax.claiming(reply.token, claims), "drawing")
+            assert refused(result), (name, result.message)
             assert log.after == [] and "Traceback" not in caplog.text, (name, log, caplog.text)
             assert not len(client.runtime.table), name
         # Sealed for its own call, a seed opens in no other one.
         other = await client.call("drawing")
-        claims = wax.claims(heard.token)
+        claims = wax.claims(reply.token)
         claims[5] = wax.claims(other.token)[5]
-        told = await answer(client, heard, wax.claiming(heard.token, claims), "drawing")
-        assert refused(told) and "does not verify" in caplog.text
-        assert (await answer(client, heard, tool="drawing")).text == "done"
+        result = await answer(client, reply, wax.claiming(reply.token, claims), "drawing")
+        assert refused(result) and "does not verify" in caplog.text
+        assert (await answer(client, reply, tool="drawing")).text == "done"
         assert client.runtime.counts["broken"] == 0
 
 
@@ -341,8 +341,8 @@ async def test_authors_states_that_no_node_writes(caplog: pytest.LogCaptureFixtu
     """The same for the claims beside an author's state, and for states under a tag that nobody has."""
     log = Log()
     async with at(hand_worker(log), strategy="hold") as client:
-        heard = await parked(client, "by_hand")
-        version, call, state = claims = wax.claims(heard.token)
+        reply = await parked(client, "by_hand")
+        version, call, state = claims = wax.claims(reply.token)
         assert (version, state) == (1, "mine")
         log.ran, log.after, log.entered = [], [], 0
         odd: dict[str, Any] = {
@@ -361,14 +361,14 @@ async def test_authors_states_that_no_node_writes(caplog: pytest.LogCaptureFixtu
             "deep": "[" * 50_000 + "]" * 50_000,
             "too many digits": "[1," + "9" * 5000 + "]",
         }
-        made = {name: wax.claiming(heard.token, told) for name, told in odd.items()}
+        made = {name: wax.claiming(reply.token, result) for name, result in odd.items()}
         for tag in ("Z", "m", "", " M", "\n"):
-            made[f"tag {tag!r}"] = wax.made(heard.token, tag + wax.state(heard.token)[1:])
+            made[f"tag {tag!r}"] = wax.made(reply.token, tag + wax.state(reply.token)[1:])
         for name, token in made.items():
-            told = await answer(client, heard, token, "by_hand")
-            assert refused(told) and log.entered == 0, (name, told.message)
+            result = await answer(client, reply, token, "by_hand")
+            assert refused(result) and log.entered == 0, (name, result.message)
             assert "Traceback" not in caplog.text, name
-        assert (await answer(client, heard, tool="by_hand")).text == "mine x"
+        assert (await answer(client, reply, tool="by_hand")).text == "mine x"
 
 
 async def test_tokens_that_a_client_makes_up() -> None:
@@ -382,9 +382,9 @@ async def test_tokens_that_a_client_makes_up() -> None:
     log = Log()
     async with at(worker(log), hand_worker(log), other) as client:
         for tool in ("work", "by_hand"):
-            heard = await parked(client, tool)
+            reply = await parked(client, tool)
             log.after, log.ran, log.entered = [], [], 0
-            state, token = wax.state(heard.token), heard.token
+            state, token = wax.state(reply.token), reply.token
             encoded = base64.urlsafe_b64encode(state.encode()).decode().rstrip("=")
             middle = len(token) // 2
             foreign = AESGCMRequestStateCodec([b"a key of 32 bytes that nobody has"])
@@ -404,15 +404,15 @@ async def test_tokens_that_a_client_makes_up() -> None:
                 "empty": "s1.",
             }
             for name, forged in made.items():
-                told = await answer(client, heard, forged, tool)
-                assert (told.status, told.code, told.text) == BAD_STATE, (tool, name)
+                result = await answer(client, reply, forged, tool)
+                assert (result.status, result.code, result.text) == BAD_STATE, (tool, name)
             for stranger in ("other", "by_hand" if tool == "work" else "work"):
-                told = await answer(client, heard, token, stranger)
-                assert (told.status, told.code, told.text) == BAD_STATE, (tool, stranger)
-            told = await client.retry(tool, token, heard.accept(word="x"), arguments={"extra": 1})
-            assert (told.status, told.code, told.text) == BAD_STATE
+                result = await answer(client, reply, token, stranger)
+                assert (result.status, result.code, result.text) == BAD_STATE, (tool, stranger)
+            result = await client.retry(tool, token, reply.accept(word="x"), arguments={"extra": 1})
+            assert (result.status, result.code, result.text) == BAD_STATE
             assert log.entered == 0
-            assert (await answer(client, heard, tool=tool)).text in ("x x", "mine x")
+            assert (await answer(client, reply, tool=tool)).text in ("x x", "mine x")
 
 
 async def test_a_token_of_a_handler_that_is_not_marked_any_more() -> None:
@@ -424,16 +424,16 @@ async def test_a_token_of_a_handler_that_is_not_marked_any_more() -> None:
         return said(await ctx.elicit("one?", Word))
 
     async with at(framehold.reentrant(work)) as client:
-        heard = await client.call("work")
+        reply = await client.call("work")
 
     async def unmarked(ctx: Context) -> str:
         return await work(ctx)
 
     unmarked.__name__ = "work"
     async with at(unmarked, strategy="hold") as client:
-        told = await answer(client, heard)
-        assert told.code == -32603 and "not marked as safe to be entered again" in told.text
-        assert "nothing was started" in told.text
+        result = await answer(client, reply)
+        assert result.code == -32603 and "not marked as safe to be entered again" in result.text
+        assert "nothing was started" in result.text
     assert entered == ["work"]
 
 
@@ -443,7 +443,7 @@ async def test_a_token_of_a_handler_that_is_not_marked_any_more() -> None:
 async def test_a_token_beyond_the_limit_that_comes_in() -> None:
     """413, by the setting's name, before anything of it is looked at."""
     async with at(worker(Log()), max_body=10_000) as client:
-        heard = await client.call("work")
+        reply = await client.call("work")
         async with asyncio.timeout(10):
             response = await client._http.post(
                 client.url,
@@ -452,8 +452,8 @@ async def test_a_token_beyond_the_limit_that_comes_in() -> None:
             )
         assert response.status_code == 413 and "FRAMEHOLD_MAX_BODY" in response.text
         assert "nothing was started" in response.text
-        heard = await answer(client, heard)
-        assert (await answer(client, heard)).text == "x x"
+        reply = await answer(client, reply)
+        assert (await answer(client, reply)).text == "x x"
 
 
 async def test_a_token_beyond_the_limit_that_would_go_out(caplog: pytest.LogCaptureFixture) -> None:
@@ -466,8 +466,8 @@ async def test_a_token_beyond_the_limit_that_would_go_out(caplog: pytest.LogCapt
         return said(await ctx.elicit("one?", Word))
 
     async with at(learned, max_body=20_000) as client:
-        told = await client.call("learned")
-        assert told.result["isError"] and "too much for its token to carry" in told.text
+        result = await client.call("learned")
+        assert result.result["isError"] and "too much for its token to carry" in result.text
         assert not len(client.runtime.table)
     assert "FRAMEHOLD_MAX_BODY" in caplog.text and "nothing was asked" in caplog.text and len(log.ran) == 1
 
@@ -485,8 +485,8 @@ async def test_an_authors_state_beyond_the_limit(learns: bool) -> None:
         return InputRequiredResult(input_requests={"q": asked}, request_state="s" if learns else "s" * 20_000)
 
     async with at(by_hand, max_body=20_000, strategy="hold") as client:
-        told = await client.call("by_hand")
-        assert told.code == -32603 and "FRAMEHOLD_MAX_BODY" in told.text and "nothing was asked" in told.text
+        result = await client.call("by_hand")
+        assert result.code == -32603 and "FRAMEHOLD_MAX_BODY" in result.text and "nothing was asked" in result.text
 
 
 @pytest.mark.parametrize("strategy", ["replay", "by hand"])
@@ -508,8 +508,8 @@ async def test_each_token_that_goes_out_may_come_in(strategy: str) -> None:
     minted = 0
     async with at(work, max_body=limit) as client:
         for size in range(1_000, 6_500, 50):
-            heard = await client.call("work", arguments={"size": size})
-            if "error" in heard.message or heard.result.get("isError"):
+            reply = await client.call("work", arguments={"size": size})
+            if "error" in reply.message or reply.result.get("isError"):
                 continue
             minted += 1
             envelope = client.envelope(
@@ -517,12 +517,12 @@ async def test_each_token_that_goes_out_may_come_in(strategy: str) -> None:
                 {
                     "name": "work",
                     "arguments": {"size": size},
-                    "requestState": heard.token,
-                    "inputResponses": heard.accept(word="x"),
+                    "requestState": reply.token,
+                    "inputResponses": reply.accept(word="x"),
                 },
             )
             response = await client._http.post(client.url, json=envelope.body, headers=envelope.headers)
-            assert response.status_code == 200, (size, len(heard.token), response.text)
+            assert response.status_code == 200, (size, len(reply.token), response.text)
     assert minted > 10
 
 
@@ -548,8 +548,8 @@ async def test_an_older_token_branches_the_history() -> None:
     async with at(branching) as client:
         first = await client.call("branching")
         branches = [await answer(client, first, tool="branching", word=word) for word in ("a", "b", "a")]
-        done = [await answer(client, heard, tool="branching", word="z") for heard in (*branches, branches[1])]
-        assert [heard.text for heard in done] == ["a z", "b z", "a z", "b z"]
+        done = [await answer(client, reply, tool="branching", word="z") for reply in (*branches, branches[1])]
+        assert [reply.text for reply in done] == ["a z", "b z", "a z", "b z"]
         assert not [kind for kind, count in client.runtime.store.request_counts.items() if count and kind in WRITES]
     assert log.ran == ["trunk", "tail a", "tail b", "tail a"]
     assert len(seen) == 4 and len({repr(values[:7]) for values in seen}) == 1
@@ -576,9 +576,9 @@ async def test_two_retries_of_one_token_at_once() -> None:
     async with at(meeting, max_round=20) as client:
         first = await client.call("meeting")
         for words in (("a", "b"), ("c", "c")):
-            told = await asyncio.gather(*(answer(client, first, tool="meeting", word=word) for word in words))
-            assert [heard.text.split()[0] for heard in told] == list(words)
-            assert len({heard.text.split()[1] for heard in told}) == 1
+            result = await asyncio.gather(*(answer(client, first, tool="meeting", word=word) for word in words))
+            assert [reply.text.split()[0] for reply in result] == list(words)
+            assert len({reply.text.split()[1] for reply in result}) == 1
         assert not len(client.runtime.table)
     assert sorted(log.ran) == ["a", "b", "c", "c"]
 
@@ -587,8 +587,8 @@ async def test_no_call_of_the_store_under_strategy_replay() -> None:
     """Not for questions, effects, values, partial answers, divergence or an end."""
     log = Log()
     async with at(worker(log)) as client:
-        heard = await parked(client)
-        again = await client.retry("work", heard.token, {})
+        reply = await parked(client)
+        again = await client.retry("work", reply.token, {})
         assert again.messages == ["two?"]
         assert (await answer(client, again)).text == "x x"
         assert not WRITES & {kind for kind, count in client.runtime.store.request_counts.items() if count}
@@ -600,7 +600,7 @@ async def test_each_node_takes_the_tokens_of_either_strategy() -> None:
     across two settings of one server."""
     log = Log()
 
-    async def begin(client: Stage) -> Heard:
+    async def begin(client: Stage) -> Reply:
         return await client.call("work")
 
     async with at(worker(log), strategy="replay") as replaying:
@@ -619,10 +619,10 @@ async def test_each_node_takes_the_tokens_of_either_strategy() -> None:
         assert not WRITES & {kind for kind, count in holding.runtime.store.request_counts.items() if count}
 
 
-async def client_ends(client: Stage, heard: Heard) -> str:
-    heard = await answer(client, heard)
-    assert heard.messages == ["two?"]
-    return (await answer(client, heard)).text
+async def client_ends(client: Stage, reply: Reply) -> str:
+    reply = await answer(client, reply)
+    assert reply.messages == ["two?"]
+    return (await answer(client, reply)).text
 
 
 async def test_one_replayed_tool_beside_held_ones() -> None:
@@ -648,10 +648,10 @@ async def test_one_replayed_tool_beside_held_ones() -> None:
                 ("held", "h1."),
                 ("usual", "s1." if setting == "replay" else "h1."),
             ):
-                heard = await client.call(tool)
-                assert heard.token.startswith(prefix), (setting, tool)
+                reply = await client.call(tool)
+                assert reply.token.startswith(prefix), (setting, tool)
                 assert len(client.runtime.table) == (prefix == "h1.")
-                assert (await answer(client, heard, tool=tool)).text == "x"
+                assert (await answer(client, reply, tool=tool)).text == "x"
                 assert not len(client.runtime.table)
 
 
@@ -662,8 +662,8 @@ async def test_a_sync_tool_without_a_mark_is_served_under_strategy_replay() -> N
         return f"hello {name} {framehold.idempotency_key('k')[:0]}"
 
     async with at(plain) as client:
-        heard = await client.call("plain", arguments={"name": "Ada"})
-        assert heard.text.strip() == "hello Ada", heard.message
+        reply = await client.call("plain", arguments={"name": "Ada"})
+        assert reply.text.strip() == "hello Ada", reply.message
 
 
 @pytest.mark.parametrize("strategy", ["hold", "replay"])
@@ -692,11 +692,11 @@ async def test_a_handlers_own_ttl(strategy: str) -> None:
             envelope = wax.envelope(short.token)
             assert envelope["exp"] - envelope["iat"] == 1
 
-        async def late() -> Heard:
+        async def late() -> Reply:
             return await answer(client, short, tool="brief")
 
         async with asyncio.timeout(10):
-            while "result" in (told := await late()).message:
+            while "result" in (result := await late()).message:
                 await asyncio.sleep(0.1)
-        assert (told.status, told.code, told.text) == BAD_STATE
+        assert (result.status, result.code, result.text) == BAD_STATE
         assert (await answer(client, long, tool="patient")).text == "x"

@@ -19,7 +19,7 @@ from framehold_core.requests import Read
 from framehold_core.trail import Moved, Step
 from tests.node.nodes import KEY, served
 from tests.store.server import RedisServer
-from tests.wire import Caller, Heard, accepted
+from tests.wire import Caller, Reply, accepted
 
 pytestmark = pytest.mark.anyio
 
@@ -43,7 +43,7 @@ def server() -> MCPServer:
     return mcp
 
 
-async def timed(asking: Any) -> tuple[Heard, float]:
+async def timed(asking: Any) -> tuple[Reply, float]:
     began = time.monotonic()
     return await asking, time.monotonic() - began
 
@@ -53,16 +53,16 @@ async def test_a_step_says_how_long_its_round_ran(redis: RedisServer, tmp_path: 
     settings = Settings(node_id="one", store_url=redis.url, namespace=tmp_path.name, keys=(KEY,))
     app = framehold.asgi(server(), settings)
     async with served(app) as url, Caller(url) as caller:
-        heard, first = await timed(caller.call("work"))
-        given: dict[str, Any] = {key: accepted(word="yes") for key in heard.asked}
+        response, first = await timed(caller.call("work"))
+        given: dict[str, Any] = {key: accepted(word="yes") for key in response.asked}
         one, two = given
         await asyncio.sleep(THOUGHT)
-        heard, second = await timed(caller.retry("work", heard.token, {one: given[one]}))
-        assert list(heard.asked) == [two]
+        response, second = await timed(caller.retry("work", response.token, {one: given[one]}))
+        assert list(response.asked) == [two]
         await asyncio.sleep(THOUGHT)
-        call = CallId(heard.token.split(".")[1])
-        heard, third = await timed(caller.retry("work", heard.token, {two: given[two]}))
-        assert heard.text == "done"
+        call = CallId(response.token.split(".")[1])
+        response, third = await timed(caller.retry("work", response.token, {two: given[two]}))
+        assert response.text == "done"
         reply = await app.attached.runtime.store.run(Read(call))
     assert reply.stored is not None
     trail: tuple[Step, ...] = reply.stored.record.trail

@@ -46,7 +46,7 @@ from tests.node.spoil import (
 from tests.node.stage import Word, said, server_of
 from tests.processes import ROOT
 from tests.store.server import RedisServer
-from tests.wire import Caller, Heard
+from tests.wire import Caller, Reply
 
 pytestmark = pytest.mark.anyio
 _count = itertools.count()
@@ -74,7 +74,7 @@ class Site:
     def __init__(self, caller: Caller, runtime: Runtime) -> None:
         self.caller, self.runtime = caller, runtime
 
-    async def parked(self) -> tuple[Heard, Heard]:
+    async def parked(self) -> tuple[Reply, Reply]:
         """A call of `work` that has answered its first question; both replies."""
         first = await self.caller.call("work")
         assert first.messages == ["one?"], first.message
@@ -82,8 +82,8 @@ class Site:
         assert second.messages == ["two?"], second.message
         return first, second
 
-    async def answer(self, heard: Heard, word: str = "x") -> Heard:
-        return await self.caller.retry("work", heard.token, heard.accept(word=word))
+    async def answer(self, reply: Reply, word: str = "x") -> Reply:
+        return await self.caller.retry("work", reply.token, reply.accept(word=word))
 
 
 @asynccontextmanager
@@ -98,8 +98,8 @@ async def site(redis: RedisServer, namespace: str, *tools: Callable[..., Any], *
 class Journal:
     """One call's journal in Redis."""
 
-    def __init__(self, redis: RedisServer, namespace: str, heard: Heard) -> None:
-        self.call = heard.token.split(".")[1]
+    def __init__(self, redis: RedisServer, namespace: str, reply: Reply) -> None:
+        self.call = reply.token.split(".")[1]
         self._redis, self._key = redis, f"fh:{namespace}:{{{self.call}}}:j"
 
     def read(self) -> list[bytes]:
@@ -113,10 +113,10 @@ class Journal:
             client.delete(self._key)
             if entries:
                 client.rpush(self._key, *entries)
-            told: dict[str, Any] = {"attempts": 0}
+            result: dict[str, Any] = {"attempts": 0}
             if cover:
-                told |= {"n": len(entries), "jh": chain(GENESIS, entries)}
-            client.hset(f"{self._key[:-1]}r", mapping=told)
+                result |= {"n": len(entries), "jh": chain(GENESIS, entries)}
+            client.hset(f"{self._key[:-1]}r", mapping=result)
 
 
 def bomb(tmp_path: Path) -> bytes:
@@ -125,32 +125,32 @@ def bomb(tmp_path: Path) -> bytes:
 
 async def spoiled(
     redis: RedisServer, namespace: str, tmp_path: Path, spoil: Spoil, log: Log, *, cover: bool
-) -> tuple[Heard, Heard]:
+) -> tuple[Reply, Reply]:
     """Park a call whose frame is dropped then, spoil its journal, answer; then put the journal right and answer again.
     Both replies."""
     async with site(redis, namespace, worker(log), rehearse=True, max_round=2) as one:
-        _, heard = await one.parked()
+        _, reply = await one.parked()
         _, other = await one.parked()
         log.ran, log.entered, log.after = [], 0, []
-        journal, others = Journal(redis, namespace, heard), Journal(redis, namespace, other)
+        journal, others = Journal(redis, namespace, reply), Journal(redis, namespace, other)
         good = journal.read()
         assert len(good) == 12 and len(others.read()) == 12
         place = Place(journal.call, good, others.read(), one.runtime.payloads, namespace, bomb(tmp_path))
         bad = spoil(place)
         assert bad != good, "nothing was spoiled"
         journal.write(bad, cover=cover)
-        told = await one.answer(heard)
-        assert log.after == [] and log.ran == [], (told.message, log)
+        result = await one.answer(reply)
+        assert log.after == [] and log.ran == [], (result.message, log)
         assert not (tmp_path / "exploded").exists()
         assert journal.read() == bad, "what can't be read is left as it is"
         assert not len(one.runtime.table)
         journal.write(good, cover=True)
-        again = await one.answer(heard)
+        again = await one.answer(reply)
         assert (await one.answer(other)).text == "x x", "another call suffered"
-    return told, again
+    return result, again
 
 
-def named(told: Heard) -> bool:
+def named(told: Reply) -> bool:
     """Whether the client hears in words what was and was not done."""
     words = "answers were not taken, and no recorded effect was run again"
     return bool(told.result["isError"]) and words in told.text
@@ -189,8 +189,8 @@ async def test_a_journal_that_was_spoiled(
     """By somebody who made its record fit: the handler does not go on, no effect runs, the client is told so and the
     log says why; put right, the call completes and each effect has run once."""
     log = Log()
-    told, again = await spoiled(redis, namespace, tmp_path, spoil, log, cover=True)
-    assert named(told), told.message
+    result, again = await spoiled(redis, namespace, tmp_path, spoil, log, cover=True)
+    assert named(result), result.message
     assert "can't be continued here: " in caplog.text and "Traceback" not in caplog.text, caplog.text
     assert again.text == "x x" and log.ran == ["after", "after"]
 
@@ -205,9 +205,9 @@ async def test_a_journal_that_its_record_does_not_name(
     """Altered, and the record not: no handler is entered at all. One of another length is no journal of this call: the
     store has lost it, and its client is told so."""
     log = Log()
-    told, again = await spoiled(redis, namespace, tmp_path, spoil, log, cover=False)
-    if not named(told):
-        assert told.result["isError"] and "the store of this node has no trace of it" in told.text
+    result, again = await spoiled(redis, namespace, tmp_path, spoil, log, cover=False)
+    if not named(result):
+        assert result.result["isError"] and "the store of this node has no trace of it" in result.text
     else:
         assert "is not the one that its record names" in caplog.text or "journal entry " in caplog.text, caplog.text
     assert again.text == "x x"
@@ -219,16 +219,16 @@ async def test_a_pickle_where_none_may_be(
     """A node on which FRAMEHOLD_PICKLE is off leaves a call that holds one to the others, and says so."""
     log = Log()
     async with site(redis, namespace, worker(log)) as one:
-        _, heard = await one.parked()
+        _, reply = await one.parked()
     log.ran, log.entered, log.after = [], 0, []
-    journal = Journal(redis, namespace, heard)
+    journal = Journal(redis, namespace, reply)
     good = journal.read()
     async with site(redis, namespace, worker(log), pickle=False) as one:
-        told = await one.answer(heard)
-        assert named(told) and "FRAMEHOLD_PICKLE is off on this node" in caplog.text
+        result = await one.answer(reply)
+        assert named(result) and "FRAMEHOLD_PICKLE is off on this node" in caplog.text
         assert log.entered == 1 and log.after == log.ran == [] and journal.read() == good
     async with site(redis, namespace, worker(log)) as one:
-        assert (await one.answer(heard)).text == "x x"
+        assert (await one.answer(reply)).text == "x x"
 
 
 async def test_a_node_with_other_keys(
@@ -237,12 +237,12 @@ async def test_a_node_with_other_keys(
     """It opens no token of the fleet, and does not touch the call."""
     log = Log()
     async with site(redis, namespace, worker(log)) as one:
-        _, heard = await one.parked()
+        _, reply = await one.parked()
     log.after, log.ran = [], []
     async with site(redis, namespace, worker(log), keys=("another key of at least 32 bytes, indeed",)) as one:
-        assert (await one.answer(heard)).code == -32602
+        assert (await one.answer(reply)).code == -32602
     async with site(redis, namespace, worker(log), keys=("a new key of at least 32 bytes, indeed", KEY)) as one:
-        assert (await one.answer(heard)).text == "x x"
+        assert (await one.answer(reply)).text == "x x"
 
 
 async def test_a_rotated_key_that_was_dropped_too_early(
@@ -256,8 +256,8 @@ async def test_a_rotated_key_that_was_dropped_too_early(
         second = await one.answer(first)
     log.after, log.ran = [], []
     async with site(redis, namespace, worker(log), keys=(new,)) as one:
-        told = await one.answer(second)
-    assert named(told) and "its key is not among FRAMEHOLD_KEYS" in caplog.text and log.after == log.ran == []
+        result = await one.answer(second)
+    assert named(result) and "its key is not among FRAMEHOLD_KEYS" in caplog.text and log.after == log.ran == []
 
 
 async def test_a_state_that_its_journal_keeps(
@@ -282,15 +282,15 @@ async def test_a_state_that_its_journal_keeps(
 
     async with site(redis, namespace, work) as one:
         first = await one.caller.call("work")
-        heard = await one.answer(first)
-        assert heard.messages == ["held?"] and log.ran == EFFECTS, heard.message
+        reply = await one.answer(first)
+        assert reply.messages == ["held?"] and log.ran == EFFECTS, reply.message
     log.after = []
     async with site(redis, namespace, work, pickle=False) as one:
-        told = await one.answer(heard)
-        assert named(told) and log.after == [], (told.message, log.after)
+        result = await one.answer(reply)
+        assert named(result) and log.after == [], (result.message, log.after)
     assert "FRAMEHOLD_PICKLE is off" in caplog.text
     async with site(redis, namespace, work) as one:
-        assert (await one.answer(heard)).text == "x"
+        assert (await one.answer(reply)).text == "x"
     assert log.ran == EFFECTS and log.after == []
 
 
@@ -339,27 +339,27 @@ async def test_no_byte_is_unpickled_before_its_seal_was_verified(
     this fleet sealed for their places, byte for byte, and never a bomb."""
     log = Log()
     async with site(redis, namespace, worker(log)) as one:
-        _, heard = await one.parked()
+        _, reply = await one.parked()
         _, other = await one.parked()
         good = set(unpickled.seen)
     assert len(good) == 3 and not any(MARK in data for data in good), "a tuple, and an exception in two ways"
     log.after, log.ran = [], []
-    journal, others = Journal(redis, namespace, heard), Journal(redis, namespace, other)
+    journal, others = Journal(redis, namespace, reply), Journal(redis, namespace, other)
     entries = journal.read()
     async with site(redis, namespace, worker(log), rehearse=True, max_round=1) as one:
         place = Place(journal.call, entries, others.read(), one.runtime.payloads, namespace, bomb(tmp_path))
         for name, spoil in JOURNALS.items():
             journal.write(spoil(place), cover=True)
             unpickled.seen.clear()
-            told = await one.answer(heard)
-            assert told.result.get("isError"), (name, told.message)
+            result = await one.answer(reply)
+            assert result.result.get("isError"), (name, result.message)
             strange = {data for data in unpickled.seen if data not in good}
             if name in ALLOWED:
                 strange -= {data for data in strange if MARK not in data}
             assert not strange, (name, strange)
             assert not (tmp_path / "exploded").exists() and log.ran == [] and log.after == [], name
         journal.write(entries, cover=True)
-        assert (await one.answer(heard)).text == "x x"
+        assert (await one.answer(reply)).text == "x x"
 
 
 ALLOWED = {

@@ -22,9 +22,9 @@ Made = Callable[[str], AbstractAsyncContextManager[tuple[Caller, Counted]]]
 def scripts(redis: RedisServer) -> int:
     """How many scripts this Redis has run. No lease is renewed while a test of this file runs."""
     with redis.client() as client:
-        told = client.info("commandstats")
-    assert isinstance(told, dict)
-    return int(told.get("cmdstat_evalsha", {"calls": 0})["calls"])
+        result = client.info("commandstats")
+    assert isinstance(result, dict)
+    return int(result.get("cmdstat_evalsha", {"calls": 0})["calls"])
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Made:
     async def made(target: str) -> AsyncIterator[tuple[Caller, Counted]]:
         with running(RedisServer()) as redis:
             async with (
-                node(target, tmp_path, store_url=redis.url, lease_ttl="300") as child,
+                node(target, tmp_path, store_url=redis.url, lease_ttl="300", result_delay="1") as child,
                 Caller(child.url) as caller,
             ):
                 before = scripts(redis)
@@ -45,18 +45,18 @@ def counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Made:
     return made
 
 
-async def test_one_write_a_round_and_two_an_effect(counted: Made) -> None:
-    """Three questions and three effects: four rounds, ten writes, and not one read. The first call writes its code
-    besides, once for all calls."""
+async def test_one_write_a_round_and_one_an_effect(counted: Made) -> None:
+    """Three questions and three effects: four rounds, seven writes, and not one read: the result of an effect goes with
+    the write behind it. The first call writes its code besides, once for all calls."""
     async with counted("tests/node/reentrant_server.py") as (caller, count):
-        for name, writes in (("Ada", [4, 7, 10, 11]), ("Bob", [14, 17, 20, 21])):
+        for name, writes in (("Ada", [3, 5, 7, 8]), ("Bob", [10, 12, 14, 15])):
             counts = []
-            heard = await caller.call("sequence", arguments={"name": name})
-            while heard.result["resultType"] == "input_required":
+            reply = await caller.call("sequence", arguments={"name": name})
+            while reply.result["resultType"] == "input_required":
                 counts.append(count())
-                answers = {key: accepted(word="w") for key in heard.asked}
-                heard = await caller.retry("sequence", heard.token, answers, arguments={"name": name})
-            assert [*counts, count()] == writes and heard.text.startswith("w w w")
+                answers = {key: accepted(word="w") for key in reply.asked}
+                reply = await caller.retry("sequence", reply.token, answers, arguments={"name": name})
+            assert [*counts, count()] == writes and reply.text.startswith("w w w")
 
 
 async def test_a_tool_that_never_asks_never_asks_the_store(counted: Made) -> None:

@@ -59,11 +59,11 @@ async def test_an_ask_is_waited_for_a_few_turns_and_no_longer(at: Desk, late: in
 
     asked = await at.parked(handler)
     assert texts(asked) == (["prompt", "late"] if together else ["prompt"])
-    heard = await at.retry(asked, {key: wire["asks"] for key, wire in asked.questions.items()})
+    reply = await at.retry(asked, {key: wire["asks"] for key, wire in asked.questions.items()})
     if not together:
-        assert texts(heard) == ["late"]
-        heard = await at.retry(heard, dict.fromkeys(heard.questions, "late"))
-    assert heard == Ended("prompt+late")
+        assert texts(reply) == ["late"]
+        reply = await at.retry(reply, dict.fromkeys(reply.questions, "late"))
+    assert reply == Ended("prompt+late")
 
 
 async def test_a_question_that_is_given_up_while_parked_leaves_room_for_the_next(at: Desk) -> None:
@@ -79,9 +79,9 @@ async def test_a_question_that_is_given_up_while_parked_leaves_room_for_the_next
     asked = await at.parked(handler)
     moved_on.set()
     await until(lambda: [ask.question.wire["asks"] for ask in at.frame(asked).pending.values()] == ["second"], "an ask")
-    heard = await asyncio.wait_for(at.retry(asked, dict.fromkeys(asked.questions, "too late")), 5)
-    assert texts(heard) == ["second"]
-    assert await at.retry(heard, dict.fromkeys(heard.questions, "in time")) == Ended("in time")
+    reply = await asyncio.wait_for(at.retry(asked, dict.fromkeys(asked.questions, "too late")), 5)
+    assert texts(reply) == ["second"]
+    assert await at.retry(reply, dict.fromkeys(reply.questions, "in time")) == Ended("in time")
 
 
 async def test_a_round_that_is_sent_again_asks_what_it_asked(at: Desk) -> None:
@@ -103,9 +103,9 @@ async def test_a_round_that_is_sent_again_asks_what_it_asked(at: Desk) -> None:
     give_up.set()
     await until(lambda: len(at.frame(asked).pending) == 1, "the first to be given up")
     at.store.down = False
-    heard = await at.retry(asked, answers)
-    assert texts(heard) == ["first", "second"] and at.counts["broken"] == 0
-    assert await at.retry(heard, {key: wire["asks"] for key, wire in heard.questions.items()}) == Ended("second")
+    reply = await at.retry(asked, answers)
+    assert texts(reply) == ["first", "second"] and at.counts["broken"] == 0
+    assert await at.retry(reply, {key: wire["asks"] for key, wire in reply.questions.items()}) == Ended("second")
 
 
 # Keys
@@ -219,10 +219,10 @@ async def test_a_client_that_cannot_be_asked_ends_the_call(at: Desk, later: bool
         asked = await at.parked(handler)
         ask_on.set()
         await until(lambda: len(at.frame(asked).pending) == 2, "the second ask")
-        heard = await at.retry(asked, dict.fromkeys(asked.questions, "x"), Card("secret"))
+        reply = await at.retry(asked, dict.fromkeys(asked.questions, "x"), Card("secret"))
     else:
         ask_on.set()
-        heard = await at.start(handler, card=Card("secret"))
-    assert heard == Ended("can't be asked secret")
+        reply = await at.start(handler, card=Card("secret"))
+    assert reply == Ended("can't be asked secret")
     await until(lambda: seen, "the handler to be cancelled")
     assert seen == ["cancelled"]

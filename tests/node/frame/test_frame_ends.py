@@ -50,9 +50,9 @@ carried: contextvars.ContextVar[str] = contextvars.ContextVar("carried")
 own: contextvars.ContextVar[str] = contextvars.ContextVar("own", default="unset")
 
 
-def _arrival(said: str) -> Card:
+def _arrival(text: str) -> Card:
     """A request in whose context the transport said something; `own` is as the process began with it."""
-    carried.set(said)
+    carried.set(text)
     own.set("as it was")
     return Card()
 
@@ -68,8 +68,8 @@ async def test_what_the_transport_says_is_fresh_and_what_the_handler_set_stays(a
     async def handler(frame: Frame) -> str:
         own.set("mine")
         await frame.ask(question("first"))
-        told = f"{carried.get()}/{own.get()}"
-        return " ".join((told, *await asyncio.gather(child(frame, "a"), child(frame, "b"))))
+        result = f"{carried.get()}/{own.get()}"
+        return " ".join((result, *await asyncio.gather(child(frame, "a"), child(frame, "b"))))
 
     asked = await at.start(handler, card=_arrival("one"))
     asked = await at.retry(asked, dict.fromkeys(asked.questions, "x"), _arrival("two"))
@@ -87,8 +87,8 @@ async def test_what_a_handler_sets_is_seen_by_the_request_that_carries_its_round
         await go_on.wait()
         return "done"
 
-    async def sends(said: str) -> str:
-        card = _arrival(said)
+    async def sends(text: str) -> str:
+        card = _arrival(text)
         assert await at.retry(asked, {"q": "x"}, card) == Ended("done")
         assert card.handler_context is None, "the request keeps nothing of the handler"
         return f"{carried.get()}/{own.get()}"
@@ -189,8 +189,8 @@ async def test_a_bug_costs_the_call_that_met_it_and_leaves_nobody_waiting(at: De
         return (await frame.ask(question("q"), "q"), object())
 
     asked = await at.parked(unstorable)
-    heard = await asyncio.wait_for(at.retry(asked, {"q": "x"}), 5)
-    assert reason(heard) is Reason.LOST and at.counts["broken"] == 1
+    reply = await asyncio.wait_for(at.retry(asked, {"q": "x"}), 5)
+    assert reason(reply) is Reason.LOST and at.counts["broken"] == 1
 
     async def fine(frame: Frame) -> str:
         return str(await frame.ask(question("q")))

@@ -35,7 +35,7 @@ pytestmark = pytest.mark.anyio
 
 async def test_a_side_task_that_outlives_its_handler() -> None:
     """Effects, questions and values of a call that has ended are refused, and nothing runs."""
-    effects, heard = Effects(), []
+    effects, reply = Effects(), []
 
     @framehold.reentrant
     async def leaves_one(ctx: Context) -> str:
@@ -46,11 +46,11 @@ async def test_a_side_task_that_outlives_its_handler() -> None:
                 lambda: ctx.elicit("late?", Word),
                 lambda: framehold.ask("late", "late?", Word),
             ):
-                heard.append(await failure(use()))
+                reply.append(await failure(use()))
             for draw in (framehold.now, framehold.uuid4, framehold.random):
                 with pytest.raises(asyncio.CancelledError) as told_:
                     draw()
-                heard.append(told_.value)
+                reply.append(told_.value)
 
         tasks.append(asyncio.create_task(later()))
         return "done"
@@ -61,14 +61,14 @@ async def test_a_side_task_that_outlives_its_handler() -> None:
         effects.go.set()
         await asyncio.wait_for(tasks[0], SOON)
         assert client.runtime.counts["broken"] == 0 and not len(client.runtime.table)
-    assert len(heard) == 6 and {type(error) for error in heard} == {asyncio.CancelledError}, heard
+    assert len(reply) == 6 and {type(error) for error in reply} == {asyncio.CancelledError}, reply
     assert effects.ran == []
 
 
 async def test_a_side_task_of_a_frame_that_was_dropped() -> None:
     """The frame was dropped when its call was parked; its side task learns nothing more, and nothing runs twice."""
     effects, tasks = Effects(), []
-    heard: list[BaseException] = []
+    reply: list[BaseException] = []
 
     @framehold.reentrant
     async def leaves_one(ctx: Context) -> str:
@@ -77,8 +77,8 @@ async def test_a_side_task_of_a_frame_that_was_dropped() -> None:
                 await effects.go.wait()
             except asyncio.CancelledError:
                 pass
-            heard.append(await failure(framehold.once("late", effects.note)))
-            heard.append(await failure(ctx.elicit("late?", Word)))
+            reply.append(await failure(framehold.once("late", effects.note)))
+            reply.append(await failure(ctx.elicit("late?", Word)))
 
         if not tasks:
             tasks.append(asyncio.create_task(later()))
@@ -89,7 +89,7 @@ async def test_a_side_task_of_a_frame_that_was_dropped() -> None:
         effects.go.set()
         await asyncio.wait_for(tasks[0], SOON)
         assert (await client.retry("leaves_one", parked.token, parked.accept(word="x"))).text == "x"
-    assert [type(error) for error in heard] == [asyncio.CancelledError] * 2 and effects.ran == []
+    assert [type(error) for error in reply] == [asyncio.CancelledError] * 2 and effects.ran == []
 
 
 # At the desk: a runtime without HTTP
@@ -134,12 +134,12 @@ async def test_a_side_task_that_acts_while_the_outcome_is_written() -> None:
     """The handler has ended and its outcome is on the way to the store: an effect begun now does not run, and the
     outcome stands."""
     effects = Effects()
-    heard: list[BaseException] = []
+    reply: list[BaseException] = []
 
     async def script(frame: Frame) -> str:
         async def later() -> None:
             await effects.go.wait()
-            heard.append(await failure(framehold.once("late", effects.note)))
+            reply.append(await failure(framehold.once("late", effects.note)))
 
         await frame.ask(question("q"), "q")
         tasks.append(asyncio.create_task(later()))
@@ -158,7 +158,7 @@ async def test_a_side_task_that_acts_while_the_outcome_is_written() -> None:
         assert await asyncio.wait_for(retry, SOON) == Ended("done")
         await asyncio.wait_for(tasks[0], SOON)
         assert at.counts["broken"] == 0
-    assert [type(error) for error in heard] == [asyncio.CancelledError] and effects.ran == []
+    assert [type(error) for error in reply] == [asyncio.CancelledError] and effects.ran == []
 
 
 async def test_a_store_that_falls_silent_between_intent_and_result() -> None:
@@ -183,7 +183,7 @@ async def test_a_store_that_falls_silent_between_intent_and_result() -> None:
         assert reason(await asyncio.wait_for(at.retry(parked, {"q": "x"}), SOON)) is Reason.UNAVAILABLE
         at.store.down = False
         assert await asyncio.wait_for(at.retry(parked, {"q": "x"}), SOON) == Ended("x acted")
-        assert at.store.request_counts["result"] == 1
+        assert at.store.request_counts["finish"] == 1
     assert effects.ran == ["it"]
 
 
@@ -275,12 +275,11 @@ async def test_an_in_doubt_effect_whose_rebuild_fails_leaves_no_task() -> None:
         assert isinstance(parked, Parked)
         slow = Slow(at)
 
-        def only_intents(request: Request, done: Done) -> None:
-            if type(request).__name__ == "Result":
-                return
-            slow._submit(request, done)
+        def no_results(request: Request, done: Done) -> None:
+            if not getattr(request, "results", ()):
+                slow._submit(request, done)
 
-        at.store.submit = only_intents  # type: ignore[method-assign]
+        at.store.submit = no_results  # type: ignore[method-assign]
         retry = asyncio.ensure_future(at.runtime.retry(at.claims(parked), {"q": "x"}, talk, Card()))
         await until(lambda: effects.ran, "the effect")
         await turns(10)
@@ -351,16 +350,16 @@ async def test_frames_that_used_once_leave_no_cycles(settings: dict[str, Any], u
 
     async def each_once(at: Desk) -> None:
         talk = Talk(using(script), reentrant=True, strategy=settings.get("strategy", "hold"))
-        heard = await at.runtime.start(talk, Card())
-        while isinstance(heard, Parked):
-            answers = {key: wire["asks"] for key, wire in heard.questions.items()}
-            if heard.state:
-                carried = token_claims.carried(heard.state)
+        reply = await at.runtime.start(talk, Card())
+        while isinstance(reply, Parked):
+            answers = {key: wire["asks"] for key, wire in reply.questions.items()}
+            if reply.state:
+                carried = token_claims.carried(reply.state)
                 assert carried is not None
-                heard = await at.runtime.replay(carried, answers, talk, Card())
+                reply = await at.runtime.replay(carried, answers, talk, Card())
             else:
-                heard = await at.runtime.retry(at.claims(heard), answers, talk, Card())
-        assert heard == Ended("q r"), heard
+                reply = await at.runtime.retry(at.claims(reply), answers, talk, Card())
+        assert reply == Ended("q r"), reply
 
     async with desk(**settings) as at:
         await each_once(at)

@@ -197,6 +197,6 @@ async def test_who_stops_waiting_does_so_after_the_result_is_recorded(settings: 
         return f"{recorded} {said(await ctx.elicit('sure?', Word))}"
 
     async with stage(hasty, **settings) as client:
-        heard = await asyncio.wait_for(told(client, "hasty"), SOON)
-        assert heard.text == "['it'] <sure?>"
+        reply = await asyncio.wait_for(told(client, "hasty"), SOON)
+        assert reply.text == "['it'] <sure?>"
     assert effects.ran == ["it"]

@@ -26,7 +26,7 @@ from tests.node.desk import Card, Desk, Talk, desk, question, shielded, turns
 from tests.node.nodes import served
 from tests.node.stage import Word, stage
 from tests.processes import until
-from tests.wire import EVERYTHING, Caller, Heard
+from tests.wire import EVERYTHING, Caller, Reply
 
 pytestmark = pytest.mark.anyio
 
@@ -63,9 +63,9 @@ class Halt(BaseException):
 
 
 async def _refused(client: Any, pending: Any) -> None:
-    heard = await _settled(pending)
-    assert isinstance(heard, Heard), heard
-    assert "error" in heard.message or heard.result.get("isError"), heard.message
+    reply = await _settled(pending)
+    assert isinstance(reply, Reply), reply
+    assert "error" in reply.message or reply.result.get("isError"), reply.message
     await until(lambda: len(client.runtime.table) == 0, "the end of the call")
 
 
@@ -82,8 +82,8 @@ async def test_a_handler_that_raises_a_base_exception_gets_its_client_an_error_a
 
     async with stage(at_once, later) as client:
         await _refused(client, client.call("at_once"))
-        heard = await client.call("later")
-        await _refused(client, client.retry("later", heard.token, heard.accept(word="x")))
+        reply = await client.call("later")
+        await _refused(client, client.retry("later", reply.token, reply.accept(word="x")))
 
 
 async def test_asking_from_another_event_loop_is_refused() -> None:
@@ -99,9 +99,9 @@ async def test_asking_from_another_event_loop_is_refused() -> None:
         return "asked"
 
     async with stage(elsewhere) as client:
-        heard = await _settled(client.call("elsewhere"))
-        assert isinstance(heard, Heard) and heard.result["resultType"] == "complete", heard
-        assert heard.text == "refused"
+        reply = await _settled(client.call("elsewhere"))
+        assert isinstance(reply, Reply) and reply.result["resultType"] == "complete", reply
+        assert reply.text == "refused"
 
 
 async def test_a_handler_that_swallows_cancellation_and_asks_for_ever_does_not_freeze_the_loop(
@@ -147,9 +147,9 @@ async def test_an_outcome_that_cannot_be_dumped_is_an_internal_error() -> None:
     server: Server[Any] = Server("low", on_call_tool=call_tool, on_list_tools=list_tools)
     app = framehold.asgi(server, Settings(node_id="low"))
     async with served(app) as url, Caller(url, EVERYTHING) as client:
-        heard = await client.call("date")
-        heard = await _settled(client.retry("date", heard.token, heard.accept(word="x")))
-        assert heard.message.get("error", {}).get("code") == INTERNAL_ERROR, heard.message
+        reply = await client.call("date")
+        reply = await _settled(client.retry("date", reply.token, reply.accept(word="x")))
+        assert reply.message.get("error", {}).get("code") == INTERNAL_ERROR, reply.message
         assert app.attached.runtime.counts["broken"] == 0
 
 
@@ -174,9 +174,9 @@ async def test_a_node_that_lost_its_name_starts_nothing() -> None:
     await new.open()
     try:
         await asyncio.wait_for(old.heartbeat.lost.wait(), PATIENCE)
-        told = await _settled(old.start(Talk(script), Card()))
+        result = await _settled(old.start(Talk(script), Card()))
         assert entered == 0, "a handler was entered"
-        assert not isinstance(told, Parked | Ended), told
+        assert not isinstance(result, Parked | Ended), result
         assert isinstance(await _settled(new.start(Talk(script), Card())), Parked)
     finally:
         await old.close()
@@ -192,8 +192,8 @@ async def test_a_retry_is_answered_whatever_a_read_raises(at: Desk, monkeypatch:
         raise ValueError("a record of another release")
 
     monkeypatch.setattr(at.store, "run", broken)
-    told = await _settled(at.retry(parked, dict.fromkeys(parked.questions, "a")))
-    assert isinstance(told, Refusal | Exception), told
+    result = await _settled(at.retry(parked, dict.fromkeys(parked.questions, "a")))
+    assert isinstance(result, Refusal | Exception), result
     await until(lambda: len(at.runtime.table) == 0, "the end of the retry")
 
 
@@ -223,8 +223,8 @@ async def test_nothing_is_started_while_or_after_a_node_closes() -> None:
         after = await _settled(at.start(late))
         asking = await _settled(at.start(_once))
         assert entered == []
-        for told in (during, after, asking):
-            assert isinstance(told, Refusal | Exception), told
+        for result in (during, after, asking):
+            assert isinstance(result, Refusal | Exception), result
         assert len(at.runtime.table) == 0
 
 
@@ -258,6 +258,6 @@ async def test_a_retry_that_comes_while_a_node_closes_is_answered(monkeypatch: p
         leave.set()
         await asyncio.wait_for(closing, PATIENCE)
         for request in (before, during):
-            told = await _settled(request)
-            assert isinstance(told, Refusal | Exception), told
+            result = await _settled(request)
+            assert isinstance(result, Refusal | Exception), result
         assert len(at.runtime.table) == 0

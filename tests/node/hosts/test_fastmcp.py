@@ -40,15 +40,15 @@ async def test_a_tool_asks_three_times_and_is_entered_once() -> None:
     """The example's tool, whose three questions are of three kinds."""
     async with hosted(fastmcp_booking.app) as caller:
         before = caller.runtime.counts.copy()  # Other tests of this process have called the example's app.
-        heard = await caller.tool("book", arguments={"trip": "Rome"})
-        assert heard.messages == ["Which seat to Rome?"]
-        heard = await caller.retry("book", heard.token, heard.accept(row=3, window=True), arguments={"trip": "Rome"})
-        assert heard.messages == ["Which fare for 3A?"]
-        heard = await caller.retry("book", heard.token, heard.accept(value="flex"), arguments={"trip": "Rome"})
-        assert heard.messages == ["Buy 3A, flex?"]
-        heard = await caller.retry("book", heard.token, heard.accept(value=True), arguments={"trip": "Rome"})
-        assert heard.text == "Rome: ticket 3A, flex"
-        assert heard.result["structuredContent"] == {"result": heard.text}
+        reply = await caller.tool("book", arguments={"trip": "Rome"})
+        assert reply.messages == ["Which seat to Rome?"]
+        reply = await caller.retry("book", reply.token, reply.accept(row=3, window=True), arguments={"trip": "Rome"})
+        assert reply.messages == ["Which fare for 3A?"]
+        reply = await caller.retry("book", reply.token, reply.accept(value="flex"), arguments={"trip": "Rome"})
+        assert reply.messages == ["Buy 3A, flex?"]
+        reply = await caller.retry("book", reply.token, reply.accept(value=True), arguments={"trip": "Rome"})
+        assert reply.text == "Rome: ticket 3A, flex"
+        assert reply.result["structuredContent"] == {"result": reply.text}
         counts = caller.runtime.counts
         assert counts["entered"] - before["entered"] == 1
         assert counts["rebuilt"] == before["rebuilt"]
@@ -57,27 +57,27 @@ async def test_a_tool_asks_three_times_and_is_entered_once() -> None:
 async def test_a_prompt_and_a_resource_template_suspend() -> None:
     """Both of the example's."""
     async with hosted(fastmcp_booking.app) as caller:
-        heard = await caller.answered("prompts/get", {"name": "postcard"}, "Oslo")
-        assert heard.result["messages"][0]["content"]["text"] == "Write a postcard from Oslo."
-        heard = await caller.answered("resources/read", {"uri": "timetable://ghent"}, "Monday")
-        assert heard.result["contents"][0]["text"] == "ghent, Monday: 10:15"
+        reply = await caller.answered("prompts/get", {"name": "postcard"}, "Oslo")
+        assert reply.result["messages"][0]["content"]["text"] == "Write a postcard from Oslo."
+        reply = await caller.answered("resources/read", {"uri": "timetable://ghent"}, "Monday")
+        assert reply.result["contents"][0]["text"] == "ghent, Monday: 10:15"
 
 
 async def test_a_mounted_tool_suspends_under_its_namespaced_name() -> None:
     """One level down, and two; its own name is nobody's."""
     async with hosted(fastmcp_booking.app) as caller:
         assert (await caller.tool("kitchen_order", "soup")).text == "one soup"
-        heard = await caller.tool("order")
-        assert heard.result["isError"] and heard.text == "Unknown tool: 'order'"
+        reply = await caller.tool("order")
+        assert reply.result["isError"] and reply.text == "Unknown tool: 'order'"
 
     outer = FastMCP("outer")
     outer.mount(fastmcp_booking.mcp, namespace="trips")
     async with hosted(outer) as caller:
         assert (await caller.tool("trips_kitchen_order", "salad")).text == "one salad"
-        heard = await caller.answered("resources/read", {"uri": "timetable://trips/ghent"}, "Monday")
-        assert heard.result["contents"][0]["text"] == "ghent, Monday: 10:15"
-        heard = await caller.answered("prompts/get", {"name": "trips_postcard"}, "Oslo")
-        assert heard.result["messages"][0]["content"]["text"] == "Write a postcard from Oslo."
+        reply = await caller.answered("resources/read", {"uri": "timetable://trips/ghent"}, "Monday")
+        assert reply.result["contents"][0]["text"] == "ghent, Monday: 10:15"
+        reply = await caller.answered("prompts/get", {"name": "trips_postcard"}, "Oslo")
+        assert reply.result["messages"][0]["content"]["text"] == "Write a postcard from Oslo."
         assert caller.runtime.counts["entered"] == 3
 
 
@@ -122,8 +122,8 @@ def asks(kind: Any) -> FastMCP[Any]:
 async def test_an_empty_form_is_refused_as_fastmcp_refuses_it() -> None:
     """FastMCP 4.1 asks for no `None`; nothing is sent."""
     async with hosted(asks(None)) as caller:
-        heard = await caller.tool("ask")
-        assert heard.result["isError"] and "requires a response_type" in heard.text
+        reply = await caller.tool("ask")
+        assert reply.result["isError"] and "requires a response_type" in reply.text
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -131,15 +131,15 @@ async def test_each_type_of_response_is_what_it_is_on_2025(kind: str) -> None:
     """Accepted, declined, cancelled, and content that doesn't fit."""
     response_type, content, shown = KINDS[kind]
     async with hosted(asks(response_type)) as caller:
-        heard = await caller.tool("ask")
+        reply = await caller.tool("ask")
         for action in ("decline", "cancel"):
-            answers = {key: {"action": action} for key in heard.asked}
-            assert (await caller.retry("ask", heard.token, answers)).text == action
-            heard = await caller.tool("ask")
-        assert (await caller.retry("ask", heard.token, heard.accept(**content))).text == shown
+            answers = {key: {"action": action} for key in reply.asked}
+            assert (await caller.retry("ask", reply.token, answers)).text == action
+            reply = await caller.tool("ask")
+        assert (await caller.retry("ask", reply.token, reply.accept(**content))).text == shown
         if response_type is not str:
-            heard = await caller.tool("ask", {"value": "zz", "row": "zz", "place": 1})
-            assert heard.result["isError"]
+            reply = await caller.tool("ask", {"value": "zz", "row": "zz", "place": 1})
+            assert reply.result["isError"]
 
 
 entered: list[str] = []
@@ -210,14 +210,15 @@ CALLS: dict[str, tuple[str, dict[str, Any], tuple[str, ...], str]] = {
 
 @pytest.mark.parametrize("settings", [{"rehearse": True}, {"strategy": "replay"}], ids=["rehearse", "replay"])
 async def test_marks_are_found_so_each_answer_replays_and_once_holds(settings: dict[str, Any]) -> None:
-    """Components of every kind, local or mounted: each is entered once a round, its effect runs once."""
+    """Components of every kind, local or mounted: each is entered once a round, its effect runs once. A rehearsal
+    enters it once more at the end."""
     effects.clear()
     async with hosted(marked(), **settings) as caller:
         for what, (method, params, values, shown) in CALLS.items():
             entered.clear()
-            heard = await caller.answered(method, params, *values)
-            assert f"'text': '{shown}'" in str(heard.result), what
-            assert len(entered) == len(values) + 1, what
+            reply = await caller.answered(method, params, *values)
+            assert f"'text': '{shown}'" in str(reply.result), what
+            assert len(entered) == len(values) + 1 + ("rehearse" in settings), what
     assert effects == ["tool", "mounted", "new"]
 
 
@@ -228,8 +229,8 @@ async def test_a_call_can_be_rehearsed_in_its_authors_tests(call: str) -> None:
     kind: Any = {"tools/call": "tool", "prompts/get": "prompt", "resources/read": "resource"}[method]
     name, arguments = params.get("name") or params["uri"], params.get("arguments")
     answers = [{"value": one} for one in values]
-    told = await framehold.testing.rehearsed(marked(), name, arguments, answers=answers, kind=kind)
-    assert told.text == shown
+    result = await framehold.testing.rehearsed(marked(), name, arguments, answers=answers, kind=kind)
+    assert result.text == shown
 
 
 async def test_what_is_not_marked_is_never_entered_again() -> None:
@@ -256,7 +257,7 @@ async def test_a_name_that_stands_for_two_versions_has_the_marks_of_the_one_that
         assert entered == ["2"]
         meta = {"fastmcp": {"version": "1"}}
         assert (await caller.tool("tell", "x", meta=meta)).text == "1 x"
-        assert entered == ["2", "1", "1"]
+        assert entered == ["2", "1", "1", "1"]
 
 
 def _version(number: str) -> Any:
@@ -285,12 +286,12 @@ async def test_hold_and_ask_are_for_fastmcp_too() -> None:
         return " ".join(map(said, both))
 
     async with hosted(server) as caller:
-        heard = await caller.tool("brief", "x")
-        assert (heard.status, heard.code) == (400, -32602)
-        heard = await caller.tool("keyed")
-        assert list(heard.asked) == ["left", "right"]
-        answers = {key: {"action": "accept", "content": {"word": key[0]}} for key in heard.asked}
-        assert (await caller.retry("keyed", heard.token, answers)).text == "l r"
+        reply = await caller.tool("brief", "x")
+        assert (reply.status, reply.code) == (400, -32602)
+        reply = await caller.tool("keyed")
+        assert list(reply.asked) == ["left", "right"]
+        answers = {key: {"action": "accept", "content": {"word": key[0]}} for key in reply.asked}
+        assert (await caller.retry("keyed", reply.token, answers)).text == "l r"
 
 
 async def test_sampling_and_roots_suspend_through_the_session() -> None:
@@ -307,13 +308,13 @@ async def test_sampling_and_roots_suspend_through_the_session() -> None:
         return f"{sampled.content.text} {roots.roots[0].uri}"
 
     async with hosted(server) as caller:
-        heard = await caller.tool("both")
-        (key,) = heard.asked
+        reply = await caller.tool("both")
+        (key,) = reply.asked
         text = {"role": "assistant", "content": {"type": "text", "text": "yo"}, "model": "m"}
-        heard = await caller.retry("both", heard.token, {key: text})
-        (key,) = heard.asked
-        heard = await caller.retry("both", heard.token, {key: {"roots": [{"uri": "file:///r"}]}})
-        assert heard.text == "yo file:///r"
+        reply = await caller.retry("both", reply.token, {key: text})
+        (key,) = reply.asked
+        reply = await caller.retry("both", reply.token, {key: {"roots": [{"uri": "file:///r"}]}})
+        assert reply.text == "yo file:///r"
 
 
 async def test_errors_are_fastmcps_and_a_late_duplicate_hears_the_same() -> None:
@@ -335,15 +336,15 @@ async def test_errors_are_fastmcps_and_a_late_duplicate_hears_the_same() -> None
 
     async with hosted(server) as caller:
         for how, shown in (("said", "as said"), ("masked", "Error calling tool 'fails'")):
-            heard = await caller.tool("fails", arguments={"how": how})
+            reply = await caller.tool("fails", arguments={"how": how})
             for _ in range(2):
-                told = await caller.retry("fails", heard.token, heard.accept(value="x"), arguments={"how": how})
-                assert told.result["isError"] and told.text == shown
-        heard = await caller.send("prompts/get", {"name": "broken"})
-        retry = {"name": "broken", "requestState": heard.token, "inputResponses": heard.accept(value="x")}
+                result = await caller.retry("fails", reply.token, reply.accept(value="x"), arguments={"how": how})
+                assert result.result["isError"] and result.text == shown
+        reply = await caller.send("prompts/get", {"name": "broken"})
+        retry = {"name": "broken", "requestState": reply.token, "inputResponses": reply.accept(value="x")}
         for _ in range(2):
-            told = await caller.send("prompts/get", retry)
-            assert (told.code, told.text) == (-32603, "Error rendering prompt 'broken': secret")
+            result = await caller.send("prompts/get", retry)
+            assert (result.code, result.text) == (-32603, "Error rendering prompt 'broken': secret")
 
 
 async def test_a_client_without_the_capability_is_told_so() -> None:
@@ -359,16 +360,16 @@ async def test_a_client_without_the_capability_is_told_so() -> None:
             return "swallowed"
 
     async with hosted(server, has={"sampling": {}}) as caller:
-        heard = await caller.tool("ask")
-        assert (heard.status, heard.code) == (400, -32021)
+        reply = await caller.tool("ask")
+        assert (reply.status, reply.code) == (400, -32021)
 
 
 async def test_limits_are_the_nodes() -> None:
     """Beyond MAX_PARKED a new call is refused with 503; a body beyond MAX_BODY with 413."""
     async with hosted(marked(plain), max_parked=1, max_body=10_000) as caller:
         await caller.tool("plain")
-        heard = await caller.tool("plain")
-        assert heard.status == 503 and "FRAMEHOLD_MAX_PARKED" in heard.text
+        reply = await caller.tool("plain")
+        assert reply.status == 503 and "FRAMEHOLD_MAX_PARKED" in reply.text
         envelope = caller.envelope("tools/call", {"name": "twice", "arguments": {"name": "x" * 20_000}})
         response = await httpx_post(caller.url, envelope.body, envelope.headers)
         assert response == 413
@@ -417,8 +418,8 @@ async def test_routes_of_the_authors_own_still_answer() -> None:
 
     async with hosted(server) as caller, httpx2.AsyncClient() as http:
         root = caller.url.removesuffix("/mcp")
-        told = [(await http.get(f"{root}/{path}")).text for path in ("about", "kitchen")]
-        assert told == ["a booking server", "its kitchen"]
+        result = [(await http.get(f"{root}/{path}")).text for path in ("about", "kitchen")]
+        assert result == ["a booking server", "its kitchen"]
         assert (await http.get(f"{root}/healthz")).status_code == 200
 
 

@@ -48,20 +48,20 @@ async def test_a_saga_of_fastmcps_hears_answers_and_failures_in_one_round(settin
     @framehold.reentrant
     async def both(ctx: Context) -> str:
         """Ask twice at once, then once more."""
-        told = await asyncio.gather(ctx.elicit("a?", str), ctx.elicit("b?", str), return_exceptions=True)
+        result = await asyncio.gather(ctx.elicit("a?", str), ctx.elicit("b?", str), return_exceptions=True)
         try:
             await ctx.elicit("c?", str)
         except MCPError as error:
-            told.append(error)
-        return " ".join(str(item.error.code) if isinstance(item, MCPError) else value(item) for item in told)
+            result.append(error)
+        return " ".join(str(item.error.code) if isinstance(item, MCPError) else value(item) for item in result)
 
     async with hosted(server, **settings) as wire:
         client = SagaClient(wire)
-        heard = await client.call("both")
-        left, right = steps(heard)
-        heard = await client.resume(heard, failed(left, -7), done(right, accepted(value="b")))
-        (last,) = steps(heard)
-        assert (await client.resume(heard, failed(last, -8))).text == "-7 b -8"
+        reply = await client.call("both")
+        left, right = steps(reply)
+        reply = await client.resume(reply, failed(left, -7), done(right, accepted(value="b")))
+        (last,) = steps(reply)
+        assert (await client.resume(reply, failed(last, -8))).text == "-7 b -8"
 
 
 async def test_only_a_saga_has_words_for_a_failure_on_fastmcp_too() -> None:
@@ -74,11 +74,11 @@ async def test_only_a_saga_has_words_for_a_failure_on_fastmcp_too() -> None:
         return value(await ctx.elicit("a?", str))
 
     async with hosted(server) as wire:
-        heard = await wire.call("ask")
-        (key,) = heard.asked
-        told = await wire.retry("ask", heard.token, {key: {"error": {"code": -7, "message": "no"}}})
-        assert told.code == -32602
-        assert (await wire.retry("ask", heard.token, heard.accept(value="a"))).text == "a"
+        reply = await wire.call("ask")
+        (key,) = reply.asked
+        result = await wire.retry("ask", reply.token, {key: {"error": {"code": -7, "message": "no"}}})
+        assert result.code == -32602
+        assert (await wire.retry("ask", reply.token, reply.accept(value="a"))).text == "a"
 
 
 class Audits(Middleware):
@@ -173,18 +173,18 @@ async def test_what_middleware_edits_is_its_own_requests_result() -> None:
     async with hosted(server) as caller:
         for method, name in (("tools/call", "ask"), ("prompts/get", "verse")):
             gate.clear()
-            heard = await caller.send(method, {"name": name})
-            again = {"name": name, "requestState": heard.token, "inputResponses": heard.accept(value="a")}
+            reply = await caller.send(method, {"name": name})
+            again = {"name": name, "requestState": reply.token, "inputResponses": reply.accept(value="a")}
             joined = [asyncio.create_task(caller.send(method, again)) for _ in range(3)]
             await until(lambda: sum(len(slot.arrivals) for slot in caller.runtime.table) == 3, "all have joined")
             gate.set()
-            told = [(await one).result for one in joined] + [(await caller.send(method, again)).result]
-            assert told == [told[0]] * 4
+            result = [(await one).result for one in joined] + [(await caller.send(method, again)).result]
+            assert result == [result[0]] * 4
             if name == "ask":
-                assert told[0]["structuredContent"] == {"said": "a", "edits": 1}
-                assert [block["text"] for block in told[0]["content"]] == ['{"said":"a"}!', "edited"]
+                assert result[0]["structuredContent"] == {"said": "a", "edits": 1}
+                assert [block["text"] for block in result[0]["content"]] == ['{"said":"a"}!', "edited"]
             else:
-                assert told[0]["messages"][0]["content"]["text"] == "a!"
+                assert result[0]["messages"][0]["content"]["text"] == "a!"
 
 
 def versions(entered: list[str]) -> FastMCP[Any]:
@@ -210,11 +210,11 @@ async def test_a_call_belongs_to_the_version_that_it_asked_for(settings: dict[st
     """A retry that asks for another one, or for any, is refused; whoever asks for the same goes on."""
     entered: list[str] = []
     async with hosted(versions(entered), **settings) as caller:
-        heard = await caller.call("ask", meta=OLD)
+        reply = await caller.call("ask", meta=OLD)
         for meta in ({}, {"fastmcp": {"version": "2"}}):
-            told = await caller.retry("ask", heard.token, heard.accept(value="a"), meta=meta)
-            assert told.text == "Invalid or expired requestState"
-        assert (await caller.retry("ask", heard.token, heard.accept(value="a"), meta=OLD)).text == "1: a"
+            result = await caller.retry("ask", reply.token, reply.accept(value="a"), meta=meta)
+            assert result.text == "Invalid or expired requestState"
+        assert (await caller.retry("ask", reply.token, reply.accept(value="a"), meta=OLD)).text == "1: a"
         assert (await caller.tool("ask", "a")).text == "2: a"
 
 
@@ -223,9 +223,9 @@ async def test_a_saga_keeps_the_version_that_it_asked_for(settings: dict[str, An
     """A resume need not say it again."""
     entered: list[str] = []
     async with hosted(versions(entered), **settings) as wire:
-        heard = await wire.send("tools/callSaga", {"name": "ask", "arguments": {}}, has={}, meta=OLD)
+        reply = await wire.send("tools/callSaga", {"name": "ask", "arguments": {}}, has={}, meta=OLD)
         client = SagaClient(wire)
-        assert (await client.resume(heard, done(steps(heard)[0], accepted(value="a")))).text == "1: a"
+        assert (await client.resume(reply, done(steps(reply)[0], accepted(value="a")))).text == "1: a"
         assert {*entered} == {"1"}
 
 
@@ -270,10 +270,10 @@ async def test_who_guards_a_mounted_server_is_asked_each_round() -> None:
     ]
     async with hosted(outer) as caller:
         for method, params in calls:
-            heard = await caller.send(method, params, **good)
-            again = {**params, "requestState": heard.token, "inputResponses": heard.accept(value="b")}
-            told = await caller.send(method, again, **bad)
-            assert "uthorization failed" in str(told.message), told.message
+            reply = await caller.send(method, params, **good)
+            again = {**params, "requestState": reply.token, "inputResponses": reply.accept(value="b")}
+            result = await caller.send(method, again, **bad)
+            assert "uthorization failed" in str(result.message), result.message
             assert caller.runtime.counts["resumed"] == calls.index((method, params))
             assert "'b'" in str((await caller.send(method, again, **good)).result)
 
@@ -290,10 +290,10 @@ async def test_servers_may_share_a_policy_for_their_states() -> None:
             return value(await ctx.elicit("a?", str))
 
     async with hosted(servers[0]) as one, hosted(servers[1]) as two:
-        heard = await one.call("ask")
-        assert heard.token.count("h1.") == 1
-        assert (await two.retry("ask", heard.token, heard.accept(value="a"))).code == -32602
-        assert (await one.retry("ask", heard.token, heard.accept(value="a"))).text == "a"
+        reply = await one.call("ask")
+        assert reply.token.count("h1.") == 1
+        assert (await two.retry("ask", reply.token, reply.accept(value="a"))).code == -32602
+        assert (await one.retry("ask", reply.token, reply.accept(value="a"))).text == "a"
 
 
 def transformed(first: Any, second: Any) -> FastMCP[Any]:
@@ -326,10 +326,10 @@ async def test_a_transformed_tool_is_entered_again_only_if_all_of_it_may_be(mark
     server = transformed(inner, outer)
     async with hosted(server, rehearse=True) as caller:
         assert (await caller.tool("outer", "a")).text == "a"
-        assert entered == ["outer", "inner"] * (2 if marked == "both" else 1)
+        assert entered == ["outer", "inner"] * (3 if marked == "both" else 1), "for each round, and once more"
         entered.clear()
         assert (await caller.tool("renamed", "a")).text == "a"
-        assert len(entered) == (2 if marked in ("inner", "both") else 1)
+        assert len(entered) == (3 if marked in ("inner", "both") else 1)
     assert ('tool "outer"' in Handlers(host_of(server)).unmarked()) is (marked != "both")
 
 

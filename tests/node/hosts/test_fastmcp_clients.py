@@ -56,7 +56,7 @@ async def own(message: str, response_type: Any, params: Any, context: Any) -> Fa
 @pytest.mark.parametrize("mode", ["auto", "2026-07-28", "legacy"])
 async def test_the_official_client_completes_a_call(mode: Any) -> None:
     """By negotiation, pinned, and as one of 2025: there FastMCP asks over the session, as it always did."""
-    told = {}
+    outcome = {}
     async with hosted(fastmcp_booking.app) as caller:
         entered = caller.runtime.counts["entered"]
         async with Client(caller.url, mode=mode, elicitation_callback=official) as client:
@@ -64,9 +64,9 @@ async def test_the_official_client_completes_a_call(mode: Any) -> None:
                 result = await client.call_tool(tool, arguments)
                 (block,) = result.content
                 assert isinstance(block, TextContent) and not result.is_error
-                told[tool] = block.text
+                outcome[tool] = block.text
         assert caller.runtime.counts["entered"] - entered == (0 if mode == "legacy" else 2)
-    assert told == {"book": "Rome: ticket 3A, flex", "kitchen_order": "one soup"}
+    assert outcome == {"book": "Rome: ticket 3A, flex", "kitchen_order": "one soup"}
 
 
 async def test_fastmcps_own_client_completes_a_call() -> None:
@@ -113,16 +113,16 @@ async def test_a_node_that_is_killed_leaves_its_call_to_another(redis: RedisServ
         router = await made.add_router()
         async with Hosted(router.url) as caller:
             trip = {"trip": "Rome"}
-            heard = await caller.call("book", arguments=trip)
-            heard = await caller.retry("book", heard.token, heard.accept(row=3, window=True), arguments=trip)
-            assert heard.messages == ["Which fare for 3A?"]
-            holder = heard.headers["framehold-node"]
+            reply = await caller.call("book", arguments=trip)
+            reply = await caller.retry("book", reply.token, reply.accept(row=3, window=True), arguments=trip)
+            assert reply.messages == ["Which fare for 3A?"]
+            holder = reply.headers["framehold-node"]
             made.nodes[holder].kill()
-            heard = await caller.retry("book", heard.token, heard.accept(value="flex"), arguments=trip)
-            assert heard.messages == ["Buy 3A, flex?"]
-            assert heard.headers["framehold-route"] == "takeover" and heard.headers["framehold-node"] != holder
-            heard = await caller.retry("book", heard.token, heard.accept(value=True), arguments=trip)
-            assert heard.text == "Rome: ticket 3A, flex"
+            reply = await caller.retry("book", reply.token, reply.accept(value="flex"), arguments=trip)
+            assert reply.messages == ["Buy 3A, flex?"]
+            assert reply.headers["framehold-route"] == "takeover" and reply.headers["framehold-node"] != holder
+            reply = await caller.retry("book", reply.token, reply.accept(value=True), arguments=trip)
+            assert reply.text == "Rome: ticket 3A, flex"
     assert entries(made.entered) == ["Rome/3A"]
 
 

@@ -26,7 +26,7 @@ from tests.node.code.releases import codes, release
 from tests.node.fastmcp_stage import Hosted
 from tests.node.nodes import served
 from tests.store.server import RedisServer
-from tests.wire import Heard
+from tests.wire import Reply
 
 pytestmark = pytest.mark.anyio
 
@@ -302,7 +302,7 @@ async def test_they_are_named_when_a_server_starts() -> None:
     server.mount(child, namespace="in")
     server.tool(marked), server.prompt(marked)
     server.add_tool(Own(name="own", parameters={}, fn=marked))
-    known = dict(Handlers(host_of(server)).kept_code(1 << 20))
+    known = {item.name: item.problem for item in Handlers(host_of(server)).kept_code(1 << 20)}
     own = f"it is a component of the class {__name__}.Own, and FastMCP can't make it again"
     in_child = "it is a component of a mounted server"
     assert known == {'tool "other"': "", 'prompt "other"': "", 'tool "own"': own, 'tool "in_other"': in_child}
@@ -332,9 +332,9 @@ async def test_a_component_that_can_not_be_made_here_is_not_entered() -> None:
 class Gone(Hosted):
     """A client of a server whose component goes while its call waits."""
 
-    async def begun(self, server: FastMCP[Any], kept: Any) -> Heard:
+    async def begun(self, server: FastMCP[Any], kept: Any) -> Reply:
         """A call that waits, whose tool the server loses. `kept` is what the store has of its code, or an error."""
-        heard = await self.send("tools/call", {"name": "ask"})
+        reply = await self.send("tools/call", {"name": "ask"})
         server.local_provider.remove_tool("ask")
 
         async def kept_code(state: str) -> Any:
@@ -343,10 +343,10 @@ class Gone(Hosted):
             return kept
 
         self.runtime.kept_code = kept_code  # type: ignore[method-assign]
-        return heard
+        return reply
 
-    async def ends(self, heard: Heard) -> Heard:
-        again = {"name": "ask", "requestState": heard.token, "inputResponses": heard.accept(value="a")}
+    async def ends(self, reply: Reply) -> Reply:
+        again = {"name": "ask", "requestState": reply.token, "inputResponses": reply.accept(value="a")}
         return await self.send("tools/call", again)
 
 
@@ -380,8 +380,8 @@ def registered(guarded: bool) -> Registered:
 async def test_a_call_goes_on_whose_tool_is_gone_if_its_code_is_kept() -> None:
     server = asking()
     async with gone_from(server) as caller:
-        heard = await caller.begun(server, registered(False))
-        assert "data='a'" in (await caller.ends(heard)).text
+        reply = await caller.begun(server, registered(False))
+        assert "data='a'" in (await caller.ends(reply)).text
         fresh = await caller.send("tools/call", {"name": "ask"})
         assert fresh.text == "Unknown tool: 'ask'"
 
@@ -398,8 +398,8 @@ async def test_a_tool_that_is_gone_is_unknown_if(why: str) -> None:
     """As FastMCP tells it; the call waits on."""
     server = asking()
     async with gone_from(server) as caller:
-        told = await caller.ends(await caller.begun(server, STAYS[why]))
-        assert told.result["isError"] and told.text == "Unknown tool: 'ask'"
+        result = await caller.ends(await caller.begun(server, STAYS[why]))
+        assert result.result["isError"] and result.text == "Unknown tool: 'ask'"
         assert caller.runtime.counts["resumed"] == 0
 
 
@@ -428,18 +428,18 @@ async def test_a_tool_that_is_hidden_is_not_gone(how: str) -> None:
     """A user who may no longer use it does not go on with it."""
     server = asking()
     async with gone_from(server) as caller:
-        heard = await caller.begun(server, registered(False))
+        reply = await caller.begun(server, registered(False))
         HIDES[how](server)
-        told = await caller.ends(heard)
-        assert told.result["isError"] and told.text == "Unknown tool: 'ask'"
+        result = await caller.ends(reply)
+        assert result.result["isError"] and result.text == "Unknown tool: 'ask'"
         assert caller.runtime.counts["resumed"] == 0
 
 
 async def test_a_store_that_does_not_answer_refuses_no_call_whose_tool_is_gone() -> None:
     server = asking()
     async with gone_from(server) as caller:
-        heard = await caller.begun(server, StoreUnavailable("away"))
-        assert (await caller.ends(heard)).status == 503
+        reply = await caller.begun(server, StoreUnavailable("away"))
+        assert (await caller.ends(reply)).status == 503
 
 
 @framehold.reentrant
@@ -459,15 +459,15 @@ async def test_a_node_of_the_next_release_finishes_a_call(
     old.tool(shop, timeout=60)
     if changed:
         new.tool(framehold.reentrant(other), name="shop")
-    heard, ended = None, {"name": "shop"}
+    reply, ended = None, {"name": "shop"}
     for node, server, answers in (("old", old, ["a"]), ("new", new, ["b", "c"])):
         settings = {"store_url": redis.url, "namespace": tmp_path.name, "keys": "k" * 32, "drain_timeout": 0}
         app = framehold.asgi(server, Settings(node_id=node, strategy=strategy, **settings))  # type: ignore[arg-type]
         async with served(app) as url, Hosted(url) as caller:
-            heard = heard or await caller.send("tools/call", ended)
+            reply = reply or await caller.send("tools/call", ended)
             for answer in answers:
-                again = {**ended, "requestState": heard.token, "inputResponses": heard.accept(value=answer)}
-                heard = await caller.send("tools/call", again)
+                again = {**ended, "requestState": reply.token, "inputResponses": reply.accept(value=answer)}
+                reply = await caller.send("tools/call", again)
             if node == "new":
                 assert app.attached.runtime.counts["kept code"] > 0
-                assert (await caller.send("tools/call", again)).text == heard.text == "a b c"
+                assert (await caller.send("tools/call", again)).text == reply.text == "a b c"

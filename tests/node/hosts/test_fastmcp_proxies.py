@@ -60,6 +60,6 @@ async def test_a_proxy_over_a_server_of_the_same_process(mode: str, reached: str
 async def test_a_proxy_over_a_server_that_is_not_attached_says_what_to_do() -> None:
     """FastMCP's own refusal, and both ways out."""
     async with hosted(create_proxy(back(), name="front")) as caller:
-        heard = await caller.tool("book", arguments={"city": "Oslo"})
-    assert "unavailable on 2026-07-28 connections" in heard.text
-    assert "not attached to the server 'back'" in heard.text and 'create_proxy(server, mode="legacy")' in heard.text
+        reply = await caller.tool("book", arguments={"city": "Oslo"})
+    assert "unavailable on 2026-07-28 connections" in reply.text
+    assert "not attached to the server 'back'" in reply.text and 'create_proxy(server, mode="legacy")' in reply.text

@@ -24,7 +24,7 @@ from framehold.sdk.replies import Unavailable
 from tests.node.fastmcp_stage import Hosted, hosted
 from tests.node.nodes import heirs, served
 from tests.store.server import RedisServer
-from tests.wire import Heard
+from tests.wire import Reply
 
 pytestmark = pytest.mark.anyio
 
@@ -71,9 +71,9 @@ async def test_middleware_of_the_authors_runs_once_per_round() -> None:
     """It sees each round begin and end, those that ask as FastMCP has it see them, and waits for nobody."""
     noting = Noting()
     async with hosted(watched(noting)) as caller:
-        heard = await caller.tool("ask", "a")
+        reply = await caller.tool("ask", "a")
         assert noting.seen == ["tools/call", "asks", "tools/call", "asks"]
-        assert (await caller.retry("ask", heard.token, heard.accept(value="b"))).text == "a b"
+        assert (await caller.retry("ask", reply.token, reply.accept(value="b"))).text == "a b"
         assert noting.seen[4:] == ["tools/call", "ends"]
         assert caller.runtime.counts["entered"] == 1
 
@@ -82,8 +82,8 @@ async def test_middleware_sees_what_a_tool_raises_in_its_last_round() -> None:
     """As FastMCP's own exception, once; the client gets its error result."""
     noting = Noting()
     async with hosted(watched(noting)) as caller:
-        heard = await caller.tool("ask", "a", "b", arguments={"fail": True})
-        assert heard.result["isError"] and heard.text == "Error calling tool 'ask': not found"
+        reply = await caller.tool("ask", "a", "b", arguments={"fail": True})
+        assert reply.result["isError"] and reply.text == "Error calling tool 'ask': not found"
         assert noting.seen[-2:] == ["tools/call", "ToolError"]
 
 
@@ -184,7 +184,7 @@ def guarded() -> FastMCP[Any]:
 class Guarded(Hosted):
     """A client that brings a bearer token and the round's number with each request."""
 
-    async def round(self, number: int, bearer: str, asked: Heard | None = None) -> Heard:
+    async def round(self, number: int, bearer: str, asked: Reply | None = None) -> Reply:
         headers = {"authorization": f"Bearer {bearer}", "x-round": str(number)}
         options: dict[str, Any] = {"headers": headers, "request_id": number * 10}
         if asked is None:
@@ -204,13 +204,13 @@ async def guard(**settings: Any) -> AsyncIterator[Guarded]:
 async def test_what_a_handler_asks_about_its_request_is_the_present_rounds(settings: dict[str, Any]) -> None:
     """Id, headers, request, token and claims; in the handler, in children that ask and in one that only waits."""
     async with guard(**settings) as caller:
-        heard = await caller.round(1, "ann/1")
+        reply = await caller.round(1, "ann/1")
         for number in (2, 3):
-            heard = await caller.round(number, f"ann/{number}", heard)
-        told = heard.result["structuredContent"]
-    assert told["looks"] == [as_seen(number) for number in (1, 2, 3, 3, 3, 3)]
+            reply = await caller.round(number, f"ann/{number}", reply)
+        result = reply.result["structuredContent"]
+    assert result["looks"] == [as_seen(number) for number in (1, 2, 3, 3, 3, 3)]
     # What was handed over as a value when the handler was entered stays what it was.
-    assert told["injected"] == ["1", "1"] and told["same"] == "30"
+    assert result["injected"] == ["1", "1"] and result["same"] == "30"
 
 
 def as_seen(number: int) -> dict[str, str]:
@@ -225,23 +225,23 @@ async def test_a_token_is_asked_for_and_a_call_belongs_to_its_user() -> None:
         async with httpx2.AsyncClient() as http:
             response = await http.post(caller.url, json=envelope.body, headers=envelope.headers)
         assert response.status_code == 401 and "www-authenticate" in response.headers
-        heard = await caller.round(1, "ann/1")
-        other = await caller.round(2, "ben/1", heard)
+        reply = await caller.round(1, "ann/1")
+        other = await caller.round(2, "ben/1", reply)
         assert (other.status, other.code) == (400, -32602) and other.text == "Invalid or expired requestState"
-        heard = await caller.round(3, "ann/2", heard)
-        assert heard.messages == ["left?", "right?"]
+        reply = await caller.round(3, "ann/2", reply)
+        assert reply.messages == ["left?", "right?"]
 
 
 async def test_authorization_of_a_component_is_decided_anew_each_round() -> None:
     """Whose right was taken away meanwhile is told what FastMCP tells them, and resumes nothing."""
     revoked.clear()
     async with guard() as caller:
-        heard = await caller.round(1, "ann/1")
+        reply = await caller.round(1, "ann/1")
         revoked.add("ann/2")
-        told = await caller.round(2, "ann/2", heard)
-        assert told.result["isError"] and told.text == "Unknown tool: 'watch'"
+        result = await caller.round(2, "ann/2", reply)
+        assert result.result["isError"] and result.text == "Unknown tool: 'watch'"
         assert caller.runtime.counts["resumed"] == 0
-        assert (await caller.round(3, "ann/3", heard)).messages == ["left?", "right?"]
+        assert (await caller.round(3, "ann/3", reply)).messages == ["left?", "right?"]
 
 
 async def test_progress_and_logs_go_out_on_the_present_rounds_stream() -> None:
@@ -258,12 +258,12 @@ async def test_progress_and_logs_go_out_on_the_present_rounds_stream() -> None:
         return "said"
 
     async with hosted(server) as caller:
-        heard = await caller.call("talk", meta={"progressToken": "p1"})
-        assert [event["params"]["progressToken"] for event in heard.events] == ["p1"]
+        reply = await caller.call("talk", meta={"progressToken": "p1"})
+        assert [event["params"]["progressToken"] for event in reply.events] == ["p1"]
         meta = {"progressToken": "p2", LOG_LEVEL_META_KEY: "info"}
-        heard = await caller.retry("talk", heard.token, heard.accept(value=True), meta=meta)
-    assert heard.text == "said"
-    progress, line = heard.events
+        reply = await caller.retry("talk", reply.token, reply.accept(value=True), meta=meta)
+    assert reply.text == "said"
+    progress, line = reply.events
     assert (progress["params"]["progressToken"], progress["params"]["message"]) == ("p2", "done")
     assert line["params"]["data"]["msg"] == "a line"
 
@@ -318,8 +318,8 @@ async def test_a_client_that_leaves_cancels_its_round() -> None:
         await runs.wait()
         waiting.cancel()
         await asyncio.wait_for(over.wait(), 20)
-        told = await caller.retry("linger", asked.token, asked.accept(value=True))
-        assert told.result["isError"] and "entered once" in told.text
+        result = await caller.retry("linger", asked.token, asked.accept(value=True))
+        assert result.result["isError"] and "entered once" in result.text
     assert sorted(ended) == ["handler", "middleware"]
 
 
@@ -373,12 +373,12 @@ async def test_middleware_that_makes_errors_of_all_it_sees_does_not_stop_a_relay
         first, second = await start(), await start()
         async with Hosted(first.url) as one, Hosted(second.url) as two:
             trip = {"trip": "Rome"}
-            heard = await one.call("book", arguments=trip)
-            heard = await two.retry("book", heard.token, heard.accept(row=3, window=True), arguments=trip)
-            assert heard.messages == ["Which fare for 3A?"]
+            reply = await one.call("book", arguments=trip)
+            reply = await two.retry("book", reply.token, reply.accept(row=3, window=True), arguments=trip)
+            assert reply.messages == ["Which fare for 3A?"]
             first.kill()
-            heard = await two.retry("book", heard.token, heard.accept(value="flex"), arguments=trip)
-            assert heard.messages == ["Buy 3A, flex?"]
-            heard = await two.retry("book", heard.token, heard.accept(value=True), arguments=trip)
-            assert heard.text == "Rome: ticket 3A, flex"
+            reply = await two.retry("book", reply.token, reply.accept(value="flex"), arguments=trip)
+            assert reply.messages == ["Buy 3A, flex?"]
+            reply = await two.retry("book", reply.token, reply.accept(value=True), arguments=trip)
+            assert reply.text == "Rome: ticket 3A, flex"
     assert (tmp_path / "sold").read_text() == "Rome/3A\n"

@@ -200,8 +200,8 @@ async def test_results_survive_being_kept(result: Any, stored: bool) -> None:
         return result
 
     kept = await kind.keep(running(), "a://b")
-    told = kept.model_dump(by_alias=True, mode="json", exclude_none=True) if stored else kept
-    given = kind.give(told)
+    outcome = kept.model_dump(by_alias=True, mode="json", exclude_none=True) if stored else kept
+    given = kind.give(outcome)
     assert type(given) is type(result)
 
     async def again() -> Any:

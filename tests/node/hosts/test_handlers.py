@@ -293,13 +293,13 @@ async def test_strategy_replay_refuses_the_unmarked_at_start() -> None:
     mcp = promising()
     attached = attached_to(mcp, REPLAY)
     for attempt in (attached.check, None):
-        with pytest.raises(ConfigError) as told:
+        with pytest.raises(ConfigError) as result:
             attempt() if attempt else await start(mcp)
-        said = str(told.value)
-        assert f"not marked re-entrant: {', '.join(UNMARKED)}; nothing was started; mark each" in said
-        assert "@framehold.reentrant if all its effects are pure or under once, else with @framehold.options(" in said
-        assert said.endswith(", or leave all frames in memory with FRAMEHOLD_STRATEGY=hold") and "\n" not in said
-        assert 'tool "safe"' not in said and 'tool "held"' not in said
+        text = str(result.value)
+        assert f"not marked re-entrant: {', '.join(UNMARKED)}; nothing was started; mark each" in text
+        assert "@framehold.reentrant if all its effects are pure or under once, else with @framehold.options(" in text
+        assert text.endswith(", or leave all frames in memory with FRAMEHOLD_STRATEGY=hold") and "\n" not in text
+        assert 'tool "safe"' not in text and 'tool "held"' not in text
 
 
 async def test_under_strategy_hold_the_unmarked_are_served() -> None:
@@ -328,9 +328,9 @@ async def test_a_handler_of_strategy_replay_needs_the_promise_whatever_the_setti
     @framehold.options(strategy="replay")
     async def book(ctx: Context) -> None: ...
 
-    with pytest.raises(ConfigError, match=r'not marked re-entrant: tool "book"; nothing was started') as told:
+    with pytest.raises(ConfigError, match=r'not marked re-entrant: tool "book"; nothing was started') as result:
         await start(_attached(mcp, Settings()))
-    assert "FRAMEHOLD_STRATEGY" not in str(told.value)
+    assert "FRAMEHOLD_STRATEGY" not in str(result.value)
     framehold.reentrant(book)
     await start(mcp)
 

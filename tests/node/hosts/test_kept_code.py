@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 import framehold
+from framehold.admin.probes import node_state
 from framehold.config import Settings
 from tests.node.code.releases import release
 from tests.node.nodes import KEY, served
 from tests.store.server import RedisServer
-from tests.wire import Caller, Heard, accepted
+from tests.wire import Caller, Reply, accepted
 
 pytestmark = pytest.mark.anyio
 
@@ -127,27 +128,27 @@ async def node(module: Any, redis: RedisServer, name: str, **settings: Any) -> A
         yield caller
 
 
-async def told(folder: Path, redis: RedisServer, before: str, after: str, request: Request, **settings: Any) -> Heard:
+async def told(folder: Path, redis: RedisServer, before: str, after: str, request: Request, **settings: Any) -> Reply:
     """What a node that has the release `after` replies to the answer to a question that `before` has asked."""
     method, params = request
     settings["namespace"] = folder.name
     with release(folder / "before", before) as module:
         async with node(module, redis, "a", **settings) as caller:
-            heard = await caller.send(method, params)
-            assert heard.messages == ["early question?"]
-    answers = {key: accepted(word="w") for key in heard.asked}
+            reply = await caller.send(method, params)
+            assert reply.messages == ["early question?"]
+    answers = {key: accepted(word="w") for key in reply.asked}
     with release(folder / "after", after) as module:
         async with node(module, redis, "b", **settings) as caller:
-            return await caller.send(method, {**params, "requestState": heard.token, "inputResponses": answers})
+            return await caller.send(method, {**params, "requestState": reply.token, "inputResponses": answers})
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("after", [SERVER.replace("early", "later"), REMOVED], ids=["changed", "removed"])
 async def test_each_kind_of_handler_goes_on(kind: str, after: str, redis: RedisServer, tmp_path: Path) -> None:
-    request, said = KINDS[kind]
+    request, text = KINDS[kind]
     end = await told(tmp_path, redis, SERVER, after, request)
     assert end.headers["framehold-code"] == "kept"
-    assert said in str(end.result)
+    assert text in str(end.result)
     if kind == "structured":
         assert end.result["structuredContent"] == {"first": "early w", "second": "early"}
 
@@ -194,6 +195,23 @@ async def test_code_that_is_equal_is_not_loaded(redis: RedisServer, tmp_path: Pa
     after = SERVER.replace("    return name +", "    # a comment\n    return name +")
     end = await told(tmp_path, redis, SERVER, after, TOOL)
     assert end.text == SAID and "framehold-code" not in end.headers
+
+
+async def test_the_status_of_a_node_names_kept_code_by_digest_and_size(redis: RedisServer, tmp_path: Path) -> None:
+    """And nothing of what it says."""
+    with release(tmp_path / "only", SERVER) as module:
+        app = framehold.asgi(module.server, Settings(store_url=redis.url, keys=(KEY,), namespace=tmp_path.name))
+        async with served(app):
+            state = node_state(app.attached)
+        handlers = app.attached.handlers
+    assert state.not_kept == ()
+    found = {item.handler: item for item in state.kept_code}
+    assert set(found) == {
+        'tool "tool"', 'tool "structured"', 'tool "method"', 'prompt "prompt"', 'resource "kinds://template/{name}"'
+    }  # fmt: skip
+    method, params = TOOL
+    assert found['tool "tool"'].digest == handlers.code(method, params)
+    assert found['tool "tool"'].bytes == len(handlers.written(method, params))
 
 
 async def test_a_handler_whose_code_can_not_be_kept_is_named_at_the_start(

@@ -108,8 +108,8 @@ def test_connections_one_after_the_other_over_a_shared_store(
         return [await completes(server, mode) for mode in modes]
 
     one = loops == "one loop"
-    told = asyncio.run(all_of_them()) if one else [asyncio.run(completes(server, mode)) for mode in modes]
-    assert told == ["hello"] * 4
+    result = asyncio.run(all_of_them()) if one else [asyncio.run(completes(server, mode)) for mode in modes]
+    assert result == ["hello"] * 4
     shown = [one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING]
     # Both say, once, that nobody reaches a node without an address.
     assert [one for one in shown if "FRAMEHOLD_ADVERTISE_URL" not in one] == [] and len(shown) <= 2
@@ -241,8 +241,8 @@ async def test_a_connection_beside_an_app_leaves_the_apps_lifespan_alone() -> No
     app = framehold.asgi(server, settings())
     async with served(app) as url, Caller(url) as caller:
         assert await completes(server) == "db2 hello db2"
-        heard = await caller.call("ask")
-        assert (await caller.retry("ask", heard.token, heard.accept(word="a"))).text == "db1 a db1"
+        reply = await caller.call("ask")
+        assert (await caller.retry("ask", reply.token, reply.accept(word="a"))).text == "db1 a db1"
 
 
 # ---- two servers in one process
@@ -261,8 +261,8 @@ async def test_two_servers_of_one_process_over_one_store(redis: RedisServer, tmp
     async with served(parent) as url:
         for path in ("alpha", "beta"):
             async with Caller(url.replace("/mcp", f"/{path}/mcp")) as caller:
-                heard = await caller.call("ask")
-                assert (await caller.retry("ask", heard.token, heard.accept(word="a"))).text == "a"
+                reply = await caller.call("ask")
+                assert (await caller.retry("ask", reply.token, reply.accept(word="a"))).text == "a"
         leases = {lease.node for lease in await one.attached.runtime.store.nodes()}
         assert leases == {"api-1", "api-1_2"}
     with redis.client() as client:
@@ -298,9 +298,9 @@ async def test_a_server_that_another_one_uses(redis: RedisServer, tmp_path: Path
     found: dict[str, str] = {}
     app = framehold.asgi(outer, settings(redis, tmp_path))
     async with served(app) as url, Caller(url) as caller:
-        heard = await caller.call("relay")
-        assert heard.messages == ["Inner?"]
-        assert (await caller.retry("relay", heard.token, heard.accept(word="a"))).text == "a"
+        reply = await caller.call("relay")
+        assert reply.messages == ["Inner?"]
+        assert (await caller.retry("relay", reply.token, reply.accept(word="a"))).text == "a"
         address = app.attached.runtime.heartbeat.address
     assert seen == ["hello"]
     assert found == {"n": address, "n_2": ""}

@@ -64,7 +64,7 @@ async def test_each_request_is_measured_by_method_tool_and_error() -> None:
     assert ({**called, "gen_ai.tool.name": "raises", "error.type": "tool_error"}, 1) in found
     assert ({**HTTP, "mcp.method.name": "tools/list"}, 1) in found
     assert ({**HTTP, "mcp.method.name": "other", "error.type": "-32601"}, 1) in found
-    assert {told.get("gen_ai.tool.name") for told, _ in found} == {"once", "raises", "other", None}
+    assert {result.get("gen_ai.tool.name") for result, _ in found} == {"once", "raises", "other", None}
 
 
 async def test_a_request_that_is_passed_on_is_measured_where_it_is_served(redis: RedisServer, tmp_path: Path) -> None:

@@ -162,8 +162,8 @@ async def test_ids_of_sessions_are_not_logged(caplog: pytest.LogCaptureFixture) 
     async with served(framehold.asgi(server(), Settings(node_id="n"))) as url, httpx2.AsyncClient() as http:
         hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
         body = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
-        told = await http.post(url, json=body, headers={"accept": "application/json, text/event-stream"})
-        session = told.headers["mcp-session-id"]
+        result = await http.post(url, json=body, headers={"accept": "application/json, text/event-stream"})
+        session = result.headers["mcp-session-id"]
         assert (await http.delete(url, headers={"mcp-session-id": session})).status_code == 200
     assert session.rpartition(".")[2] not in caplog.text
 
@@ -173,12 +173,12 @@ async def test_the_lease_of_a_process_without_an_address_is_waited_out(redis: Re
     one = framehold.asgi(server(), shared(redis, "one", namespace="notices-dead", lease_ttl=2.0))
     two = framehold.asgi(server(), shared(redis, "two", namespace="notices-dead"))
     async with served(unlisted(one)) as here, served(unlisted(two)) as there, Caller(here) as caller:
-        heard = await caller.call("ask")
+        reply = await caller.call("ask")
         beating = one.attached.runtime.heartbeat
         assert isinstance(beating, Heartbeat) and beating._task is not None
         beating._task.cancel()
         async with Caller(there) as other:
-            assert (await other.retry("ask", heard.token, heard.accept(word="x"))).text == "x"
+            assert (await other.retry("ask", reply.token, reply.accept(word="x"))).text == "x"
 
 
 async def test_rounds_at_another_process_are_refused_while_the_one_without_an_address_lives(redis: RedisServer) -> None:
@@ -190,7 +190,7 @@ async def test_rounds_at_another_process_are_refused_while_the_one_without_an_ad
         there = await both.enter_async_context(served(unlisted(two)))
         async with Caller(there) as other:
             async with served(unlisted(one)) as here, Caller(here) as caller:
-                heard = await caller.call("ask")
-                refused = await other.retry("ask", heard.token, heard.accept(word="x"))
+                reply = await caller.call("ask")
+                refused = await other.retry("ask", reply.token, reply.accept(word="x"))
                 assert refused.status == 503 and "can't be reached; nothing was done here" in refused.text
-            assert (await other.retry("ask", heard.token, heard.accept(word="x"))).text == "x"
+            assert (await other.retry("ask", reply.token, reply.accept(word="x"))).text == "x"

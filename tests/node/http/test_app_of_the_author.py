@@ -72,8 +72,8 @@ async def test_what_is_added_to_the_app_is_served_beside_the_server() -> None:
     app.router.add_route("/again", home)
     app.mount("/below", Starlette(routes=[Route("/home", lambda _: PlainTextResponse("mounted"))]))
     async with served(app) as url, Caller(url) as caller, httpx2.AsyncClient() as http:
-        heard = await caller.call("ask")
-        assert (await caller.retry("ask", heard.token, heard.accept(word="a"))).text == "a"
+        reply = await caller.call("ask")
+        assert (await caller.retry("ask", reply.token, reply.accept(word="a"))).text == "a"
         assert (await http.post(url, json=HELLO, headers=HEADERS)).status_code == 200
         root = url.removesuffix("/mcp")
         texts = [(await http.get(root + path)).text for path in ("/home", "/again", "/below/home", "/healthz")]
@@ -93,8 +93,8 @@ async def test_a_function_round_the_app_sees_the_rounds() -> None:
     app = app_of(server_of("timed", ask))
     app.add_middleware(BaseHTTPMiddleware, dispatch=timed)
     async with served(app) as url, Caller(url) as caller:
-        heard = await caller.call("ask")
-        done = await caller.retry("ask", heard.token, heard.accept(word="a"))
+        reply = await caller.call("ask")
+        done = await caller.retry("ask", reply.token, reply.accept(word="a"))
         assert (done.text, done.headers["x-timed"]) == ("a", "/mcp")
 
 
@@ -139,8 +139,8 @@ class Client2025:
 
     async def begin(self) -> None:
         """Make the handshake."""
-        told = await self.http.post(self.url, json=HELLO, headers=HEADERS)
-        self.id = told.headers["mcp-session-id"]
+        result = await self.http.post(self.url, json=HELLO, headers=HEADERS)
+        self.id = result.headers["mcp-session-id"]
         await self.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
 
     async def send(self, message: dict[str, Any]) -> httpx2.Response:

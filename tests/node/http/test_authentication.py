@@ -16,12 +16,14 @@ from mcp.server.mcpserver import Context
 from pydantic import AnyHttpUrl
 
 import framehold
+from framehold.admin import tool_list
 from framehold.config import Settings
 from framehold.engine.runtime import Runtime
+from framehold.telemetry.recent_calls import RecentCalls
 from tests.node.nodes import served
 from tests.node.served import Wire, send, wire
 from tests.node.stage import Word, said
-from tests.wire import Caller, Heard
+from tests.wire import Caller, Reply
 
 pytestmark = pytest.mark.anyio
 
@@ -51,20 +53,20 @@ def guarded() -> MCPServer[Any]:
     @server.tool()
     async def watch(ctx: Context) -> str:
         """Note the access token before and after each question, in the handler and in gathered children."""
-        heard: list[str] = [seen()]
+        reply: list[str] = [seen()]
 
         async def child(name: str) -> None:
             before = seen()
             said(await ctx.elicit(f"{name}?", Word))
-            heard.append(f"{name}:{before}>{seen()}")
+            reply.append(f"{name}:{before}>{seen()}")
 
         said(await ctx.elicit("first?", Word))
-        heard.append(seen())
+        reply.append(seen())
         await asyncio.gather(child("left"), child("right"))
-        heard.append(seen())
+        reply.append(seen())
         async with asyncio.TaskGroup() as group:
             group.create_task(child("last"))
-        return " ".join([heard[0], heard[1], *sorted(heard[2:4]), *heard[4:], seen()])
+        return " ".join([reply[0], reply[1], *sorted(reply[2:4]), *reply[4:], seen()])
 
     return server
 
@@ -75,14 +77,14 @@ class Guarded(Caller):
     runtime: Runtime
     plain: str
 
-    async def call_as(self, bearer: str) -> Heard:
+    async def call_as(self, bearer: str) -> Reply:
         return await self.call("watch", headers={"authorization": f"Bearer {bearer}"})
 
-    async def answer_as(self, bearer: str, asked: Heard) -> Heard:
+    async def answer_as(self, bearer: str, asked: Reply) -> Reply:
         headers = {"authorization": f"Bearer {bearer}"}
         return await self.retry("watch", asked.token, asked.accept(word="x"), headers=headers)
 
-    async def complete_as(self, bearer: str, asked: Heard) -> str:
+    async def complete_as(self, bearer: str, asked: Reply) -> str:
         while asked.result["resultType"] == "input_required":
             asked = await self.answer_as(bearer, asked)
         return asked.text
@@ -149,13 +151,13 @@ async def test_another_users_token_is_refused() -> None:
 async def test_the_access_token_is_that_of_the_present_round() -> None:
     """After a resume the handler sees the token that came with it, and so does each gathered child."""
     async with guard() as client:
-        heard = await client.call_as("ann/ask/1")
-        heard = await client.answer_as("ann/ask/2", heard)
-        assert sorted(heard.messages) == ["left?", "right?"]
-        heard = await client.answer_as("ann/ask/3", heard)
-        assert heard.messages == ["last?"]
-        heard = await client.answer_as("ann/ask/4", heard)
-        first, second, left, right, _, last, _ = heard.text.split()
+        reply = await client.call_as("ann/ask/1")
+        reply = await client.answer_as("ann/ask/2", reply)
+        assert sorted(reply.messages) == ["left?", "right?"]
+        reply = await client.answer_as("ann/ask/3", reply)
+        assert reply.messages == ["last?"]
+        reply = await client.answer_as("ann/ask/4", reply)
+        first, second, left, right, _, last, _ = reply.text.split()
         assert (first, second, left, right) == ("1", "2", "left:2>3", "right:2>3")
         assert last.endswith(">4")
 
@@ -163,10 +165,10 @@ async def test_the_access_token_is_that_of_the_present_round() -> None:
 async def test_the_access_token_in_a_handler_whose_children_asked() -> None:
     """After a gather the handler itself sees the token that came with its children's answers."""
     async with guard() as client:
-        heard = await client.call_as("ann/ask/1")
+        reply = await client.call_as("ann/ask/1")
         for number in (2, 3, 4):
-            heard = await client.answer_as(f"ann/ask/{number}", heard)
-        *_, after_gather, last, after_group = heard.text.split()
+            reply = await client.answer_as(f"ann/ask/{number}", reply)
+        *_, after_gather, last, after_group = reply.text.split()
         assert (after_gather, last, after_group) == ("3", "last:3>4", "4")
 
 
@@ -194,6 +196,9 @@ async def test_max_parked_per_principal() -> None:
         listed = await client.send("tools/list", {}, headers={"authorization": "Bearer ann/ask/3"})
         assert listed.result["tools"]
         other = await client.call_as("ben/ask/1")
+        result = await tool_list.tools(client.runtime, None, RecentCalls())
+        assert ([holder.calls for holder in result.holders], result.over_limit) == ([2, 1], 1)
+        assert all("ann" not in holder.who and "ben" not in holder.who for holder in result.holders)
         assert await client.complete_as("ann/ask/1", parked[0])
         third = await client.call_as("ann/ask/4")
         assert third.messages == ["first?"]

@@ -31,8 +31,8 @@ async def refused(client: Edge, cases: dict[str, tuple[Change, int, Any]]) -> No
     ours: dict[str, tuple[int, Any]] = {}
     theirs: dict[str, tuple[int, Any]] = {}
     for name, (change, _, _) in cases.items():
-        told, plain = await client.both(change(retry))
-        ours[name], theirs[name] = told.verdict, plain.verdict
+        result, plain = await client.both(change(retry))
+        ours[name], theirs[name] = result.verdict, plain.verdict
     assert ours == {name: (status, code) for name, (_, status, code) in cases.items()}
     assert ours == theirs
     await client.completes(retry)
@@ -193,8 +193,8 @@ async def test_a_lone_surrogate_in_an_answer_is_answered_with() -> None:
         _, retry = await client.parked()
         odd = retry.saying(retry.body.replace(b'"aye"', rb'"\ud83d"'))
         for _ in range(2):
-            told = await send(client.url, odd)
-            assert told.message["result"]["content"][0]["text"] == "\ud83d"
+            result = await send(client.url, odd)
+            assert result.message["result"]["content"][0]["text"] == "\ud83d"
 
 
 async def test_spaces_and_tabs_round_header_values_are_no_part_of_them() -> None:
@@ -212,9 +212,9 @@ async def test_internal_headers_of_a_client_are_ignored() -> None:
         names = ("node", "route", "call", "relay", "secret", "principal", "epoch")
         claims = {f"framehold_{name}": "0" * 32 for name in names}
         await client.completes(retry.adding(**claims))
-        told = await send(client.url, retry.adding(**claims))
-        assert told.verdict == (200, "result")
-        assert not [name for name in told.headers if name.lower().startswith("framehold-")]
+        result = await send(client.url, retry.adding(**claims))
+        assert result.verdict == (200, "result")
+        assert not [name for name in result.headers if name.lower().startswith("framehold-")]
 
 
 @pytest.mark.parametrize(

@@ -20,9 +20,9 @@ _NAMES = ("echo", "grüße", "日本", "=?base64?ZWNobw==?=", "=?", "", None, 5)
 _METHODS = ("tools/call", "resources/read", "tools/callSaga")
 
 
-def _headers(**said: str | None) -> list[tuple[bytes, bytes]]:
-    names = {name: f"mcp-{name.replace('_', '-')}".encode() for name in said}
-    return [(names[name], value.encode("latin-1")) for name, value in said.items() if value is not None]
+def _headers(**text: str | None) -> list[tuple[bytes, bytes]]:
+    names = {name: f"mcp-{name.replace('_', '-')}".encode() for name in text}
+    return [(names[name], value.encode("latin-1")) for name, value in text.items() if value is not None]
 
 
 def _bodies() -> list[dict[str, Any]]:
@@ -43,8 +43,8 @@ def test_a_glance_and_the_ladder_agree(body: dict[str, Any]) -> None:
     names = dict.fromkeys([None, "echo", "grüße", "=?base64?ZWNobw==?=", "=?", "", *encoded])
     for method, version, name in itertools.product(_METHODS, (LATEST_MODERN_VERSION, "2025-11-25", None), names):
         headers = _headers(protocol_version=version, method=method, name=name)
-        said = {key.decode(): value.decode("latin-1") for key, value in headers}
-        passes = isinstance(classify_inbound_request(body, headers=said), InboundModernRoute)
+        text = {key.decode(): value.decode("latin-1") for key, value in headers}
+        passes = isinstance(classify_inbound_request(body, headers=text), InboundModernRoute)
         assert (classify.ordinary(headers, json.dumps(body).encode()) is not None) == passes
 
 

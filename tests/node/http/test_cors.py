@@ -15,7 +15,7 @@ from tests.node.http.test_authentication import guarded
 from tests.node.nodes import served
 from tests.node.served import Said, Wire, edge, send, wire
 from tests.store.server import RedisServer
-from tests.wire import Caller, Heard
+from tests.wire import Caller, Reply
 
 pytestmark = pytest.mark.anyio
 
@@ -50,8 +50,8 @@ async def test_a_preflight_of_an_allowed_origin(method: str) -> None:
     """Each header that it asks for is named back to it, those that mirror a parameter too; no credentials are wanted,
     and nothing is started."""
     async with edge(compared=False) as client:
-        told = await send(client.url, preflight(INSPECTOR, method))
-        assert (told.status, about(told)) == (
+        result = await send(client.url, preflight(INSPECTOR, method))
+        assert (result.status, about(result)) == (
             200,
             {
                 "access-control-allow-origin": INSPECTOR,
@@ -67,8 +67,8 @@ async def test_a_preflight_of_an_allowed_origin(method: str) -> None:
 async def test_a_preflight_of_another_method_is_refused() -> None:
     """The browser is told which there are."""
     async with edge(compared=False) as client:
-        told = await send(client.url, preflight(INSPECTOR, "PUT"))
-        assert (told.status, told.body) == (400, b"Disallowed CORS method")
+        result = await send(client.url, preflight(INSPECTOR, "PUT"))
+        assert (result.status, result.body) == (400, b"Disallowed CORS method")
 
 
 async def test_rounds_of_a_page() -> None:
@@ -76,14 +76,14 @@ async def test_rounds_of_a_page() -> None:
     headers."""
     async with edge(compared=False, route_headers=True) as client:
         for request in (await client.parked())[1], wire(client.envelope("tools/list", {})):
-            told = await send(client.url, request.adding(origin=INSPECTOR))
-            assert told.verdict == (200, "result")
-            assert about(told) == {
+            result = await send(client.url, request.adding(origin=INSPECTOR))
+            assert result.verdict == (200, "result")
+            assert about(result) == {
                 "access-control-allow-origin": INSPECTOR,
                 "access-control-expose-headers": EXPOSED,
                 "vary": "Origin",
             }
-            assert told.headers["framehold-node"] == "edge"
+            assert result.headers["framehold-node"] == "edge"
 
 
 async def test_a_session_of_2025_of_a_page() -> None:
@@ -97,9 +97,9 @@ async def test_a_session_of_2025_of_a_page() -> None:
             session = begun.headers["mcp-session-id"]
             ended = await http.delete(client.url, headers={"mcp-session-id": session})
         assert session.startswith("l1.edge.") and ended.status_code == 200
-        for told in (begun, ended):
-            assert told.headers["access-control-allow-origin"] == INSPECTOR
-            assert told.headers["access-control-expose-headers"] == EXPOSED
+        for result in (begun, ended):
+            assert result.headers["access-control-allow-origin"] == INSPECTOR
+            assert result.headers["access-control-expose-headers"] == EXPOSED
 
 
 async def test_a_request_of_no_page_hears_nothing_of_it() -> None:
@@ -153,23 +153,23 @@ async def test_origins_that_are_set() -> None:
         assert about(await send(client.url, preflight(ELSEWHERE)))["access-control-allow-origin"] == ELSEWHERE
         for origin in (INSPECTOR, ELSEWHERE.replace(".", "x"), f"{ELSEWHERE}.evil.com", "https://evil.example.com"):
             for request in (preflight(origin), wire(client.envelope("tools/list", {})).adding(origin=origin)):
-                told = await send(client.url, request)
-                assert (told.status, about(told)) == (403, {}), origin
+                result = await send(client.url, request)
+                assert (result.status, about(result)) == (403, {}), origin
 
 
 async def test_no_origin_is_allowed_where_only_hosts_are_set() -> None:
     """An empty list is nobody."""
     async with edge(compared=False, allowed_hosts=("127.0.0.1:*",)) as client:
         for origin in (INSPECTOR, ELSEWHERE):
-            told = await send(client.url, preflight(origin))
-            assert (told.status, about(told)) == (403, {})
+            result = await send(client.url, preflight(origin))
+            assert (result.status, about(result)) == (403, {})
 
 
 async def test_a_preflight_needs_no_authentication() -> None:
     """It carries none; the request after it must, and the page may read the challenge."""
     async with served(framehold.asgi(guarded(), Settings(node_id="guarded"))) as url, Caller(url) as client:
-        told = await send(url, preflight(INSPECTOR))
-        assert (told.status, about(told)["access-control-allow-headers"]) == (200, ASKS)
+        result = await send(url, preflight(INSPECTOR))
+        assert (result.status, about(result)["access-control-allow-headers"]) == (200, ASKS)
         call = wire(client.envelope("tools/call", {"name": "watch", "arguments": {}})).adding(origin=INSPECTOR)
         challenged = await send(url, call)
         assert challenged.status == 401 and "resource_metadata" in challenged.headers["www-authenticate"]
@@ -184,24 +184,24 @@ async def test_through_the_router(redis: RedisServer, tmp_path: Path) -> None:
     async with fleet(tmp_path, redis, "node-1", "node-2") as made:
         router = await made.add_router()
         url = router.url
-        told = await send(url, preflight(INSPECTOR))
+        result = await send(url, preflight(INSPECTOR))
         direct = await send(made.nodes["node-1"].url, preflight(INSPECTOR))
-        assert (told.status, told.body, about(told)) == (200, b"OK", about(direct))
-        assert about(told)["access-control-allow-headers"] == ASKS
+        assert (result.status, result.body, about(result)) == (200, b"OK", about(direct))
+        assert about(result)["access-control-allow-headers"] == ASKS
         async with Caller(url) as caller:
-            heard = await _asked(caller)
+            reply = await _asked(caller)
             for _ in range(3):
-                assert heard.headers["access-control-allow-origin"] == INSPECTOR
-                assert heard.headers["access-control-expose-headers"] == EXPOSED
-                answers = heard.accept(word="w")
+                assert reply.headers["access-control-allow-origin"] == INSPECTOR
+                assert reply.headers["access-control-expose-headers"] == EXPOSED
+                answers = reply.accept(word="w")
                 arguments = {"arguments": {"name": "a"}, "headers": {"origin": INSPECTOR}}
-                heard = await caller.retry("three", heard.token, answers, **arguments)
-            assert heard.text == "a: w w w"
+                reply = await caller.retry("three", reply.token, answers, **arguments)
+            assert reply.text == "a: w w w"
             for request in (preflight(ELSEWHERE), wire(caller.envelope("tools/list", {})).adding(origin=ELSEWHERE)):
                 refused = await send(url, request)
                 assert (refused.status, about(refused)) == (403, {})
 
 
-async def _asked(caller: Caller) -> Heard:
+async def _asked(caller: Caller) -> Reply:
     options: dict[str, Any] = {"arguments": {"name": "a"}, "headers": {"origin": INSPECTOR}}
     return await caller.call("three", **options)

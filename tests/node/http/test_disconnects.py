@@ -62,8 +62,8 @@ async def test_leaving_a_running_round_cancels_its_handler(round_: int, speaks: 
     async with stage(work) as client:
         meta = {"progressToken": 1}
         if round_ == 2:
-            heard = await client.call("work")
-            request = asyncio.create_task(client.retry("work", heard.token, heard.accept(word="x"), meta=meta))
+            reply = await client.call("work")
+            request = asyncio.create_task(client.retry("work", reply.token, reply.accept(word="x"), meta=meta))
         else:
             request = asyncio.create_task(client.call("work", meta=meta))
         await until(lambda: seen, "the round to run")
@@ -71,8 +71,10 @@ async def test_leaving_a_running_round_cancels_its_handler(round_: int, speaks: 
         await until(lambda: len(seen) == 2, "the cancellation")
         assert client.runtime.counts["left"] == 1 and not len(client.runtime.table)
         if round_ == 2:
-            told = await client.retry("work", heard.token, heard.accept(word="x"))
-            assert told.result["isError"] and "stopped at an unknown point after round 1 of its questions" in told.text
+            result = await client.retry("work", reply.token, reply.accept(word="x"))
+            assert (
+                result.result["isError"] and "stopped at an unknown point after round 1 of its questions" in result.text
+            )
     assert seen == ["running", "silenced"]
 
 
@@ -89,11 +91,11 @@ async def test_whoever_else_waits_for_a_round_keeps_it_alive() -> None:
         return word
 
     async with stage(work) as client:
-        heard = await client.call("work")
+        reply = await client.call("work")
 
         def again(token: str) -> asyncio.Task[Any]:
             return asyncio.create_task(
-                client.retry("work", heard.token, heard.accept(word="x"), meta={"progressToken": token})
+                client.retry("work", reply.token, reply.accept(word="x"), meta={"progressToken": token})
             )
 
         first = again("leaver")
@@ -104,8 +106,8 @@ async def test_whoever_else_waits_for_a_round_keeps_it_alive() -> None:
         await leave(first)
         await until(lambda: len(slot.call.waiting) == 1, "the first to be gone")
         go_on.set()
-        told = await second
-        assert told.text == "x" and [event["params"]["progressToken"] for event in told.events] == ["stayer"]
+        result = await second
+        assert result.text == "x" and [event["params"]["progressToken"] for event in result.events] == ["stayer"]
     assert seen == ["running"] and client.runtime.counts["left"] == 0
 
 
@@ -117,9 +119,9 @@ async def test_a_client_that_goes_away_between_rounds_changes_nothing() -> None:
 
     async with stage(work) as client:
         async with Caller(client.url) as leaver:
-            heard = await leaver.call("work")
-        heard = await client.retry("work", heard.token, heard.accept(word="x"))
-        assert (await client.retry("work", heard.token, heard.accept(word="y"))).text == "xy"
+            reply = await leaver.call("work")
+        reply = await client.retry("work", reply.token, reply.accept(word="x"))
+        assert (await client.retry("work", reply.token, reply.accept(word="y"))).text == "xy"
         assert client.runtime.counts["entered"] == 1
 
 
@@ -135,10 +137,10 @@ async def test_a_silent_round_becomes_a_stream_that_is_kept_alive(monkeypatch: p
         return "unreachable"
 
     async with stage(slow, has={"elicitation": {}}) as client:
-        heard = await client.call("slow")
-        assert not heard.streamed
-        params = {"name": "slow", "arguments": {}, "requestState": heard.token}
-        retry = client.envelope("tools/call", {**params, "inputResponses": heard.accept(word="x")})
+        reply = await client.call("slow")
+        assert not reply.streamed
+        params = {"name": "slow", "arguments": {}, "requestState": reply.token}
+        retry = client.envelope("tools/call", {**params, "inputResponses": reply.accept(word="x")})
         async with streaming(client, retry) as response:
             assert response.status_code == 200 and response.headers["content-type"].startswith("text/event-stream")
             lines = response.aiter_lines()

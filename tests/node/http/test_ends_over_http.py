@@ -30,13 +30,13 @@ async def test_a_handler_stops_waiting_by_itself(asks_on: bool) -> None:
         return f"gave up, {said(await ctx.elicit('slow?', Word))}" if asks_on else "gave up"
 
     async with stage(impatient) as client:
-        heard = await client.call("impatient")
+        reply = await client.call("impatient")
         await asyncio.wait_for(gave_up.wait(), 5)
-        heard = await asyncio.wait_for(client.retry("impatient", heard.token, heard.accept(word="late")), 5)
+        reply = await asyncio.wait_for(client.retry("impatient", reply.token, reply.accept(word="late")), 5)
         if asks_on:
-            assert heard.messages == ["slow?"]
-            heard = await client.retry("impatient", heard.token, heard.accept(word="now"))
-        assert heard.text == ("gave up, now" if asks_on else "gave up")
+            assert reply.messages == ["slow?"]
+            reply = await client.retry("impatient", reply.token, reply.accept(word="now"))
+        assert reply.text == ("gave up, now" if asks_on else "gave up")
 
 
 async def test_a_call_that_ends_while_parked_answers_the_next_retry() -> None:
@@ -52,13 +52,13 @@ async def test_a_call_that_ends_while_parked_answers_the_next_retry() -> None:
         return "unreachable"
 
     async with stage(voyage) as client:
-        heard = await client.call("voyage")
+        reply = await client.call("voyage")
         fail.set()
         (slot,) = client.runtime.table
         await until(lambda: slot.call.ended, "the end")
         for _ in range(2):
-            told = await client.retry("voyage", heard.token, heard.accept(word="aye"))
-            assert (told.code, told.text) == (-32050, "the ferry sank")
+            result = await client.retry("voyage", reply.token, reply.accept(word="aye"))
+            assert (result.code, result.text) == (-32050, "the ferry sank")
 
 
 @pytest.mark.parametrize("swallows", [False, True])
@@ -79,10 +79,10 @@ async def test_a_capability_that_a_later_round_needs(swallows: bool) -> None:
         return "swallowed"
 
     async with stage(samples, has={"elicitation": {}}) as client:
-        heard = await client.call("samples")
-        told = await client.retry("samples", heard.token, heard.accept(word="x"))
-        assert (told.status, told.code) == (400, -32021)
-        assert told.message["error"]["data"] == {"requiredCapabilities": {"sampling": {}}}
+        reply = await client.call("samples")
+        result = await client.retry("samples", reply.token, reply.accept(word="x"))
+        assert (result.status, result.code) == (400, -32021)
+        assert result.message["error"]["data"] == {"requiredCapabilities": {"sampling": {}}}
         await until(lambda: seen, "the handler's end")
     assert seen == ["ended"]
 
@@ -94,15 +94,15 @@ async def test_questions_are_kept_from_a_client_that_cannot_be_asked() -> None:
         return "".join(map(said, await asyncio.gather(ctx.elicit("left?", Word), ctx.elicit("right?", Word))))
 
     async with stage(pair) as client:
-        heard = await client.call("pair")
-        left, right = heard.asked
-        told = await client.retry("pair", heard.token, {}, has={"sampling": {}})
-        assert (told.status, told.code) == (400, -32021)
-        told = await client.retry("pair", heard.token, {left: accepted(word="l")}, has={"sampling": {}})
-        assert told.code == -32021
-        heard = await client.retry("pair", heard.token, {left: accepted(word="l")})
-        assert [*heard.asked] == [right]
-        assert (await client.retry("pair", heard.token, heard.accept(word="r"))).text == "lr"
+        reply = await client.call("pair")
+        left, right = reply.asked
+        result = await client.retry("pair", reply.token, {}, has={"sampling": {}})
+        assert (result.status, result.code) == (400, -32021)
+        result = await client.retry("pair", reply.token, {left: accepted(word="l")}, has={"sampling": {}})
+        assert result.code == -32021
+        reply = await client.retry("pair", reply.token, {left: accepted(word="l")})
+        assert [*reply.asked] == [right]
+        assert (await client.retry("pair", reply.token, reply.accept(word="r"))).text == "lr"
 
 
 async def test_calls_leave_no_cycles_behind(uncollected: None) -> None:
@@ -118,8 +118,8 @@ async def test_calls_leave_no_cycles_behind(uncollected: None) -> None:
 
         async def each_once() -> None:
             for arguments in ({"fails": False}, {"fails": True}):
-                heard = await client.call("asks", arguments=arguments)
-                await client.retry("asks", heard.token, heard.accept(word="x"), arguments=arguments)
+                reply = await client.call("asks", arguments=arguments)
+                await client.retry("asks", reply.token, reply.accept(word="x"), arguments=arguments)
 
         await each_once()
         gc.collect()
@@ -140,12 +140,12 @@ async def test_a_result_that_only_escapes_can_carry() -> None:
     async with stage(odd) as client:
         for fails in (False, True):
             arguments = {"fails": fails}
-            heard = await client.call("odd", arguments=arguments)
+            reply = await client.call("odd", arguments=arguments)
             for _ in range(2):
-                told = await asyncio.wait_for(
-                    client.retry("odd", heard.token, heard.accept(word="x"), arguments=arguments), 5
+                result = await asyncio.wait_for(
+                    client.retry("odd", reply.token, reply.accept(word="x"), arguments=arguments), 5
                 )
-                assert told.text == "half \ud83d"
+                assert result.text == "half \ud83d"
 
 
 async def test_a_call_that_ended_while_parked_asks_nothing_more() -> None:
@@ -160,6 +160,6 @@ async def test_a_call_that_ended_while_parked_asks_nothing_more() -> None:
         return "gave up"
 
     async with stage(impatient) as client:
-        heard = await client.call("impatient")
+        reply = await client.call("impatient")
         await asyncio.wait_for(ended.wait(), 5)
-        assert (await client.retry("impatient", heard.token, {})).result["resultType"] == "complete"
+        assert (await client.retry("impatient", reply.token, {})).result["resultType"] == "complete"

@@ -100,11 +100,11 @@ def beneath(url: str, prefix: str = "/sub") -> str:
 
 async def completes(caller: Caller, name: str = "weather") -> None:
     """The tool asks twice, and is told."""
-    heard = await caller.call("ask", meta={"progressToken": "p"})
-    heard = await caller.retry("ask", heard.token, heard.accept(word="a"), meta={"progressToken": "p"})
-    assert [event["params"]["message"] for event in heard.events] == ["half of it"]
-    assert heard.messages == ["a, and then?"]
-    assert (await caller.retry("ask", heard.token, heard.accept(word="b"))).text == f"{name}: a b"
+    reply = await caller.call("ask", meta={"progressToken": "p"})
+    reply = await caller.retry("ask", reply.token, reply.accept(word="a"), meta={"progressToken": "p"})
+    assert [event["params"]["message"] for event in reply.events] == ["half of it"]
+    assert reply.messages == ["a, and then?"]
+    assert (await caller.retry("ask", reply.token, reply.accept(word="b"))).text == f"{name}: a b"
 
 
 async def of_2025(url: str, name: str = "weather") -> None:
@@ -113,8 +113,8 @@ async def of_2025(url: str, name: str = "weather") -> None:
     async def answer(_: Any, params: ElicitRequestParams) -> ElicitResult:
         return ElicitResult(action="accept", content={"word": params.message[0]})
 
-    async def progress(*told: Any) -> None:
-        steps.append(told[-1])
+    async def progress(*outcome: Any) -> None:
+        steps.append(outcome[-1])
 
     steps: list[str] = []
     async with Client(url, mode="legacy", elicitation_callback=answer) as client:
@@ -168,8 +168,8 @@ def test_mounted_without_a_lifespan_it_ends_with_the_loop(
     with asyncio.Runner() as runner:
         runner.run(session())
     assert seen == ["weather began", "weather cancelled", "weather ended"]
-    (told,) = [one.getMessage() for one in caplog.records if "lifespan" in one.getMessage()]
-    assert "its lease runs out by itself" in told and "lifespan=app.lifespan" in told
+    (result,) = [one.getMessage() for one in caplog.records if "lifespan" in one.getMessage()]
+    assert "its lease runs out by itself" in result and "lifespan=app.lifespan" in result
 
 
 @PARENTS
@@ -255,11 +255,11 @@ async def test_behind_the_parents_middleware() -> None:
         envelope = caller.envelope("tools/call", {"name": "recite", "arguments": {}})
         headers = {**envelope.headers, "accept-encoding": "gzip", "origin": "http://localhost:6274"}
         async with httpx2.AsyncClient() as http:
-            async with http.stream("POST", caller.url, json=envelope.body, headers=headers) as told:
-                packed = b"".join([piece async for piece in told.aiter_raw()])
-            assert told.headers["content-encoding"] == "gzip" and b"rain rain" in gzip.decompress(packed)
-            assert told.headers["x-parent"] == "was here"
-            assert told.headers.get_list("access-control-allow-origin") == ["http://localhost:6274"]
+            async with http.stream("POST", caller.url, json=envelope.body, headers=headers) as result:
+                packed = b"".join([piece async for piece in result.aiter_raw()])
+            assert result.headers["content-encoding"] == "gzip" and b"rain rain" in gzip.decompress(packed)
+            assert result.headers["x-parent"] == "was here"
+            assert result.headers.get_list("access-control-allow-origin") == ["http://localhost:6274"]
             asks = {"access-control-request-method": "POST", "access-control-request-headers": "x-own"}
             preflight = await http.options(caller.url, headers={"origin": "http://localhost:6274", **asks})
             assert "x-own" in preflight.headers["access-control-allow-headers"]

@@ -25,7 +25,7 @@ from tests.node.oauth_server import SCOPE, Records
 from tests.node.served import Wire, send, wire
 from tests.processes import DEADLINE
 from tests.store.server import RedisServer, free_port
-from tests.wire import Caller, Heard
+from tests.wire import Caller, Reply
 
 pytestmark = pytest.mark.anyio
 
@@ -83,10 +83,10 @@ async def guard(redis: RedisServer, tmp_path_factory: pytest.TempPathFactory) ->
 class As(Caller):
     """A client that brings a bearer token with each request."""
 
-    async def call_as(self, bearer: str) -> Heard:
+    async def call_as(self, bearer: str) -> Reply:
         return await self.call("who", headers={"authorization": f"Bearer {bearer}"})
 
-    async def answer_as(self, bearer: str, asked: Heard) -> Heard:
+    async def answer_as(self, bearer: str, asked: Reply) -> Reply:
         headers = {"authorization": f"Bearer {bearer}"}
         return await self.retry("who", asked.token, asked.accept(word="x"), headers=headers)
 
@@ -139,15 +139,15 @@ async def test_the_challenge_passes_the_router_as_it_is(guard: Guarded) -> None:
     async with As(guard.routers[0].url) as client:
         call = wire(client.envelope("tools/call", {"name": "who", "arguments": {}}))
         for request in (call, call.adding(authorization="Bearer eve/1"), call.adding(mcp_session_id="l1.n.b.s")):
-            told, direct = [await send(url, request) for url in (client.url, next(iter(guard.nodes.values())).url)]
-            assert (told.status, told.body) == (direct.status, direct.body) and told.status == 401
-            challenge = told.headers["www-authenticate"]
+            result, direct = [await send(url, request) for url in (client.url, next(iter(guard.nodes.values())).url)]
+            assert (result.status, result.body) == (direct.status, direct.body) and result.status == 401
+            challenge = result.headers["www-authenticate"]
             assert challenge == direct.headers["www-authenticate"]
         metadata = f"{guard.root}/.well-known/oauth-protected-resource/mcp"
         assert f'resource_metadata="{metadata}"' in challenge
         async with httpx2.AsyncClient() as http:
-            said = (await http.get(metadata)).json()
-            assert (said["resource"], said["authorization_servers"]) == (f"{guard.root}/mcp", [guard.root])
+            text = (await http.get(metadata)).json()
+            assert (text["resource"], text["authorization_servers"]) == (f"{guard.root}/mcp", [guard.root])
             known = (await http.get(f"{guard.root}/.well-known/oauth-authorization-server")).json()
         assert known["token_endpoint"] == f"{guard.root}/token"
 
@@ -158,12 +158,12 @@ async def test_a_nodes_own_pages_are_not_reached_with_any_authorization(guard: G
     bearer, node = guard.knows("ann/5", SCOPE), next(iter(guard.nodes.values()))
     for path in ("/admin/node", "//admin/node", "/x/../admin/node", "/%61dmin/node", "/admin/node/"):
         for more in ((), ((SECRET, PROOF),), (("authorization", f"Bearer {bearer}"),)):
-            told = await send(f"{guard.root}/mcp", Wire(more, b"", "GET", path))
-            assert told.status in (404, 508) and b"incarnation" not in told.body, path
+            result = await send(f"{guard.root}/mcp", Wire(more, b"", "GET", path))
+            assert result.status in (404, 508) and b"incarnation" not in result.body, path
     assert (await send(node.url, Wire(((SECRET, PROOF),), b"", "GET", "/admin/node"))).status == 200
     for path in ("/metrics", "/healthz", "/readyz"):
-        told = await send(f"{guard.root}/mcp", Wire((), b"", "GET", path))
-        assert "framehold-node" not in told.headers, path
+        result = await send(f"{guard.root}/mcp", Wire((), b"", "GET", path))
+        assert "framehold-node" not in result.headers, path
     assert (await send(f"{guard.root}/mcp", Wire((), b"", "GET", "/authorize"))).headers["framehold-node"]
 
 
@@ -190,9 +190,9 @@ class Wallet:
 
     async def redirected(self, url: str) -> None:
         async with httpx2.AsyncClient() as http:
-            told = await http.get(url)
-        assert told.status_code == 302, told.text
-        self.came_back = told.headers["location"]
+            result = await http.get(url)
+        assert result.status_code == 302, result.text
+        self.came_back = result.headers["location"]
 
     async def answered(self) -> AuthorizationCodeResult:
         query = {name: values[0] for name, values in parse_qs(urlsplit(self.came_back).query).items()}

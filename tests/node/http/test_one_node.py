@@ -26,7 +26,7 @@ from tests.node.guest import echo, expected
 from tests.node.nodes import KEY, NodeProcess, entries, node, served
 from tests.processes import DEADLINE, ROOT
 from tests.store.server import RedisServer
-from tests.wire import Caller, Heard, accepted
+from tests.wire import Caller, Reply, accepted
 
 pytestmark = pytest.mark.anyio
 
@@ -102,7 +102,7 @@ def everything(redis: RedisServer) -> dict[bytes, Any]:
 async def test_200_concurrent_calls_of_three_rounds_by_the_official_client(one: NodeProcess, noted: Path) -> None:
     """Every handler is entered once, every result is that of its own answers, and nobody sees an error."""
     names = [f"guest{number}" for number in range(CALLS)]
-    said: dict[str, str] = {}
+    text: dict[str, str] = {}
 
     async def talk(mine: list[str]) -> None:
         async with Client(one.url, elicitation_callback=echo) as client:
@@ -111,12 +111,12 @@ async def test_200_concurrent_calls_of_three_rounds_by_the_official_client(one: 
                 result = await client.call_tool("three", {"name": name})
                 (block,) = result.content
                 assert not result.is_error and isinstance(block, TextContent), result
-                said[name] = block.text
+                text[name] = block.text
 
             await asyncio.gather(*map(call, mine))
 
     await asyncio.gather(*(talk(names[start::CLIENTS]) for start in range(CLIENTS)))
-    assert said == {name: expected(name) for name in names}
+    assert text == {name: expected(name) for name in names}
     assert Counter(entries(noted)) == dict.fromkeys(names, 1)
     log = one.log()
     assert "Traceback" not in log and "WARNING" not in log and "ERROR" not in log, log
@@ -174,7 +174,7 @@ async def test_after_a_kill_the_loss_is_told_and_no_handler_is_entered_again(
     redis: RedisServer, tmp_path: Path, noted: Path
 ) -> None:
     """The restarted node, under the same name, owns up: entered once, stopped after round r, not entered again."""
-    asked: list[tuple[Heard, str, int]] = []
+    asked: list[tuple[Reply, str, int]] = []
 
     async def two_calls(caller: Caller) -> None:
         first = await caller.call("three", arguments={"name": "early"})
@@ -183,9 +183,9 @@ async def test_after_a_kill_the_loss_is_told_and_no_handler_is_entered_again(
         asked.extend([(first, "early", 1), (second, "later", 2), (second, "later", 2)])
 
     async with killed(redis, tmp_path, two_calls) as caller:
-        for heard, name, question in asked:
-            answers = heard.accept(word="y")
-            result = (await caller.retry("three", heard.token, answers, arguments={"name": name})).result
+        for reply, name, question in asked:
+            answers = reply.accept(word="y")
+            result = (await caller.retry("three", reply.token, answers, arguments={"name": name})).result
             assert result["isError"] is True
             assert result["content"] == [{"type": "text", "text": LOST.format(question)}]
         assert (await caller.call("one", arguments={"name": "fresh"})).messages == ["fresh?"]
@@ -202,9 +202,9 @@ async def test_a_second_node_of_the_same_name(one: NodeProcess, redis: RedisServ
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.PIPE,
     )
-    _, said = await asyncio.wait_for(child.communicate(), DEADLINE)
+    _, text = await asyncio.wait_for(child.communicate(), DEADLINE)
     assert child.returncode == 2
-    assert said.decode().splitlines()[-1].startswith("framehold: another live process is registered as node 'one'")
+    assert text.decode().splitlines()[-1].startswith("framehold: another live process is registered as node 'one'")
     async with Caller(one.url) as caller:
         assert (await caller.call("never", arguments={"name": "n"})).text == "n: unasked"
 
@@ -255,9 +255,9 @@ async def test_what_a_call_costs_the_store(kind: str, redis: RedisServer) -> Non
         assert (await caller.call("rounds", arguments={"count": 0})).text == "done"
         assert written() == {}
         for count, commits in ((1, 1), (2, 3)):
-            heard = await caller.call("rounds", arguments={"count": count})
+            reply = await caller.call("rounds", arguments={"count": count})
             for _ in range(count):
-                answers = {key: accepted(word="w") for key in heard.asked}
-                heard = await caller.retry("rounds", heard.token, answers, arguments={"count": count})
-            assert heard.text == "done"
+                answers = {key: accepted(word="w") for key in reply.asked}
+                reply = await caller.retry("rounds", reply.token, answers, arguments={"count": count})
+            assert reply.text == "done"
             assert written() == {"commit": commits, "finish": count}

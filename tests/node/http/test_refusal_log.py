@@ -12,6 +12,7 @@ from mcp.server import MCPServer
 import framehold
 from framehold.config import Settings
 from framehold.http import refusal_log
+from framehold.http.cors import Cors
 from tests.node.nodes import served
 
 pytestmark = pytest.mark.anyio
@@ -64,6 +65,7 @@ async def test_another_refusal_is_not_taken_for_this_one(caplog: pytest.LogCaptu
 
         async def sent(_: Any) -> None: ...
 
-        app = refusal_log.RefusalLog(refusal_log.Cors(forbids, ["http://localhost:*"]))
-        await app({"type": "http", "method": "POST", "headers": [(b"origin", origin)]}, sent, sent)
+        log = refusal_log.RefusalLog()
+        log.allows = Cors(forbids, ["http://localhost:*"]).allows
+        await log.around(forbids)({"type": "http", "method": "POST", "headers": [(b"origin", origin)]}, sent, sent)
     assert lines(caplog) == []

@@ -147,9 +147,9 @@ async def test_what_was_relayed_is_not_relayed_again(pair: tuple[Site, Site]) ->
         params = {"name": "ask", "arguments": {}, "requestState": asked.token, "inputResponses": asked.accept(word="x")}
         envelope = at_b.envelope("tools/call", params, headers={**SECRET_HEADER, VIA.decode(): "node"})
         async with httpx2.AsyncClient() as http:
-            told = await http.post(b.url, json=envelope.body, headers=envelope.headers)
-            assert told.status_code == 421
-            assert told.headers["framehold-not-held"] == "1"
+            result = await http.post(b.url, json=envelope.body, headers=envelope.headers)
+            assert result.status_code == 421
+            assert result.headers["framehold-not-held"] == "1"
             # Whoever lacks the secret is anybody: the request is relayed.
             envelope.headers[SECRET.decode()] = "0" * 64
             done = await http.post(b.url, json=envelope.body, headers=envelope.headers)
@@ -170,10 +170,10 @@ async def test_an_owner_that_is_out_of_reach(redis: RedisServer, tmp_path: Any) 
             peers.mint()
             await until(lambda: _url(peers, "a") == "http://127.0.0.1:1", "the wrong address to spread")
             async with asyncio.timeout(6):
-                told = await at_b.retry("ask", asked.token, answers)
-            assert (told.status, told.code) == (503, -32603)
-            assert int(told.headers["retry-after"]) >= 1
-            assert "can't be reached" in told.text
+                result = await at_b.retry("ask", asked.token, answers)
+            assert (result.status, result.code) == (503, -32603)
+            assert int(result.headers["retry-after"]) >= 1
+            assert "can't be reached" in result.text
             heartbeat.address = where
             await until(lambda: _url(peers, "a") == where, "the right address to spread")
             assert (await at_b.retry("ask", asked.token, answers)).text == "aye at a"
@@ -214,9 +214,9 @@ async def test_a_router_that_copies_an_id_of_the_client_names_no_call(pair: tupl
         twice = json.dumps(sent.body).replace('"params": {', begin)
         named = {**sent.headers, **SECRET_HEADER, CALL_ID.decode(): chosen}
         async with httpx2.AsyncClient() as http:
-            told = (await http.post(a.url, content=twice, headers=named)).json()
+            result = (await http.post(a.url, content=twice, headers=named)).json()
     assert a.entered == ["ask"]
-    assert is_call_id(call := told["result"]["requestState"].split(".")[1]) and call != chosen
+    assert is_call_id(call := result["result"]["requestState"].split(".")[1]) and call != chosen
 
 
 async def test_headers_are_off_by_default(redis: RedisServer, tmp_path: Any) -> None:
@@ -293,9 +293,9 @@ async def test_a_lost_session_is_404(redis: RedisServer, tmp_path: Any) -> None:
         mark, node, boot, rest = session.split(".")
         assert (mark, node) == ("l1", "a")
         ping = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
-        for said in (session, f"l1.b.{boot}.{rest}", f"l1.nobody.{boot}.{rest}", rest, "l1...", "l1.b"):
-            told = await http.post(sites["b"].url, json=ping, headers={"mcp-session-id": said})
-            assert told.status_code == 404, (said, told.text)
+        for text in (session, f"l1.b.{boot}.{rest}", f"l1.nobody.{boot}.{rest}", rest, "l1...", "l1.b"):
+            result = await http.post(sites["b"].url, json=ping, headers={"mcp-session-id": text})
+            assert result.status_code == 404, (text, result.text)
 
 
 async def test_a_session_outlives_a_lapse(redis: RedisServer, tmp_path: Any) -> None:
@@ -317,18 +317,18 @@ async def test_events_reach_listeners_of_every_node(redis: RedisServer, tmp_path
     """A change that is published on one node is heard on a stream of the other, once."""
     async with fleet(redis, tmp_path.name, "a", "b") as sites:
         buses = {name: _bus(site.app) for name, site in sites.items()}
-        heard: dict[str, list[str]] = {name: [] for name in buses}
+        reply: dict[str, list[str]] = {name: [] for name in buses}
         for name, bus in buses.items():
-            bus.subscribe(lambda event, name=name: heard[name].append(type(event).__name__))
+            bus.subscribe(lambda event, name=name: reply[name].append(type(event).__name__))
         from mcp.server.subscriptions import ToolsListChanged
 
         rounds = 0
-        while not heard["b"]:
+        while not reply["b"]:
             rounds += 1
             await buses["a"].publish(ToolsListChanged())
             await asyncio.sleep(0.02)
-        await until(lambda: len(heard["b"]) <= rounds, "no echo")
-        assert heard["a"] == ["ToolsListChanged"] * rounds
+        await until(lambda: len(reply["b"]) <= rounds, "no echo")
+        assert reply["a"] == ["ToolsListChanged"] * rounds
 
 
 def _bus(app: Application) -> Any:

@@ -74,8 +74,8 @@ async def test_no_secret_is_logged(pair: tuple[Site, Site], caplog: pytest.LogCa
         asked = await at_a.call("ask")
         await say_address(a, elsewhere, b)
         hush = {"authorization": "Bearer hush"}
-        told = await at_b.retry("ask", asked.token, asked.accept(word="aye"), headers=hush)
-    assert (told.status, told.code) == (503, -32603)
+        result = await at_b.retry("ask", asked.token, asked.accept(word="aye"), headers=hush)
+    assert (result.status, result.code) == (503, -32603)
     assert "broke off" in caplog.text
     assert SECRET_HEADER[SECRET.decode()] not in caplog.text
     assert "hush" not in caplog.text
@@ -94,8 +94,8 @@ async def test_an_address_that_is_none(pair: tuple[Site, Site], address: str, ca
         asked = await at_a.call("ask")
         await say_address(a, address, b)
         caplog.clear()
-        told = await at_b.retry("ask", asked.token, asked.accept(word="aye"))
-        assert (told.status, told.code) == (503, -32603)
+        result = await at_b.retry("ask", asked.token, asked.accept(word="aye"))
+        assert (result.status, result.code) == (503, -32603)
         assert caplog.text.count("out of reach") == 1
         assert "Traceback" not in caplog.text
         await say_address(a, where, b)
@@ -111,8 +111,8 @@ async def test_an_address_that_is_another_nodes(pair: tuple[Site, Site]) -> None
         begun = await http.post(a.url, json=INITIALIZE)
         session = {"mcp-session-id": begun.headers["mcp-session-id"]}
         await say_address(a, b.url.removesuffix("/mcp"), b)
-        told = await at_b.retry("ask", asked.token, asked.accept(word="aye"))
-        assert (told.status, told.code) == (503, -32603)
+        result = await at_b.retry("ask", asked.token, asked.accept(word="aye"))
+        assert (result.status, result.code) == (503, -32603)
         assert (await http.post(b.url, json=PING, headers=session)).status_code == 503
         await say_address(a, where, b)
         assert (await http.post(b.url, json=PING, headers=session)).status_code == 200
@@ -141,11 +141,11 @@ async def test_an_owner_that_holds_nothing_is_looked_for_four_times(
 async def test_an_address_that_nobody_of_the_fleet_wrote(pair: tuple[Site, Site]) -> None:
     """Neither a call nor a session is sent there, and with them no token and no secret; both live on."""
     a, b = pair
-    runtime, heard = a.app.attached.runtime, list[bytes]()
+    runtime, reply = a.app.attached.runtime, list[bytes]()
     where, trust = runtime.heartbeat.address, runtime.peers.trust
 
     async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        heard.append(await reader.read(65536))
+        reply.append(await reader.read(65536))
         writer.close()
 
     async with (
@@ -161,7 +161,7 @@ async def test_an_address_that_nobody_of_the_fleet_wrote(pair: tuple[Site, Site]
         await say_address(a, f"http://127.0.0.1:{spy.sockets[0].getsockname()[1]}", b)
         assert (await at_b.retry("ask", asked.token, asked.accept(word="aye"))).status == 503
         assert (await http.post(b.url, json=PING, headers=session)).status_code == 503
-        assert not any(heard)
+        assert not any(reply)
         runtime.peers.trust = trust
         await say_address(a, where, b)
         assert (await http.post(b.url, json=PING, headers=session)).status_code == 200
@@ -172,19 +172,19 @@ async def test_a_first_round_that_breaks_off_is_not_sent_again(pair: tuple[Site,
     """A draining node passes new calls on. One that reached another node may have run there: nobody could tell a second
     sending from a second call (docs/protocol.md, rule 9)."""
     a, b = pair
-    heard: list[bytes] = []
+    reply: list[bytes] = []
 
     async def breaks(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        heard.append(await reader.readuntil(b"\r\n\r\n"))
+        reply.append(await reader.readuntil(b"\r\n\r\n"))
         writer.close()
 
     async with await asyncio.start_server(breaks, "127.0.0.1", 0) as broken, Caller(a.url) as caller:
         await caller.call("ask")
         draining = asyncio.create_task(a.app.attached.runtime.drain(30.0))
         await say_address(b, f"http://127.0.0.1:{broken.sockets[0].getsockname()[1]}", a)
-        told = await caller.call("ask")
-        assert len(heard) == 1
-        assert told.code == -32603 and "whether it was run is not known" in told.text
+        result = await caller.call("ask")
+        assert len(reply) == 1
+        assert result.code == -32603 and "whether it was run is not known" in result.text
         assert (a.entered, b.entered) == (["ask"], [])
         draining.cancel()
 
@@ -199,8 +199,8 @@ async def test_a_session_while_the_store_is_away(tmp_path: Any) -> None:
             begun = await http.post(sites["a"].url, json=INITIALIZE)
             session = {"mcp-session-id": begun.headers["mcp-session-id"]}
             store.stop()
-            told = await http.post(sites["b"].url, json=PING, headers=session)
-            assert (told.status_code, told.headers["retry-after"]) == (503, "1")
+            result = await http.post(sites["b"].url, json=PING, headers=session)
+            assert (result.status_code, result.headers["retry-after"]) == (503, "1")
             assert (await http.post(sites["a"].url, json=PING, headers=session)).status_code == 200
     finally:
         store.remove()
@@ -260,18 +260,18 @@ async def test_what_is_passed_on_is_what_came(redis: RedisServer, tmp_path: Any)
         asked = await at_a.call("one")
         params = {"name": "one", "arguments": {}, "requestState": asked.token, "inputResponses": asked.accept(word="x")}
         envelope = at_a.envelope("tools/call", params)
-        said = b"/mcp?a=%2B+b%20c&d=%zz&e=%41", "café".encode()
-        answer = await _raw(urls["b"], said[0], {**envelope.headers, "x-own": said[1].decode("latin-1")}, envelope.body)
+        text = b"/mcp?a=%2B+b%20c&d=%zz&e=%41", "café".encode()
+        answer = await _raw(urls["b"], text[0], {**envelope.headers, "x-own": text[1].decode("latin-1")}, envelope.body)
     assert b"done at a" in answer
     assert answer.lower().count(b"\r\ndate:") == 1
-    assert seen[-2:] == [(name, said[0][5:], said[1]) for name in "ba"]
+    assert seen[-2:] == [(name, text[0][5:], text[1]) for name in "ba"]
 
 
 async def _raw(url: str, target: bytes, headers: dict[str, str], body: Any) -> bytes:
     host = url.split("/")[2]
     data = json.dumps(body).encode()
-    told = {**headers, "host": host, "content-length": str(len(data)), "connection": "close"}
-    lines = [f"{name}: {value}".encode("latin-1") for name, value in told.items()]
+    result = {**headers, "host": host, "content-length": str(len(data)), "connection": "close"}
+    lines = [f"{name}: {value}".encode("latin-1") for name, value in result.items()]
     reader, writer = await asyncio.open_connection("127.0.0.1", int(host.split(":")[1]))
     writer.write(b"POST " + target + b" HTTP/1.1\r\n" + b"\r\n".join(lines) + b"\r\n\r\n" + data)
     answer = await asyncio.wait_for(reader.read(), 20)
@@ -326,8 +326,8 @@ async def test_a_wait_is_one_request_to_a_middleware(redis: RedisServer, tmp_pat
         where, heartbeat.address = heartbeat.address, "http://127.0.0.1:1"
         peers.mint()
         await until(lambda: _url(peers, "a") == "http://127.0.0.1:1", "the wrong address to spread")
-        told = await at_b.retry("one", asked.token, asked.accept(word="x"))
-        assert (told.status, counted) == (503, ["b"])
+        result = await at_b.retry("one", asked.token, asked.accept(word="x"))
+        assert (result.status, counted) == (503, ["b"])
         heartbeat.address = where
         done = await at_b.retry("one", asked.token, asked.accept(word="x"))
         assert done.text == "done at a"

@@ -31,25 +31,25 @@ async def test_notifications_go_out_on_the_present_rounds_response() -> None:
         return "spoken"
 
     async with stage(speak) as client:
-        heard = await client.call("speak", meta={"progressToken": "first", LOG_LEVEL_META_KEY: "error"})
-        assert heard.streamed and heard.messages == ["question 1?"]
-        assert [event["params"] for event in heard.events] == [
+        reply = await client.call("speak", meta={"progressToken": "first", LOG_LEVEL_META_KEY: "error"})
+        assert reply.streamed and reply.messages == ["question 1?"]
+        assert [event["params"] for event in reply.events] == [
             {"progressToken": "first", "progress": 1, "total": 3, "message": "round 1"},
             {"level": "error", "data": "error 1"},
         ]
-        heard = await client.retry("speak", heard.token, heard.accept(word="x"))
-        assert not heard.streamed and heard.messages == ["question 2?"]
-        heard = await client.retry(
-            "speak", heard.token, heard.accept(word="x"), meta={"progressToken": 3, LOG_LEVEL_META_KEY: "info"}
+        reply = await client.retry("speak", reply.token, reply.accept(word="x"))
+        assert not reply.streamed and reply.messages == ["question 2?"]
+        reply = await client.retry(
+            "speak", reply.token, reply.accept(word="x"), meta={"progressToken": 3, LOG_LEVEL_META_KEY: "info"}
         )
-        assert [event["method"] for event in heard.events] == [
+        assert [event["method"] for event in reply.events] == [
             "notifications/progress",
             "notifications/message",
             "notifications/message",
         ]
-        assert heard.events[0]["params"]["progressToken"] == 3
-        assert [event["params"]["data"] for event in heard.events[1:]] == ["info 3", "error 3"]
-        assert (await client.retry("speak", heard.token, heard.accept(word="x"))).text == "spoken"
+        assert reply.events[0]["params"]["progressToken"] == 3
+        assert [event["params"]["data"] for event in reply.events[1:]] == ["info 3", "error 3"]
+        assert (await client.retry("speak", reply.token, reply.accept(word="x"))).text == "spoken"
 
 
 async def test_a_stream_that_ends_without_a_reply_says_that_it_may_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,8 +63,8 @@ async def test_a_stream_that_ends_without_a_reply_says_that_it_may_come_again(mo
         return "done"
 
     async with stage(ask) as client:
-        heard = await client.call("ask")
-        sent = {"answers": heard.accept(word="x"), "token": heard.token}
+        reply = await client.call("ask")
+        sent = {"answers": reply.accept(word="x"), "token": reply.token}
         with monkeypatch.context() as away:
             down = StoreUnavailable("the store is away")
             away.setattr(client.runtime.store, "submit", lambda request, done: done(down))
@@ -103,17 +103,17 @@ async def test_the_handler_sees_the_present_rounds_request() -> None:
         return "seen"
 
     async with stage(watch) as client:
-        heard = await client.call("watch", headers={"x-round": "one"}, request_id="a", meta={"progressToken": "p1"})
+        reply = await client.call("watch", headers={"x-round": "one"}, request_id="a", meta={"progressToken": "p1"})
         look.set()
         await until(lambda: "between" in seen, "the branch")
-        answers = heard.accept(word="x")
-        heard = await client.retry("watch", heard.token, answers, headers={"x-round": "two"}, request_id="b")
-        assert heard.events == []
+        answers = reply.accept(word="x")
+        reply = await client.retry("watch", reply.token, answers, headers={"x-round": "two"}, request_id="b")
+        assert reply.events == []
         meta = {"progressToken": "p3"}
-        heard = await client.retry(
-            "watch", heard.token, heard.accept(word="x"), headers={"x-round": "three"}, request_id=33, meta=meta
+        reply = await client.retry(
+            "watch", reply.token, reply.accept(word="x"), headers={"x-round": "three"}, request_id=33, meta=meta
         )
-        assert heard.message["id"] == 33
+        assert reply.message["id"] == 33
     assert seen == [("a", "one", "p1"), "between", ("b", "two", None), ("33", "three", "p3")]
 
 
@@ -130,11 +130,11 @@ async def test_the_handler_sees_what_the_present_rounds_client_can_do() -> None:
         return "seen"
 
     async with stage(look, has={"elicitation": {}}) as client:
-        heard = await client.call("look")
+        reply = await client.call("look")
         more = {"elicitation": {}, "sampling": {}}
-        heard = await client.retry("look", heard.token, heard.accept(word="x"), has=more)
-        heard = await client.retry("look", heard.token, heard.accept(word="x"))
-        assert (await client.retry("look", heard.token, heard.accept(word="x"))).text == "seen"
+        reply = await client.retry("look", reply.token, reply.accept(word="x"), has=more)
+        reply = await client.retry("look", reply.token, reply.accept(word="x"))
+        assert (await client.retry("look", reply.token, reply.accept(word="x"))).text == "seen"
     assert seen == [(False, False), (True, True), (False, False)]
 
 
@@ -158,9 +158,9 @@ async def test_what_is_asked_together_leaves_together() -> None:
         return f"{words} {uri} {text.text} {page.result().action} {said(keyed.result())}"
 
     async with stage(together) as client:
-        heard = await client.call("together")
+        reply = await client.call("together")
         answers: dict[str, Any] = {}
-        for key, question in heard.asked.items():
+        for key, question in reply.asked.items():
             if question["method"] == "roots/list":
                 answers[key] = {"roots": [{"uri": "file:///poems"}]}
             elif question["method"] == "sampling/createMessage":
@@ -172,7 +172,7 @@ async def test_what_is_asked_together_leaves_together() -> None:
             else:
                 answers[key] = accepted(word=question["params"]["message"][:-1])
         assert len(answers) == 8 and "seat" in answers
-        done = await client.retry("together", heard.token, answers)
+        done = await client.retry("together", reply.token, answers)
     assert done.text == "['a1a2', 'b1b2'] file:///poems Onward accept Which seat"
 
 
@@ -191,14 +191,14 @@ async def test_a_branch_that_asks_while_parked_is_asked_in_the_next_round() -> N
         return said(await ctx.elicit("prompt?", Word)) + said(await ctx.elicit("then?", Word))
 
     async with stage(branches) as client:
-        heard = await client.call("branches")
-        assert heard.messages == ["prompt?"]
+        reply = await client.call("branches")
+        assert reply.messages == ["prompt?"]
         go_on.set()
         (slot,) = client.runtime.table
         await until(lambda: slot.frame and len(slot.frame.pending) == 2, "the late ask")
-        heard = await client.retry("branches", heard.token, heard.accept(word="x"))
-        assert sorted(heard.messages) == ["late?", "then?"]
-        assert (await client.retry("branches", heard.token, heard.accept(word="y"))).text == "xy+y"
+        reply = await client.retry("branches", reply.token, reply.accept(word="x"))
+        assert sorted(reply.messages) == ["late?", "then?"]
+        assert (await client.retry("branches", reply.token, reply.accept(word="y"))).text == "xy+y"
 
 
 async def test_everything_else_is_served_by_the_sdk() -> None:
@@ -212,7 +212,7 @@ async def test_everything_else_is_served_by_the_sdk() -> None:
     async with stage(grow) as caller, Client(caller.url) as client:
         assert [tool.name for tool in (await client.list_tools()).tools] == ["grow"]
         async with client.listen(tools_list_changed=True) as listening:
-            heard = await caller.call("grow")
-            assert (await caller.retry("grow", heard.token, heard.accept(word="yes"))).text == "grown"
+            reply = await caller.call("grow")
+            assert (await caller.retry("grow", reply.token, reply.accept(word="yes"))).text == "grown"
             event = await asyncio.wait_for(anext(aiter(listening)), 5)
         assert "tools" in type(event).__name__.lower()

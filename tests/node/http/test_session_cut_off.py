@@ -50,9 +50,9 @@ async def test_a_stream_that_is_cut_off_ends_with_an_error(
         calling = asyncio.create_task(http.post(only.url, headers=headers, json=REQUEST))
         await until(lambda: "long-Al" in entries(tmp_path / "entries"), "the handler's begin")
         only.terminate()
-        heard = await calling
-        assert (heard.status_code, heard.headers["content-type"]) == (200, "text/event-stream")
-        message = json.loads(heard.text.strip().splitlines()[-1].removeprefix("data: "))
+        reply = await calling
+        assert (reply.status_code, reply.headers["content-type"]) == (200, "text/event-stream")
+        message = json.loads(reply.text.strip().splitlines()[-1].removeprefix("data: "))
         assert message["id"] == 7
         check_error(message["error"])
 

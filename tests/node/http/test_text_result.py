@@ -38,8 +38,8 @@ DEEP: tuple[Any, ...] = (
 TEXTS: tuple[list[str], ...] = ([], ["x"], ["x", "é\n\x00"])
 
 
-def text(said: str, **beside: Any) -> types.TextContent:
-    return types.TextContent(type="text", text=said, **beside)
+def text(output: str, **beside: Any) -> types.TextContent:
+    return types.TextContent(type="text", text=output, **beside)
 
 
 def by_the_sdk(result: types.CallToolResult) -> dict[str, Any]:
@@ -50,8 +50,8 @@ def by_the_sdk(result: types.CallToolResult) -> dict[str, Any]:
 @pytest.mark.parametrize("structured", FLAT, ids=repr)
 def test_texts_are_dumped_as_the_sdk_dumps_them(structured: Any) -> None:
     """With plain values beside them."""
-    for said, failed in itertools.product(TEXTS, (False, True)):
-        content: list[types.ContentBlock] = [text(item) for item in said]
+    for output, failed in itertools.product(TEXTS, (False, True)):
+        content: list[types.ContentBlock] = [text(item) for item in output]
         result = types.CallToolResult(content=content, structured_content=structured, is_error=failed)
         found = text_result.dumped(result)
         assert found is not None
@@ -88,7 +88,7 @@ def test_any_other_result_is_the_sdks_to_dump() -> None:
         types.CallToolResult(content=[types.TextContent.model_construct(type="text")]),
         types.CallToolResult.model_construct(is_error=False),
         types.CallToolResult.model_construct(content=None, is_error=False),
-        types.CallToolResult.model_construct(content=(text(said) for said in "xy"), is_error=False),
+        types.CallToolResult.model_construct(content=(text(output) for output in "xy"), is_error=False),
         Own(content=[text("x")]),
         {"content": [{"type": "text", "text": "x"}]},
         None,

@@ -58,8 +58,8 @@ async def test_threads_that_wait_for_answers_take_no_thread_from_others(tool: st
         with anyio.fail_after(20):
             assert (await client.call("adds")).text == "3"
         assert places.borrowed_tokens == THREADS + 1
-        for number, heard in enumerate(asked):
-            assert (await client.retry(tool, heard.token, heard.accept(word=f"w{number}"))).text == f"w{number}"
+        for number, reply in enumerate(asked):
+            assert (await client.retry(tool, reply.token, reply.accept(word=f"w{number}"))).text == f"w{number}"
 
 
 async def test_a_thread_whose_frame_is_dropped_gives_its_place_back() -> None:
@@ -86,8 +86,8 @@ async def test_a_question_beyond_the_limit_fails_by_name_and_the_log_warns_befor
         assert (await client.call("adds")).text == "3"
         assert (await client.retry("asks", first.token, first.accept(word="one"))).text == "one"
         third = await client.call("asks")
-        for heard in (second, third):
-            assert (await client.retry("asks", heard.token, heard.accept(word="x"))).text == "x"
+        for reply in (second, third):
+            assert (await client.retry("asks", reply.token, reply.accept(word="x"))).text == "x"
 
 
 async def test_a_question_from_a_task_of_the_handler_takes_no_place() -> None:
@@ -110,5 +110,5 @@ async def test_a_question_from_a_task_of_the_handler_takes_no_place() -> None:
         asked = [await client.call("beside") for _ in range(2)]
         await turns(5)
         assert places.total_tokens == usual
-        for heard in asked:
-            assert (await client.retry("beside", heard.token, heard.accept(word="x"))).text == "x"
+        for reply in asked:
+            assert (await client.retry("beside", reply.token, reply.accept(word="x"))).text == "x"

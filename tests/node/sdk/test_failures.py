@@ -21,7 +21,7 @@ from framehold.engine.slot import Slot
 from framehold_core import events as ev
 from tests.node.nodes import served
 from tests.node.stage import Word, said
-from tests.wire import Caller, Heard
+from tests.wire import Caller, Reply
 
 pytestmark = pytest.mark.anyio
 SECRET = "what a user typed"
@@ -118,7 +118,7 @@ def fast() -> FastMCP[Any]:
     return server
 
 
-async def of(server: Any, play: Callable[[Caller], Awaitable[Heard]]) -> list[Sequence[str] | None]:
+async def of(server: Any, play: Callable[[Caller], Awaitable[Reply]]) -> list[Sequence[str] | None]:
     """What the handlers of one call raised."""
     app, seen = framehold.asgi(server, Settings(node_id="n")), Seen()
     app.attached.runtime.observers.add(seen)
@@ -127,24 +127,24 @@ async def of(server: Any, play: Callable[[Caller], Awaitable[Heard]]) -> list[Se
     return seen.raised
 
 
-def tool(name: str, **arguments: Any) -> Callable[[Caller], Awaitable[Heard]]:
+def tool(name: str, **arguments: Any) -> Callable[[Caller], Awaitable[Reply]]:
     return lambda caller: caller.call(name, arguments=arguments)
 
 
-async def prompt(caller: Caller) -> Heard:
+async def prompt(caller: Caller) -> Reply:
     return await caller.send("prompts/get", {"name": "poem"})
 
 
-async def resource(caller: Caller) -> Heard:
+async def resource(caller: Caller) -> Reply:
     return await caller.send("resources/read", {"uri": "poems://spring"})
 
 
-async def in_round_two(caller: Caller) -> Heard:
+async def in_round_two(caller: Caller) -> Reply:
     asked = await caller.call("asks_first")
     return await caller.retry("asks_first", asked.token, asked.accept(word="x"))
 
 
-FAILING: dict[str, tuple[Callable[[], Any], Callable[[Caller], Awaitable[Heard]]]] = {
+FAILING: dict[str, tuple[Callable[[], Any], Callable[[Caller], Awaitable[Reply]]]] = {
     "an async tool": (high, tool("on_the_loop")),
     "a tool in a thread": (high, tool("in_a_thread")),
     "a resolver": (high, tool("beneath")),

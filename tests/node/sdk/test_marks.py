@@ -203,9 +203,9 @@ def test_a_proxy_that_wraps_for_ever_is_given_up() -> None:
 )
 def test_what_cannot_be_marked(wrong: Callable[[], object], says: str) -> None:
     """Is told at once, with what to do."""
-    with pytest.raises(TypeError, match=says) as told:
+    with pytest.raises(TypeError, match=says) as result:
         wrong()
-    assert "nothing was marked" in str(told.value)
+    assert "nothing was marked" in str(result.value)
     assert said(plain) == (False, None, None)
 
 

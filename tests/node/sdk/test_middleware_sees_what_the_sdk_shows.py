@@ -52,9 +52,9 @@ async def test_what_a_middleware_edits_in_place_reaches_only_that_reply() -> Non
     app = framehold.asgi(server, Settings(node_id="edits"))
     async with served(app) as url, Caller(url, EVERYTHING) as client:
         for who in ("ann", "ben"):
-            heard = await client.call("ask", meta={"traceparent": who})
-            assert heard.messages == [f"word? [{who}]"]
-        again = await client.retry("ask", heard.token, {}, meta={"traceparent": "ben"})
+            reply = await client.call("ask", meta={"traceparent": who})
+            assert reply.messages == [f"word? [{who}]"]
+        again = await client.retry("ask", reply.token, {}, meta={"traceparent": "ben"})
         assert again.messages == ["word? [ben]"]
         done = await client.retry("ask", again.token, again.accept(word="x"), meta={"traceparent": "ben"})
         assert done.text == "x"
@@ -73,12 +73,12 @@ async def _told_of(middleware: Any) -> tuple[Any, Any]:
 
         return server
 
-    told = []
+    result = []
     for app in _both(build):
         async with served(app) as url, Caller(url, EVERYTHING) as client:
-            heard = await client.call("work")
-            told.append((heard.status, heard.message))
-    ours, sdks = told
+            reply = await client.call("work")
+            result.append((reply.status, reply.message))
+    ours, sdks = result
     return ours, sdks
 
 
@@ -118,8 +118,8 @@ async def test_the_state_of_a_connection_is_one_requests() -> None:
         return str(before)
 
     async with stage(peek) as client:
-        heard = [await client.call("peek", arguments={"who": who}) for who in ("ann", "ben")]
-        assert [each.text for each in heard] == ["{}", "{}"]
+        reply = [await client.call("peek", arguments={"who": who}) for who in ("ann", "ben")]
+        assert [each.text for each in reply] == ["{}", "{}"]
         await until(lambda: len(unwound) == 2, "the unwinding of the exit stacks", 5)
     assert unwound == ["ann", "ben"]
 
@@ -142,14 +142,14 @@ async def test_meta_reads_as_the_sdks() -> None:
 
         return server
 
-    told = []
+    result = []
     for app in _both(build):
         seen: list[tuple[str, dict[str, Any], Any]] = []
         async with served(app) as url, Caller(url, EVERYTHING) as client:
             for number, meta in enumerate(({"progressToken": 7, "x.example/y": [1]}, {"progressToken": "p"}, {})):
                 assert (await client.call("work", meta=meta, request_id=number)).text == "worked"
-        told.append(seen)
-    ours, sdks = told
+        result.append(seen)
+    ours, sdks = result
     assert [meta.get("progress_token") for _, meta, _ in ours] == [7, 7, "p", "p", None, None]
     assert ours == sdks
 
@@ -181,6 +181,6 @@ async def test_a_request_is_authenticated_once(method: str, params: dict[str, An
 
     app = framehold.asgi(server, Settings(node_id="guarded"))
     async with served(app) as url, Caller(url, EVERYTHING) as client:
-        heard = await client.send(method, params, headers={"authorization": "Bearer ticket"})
-        assert (heard.status, "result" in heard.message) == (200, True), heard.message
+        reply = await client.send(method, params, headers={"authorization": "Bearer ticket"})
+        assert (reply.status, "result" in reply.message) == (200, True), reply.message
     assert tickets.shown == ["ticket"]

@@ -30,7 +30,7 @@ from tests.node.acting import Effects, each_way, told
 from tests.node.nodes import KEY, entries, served
 from tests.node.stage import Stage, Word, said, stage
 from tests.store.server import RedisServer
-from tests.wire import Caller, Heard, accepted
+from tests.wire import Caller, Reply, accepted
 
 pytestmark = pytest.mark.anyio
 
@@ -116,20 +116,20 @@ async def two() -> AsyncIterator[tuple[Stage, Stage]]:
         yield stages[0], stages[1]
 
 
-def reply(heard: Heard) -> dict[str, Any]:
+def reply(response: Reply) -> dict[str, Any]:
     """Each question answered by itself."""
-    return {key: accepted(word=f"<{asked['params']['message']}>") for key, asked in heard.asked.items()}
+    return {key: accepted(word=f"<{asked['params']['message']}>") for key, asked in response.asked.items()}
 
 
 async def test_a_resolve_tool_is_stateless_on_any_node() -> None:
     """Its rounds go to whichever node, with no store: the state opens everywhere, and nothing waits anywhere."""
     async with two() as (one, other):
-        heard = await one.call("plain", arguments={"name": "Ada"})
+        response = await one.call("plain", arguments={"name": "Ada"})
         for node, asked in ((other, "Where does Ada go?"), (one, "Which street of <Where does Ada go?>?")):
-            assert (heard.messages, heard.token[:3]) == ([asked], "s1.")
+            assert (response.messages, response.token[:3]) == ([asked], "s1.")
             assert len(one.runtime.table) == len(other.runtime.table) == 0
-            heard = await node.retry("plain", heard.token, reply(heard), arguments={"name": "Ada"})
-        assert heard.text == "Ada to <Which street of <Where does Ada go?>?>"
+            response = await node.retry("plain", response.token, reply(response), arguments={"name": "Ada"})
+        assert response.text == "Ada to <Which street of <Where does Ada go?>?>"
         assert ran.ran == ["plain"]
         assert all(not node.runtime.counts["parked"] for node in (one, other))
 
@@ -137,12 +137,12 @@ async def test_a_resolve_tool_is_stateless_on_any_node() -> None:
 async def test_a_mixed_tool_resolves_first_and_then_suspends() -> None:
     """Parameters on whichever node, the body's questions in a frame on the one where it began to run."""
     async with two() as (one, other):
-        heard = await one.call("unmarked", arguments={"name": "Ada"})
-        assert (heard.token[:3], len(one.runtime.table)) == ("s1.", 0)
-        heard = await other.retry("unmarked", heard.token, reply(heard), arguments={"name": "Ada"})
-        assert (heard.messages, heard.token[:3], len(other.runtime.table)) == (["How?"], "h1.", 1)
-        heard = await other.retry("unmarked", heard.token, reply(heard), arguments={"name": "Ada"})
-        assert heard.text == "Ada to <Where does Ada go?>, <How?>"
+        response = await one.call("unmarked", arguments={"name": "Ada"})
+        assert (response.token[:3], len(one.runtime.table)) == ("s1.", 0)
+        response = await other.retry("unmarked", response.token, reply(response), arguments={"name": "Ada"})
+        assert (response.messages, response.token[:3], len(other.runtime.table)) == (["How?"], "h1.", 1)
+        response = await other.retry("unmarked", response.token, reply(response), arguments={"name": "Ada"})
+        assert response.text == "Ada to <Where does Ada go?>, <How?>"
         assert ran.ran == ["body"]
         assert (one.runtime.counts["parked"], other.runtime.counts["resumed"]) == (0, 1)
 
@@ -151,10 +151,10 @@ async def test_a_mixed_tool_resolves_first_and_then_suspends() -> None:
 async def test_a_mixed_tool_held_rebuilt_and_replayed(settings: dict[str, Any]) -> None:
     """The same outcome, and each effect once: what its first frame was given is given again."""
     async with stage(mixed, **settings) as caller:
-        heard = await told(caller, "mixed", name="Ada")
+        response = await told(caller, "mixed", name="Ada")
         street = "<Which street of <Where does Ada go?>?>"
         by = f"<How to {street}?>"
-        assert heard.text == f"Ada ['first {street}'] ['second {by}'] <When?>"
+        assert response.text == f"Ada ['first {street}'] ['second {by}'] <When?>"
         assert ran.ran == [f"first {street}", f"second {by}"]
         assert len(caller.runtime.table) == 0
 
@@ -179,26 +179,30 @@ async def test_a_resolver_that_asks_by_itself(settings: dict[str, Any]) -> None:
 async def test_a_declined_parameter_and_a_question_after() -> None:
     """The body hears of it, and may ask."""
     async with stage(outcome) as caller:
-        heard = await caller.call("outcome", arguments={"name": "Ada"})
-        declined = {key: {"action": "decline"} for key in heard.asked}
-        heard = await caller.retry("outcome", heard.token, declined, arguments={"name": "Ada"})
-        assert heard.messages == ["Why not?"]
-        heard = await caller.retry("outcome", heard.token, reply(heard), arguments={"name": "Ada"})
-        assert heard.text == "anywhere <Why not?>"
+        response = await caller.call("outcome", arguments={"name": "Ada"})
+        declined = {key: {"action": "decline"} for key in response.asked}
+        response = await caller.retry("outcome", response.token, declined, arguments={"name": "Ada"})
+        assert response.messages == ["Why not?"]
+        response = await caller.retry("outcome", response.token, reply(response), arguments={"name": "Ada"})
+        assert response.text == "anywhere <Why not?>"
 
 
 async def test_a_state_goes_to_its_own_tool_alone() -> None:
     """Neither another tool, nor other arguments, nor a byte of it changed: refused as the SDK refuses, and the good one
     is served after."""
     async with stage(*TOOLS) as caller:
-        heard = await caller.call("mixed", arguments={"name": "Ada"})
-        bent = heard.token[:-2] + ("AA" if not heard.token.endswith("AA") else "BB")
-        for tool, state, name in (("plain", heard.token, "Ada"), ("mixed", heard.token, "Bo"), ("mixed", bent, "Ada")):
-            refused = await caller.retry(tool, state, reply(heard), arguments={"name": name})
+        response = await caller.call("mixed", arguments={"name": "Ada"})
+        bent = response.token[:-2] + ("AA" if not response.token.endswith("AA") else "BB")
+        for tool, state, name in (
+            ("plain", response.token, "Ada"),
+            ("mixed", response.token, "Bo"),
+            ("mixed", bent, "Ada"),
+        ):
+            refused = await caller.retry(tool, state, reply(response), arguments={"name": name})
             assert (refused.status, refused.code) == (400, -32602)
             assert refused.text == "Invalid or expired requestState"
-        heard = await caller.retry("mixed", heard.token, reply(heard), arguments={"name": "Ada"})
-        assert heard.messages == ["Which street of <Where does Ada go?>?"]
+        response = await caller.retry("mixed", response.token, reply(response), arguments={"name": "Ada"})
+        assert response.messages == ["Which street of <Where does Ada go?>?"]
         assert ran.ran == []
 
 
@@ -237,12 +241,12 @@ async def test_a_mixed_tool_through_the_router_with_a_kill_between_the_rounds(
     async with fleet(tmp_path, redis, *names, target="tests/node/reentrant_server.py") as made:
         router = await made.add_router()
         async with Caller(router.url) as caller:
-            heard = await caller.call("resolved", arguments={"name": "Cy"})
+            response = await caller.call("resolved", arguments={"name": "Cy"})
             for prefix, message in (("s1.", "May Cy?"), ("h1.", "And now?")):
-                assert (heard.messages, heard.token[:3]) == ([message], prefix)
-                made.nodes.pop(heard.headers["framehold-node"]).kill()
-                answers = heard.accept(word=message.replace(" ", "-"))
-                heard = await caller.retry("resolved", heard.token, answers, arguments={"name": "Cy"})
-            assert heard.text == "May-Cy? And-now? done-Cy-May-Cy?#1"
-            assert heard.headers["framehold-route"] == "takeover"
+                assert (response.messages, response.token[:3]) == ([message], prefix)
+                made.nodes.pop(response.headers["framehold-node"]).kill()
+                answers = response.accept(word=message.replace(" ", "-"))
+                response = await caller.retry("resolved", response.token, answers, arguments={"name": "Cy"})
+            assert response.text == "May-Cy? And-now? done-Cy-May-Cy?#1"
+            assert response.headers["framehold-route"] == "takeover"
         assert entries(made.entered) == ["done-Cy-May-Cy?"]

@@ -50,6 +50,8 @@ MCP = "mcp 2.3.0"
 CHANGED = f"this release of mcp has moved a seam that was read off {MCP}: "
 
 TOUCHED = {
+    "code/lines.py": {"_getframe"},
+    "frame/rehearsed_frame.py": {"_key"},
     "hosts/attach.py": {"_security", "_mcp_param_rejection", "mcp.server._otel", "mcp.server._streamable_http_modern"},
     "hosts/attached.py": {"_security", "_bus", "_server_instances", "_has_started"},
     "hosts/connections.py": {"_connection", "_request_outbound"},

@@ -36,7 +36,7 @@ from framehold.sdk.seam import Seam
 from framehold_core.errors import NotInCall
 from tests.node.nodes import served
 from tests.node.stage import Word, said
-from tests.wire import Caller, Heard
+from tests.wire import Caller, Reply
 
 pytestmark = pytest.mark.anyio
 
@@ -108,8 +108,8 @@ async def talk(server: Any) -> AsyncIterator[Caller]:
         yield caller
 
 
-async def again(caller: Caller, method: str, params: dict[str, Any], heard: Heard, word: str) -> Heard:
-    answers = {"requestState": heard.token, "inputResponses": heard.accept(word=word)}
+async def again(caller: Caller, method: str, params: dict[str, Any], reply: Reply, word: str) -> Reply:
+    answers = {"requestState": reply.token, "inputResponses": reply.accept(word=word)}
     return await caller.send(method, {**params, **answers})
 
 
@@ -117,22 +117,22 @@ async def again(caller: Caller, method: str, params: dict[str, Any], heard: Hear
 async def test_each_kind_of_handler_suspends(server: Any) -> None:
     """Tools, prompts and resource templates, on both kinds of server."""
     async with talk(server()) as caller:
-        heard = await caller.call("ask")
-        assert heard.messages == ["ask 1?"]
-        heard = await caller.retry("ask", heard.token, heard.accept(word="a"))
-        assert heard.messages == ["ask 2?"]
-        assert (await caller.retry("ask", heard.token, heard.accept(word="b"))).text == "a b"
+        reply = await caller.call("ask")
+        assert reply.messages == ["ask 1?"]
+        reply = await caller.retry("ask", reply.token, reply.accept(word="a"))
+        assert reply.messages == ["ask 2?"]
+        assert (await caller.retry("ask", reply.token, reply.accept(word="b"))).text == "a b"
 
         params: dict[str, Any] = {"name": "poem"}
-        heard = await caller.send("prompts/get", params)
-        assert heard.messages == ["poem?"]
-        done = await again(caller, "prompts/get", params, heard, "ode")
+        reply = await caller.send("prompts/get", params)
+        assert reply.messages == ["poem?"]
+        done = await again(caller, "prompts/get", params, reply, "ode")
         assert done.result["messages"][0]["content"]["text"] == "ode"
 
         params = {"uri": "poems://spring"}
-        heard = await caller.send("resources/read", params)
-        assert heard.messages == ["poems://spring?"]
-        done = await again(caller, "resources/read", params, heard, "thaw")
+        reply = await caller.send("resources/read", params)
+        assert reply.messages == ["poems://spring?"]
+        done = await again(caller, "resources/read", params, reply, "thaw")
         assert done.result["contents"][0]["text"] == "thaw"
 
 
@@ -148,7 +148,7 @@ async def test_a_token_is_good_for_its_own_method_and_resource(server: Any) -> N
             await again(caller, "resources/read", {"uri": "poems://autumn"}, resource, "x"),
             await again(caller, "resources/read", {"uri": "poems://spring"}, prompt, "x"),
         ]
-        assert [(heard.status, heard.code) for heard in wrong] == [(400, -32602)] * len(wrong)
+        assert [(reply.status, reply.code) for reply in wrong] == [(400, -32602)] * len(wrong)
         done = await again(caller, "resources/read", {"uri": "poems://spring"}, resource, "thaw")
         assert done.result["contents"][0]["text"] == "thaw"
 
@@ -158,9 +158,9 @@ async def test_a_refusal_of_a_prompt_is_an_error(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(runtime, "SWEEP", 0.02)
     server: Server[Any] = Server("slow", on_get_prompt=_hang)
     async with served(framehold.asgi(server, Settings(node_id="n", max_round=0.2))) as url, Caller(url) as caller:
-        told = await caller.send("prompts/get", {"name": "poem"})
-        assert (told.status, told.code) == (200, -32603)
-        assert "FRAMEHOLD_MAX_ROUND" in told.text
+        result = await caller.send("prompts/get", {"name": "poem"})
+        assert (result.status, result.code) == (200, -32603)
+        assert "FRAMEHOLD_MAX_ROUND" in result.text
 
 
 async def _hang(ctx: Ctx, params: GetPromptRequestParams) -> GetPromptResult:
@@ -183,12 +183,12 @@ async def test_attaching_twice_wraps_once() -> None:
     app = framehold.asgi(server, settings)
     assert app.attached is first
     async with served(app) as url, Caller(url) as caller:
-        heard = await caller.send("prompts/get", {"name": "poem"})
-        done = await again(caller, "prompts/get", {"name": "poem"}, heard, "ode")
+        reply = await caller.send("prompts/get", {"name": "poem"})
+        done = await again(caller, "prompts/get", {"name": "poem"}, reply, "ode")
         assert done.result["messages"][0]["content"]["text"] == "ode"
-        heard = await caller.call("ask")
-        heard = await caller.retry("ask", heard.token, heard.accept(word="a"))
-        assert (await caller.retry("ask", heard.token, heard.accept(word="b"))).text == "a b"
+        reply = await caller.call("ask")
+        reply = await caller.retry("ask", reply.token, reply.accept(word="a"))
+        assert (await caller.retry("ask", reply.token, reply.accept(word="b"))).text == "a b"
     outer = high()
     assert framehold.attach(outer, settings) is framehold.attach(outer._lowlevel_server, settings)
 
@@ -208,9 +208,9 @@ async def test_mounted_in_an_app_that_runs_no_lifespan_of_ours(prefix: str) -> N
     parent = Starlette(routes=[Mount(prefix, app=app)])
     async with served(parent) as url, Caller(url.replace("/mcp", f"{prefix}/mcp")) as caller:
         parked = await asyncio.gather(*(caller.call("ask") for _ in range(5)))
-        for heard in parked:
-            heard = await caller.retry("ask", heard.token, heard.accept(word="a"))
-            assert (await caller.retry("ask", heard.token, heard.accept(word="b"))).text == "a b"
+        for reply in parked:
+            reply = await caller.retry("ask", reply.token, reply.accept(word="a"))
+            assert (await caller.retry("ask", reply.token, reply.accept(word="b"))).text == "a b"
         assert (await caller.send("tools/list", {})).result["tools"]
         assert app.attached.runtime.counts["entered"] == 5
 
@@ -235,8 +235,8 @@ async def test_a_lifespan_is_entered_once() -> None:
         return f"{before} {ctx.request_context.lifespan_context['name']}"
 
     async with talk(server) as caller:
-        heard = await caller.call("tell")
-        assert (await caller.retry("tell", heard.token, heard.accept(word="x"))).text == "state state"
+        reply = await caller.call("tell")
+        assert (await caller.retry("tell", reply.token, reply.accept(word="x"))).text == "state state"
         assert seen == ["began"]
     assert seen == ["began", "ended"]
 

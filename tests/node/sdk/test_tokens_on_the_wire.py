@@ -20,7 +20,7 @@ from framehold_core.ids import is_call_id
 from tests.node.nodes import served
 from tests.node.served import edge, send, wire
 from tests.node.stage import Word, said, server_of, stage
-from tests.wire import Caller, Heard, accepted
+from tests.wire import Caller, Reply, accepted
 
 pytestmark = pytest.mark.anyio
 
@@ -28,8 +28,8 @@ OLD, NEW = "old key, of 32 bytes and some more", "new key, of 32 bytes and some 
 BAD_STATE = (400, -32602, "Invalid or expired requestState")
 
 
-def told(heard: Heard) -> tuple[int, int, str]:
-    return heard.status, heard.code, heard.text
+def told(reply: Reply) -> tuple[int, int, str]:
+    return reply.status, reply.code, reply.text
 
 
 async def rounds(count: int, ctx: Context) -> str:
@@ -58,12 +58,12 @@ class Talk:
     def __init__(self, client: Caller, count: int) -> None:
         self.client, self.arguments = client, {"count": count}
 
-    async def start(self) -> Heard:
+    async def start(self) -> Reply:
         return await self.client.call("rounds", arguments=self.arguments)
 
-    async def send(self, heard: Heard, word: str = "x", *, token: str | None = None, tool: str = "rounds") -> Heard:
+    async def send(self, reply: Reply, word: str = "x", *, token: str | None = None, tool: str = "rounds") -> Reply:
         """Answer the questions of `heard`, under its token or another one."""
-        answers, state = heard.accept(word=word), heard.token if token is None else token
+        answers, state = reply.accept(word=word), reply.token if token is None else token
         return await self.client.retry(tool, state, answers, arguments=self.arguments)
 
 
@@ -132,10 +132,10 @@ async def test_a_token_for_other_arguments_or_another_tool() -> None:
         assert told(await talk.send(asked, tool="other")) == BAD_STATE
         for count in (2, 1.0, "1", True):
             answers = asked.accept(word="x")
-            heard = await client.retry("rounds", asked.token, answers, arguments={"count": count})
-            assert told(heard) == BAD_STATE, count
-        heard = await client.send("prompts/get", {"name": "rounds", "requestState": asked.token})
-        assert heard.status in (400, 404) and heard.code in (-32602, -32601)
+            reply = await client.retry("rounds", asked.token, answers, arguments={"count": count})
+            assert told(reply) == BAD_STATE, count
+        reply = await client.send("prompts/get", {"name": "rounds", "requestState": asked.token})
+        assert reply.status in (400, 404) and reply.code in (-32602, -32601)
         assert (await talk.send(asked)).text == "x"
 
 
@@ -147,7 +147,7 @@ async def node(name: str, *keys: str) -> AsyncIterator[Caller]:
         yield caller
 
 
-async def answered(client: Caller, token: str, text: str) -> Heard:
+async def answered(client: Caller, token: str, text: str) -> Reply:
     return await client.retry("by_hand", token, {"q": accepted()}, arguments={"text": text})
 
 
@@ -285,6 +285,6 @@ async def test_lone_surrogates_where_states_are() -> None:
             assert ours.verdict == theirs.verdict == (400, -32602)
         call = wire(client.envelope("tools/call", {"name": "by_hand", "arguments": {"text": "ü\ud83d"}}))
         own = (await send(client.url, call)).message["result"]["requestState"]
-        told = await send(client.url, call.params(requestState=own, inputResponses={"q": accepted()}))
-        assert told.message["result"]["content"][0]["text"] == "state: ü\ud83d"
+        result = await send(client.url, call.params(requestState=own, inputResponses={"q": accepted()}))
+        assert result.message["result"]["content"][0]["text"] == "state: ü\ud83d"
         await client.completes(retry)

@@ -162,13 +162,13 @@ async def test_both_ways_tell_the_client_and_the_log_the_same(name: str, caplog:
     default: dict[str, Any] = {"row": 1} if "structured" in name else {"what": "tea"}
     for arguments in ARGUMENTS.get(name, (default,)):
         params = CallToolRequestParams(name=name, arguments=arguments, request_state="s" if name == "fine" else None)
-        told = []
+        outcome = []
         for enter in (straightened(handler), handler):
             caplog.clear()
             result = await _played(enter, params)
             logged = [(item.name, item.levelname, item.getMessage(), _chain(item)) for item in caplog.records]
-            told.append((result, logged))
-        assert told[0] == told[1]
+            outcome.append((result, logged))
+        assert outcome[0] == outcome[1]
 
 
 def _chain(record: logging.LogRecord) -> list[str]:
@@ -312,8 +312,8 @@ async def test_an_extension_intercepts() -> None:
 
     server: MCPServer[Any] = MCPServer("intercepted", extensions=[Own()])
     server.tool()(fine)
-    told = await _played(straightened(_handler(server)), CallToolRequestParams(name="fine", arguments={"what": "a"}))
-    assert told.content[0].text == "not fine"
+    result = await _played(straightened(_handler(server)), CallToolRequestParams(name="fine", arguments={"what": "a"}))
+    assert result.content[0].text == "not fine"
 
 
 async def test_nothing_of_the_sdk_waits_in_a_frame_but_what_asks() -> None:

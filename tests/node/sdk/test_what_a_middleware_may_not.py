@@ -39,8 +39,8 @@ async def test_a_state_that_looks_like_one_of_ours_is_not_asked_with(state: str)
         return "worked"
 
     async with served(framehold.asgi(server, Settings(node_id="n"))) as url, Caller(url, EVERYTHING) as client:
-        heard = await client.call("work")
-    assert heard.code == -32603
+        reply = await client.call("work")
+    assert reply.code == -32603
 
 
 async def test_progress_keeps_the_token_that_came() -> None:
@@ -57,8 +57,8 @@ async def test_progress_keeps_the_token_that_came() -> None:
         return "worked"
 
     async with served(framehold.asgi(server, Settings(node_id="n"))) as url, Caller(url, EVERYTHING) as client:
-        heard = await client.call("work", meta={"progressToken": "mine"})
-    assert [event["params"]["progressToken"] for event in heard.events] == ["mine"]
+        reply = await client.call("work", meta={"progressToken": "mine"})
+    assert [event["params"]["progressToken"] for event in reply.events] == ["mine"]
 
 
 async def test_a_session_that_is_not_the_sdks_ends_the_call_with_an_error(caplog: pytest.LogCaptureFixture) -> None:
@@ -76,6 +76,6 @@ async def test_a_session_that_is_not_the_sdks_ends_the_call_with_an_error(caplog
 
     async with served(framehold.asgi(server, Settings(node_id="n"))) as url, Caller(url, EVERYTHING) as client:
         async with asyncio.timeout(20):
-            heard = await client.call("work")
-    assert heard.code == -32603
+            reply = await client.call("work")
+    assert reply.code == -32603
     assert "the session of this request is a SimpleNamespace" in caplog.text

@@ -59,8 +59,8 @@ async def test_a_call_of_a_node_that_died_is_told_from_its_retry_to_its_reply(no
     await a.runtime.heartbeat.close()
     before = time.time()
     again = await b.caller.retry("marked", held.token, held.accept(word="x"))
-    told = await b.happened()
-    (takeover,) = told["takeovers"]
+    result = await b.happened()
+    (takeover,) = result["takeovers"]
     times = [takeover.pop(name) for name in ("asked", "claimed", "replayed", "resumed")]
     assert takeover == {
         "call": prefix(call_of(held.token)),
@@ -75,8 +75,8 @@ async def test_a_call_of_a_node_that_died_is_told_from_its_retry_to_its_reply(no
         "kept_code": False,
     }
     assert before <= times[0] and times == sorted(times) and times[-1] <= time.time()
-    assert kinds(told) == [Kind.TAKEOVER, Kind.RECOVERED]
-    first, second = told["events"]
+    assert kinds(result) == [Kind.TAKEOVER, Kind.RECOVERED]
+    first, second = result["events"]
     assert first["text"] == (
         "node a is gone; the call is carried on here, its handler entered again with what is recorded"
     )
@@ -106,8 +106,8 @@ async def test_what_a_client_waited_counts_from_its_request(nodes: tuple[Node, N
     happened = await b.happened()
     (takeover,) = happened["takeovers"]
     assert takeover["resumed"] - takeover["asked"] >= 0.6
-    told = happened["events"][-1]["text"]
-    took = re.search(r"its client has its reply ([0-9.]+) s after its request came", told)
+    result = happened["events"][-1]["text"]
+    took = re.search(r"its client has its reply ([0-9.]+) s after its request came", result)
     assert took is not None and float(took[1]) >= 0.6
     counted = await scraped(b.caller)
     for phase in ("claim", "total"):
@@ -123,8 +123,8 @@ async def test_a_call_that_was_handed_off_is_told_with_who_did(nodes: tuple[Node
     (takeover,) = (await b.happened())["takeovers"]
     assert (takeover["reason"], takeover["from_node"], takeover["outcome"]) == ("released", "a", "recovered")
     assert takeover["from_boot"] == a.runtime.heartbeat.lease.boot
-    told = await a.happened()
-    ordered, drained = [event["text"] for event in told["events"]]
+    result = await a.happened()
+    ordered, drained = [event["text"] for event in result["events"]]
     assert ordered.startswith("an operator (admin token ") and "ordered this node to drain" in ordered
     assert drained == "node drained: 1 calls handed off"
 
@@ -135,12 +135,12 @@ async def test_a_call_that_is_lost_with_its_node_is_told_as_lost(nodes: tuple[No
     held = await a.caller.call("unmarked")
     await a.runtime.heartbeat.close()
     for _ in range(2):
-        heard = await b.caller.retry("unmarked", held.token, held.accept(word="x"))
-        assert "This call was lost" in heard.text
-    told = await b.happened()
-    (takeover,) = told["takeovers"]
+        reply = await b.caller.retry("unmarked", held.token, held.accept(word="x"))
+        assert "This call was lost" in reply.text
+    result = await b.happened()
+    (takeover,) = result["takeovers"]
     assert (takeover["outcome"], takeover["claimed"], takeover["resumed"]) == ("lost", None, None)
-    assert kinds(told) == [Kind.LOST] and "not marked @framehold.reentrant" in told["events"][0]["text"]
+    assert kinds(result) == [Kind.LOST] and "not marked @framehold.reentrant" in result["events"][0]["text"]
 
 
 async def test_a_call_whose_handler_went_another_way_is_told_as_diverged_without_what_it_asked(
@@ -149,12 +149,12 @@ async def test_a_call_whose_handler_went_another_way_is_told_as_diverged_without
     a, b = nodes
     held = await a.caller.call("wanders")
     await a.runtime.heartbeat.close()
-    heard = await b.caller.retry("wanders", held.token, held.accept(word="x"))
-    assert heard.result["isError"]
-    told = await b.happened()
-    (takeover,) = told["takeovers"]
-    assert takeover["outcome"] == "diverged" and takeover["replayed"] is None and "secret" not in str(told)
-    assert kinds(told) == [Kind.TAKEOVER, Kind.DIVERGED]
+    reply = await b.caller.retry("wanders", held.token, held.accept(word="x"))
+    assert reply.result["isError"]
+    result = await b.happened()
+    (takeover,) = result["takeovers"]
+    assert takeover["outcome"] == "diverged" and takeover["replayed"] is None and "secret" not in str(result)
+    assert kinds(result) == [Kind.TAKEOVER, Kind.DIVERGED]
 
 
 async def test_a_replay_that_diverges_on_the_node_that_dropped_the_frame_is_told(nodes: tuple[Node, Node]) -> None:
@@ -163,9 +163,9 @@ async def test_a_replay_that_diverges_on_the_node_that_dropped_the_frame_is_told
     held = await a.caller.call("wanders")
     await a.operator.evict(call_of(held.token))
     assert (await a.caller.retry("wanders", held.token, held.accept(word="x"))).result["isError"]
-    told = await a.happened()
-    assert kinds(told) == [Kind.EVICTED, Kind.DIVERGED] and told["takeovers"] == []
-    assert "secret" not in str(told)
+    result = await a.happened()
+    assert kinds(result) == [Kind.EVICTED, Kind.DIVERGED] and result["takeovers"] == []
+    assert "secret" not in str(result)
 
 
 async def test_a_frame_that_was_fenced_is_told_and_the_write_is_counted(nodes: tuple[Node, Node]) -> None:

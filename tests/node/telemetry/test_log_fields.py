@@ -110,14 +110,14 @@ async def test_lines_of_calls_at_the_same_time_are_told_apart(lines: Lines) -> N
     async with stage(numbered) as client:
         asked = await asyncio.gather(*(client.call("numbered", arguments={"number": n}) for n in range(8)))
         again = (
-            client.retry("numbered", heard.token, heard.accept(word="x"), arguments={"number": n})
-            for n, heard in enumerate(asked)
+            client.retry("numbered", reply.token, reply.accept(word="x"), arguments={"number": n})
+            for n, reply in enumerate(asked)
         )
         await asyncio.gather(*again)
-    for number, heard in enumerate(asked):
+    for number, reply in enumerate(asked):
         before, after = lines.fields(f"before {number}."), lines.fields(f"after {number}.")
-        assert (before["call"], before["round"]) == (call_of(heard.token), 1)
-        assert (after["call"], after["round"]) == (call_of(heard.token), 2)
+        assert (before["call"], before["round"]) == (call_of(reply.token), 1)
+        assert (after["call"], after["round"]) == (call_of(reply.token), 2)
 
 
 async def test_what_a_line_says_of_itself_stays(lines: Lines) -> None:
@@ -282,7 +282,7 @@ async def test_work_that_is_shared_names_no_call() -> None:
     class Link:
         name, connection, trouble = "a store", None, ""
 
-        async def connect(self) -> None:
+        async def connect(self, *_: object) -> None:
             found.append(logged_call.get())
             connecting.set()
             await _never()

@@ -222,8 +222,8 @@ async def test_a_line_about_a_call_says_which(
         store = client.runtime.store
         with monkeypatch.context() as patched, caplog.at_level(logging.INFO):
             patched.setattr(store, "submit", lambda request, done: done(StoreUnavailable("it is away")))
-            heard = await client.retry("asks", asked.token, asked.accept(word="secret word"))
-        assert heard.status == 503
+            reply = await client.retry("asks", asked.token, asked.accept(word="secret word"))
+        assert reply.status == 503
     (line,) = (record for record in caplog.records if "did not answer" in record.getMessage())
     call = prefix(asked.token.split(".")[1])
     said_ = {name: vars(line)[name] for name in ("call", "tool", "round", "epoch", "node")}

@@ -25,7 +25,7 @@ from tests.node.scraping import MOVED, moves, scraped
 from tests.node.stage import Stage, Word, said, server_of, stage
 from tests.processes import until
 from tests.store.server import RedisServer
-from tests.wire import Heard
+from tests.wire import Reply
 
 pytestmark = pytest.mark.anyio
 
@@ -86,8 +86,8 @@ class Hold:
         return f"{first} {said(await ctx.elicit('Second?', Word))}"
 
 
-async def answer(client: Stage, tool: str, heard: Heard, word: str = "w") -> Heard:
-    return await client.retry(tool, heard.token, heard.accept(word=word))
+async def answer(client: Stage, tool: str, reply: Reply, word: str = "w") -> Reply:
+    return await client.retry(tool, reply.token, reply.accept(word=word))
 
 
 @asynccontextmanager
@@ -132,7 +132,7 @@ def evict(runtime: Runtime, cause: str = "evicted") -> None:
 async def test_a_call_of_two_rounds() -> None:
     async with stage(one) as client:
         begin = await scraped(client)
-        heard = await client.call("one")
+        reply = await client.call("one")
         parked = await scraped(client)
         assert parked.since(begin) == {**rounds("one", asked=1), **COMMIT}
         assert (parked["parked_frames"], parked["inflight_rounds"]) == (1, 0)
@@ -140,7 +140,7 @@ async def test_a_call_of_two_rounds() -> None:
         assert (parked['leases{state="parked"}'], parked['leases{state="running"}']) == (1, 0)
         assert 50 < parked.mean("journal_bytes") < 5000
         await asyncio.sleep(0.05)
-        assert (await answer(client, "one", heard)).text == "w"
+        assert (await answer(client, "one", reply)).text == "w"
         end = await scraped(client)
         assert end.since(parked) == {**rounds("one", ended=1), **ended("one"), **resumed("one"), **FINISH}
         assert (end["parked_frames"], end['rounds_per_call_sum{tool="one"}']) == (0, 2)
@@ -212,15 +212,15 @@ async def test_calls_that_never_ask_and_one_that_runs() -> None:
 async def test_a_client_that_leaves() -> None:
     hold = Hold()
     async with stage(hold.two) as client:
-        heard = await client.call("two")
+        reply = await client.call("two")
         begin = await scraped(client)
-        request = asyncio.create_task(answer(client, "two", heard))
+        request = asyncio.create_task(answer(client, "two", reply))
         await hold.entered.wait()
         request.cancel()
         await asyncio.wait([request])
         await until(lambda: not len(client.runtime.table), "the handler's end")
-        told = {'rounds_total{outcome="left",tool="two"}': 1}
-        assert (await scraped(client)).since(begin) == {**told, **resumed("two")}
+        result = {'rounds_total{outcome="left",tool="two"}': 1}
+        assert (await scraped(client)).since(begin) == {**result, **resumed("two")}
 
 
 @moves("duplicate_rounds_total", "rounds_total")
@@ -273,13 +273,13 @@ async def test_a_call_that_meets_a_limit() -> None:
 async def test_a_frame_that_is_evicted_by_count_and_comes_back() -> None:
     """Its claim is counted, and is no failover: nobody waited for a node that was gone."""
     async with stage(framehold.reentrant(one), max_parked=1) as client:
-        heard = await client.call("one")
+        reply = await client.call("one")
         begin = await scraped(client)
         await client.call("one")
         evicted = await scraped(client)
         gone = {'frame_evictions_total{reason="evicted"}': 1}
         assert evicted.since(begin) == {**rounds("one", asked=1), **COMMIT, **gone}
-        assert (await answer(client, "one", heard)).text == "w"
+        assert (await answer(client, "one", reply)).text == "w"
         back = {**asked("read"), **asked("claim"), **replayed("one"), 'failovers_total{reason="evicted"}': 1}
         whole = {**back, **gone, **rounds("one", ended=1), **ended("one"), **FINISH}
         assert (await scraped(client)).since(evicted) == whole
@@ -332,12 +332,12 @@ async def test_a_replay_that_goes_another_way() -> None:
         return said(await ctx.elicit(text[0], Word))
 
     async with stage(drifts) as client:
-        heard = await client.call("drifts")
+        reply = await client.call("drifts")
         evict(client.runtime, "admin")
         begin = await scraped(client)
         assert begin['frame_evictions_total{reason="admin"}'] == 1
         text[0] = "What?"
-        assert "isError" in (await answer(client, "drifts", heard)).result
+        assert "isError" in (await answer(client, "drifts", reply)).result
         back = {**asked("read"), **asked("claim"), 'failovers_total{reason="evicted"}': 1}
         stray = {'replay_total{tool="drifts"}': 1, 'replay_divergence_total{tool="drifts"}': 1}
         assert (await scraped(client)).since(begin) == {**back, **stray, **rounds("drifts", refused=1)}
@@ -353,10 +353,10 @@ async def test_a_call_that_goes_on_with_its_own_code(redis: RedisServer, tmp_pat
         return asks
 
     async with sharing(redis, tmp_path.name, "a", asking("Which? ")) as a:
-        heard = await a.call("asks")
+        reply = await a.call("asks")
     async with sharing(redis, tmp_path.name, "b", asking("What? ")) as b:
         begin = await scraped(b)
-        assert (await answer(b, "asks", heard)).text == "Which? w"
+        assert (await answer(b, "asks", reply)).text == "Which? w"
         grown = (await scraped(b)).since(begin)
         assert grown['replay_kept_code_total{tool="asks"}'] == grown['replay_total{tool="asks"}'] == 1
 
@@ -366,11 +366,11 @@ async def test_a_call_that_is_in_its_token() -> None:
     """Strategy replay asks no store for anything, and each of its further rounds is a replay and no failover."""
     async with stage(framehold.reentrant(one), strategy="replay") as client:
         begin = await scraped(client)
-        heard = await client.call("one")
+        reply = await client.call("one")
         parked = await scraped(client)
         passed = {'frame_evictions_total{reason="passed"}': 1, "journal_bytes_count": 1}
         assert parked.since(begin) == {**rounds("one", asked=1), **passed}
-        assert (await answer(client, "one", heard)).text == "w"
+        assert (await answer(client, "one", reply)).text == "w"
         end = await scraped(client)
         assert end.since(parked) == {**rounds("one", ended=1), **ended("one"), **replayed("one")}
         assert end['rounds_per_call_sum{tool="one"}'] == 2
@@ -380,8 +380,8 @@ async def test_a_call_that_is_in_its_token() -> None:
 async def test_a_call_that_is_rehearsed() -> None:
     async with stage(framehold.reentrant(one), rehearse=True) as client:
         begin = await scraped(client)
-        heard = await client.call("one")
-        assert (await answer(client, "one", heard)).text == "w"
+        reply = await client.call("one")
+        assert (await answer(client, "one", reply)).text == "w"
         found = (await scraped(client)).since(begin)
         assert found['frame_evictions_total{reason="rehearsed"}'] == found['failovers_total{reason="evicted"}'] == 1
         assert found['replay_total{tool="one"}'] == 1
@@ -400,12 +400,12 @@ async def test_a_takeover_after_a_death_and_the_dead_node_that_still_writes(redi
             await stack.enter_async_context(sharing(redis, tmp_path.name, name, framehold.reentrant(tool)))
             for name, tool in (("a", hold.two), ("b", free.two))
         ]
-        heard = await a.call("two")
+        reply = await a.call("two")
         begin_a, begin_b = await scraped(a), await scraped(b)
-        running = asyncio.create_task(answer(a, "two", heard))
+        running = asyncio.create_task(answer(a, "two", reply))
         await hold.entered.wait()
         await dies(a.runtime)
-        second = await answer(b, "two", heard)
+        second = await answer(b, "two", reply)
         assert second.messages == ["Second?"]
         taken = {**asked("read"), **asked("claim"), **replayed("two"), 'failovers_total{reason="died"}': 1}
         assert (await scraped(b)).since(begin_b) == {**taken, **FAILED_OVER, **rounds("two", asked=1), **COMMIT}
@@ -427,14 +427,14 @@ async def test_a_call_that_is_handed_off(redis: RedisServer, tmp_path: Any) -> N
             )
             for name in ("a", "b")
         ]
-        heard = await a.call("one")
+        reply = await a.call("one")
         begin_a, begin_b = await scraped(a), await scraped(b)
         assert [begin_a[f'node_state{{state="{state}"}}'] for state in STATES] == [1, 0, 0, 0]
         await a.runtime.drain(5.0)
         left = await scraped(a)
         assert left.since(begin_a) == asked("release")
         assert [left[f'node_state{{state="{state}"}}'] for state in STATES] == [0, 1, 0, 0]
-        assert (await answer(b, "one", heard)).text == "w"
+        assert (await answer(b, "one", reply)).text == "w"
         taken = {**asked("read"), **asked("claim"), **replayed("one"), 'failovers_total{reason="released"}': 1}
         done = {**rounds("one", ended=1), **ended("one"), **FINISH}
         assert (await scraped(b)).since(begin_b) == {**taken, **FAILED_OVER, **done}
@@ -443,12 +443,12 @@ async def test_a_call_that_is_handed_off(redis: RedisServer, tmp_path: Any) -> N
 @moves("failovers_total", "failover_duration_seconds")
 async def test_a_call_of_a_nodes_former_life(redis: RedisServer, tmp_path: Any) -> None:
     async with sharing(redis, tmp_path.name, "a", framehold.reentrant(one)) as a:
-        heard = await a.call("one")
+        reply = await a.call("one")
         # Nothing is left to hand off: the record stays as a crash would leave it.
         evict(a.runtime)
     async with sharing(redis, tmp_path.name, "a", framehold.reentrant(one)) as a:
         begin = await scraped(a)
-        assert (await answer(a, "one", heard)).text == "w"
+        assert (await answer(a, "one", reply)).text == "w"
         taken = {**asked("read"), **asked("claim"), **replayed("one"), 'failovers_total{reason="restarted"}': 1}
         done = {**rounds("one", ended=1), **ended("one"), **FINISH}
         assert (await scraped(a)).since(begin) == {**taken, **FAILED_OVER, **done}
@@ -458,9 +458,9 @@ async def test_a_call_of_a_nodes_former_life(redis: RedisServer, tmp_path: Any) 
 async def test_a_retry_at_a_node_that_has_not_the_call(redis: RedisServer, tmp_path: Any) -> None:
     async with AsyncExitStack() as stack:
         a, b = [await stack.enter_async_context(sharing(redis, tmp_path.name, name, one)) for name in ("a", "b")]
-        heard = await a.call("one")
+        reply = await a.call("one")
         begin = await scraped(b)
-        assert (await answer(b, "one", heard)).text == "w"
+        assert (await answer(b, "one", reply)).text == "w"
         b.runtime.orphan_scan.marked = Marked(9, 3, 2)
         end = await scraped(b)
         assert end.since(begin) == {'rounds_total{outcome="moved",tool="one"}': 1, **asked("read")}
@@ -495,7 +495,7 @@ async def test_a_lapse_and_a_store_that_went_back(redis: RedisServer, tmp_path: 
     async with sharing(redis, tmp_path.name, "a", hold.two, lease_ttl=3.0) as a:
         heart = a.runtime.heartbeat
         await until(lambda: heart.lease.beat > 0, "a renewal")
-        heard = await a.call("two")
+        reply = await a.call("two")
         begin, inc = await scraped(a), heart.lease.incarnation
         assert 0 <= begin["node_heartbeat_age_seconds"] < 3
         assert begin[RENEWED] >= begin[REGISTERED] == 1
@@ -507,7 +507,7 @@ async def test_a_lapse_and_a_store_that_went_back(redis: RedisServer, tmp_path: 
             while lapsed['lease_ops_total{op="verify",result="ok"}'] < 1:
                 lapsed = await scraped(a)
             assert lapsed['lease_ops_total{op="renew",result="missing"}'] == 1 and lapsed[REGISTERED] == 2
-            second = await answer(a, "two", heard)
+            second = await answer(a, "two", reply)
             verified = await scraped(a)
             assert verified.since(lapsed) == {**rounds("two", asked=1), **resumed("two"), **COMMIT}
             client.delete(f"fh:{tmp_path.name}:{{{second.token.split('.')[1]}}}:r")
@@ -536,11 +536,12 @@ async def test_effects_under_once() -> None:
         await framehold.once("it", effect)
         return said(await ctx.elicit("Which?", Word))
 
-    async with stage(works) as client:
+    async with stage(works, result_delay=1) as client:
         begin = await scraped(client)
         await client.call("works")
-        appends = {"journal_append_duration_seconds_count": 3, "journal_bytes_count": 1}
-        writes = {**asked("intent"), **asked("result"), **asked("commit")}
+        # The commit takes the result along.
+        appends = {"journal_append_duration_seconds_count": 2, "journal_bytes_count": 1}
+        writes = {**asked("intent"), **asked("commit")}
         assert (await scraped(client)).since(begin) == {**writes, **appends, **rounds("works", asked=1)}
 
 

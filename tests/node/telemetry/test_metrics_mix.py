@@ -15,7 +15,7 @@ from tests.node.operating import TOKEN, Operator, call_of, marked, unmarked
 from tests.node.scraping import scraped
 from tests.node.stage import Stage, Word, said, stage
 from tests.processes import until
-from tests.wire import Heard
+from tests.wire import Reply
 
 pytestmark = pytest.mark.anyio
 TOOLS = ("marked", "unmarked", "fails", "plain")
@@ -38,36 +38,36 @@ class Mix:
         self.at, self.operator, self.random = at, operator, random.Random(seed)
         self.ends: Counter[tuple[str, str]] = Counter()
         self.seen: Counter[str] = Counter()
-        self.open: dict[str, tuple[str, Heard]] = {}
+        self.open: dict[str, tuple[str, Reply]] = {}
         """Calls that wait for an answer, by id: the tool, and its last questions."""
-        self.past: list[tuple[str, Heard, str]] = []
+        self.past: list[tuple[str, Reply, str]] = []
         """Rounds that were answered: the tool, its questions, and the answer."""
         self.dropped: set[str] = set()
         """Calls whose frames were dropped, by id, until somebody brings a token."""
 
-    def note(self, tool: str, heard: Heard) -> Heard:
-        if "error" in heard.message:
+    def note(self, tool: str, reply: Reply) -> Reply:
+        if "error" in reply.message:
             end = "refused"
-        elif heard.result["resultType"] == "input_required":
+        elif reply.result["resultType"] == "input_required":
             end = "asked"
         else:
-            end = "failed" if heard.result.get("isError") else "ended"
+            end = "failed" if reply.result.get("isError") else "ended"
         self.ends[tool, end] += 1
-        return heard
+        return reply
 
     async def start(self) -> None:
         tool = self.random.choice(TOOLS)
-        heard = self.note(tool, await self.at.call(tool))
-        if "inputRequests" in heard.result:
-            self.open[call_of(heard.token)] = tool, heard
+        reply = self.note(tool, await self.at.call(tool))
+        if "inputRequests" in reply.result:
+            self.open[call_of(reply.token)] = tool, reply
 
     async def answer(self) -> None:
         """A round's answer, sometimes from several requests at a time."""
         tool, held = self.open.pop(call := self.random.choice(list(self.open)))
         word, copies = self.random.choice("xyz"), self.random.choice((1, 1, 1, 2, 3))
         rounds = [self.at.retry(tool, held.token, held.accept(word=word)) for _ in range(copies)]
-        answers = [self.note(tool, heard) for heard in await asyncio.gather(*rounds)]
-        assert len({str(heard.result.get("content")) for heard in answers}) == 1
+        answers = [self.note(tool, reply) for reply in await asyncio.gather(*rounds)]
+        assert len({str(reply.result.get("content")) for reply in answers}) == 1
         self.seen["again"] += copies - 1
         self.seen["replays"] += call in self.dropped
         self.dropped.discard(call)
@@ -79,10 +79,10 @@ class Mix:
         """The same answer once more, or another one, when the round is long over."""
         tool, held, word = self.random.choice(self.past)
         other = self.random.random() < 0.3
-        heard = self.note(tool, await self.at.retry(tool, held.token, held.accept(word="other" if other else word)))
+        reply = self.note(tool, await self.at.retry(tool, held.token, held.accept(word="other" if other else word)))
         if other:
-            self.seen["conflict"] += heard.message.get("error", {}).get("data", {}).get("reason") == "answers_conflict"
-        if "error" not in heard.message:
+            self.seen["conflict"] += reply.message.get("error", {}).get("data", {}).get("reason") == "answers_conflict"
+        if "error" not in reply.message:
             self.seen["again"] += 1
             # A frame that was dropped is built again for whoever asks.
             self.seen["replays"] += call_of(held.token) in self.dropped
@@ -92,8 +92,8 @@ class Mix:
         """What is no answer: nothing is taken, and the call waits on."""
         tool, held = self.open[self.random.choice(list(self.open))]
         if call_of(held.token) not in self.dropped:
-            heard = await self.at.retry(tool, held.token, {key: {"action": "what?"} for key in held.asked})
-            assert "is malformed" in heard.text
+            reply = await self.at.retry(tool, held.token, {key: {"action": "what?"} for key in held.asked})
+            assert "is malformed" in reply.text
             self.ends[tool, "left"] += 1
 
     async def evict(self) -> None:

@@ -56,8 +56,8 @@ def read(exposition: Exposition, accept: str = "") -> Scrape:
 
 def tools(scrape: Scrape) -> dict[str, float]:
     """How many rounds have ended, by the name of the tool."""
-    said = 'rounds_total{outcome="ended",tool="'
-    found = {name.removeprefix(said)[:-2]: value for name, value in scrape.samples.items() if name.startswith(said)}
+    text = 'rounds_total{outcome="ended",tool="'
+    found = {name.removeprefix(text)[:-2]: value for name, value in scrape.samples.items() if name.startswith(text)}
     return {name: value for name, value in found.items() if value}
 
 
@@ -127,8 +127,8 @@ async def test_a_low_level_server_is_told_by_what_has_asked() -> None:
     """Only its one handler knows its names; one that answers everything would have as many as clients think of."""
     app = framehold.asgi(low(), Settings(node_id="low"))
     async with served(app) as url, Stage(url) as client:
-        heard = await client.call("ask")
-        await client.retry("ask", heard.token, heard.accept(word="w"))
+        reply = await client.call("ask")
+        await client.retry("ask", reply.token, reply.accept(word="w"))
         await client.send("resources/read", {"uri": "poems://one"})
         found = await scraped(client)
     assert outcomes(found) == {
@@ -173,9 +173,9 @@ async def test_a_fastmcp_server_with_a_mounted_one() -> None:
         assert set(app.attached.names) == {READING, "one", "inner_one"}
         await client.call("inner_one")
         await client.call("missing")
-        told = outcomes(await scraped(client))
-    assert told.pop('rounds_total{outcome="asked",tool="inner_one"}') == 1
-    assert all('tool="other"' in name for name in told)
+        result = outcomes(await scraped(client))
+    assert result.pop('rounds_total{outcome="asked",tool="inner_one"}') == 1
+    assert all('tool="other"' in name for name in result)
 
 
 async def test_a_name_with_quotes_over_http() -> None:

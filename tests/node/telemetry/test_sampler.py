@@ -40,21 +40,21 @@ def burn(seconds: float) -> None:
 
 async def seen(looks: Sampler, samples: int, meanwhile: Callable[[], Any] = lambda: None) -> Seen:
     """What was seen in at least so many looks."""
-    while (told := looks.ask()).samples < samples:
+    while (result := looks.ask()).samples < samples:
         meanwhile()
         await asyncio.sleep(0.01)
-    return told
+    return result
 
 
 def test_a_quiet_loop_is_idle(run: Callable[[Awaitable[None]], None]) -> None:
     async def quiet() -> None:
         async with looking() as looks:
-            told = await seen(looks, 25)
+            result = await seen(looks, 25)
             async with asyncio.timeout(DEADLINE):
                 # Where others have the processor the little that it does takes longer: it evens out.
-                while told.parts["idle"] <= 0.9:
-                    told = await seen(looks, told.samples + 5)
-            assert list(told.parts) == list(PARTS) and sum(told.parts.values()) == pytest.approx(1)
+                while result.parts["idle"] <= 0.9:
+                    result = await seen(looks, result.samples + 5)
+            assert list(result.parts) == list(PARTS) and sum(result.parts.values()) == pytest.approx(1)
 
     run(quiet())
 
@@ -62,9 +62,9 @@ def test_a_quiet_loop_is_idle(run: Callable[[Awaitable[None]], None]) -> None:
 def test_a_busy_function_is_seen_by_its_name(run: Callable[[Awaitable[None]], None]) -> None:
     async def busy() -> None:
         async with looking() as looks:
-            told = await seen(looks, 20, lambda: burn(0.1))
-            assert told.parts["handlers"] > 0.5
-            assert told.hot[0][0] == f"{HERE}.burn:{burn.__code__.co_firstlineno}" and told.hot[0][1] > 0.5
+            result = await seen(looks, 20, lambda: burn(0.1))
+            assert result.parts["handlers"] > 0.5
+            assert result.hot[0][0] == f"{HERE}.burn:{burn.__code__.co_firstlineno}" and result.hot[0][1] > 0.5
 
     run(busy())
 
@@ -76,10 +76,11 @@ def test_work_in_short_bursts_is_seen(run: Callable[[Awaitable[None]], None], mo
 
     async def bursts() -> None:
         async with looking() as looks:
-            while (told := looks.ask()).samples < 40:
-                burn(0.004)
-                await asyncio.sleep(0.004)
-            assert told.parts["handlers"] > 0.25, told.parts
+            # About half of the time; a handful of looks may see less of it, but not all of them nothing.
+            async with asyncio.timeout(DEADLINE):
+                while (result := looks.ask()).samples < 40 or result.parts["handlers"] <= 0.25:
+                    burn(0.004)
+                    await asyncio.sleep(0.004)
 
     run(bursts())
 
@@ -98,8 +99,8 @@ def test_a_call_that_keeps_the_interpreter_counts_for_all_of_its_time(
             began = time.monotonic()
             keep()
             took = time.monotonic() - began
-            told = await seen(looks, 6)
-            assert told.parts["handlers"] * told.seconds > 0.6 * took
+            result = await seen(looks, 6)
+            assert result.parts["handlers"] * result.seconds > 0.6 * took
 
     run(kept())
 
@@ -181,8 +182,8 @@ def test_another_loop_is_looked_at_anew(run: Callable[[Awaitable[None]], None]) 
 
     async def goes_on() -> None:
         assert looks.ask().samples == 0
-        told = await seen(looks, 3)
-        assert told.parts["idle"] > 0.5, told
+        result = await seen(looks, 3)
+        assert result.parts["idle"] > 0.5, result
 
     try:
         asyncio.run(begins())
@@ -198,8 +199,8 @@ def test_another_loop_is_looked_at_anew(run: Callable[[Awaitable[None]], None]) 
 async def test_a_thread_that_could_not_begin_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process has only so many; whoever asks is answered all the same."""
     looks = Sampler(frozenset)
-    told: list[object] = []
-    asyncio.get_running_loop().set_exception_handler(lambda _, what: told.append(what["exception"]))
+    result: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, what: result.append(what["exception"]))
 
     def refused(thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
@@ -207,7 +208,7 @@ async def test_a_thread_that_could_not_begin_is_tried_again(monkeypatch: pytest.
     with monkeypatch.context() as patched:
         patched.setattr(threading.Thread, "start", refused)
         looks.ask()
-        await until(lambda: told, "a refusal")
+        await until(lambda: result, "a refusal")
     assert looks.ask() == Seen(0.0, 0, {}, [])
     await until(lambda: looks.ask().samples, "a look")
     looks.close()
@@ -230,9 +231,9 @@ async def test_the_last_minute_is_told_and_no_more() -> None:
             looks.ask()
         old = len(looks._looks)
         await until(lambda: len(looks._looks) > old, "a look of now")
-        told = looks.ask()
+        result = looks.ask()
         young = [kept for kept in tuple(looks._looks) if kept.at >= clock.at - WINDOW_SECONDS]
-        assert 0 < told.samples <= len(young) < len(looks._looks) <= MAX_LOOKS
+        assert 0 < result.samples <= len(young) < len(looks._looks) <= MAX_LOOKS
 
 
 def look(part: str, seconds: float = 1.0, cpu: float = 0.0, where: str = "m.f:1") -> Look:
@@ -240,18 +241,18 @@ def look(part: str, seconds: float = 1.0, cpu: float = 0.0, where: str = "m.f:1"
 
 
 def test_each_look_counts_by_the_time_that_it_stands_for() -> None:
-    told = summary([look("idle", 6), look("handlers", 3, where="m.slow:1"), look("store", 1)])
-    assert {part: share for part, share in told.parts.items() if share} == pytest.approx(
+    result = summary([look("idle", 6), look("handlers", 3, where="m.slow:1"), look("store", 1)])
+    assert {part: share for part, share in result.parts.items() if share} == pytest.approx(
         {"idle": 0.6, "handlers": 0.3, "store": 0.1}
     )
-    assert told.hot == [("m.slow:1", 0.75), ("m.f:1", 0.25)] and (told.seconds, told.samples) == (10, 3)
+    assert result.hot == [("m.slow:1", 0.75), ("m.f:1", 0.25)] and (result.seconds, result.samples) == (10, 3)
 
 
 def test_what_the_thread_took_of_the_processor_was_not_idle() -> None:
     """It is what it was seen at when it was seen at work; what never was is told as other."""
-    told = summary([look("idle", 8, cpu=3), look("handlers", 1, cpu=1), look("store", 1, cpu=1)])
-    assert told.parts["idle"] == pytest.approx(0.5)
-    assert told.parts["handlers"] == told.parts["store"] == pytest.approx(0.25)
+    result = summary([look("idle", 8, cpu=3), look("handlers", 1, cpu=1), look("store", 1, cpu=1)])
+    assert result.parts["idle"] == pytest.approx(0.5)
+    assert result.parts["handlers"] == result.parts["store"] == pytest.approx(0.25)
     unseen = summary([look("idle", 10, cpu=2)])
     assert (unseen.parts["idle"], unseen.parts["other"], unseen.hot) == (0.8, 0.2, [])
 
@@ -262,8 +263,8 @@ def test_a_handler_that_waits_keeps_the_loop_though_it_takes_no_processor() -> N
 
 def test_more_of_the_processor_than_there_was_time_is_no_more_than_all() -> None:
     """Two clocks never agree wholly."""
-    told = summary([look("idle", 1, cpu=1.5), look("store", 1, cpu=1)])
-    assert told.parts["idle"] == 0 and told.parts["store"] == 1 and sum(told.parts.values()) == 1
+    result = summary([look("idle", 1, cpu=1.5), look("store", 1, cpu=1)])
+    assert result.parts["idle"] == 0 and result.parts["store"] == 1 and sum(result.parts.values()) == 1
 
 
 def test_without_a_look_nothing_is_told() -> None:

@@ -158,15 +158,15 @@ asyncio.run(main())
 def test_a_process_that_was_stopped_blames_no_code() -> None:
     with subprocess.Popen([sys.executable, "-c", STOPPED], stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None and child.stdout.readline() == "watches\n"
-        end, told = time.monotonic() + DEADLINE, False
+        end, result = time.monotonic() + DEADLINE, False
         try:
             # It may be stopped before its watch has begun: then it is stopped again.
-            while not told and time.monotonic() < end:
+            while not result and time.monotonic() < end:
                 child.send_signal(signal.SIGSTOP)
                 time.sleep(4 * SHORT)
                 child.send_signal(signal.SIGCONT)
-                told = bool(select.select([child.stdout], [], [], 4 * SHORT)[0])
-            assert told and child.stdout.readline() == "''\n"
+                result = bool(select.select([child.stdout], [], [], 4 * SHORT)[0])
+            assert result and child.stdout.readline() == "''\n"
         finally:
             child.kill()
 

@@ -28,7 +28,7 @@ from tests.node.traced import Traces, at, links, pair, parent, tracer, traces, t
 from tests.node.traced import said as told
 from tests.processes import until
 from tests.store.server import RedisServer
-from tests.wire import Caller, Heard
+from tests.wire import Caller, Reply
 
 pytestmark = pytest.mark.anyio
 CALLED = "tools/call two"
@@ -57,8 +57,8 @@ async def both(ctx: Context) -> str:
     return " ".join(await asyncio.gather(branch("a"), branch("b")))
 
 
-async def answered(client: Caller, heard: Heard, tool: str = "two") -> Heard:
-    return await client.retry(tool, heard.token, heard.accept(word="x"))
+async def answered(client: Caller, reply: Reply, tool: str = "two") -> Reply:
+    return await client.retry(tool, reply.token, reply.accept(word="x"))
 
 
 async def test_each_round_leads_to_the_one_before_and_to_the_first(seen: Traces) -> None:
@@ -244,8 +244,8 @@ async def test_a_token_that_says_something_else_of_spans_is_read_all_the_same(se
             asked = await client.call("two")
             codec, (kind, call, _) = AESGCMRequestStateCodec([KEY]), asked.token.split(".", 2)
             token = codec.seal(json.dumps({**claims(asked.token), "trace": odd, "more": 1}).encode())
-            heard = await client.retry("two", f"{kind}.{call}.{token}", asked.accept(word="x"))
-            assert heard.messages == ["two"], odd
+            reply = await client.retry("two", f"{kind}.{call}.{token}", asked.accept(word="x"))
+            assert reply.messages == ["two"], odd
             assert links(seen.named(CALLED)[-1]) == {}, odd
 
 

@@ -1,4 +1,4 @@
-"""How busy the event loop was in the last minute."""
+"""Rates of the last minute: by how much a count grew per second."""
 
 from __future__ import annotations
 
@@ -7,50 +7,58 @@ import time
 import pytest
 
 from framehold import clock
-from framehold.telemetry.window import BusyShare
+from framehold.telemetry.metrics import Metrics
+from framehold.telemetry.window import Rate
 
 
 @pytest.fixture
-def times(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
-    """Seconds on the node's clock, and of processor time, as the test sets them."""
-    at = {"now": 1000.0, "used": 5.0}
-    monkeypatch.setattr(clock, "now", lambda: at["now"])
-    monkeypatch.setattr(time, "thread_time", lambda: at["used"])
-    return at
+def at(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
+    """Seconds on the node's clock, and a count, as the test sets them."""
+    values = {"now": 1000.0, "count": 5.0}
+    monkeypatch.setattr(clock, "now", lambda: values["now"])
+    return values
 
 
-def read(busy: BusyShare, times: dict[str, float], seconds: float, used: float) -> None:
-    times["now"] += seconds
-    times["used"] += used
-    busy.read()
+def read(rate: Rate, at: dict[str, float], seconds: float, more: float) -> None:
+    at["now"] += seconds
+    at["count"] += more
+    rate.read()
 
 
-def test_the_share_is_of_the_time_between_the_first_and_the_last_reading(times: dict[str, float]) -> None:
-    busy = BusyShare()
-    assert busy.share() is None
-    busy.read()
-    assert busy.share() is None
-    read(busy, times, seconds=10, used=4)
-    read(busy, times, seconds=10, used=0)
-    assert busy.share() == pytest.approx(0.2)
+def test_the_rate_is_of_the_time_between_the_first_and_the_last_reading(at: dict[str, float]) -> None:
+    rate = Rate(lambda: at["count"])
+    assert rate.per_second() is None
+    rate.read()
+    assert rate.per_second() is None
+    read(rate, at, seconds=10, more=4)
+    read(rate, at, seconds=10, more=0)
+    assert rate.per_second() == pytest.approx(0.2)
 
 
-def test_readings_older_than_a_minute_do_not_count(times: dict[str, float]) -> None:
-    busy = BusyShare()
-    busy.read()
-    read(busy, times, seconds=50, used=50)
+def test_readings_older_than_a_minute_do_not_count(at: dict[str, float]) -> None:
+    rate = Rate(lambda: at["count"])
+    rate.read()
+    read(rate, at, seconds=50, more=50)
     for _ in range(7):
-        read(busy, times, seconds=10, used=1)
-    assert busy.share() == pytest.approx(0.1)
+        read(rate, at, seconds=10, more=1)
+    assert rate.per_second() == pytest.approx(0.1)
 
 
 def test_a_loop_that_computes_is_busy() -> None:
     """With the real clocks: a spin uses the processor, whatever else the machine does."""
-    busy = BusyShare()
-    busy.read()
+    metrics = Metrics(())
+    metrics.late(0.0)
     until = time.thread_time() + 0.02
     while time.thread_time() < until:
         pass
-    busy.read()
-    share = busy.share()
+    metrics.late(0.0)
+    share = metrics.busy()
     assert share is not None and 0 < share <= 1
+
+
+def test_rounds_per_second(at: dict[str, float]) -> None:
+    metrics = Metrics(())
+    metrics.late(0.0)
+    metrics.rounds, at["now"] = 30, at["now"] + 10
+    metrics.late(0.0)
+    assert metrics.answered_rounds.per_second() == pytest.approx(3.0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import inspect
 import os
 import random
 import re
@@ -95,15 +96,15 @@ def test_a_call_with_questions_effects_and_values(rehearse: Rehearse) -> None:
         return f"{second} {begun} {framehold.now() - begun} {framehold.random()}"
 
     server = serving(order)
-    told = rehearse(server, "order", {"item": "tea"}, answers=[YES, {"word": "fine"}])
-    assert told.text.startswith("fine ") and told.error is None and told.result.is_error is False
-    assert told.questions[0].startswith("Order tea as ") and [len(asked) for asked in told.rounds] == [1, 1]
-    assert told.effects == ["audit", "charge"] and told.ways == ("hold", "replay", "rebuild")
+    result = rehearse(server, "order", {"item": "tea"}, answers=[YES, {"word": "fine"}])
+    assert result.text.startswith("fine ") and result.error is None and result.result.is_error is False
+    assert result.questions[0].startswith("Order tea as ") and [len(asked) for asked in result.rounds] == [1, 1]
+    assert result.effects == ["audit", "charge"] and result.ways == ("hold", "replay", "rebuild")
     assert ran == ["audit tea", "tea"]
     again = rehearse(server, "order", {"item": "tea"}, answers=[YES, {"word": "fine"}])
-    assert again.questions[0] == told.questions[0], "a test must not depend on chance"
+    assert again.questions[0] == result.questions[0], "a test must not depend on chance"
     other = rehearse(server, "order", {"item": "tea"}, answers=[YES, {"word": "fine"}], seed=1)
-    assert other.questions[0] != told.questions[0]
+    assert other.questions[0] != result.questions[0]
 
 
 def test_each_kind_of_answer(rehearse: Rehearse) -> None:
@@ -111,21 +112,21 @@ def test_each_kind_of_answer(rehearse: Rehearse) -> None:
 
     @framehold.reentrant
     async def everything(ctx: Context) -> str:
-        heard = [said(await ctx.elicit(text, Word)) for text in ("a", "b", "c", "d")]
-        heard.append((await ctx.elicit_url("go", "https://example.com/x", "e1")).action)
+        reply = [said(await ctx.elicit(text, Word)) for text in ("a", "b", "c", "d")]
+        reply.append((await ctx.elicit_url("go", "https://example.com/x", "e1")).action)
         words = SamplingMessage(role="user", content=TextContent(type="text", text="Say a word."))
-        heard.append((await ctx.session.create_message([words], max_tokens=5)).content.text)
-        heard.append(str((await ctx.session.list_roots()).roots[0].uri))
-        return " ".join(heard)
+        reply.append((await ctx.session.create_message([words], max_tokens=5)).content.text)
+        reply.append(str((await ctx.session.list_roots()).roots[0].uri))
+        return " ".join(reply)
 
     def echoed(asked: Asked) -> dict[str, str]:
         return {"word": f"<{asked.message}>"}
 
     roots = ListRootsResult(roots=[Root(uri=FileUrl("file:///x"))])
     script = [Word(word="m"), "decline", "cancel", echoed, {}, "sampled", roots]
-    told = rehearse(serving(everything), "everything", answers=script)
-    assert told.text == "m decline cancel <d> accept sampled file:///x"
-    assert told.questions == ["a", "b", "c", "d", "go", "Say a word.", ""]
+    result = rehearse(serving(everything), "everything", answers=script)
+    assert result.text == "m decline cancel <d> accept sampled file:///x"
+    assert result.questions == ["a", "b", "c", "d", "go", "Say a word.", ""]
 
 
 def test_questions_that_are_asked_together(rehearse: Rehearse) -> None:
@@ -146,10 +147,10 @@ def test_questions_that_are_asked_together(rehearse: Rehearse) -> None:
         lambda asked: {"left": {"word": "a"}, "right": "decline"}.get(asked.key, YES),
     ]
     for answers in scripts:
-        told = rehearse(serving(pair), "pair", answers=answers)
-        assert told.text == "left a right decline yes"
-        assert told.rounds == [["left?", "right?"], ["sure?"]]
-        assert sorted(told.effects) == ["hold left", "hold right"]
+        result = rehearse(serving(pair), "pair", answers=answers)
+        assert result.text == "left a right decline yes"
+        assert result.rounds == [["left?", "right?"], ["sure?"]]
+        assert sorted(result.effects) == ["hold left", "hold right"]
 
 
 async def consent(name: str) -> Word | Elicit[Word]:
@@ -190,8 +191,8 @@ def test_prompts_resources_and_resolved_parameters(rehearse: Rehearse) -> None:
     async def note(name: str, ctx: Context) -> str:
         return f"{name}: {said(await ctx.elicit('Which?', Word))}"
 
-    told = rehearse(server, "resolved", {"name": "Ada"}, answers=[YES, {"word": "b"}])
-    assert (told.text, told.questions, told.effects) == ("yes b", ["May Ada?", "And now?"], ["noted"])
+    result = rehearse(server, "resolved", {"name": "Ada"}, answers=[YES, {"word": "b"}])
+    assert (result.text, result.questions, result.effects) == ("yes b", ["May Ada?", "And now?"], ["noted"])
     assert rehearse(server, "poem", {"name": "Ada"}, answers=[YES], kind="prompt").text == "For Ada about yes"
     assert rehearse(server, "note://x", answers=[YES], kind="resource").text == "x: yes"
 
@@ -211,9 +212,9 @@ def test_a_handler_that_parks_by_hand(rehearse: Rehearse) -> None:
         asked = ElicitRequest(params=ElicitRequestFormParams(message=f"As {number}?", requested_schema=schema))
         return InputRequiredResult(input_requests={"q": asked}, request_state="asked")
 
-    told = rehearse(serving(by_hand), "by_hand", answers=[YES])
-    assert told.effects == ["begin"] and told.questions[0][3:-1] in told.text
-    assert told.rounds == [[], told.questions]
+    result = rehearse(serving(by_hand), "by_hand", answers=[YES])
+    assert result.effects == ["begin"] and result.questions[0][3:-1] in result.text
+    assert result.rounds == [[], result.questions]
 
 
 def test_a_low_level_server(rehearse: Rehearse) -> None:
@@ -278,8 +279,8 @@ def test_time_stands_still(rehearse: Rehearse) -> None:
         await asyncio.sleep(0.01)
         return f"{framehold.now():%Y-%m-%d}"
 
-    told = rehearse(serving(when), "when", answers=[YES], now=datetime(1999, 12, 31, tzinfo=UTC))
-    assert (told.questions, told.text) == (["1999?"], "1999-12-31")
+    result = rehearse(serving(when), "when", answers=[YES], now=datetime(1999, 12, 31, tzinfo=UTC))
+    assert (result.questions, result.text) == (["1999?"], "1999-12-31")
 
 
 def test_fakes_can_be_put_back_before_each_way(rehearse: Rehearse) -> None:
@@ -316,11 +317,14 @@ def test_errors_are_results_too(rehearse: Rehearse) -> None:
         await ctx.elicit("Well?", Word)
         raise LookupError("no such thing")
 
-    told = rehearse(server, "fails", answers=[YES])
-    assert told.result.is_error and told.text == "Error executing tool fails"
-    told = rehearse(server, "broken", answers=[YES], kind="prompt")
-    assert told.result is None and told.error.code < 0 and told.text == told.error.message
-    assert rehearse(server, "fails", answers=[{"nonsense": 1}]).result.is_error
+    result = rehearse(server, "fails", answers=[YES], raises=LookupError)
+    assert isinstance(result.result, CallToolResult) and result.result.is_error
+    assert result.text == "Error executing tool fails"
+    result = rehearse(server, "broken", answers=[YES], kind="prompt", raises=LookupError)
+    assert result.result is None and result.error is not None
+    assert result.error.code < 0 and result.text == result.error.message
+    nonsense = ElicitResult(action="accept", content={"nonsense": 1})
+    assert isinstance(rehearse(server, "fails", answers=[nonsense], raises=ValueError).raised, ValueError)
 
 
 # ---- what is caught
@@ -427,6 +431,7 @@ def test_a_result_that_differs(rehearse: Rehearse) -> None:
     ran.clear()
     found = caught(rehearse, talking)
     assert found.startswith("the call differs under replay: result.content[0].text is 'yes 3', and was 'yes 1' when")
+    assert "what an effect outside once has done" in found
 
 
 def test_effects_and_questions_that_come_and_go(rehearse: Rehearse) -> None:
@@ -500,26 +505,26 @@ def test_effects_give_what_they_gave(rehearse: Rehearse) -> None:
 
     @framehold.reentrant
     async def shop(ctx: Context) -> str:
-        heard: list[Any] = []
+        reply: list[Any] = []
         for name in ("text", "model", "shared", "refuse", "odd", "lock"):
             try:
                 given = await framehold.once(name, effect, name)
                 if isinstance(given, list):
                     given.append("copy")
-                heard.append(given)
+                reply.append(given)
             except Exception as error:
-                heard.append(f"{type(error).__name__}: {error}")
+                reply.append(f"{type(error).__name__}: {error}")
             shared.append("later")
-            await ctx.elicit(f"{heard[-1]}?", Word)
+            await ctx.elicit(f"{reply[-1]}?", Word)
         last = await framehold.once("last", effect, "last")
-        return f"{heard} {last}"
+        return f"{reply} {last}"
 
-    told = rehearse(serving(shop), "shop", answers=[YES] * 6)
-    assert ran == told.effects == ["text", "model", "shared", "refuse", "odd", "lock", "last"]
-    assert told.questions[2] == "['first', 'later', 'later', 'copy']?" and told.questions[3].startswith(
+    result = rehearse(serving(shop), "shop", answers=[YES] * 6)
+    assert ran == result.effects == ["text", "model", "shared", "refuse", "odd", "lock", "last"]
+    assert result.questions[2] == "['first', 'later', 'later', 'copy']?" and result.questions[3].startswith(
         "LookupError: refused "
     )
-    assert told.questions[4].startswith("EffectFailed: ") and told.questions[5].startswith("ResultNotKept: ")
+    assert result.questions[4].startswith("EffectFailed: ") and result.questions[5].startswith("ResultNotKept: ")
 
 
 def test_an_effect_that_breaks_off(rehearse: Rehearse) -> None:
@@ -663,7 +668,6 @@ def _without_a_call() -> contextvars.Context:
     return context
 
 
-@pytest.mark.filterwarnings("ignore:coroutine 'once' was never awaited")
 @pytest.mark.parametrize(
     ("mistake", "text"),
     [
@@ -696,13 +700,13 @@ def test_misuse(mistake: Tool, text: str, catches: bool, rehearse: Rehearse) -> 
         rehearse(serving(slips), "slips", answers=lambda asked: YES)
     assert str(failure.value).startswith(f"the call misuses framehold: {text}"), failure.value
     assert str(failure.value).endswith(" (under hold)")
-    told = rehearse(serving(slips), "slips", answers=lambda asked: YES, allow_misuse=True)
-    if mistake is never_awaited:
-        assert told.text == "fine" and told.effects == []
-    elif catches:
-        assert told.text.startswith(f"caught {text}") and told.raised is None
+    handled = catches and mistake is not never_awaited
+    raises: Any = () if handled else (framehold.FrameholdError, TypeError)
+    result = rehearse(serving(slips), "slips", answers=lambda asked: YES, allow_misuse=True, raises=raises)
+    if handled:
+        assert result.text.startswith(f"caught {text}") and result.raised is None
     else:
-        assert told.text == "Error executing tool slips" and str(told.raised).startswith(text)
+        assert result.text == "Error executing tool slips" and str(result.raised).startswith(text)
     assert warnings_hook() is PYTHONS
 
 
@@ -754,7 +758,7 @@ def test_misuse_in_another_way(rehearse: Rehearse) -> None:
 
 
 def test_what_is_no_misuse(rehearse: Rehearse) -> None:
-    """What an effect came to, and what the SDK hides of a handler's own errors: told, and passed."""
+    """What an effect came to, and what the SDK hides of a handler's own errors: passed if the test says so."""
 
     async def lock() -> Any:
         return threading.Lock()
@@ -772,11 +776,11 @@ def test_what_is_no_misuse(rehearse: Rehearse) -> None:
     async def other(ctx: Context) -> str:
         return str(await framehold.once("type", fine, "too many"))
 
-    assert isinstance(rehearse(serving(keeps), "keeps").raised, framehold.ResultNotKept)
-    assert isinstance(rehearse(serving(breaks), "breaks", answers=[YES]).raised, KeyError)
-    assert isinstance(rehearse(serving(other), "other").raised, TypeError)
+    assert isinstance(rehearse(serving(keeps), "keeps", raises=framehold.OnceError).raised, framehold.ResultNotKept)
+    assert isinstance(rehearse(serving(breaks), "breaks", answers=[YES], raises=KeyError).raised, KeyError)
+    assert isinstance(rehearse(serving(other), "other", raises=TypeError).raised, TypeError)
     with pytest.raises(AssertionError, match=r"came to 'Error executing tool breaks', and the handler raised KeyError"):
-        rehearse(serving(breaks), "breaks", answers=[YES, YES])
+        rehearse(serving(breaks), "breaks", answers=[YES, YES], raises=KeyError)
 
 
 # ---- scripts
@@ -995,6 +999,12 @@ def test_the_plugin_in_a_project_of_its_own(tmp_path: Path) -> None:
     assert "KeyError: 'nothing'" in shown
     places = set(re.findall(r"^(\S+\.py):\d+: ", shown, re.MULTILINE))
     assert places == {"test_user.py"} and "During handling" not in shown and "Traceback" not in shown, shown
+
+
+def test_the_type_of_the_fixture_has_its_parameters() -> None:
+    """So that a type checker finds a wrong argument in a test."""
+    _, *typed = inspect.signature(Rehearse.__call__).parameters.values()
+    assert typed == list(inspect.signature(rehearsed).parameters.values())
 
 
 def test_pytest_is_not_needed_to_import_it() -> None:

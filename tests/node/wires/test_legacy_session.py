@@ -91,7 +91,7 @@ async def posting(url: str) -> AsyncIterator[Callable[..., Awaitable[tuple[str, 
 
         async def call(tool: str, answer: Answer = _each) -> tuple[str, list[Any]]:
             request = body("tools/call", id=99, params={"name": tool, "arguments": {}})
-            heard: list[Any] = []
+            reply: list[Any] = []
             async with http.stream("POST", url, json=request) as response:
                 async for line in response.aiter_lines():
                     if not line.startswith("data: {"):
@@ -99,12 +99,12 @@ async def posting(url: str) -> AsyncIterator[Callable[..., Awaitable[tuple[str, 
                     message = json.loads(line.removeprefix("data: "))
                     if message.get("id") == 99:
                         if "error" in message:
-                            return str(message["error"]["message"]), heard
-                        return str(message["result"]["content"][0]["text"]), heard
-                    heard.append(message)
-                    said = answer(message, len(heard)) if "id" in message else None
-                    if said is not None:
-                        await http.post(url, json={"jsonrpc": "2.0", **said})
+                            return str(message["error"]["message"]), reply
+                        return str(message["result"]["content"][0]["text"]), reply
+                    reply.append(message)
+                    text = answer(message, len(reply)) if "id" in message else None
+                    if text is not None:
+                        await http.post(url, json={"jsonrpc": "2.0", **text})
             raise AssertionError("the call had no end")
 
         yield call
@@ -140,8 +140,8 @@ async def test_questions_that_nobody_waits_for_any_more_are_withdrawn() -> None:
         return {"id": message["id"], "error": {"code": -1, "message": "no"}} if how_manieth == 2 else None
 
     async with asyncio.timeout(10), stage(two) as caller, posting(caller.url) as call:
-        told, (first, _, withdrawn) = await call("two", fails_last)
-    assert told == "elicitation/create failed at the client: no"
+        result, (first, _, withdrawn) = await call("two", fails_last)
+    assert result == "elicitation/create failed at the client: no"
     assert (withdrawn["method"], withdrawn["params"]["requestId"]) == ("notifications/cancelled", first["id"])
 
 
@@ -163,8 +163,8 @@ async def test_a_handler_that_breaks_off_takes_no_other_call_with_it() -> None:
     async with asyncio.timeout(10), stage(breaks, waits) as caller, posting(caller.url) as call:
         assert (await call("breaks"))[0].startswith("the handler broke off from within")
         cancelled = {"method": "notifications/cancelled", "params": {"requestId": 99}}
-        told, _ = await call("waits", lambda message, how_manieth: cancelled)
-        assert told == "Request cancelled"
+        result, _ = await call("waits", lambda message, how_manieth: cancelled)
+        assert result == "Request cancelled"
         assert ended.is_set()
 
 
@@ -239,8 +239,8 @@ async def test_what_outlives_its_call_asks_on_the_other_stream() -> None:
         return "gone"
 
     async with asyncio.timeout(10), stage(leaves) as caller:
-        heard = asyncio.create_task(_listening(caller, left, tasks))
-        assert await heard == ["gone", "file:///srv"]
+        reply = asyncio.create_task(_listening(caller, left, tasks))
+        assert await reply == ["gone", "file:///srv"]
 
 
 async def _listening(caller: Stage, left: asyncio.Event, tasks: list[asyncio.Task[str]]) -> list[str]:

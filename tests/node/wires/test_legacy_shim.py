@@ -66,8 +66,8 @@ async def old_client(
     """A client of 2025 of a server with these tools, in this process."""
     server = server_of("old", *tools)
     framehold.attach(server, Settings(node_id="old", **settings))
-    said = {"elicitation_callback": repeats} if client is None else client
-    async with Client(server, mode="legacy", **said) as connected:
+    output = {"elicitation_callback": repeats} if client is None else client
+    async with Client(server, mode="legacy", **output) as connected:
         yield connected
 
 
@@ -120,8 +120,8 @@ async def test_all_questions_of_a_round_are_asked_together() -> None:
 
     callbacks = {"elicitation_callback": elicit, "sampling_callback": sample, "list_roots_callback": folders}
     async with asyncio.timeout(10), old_client(everything, client=callbacks) as client:
-        told = text(await client.call_tool("everything", {}))
-    assert told == "ElicitResult CreateMessageResult ListRootsResult"
+        result = text(await client.call_tool("everything", {}))
+    assert result == "ElicitResult CreateMessageResult ListRootsResult"
 
 
 async def test_a_page_to_visit_has_an_id_on_the_older_wire() -> None:
@@ -237,12 +237,12 @@ async def test_a_failure_is_a_tools_result_and_a_prompts_error(
         return asks("resource")
 
     framehold.attach(server, Settings(node_id="fails", **settings))
-    said = {"elicitation_callback": repeats} if client is None else client
+    output = {"elicitation_callback": repeats} if client is None else client
     ways: dict[str, Callable[[Client], Awaitable[Any]]] = {
         "prompt": lambda old: old.get_prompt("prompt"),
         "resource": lambda old: old.read_resource("poems://one"),
     }
-    async with asyncio.timeout(20), Client(server, mode="legacy", **said) as old:
+    async with asyncio.timeout(20), Client(server, mode="legacy", **output) as old:
         failed = text(await old.call_tool("tool", {}))
         assert failed.startswith("error: ")
         assert told in failed
@@ -342,8 +342,8 @@ async def test_a_connection_without_a_stream_is_refused_not_waited_for() -> None
         served(server.streamable_http_app(stateless_http=True)) as url,
         Client(streamable_http_client(url), mode="legacy", elicitation_callback=repeats) as client,
     ):
-        told = text(await client.call_tool("asks", {}))
-        assert "so the client can't be asked; nothing was asked" in told and "declare" not in told
+        result = text(await client.call_tool("asks", {}))
+        assert "so the client can't be asked; nothing was asked" in result and "declare" not in result
 
 
 async def test_a_state_from_outside_is_refused() -> None:

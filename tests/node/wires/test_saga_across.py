@@ -24,7 +24,7 @@ from tests.node.nodes import KEY, entries, heirs, served
 from tests.node.sagas import SagaClient, done, failed, form, steps, token
 from tests.node.stage import Word, said, stage
 from tests.store.server import RedisServer
-from tests.wire import Caller, Heard
+from tests.wire import Caller, Reply
 
 pytestmark = pytest.mark.anyio
 
@@ -76,12 +76,12 @@ async def test_a_saga_is_replayed_by_whoever_gets_it(redis: RedisServer, tmp_pat
     """Strategy replay: its token carries the call, so no node has to be found."""
     async with pair(redis, tmp_path.name, strategy="replay") as ((a, at_a), (b, at_b)):
         client = SagaClient(at_a)
-        heard = await client.call("two")
+        reply = await client.call("two")
         for wire in (at_b, at_a):
-            assert token(heard).startswith("s1.saga.")
+            assert token(reply).startswith("s1.saga.")
             client.wire = wire
-            heard = await client.resume(heard, form(steps(heard)[0]))
-        assert heard.text == "<one> <two>"
+            reply = await client.resume(reply, form(steps(reply)[0]))
+        assert reply.text == "<one> <two>"
         counts = a.attached.runtime.counts, b.attached.runtime.counts
         assert [count["rebuilt"] for count in counts] == [1, 1]
 
@@ -94,23 +94,23 @@ async def test_a_node_that_dies_between_two_resumes(
     monkeypatch.setenv("ENTRIES", str(tmp_path / "entries"))
     async with heirs("tests/node/reentrant_server.py", tmp_path, redis.url) as start:
 
-        async def mortal(tool: str, name: str) -> Heard:
+        async def mortal(tool: str, name: str) -> Reply:
             node = await start()
             async with Caller(node.url) as wire:
                 client = SagaClient(wire)
-                heard = await client.call(tool, name=name)
-            while heard.message.get("result", {}).get("state") == "suspended":
+                reply = await client.call(tool, name=name)
+            while reply.message.get("result", {}).get("state") == "suspended":
                 node.kill()
                 node = await start()
                 async with Caller(node.url) as wire:
                     client.wire = wire
                     answers = [
                         done(step, {"action": "accept", "content": {"word": step["params"]["message"].split()[-1]}})
-                        for step in steps(heard)
+                        for step in steps(reply)
                     ]
-                    heard = await client.resume(heard, *answers)
+                    reply = await client.resume(reply, *answers)
             node.kill()
-            return heard
+            return reply
 
         assert (await mortal("resolved", "Cy")).text == "Cy? now? done-Cy-Cy?#1"
     assert entries(tmp_path / "entries") == ["done-Cy-Cy?"]
@@ -139,13 +139,13 @@ class Official:
     def __init__(self, client: Client) -> None:
         self.client = client
 
-    async def send(self, method: str, params: dict[str, Any], **_: Any) -> Heard:
+    async def send(self, method: str, params: dict[str, Any], **_: Any) -> Reply:
         try:
             request = Request[dict[str, Any], str](method=method, params=params)
             found = await self.client.session.send_request(request, RootModel[dict[str, Any]])
         except MCPError as error:
-            return Heard(200, {}, {"error": error.error.model_dump(exclude_none=True)})
-        return Heard(200, {}, {"result": found.root})
+            return Reply(200, {}, {"error": error.error.model_dump(exclude_none=True)})
+        return Reply(200, {}, {"result": found.root})
 
 
 @pytest.mark.parametrize("mode", ["auto", "2026-07-28", "legacy"])
@@ -192,5 +192,5 @@ async def test_many_sagas_at_once() -> None:
         return f"{first} {said(await ctx.elicit(f'{name} two', Word))}"
 
     async with stage(named) as wire:
-        told = await asyncio.gather(*(SagaClient(wire).told("named", name=str(number)) for number in range(30)))
-        assert [heard.text for heard in told] == [f"<{number} one> <{number} two>" for number in range(30)]
+        result = await asyncio.gather(*(SagaClient(wire).told("named", name=str(number)) for number in range(30)))
+        assert [reply.text for reply in result] == [f"<{number} one> <{number} two>" for number in range(30)]

@@ -10,7 +10,7 @@ import pytest
 from tests.fleet.fleet import fleet, haproxy
 from tests.node.sagas import SagaClient, done, steps
 from tests.store.server import RedisServer
-from tests.wire import Caller, Heard, accepted
+from tests.wire import Caller, Reply, accepted
 
 pytestmark = pytest.mark.anyio
 REENTRANT = "tests/node/reentrant_server.py"
@@ -18,23 +18,23 @@ HASHED = Path(__file__).parents[3] / "examples" / "haproxy.cfg"
 ROUND_ROBIN = Path(__file__).parents[2] / "fleet" / "round_robin.cfg"
 
 
-async def told(url: str, name: str, between: Callable[[str], None] = lambda node: None) -> list[Heard]:
+async def told(url: str, name: str, between: Callable[[str], None] = lambda node: None) -> list[Reply]:
     """The replies of one saga of three questions, `between` called with the serving node before each resume."""
     async with Caller(url) as wire:
         client = SagaClient(wire)
-        heard = [await client.call("sequence", name=name)]
+        reply = [await client.call("sequence", name=name)]
         for number in range(3):
-            between(heard[-1].headers["framehold-node"])
-            (step,) = steps(heard[-1])
-            heard.append(await client.resume(heard[-1], done(step, accepted(word=f"word-{number}"))))
+            between(reply[-1].headers["framehold-node"])
+            (step,) = steps(reply[-1])
+            reply.append(await client.resume(reply[-1], done(step, accepted(word=f"word-{number}"))))
     effects = " ".join(f"{place}-{name}#1" for place in ("first", "second", "third"))
-    assert heard[-1].text.startswith(f"word-0 word-1 word-2 {effects} ")
-    return heard
+    assert reply[-1].text.startswith(f"word-0 word-1 word-2 {effects} ")
+    return reply
 
 
-def ways(heard: list[Heard]) -> list[tuple[str, str]]:
+def ways(response: list[Reply]) -> list[tuple[str, str]]:
     """Which node served each round, and how the request found it."""
-    return [(reply.headers["framehold-node"], reply.headers["framehold-route"]) for reply in heard]
+    return [(reply.headers["framehold-node"], reply.headers["framehold-route"]) for reply in response]
 
 
 async def test_sagas_find_their_frames(redis: RedisServer, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from tests.node.acting import each_way
 from tests.node.nodes import served
 from tests.node.sagas import SagaClient, done, failed, form, steps, token
 from tests.node.stage import Word, said, stage
-from tests.wire import Caller, Heard, accepted
+from tests.wire import Caller, Reply, accepted
 
 pytestmark = pytest.mark.anyio
 
@@ -35,8 +35,8 @@ async def ask(ctx: Context, name: str = "you") -> str:
     return said(await ctx.elicit(f"what says {name}?", Word))
 
 
-def verdict(heard: Heard) -> tuple[int, int, str]:
-    return heard.status, heard.code, heard.text
+def verdict(reply: Reply) -> tuple[int, int, str]:
+    return reply.status, reply.code, reply.text
 
 
 @each_way
@@ -117,11 +117,11 @@ async def test_malformed_steps_consume_nothing() -> None:
         first = await client.call("ask")
         (step,) = steps(first)
         for name, (wrong, why) in MALFORMED.items():
-            heard = await client.raw(sagaToken=token(first), completedSteps=wrong)
-            assert (heard.status, heard.code) == (400, -32602) and heard.text.startswith(why), name
+            reply = await client.raw(sagaToken=token(first), completedSteps=wrong)
+            assert (reply.status, reply.code) == (400, -32602) and reply.text.startswith(why), name
         for answer in ({"action": "perhaps"}, {"roots": []}, {"error": {"code": 1, "message": "forged"}}):
-            heard = await client.raw(sagaToken=token(first), completedSteps=[done(step, answer)])
-            assert (heard.status, heard.code) == (400, -32602) and "is malformed" in heard.text
+            reply = await client.raw(sagaToken=token(first), completedSteps=[done(step, answer)])
+            assert (reply.status, reply.code) == (400, -32602) and "is malformed" in reply.text
         assert verdict(await client.raw(completedSteps=[]))[:2] == (400, -32602)
         assert (await client.resume(first, form(step))).text == "<what says you?>"
         assert (wire.runtime.counts["entered"], wire.runtime.counts["resumed"]) == (1, 1)
@@ -133,16 +133,16 @@ async def test_malformed_steps_consume_nothing() -> None:
 async def test_a_malformed_start(params: dict[str, Any]) -> None:
     async with stage(ask) as wire:
         headers = {"mcp-name": "ask"}
-        heard = await wire.send("tools/callSaga", params, headers=headers)
-        assert (heard.status, heard.code) == (400, -32602) and heard.text.endswith("; nothing was done")
+        reply = await wire.send("tools/callSaga", params, headers=headers)
+        assert (reply.status, reply.code) == (400, -32602) and reply.text.endswith("; nothing was done")
         assert wire.runtime.counts["entered"] == 0
 
 
 async def test_arguments_that_no_token_could_carry() -> None:
     """They are refused before anything runs, since no resume could bring them."""
     async with stage(ask, max_body=20_000) as wire:
-        heard = await SagaClient(wire).call("ask", name="x" * 14_000)
-        assert (heard.code, "FRAMEHOLD_MAX_BODY" in heard.text) == (-32602, True)
+        reply = await SagaClient(wire).call("ask", name="x" * 14_000)
+        assert (reply.code, "FRAMEHOLD_MAX_BODY" in reply.text) == (-32602, True)
         assert wire.runtime.counts["entered"] == 0
         client = SagaClient(wire)
         assert (await client.told("ask", name="x" * 5_000)).text == f"<what says {'x' * 5_000}?>"
@@ -168,8 +168,8 @@ async def test_only_a_saga_has_words_for_a_failure(settings: dict[str, Any]) -> 
         retry = await wire.retry("keyed", first.token, {"word": failure})
         assert (retry.status, retry.code) == (400, -32602)
         early = {"name": "keyed", "arguments": {}, "inputResponses": {"word": failure}}
-        heard = await wire.send("tools/call", early)
-        assert heard.code == -32602 if "error" in heard.message else "word" in heard.asked
+        reply = await wire.send("tools/call", early)
+        assert reply.code == -32602 if "error" in reply.message else "word" in reply.asked
         assert (await wire.retry("keyed", first.token, {"word": accepted(word="x")})).text == "x"
     assert raised == []
 
@@ -209,7 +209,7 @@ async def test_a_saga_belongs_to_who_began_it() -> None:
     server.tool(description="Asks.")(ask)
     async with served(framehold.asgi(server, Settings(node_id="owned"))) as url, Caller(url) as wire:
 
-        async def send_as(user: str, method: str, **params: Any) -> Heard:
+        async def send_as(user: str, method: str, **params: Any) -> Reply:
             return await wire.send(method, params, headers={"authorization": f"Bearer {user}"})
 
         first = await send_as("ann", "tools/callSaga", name="ask")

@@ -59,8 +59,9 @@ frontend mcp
     maxconn {{ $here.maxConnections | int64 }}
     http-request del-header framehold- -m beg
     {{- include "framehold.haproxy.health" . | nindent 4 }}
-    http-request return status 404 if { path /admin } || { path_beg /admin/ }
-    use_backend routers if { path /dashboard /metrics } || { path_beg /dashboard/ /api/v1/ }
+    http-request return status 404 if { path,url_dec -m str /admin } || { path,url_dec -m beg /admin/ }
+    # The routers' own Service has them.
+    http-request return status 404 if { path,url_dec -m str /dashboard /metrics /api/v1 } || { path,url_dec -m beg /dashboard/ /api/v1/ }
     default_backend nodes
 
 backend nodes
@@ -71,6 +72,7 @@ backend nodes
     http-request disable-l7-retry if { req.hdr(framehold-call-id) -m found }
     http-request set-var(txn.call) req.hdr(framehold-call-id) if { req.hdr(framehold-call-id) -m found }
     http-request set-header framehold-secret "${FRAMEHOLD_SECRET}"
+    http-request set-header framehold-for client
     use-server %[req.hdr(mcp-session-id),field(2,.)] if { req.hdr(mcp-session-id) -m beg l1. }
     balance hash var(txn.call)
     hash-type consistent
@@ -84,9 +86,6 @@ backend nodes
     {{- range $number := until (include "framehold.haproxy.servers" . | int) }}
     server {{ $node }}-{{ $number }} {{ $node }}-{{ $number }}.{{ $node }}.{{ $domain }}:8080
     {{- end }}
-
-backend routers
-    server routers {{ include "framehold.componentName" (dict "root" . "component" "router") }}.{{ $domain }}:80
 
 frontend metrics
     bind {{ $any }}:8404

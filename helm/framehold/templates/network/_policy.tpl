@@ -1,4 +1,14 @@
-{{/* Who may reach the pods of a component; all others may not. Where they go themselves is not limited.
+{{/* The Service that carries a path: `dict "root" $ "to" "admin"`; that of clients unless it says `admin`. */}}
+{{- define "framehold.backend" -}}
+{{- if eq (.to | default "clients") "admin" -}}
+{{ include "framehold.componentName" (dict "root" .root "component" "router") }}
+{{- else -}}
+{{ include "framehold.fullname" .root }}
+{{- end -}}
+{{- end }}
+
+{{/* Who may reach the pods of a component; all others may not. Where they go
+     themselves is limited by `exits`, egress rules as Kubernetes has them, if there are any.
 
      `dict "root" $ "component" "node" "doors" (list DOOR ...)`, and a DOOR is `dict "port" 8080 "components" (list "router")
      "peers" .Values...`. To Kubernetes an empty `from` is everybody. Hence a door to which nobody comes is left out, and one
@@ -13,7 +23,11 @@ spec:
   podSelector:
     matchLabels:
       {{- include "framehold.selector" . | nindent 6 }}
-  policyTypes: [Ingress]
+  policyTypes: [Ingress{{ if .exits }}, Egress{{ end }}]
+  {{- with .exits }}
+  egress:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
   ingress:
     {{- range .doors }}
     {{- if or .everybody .components .peers }}
@@ -35,4 +49,24 @@ spec:
       {{- end }}
     {{- end }}
     {{- end }}
+{{- end }}
+
+
+{{/* Where the pods of each component may go, as lists of egress rules by component; {} where that is not limited. */}}
+{{- define "framehold.exits" -}}
+{{- $policy := .Values.networkPolicy -}}
+{{- if (dig "egress" "enabled" false $policy) -}}
+{{- $own := dict "app.kubernetes.io/name" (include "framehold.name" .) "app.kubernetes.io/instance" .Release.Name -}}
+{{- $names := dict "ports" (list (dict "protocol" "UDP" "port" 53) (dict "protocol" "TCP" "port" 53)) -}}
+{{- $nodes := dict "to" (list (dict "podSelector" (dict "matchLabels" (merge (dict "app.kubernetes.io/component" "node") $own)))) "ports" (list (dict "protocol" "TCP" "port" 8080)) -}}
+{{- $fleet := list $names $nodes -}}
+{{- $stored := concat $fleet ($policy.egress.store | default list) -}}
+{{- if include "framehold.bundledStore" . -}}
+{{- $store := dict "to" (list (dict "podSelector" (dict "matchLabels" (merge (dict "app.kubernetes.io/component" "store") $own)))) "ports" (list (dict "protocol" "TCP" "port" 6379)) -}}
+{{- $stored = append $stored $store -}}
+{{- end -}}
+{{- dict "router" $stored "node" (concat $stored ($policy.egress.node | default list)) "haproxy" $fleet | toYaml -}}
+{{- else -}}
+{}
+{{- end -}}
 {{- end }}

@@ -189,8 +189,8 @@ async def _parts(app: Local, shape: Shape) -> list[float]:
 
 
 def _heard(item: Entry) -> bool:
-    """Whether a replay opens this entry: what the handler asked for is told apart by its digest."""
-    return item.kind in (journal.Kind.ANSWER, journal.Kind.RESULT)
+    """Whether a replay opens this entry: what the handler asked for is distinguished by its digest."""
+    return item.kind in (journal.Kind.ANSWER, journal.Kind.RESULT, journal.Kind.EFFECT)
 
 
 async def _run(options: argparse.Namespace) -> Found:

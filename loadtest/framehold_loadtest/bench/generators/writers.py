@@ -1,7 +1,11 @@
-"""The generator of section `store`: the two writes of a two-round call, over and over, on 32 lanes.
+"""The generator of section `store`: the two writes of a two-round call, over and over, in three ways that take turns.
 
-It uses `Store.submit`, as the node's hot path does. The content of a write is made once, ahead of time, so that only
-the cost of the adapter is measured. It prints one `Written`.
+- together: 32 lanes share the adapter, so that its group commit sends their writes in batches,
+- redis-py's own pipeline: the same scripts with the same arguments, 32 in each pipeline, on one connection,
+- alone: one lane, so that each write travels by itself.
+
+The adapter is used through `Store.submit`, as on the node's hot path. The content of a write is made once, ahead of
+time, so that only the cost of a write is measured. It prints one `Written`.
 """
 
 from __future__ import annotations
@@ -13,9 +17,11 @@ import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from statistics import median
 
+import redis.asyncio
 import uvloop
 
 from framehold_core import journal
@@ -26,13 +32,15 @@ from framehold_core.journal import Draft, Kind, Lane
 from framehold_core.requests import Answered, Batch, Commit, Fence, Finish, Head, Reply, Request, Verdict
 from framehold_loadtest.local.usage import cpu_seconds
 from framehold_loadtest.stats import percentile
-from framehold_store import Store, StoreConfig, open_store
+from framehold_store import Store, StoreConfig, codec, open_store
 
 LANES = 32
 _WARM_SECONDS = 0.5
-_SLICES = 10
+_TURNS = 10
 _GRACE_SECONDS = 3.0
 _TTL = 600.0
+_DONE = 1
+"""What a script replies that has written."""
 _OWNER, _INC, _BOOT = NodeId("bench"), Incarnation("1"), Boot("1")
 _ASK = Draft(Kind.ASK, "units", 1, Lane.MAIN, journal.fingerprint("Which units?"), "json", bytes(300))
 _ENTRIES = (journal.encode(journal.entry(0, _ASK, _ASK.value)),)
@@ -40,13 +48,14 @@ _BATCH = Batch(_ENTRIES, journal.chain(journal.GENESIS, _ENTRIES))
 _HEAD = Head(_BOOT, False, "weather", "0" * 32, "tools/call", "weather", "0" * 32, "")
 _ANSWERED = Answered(1, "0" * 32, ("units",))
 _OUTCOME = bytes(250)
-_NO_CALL = CallId("")
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """One run; seconds per write, `p50` and `p99` of a single write among the others, errors by kind. `slices` are the
-    client's CPU per write in each of some equal parts of the window."""
+    """One run; seconds per write, `p50` and `p99` of a single write among the others, errors by kind.
+
+    `slices` are the client's CPU per write in each turn, and `ratios` are these to that of redis-py's pipeline in the
+    same turn."""
 
     writers: int
     writes: int
@@ -56,102 +65,193 @@ class Written:
     store_cpu_per_write: float
     p50: float
     p99: float
+    pipeline_cpu_per_write: float
+    pipeline_store_cpu_per_write: float
+    ratios: list[float]
+    lone_cpu_per_write: float
+    lone_store_cpu_per_write: float
+    lone_p50: float
     errors: dict[str, int]
 
 
 @dataclass(slots=True)
 class Tally:
-    """What the lanes have seen so far."""
+    """What the writers of one turn have seen so far."""
 
     latencies: list[float] = field(default_factory=list)
     errors: Counter[str] = field(default_factory=Counter)
     stopping: bool = False
-    ended: int = 0
+    writing: int = 0
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What one way did in one turn: the seconds of each write, the turn's, and the CPU of the client and of Redis."""
+
+    latencies: list[float]
+    wall: float
+    cpu: float
+    store_cpu: float
+    errors: Counter[str]
+
+    @property
+    def cpu_per_write(self) -> float:
+        return self.cpu / len(self.latencies)
+
+
+Way = Callable[[Tally, float], Awaitable[None]]
+"""Writes for some seconds."""
+
+
+def _commit(call: CallId) -> Commit:
+    return Commit(call, Fence(_OWNER, _INC, 1, 0, 0), _BATCH, _TTL, head=_HEAD)
+
+
+def _finish(call: CallId) -> Finish:
+    return Finish(call, Fence(_OWNER, _INC, 1, 1, 1), _OUTCOME, COMPLETED, _TTL, _ANSWERED)
+
+
+def _ids(numbers: Iterator[int]) -> Iterator[CallId]:
+    return (CallId(f"{number:032x}") for number in numbers)
+
+
 class LaneOfWrites:
     """One writer: sends its next write when the last one is acknowledged, and stops at the first that is not."""
 
-    store: Store
-    numbers: Iterator[int]
-    tally: Tally
-    call: CallId = _NO_CALL
-    parked: bool = False
-    began: float = 0.0
+    def __init__(self, store: Store, calls: Iterator[CallId], tally: Tally) -> None:
+        self._store, self._calls, self._tally = store, calls, tally
+        self._call: CallId | None = None
+        self._began = 0.0
+        tally.writing += 1
 
     def send(self) -> None:
         """Submit the next write."""
-        self.began = time.perf_counter()
-        self.store.submit(self._next(), self._acknowledged)
+        self._began = time.perf_counter()
+        self._store.submit(self._next(), self._acknowledged)
 
     def _next(self) -> Request:
-        if self.parked:
-            return Finish(self.call, Fence(_OWNER, _INC, 1, 1, 1), _OUTCOME, COMPLETED, _TTL, _ANSWERED)
-        self.call = CallId(f"{next(self.numbers):032x}")
-        return Commit(self.call, Fence(_OWNER, _INC, 1, 0, 0), _BATCH, _TTL, head=_HEAD)
+        if self._call is None:
+            self._call = next(self._calls)
+            return _commit(self._call)
+        call, self._call = self._call, None
+        return _finish(call)
 
     def _acknowledged(self, reply: Reply | StoreUnavailable) -> None:
+        tally = self._tally
         if isinstance(reply, StoreUnavailable) or reply.verdict is not Verdict.OK:
-            self.tally.errors[str(reply) if isinstance(reply, StoreUnavailable) else reply.verdict.value] += 1
-            self.tally.ended += 1
+            tally.errors[str(reply) if isinstance(reply, StoreUnavailable) else reply.verdict.value] += 1
+            tally.writing -= 1
             return
-        self.tally.latencies.append(time.perf_counter() - self.began)
-        self.parked = not self.parked
-        if self.tally.stopping:
-            self.tally.ended += 1
+        tally.latencies.append(time.perf_counter() - self._began)
+        if tally.stopping:
+            tally.writing -= 1
         else:
             self.send()
 
 
-async def _end(store: Store, tally: Tally) -> None:
-    """Let the writes under way come back, as far as they do, and close the store."""
-    tally.stopping = True
-    deadline = time.monotonic() + _GRACE_SECONDS
-    while tally.ended < LANES and time.monotonic() < deadline:
-        await asyncio.sleep(0.01)
-    await store.close()
+def adapter(store: Store, calls: Iterator[CallId], lanes: int) -> Way:
+    """So many lanes that share the adapter."""
+
+    async def write(tally: Tally, seconds: float) -> None:
+        for lane in [LaneOfWrites(store, calls, tally) for _ in range(lanes)]:
+            lane.send()
+        await asyncio.sleep(seconds)
+        tally.stopping = True
+        deadline = time.monotonic() + _GRACE_SECONDS
+        while tally.writing and time.monotonic() < deadline:
+            await asyncio.sleep(0.001)
+
+    return write
+
+
+def pipelined(client: redis.asyncio.Redis, calls: Iterator[CallId]) -> Way:
+    """redis-py's own pipeline: the first writes of some calls in one, their last writes in the next."""
+    scripts = [codec.encode(make(CallId("0" * 32))) for make in (_commit, _finish)]
+
+    async def write(tally: Tally, seconds: float) -> None:
+        until = time.perf_counter() + seconds
+        while (began := time.perf_counter()) < until:
+            keys = [
+                (f"fh:pipeline:{{{call}}}:r", f"fh:pipeline:{{{call}}}:j") for call in itertools.islice(calls, LANES)
+            ]
+            for script, arguments in scripts:
+                pipeline = client.pipeline(transaction=False)
+                for record, entries in keys:
+                    pipeline.evalsha(script.sha, 2, record, entries, *arguments)
+                replies = await pipeline.execute()
+                if replies != [_DONE] * LANES:
+                    tally.errors["redis-py's pipeline: a write was refused"] += 1
+                now = time.perf_counter()
+                tally.latencies += [now - began] * LANES
+                began = now
+
+    return write
+
+
+async def _turn(way: Way, seconds: float, store: int) -> Turn:
+    tally = Tally()
+    began, cpu, store_cpu = time.perf_counter(), time.process_time(), cpu_seconds(store)
+    await way(tally, seconds)
+    wall, cpu, store_cpu = time.perf_counter() - began, time.process_time() - cpu, cpu_seconds(store) - store_cpu
+    if not tally.latencies:
+        sys.exit(f"no write was acknowledged: {dict(tally.errors)}")
+    return Turn(tally.latencies, wall, cpu, store_cpu, tally.errors)
 
 
 async def _run(options: argparse.Namespace) -> Written:
     store = open_store(StoreConfig(url=f"redis://127.0.0.1:{options.port}"), time.monotonic)
     await store.open()
-    tally, numbers = Tally(), itertools.count(1)
-    for _ in range(LANES):
-        LaneOfWrites(store, numbers, tally).send()
-    await asyncio.sleep(_WARM_SECONDS)
-    before, began = len(tally.latencies), time.perf_counter()
-    store_cpu, marks = cpu_seconds(options.store), [(before, time.process_time())]
-    for _ in range(_SLICES):
-        await asyncio.sleep(options.seconds / _SLICES)
-        marks.append((len(tally.latencies), time.process_time()))
-    writes, wall = marks[-1][0] - before, time.perf_counter() - began
-    store_cpu = cpu_seconds(options.store) - store_cpu
-    await _end(store, tally)
-    if not writes:
-        sys.exit(f"no write was acknowledged: {dict(tally.errors)}")
-    window = tally.latencies[before : before + writes]
+    client = redis.asyncio.Redis(port=options.port, protocol=2, single_connection_client=True)
+    calls = _ids(itertools.count(1))
+    ways = {
+        "together": adapter(store, calls, LANES),
+        "pipeline": pipelined(client, calls),
+        "alone": adapter(store, calls, 1),
+    }
+    for way in ways.values():
+        await _turn(way, _WARM_SECONDS, options.store)
+    turns: dict[str, list[Turn]] = {name: [] for name in ways}
+    for _ in range(_TURNS):
+        for name, way in ways.items():
+            turns[name].append(await _turn(way, options.seconds / _TURNS, options.store))
+    await store.close()
+    await client.aclose()
+    return written(turns)
+
+
+def written(turns: Mapping[str, list[Turn]]) -> Written:
+    """What the turns of the three ways come to."""
+    together, pipeline, alone = (turns[name] for name in ("together", "pipeline", "alone"))
+    times = [seconds for turn in together for seconds in turn.latencies]
     return Written(
         writers=LANES,
-        writes=writes,
-        wall_per_write=wall / writes,
-        cpu_per_write=(marks[-1][1] - marks[0][1]) / writes,
-        slices=[
-            (cpu - start) / (end - begun) for (begun, start), (end, cpu) in itertools.pairwise(marks) if end > begun
-        ],
-        store_cpu_per_write=store_cpu / writes,
-        p50=percentile(window, 0.50),
-        p99=percentile(window, 0.99),
-        errors=dict(tally.errors),
+        writes=len(times),
+        wall_per_write=sum(turn.wall for turn in together) / len(times),
+        cpu_per_write=_each(together, lambda turn: turn.cpu),
+        slices=[turn.cpu_per_write for turn in together],
+        store_cpu_per_write=_each(together, lambda turn: turn.store_cpu),
+        p50=percentile(times, 0.50),
+        p99=percentile(times, 0.99),
+        pipeline_cpu_per_write=_each(pipeline, lambda turn: turn.cpu),
+        pipeline_store_cpu_per_write=_each(pipeline, lambda turn: turn.store_cpu),
+        ratios=[ours.cpu_per_write / other.cpu_per_write for ours, other in zip(together, pipeline, strict=True)],
+        lone_cpu_per_write=_each(alone, lambda turn: turn.cpu),
+        lone_store_cpu_per_write=_each(alone, lambda turn: turn.store_cpu),
+        lone_p50=median(seconds for turn in alone for seconds in turn.latencies),
+        errors=dict(sum((turn.errors for found in turns.values() for turn in found), Counter())),
     )
 
 
+def _each(turns: list[Turn], spent: Callable[[Turn], float]) -> float:
+    return sum(map(spent, turns)) / sum(len(turn.latencies) for turn in turns)
+
+
 def main() -> None:
-    """Write for some seconds, and print what was measured."""
+    """Write for some seconds in each way, and print what was measured."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--store", type=int, required=True, help="process id of the store")
-    parser.add_argument("--seconds", type=float, required=True)
+    parser.add_argument("--seconds", type=float, required=True, help="of each way")
     print(json.dumps(asdict(uvloop.run(_run(parser.parse_args())))))
 
 

@@ -11,11 +11,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from framehold_loadtest.bench.generators.calls import Measured
+from framehold_loadtest.bench.subjects.serve import FRAMEHOLD, SDK, SDK_DEFAULT
 from framehold_loadtest.local.listeners import Cores, Listener, announced, redis_server, started
 from framehold_loadtest.local.process import NotAvailable, python
 
 CONNECTIONS = 32
-BASELINE = "sdk"
+BASELINE, DEFAULT = SDK, SDK_DEFAULT
+"""The SDK's handler in its fastest mode, which all ratios that are judged refer to, and in its default mode."""
+MODES = (
+    "sdk: the SDK's hand-written handler with json_response=True, its fastest mode; every verdict is to this one",
+    "sdk, default: the same handler in the SDK's default mode: each request is prepared for an event stream, also where"
+    " its response is JSON in the end",
+)
+"""What the rows of the SDK are, for the notes of a table."""
 _SPARE_SECONDS = 30.0
 
 
@@ -64,8 +72,9 @@ def running(server: str, cores: Cores) -> Iterator[Target]:
     """
     with contextlib.ExitStack() as stack:
         store = stack.enter_context(redis_server(cores.load)) if server.endswith("redis") else None
-        environment = {} if server == BASELINE else settings(store)
-        yield Target(stack.enter_context(serving(server.split(maxsplit=1)[0], cores.server, environment)), store)
+        ours = server.startswith(FRAMEHOLD)
+        variant, environment = (FRAMEHOLD, settings(store)) if ours else (server, {})
+        yield Target(stack.enter_context(serving(variant, cores.server, environment)), store)
 
 
 def load(target: Target, window: Window, cores: Cores, call: str | None = None) -> Measured:

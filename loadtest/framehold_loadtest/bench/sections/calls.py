@@ -1,21 +1,22 @@
 """Section `calls`: complete two-round calls per second, the SDK beside Framehold.
 
 Each run has a fresh server (and store). The servers take turns within a repetition, and a ratio compares two runs of
-the same repetition.
+the same repetition. The CPU of a call includes that of its store.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any
 
 from framehold_loadtest.bench.generators.calls import Measured
-from framehold_loadtest.bench.lab.servers import BASELINE, CONNECTIONS, Window, load, running
+from framehold_loadtest.bench.lab.servers import BASELINE, CONNECTIONS, DEFAULT, Window, load, running
 from framehold_loadtest.local.listeners import Cores
 from framehold_loadtest.local.process import NotAvailable
 
-SERVERS = (BASELINE, "framehold memory", "framehold redis")
+SERVERS = (BASELINE, DEFAULT, "framehold memory", "framehold redis")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,8 @@ class CallsPlan:
 
 @dataclass(frozen=True, slots=True)
 class ServerFigures:
-    """The medians of one server; times in seconds, ratios against the baseline of the same repetition.
+    """The medians of one server; times in seconds, ratios to the baseline of the same repetition. `default_cpu_ratios`
+    are those to the SDK's default mode.
 
     `server_busy` is the server's share of its core: well below 1, something else used that core, and CPU per call
     says more than calls per second. `load_busy` near 1: the generator was the limit.
@@ -42,6 +44,7 @@ class ServerFigures:
     cpu_per_call: float
     cpu_ratio: float | None
     cpu_ratios: list[float]
+    default_cpu_ratios: list[float]
     store_cpu_per_call: float
     server_busy: float
     load_busy: float
@@ -64,7 +67,7 @@ def measure(plan: CallsPlan, cores: Cores) -> dict[str, Any]:
                 runs[server].append(run_once(server, plan, cores))
             except NotAvailable as reason:
                 missing[server] = str(reason)
-    rows = [_row(server, runs[server], runs[BASELINE]) for server in SERVERS if server not in missing]
+    rows = [_row(runs, server) for server in SERVERS if server not in missing]
     return {
         "connections": CONNECTIONS,
         "plan": asdict(plan),
@@ -89,26 +92,32 @@ def _rate(run: Measured) -> float:
 
 
 def _cpu(run: Measured) -> float:
-    return run.server_cpu / run.calls
+    return (run.server_cpu + run.store_cpu) / run.calls
+
+
+def _cheaper(runs: list[Measured], base: list[Measured]) -> list[float]:
+    """How many calls each run completed with the CPU of one call of its counterpart."""
+    return [_cpu(other) / _cpu(run) for run, other in zip(runs, base, strict=False)]
 
 
 def _median(ratios: list[float]) -> float | None:
     return median(ratios) if ratios else None
 
 
-def _row(server: str, runs: list[Measured], baseline: list[Measured]) -> ServerFigures:
-    pairs = list(zip(runs, baseline, strict=False))
-    ratios = [_rate(run) / _rate(base) for run, base in pairs]
-    cpu_ratios = [_cpu(base) / _cpu(run) for run, base in pairs]
+def _row(all_runs: Mapping[str, list[Measured]], server: str) -> ServerFigures:
+    runs = all_runs[server]
+    ratios = [_rate(run) / _rate(base) for run, base in zip(runs, all_runs[BASELINE], strict=False)]
+    cpu_ratios = _cheaper(runs, all_runs[BASELINE])
     kinds = {kind for run in runs for kind in run.errors}
     return ServerFigures(
         server=server,
         calls_per_second=median(map(_rate, runs)),
         ratio=_median(ratios),
         ratios=ratios,
-        cpu_per_call=median(map(_cpu, runs)),
+        cpu_per_call=median(run.server_cpu / run.calls for run in runs),
         cpu_ratio=_median(cpu_ratios),
         cpu_ratios=cpu_ratios,
+        default_cpu_ratios=_cheaper(runs, all_runs[DEFAULT]),
         store_cpu_per_call=median(run.store_cpu / run.calls for run in runs),
         server_busy=median(run.server_cpu / run.seconds for run in runs),
         load_busy=median(run.load_cpu / run.seconds for run in runs),

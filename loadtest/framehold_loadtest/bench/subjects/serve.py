@@ -21,8 +21,9 @@ from framehold_loadtest.config import set_variable
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-VARIANTS = ("sdk", "framehold")
-"""The SDK's hand-written handler, and Framehold's."""
+SDK, SDK_DEFAULT, FRAMEHOLD = "sdk", "sdk, default", "framehold"
+VARIANTS = (SDK, SDK_DEFAULT, FRAMEHOLD)
+"""The SDK's hand-written handler, which responds with JSON alone, or in the SDK's default mode; and Framehold's."""
 _IDLE_SECONDS = 3600  # a connection waits for its turn while other servers are measured, or filled
 
 
@@ -32,8 +33,8 @@ def build(variant: str) -> ASGIApp:
     Raises:
         ImportError: framehold is not installed.
     """
-    if variant == "sdk":
-        return reentrant_server().streamable_http_app()
+    if variant in (SDK, SDK_DEFAULT):
+        return reentrant_server().streamable_http_app(json_response=variant == SDK)
     import framehold
 
     app: ASGIApp = framehold.asgi(plain_server())

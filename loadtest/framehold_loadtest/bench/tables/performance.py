@@ -10,6 +10,7 @@ from statistics import median
 from typing import Any
 
 from framehold_loadtest import marked_page
+from framehold_loadtest.bench.lab.servers import MODES
 from framehold_loadtest.bench.tables import replay, targets
 from framehold_loadtest.bench.tables.table import (
     ERRORS,
@@ -21,6 +22,7 @@ from framehold_loadtest.bench.tables.table import (
     computed,
     errors_of,
     lines,
+    middle,
     ratios,
     spread,
     text,
@@ -53,9 +55,14 @@ def _pause(rows: Sequence[Row], name: str) -> str:
     return targets.YOUNG_PAUSE.verdict(max(row[name] for row in rows) * 1e3)
 
 
-def _shares(row: Row) -> str:
-    parts = (row["router_cpu"], row["node_cpu"], row["store_cpu"])
-    return " / ".join(f"{part * 1e6:.0f}" if part else NONE for part in parts)
+def _single_verdict(row: Row) -> str:
+    judged = row["server"] == targets.SINGLE_JUDGED
+    return targets.SINGLE.verdict(median(row["ratios"]), " x") if judged else NONE
+
+
+def _places(*names: str) -> Callable[[Row], str]:
+    """What each of several processes took, in microseconds; a dash for one that took no part."""
+    return lambda row: " / ".join(f"{row[name] * 1e6:.0f}" if row[name] else NONE for name in names)
 
 
 def _relay_verdict(row: Row) -> str:
@@ -64,21 +71,19 @@ def _relay_verdict(row: Row) -> str:
     return targets.ROUTER_CPU.verdict(to_haproxy["middle"], " x") if judged else NONE
 
 
-def _resumed(row: Row) -> float:
-    """Calls a second from the first answer to the last one."""
-    return float(row["calls"] / max(1e-9, row["last"] - row["first"]))
-
-
 def _survival_verdict(row: Row, ttl: float) -> str:
     if row["way"] == "SIGTERM":
         return targets.AFTER_DRAIN.verdict(row["slowest"] * 1e3, " ms")
-    return NONE if row["calls"] > 1 else targets.AFTER_DEATH.verdict(row["slowest"], " s", beyond=ttl)
+    if row["calls"] > 1:
+        return targets.STORM.verdict(targets.resumed(row), " calls/s")
+    return targets.AFTER_DEATH.verdict(row["slowest"], " s", beyond=ttl)
 
 
 _CALLS = (
     text("server", "server"),
     value("us CPU/call", "cpu_per_call", scale=1e6),
     ratios("CPU ratio", "cpu_ratios"),
+    middle("to default", "default_cpu_ratios"),
     value("calls/s", "calls_per_second"),
     ratios("ratio", "ratios"),
     unless_zero("us store CPU/call", "store_cpu_per_call"),
@@ -86,6 +91,14 @@ _CALLS = (
     value("busy server/load", "server_busy load_busy", "{:.0%} / {:.0%}"),
     ERRORS,
     computed("target", _call_verdict),
+)
+_SINGLE = (
+    text("server", "server"),
+    value("round p50, us", "p50", scale=1e6),
+    ratios("to sdk", "ratios"),
+    middle("to default", "default_ratios"),
+    computed("us CPU/round router / own / Redis", _places("router_cpu", "server_cpu", "store_cpu")),
+    computed("target", _single_verdict),
 )
 _FRAMES: tuple[tuple[Column, Callable[[Sequence[Row]], str] | None], ...] = (
     (value("RSS difference, MiB", "rss_bytes", "{:.1f}", 1 / _MIB), None),
@@ -114,9 +127,14 @@ _STORE = (
     value("client CPU per write", "cpu_per_write", "{:.1f}", 1e6),
     computed("client CPU per write, least of ten parts", lambda row: f"{min(row['slices']) * 1e6:.1f}"),
     computed("client CPU per write, most of ten parts", lambda row: f"{max(row['slices']) * 1e6:.1f}"),
+    value("client CPU per write, redis-py's pipeline", "pipeline_cpu_per_write", "{:.1f}", 1e6),
+    value("client CPU per write, one at a time", "lone_cpu_per_write", "{:.1f}", 1e6),
     value("Redis CPU per write", "store_cpu_per_write", "{:.1f}", 1e6),
+    value("Redis CPU per write, redis-py's pipeline", "pipeline_store_cpu_per_write", "{:.1f}", 1e6),
+    value("Redis CPU per write, one at a time", "lone_store_cpu_per_write", "{:.1f}", 1e6),
     value("one write, p50", "p50", "{:.1f}", 1e6),
     value("one write, p99", "p99", "{:.1f}", 1e6),
+    value("one write, p50, one at a time", "lone_p50", "{:.1f}", 1e6),
     ERRORS,
 )
 _HOPS = (
@@ -132,7 +150,7 @@ _ROUTED = (
     value("calls/s", "calls_per_second"),
     value("calls per CPU second", "calls_per_cpu_second"),
     ratios("ratio", "ratios"),
-    computed("us CPU/call router / node / Redis", _shares),
+    computed("us CPU/call router / node / Redis", _places("router_cpu", "node_cpu", "store_cpu")),
     *LATENCIES,
     ERRORS,
 )
@@ -151,7 +169,7 @@ _SURVIVAL = (
     value("first ms", "first", "{:,.0f}", 1e3),
     value("(slowest)", "slowest", "{:,.0f}", 1e3),
     computed("last ms", lambda row: f"{row['last'] * 1e3:,.0f}" if row["calls"] > 1 else NONE),
-    computed("calls/s", lambda row: f"{_resumed(row):,.0f}" if row["calls"] > 1 else NONE),
+    computed("calls/s", lambda row: f"{targets.resumed(row):,.0f}" if row["calls"] > 1 else NONE),
     value("refused for a while", "refused", "{:,}"),
     value("lost", "lost", "{:,}"),
     value("effects twice", "twice", "{:,}"),
@@ -164,10 +182,39 @@ def calls(section: Mapping[str, Any]) -> list[Table]:
     """The table of section `calls`."""
     title = (
         "Two-round calls, {connections} connections, {plan[repetitions]} x {plan[seconds]:g} s"
-        " interleaved, medians; ratios to sdk in the same repetition; judged is that of CPU"
+        " interleaved, medians; ratios to sdk in the same repetition; judged is that of CPU, the store's included"
     ).format(**section)
     rows = section["rows"]
-    return [Table(title, lines(_CALLS, rows), errors_of(rows, "server"), section["not_available"])]
+    return [Table(title, lines(_CALLS, rows), [*MODES, *errors_of(rows, "server")], section["not_available"])]
+
+
+def single(section: Mapping[str, Any]) -> list[Table]:
+    """The table of section `single`."""
+    title = (
+        "Rounds at one call at a time, one connection, {plan[turns]} x {plan[calls]} calls at each server in turn,"
+        " medians; ratios of p50 to sdk in the same turn"
+    ).format(**section)
+    notes = [
+        *MODES,
+        "everysec, always: appendfsync of the Redis, on the same machine; its file is in the system's temporary folder",
+    ]
+    rows = section["rows"]
+    return [Table(title, lines(_SINGLE, rows) if rows else [], notes, section["not_available"])]
+
+
+def steps(section: Mapping[str, Any]) -> list[Table]:
+    """The table of section `steps`: a line for each round, a column for each stretch."""
+    title, rows = "Functions of Framehold that a round enters, memory store (in so many files)", section["rows"]
+    found: list[list[str]] = []
+    if rows:
+        stretches = [row["stretch"] for row in rows if row["round"] == 1]
+        found.append(["round", *stretches, "whole", "target"])
+        for number in sorted({row["round"] for row in rows}):
+            of_round = [row for row in rows if row["round"] == number]
+            whole = sum(row["entries"] for row in of_round)
+            judged = targets.STEPS.verdict(whole) if number > 1 else NONE
+            found.append([str(number), *("{entries} ({files})".format(**row) for row in of_round), str(whole), judged])
+    return [Table(title, found, missing=section["not_available"])]
 
 
 def frames(section: Mapping[str, Any]) -> list[Table]:
@@ -190,7 +237,8 @@ def store(section: Mapping[str, Any]) -> list[Table]:
     title, found = "Store writes", []
     for row in section["rows"]:
         title += ", {writers} concurrent writers against a Redis on the other core, {writes:,} writes".format(**row)
-        judged = targets.STORE_WRITE.verdict(row["cpu_per_write"] * 1e6)
+        ratio = median(row["ratios"])
+        judged = f"{ratio:.2f} x to redis-py's pipeline: {targets.STORE_WRITE.verdict(ratio, ' x')}"
         found.append(["", "us", "target"])
         found += [[column.heads[0], column.cells(row)[0], judged if column is _STORE[1] else NONE] for column in _STORE]
     tables = [Table(title, found, missing=section["not_available"])]
@@ -246,6 +294,8 @@ def survival(section: Mapping[str, Any]) -> list[Table]:
 
 TABLES: dict[str, Callable[[Mapping[str, Any]], Sequence[Table]]] = {
     "calls": calls,
+    "steps": steps,
+    "single": single,
     "frames": frames,
     "store": store,
     "router": router,

@@ -86,6 +86,16 @@ def ratios(head: str, path: str) -> Column:
     return Column((head, "(range)"), cells)
 
 
+def middle(head: str, path: str) -> Column:
+    """The median of some ratios alone; a dash without one."""
+
+    def cells(row: Row) -> Sequence[str]:
+        found = at(row, path)
+        return [f"{median(found):.2f}" if found else NONE]
+
+    return Column((head,), cells)
+
+
 def spread(head: str, path: str, digits: int, scale: float = 1e6) -> Column:
     """A median and its quartiles; seconds as microseconds unless `scale` says otherwise. A dash without a spread."""
 

@@ -1,5 +1,5 @@
 /* The tool under test, as the TypeScript SDK's guide has its authors write it: it prints its port, and serves.
-   What can be made once is made once: schema, question, codec. Its state is signed, as the SDK's own codec does it. */
+   Its argument is the handler's response mode, of which the SDK has one by default. What can be made once is made once: schema, question, codec. Its state is signed, as the SDK's own codec does it. */
 
 import { randomBytes } from "node:crypto";
 import { createServer } from "node:http";
@@ -31,6 +31,6 @@ function server() {
   return made;
 }
 
-const http = createServer(toNodeHandler(createMcpHandler(server)));
+const http = createServer(toNodeHandler(createMcpHandler(server, { responseMode: process.argv[2] })));
 http.keepAliveTimeout = IDLE_MS;
 http.listen(0, "127.0.0.1", () => console.log(http.address().port));

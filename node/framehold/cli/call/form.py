@@ -69,7 +69,8 @@ def prompt(name: str, field: Field) -> str:
     hint = _hint(field)
     default = field.get("default")
     shown = "" if default is None else f" [{_shown(default, field)}]"
-    return f"  {text}{f' ({hint})' if hint else ''}{shown} "
+    asked = f"{text}{f' ({hint})' if hint else ''}{shown}"
+    return f"  {asked} " if asked.endswith(("?", ":")) else f"  {asked}: "
 
 
 def value(typed: str, field: Field) -> Any:

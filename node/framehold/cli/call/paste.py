@@ -19,16 +19,19 @@ from mcp.shared.inbound import (
 )
 from mcp.types import CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY, PROTOCOL_VERSION_META_KEY, Tool
 
+from ...config import started_by_uv
+from ..client import addresses
 from ..serve import program as absolute
 from . import samples
 
 VERSION = "2026-07-28"
-USUAL_PORT = 8080
 
 
 def program() -> list[str]:
-    """The words that run this installation of `framehold` in a shell: its name if PATH finds it, else its path."""
-    beside, on_path = absolute.beside(), shutil.which("framehold")
+    """The words that run this installation of `framehold` in a shell: its name if PATH finds it, else its path.
+
+    Under `uvx` and `uv run` it is the path: other shells don't have the PATH of this process."""
+    beside, on_path = absolute.beside(), None if started_by_uv() else shutil.which("framehold")
     if not beside.is_file():
         return absolute.absolute()
     if on_path is not None and Path(on_path).resolve() == beside.resolve():
@@ -43,15 +46,13 @@ def program() -> list[str]:
 def call(tool: Tool, url: str) -> str:
     """The command line that calls `tool` at `url` with sample arguments, and asks its questions at the terminal."""
     words = [f"{key}={_typeable(value)}" for key, value in samples.arguments(tool.input_schema).items()]
-    where = [] if url == f"http://127.0.0.1:{USUAL_PORT}/mcp" else ["--url", url]
     name = [tool.name] if not tool.name.startswith("-") else ["--", tool.name]
-    return shlex.join([*program(), "call", *where, *name, *words])
+    return shlex.join([*program(), "call", *addresses.options(url), *name, *words])
 
 
 def nodes(url: str) -> str:
     """The command line that lists the nodes of the router at `url`."""
-    where = [] if url == f"http://127.0.0.1:{USUAL_PORT}" else ["--url", url]
-    return shlex.join([*program(), "nodes", *where])
+    return shlex.join([*program(), "nodes", *addresses.options(url)])
 
 
 def curl(tool: Tool, url: str) -> str:

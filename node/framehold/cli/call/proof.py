@@ -17,7 +17,6 @@ from typing import Any
 from urllib.parse import quote
 
 from mcp import Client
-from mcp.types import CallToolResult
 
 from framehold_core import token
 from framehold_core.errors import ConfigError
@@ -25,6 +24,7 @@ from framehold_router.models.calls import CallView
 from framehold_router.models.nodes import NodesView
 
 from ..client.api import Api, Refused
+from .target import Result, Target
 
 _UNAUTHORIZED = 401
 
@@ -48,8 +48,8 @@ def ready(api: Api) -> None:
         raise ConfigError(text) from None
 
 
-async def proved(client: Client, api: Api, tool: str, last: Mapping[str, Any] | None, result: CallToolResult) -> str:
-    """Prove a call of `tool` that gave `result`; return the sentence to print.
+async def proved(client: Client, api: Api, target: Target, last: Mapping[str, Any] | None, result: Result) -> str:
+    """Prove a call of `target` that gave `result`; return the sentence to print.
 
     `last`: the parameters of the call's last round; None if the call had one round only.
 
@@ -57,16 +57,16 @@ async def proved(client: Client, api: Api, tool: str, last: Mapping[str, Any] | 
         Unproved: there is no proof.
     """
     if last is None:
-        raise Unproved(f"{tool} asked nothing, so nothing of it was recorded; name a tool that asks")
+        raise Unproved(f"{target.name} asked nothing, so nothing of it was recorded; name one that asks")
     routed = token.parse(last["requestState"])
     if routed is None or routed.call is None:
-        raise Unproved(f"calls of {tool} wait in their tokens (strategy replay), so no record tells where they ran")
+        raise Unproved(
+            f"calls of {target.name} wait in their tokens (strategy replay), so no record tells where they ran"
+        )
     where = f"leases/{quote(routed.call, safe='')}"
     before = _read(api, where)
     try:
-        again = await client.call_tool(
-            tool, last.get("arguments"), input_responses=last.get("inputResponses"), request_state=last["requestState"]
-        )
+        again = await target.send(client, last.get("arguments") or {}, last)
     except Exception as error:
         raise Unproved(f"its last round, sent again, came to no result: {error}") from None
     after = _read(api, where)
@@ -112,6 +112,6 @@ def _rounds(view: CallView) -> int:
     return sum(step.step in ("parked", "finished") for step in view.trail)
 
 
-def _content(result: CallToolResult) -> dict[str, Any]:
+def _content(result: Result) -> dict[str, Any]:
     """A result as JSON, without its metadata."""
     return result.model_dump(mode="json", exclude={"meta"})

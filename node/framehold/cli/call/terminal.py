@@ -6,6 +6,7 @@ asked one after the other.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import importlib
 import io
@@ -14,12 +15,24 @@ import signal
 import sys
 from typing import Any
 
-from mcp.types import CallToolResult, ElicitRequestParams, ElicitRequestURLParams, ElicitResult, TextContent
+from mcp.types import (
+    BlobResourceContents,
+    CallToolResult,
+    ElicitRequestParams,
+    ElicitRequestURLParams,
+    ElicitResult,
+    GetPromptResult,
+    ReadResourceResult,
+    TextContent,
+    TextResourceContents,
+)
 from rich.text import Text
 
 from ..show import visible
 from ..show.voice import drawn
+from .cause import Cause
 from .form import Declined, fill
+from .target import Result
 
 _NODE, _ROUTE = "framehold-node", "framehold-route"
 
@@ -29,7 +42,7 @@ class Interrupted(Exception):
 
 
 class Unanswered(Exception):
-    """A question was asked, and the input of the script was at its end."""
+    """A question was asked, and the input of the script was at its end. The message says what to do."""
 
 
 class Terminal:
@@ -38,7 +51,9 @@ class Terminal:
     def __init__(self) -> None:
         self._person = sys.stdin.isatty()
         self._colour = sys.stdout.isatty()
-        self._node = ""
+        self._served = ""
+        self.node = ""
+        """The node that answered last; empty if it did not say so."""
         self.asked = False
         """Whether a question was asked."""
         for stream in (sys.stdout, sys.stderr):
@@ -54,7 +69,7 @@ class Terminal:
         """Remember from a response's headers which node answered. A hook of the HTTP client."""
         if node := response.headers.get(_NODE):
             route = response.headers.get(_ROUTE)
-            self._node = visible.line(f"{node}, {route}" if route else node)
+            self.node, self._served = node, visible.line(f"{node}, {route}" if route else node)
 
     async def answer(self, context: Any, params: ElicitRequestParams) -> ElicitResult:
         """Ask a question. A person cancels it with Ctrl-D.
@@ -64,7 +79,7 @@ class Terminal:
             Unanswered: the input comes from a script and is at its end.
         """
         self.asked = True
-        where = f"[{self._node}] " if self._node else ""
+        where = f"[{self._served}] " if self._served else ""
         # Further lines are indented, so that none looks like a question of its own.
         message = visible.block(params.message).replace("\n", "\n    ")
         print(f"\n{self._styled(where, 'dim')}{self._styled(message, 'bold')}", flush=True)
@@ -79,7 +94,7 @@ class Terminal:
             self._print("\n  cancelled" if self._person else "")
             if not self._person:
                 # A tool may ask again after each cancel, so the call ends here. This error closes the client cleanly.
-                raise Unanswered from None
+                raise Unanswered("there is no more input to answer with; give one line for each field") from None
             return ElicitResult(action="cancel")
         return ElicitResult(action="accept", content=content)
 
@@ -89,23 +104,26 @@ class Terminal:
         typed = self._ask("  Press Enter when you have been there, or type n to decline. ")
         return ElicitResult(action="decline" if typed.strip().casefold() in ("n", "no") else "accept")
 
-    def show(self, result: CallToolResult) -> int:
+    def show(self, result: Result) -> int:
         """Print a result; return the exit code: 1 if the tool reports an error, else 0."""
-        out = sys.stderr if result.is_error else sys.stdout
-        texts = [_block_text(block) for block in result.content]
-        if not texts and result.structured_content is not None:
-            texts = [json.dumps(result.structured_content, ensure_ascii=False, indent=2)]
-        where = f"[{self._node}] " if self._node else ""
+        is_error = isinstance(result, CallToolResult) and bool(result.is_error)
+        out, texts = sys.stderr if is_error else sys.stdout, _texts(result)
+        where = f"[{self._served}] " if self._served else ""
         print(f"\n{self._styled(where, 'dim')}" + visible.block("\n".join(texts)), file=out)
-        return 1 if result.is_error else 0
+        return 1 if is_error else 0
 
-    def complain(self, why: str) -> None:
-        """Print the reason of a failure as one line on standard error."""
+    def refuse(self, outcome: str, why: str) -> None:
+        """Print why there is no result, as one line on standard error."""
         print(f"\nframehold: {visible.line(' '.join(why.split()))}", file=sys.stderr)
 
     def notice(self, what: str) -> None:
         """Print a notice on standard error. It is no failure."""
         print(f"framehold: {what}", file=sys.stderr, flush=True)
+
+    def end(self, url: str, rounds: int, state: str, cause: Cause | None) -> None:
+        """Print where the cause of a failed call stands, if it is known."""
+        for number, line in enumerate(cause.lines if cause else ()):
+            print("" if number else "framehold: ", visible.line(line), sep="", file=sys.stderr)
 
     def _ask(self, prompt: str) -> str:
         # asyncio's own handler would handle a Ctrl-C only after the line is finished.
@@ -126,6 +144,25 @@ class Terminal:
 
     def _styled(self, text: str, style: str) -> str:
         return drawn(Text(text, style=style)) + " " * (len(text) - len(text.rstrip())) if self._colour else text
+
+
+def _texts(result: Result) -> list[str]:
+    """The contents of a result as texts. Each message of a prompt begins with its role."""
+    if isinstance(result, GetPromptResult):
+        return [f"{message.role}: {_block_text(message.content)}" for message in result.messages]
+    if isinstance(result, ReadResourceResult):
+        return [_resource_text(item) for item in result.contents]
+    texts = [_block_text(block) for block in result.content]
+    if not texts and result.structured_content is not None:
+        texts = [json.dumps(result.structured_content, ensure_ascii=False, indent=2)]
+    return texts
+
+
+def _resource_text(item: TextResourceContents | BlobResourceContents) -> str:
+    if isinstance(item, TextResourceContents):
+        return item.text
+    kind = f": {item.mime_type}" if item.mime_type else ""
+    return f"({len(base64.b64decode(item.blob))} bytes{kind}; --json has them as base64)"
 
 
 def _block_text(block: Any) -> str:

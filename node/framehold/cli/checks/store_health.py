@@ -14,6 +14,7 @@ from framehold_core.errors import StoreUnavailable
 from framehold_router.api.attention import NEARLY_FULL
 from framehold_router.fleet.membership import DRAINING, LIVE
 from framehold_store import StoreConfig, open_store
+from framehold_store.config import PACKED_VALUE_BYTES
 
 from ... import clock
 from ..show import figures
@@ -24,8 +25,6 @@ _MIN_VERSION = (6, 2)
 _SLOW_MS = 5.0
 _SKEW_S = 1.0
 _PINGS = 5
-PACKED_VALUE_BYTES = 4096
-"""Bytes of the largest value for which a hash must stay compact, so that a record with its outcome is compact."""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 from framehold_core.errors import ConfigError
 from framehold_router.models.nodes import DoneView, ErrorView
 
-from . import addresses, kept_token
+from . import addresses, local_fleets
 from .credentials import Credentials
 
 _TIMEOUT = httpx2.Timeout(15.0, connect=5.0)
@@ -66,13 +66,13 @@ class Api:
             fits = False
         if not fits:
             raise ConfigError(f"{url} is no address; name one as --url http://127.0.0.1:8080")
-        token = token or kept_token.found(self.url)
+        token = token or local_fleets.admin_token(self.url)
         self.has_token = token is not None
         self._http = httpx2.Client(
             headers=dict(Credentials.of((), token).headers),
             timeout=_TIMEOUT,
             # Requests to this machine don't go through a proxy.
-            trust_env=parts.hostname not in kept_token.LOCAL,
+            trust_env=parts.hostname not in local_fleets.LOCAL,
         )
 
     def __enter__(self) -> Self:
@@ -122,16 +122,17 @@ class Api:
             return Answer(raw, kind.model_validate(raw))
         except (ValidationError, ValueError):
             # It is not known whether an action was performed, so the message doesn't say.
-            raise NoRouter(f"{where} is no router's of this release: its answer can't be read; {_URL_HINT}") from None
+            raise NoRouter(
+                f"{where} is no router's of this release: its answer can't be read; {addresses.OTHER}"
+            ) from None
 
     def _no_response_error(self, error: Exception, method: str) -> ConfigError:
         why = str(error) or type(error).__name__
         if method == "POST" and isinstance(error, httpx2.TimeoutException) and not _was_not_sent(error):
             return ConfigError(f"{self.url} did not answer in time; whether it was done is not known; look again")
-        return NoRouter(f"no router answers at {self.url} ({why}); start a fleet with framehold up, or {_URL_HINT}")
-
-
-_URL_HINT = "name another --url"
+        return NoRouter(
+            f"no router answers at {self.url} ({why}); start a fleet with framehold up, or {addresses.OTHER}"
+        )
 
 
 def _was_not_sent(error: Exception) -> bool:
@@ -142,7 +143,7 @@ def _refusal(response: httpx2.Response, where: str, undone: str) -> ConfigError:
     try:
         reason = ErrorView.model_validate_json(response.content).error
     except ValidationError:
-        return NoRouter(f"{where} answers {response.status_code}: no router of this release{undone}; {_URL_HINT}")
+        return NoRouter(f"{where} answers {response.status_code}: no router of this release{undone}; {addresses.OTHER}")
     return Refused(response.status_code, f"{response.status_code}: {reason}")
 
 

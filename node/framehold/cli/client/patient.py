@@ -20,12 +20,14 @@ import httpx2
 
 PATIENCE = 15.0
 """Seconds from the first failure of a request until its last retry."""
+CALLS = ("tools/call", "prompts/get", "resources/read")
+"""The methods that call something of a server which may ask."""
 _AWAY = (502, 503, 504)
 _UNSENT = (httpx2.ConnectError, httpx2.ConnectTimeout)
 _FIRST_PAUSE, _MAX_PAUSE = 0.2, 2.0
 """Seconds: the pause before the first retry, which doubles, and the longest pause."""
 now = time.monotonic
-_WAITS = "the call waits on its node until its token expires"
+_WAITS = "if its node is still there, the call waits on it until its token expires"
 
 
 class PatientClient(httpx2.AsyncClient):
@@ -46,9 +48,9 @@ class PatientClient(httpx2.AsyncClient):
         self.parked = False
         """Whether a call has asked a question."""
         self.rounds = 0
-        """How many `tools/call` requests were begun."""
+        """How many requests were begun that call something."""
         self.last: Mapping[str, Any] | None = None
-        """The parameters of the last `tools/call` if it had a `requestState`, else None."""
+        """The parameters of the last request that called something, if it had a `requestState`; else None."""
         self.status = 0
         """The HTTP status of the last response to a POST; 0 before the first."""
 
@@ -60,7 +62,7 @@ class PatientClient(httpx2.AsyncClient):
         """
         method, params = _method_and_params(request)
         state = bool(params.get("requestState"))
-        if method == "tools/call":
+        if method in CALLS:
             self.rounds += 1
             self.last = params if state else None
         self.parked = self.parked or state

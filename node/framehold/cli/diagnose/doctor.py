@@ -24,7 +24,6 @@ from framehold_router.config import KEY_BYTES
 from ... import config
 from ..checks import environment, readiness, store_health
 from ..checks.findings import Finding, fail, ok, warn
-from ..client import addresses
 from ..client.api import Api
 from ..show.sheet import show
 from . import fleet_health
@@ -39,7 +38,7 @@ _SURVEY_TIMEOUT = 5.0
 
 def run(as_json: bool, url: str, token: str | None = None) -> int:
     """Print all findings. Return the exit code: 1 if a check failed, else 0. `url` is the router's address."""
-    findings = asyncio.run(examine(addresses.base(url), token))
+    findings = asyncio.run(examine(url, token))
     if as_json:
         print(json.dumps([finding._asdict() for finding in findings], indent=2))
     else:
@@ -146,7 +145,7 @@ async def fleet(url: str, token: str | None) -> list[Finding]:
     try:
         Api(url, token).close()
     except ConfigError as error:
-        return [fail("router", str(error), "correct --url or --token")]
+        return [fail("router", str(error), "correct --port, --url or --token")]
     access = await access_of(url)
     found = await router(url, there=access is not None)
     return [found] if access is None else [found, *await asyncio.to_thread(fleet_health.check, url, token, access)]
@@ -163,8 +162,8 @@ async def router(where: str, there: bool) -> Finding:
     if not await _listens(host, port):
         if local:
             return ok(check, f"none at {where}; the port is free")
-        return fail(check, f"nobody answers at {where}", "start one there, or correct --url")
-    do = "choose another --port for framehold up and router" if local else "correct --url"
+        return fail(check, f"nobody answers at {where}", "start one there, or correct --port or --url")
+    do = "choose another --port for framehold up and router" if local else "correct --port or --url"
     return warn(check, f"something else listens on port {port}", do)
 
 

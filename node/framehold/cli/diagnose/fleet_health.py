@@ -75,11 +75,11 @@ def versions(router: str, nodes: Sequence[NodeView]) -> list[Finding]:
 
 def kept_code(nodes: Sequence[NodeView]) -> list[Finding]:
     """Whether calls go on with the code that they began with, and the handlers of which they don't."""
-    told = [node.not_kept for node in nodes if node.not_kept is not None]
-    if not told:
+    reported = [node.not_kept for node in nodes if node.not_kept is not None]
+    if not reported:
         says = "no node keeps the code of its handlers: after a deploy parked calls meet the new code"
         return [warn("code", says, "FRAMEHOLD_KEEP_CODE and FRAMEHOLD_PICKLE must be true")] if nodes else []
-    found = {item.handler: item.why for views in told for item in views}
+    found = {item.handler: item.why for views in reported for item in views}
     if not found:
         return [ok("code", "kept: after a deploy parked calls go on with the code that they began with")]
     return [warn("code", f"that of {name} is not kept", why) for name, why in sorted(found.items())]

@@ -10,20 +10,24 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from framehold_core.errors import ConfigError
 
 from ...config import Settings
-from ..serve import target as targets
-from ..serve.fate import Fate, fate_of
+from ..serve.fate import Fate
 from .children import die_with_parent
 
+if TYPE_CHECKING:
+    from ...http.app import Application
+
 _MARK = "framehold-target "
-PATIENCE = 20.0
-"""Seconds that importing TARGET may take."""
+PATIENCE = 60.0
+"""Seconds that importing TARGET may take. After an installation that compiled nothing (as by uvx) the first import does
+that: 20 s were too few on a busy machine."""
 
 
 @dataclass(frozen=True)
@@ -41,16 +45,36 @@ def here(target: str, settings: Settings) -> None:
     Raises:
         ConfigError: TARGET can't be served.
     """
-    attached = targets.app_of(targets.found(target), settings).attached
+    print(f"\n{_MARK}{report(target, settings)[1]}")
+
+
+def report(target: str, settings: Settings) -> tuple[Application, str]:
+    """Import TARGET in this process. Returns the app that serves it, and one line for `read`.
+
+    Raises:
+        ConfigError: TARGET can't be served.
+    """
+    # Of a child alone: `framehold up` would wait a second for these imports, and use none of them.
+    from ..serve import target as targets
+    from ..serve.handler_counts import fate_of
+
+    app = targets.app_of(targets.found(target), settings)
+    attached = app.attached
     attached.check()
-    # The fleet that will serve it has a store and keys.
-    keeps = settings.keep_code and settings.pickle
-    kept = [name for name, problem in attached.handlers.kept_code(settings.max_code) if keeps and not problem]
-    fate = fate_of(attached.handlers.asking(), settings.strategy, settings.lease_ttl, len(kept))
+    # The fleet that will serve it shares a store.
+    found = attached.handlers.kept_code(settings.max_code) if settings.keeps_code else ()
+    kept = sum(not item.problem for item in found)
+    fate = fate_of(attached.handlers.asking(), settings.strategy, settings.lease_ttl, kept)
     place = target.partition(":")[0]
     module = sys.modules.get(place)
     file = getattr(module, "__file__", None) or place
-    print(f"\n{_MARK}{json.dumps([str(Path(file).resolve()), asdict(fate)])}")
+    return app, json.dumps([str(Path(file).resolve()), asdict(fate)])
+
+
+def read(line: str) -> Checked:
+    """What `report` has found."""
+    file, fate = json.loads(line)
+    return Checked(Path(file), Fate(**fate))
 
 
 async def in_child(target: str, environment: Mapping[str, str]) -> Checked:
@@ -72,24 +96,30 @@ async def in_child(target: str, environment: Mapping[str, str]) -> Checked:
         async with asyncio.timeout(PATIENCE):
             out, err = await child.communicate()
     except TimeoutError:
-        raise ConfigError(
-            f"TARGET {target} can't be imported within {PATIENCE:g} s; nothing was started; does it run a server "
-            'when it is imported? guard that with: if __name__ == "__main__":'
-        ) from None
+        raise too_slow(target) from None
     finally:
         if child.returncode is None:
             child.kill()
             await child.wait()
-    if child.returncode:
-        lines = err.decode("utf-8", "replace").strip().splitlines() or [f"exit code {child.returncode}"]
-        last = lines[-1].removeprefix("framehold: ")
-        raise ConfigError(last if "TARGET" in last or "nothing was" in last else _import_error(target, last))
     found = [line for line in out.decode("utf-8", "replace").splitlines() if line.startswith(_MARK)]
-    if not found:
-        raise ConfigError(_import_error(target, "it ended the process that imported it"))
-    file, fate = json.loads(found[-1].removeprefix(_MARK))
-    return Checked(Path(file), Fate(**fate))
+    if child.returncode or not found:
+        raise refusal(target, child.returncode or 0, err.decode("utf-8", "replace").splitlines())
+    return read(found[-1].removeprefix(_MARK))
 
 
-def _import_error(target: str, why: str) -> str:
-    return f"TARGET {target} can't be imported: {why}; nothing was started"
+def too_slow(target: str) -> ConfigError:
+    """The error for a TARGET whose import takes too long."""
+    return ConfigError(
+        f"TARGET {target} can't be imported within {PATIENCE:g} s; nothing was started; does it run a server "
+        'when it is imported? guard that with: if __name__ == "__main__":'
+    )
+
+
+def refusal(target: str, code: int, lines: Sequence[str]) -> ConfigError:
+    """The error for a TARGET whose check ended with this exit code, and these lines of output."""
+    shown = [line for line in lines if line.strip()]
+    last = shown[-1].strip().removeprefix("framehold: ") if shown else f"exit code {code}"
+    if code and ("TARGET" in last or "nothing was" in last):
+        return ConfigError(last)
+    why = last if code else "it ended the process that imported it"
+    return ConfigError(f"TARGET {target} can't be imported: {why}; nothing was started")

@@ -58,8 +58,8 @@ class Child:
         self._reading_task: asyncio.Task[None] | None = None
 
     @classmethod
-    async def start(cls, spec: Spec, on_line: OnLine) -> Child:
-        """Start the process of `spec`.
+    async def start(cls, spec: Spec, on_line: OnLine, inherits: tuple[int, ...] = ()) -> Child:
+        """Start the process of `spec`. It inherits these file descriptors.
 
         Raises:
             OSError: there is no such program.
@@ -75,6 +75,7 @@ class Child:
                 env={**os.environ, **spec.environment},
                 start_new_session=True,
                 preexec_fn=die_with_parent(),
+                pass_fds=inherits,
             )
         except BaseException:
             os.close(reading)
@@ -112,6 +113,10 @@ class Child:
                 self._process.send_signal(number)
             except ProcessLookupError:
                 pass
+
+    def kill(self) -> None:
+        """Kill the process, if it is alive."""
+        self.send(signal.SIGKILL)
 
     def release(self) -> None:
         """Pass on the lines that were held back. From now on each line is passed on at once."""

@@ -16,7 +16,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from ..show.voice import Voice
+from .check import Checked
 from .children import Child, Spec, cause
+from .standby import Standby
 
 _READY_POLL = 0.05
 """Seconds between two checks whether a process is ready."""
@@ -69,6 +71,9 @@ class Keeper:
         """Done when the first life is ready. Holds a StartFailed if the first life ended too soon."""
         self._stopping = asyncio.Event()
         self._restarting = False
+        self._standby: Standby | None = None
+        self._next: Standby | None = None
+        """The process of the next life, if it has been started."""
         self._last_output: list[str] = []
         self._running: asyncio.Task[None] | None = None
 
@@ -80,13 +85,41 @@ class Keeper:
         """Start the first life."""
         self._running = asyncio.create_task(self._run(), name=f"keeper of {self.name}")
 
+    async def stand_by(self) -> None:
+        """Start the process of the next life, so that it is soon ready to serve. It serves after `check` and
+        `restart`."""
+        if self._standby is not None and self._standby.child.alive:
+            return
+        await self.stand_down()
+        self._standby = await Standby.start(self.spec, self._show_line)
+
+    async def check(self) -> Checked:
+        """Have the process that stands by import TARGET.
+
+        Raises:
+            ConfigError: TARGET can't be served.
+        """
+        await self.stand_by()
+        assert self._standby is not None, "it has just been started"
+        return await self._standby.check()
+
+    async def stand_down(self) -> None:
+        """End the process that stands by."""
+        standbys, self._standby, self._next = (self._standby, self._next), None, None
+        for standby in standbys:
+            if standby is not None:
+                standby.kill()
+                await standby.child.exit_code()
+
     async def restart(self, grace: float) -> None:
-        """End this life on purpose; the next one begins at once. Return when the next life is ready.
+        """End this life on purpose; the next one begins at once, by the process that stands by, if there is one. Return
+        when the next life is ready.
 
         `grace`: seconds until a process that has not ended is killed."""
         child = self.child
         if child is None or not child.alive:
             return
+        self._next, self._standby = self._standby, None
         self._restarting = True
         self.ready.clear()
         child.send(self.spec.stop_signal)
@@ -112,6 +145,7 @@ class Keeper:
         """Wait until the process has ended and no other life will be started."""
         if self._running is not None:
             await asyncio.wait((self._running,))
+        await self.stand_down()
 
     async def _run(self) -> None:
         clock = asyncio.get_running_loop().time
@@ -135,7 +169,7 @@ class Keeper:
 
     async def _live(self) -> int:
         """Run one life from its start to its end; return the exit code."""
-        child = self.child = await Child.start(self.spec, self._show_line)
+        child = self.child = await self._born()
         if self._stopping.is_set():
             # `stop` was called before there was a process to signal.
             child.send(signal.SIGKILL)
@@ -145,6 +179,12 @@ class Keeper:
         finally:
             self.ready.clear()
             watching.cancel()
+
+    async def _born(self) -> Child:
+        standby, self._next = self._next, None
+        if standby is not None and standby.child.alive:
+            return standby.serve()
+        return await Child.start(self.spec, self._show_line)
 
     async def _watch(self, child: Child) -> None:
         clock = asyncio.get_running_loop().time
@@ -191,7 +231,7 @@ class Keeper:
         if self._backoff.worth_a_line:
             asked = code in (-signal.SIGTERM, -signal.SIGINT)
             loss = f"; {self.spec.loss}" if self.spec.loss and not asked else ""
-            verb = "was told to end" if asked else "died"
+            verb = "was asked to end" if asked else "died"
             self._voice.say(f"{self.name} {verb} ({cause(code)}){loss}; starting it again in {pause:g} s")
 
 

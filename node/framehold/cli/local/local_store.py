@@ -16,9 +16,9 @@ from pathlib import Path
 
 from framehold_core.errors import ConfigError
 from framehold_store import StoreConfig
+from framehold_store.config import PACKED_VALUE_BYTES
 
 from ..checks import readiness
-from ..checks.store_health import PACKED_VALUE_BYTES
 from ..checks.store_trouble import trouble
 from . import ports
 from .children import Spec

@@ -1,6 +1,7 @@
-"""`framehold up --reload`: when a Python file in TARGET's folder changes, the nodes are restarted one after the other.
+"""`framehold up --reload`: when a Python file in TARGET's folder changes, the nodes are restarted side by side.
 
-The law: code that can't be imported is not rolled out. Then the nodes keep running the code that they have.
+The law: code that can't be imported is not rolled out. Then the nodes keep running the code that they have. What was
+checked is what serves: the process that has imported the new code is the next process of the node.
 """
 
 from __future__ import annotations
@@ -64,21 +65,24 @@ def _stamps(folder: Path) -> dict[str, int]:
 async def follow(
     changes: Changes, supervisor: Supervisor, nodes: list[str], check: Callable[[], Awaitable[str]], voice: Voice
 ) -> None:
-    """Restart `nodes` for each batch of `changes`, without end.
+    """Restart `nodes` for each batch of `changes`, without end. Meanwhile a process stands by for each of them.
 
     `check` returns what happens to open calls at the restart. It raises ConfigError if the new code can't be served;
     then the nodes are not restarted."""
+    await supervisor.stand_by(nodes)
     async for batch in changes:
         names = ", ".join(sorted({Path(path).name for _, path in batch}))
+        voice.say(f"{names} changed, checking ...")
+        who, go_on = (f"{len(nodes)} nodes", "nodes go") if len(nodes) > 1 else ("the node", "node goes")
         try:
             fate = await check()
         except ConfigError as error:
             why = str(error).removesuffix("; nothing was started")
-            voice.say(f"{names} changed; not reloaded: {why}; the nodes go on with the code that they have")
-            continue
-        who = f"{len(nodes)} nodes one after the other" if len(nodes) > 1 else "the node"
-        voice.say(f"{names} changed; restarting {who}; {fate}")
-        if await supervisor.restart(nodes):
-            voice.say("reloaded")
+            voice.say(f"not reloaded: {why}; the {go_on} on with the code from before")
         else:
-            voice.say("reload stopped: a node didn't become ready; the others were left as they are")
+            voice.say(f"restarting {who}; {fate}")
+            ready = await supervisor.restart(nodes)
+            voice.say(
+                "reloaded" if ready else "a node didn't become ready in time with the new code; its lines say why"
+            )
+        await supervisor.stand_by(nodes)

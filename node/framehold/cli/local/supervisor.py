@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..show.voice import Voice
+from .check import Checked
 from .children import Spec
 from .keeper import Backoff, Keeper, StartFailed
 
@@ -72,16 +73,35 @@ class Supervisor:
             lines = late.child.last_lines() if late.child else []
             raise StartFailed(f"{late.name} was not ready within {self.pace.start:g} s", lines) from None
 
-    async def restart(self, names: Sequence[str]) -> bool:
-        """Restart the processes of these names, one after the other. Stop at the first that isn't ready in time.
-
-        Returns whether all were restarted and are ready."""
+    async def stand_by(self, names: Sequence[str]) -> None:
+        """Start the next processes of these names; see `Keeper.stand_by`."""
         for name in names:
-            try:
-                async with asyncio.timeout(self.pace.start):
-                    await self.keeper(name).restart(self.pace.end)
-            except TimeoutError:
-                return False
+            await self.keeper(name).stand_by()
+
+    async def check(self, names: Sequence[str]) -> Checked:
+        """Have the next processes of these names import TARGET, side by side.
+
+        Raises:
+            ConfigError: TARGET can't be served. Then none of them stands by any more.
+        """
+        keepers = [self.keeper(name) for name in names]
+        found = await asyncio.gather(*(keeper.check() for keeper in keepers), return_exceptions=True)
+        for item in found:
+            if isinstance(item, BaseException):
+                for keeper in keepers:
+                    await keeper.stand_down()
+                raise item
+        return next(item for item in found if isinstance(item, Checked))
+
+    async def restart(self, names: Sequence[str]) -> bool:
+        """Restart the processes of these names, side by side.
+
+        Returns whether all are ready again in time."""
+        try:
+            async with asyncio.timeout(self.pace.start):
+                await asyncio.gather(*(self.keeper(name).restart(self.pace.end) for name in names))
+        except TimeoutError:
+            return False
         return True
 
     async def stop(self) -> None:

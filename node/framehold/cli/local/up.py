@@ -16,9 +16,10 @@ import secrets
 import signal
 import sys
 import webbrowser
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable, Coroutine, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -28,20 +29,24 @@ from framehold_router.models.nodes import OverviewView
 from ... import config
 from ..checks import environment as environments
 from ..checks import readiness
-from ..client import kept_token
+from ..client import local_fleets
 from ..client.api import Api
+from ..client.local_fleets import LocalFleet
 from ..show.voice import Voice
 from . import check, local_store, ports, reload
 from .children import Spec
 from .keeper import StartFailed
 from .local_store import LocalStore
+from .rounds import RoundVoice
 from .supervisor import Pace, Supervisor
-from .welcome import Welcome
 
 EXAMPLE = "framehold.examples.booking"
 _BANNER = re.compile(r"framehold (node|router)\b.* serves ")
 _QUIET = "warning"
-ADMIN_TOKEN = "FRAMEHOLD_ADMIN_TOKEN"
+_LAST_LOOK = 1.0
+"""Seconds for the router to say how many calls are open, when all is to end."""
+ADMIN_TOKEN, KEYS = "FRAMEHOLD_ADMIN_TOKEN", "FRAMEHOLD_KEYS"
+PLAYGROUND = "FRAMEHOLD_PLAYGROUND"
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,7 @@ class Plan:
     log_level: str | None = None
     open_browser: bool = False
     reload: bool = False
+    quiet: bool = False
 
 
 @dataclass
@@ -83,7 +89,7 @@ def run(plan: Plan) -> int:
     Raises:
         ConfigError: a check failed before anything was started.
     """
-    return asyncio.run(_run(plan, Voice()))
+    return asyncio.run(_run(plan, RoundVoice()))
 
 
 async def _run(plan: Plan, voice: Voice) -> int:
@@ -93,6 +99,8 @@ async def _run(plan: Plan, voice: Voice) -> int:
     port = ports.take(plan.port)
     voice.say("\n".join([*environments.lines(), _starting(plan, settings)]))
     environment = _environment(settings)
+    # Of what the table needs, the SDK's client takes longest to import: this is done while the child imports TARGET.
+    asyncio.get_running_loop().run_in_executor(None, import_module, ".welcome", __package__)
     found = await _until_set(signals.once, check.in_child(plan.target, environment))
     if found is None:
         return 0
@@ -100,11 +108,10 @@ async def _run(plan: Plan, voice: Voice) -> int:
     kept: Path | None = None
     try:
         environment["FRAMEHOLD_STORE_URL"] = store.url
-        if ADMIN_TOKEN in environment:
-            kept = kept_token.keep(port, environment[ADMIN_TOKEN])
+        kept = local_fleets.keep(_described(plan, settings, port, found, store, environment))
         return await Fleet(plan, found, store, port, environment, voice).live(signals)
     finally:
-        kept_token.drop(kept)
+        local_fleets.drop(kept)
         store.remove()
 
 
@@ -118,13 +125,42 @@ def _starting(plan: Plan, settings: config.Settings) -> str:
     return f"starting {what}{rehearsal} ..."
 
 
+def _described(
+    plan: Plan,
+    settings: config.Settings,
+    port: int,
+    found: check.Checked,
+    store: LocalStore,
+    environment: Mapping[str, str],
+) -> LocalFleet:
+    """The fleet as other commands of this user find it. What the user gave is not among its secrets."""
+    return LocalFleet(
+        port=port,
+        serves=_served(plan),
+        folder=str(found.file.parent),
+        namespace=settings.namespace,
+        admin_token=environment.get(ADMIN_TOKEN, ""),
+        keys=environment.get(KEYS, ""),
+        store_url=store.url if store.specs else "",
+    )
+
+
+def _served(plan: Plan) -> str:
+    return "the booking example" if plan.target == EXAMPLE else plan.target
+
+
 def _environment(settings: config.Settings) -> dict[str, str]:
     """The variables that all processes of the fleet get. Secrets that the environment already has are not replaced."""
-    usual = {"FRAMEHOLD_KEYS": secrets.token_hex(32)} if not settings.keys else {}
+    usual = {KEYS: secrets.token_hex(32)} if not settings.keys else {}
     level = {} if "log_level" in settings.model_fields_set else {"FRAMEHOLD_LOG_LEVEL": _QUIET}
     token = {ADMIN_TOKEN: secrets.token_hex(16)} if settings.admin_token is None else {}
+    # The nodes may be killed from the page: the supervisor starts them again.
+    playground = settings.playground if "playground" in settings.model_fields_set else "kill"
     return {
         "FRAMEHOLD_ROUTE_HEADERS": "true",
+        PLAYGROUND: playground,
+        # One port for all of a process: nodes and the router would all want the same admin port.
+        "FRAMEHOLD_ADMIN_PORT": "0",
         "PYTHONUNBUFFERED": "1",
         **token,
         **usual,
@@ -159,12 +195,14 @@ class Fleet:
     async def live(self, signals: Signals) -> int:
         """Start the fleet, serve until a signal, end the fleet. Return the exit code."""
         failed: StartFailed | None = None
+        left = ""
         # The watch begins before the nodes import TARGET: a later change is not in the code that they run.
         changes = reload.watch(self.found.file.parent) if self.plan.reload else None
         try:
             await _until_set(signals.once, self._start())
             if not signals.once.is_set():
                 await _until_set(signals.once, self._serve(changes))
+                left = await self._fate_of_open_calls()
         except StartFailed as error:
             failed = error
         finally:
@@ -175,15 +213,19 @@ class Fleet:
             print(*(f"  {line}" for line in failed.lines), sep="\n", end="\n" * bool(failed.lines), file=sys.stderr)
             print(f"framehold: {failed}; everything was stopped again", file=sys.stderr)
             return 1
-        self.voice.say("stopped")
+        self.voice.say(f"stopped{left}")
         return 0
 
     async def _start(self) -> None:
         await self.supervisor.start()
         pids = {name: self._pid(name) for name in self.nodes}
-        served = "the booking example" if self.plan.target == EXAMPLE else self.plan.target
+        source = _shown(self.found.file) if self.plan.target == EXAMPLE else ""
         token = self._environment.get(ADMIN_TOKEN, "")
-        welcome = Welcome(self.url, served, self.nodes, pids, self.store.sentence, self.found.fate, token)
+        playground = self._environment.get(PLAYGROUND, "off") != "off"
+        from .welcome import Welcome
+
+        served, store = _served(self.plan), self.store.sentence
+        welcome = Welcome(self.url, served, self.nodes, pids, store, self.found.fate, token, playground, source)
         self.voice.say(await welcome.text(self.voice.colour))
         if self.plan.open_browser:
             await asyncio.to_thread(webbrowser.open, f"{self.url}/dashboard")
@@ -200,13 +242,23 @@ class Fleet:
 
         Raises:
             ConfigError: the code can't be served."""
-        before, self.found = self.found, await check.in_child(self.plan.target, self._environment)
+        before, self.found = self.found, await self.supervisor.check(list(self.nodes))
         for name in self.nodes:
             keeper = self.supervisor.keeper(name)
             keeper.spec = replace(keeper.spec, loss=self.found.fate.death())
-        fate = before.fate.reload(self.found.fate)
-        open_calls = await asyncio.to_thread(self._open_calls)
-        return fate if open_calls is None else fate.replace("open calls", f"open calls ({open_calls})", 1)
+        return before.fate.reload(self.found.fate, await asyncio.to_thread(self._open_calls))
+
+    async def _fate_of_open_calls(self) -> str:
+        """What becomes of the calls that are open now, as the end of a sentence; empty if there is none."""
+        asking = asyncio.create_task(asyncio.to_thread(self._open_calls))
+        # A router that hangs is ended a moment later, and its request with it.
+        await asyncio.wait((asking,), timeout=_LAST_LOOK)
+        if not (asking.done() and (calls := asking.result())):
+            return ""
+        count = "1 open call" if calls == 1 else f"{calls} open calls"
+        if self.store.specs:
+            return f"; lost with the store: {count}"
+        return f"; {count} stay{'s' * (calls == 1)} in your store, for nodes with the same keys"
 
     def _open_calls(self) -> int | None:
         """How many calls are parked in the fleet; None if its router does not say so now."""
@@ -222,8 +274,10 @@ class Fleet:
 
     def _node(self, name: str, port: int) -> Spec:
         address = f"http://{ports.HOST}:{port}"
-        own = {"FRAMEHOLD_NODE_ID": name, "FRAMEHOLD_ADVERTISE_URL": address}
-        command = ("node", "--host", ports.HOST, "--port", str(port), "--", self.plan.target)
+        # The order of a set of texts differs from node to node, in each run: code that depends on it is found.
+        own = {"FRAMEHOLD_NODE_ID": name, "FRAMEHOLD_ADVERTISE_URL": address, "PYTHONHASHSEED": name.rpartition("-")[2]}
+        shown = () if self.plan.quiet else ("--show-rounds",)
+        command = ("node", "--host", ports.HOST, "--port", str(port), *shown, "--", self.plan.target)
         return self._spec(name, command, own, address, self.found.fate.death())
 
     def _router(self, port: int) -> Spec:
@@ -245,6 +299,11 @@ def _is_banner(line: str) -> bool:
     """Whether a process's line repeats what `up` printed: its address is in the table, and warnings about the
     environment are above the table."""
     return _BANNER.match(line) is not None or environments.is_line(line)
+
+
+def _shown(file: Path) -> str:
+    """The path of a file, from the current folder if it is below it."""
+    return str(file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file)
 
 
 async def _until_set(event: asyncio.Event, doing: Coroutine[Any, Any, Any] | Awaitable[Any]) -> Any:

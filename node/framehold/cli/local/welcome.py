@@ -14,7 +14,7 @@ from rich.text import Text
 
 from ..call import paste
 from ..checks import readiness
-from ..client import kept_token
+from ..client import local_fleets
 from ..serve.fate import Fate
 from ..show import visible
 from ..show.voice import aligned, drawn
@@ -27,7 +27,9 @@ class Welcome:
     """A fleet that has just started.
 
     `nodes` and `pids` are ports and process ids by node name. `store` is a sentence about the store. `fate` is what
-    happens to the calls of a node that dies. `token` is the admin token if `up` made it for this run, else empty."""
+    happens to the calls of a node that dies. `token` is the admin token if `up` made it for this run, else empty.
+    `playground`: whether the dashboard has a page that calls tools. `example` is the source of what is served, if that
+    is an example to copy, else empty."""
 
     url: str
     served: str
@@ -36,6 +38,8 @@ class Welcome:
     store: str
     fate: Fate
     token: str = ""
+    playground: bool = True
+    example: str = ""
 
     async def text(self, colour: bool) -> str:
         """The whole text, with one empty line at each end."""
@@ -67,16 +71,21 @@ class Welcome:
         rows: list[tuple[str, ...]] = [("router", f"{self.url}/mcp")]
         if with_dashboard:
             # The token is in the URL's fragment, which no request carries. The page reads it there and signs in.
-            rows.append(("dashboard", f"{self.url}/dashboard" + (f"#token={self.token}" if self.token else "")))
+            end = f"#token={self.token}" if self.token else ""
+            rows.append(("dashboard", f"{self.url}/dashboard{end}"))
+            if self.playground:
+                rows.append(("playground", f"{self.url}/dashboard/playground{end}"))
         rows += [(name, f"http://127.0.0.1:{port}/mcp", f"pid {self.pids[name]}") for name, port in self.nodes.items()]
         rows.append(("store", self.store))
+        if self.example:
+            rows.append(("source", f"{self.example} (copy it for a server of your own)"))
         return [*rows, ("admin token", self.token)] if self.token else rows
 
     def _access(self) -> str:
         """What needs the admin token: everything but `/mcp` and the probes."""
         if not self.token:
             return "The dashboard, the API and your commands (framehold status) want your FRAMEHOLD_ADMIN_TOKEN."
-        found = kept_token.found(self.url) == self.token
+        found = local_fleets.admin_token(self.url) == self.token
         yours = "your commands on this machine find it" if found else "give it to commands with --token"
         return (
             f"The dashboard and the API want the admin token: {yours}.\n"

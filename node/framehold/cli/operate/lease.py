@@ -83,6 +83,7 @@ def _facts(view: CallView, now: float) -> list[tuple[str, str]]:
         phase = f": {view.live.phase}" if view.live.phase else ""
         until = f"; its token expires in {figures.left(view.live.expires, now)}" if view.live.expires else ""
         rows.append(("frame", f"{view.live.state} on {view.live.node_id}{phase}{until}"))
+        rows += [("stands at" if not index else "", place) for index, place in enumerate(view.live.stands_at)]
     else:
         rows.append(("frame", "no node holds one"))
     return [*rows, ("fate", view.fate or figures.UNKNOWN)]
@@ -104,8 +105,8 @@ def timeline(trail: Sequence[Trail], now: float) -> list[list[str]]:
     rows: list[list[str]] = []
     before: Trail | None = None
     for step in trail:
-        at = figures.clock(step.at, now)
-        rows.append([at, str(step.round), str(step.epoch), step.node_id, step.step, figures.quick(step.ran)])
+        at, name = figures.clock(step.at, now), f"{step.step}, kept code" if step.kept_code else step.step
+        rows.append([at, str(step.round), str(step.epoch), step.node_id, name, figures.quick(step.ran)])
         rows[-1].append(_marker(before, step))
         before = step
     return rows

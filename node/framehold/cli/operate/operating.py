@@ -1,4 +1,5 @@
-"""The Typer commands for operators. They talk only to the router of a running fleet.
+"""The Typer commands for operators. They talk only to the router of a running fleet; `journal`, which is for authors,
+reads the store too.
 
 The modules that a command needs are imported when it runs, because most of them are slow to import.
 """
@@ -14,22 +15,40 @@ import typer
 from framehold_core.ending import How
 from framehold_router.models.choices import CallSort, Sort, State
 
+from ..options import between
 from ..show.output import Output
 
 if TYPE_CHECKING:
     from ..client.api import Api
     from ..show.sheet import Sheet
 
-ROUTER = "http://127.0.0.1:8080"
 UNKNOWN = 3
 """The exit code of `status` if nothing is known of the fleet."""
 _PANEL = "Operate a running fleet"
 
-Url = Annotated[str, typer.Option("--url", help="The router's address.")]
+Url = Annotated[str | None, typer.Option("--url", help="The router's address, with or without /mcp.")]
+Port = Annotated[
+    int | None,
+    typer.Option(
+        "--port",
+        callback=between(1, 65535, "nothing was done"),
+        help="Its port on this machine; without: that of the framehold up which runs here, or 8080.",
+    ),
+]
+
+
+def _token(value: str | None) -> str | None:
+    """The admin token: it may be in a file (FRAMEHOLD_SECRETS_DIR)."""
+    from ..client import own_settings
+
+    return value or own_settings.admin_token()
+
+
 Token = Annotated[
     str | None,
     typer.Option(
         "--token",
+        callback=_token,
         envvar="FRAMEHOLD_ADMIN_TOKEN",
         help="The admin token; that of a framehold up on this machine is found without.",
     ),
@@ -41,15 +60,28 @@ Tool = Annotated[str, typer.Argument(help="The name of a tool or a prompt; resou
 Sure = Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")]
 
 
-def _show(draw: Callable[[Api], Sheet], url: str, token: str | None, output: Output, watch: bool) -> None:
+Where = tuple[int | None, str | None]
+"""The options `--port` and `--url` of a command."""
+
+
+def _api(where: Where, token: str | None) -> Api:
+    from ..client import addresses
     from ..client.api import Api
+
+    port, url = where
+    return Api(addresses.router(url, port), token)
+
+
+def _show(draw: Callable[[Api], Sheet], where: Where, token: str | None, output: Output, watch: bool) -> None:
     from ..show.sheet import present
 
-    with Api(url, token) as api:
+    with _api(where, token) as api:
         raise typer.Exit(present(lambda: draw(api), output, watch))
 
 
-def status(output: Printed = Output.TABLE, watch: Watch = False, url: Url = ROUTER, token: Token = None) -> None:
+def status(
+    output: Printed = Output.TABLE, watch: Watch = False, port: Port = None, url: Url = None, token: Token = None
+) -> None:
     """Tell whether anything is wrong, where, why, and what will happen to it.
 
     Exits with 1 where users are harmed now, with 2 where something will harm them, with 3 where the router does not
@@ -59,33 +91,39 @@ def status(output: Printed = Output.TABLE, watch: Watch = False, url: Url = ROUT
     from .status import status
 
     try:
-        _show(status, url, token, output, watch)
+        _show(status, (port, url), token, output, watch)
     except (NoRouter, Refused) as error:
         print("framehold:", visible.line(str(error)), file=sys.stderr)
         raise typer.Exit(UNKNOWN) from None
 
 
-def nodes(output: Printed = Output.TABLE, watch: Watch = False, url: Url = ROUTER, token: Token = None) -> None:
+def nodes(
+    output: Printed = Output.TABLE, watch: Watch = False, port: Port = None, url: Url = None, token: Token = None
+) -> None:
     """List the nodes that a router knows."""
     from .views import nodes
 
-    _show(nodes, url, token, output, watch)
+    _show(nodes, (port, url), token, output, watch)
 
 
-def ring(output: Printed = Output.TABLE, watch: Watch = False, url: Url = ROUTER, token: Token = None) -> None:
+def ring(
+    output: Printed = Output.TABLE, watch: Watch = False, port: Port = None, url: Url = None, token: Token = None
+) -> None:
     """Show each node's share of new calls."""
     from .views import ring
 
-    _show(ring, url, token, output, watch)
+    _show(ring, (port, url), token, output, watch)
 
 
-def capacity(output: Printed = Output.TABLE, watch: Watch = False, url: Url = ROUTER, token: Token = None) -> None:
+def capacity(
+    output: Printed = Output.TABLE, watch: Watch = False, port: Port = None, url: Url = None, token: Token = None
+) -> None:
     """Show how much of each limit is used, which fills first, and whether the fleet can lose a node.
 
     Exits with 1 where the other nodes lack room for what the fullest one uses."""
     from .views import capacity
 
-    _show(capacity, url, token, output, watch)
+    _show(capacity, (port, url), token, output, watch)
 
 
 def leases(
@@ -101,7 +139,8 @@ def leases(
     every: Annotated[bool, typer.Option("--all", help="All pages.")] = False,
     output: Printed = Output.TABLE,
     watch: Watch = False,
-    url: Url = ROUTER,
+    port: Port = None,
+    url: Url = None,
     token: Token = None,
 ) -> None:
     """List the calls that nodes hold, and those that wait for a node. Of several filters each must hold."""
@@ -118,7 +157,7 @@ def leases(
         "descending": descending or None,
         "limit": limit,
     }
-    _show(lambda api: leases(api, query, every), url, token, output, watch)
+    _show(lambda api: leases(api, query, every), (port, url), token, output, watch)
 
 
 def calls(
@@ -130,7 +169,8 @@ def calls(
     limit: Annotated[int, typer.Option(help="How many, 1 to 1000.")] = 100,
     output: Printed = Output.TABLE,
     watch: Watch = False,
-    url: Url = ROUTER,
+    port: Port = None,
+    url: Url = None,
     token: Token = None,
 ) -> None:
     """List the calls that ended in the last hour, and how each ended: the error's class, and the line that raised it.
@@ -147,33 +187,60 @@ def calls(
         "sort": sort,
         "limit": limit,
     }
-    _show(lambda api: calls(api, query), url, token, output, watch)
+    _show(lambda api: calls(api, query), (port, url), token, output, watch)
 
 
 def lease(
-    call: Call, output: Printed = Output.TABLE, watch: Watch = False, url: Url = ROUTER, token: Token = None
+    call: Call,
+    output: Printed = Output.TABLE,
+    watch: Watch = False,
+    port: Port = None,
+    url: Url = None,
+    token: Token = None,
 ) -> None:
     """Show one CALL: its rounds across nodes, its journal without values, and what will become of it."""
     from .lease import lease
 
-    _show(lambda api: lease(api, call), url, token, output, watch)
+    _show(lambda api: lease(api, call), (port, url), token, output, watch)
 
 
-def cancel(call: Call, yes: Sure = False, url: Url = ROUTER, token: Token = None) -> None:
+def journal(
+    call: Call,
+    store: Annotated[
+        str | None, typer.Option(help="The store's Redis URL (FRAMEHOLD_STORE_URL); that of framehold up is known.")
+    ] = None,
+    output: Printed = Output.TABLE,
+    port: Port = None,
+    url: Url = None,
+    token: Token = None,
+) -> None:
+    """Show the journal of one open CALL with its questions, answers and results in plain text, on a fleet of this
+    machine. The journal is dropped when the call ends: then only its end is shown, and its result while that is kept.
+
+    It reads a store on this machine alone, with the keys of a framehold up of yours, or with FRAMEHOLD_KEYS. What users
+    have answered is shown on your terminal; framehold lease shows a call without that."""
+    from ..client import addresses
+    from ..show.sheet import present
+    from .journal import sheet
+
+    where = addresses.router(url, port)
+    raise typer.Exit(present(lambda: sheet(where, token, call, store), output))
+
+
+def cancel(call: Call, yes: Sure = False, port: Port = None, url: Url = None, token: Token = None) -> None:
     """End CALL for good: its handler is cancelled, its client is told. Needs the admin token."""
-    _act("cancel", call, yes, url, token)
+    _act("cancel", call, yes, (port, url), token)
 
 
-def evict(call: Call, yes: Sure = False, url: Url = ROUTER, token: Token = None) -> None:
+def evict(call: Call, yes: Sure = False, port: Port = None, url: Url = None, token: Token = None) -> None:
     """Drop the frame of CALL to free memory: its next round replays it. Needs the admin token."""
-    _act("evict", call, yes, url, token)
+    _act("evict", call, yes, (port, url), token)
 
 
-def _act(action: Literal["cancel", "evict"], call: str, sure: bool, url: str, token: str | None) -> None:
-    from ..client.api import Api
+def _act(action: Literal["cancel", "evict"], call: str, sure: bool, where: Where, token: str | None) -> None:
     from .actions import act
 
-    with Api(url, token) as api:
+    with _api(where, token) as api:
         raise typer.Exit(act(api, action, call, sure))
 
 
@@ -182,17 +249,17 @@ def drain(
     timeout: Annotated[float, typer.Option(help="Seconds to follow it.", min=0)] = 60.0,
     wait: Annotated[bool, typer.Option(help="Follow it until it holds nothing.")] = True,
     undo: Annotated[bool, typer.Option("--undo", help="Take its drain back: it takes calls again.")] = False,
-    url: Url = ROUTER,
+    port: Port = None,
+    url: Url = None,
     token: Token = None,
 ) -> None:
     """Let NODE take no new calls, and hand off those that it has. Needs the admin token.
 
     Its process goes on until it is stopped. Exits with 1 where the node still holds something after the timeout; it
     drains on."""
-    from ..client.api import Api
     from .draining import drain, undrain
 
-    with Api(url, token) as api:
+    with _api((port, url), token) as api:
         raise typer.Exit(undrain(api, node) if undo else drain(api, node, timeout, wait))
 
 
@@ -200,26 +267,25 @@ def pause(
     tool: Tool,
     why: Annotated[str, typer.Option(help="Why, for other operators; clients are not told.")] = "",
     yes: Sure = False,
-    url: Url = ROUTER,
+    port: Port = None,
+    url: Url = None,
     token: Token = None,
 ) -> None:
     """Refuse new calls of TOOL on all nodes, and let those that are parked wait, until it is resumed. Needs the admin
     token.
 
     A round that runs ends. A parked call waits as long as its token is valid."""
-    from ..client.api import Api
     from .actions import pause
 
-    with Api(url, token) as api:
+    with _api((port, url), token) as api:
         raise typer.Exit(pause(api, tool, why, yes))
 
 
-def resume(tool: Tool, url: Url = ROUTER, token: Token = None) -> None:
+def resume(tool: Tool, port: Port = None, url: Url = None, token: Token = None) -> None:
     """End the pause of TOOL: it takes calls again, and parked ones go on. Needs the admin token."""
-    from ..client.api import Api
     from .actions import resume
 
-    with Api(url, token) as api:
+    with _api((port, url), token) as api:
         raise typer.Exit(resume(api, tool))
 
 
@@ -228,3 +294,4 @@ def add(app: typer.Typer) -> None:
     listing = (status, nodes, capacity, leases, calls, lease, ring)
     for command in (*listing, drain, cancel, evict, pause, resume):
         app.command(rich_help_panel=_PANEL)(command)
+    app.command()(journal)

@@ -63,12 +63,12 @@ def _facts(view: OverviewView) -> list[tuple[str, str]]:
 
 
 def _store(view: OverviewView, quiet: str) -> str:
-    said = quiet if view.store_seconds is None else f"{figures.quick(view.store_seconds)} a write"
+    shown = quiet if view.store_seconds is None else f"{figures.quick(view.store_seconds)} a write"
     if view.store != ANSWERS:
-        said = view.store
+        shown = view.store
     if view.store_used is None or not view.store_limit:
-        return said
-    return f"{said}, {figures.size(view.store_used)} of {figures.size(view.store_limit)} in use"
+        return shown
+    return f"{shown}, {figures.size(view.store_used)} of {figures.size(view.store_limit)} in use"
 
 
 def _failovers(api: Api, view: OverviewView) -> str:

@@ -103,6 +103,10 @@ def _outlook(view: CapacityView) -> list[str]:
     first = next(found for found in view.resources if found.name == view.fills_first)
     whose = f"The {first.name} of {first.fullest}" if first.fullest else "The memory of the store"
     texts = [f"{whose} fill{'' if first.name == 'frames' else 's'} first."]
+    growing = [(found.full_in, found.name) for found in view.resources if found.full_in is not None]
+    if growing:
+        soonest, name = min(growing)
+        texts.append(f"If use goes on to grow as in the last hour, a node is out of {name} in {figures.span(soonest)}.")
     if view.survives is None:
         texts.append("There is no other node that could take over its calls.")
     elif view.survives:

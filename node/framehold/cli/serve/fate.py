@@ -11,14 +11,7 @@ If the handlers of a server differ, or none is known, the words name each case.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
-
-from mcp.server.mcpserver.exceptions import InvalidSignature
-from mcp.server.mcpserver.resolve import find_resolved_parameters, returns_input_required
-
-from ...sdk.marks import marks_of
 
 _MARK = "@framehold.reentrant"
 _RETURNED = "Where a tool returned its question, the call goes on at any node: none holds anything of it."
@@ -68,19 +61,20 @@ class Fate:
         if self.all_go_on:
             return f"calls parked on it go on once its lease ({self.lease:g} s) has run out"
         lost = "calls parked on it in an await are lost"
-        return lost if self.all_lost else f"{lost}, but those of re-entrant handlers"
+        return lost if self.all_lost else f"calls of re-entrant handlers go on; other {lost}"
 
-    def reload(self, after: Fate) -> str:
-        """The fate of all open calls when nodes with new code replace these nodes. `after`: the fate with the new
-        code."""
+    def reload(self, after: Fate, open_calls: int | None = None) -> str:
+        """The fate of all open calls when nodes with new code replace these nodes. `after`: the fate with the new code.
+        `open_calls`: their number; None if it is not known."""
+        calls = "open calls" if open_calls is None else f"open calls ({open_calls})"
         if self.all_returned and after.all_returned:
-            return "open calls go on with the new code"
+            return f"{calls} go on with the new code"
         if self.all_kept:
-            return "open calls go on with the code that they began with, new calls run the new code"
+            return f"{calls} go on with the code that they began with, new calls run the new code"
         if self.all_go_on and after.all_go_on:
-            return "open calls are replayed, and fail where the new code asks otherwise"
+            return f"{calls} are replayed, and fail where the new code asks otherwise"
         if self.kept:
-            return "open calls whose code is kept go on with it; other calls parked on them in an await are lost"
+            return f"{calls} whose code is kept go on with it; other calls parked on them in an await are lost"
         lost = "calls parked on them in an await are lost"
         none = self.all_lost or after.all_lost
         return lost if none else f"{lost}, but those that were and are re-entrant and ask the same"
@@ -108,22 +102,3 @@ class Fate:
             )
         certain = not self.returning and not self.all_lost
         return f"The call {fate}" if certain else f"If the tool awaits its answer, the call {fate}"
-
-
-def fate_of(
-    functions: Iterable[Callable[..., Any]], strategy: Literal["hold", "replay"], lease: float, kept: int = 0
-) -> Fate:
-    """The fate of calls of these handlers. `strategy` is the setting FRAMEHOLD_STRATEGY; `lease` is the TTL in
-    seconds; `kept` is how many of the handlers have code that the store keeps."""
-    every = list(functions)
-    found = [marks_of(fn) for fn in every if not _returns(fn)]
-    replayed = sum((marks.strategy or strategy) == "replay" for marks in found)
-    return Fate(len(found), sum(marks.reentrant for marks in found), replayed, lease, len(every) - len(found), kept)
-
-
-def _returns(fn: Callable[..., Any]) -> bool:
-    """Whether the handler returns its questions as results, or the SDK asks them before it enters the handler."""
-    try:
-        return returns_input_required(fn) or bool(find_resolved_parameters(fn))
-    except (InvalidSignature, TypeError, ValueError):
-        return False

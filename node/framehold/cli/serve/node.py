@@ -8,12 +8,13 @@ import os
 import signal
 import socket
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from types import FrameType
-from typing import Any
+from typing import Any, Literal
 
 import uvicorn
-
-from framehold_core.errors import ConfigError
 
 from ...config import Settings
 from ...hosts.attached import Attached
@@ -21,21 +22,21 @@ from ...hosts.event_bus import end_streams
 from ...http.app import Application
 from ...telemetry.log_fields import add_call_fields
 from .limits import raise_files
+from .listening import BACKLOG, Sockets, event_loop, listen_on, url_of
 from .log import announce, log
+from .rounds import tell_of_rounds
 from .target import app_of
 
 logger = logging.getLogger("framehold")
-BACKLOG = 65_535
-"""Connections that may wait to be accepted, up to the kernel's net.core.somaxconn. All calls of a dead node may come at
-once, and a router gives up a connection that is not accepted within a second."""
 _CUT_SHORT = 1
 """The exit code of a process that didn't end by itself within a lease's life after its name was taken."""
 GRACE = 10.0
 """Seconds that running rounds have to end after Ctrl-C."""
 
 
-def run(server: Any, settings: Settings, host: str, port: int) -> None:
-    """Serve `server`, or an app that `framehold.asgi` made of one, as one node until a signal.
+def run(server: Any, settings: Settings, host: str, port: int, show_rounds: bool = False) -> None:
+    """Serve `server`, or an app that `framehold.asgi` made of one, as one node until a signal. `show_rounds`: tell of
+    each round on standard output, for `framehold up`.
 
     Raises:
         ConfigError: the server can't be served, its handlers' marks don't fit the settings, or the port can't be used.
@@ -46,18 +47,27 @@ def run(server: Any, settings: Settings, host: str, port: int) -> None:
     raise_files()
     app = app_of(server, settings)
     app.attached.check()
-    listening = listen(host, port)
-    heartbeat, address = app.attached.runtime.heartbeat, url_of(host, listening)
+    if show_rounds:
+        tell_of_rounds(app.attached, settings.node_id, partial(print, flush=True))
+    sockets = listen_on(host, port, settings)
+    heartbeat = app.attached.runtime.heartbeat
     # The address that other processes use, unless FRAMEHOLD_ADVERTISE_URL names one that works from other machines.
-    heartbeat.address = heartbeat.address or address
+    heartbeat.address = heartbeat.address or url_of(host, sockets.clients)
     store = "memory (parked calls die with this process)" if settings.store_url is None else settings.store().target
-    announce(settings, f"framehold node {settings.node_id} serves {address}/mcp, store: {store}")
-    options = uvicorn.Config(
+    announce(settings, f"framehold node {settings.node_id} serves {sockets.served(host)}, store: {store}")
+    admin = None if sockets.admin is None else AdminPort(app.take_admin_port(), sockets.admin)
+    server = Server(_options(app, "on"), app.attached, admin)
+    with asyncio.Runner(loop_factory=event_loop()) as runner:
+        runner.run(_serve(server, app, sockets))
+
+
+def _options(app: Any, lifespan: Literal["on", "off"]) -> uvicorn.Config:
+    return uvicorn.Config(
         app,
         log_config=None,
         log_level="critical",
         access_log=False,
-        lifespan="on",
+        lifespan=lifespan,
         # Seconds for the streams that clients still listen on when all calls have ended.
         timeout_graceful_shutdown=2,
         # Seconds, longer than routers keep an idle connection, so that no request meets a connection that is being
@@ -66,8 +76,36 @@ def run(server: Any, settings: Settings, host: str, port: int) -> None:
         http="httptools",
         backlog=BACKLOG,
     )
-    with asyncio.Runner(loop_factory=event_loop()) as runner:
-        runner.run(_serve(Server(options, app.attached), app, listening))
+
+
+class _NoSignals(uvicorn.Server):
+    """A server that leaves the signals of the process to the server of clients."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+class AdminPort:
+    """The server of the admin port, beside that of clients."""
+
+    def __init__(self, app: Any, listening: socket.socket) -> None:
+        self._server = _NoSignals(_options(app, "off"))
+        self._listening = listening
+        self._task: asyncio.Task[None] | None = None
+
+    def open(self) -> None:
+        """Begin to serve."""
+        self._task = asyncio.create_task(self._server.serve([self._listening]), name="framehold admin port")
+
+    def leave(self) -> None:
+        """Stop accepting connections."""
+        self._server.should_exit = True
+
+    async def close(self) -> None:
+        """Wait until it no longer serves."""
+        if self._task is not None:
+            await asyncio.wait((self._task,))
 
 
 class Server(uvicorn.Server):
@@ -77,8 +115,9 @@ class Server(uvicorn.Server):
     After SIGINT (Ctrl-C) the node waits for running rounds, and not for answers to parked calls. A second signal
     ends the process without a wait."""
 
-    def __init__(self, config: uvicorn.Config, attached: Attached) -> None:
+    def __init__(self, config: uvicorn.Config, attached: Attached, admin: AdminPort | None = None) -> None:
         super().__init__(config)
+        self._admin = admin
         self._server, self._runtime = attached.server, attached.runtime
         self._leaving: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -89,6 +128,16 @@ class Server(uvicorn.Server):
         # The lifespan of the author's server may have added handlers.
         add_call_fields()
         await super().startup(sockets)
+        if self._admin is not None:
+            self._admin.open()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End to serve, on the admin port too."""
+        if self._admin is not None:
+            self._admin.leave()
+        await super().shutdown(sockets)
+        if self._admin is not None:
+            await self._admin.close()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Handle a signal. It may interrupt the main thread at any instruction, so the drain begins in the event
@@ -119,17 +168,17 @@ class Server(uvicorn.Server):
         super().handle_exit(sig, None)
 
 
-async def _serve(server: uvicorn.Server, app: Application, listening: socket.socket) -> None:
+async def _serve(server: uvicorn.Server, app: Application, sockets: Sockets) -> None:
     watch = asyncio.create_task(_leave_when_lost(server, app))
     try:
-        await server.serve(sockets=[listening])
+        await server.serve(sockets=[sockets.clients])
     except SystemExit:
         # uvicorn raises SystemExit when the app did not start. The cause is in `app.failure`.
         if app.failure is None:
             raise
     finally:
         watch.cancel()
-        listening.close()
+        sockets.close()
     if app.failure is not None:
         raise app.failure
 
@@ -145,47 +194,3 @@ async def _leave_when_lost(server: uvicorn.Server, app: Application) -> None:
     deadline.start()
     await runtime.end()
     server.should_exit = True
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """Open a listening socket; port 0 takes a free one.
-
-    Raises:
-        ConfigError: the address or the port can't be used."""
-    try:
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        # The protocol is explicit, because asyncio sets TCP_NODELAY only then. Without it a request takes 40 ms longer.
-        listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    except OSError as error:
-        raise _listen_error(host, port, error) from None
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind((host, port))
-        listening.listen(BACKLOG)
-    except OSError as error:
-        listening.close()
-        raise _listen_error(host, port, error) from None
-    listening.setblocking(False)
-    return listening
-
-
-def url_of(host: str, listening: socket.socket) -> str:
-    """The URL by which other processes reach a listening socket. For a wildcard `host` it has this machine's name."""
-    if host in ("0.0.0.0", "::", ""):
-        host = socket.gethostname()
-    return f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
-
-
-def _listen_error(host: str, port: int, error: OSError) -> ConfigError:
-    return ConfigError(
-        f"can't listen on {host}:{port}: {error.strerror or error}; nothing was started; choose another --port"
-    )
-
-
-def event_loop() -> Any:
-    """The factory of uvloop's event loops; None, for asyncio's own, if uvloop is not installed."""
-    try:
-        import uvloop
-    except ImportError:
-        return None
-    return uvloop.new_event_loop

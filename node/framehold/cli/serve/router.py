@@ -11,8 +11,8 @@ from framehold_router.config import RouterSettings
 
 from ...engine.gc_tuning import freeze
 from .limits import raise_files
+from .listening import Sockets, event_loop, listen_on
 from .log import announce, log
-from .node import event_loop, listen, url_of
 
 PATIENCE = 4.0
 """Seconds for which idle connections stay open after SIGTERM, for one more request each. Most clients close them in
@@ -29,16 +29,16 @@ def run(settings: RouterSettings, host: str, port: int) -> None:
     log(settings, router=socket.gethostname())
     ready(settings)
     raise_files()
-    listening = listen(host, port)
-    announce(settings, f"framehold router serves {url_of(host, listening)}/mcp, store: {settings.store().target}")
+    sockets = listen_on(host, port, settings)
+    announce(settings, f"framehold router serves {sockets.served(host)}, store: {settings.store().target}")
     with asyncio.Runner(loop_factory=event_loop()) as runner:
-        runner.run(_serve(settings, listening))
+        runner.run(_serve(settings, sockets))
 
 
-async def _serve(settings: RouterSettings, listening: socket.socket) -> None:
+async def _serve(settings: RouterSettings, sockets: Sockets) -> None:
     loop, orders = asyncio.get_running_loop(), asyncio.Queue[float]()
     for name, patience in ((signal.SIGTERM, PATIENCE), (signal.SIGINT, 0.0)):
         loop.add_signal_handler(name, orders.put_nowait, patience)
-    async with running(settings, listening) as front:
+    async with running(settings, *sockets) as front:
         freeze()
         await front.leave(await orders.get())

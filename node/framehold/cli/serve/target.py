@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import re
 import sys
 import sysconfig
 import traceback
+from difflib import get_close_matches
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
@@ -16,11 +18,21 @@ from starlette.applications import Starlette
 
 from framehold_core.errors import ConfigError, FrameholdError
 
+from ...code.lines import file_and_line
 from ...config import Settings
 from ...hosts.attach import attach
 from ...hosts.host_choice import is_server
 from ...http.app import Application, asgi
 
+_UNEXPECTED = re.compile(r"MCPServer\.__init__\(\) got an unexpected keyword argument '(\w+)'")
+_SDK1_ARGUMENTS = {
+    *("host", "port", "mount_path", "sse_path", "message_path", "streamable_http_path", "json_response"),
+    *("stateless_http", "event_store", "retry_interval", "transport_security"),
+}
+_SDK1_ARGUMENTS_HINT = (
+    "; that is of mcp 1; leave out each argument about HTTP: the endpoint is /mcp, framehold up and node take --port, "
+    "and docs/migrating.md says what takes the place of the others"
+)
 _USUAL_NAMES = ("mcp", "server", "app")
 _SDK1_HINT = (
     "; that is of mcp 1; now: from mcp.server import MCPServer; from mcp.server.mcpserver import Context (see "
@@ -99,12 +111,27 @@ def _run(importing: Any, target: str) -> None:
     except FrameholdError:
         raise
     except (Exception, SystemExit) as error:
-        where = f"{type(error).__name__}: {error}{_user_line(error)}{_sdk1_hint(error)}"
+        where = f"{type(error).__name__}: {_text(error)}{_misspelt(error)}{_user_line(error)}{_sdk1_hint(error)}"
         raise ConfigError(f"TARGET {target} can't be imported: {where}; nothing was started") from error
 
 
+def _text(error: BaseException) -> str:
+    """The message of an error. That of a SyntaxError is without the place, which `_user_line` writes."""
+    return error.msg if isinstance(error, SyntaxError) else str(error)
+
+
+def _misspelt(error: BaseException) -> str:
+    """The name that is most like one that an object does not have, as a question; else empty."""
+    if not isinstance(error, AttributeError) or error.obj is None or error.name is None:
+        return ""
+    return "".join(f"; did you mean {near!r}?" for near in get_close_matches(error.name, dir(error.obj), 1))
+
+
 def _sdk1_hint(error: BaseException) -> str:
-    """A hint for the error of an import that only the first major release of the SDK has; else empty."""
+    """A hint for the error of an import, or of an argument, that only the first major release of the SDK has; else
+    empty."""
+    if isinstance(error, TypeError) and (found := _UNEXPECTED.search(str(error))) is not None:
+        return _SDK1_ARGUMENTS_HINT if found[1] in _SDK1_ARGUMENTS else ""
     if not isinstance(error, ImportError):
         return ""
     gone = str(error.name).startswith("mcp.server.fastmcp") or "'FastMCP' from 'mcp.server'" in str(error)
@@ -120,21 +147,19 @@ def _user_line(error: BaseException) -> str:
     """The innermost line of the user's own code in the traceback, as ` (file:line)`; else empty.
 
     Lines of installed packages and of the interpreter don't count."""
-    # The message of a SyntaxError has the place.
     if isinstance(error, SyntaxError):
-        return ""
+        # The line that is wrong did not run.
+        return f" ({file_and_line(error.filename, error.lineno)})" if error.filename else ""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if not frame.filename.startswith("<") and not _is_foreign(Path(frame.filename))]
     if not own:
         return ""
-    file = Path(own[-1].filename)
-    shown = file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file
-    return f" ({shown}:{own[-1].lineno})"
+    return f" ({file_and_line(own[-1].filename, own[-1].lineno)})"
 
 
 def _is_foreign(file: Path) -> bool:
     installed = any(file.is_relative_to(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib"))
-    return installed or "site-packages" in file.parts or file.is_relative_to(Path(__file__).parents[1])
+    return installed or "site-packages" in file.parts or file.is_relative_to(Path(__file__).parents[2])
 
 
 def _named(module: ModuleType, name: str, target: str) -> Any:

@@ -1,32 +1,42 @@
 /** The dashboard of a Framehold router: its frame, and which page stands in it. */
-import { Link, useAddress } from "./lib/address.js";
+import { go, Link, useAddress } from "./lib/address.js";
 import { useAccess } from "./lib/api.js";
-import { html, render, useEffect, useRef, useState } from "./lib/html.js";
+import { html, render, useEffect, useMemo, useRef, useState } from "./lib/html.js";
+import { useKeys } from "./lib/keys.js";
 import { useFollowing, useLive } from "./lib/live.js";
 import Call from "./pages/call.js";
+import Capacity from "./pages/capacity.js";
 import Calls from "./pages/calls.js";
 import Failovers from "./pages/failovers.js";
 import Leases from "./pages/leases.js";
 import Node from "./pages/node.js";
 import Nodes from "./pages/nodes.js";
 import Overview from "./pages/overview.js";
+import Playground from "./pages/playground.js";
 import Ring from "./pages/ring.js";
+import Tool from "./pages/tool.js";
+import Tools from "./pages/tools.js";
 import Tradeoff from "./pages/tradeoff.js";
 import { SignIn } from "./parts/dialog.js";
+import { Finder, Keys } from "./parts/finder.js";
 import { Guard } from "./parts/guard.js";
 import { LinkState, Old } from "./parts/link.js";
 import { Empty, Loading } from "./parts/notice.js";
 import { Card, Page } from "./parts/page.js";
 import { Theme } from "./parts/theme.js";
 
+/** `key` opens the page after a `g`. */
 const PAGES = [
-  { path: [], name: "Overview", page: Overview },
-  { path: ["ring"], name: "Ring", page: Ring },
-  { path: ["nodes"], name: "Nodes", page: Nodes, one: Node },
-  { path: ["leases"], name: "Leases", page: Leases },
-  { path: ["calls"], name: "Calls", page: Calls, one: Call },
-  { path: ["failovers"], name: "Failovers", page: Failovers },
-  { path: ["tradeoff"], name: "Trade-off", page: Tradeoff },
+  { path: [], name: "Overview", key: "o", page: Overview },
+  { path: ["ring"], name: "Ring", key: "r", page: Ring },
+  { path: ["nodes"], name: "Nodes", key: "n", page: Nodes, one: Node },
+  { path: ["leases"], name: "Leases", key: "l", page: Leases },
+  { path: ["calls"], name: "Calls", key: "c", page: Calls, one: Call },
+  { path: ["tools"], name: "Tools", key: "t", page: Tools, one: Tool },
+  { path: ["capacity"], name: "Capacity", key: "a", page: Capacity },
+  { path: ["failovers"], name: "Failovers", key: "f", page: Failovers },
+  { path: ["tradeoff"], name: "Trade-off", key: "d", page: Tradeoff },
+  { path: ["playground"], name: "Playground", key: "p", page: Playground, where: ({ playground }) => playground !== "off" },
 ];
 
 function Unknown() {
@@ -35,28 +45,48 @@ function Unknown() {
   </${Empty}></${Page}>`;
 }
 
-/** The page of an address, and what it is told: the name of the one thing that it is about. */
+/** The page of an address, and its parameter: the name of the one thing that it is about. */
 function placed(path) {
   const entry = PAGES.find((one) => one.path[0] === path[0]);
   if (entry === undefined || path.length > 2) return [Unknown];
   return path.length === 2 ? [entry.one ?? Unknown, path[1]] : [entry.page ?? Unknown];
 }
 
-function Navigation({ here }) {
+/** The pages that this router shows. */
+function usePages() {
+  const access = useAccess();
+  return useMemo(() => PAGES.filter(({ where }) => where?.(access) ?? true), [access.playground]);
+}
+
+/** The dialogs that a key opens, and a button for those who have none. */
+function useShortcuts(pages) {
+  const [open, setOpen] = useState("");
+  const { locked } = useAccess();
+  const close = () => setOpen("");
+  useKeys({ "/": () => locked || setOpen("find"), "?": () => setOpen("keys"), ...Object.fromEntries(pages.map(({ key, path }) => [`g ${key}`, () => go(path)])) });
+  const keys = [["/", "Find a call, a token, a tool, a node or a page"], ["?", "These keys"], ...pages.map(({ key, name }) => [`g ${key}`, name]), ["Esc", "Close a dialog"]];
+  return {
+    onFind: () => setOpen("find"),
+    dialog: (open === "find" && html`<${Finder} pages=${pages} onClose=${close} />`) || (open === "keys" && html`<${Keys} keys=${keys} onClose=${close} />`),
+  };
+}
+
+function Navigation({ here, pages: shown }) {
   return html`<nav aria-label="Pages"><ul>
-    ${PAGES.filter(({ name }) => name).map(({ path, name }) => {
+    ${shown.map(({ path, name }) => {
       const current = here === (path[0] ?? "");
       return html`<li><${Link} to=${path} class="page-link" aria-current=${current ? "page" : undefined}>${name}</${Link}></li>`;
     })}
   </ul></nav>`;
 }
 
-function Side({ here, onSignIn, onSignOut }) {
+function Side({ here, pages, onFind, onSignIn, onSignOut }) {
   const { tokenSet, signedIn } = useAccess();
   const { link, overview } = useLive();
   return html`<div class="side">
     <p class="brand"><img src="/dashboard/assets/style/mark.svg" alt="" width="26" height="26" />Framehold</p>
-    <${Navigation} here=${here} />
+    ${onFind && html`<button type="button" class="find" aria-keyshortcuts="/" onClick=${onFind}>Find <kbd>/</kbd></button>`}
+    <${Navigation} here=${here} pages=${pages} />
     <div class="foot">
       <${LinkState} link=${link} />
       ${tokenSet && (signedIn
@@ -96,22 +126,25 @@ function App() {
   const [refused, leave] = useRefused();
   const [asking, setAsking] = useState(false);
   const main = useRef(null);
+  const pages = usePages();
+  const { onFind, dialog } = useShortcuts(pages);
   const [page, about] = placed(path);
   const at = path.join("/");
   const first = useRef(true);
   useEffect(() => {
-    // Whoever listens to the page rather than sees it is told where they are; at the first page the browser does so.
+    // A screen reader announces the new page; at the first page the browser does so.
     if (!first.current) main.current.querySelector("h1")?.focus({ preventScroll: true });
     first.current = false;
   }, [at]);
   const here = path[0] ?? "";
   return html`
     <a class="skip" href="#main">Skip to the page</a>
-    <${Side} here=${here} onSignIn=${() => setAsking(true)} onSignOut=${leave} />
+    <${Side} here=${here} pages=${pages} onFind=${!locked && onFind} onSignIn=${() => setAsking(true)} onSignOut=${leave} />
     <main id="main" ref=${main} tabindex="-1">
       <${Old} link=${link} known=${overview !== null} />
       ${known ? (locked ? html`<${Locked} refused=${refused} onSignIn=${() => setAsking(true)} />` : html`<${Guard} key=${at}><${page} about=${about} /></${Guard}>`) : html`<${Loading} what="what this router wants first" />`}
     </main>
+    ${dialog}
     ${asking && html`<${SignIn} why="This router wants its admin token." onClose=${() => setAsking(false)} onDone=${() => setAsking(false)} />`}`;
 }
 

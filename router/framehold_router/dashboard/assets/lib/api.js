@@ -25,7 +25,7 @@ export class Trouble extends Error {
   }
 }
 
-const access = shared({ token: remembered(), tokenSet: null, locked: false, asked: false });
+const access = shared({ token: remembered(), tokenSet: null, locked: false, asked: false, playground: "off" });
 
 /** A token may come in the fragment of a link that `framehold up` prints; no server sees it, and it doesn't stay. */
 function remembered() {
@@ -56,6 +56,11 @@ export function headers(given = access.get().token) {
 /** Reads need a token that is not here. */
 export const lock = () => access.set({ ...access.get(), locked: true });
 
+/**
+ * @param {"GET" | "POST"} method
+ * @param {string} path
+ * @param {{ params?: object, body?: unknown, signal?: AbortSignal, token?: string }} [more]
+ */
 async function ask(method, path, { params = {}, body, signal, token } = {}) {
   const more = body === undefined ? {} : { "Content-Type": "application/json" };
   const end = limit(LIMITS[method], signal);
@@ -76,7 +81,7 @@ async function ask(method, path, { params = {}, body, signal, token } = {}) {
   }
   if (response.ok && answer !== null) return answer;
   if (response.status === 401 && method === "GET") lock();
-  throw new Trouble(response.status, answer?.error ?? `The router answered ${response.status}, and said nothing more.`);
+  throw new Trouble(response.status, answer?.error ?? `The router answered ${response.status}, and gave no reason.`);
 }
 
 function parsed(text) {
@@ -104,7 +109,7 @@ export async function learn(signal) {
   const found = await ask("GET", "access", { signal }).catch(() => null);
   if (signal.aborted) return false;
   const now = access.get();
-  const learnt = found && { tokenSet: found.token_set, locked: found.token_set && !found.token_right };
+  const learnt = found && { tokenSet: found.token_set, locked: found.token_set && !found.token_right, playground: found.playground ?? "off" };
   access.set({ ...now, ...learnt, asked: true });
   return !access.get().locked;
 }
@@ -114,7 +119,7 @@ export async function signIn(token) {
   const right = TOKEN.test(token) && (await ask("GET", "access", { token })).token_right;
   if (!right) throw new Trouble(401, "That is not this router's admin token.");
   storage()?.setItem(STORAGE_KEY, token);
-  access.set({ token, tokenSet: true, locked: false, asked: true });
+  access.set({ ...access.get(), token, tokenSet: true, locked: false, asked: true });
 }
 
 /** Forget the token. */
@@ -125,11 +130,12 @@ export function signOut() {
 
 /**
  * `asked`: whether the router was asked what it wants; `tokenSet`: whether it has an admin token (null: not known);
- * `locked`: whether it must be shown first.
+ * `locked`: whether it must be shown first; `playground`: "off", "call" (the dashboard calls tools) or "kill" (and kills
+ * nodes).
  */
 export function useAccess() {
-  const { token, tokenSet, locked, asked } = access.use();
-  return { asked, tokenSet, locked, signedIn: Boolean(token) && !locked, signIn, signOut };
+  const { token, tokenSet, locked, asked, playground } = access.use();
+  return { asked, tokenSet, locked, playground, signedIn: Boolean(token) && !locked, signIn, signOut };
 }
 
 /**
@@ -146,7 +152,7 @@ export function useRead(path, params = {}, { every = null } = {}) {
   useEffect(() => {
     if (locked) return undefined;
     const asking = repeated((signal) => read(path, params, signal), every, {
-      told: (data) => setState({ data, error: null, failed: null, at: Date.now(), of }),
+      received: (data) => setState({ data, error: null, failed: null, at: Date.now(), of }),
       failed: (error) => setState((last) => ({ ...last, error, failed: of, data: last.of === of ? last.data : null })),
     });
     now.current = asking.look;
@@ -165,14 +171,14 @@ export function useRead(path, params = {}, { every = null } = {}) {
 }
 
 /** Polls: `look` sends a request now and then every so many ms; `rest` stops. */
-function repeated(ask, every, { told, failed }) {
+function repeated(ask, every, { received, failed }) {
   let [under, timer] = [null, null];
   const look = async () => {
     end();
     const { signal } = (under = new AbortController());
     try {
       const data = await ask(signal);
-      if (!signal.aborted) told(data);
+      if (!signal.aborted) received(data);
     } catch (error) {
       if (!signal.aborted) failed(error);
     }

@@ -10,7 +10,7 @@
  *   6. locked: the router needs its admin token first
  */
 import { BASE, headers, learn, lock, read, useAccess } from "./api.js";
-import { useEffect, useState } from "./html.js";
+import { useEffect, useMemo, useState } from "./html.js";
 import { limit, wait } from "./limit.js";
 import { messages } from "./messages.js";
 import { shared } from "./signal.js";
@@ -19,13 +19,11 @@ const FIRST = 4_000;
 const SILENT = 8_000;
 const POLL = 2_000;
 const RETRY = 15_000;
-const KEPT = 600;
 const EVENTS = 200;
 
 const NOTHING = { overview: null, nodes: null, departed: [], events: [] };
 const fleet = shared(NOTHING);
 const link = shared({ state: "connecting", since: Date.now() });
-const history = shared([]);
 let ahead = 0;
 let run = null;
 
@@ -57,15 +55,6 @@ function merged(some, others) {
   return [...found.values()].sort((one, other) => other.at - one.at || (other.id > one.id ? 1 : -1)).slice(0, EVENTS);
 }
 
-function sample() {
-  const { overview } = fleet.get();
-  if (overview === null || !["live", "polling"].includes(link.get().state)) return;
-  const { parked, in_flight: inFlight, rounds_per_second: rounds, resume_p50: p50, resume_p99: p99 } = overview;
-  const last = history.get().at(-1);
-  const gap = last && now() - last.at > 5 ? [{ at: last.at + 1 }] : [];
-  history.set([...history.get(), ...gap, { at: now(), parked, inFlight, rounds, p50, p99 }].slice(-KEPT));
-}
-
 /** Read the stream until it ends. Returns whether at least one message came. */
 async function follow(signal) {
   const end = limit(FIRST, signal);
@@ -74,9 +63,9 @@ async function follow(signal) {
     const response = await fetch(`${BASE}stream`, { headers: headers(), signal: end.signal });
     if (response.status === 401) lock();
     if (!response.ok) return false;
-    for await (const told of messages(response.body)) {
-      for (const { name, data } of told) took(name, data);
-      if (told.length) {
+    for await (const events of messages(response.body)) {
+      for (const { name, data } of events) took(name, data);
+      if (events.length) {
         heard = true;
         say("live");
       }
@@ -143,22 +132,26 @@ export function useFollowing() {
     else begin();
     const seen = () => !locked && begin();
     document.addEventListener("visibilitychange", seen);
-    const timer = setInterval(sample, 1000);
     return () => {
       document.removeEventListener("visibilitychange", seen);
-      clearInterval(timer);
       end();
     };
   }, [locked, signedIn]);
 }
 
-/** The last data of the fleet, the state of the connection, and the last ten minutes of the overview. */
+/** The last data of the fleet, and the state of the connection. */
 export function useLive() {
   return { ...fleet.use(), link: link.use() };
 }
 
-/** Samples of the overview, one a second, while this page was open. */
-export const useHistory = () => history.use();
+/** The names of all nodes, and of the tools that they have; both empty until they are known. */
+export function useNames() {
+  const { nodes } = fleet.use();
+  return useMemo(() => {
+    const known = nodes ?? [];
+    return { nodes: known.map(({ node_id }) => node_id), tools: [...new Set(known.flatMap(({ tools }) => tools ?? []))].sort() };
+  }, [nodes]);
+}
 
 /** The router's time, again and again: what shows an age is drawn anew with it. */
 export function useNow(every = 1000) {

@@ -2,7 +2,7 @@
  * Parses server-sent events from the body of a response.
  *
  * The law: a message is delivered when it is complete, wherever its pieces were cut and however its lines end. A message
- * without a name or without a JSON object is left out. Messages of one piece are delivered together, so that the page is
+ * without a JSON object is left out; without a name its name is "message", as the standard has it. Messages of one piece are delivered together, so that the page is
  * drawn once for them.
  */
 const BREAK = /\r\n\r\n|\n\n|\r\r/;
@@ -24,11 +24,12 @@ export async function* messages(body) {
 function parsed(message) {
   const fields = message.split(LINE).map((line) => /^(event|data): ?(.*)$/.exec(line)).filter(Boolean);
   const of = (wanted) => fields.filter(([, name]) => name === wanted).map(([, , value]) => value);
-  const [name, data] = [of("event").at(-1), object(of("data").join("\n"))];
-  return name && data ? { name, data } : null;
+  const data = object(of("data").join("\n"));
+  return data ? { name: of("event").at(-1) || "message", data } : null;
 }
 
-function object(text) {
+/** The object that a text of JSON holds; null if it holds none. */
+export function object(text) {
   try {
     const value = JSON.parse(text);
     return typeof value === "object" ? value : null;

@@ -10,23 +10,32 @@ const PLACES = ["node", "router", "store"];
 const sum = (values) => values.reduce((total, value) => total + value, 0);
 const most = (values) => Math.max(...values);
 
-/** Rows, in this order: the metric's name, what it is called, and how its parts make one number: their sum, if not said. */
+/**
+ * Rows, in this order: the metric's name, what it is called, and how its parts make one number: their sum by default.
+ *
+ * @type {{ name: string, label: string, folded?: string, fold?: (values: number[]) => number }[]}
+ */
 const METRICS = [
   { name: "calls_lost", label: "Calls lost" },
+  { name: "lost_share", label: "Share of calls lost" },
   { name: "duplicate_effects", label: "Duplicate effects" },
+  { name: "repeated_share", label: "Share with a repeated effect" },
+  { name: "cpu_us", label: "CPU per call", folded: "all processes" },
   { name: "calls_per_second", label: "Calls per second" },
+  { name: "wait_p50_ms", label: "Wait of a call, median" },
+  { name: "wait_p99_ms", label: "Wait of a call, p99" },
+  { name: "wait_longest_ms", label: "Longest wait of a call" },
+  { name: "seconds_to_recover", label: "Time to recover" },
   { name: "p50_ms", label: "Latency p50", fold: most, folded: "slowest round" },
   { name: "p99_ms", label: "Latency p99", fold: most, folded: "slowest round" },
-  { name: "cpu_us", label: "CPU per call", folded: "all processes" },
   { name: "wire_bytes", label: "Sent and received", folded: "all rounds" },
   { name: "token_bytes", label: "Token", fold: most, folded: "largest" },
   { name: "store_ops", label: "Store operations per call" },
   { name: "bytes_per_parked_call", label: "Memory per parked call" },
   { name: "reexecutions", label: "Handler re-executions" },
-  { name: "seconds_to_recover", label: "Time to recover" },
 ];
 /** Units that a label must say; of the others its words do. */
-const UNITS = new Map([["ms", "ms"], ["s", "s"], ["us", "µs"], ["bytes", "bytes"]]);
+const UNITS = new Map([["ms", "ms"], ["s", "s"], ["us", "µs"], ["bytes", "bytes"], ["%", "%"]]);
 
 /** What the options are, by the names that runs give them. */
 export const MEANS = new Map([
@@ -82,7 +91,9 @@ export function rowsOf(report, condition) {
   const of = report.options.map((option) => grouped(report, option, condition));
   const all = report.cells.flatMap(({ metrics }) => Object.keys(metrics).map((name) => placeOf(name).metric));
   const others = [...new Set(all)].filter((name) => !KNOWN.has(name));
-  return [...METRICS, ...others.map((name) => ({ name, label: name.replaceAll("_", " ") }))].map((metric) => {
+  /** @type {typeof METRICS} */
+  const metrics = [...METRICS, ...others.map((name) => ({ name, label: name.replaceAll("_", " ") }))];
+  return metrics.map((metric) => {
     const values = of.map((groups) => valueOf(groups.get(metric.name), metric.fold));
     const unit = UNITS.get(values.find((value) => value.unit !== undefined)?.unit);
     return { ...metric, label: unit ? `${metric.label}, ${unit}` : metric.label, values };

@@ -12,10 +12,11 @@ const ROUNDS = {
   running: (span) => `Round ${span.number} runs on ${span.node}, for ${seconds(span.to - span.from)} by now.`,
 };
 
-const TOLD = {
+const SENTENCES = {
   round: (span) => ROUNDS[span.how](span),
   parked: (span) => `Parked on ${span.node} for ${when(span)}: its frame waited for an answer.`,
   unheld: (span) => (span.unsure ? `Parked on ${span.node} at ${clock(span.from)}; no node holds its frame now, and since when is not known.` : `No node held its frame for ${when(span)}.`),
+  stuck: (span) => (span.unsure ? `Stuck since it ended ${span.node}, which entered it at ${clock(span.from)}: nobody enters it again.` : `Stuck for ${when(span)}: it ended the process of its node too often, and nobody enters it again.`),
   asked: ({ node, at, round }) => `${node} asked its client, at the end of round ${round}, at ${clock(at)}.`,
   answered: ({ node, at }) => `Its client's answer came to ${node} at ${clock(at)}.`,
   takeover: ({ node, from_node, at, epoch }) => `${node} took it over from ${from_node || "another node"} at ${clock(at)}, and replayed it: epoch ${epoch}.`,
@@ -31,7 +32,7 @@ const TOLD = {
 };
 
 /** A span or mark of `story` in a sentence. */
-export const told = (item) => TOLD[item.what](item);
+export const described = (item) => SENTENCES[item.what](item);
 
 /** The legend of a timeline: marks by name, with their shape and tone. */
 export const MARKS = {
@@ -50,9 +51,10 @@ export const MARKS = {
 };
 
 /** The sentence for a step of a record; `before` is the step before it, `outcome` how its call ended. */
-export function stepped({ step, node_id }, before, outcome) {
+export function stepped({ step, node_id, kept_code }, before, outcome) {
   if (step === "finished" && OUTCOMES[outcome]) return `Ended: ${OUTCOMES[outcome].label}`;
-  if (step === "claimed") return before && before.node_id === node_id ? "Entered again, from its journal" : `Taken over${before ? ` from ${before.node_id}` : ""}, and replayed`;
+  const code = kept_code ? ", with the code that it began with" : "";
+  if (step === "claimed") return (before && before.node_id === node_id ? "Entered again, from its journal" : `Taken over${before ? ` from ${before.node_id}` : ""}, and replayed`) + code;
   return STEPS[step] ?? step;
 }
 

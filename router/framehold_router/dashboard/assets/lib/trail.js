@@ -6,7 +6,7 @@
  * round never ended. A span says that no node held the frame only if there is evidence: a handoff, an eviction,
  * the last heartbeat of a lost node, or the present answer of the node.
  *
- * Spans are `{what: "round" | "parked" | "unheld", node, from, to, number, epoch, how}`, `how` what ended a round; marks
+ * Spans are `{what: "round" | "parked" | "unheld" | "stuck", node, from, to, number, epoch, how}`, `how` what ended a round; marks
  * are `{what, node, at, from, epoch}`, `from` the node that a takeover came from. `number` is of the round; the first is
  * 1, and ends with the first questions. `unsure`: nobody holds the frame now, and nothing tells since when.
  */
@@ -32,9 +32,9 @@ export function story(view, { events = [], departed = [], now }) {
 
 /** When nodes lost frames: what was dropped by hand, and what went with a node; the first that tells of it counts. */
 function losses(events, departed) {
-  const told = events.filter(({ kind }) => kind === "evicted" || kind === "node_lost").map(({ at, node_id: node }) => ({ node, at }));
+  const known = events.filter(({ kind }) => kind === "evicted" || kind === "node_lost").map(({ at, node_id: node }) => ({ node, at }));
   const left = departed.filter(({ how }) => how === "lost").map(({ node_id: node, last_heartbeat: at }) => ({ node, at }));
-  return [...told, ...left].sort((one, other) => one.at - other.at);
+  return [...known, ...left].sort((one, other) => one.at - other.at);
 }
 
 /** A first step raises the round or the epoch by one; a later one stands where the steps before it are gone. */
@@ -68,19 +68,20 @@ function waits(steps, rounds, view, now) {
     if (until <= at) return;
     const held = n + 1 < steps.length || view.live !== null || view.record === "none";
     const unheld = step === "released" || !held;
+    const nobody = view.outcome === "stuck" && n + 1 === steps.length ? "stuck" : "unheld";
     const span = { node, from: at, to: until, number: round, epoch, unsure: unheld && step !== "released" };
     const next = steps[n + 1]?.step ?? (view.outcome === "stuck" && "claimed");
     const cut = step === "claimed" && next === "claimed" ? { what: "round", how: "cut", number: round + 1 } : { what: "parked" };
-    found.push({ ...span, ...(unheld ? { what: "unheld" } : cut), cut });
+    found.push({ ...span, ...(unheld ? { what: nobody } : cut), cut, nobody });
   });
   return found;
 }
 
 /** A wait in which its node lost the frame is two. */
 function parted(wait, gone) {
-  const { cut, ...span } = wait;
+  const { cut, nobody, ...span } = wait;
   const lost = gone.find(({ node, at }) => node === wait.node && at > wait.from && at < wait.to);
-  return lost ? [{ ...span, ...cut, unsure: false, to: lost.at }, { ...span, what: "unheld", how: undefined, unsure: false, from: lost.at }] : [span];
+  return lost ? [{ ...span, ...cut, unsure: false, to: lost.at }, { ...span, what: nobody, how: undefined, unsure: false, from: lost.at }] : [span];
 }
 
 /** An end is drawn as what it was: a failure, a cancellation, or the handler's own. */

@@ -1,5 +1,5 @@
 /**
- * One call: what will become of it, its rounds across nodes, and what its record holds, without what was asked and said.
+ * One call: what will become of it, its rounds across nodes, and what its record holds, without questions and answers.
  *
  * The law: all is read from its record and from its owner, anew while it goes on; nothing here needs its contents.
  */
@@ -9,8 +9,9 @@ import { html, useMemo, useState } from "../lib/html.js";
 import { useLive, useNow } from "../lib/live.js";
 import { stepped } from "../lib/telling.js";
 import { story } from "../lib/trail.js";
-import { bytes, clock, failed, NONE, number, OUTCOMES, plural, prefix, seconds, span } from "../lib/words.js";
+import { clock, failed, NONE, number, OUTCOMES, plural, prefix, seconds, span } from "../lib/words.js";
 import { Copy } from "../parts/copy.js";
+import { Journal } from "../parts/journal.js";
 import { Name, NodeLink } from "../parts/name.js";
 import { Callout, Empty, Loading, Problem } from "../parts/notice.js";
 import { Buttons, OnCall } from "../parts/oncall.js";
@@ -103,6 +104,7 @@ function Facts({ view }) {
       ${fact("Created", created ? html`<${At} at=${created} /> <span class="why"><${Ago} at=${created} /></span>` : NONE)}
       ${fact("Token expires", until ? html`<${At} at=${until} /> <span class="why">${until > now ? `in ${span(until - now)}` : "over"}</span>` : NONE)}
       ${fact("Kept until", expires ? html`<${At} at=${expires} />` : NONE, "For late duplicates; it outlives the token")}
+      ${view.trace_url && fact("Trace", html`<a href=${view.trace_url} rel="noreferrer" target="_blank">of its last round</a>`)}
       <div class="double"><dt>Call id</dt><dd><span class="mono">${view.call_id}</span> <${Copy} text=${view.call_id} what="call id" /></dd></div>
     </dl>
   </${Card}>`;
@@ -112,7 +114,7 @@ function Facts({ view }) {
 const STEPS = [
   { name: "At", cell: ({ at }) => html`<${At} at=${at} />` },
   { name: "After", number: true, hint: "Since the step before", cell: ({ after }) => (after === null ? NONE : seconds(after)) },
-  { name: "Step", head: true, cell: ({ said }) => html`<bdi>${said}</bdi>` },
+  { name: "Step", head: true, cell: ({ sentence }) => html`<bdi>${sentence}</bdi>` },
   { name: "Node", cell: ({ node_id }) => html`<${NodeLink} id=${node_id} />` },
   { name: "Round", number: true, cell: ({ round }) => number(round) },
   { name: "Epoch", number: true, cell: ({ epoch, moved }) => html`<span class=${moved ? "soon" : undefined}>${number(epoch)}</span>` },
@@ -127,7 +129,7 @@ function Trail({ view }) {
   const tale = useMemo(() => story(view, { events: own, departed, now }), [view, own, departed, goesOn ? now : null]);
   const rows = view.trail.map((step, n) => {
     const before = view.trail[n - 1];
-    return { ...step, said: stepped(step, before, view.outcome), after: before ? Math.max(0, step.at - before.at) : null, moved: before && before.epoch !== step.epoch };
+    return { ...step, sentence: stepped(step, before, view.outcome), after: before ? Math.max(0, step.at - before.at) : null, moved: before && before.epoch !== step.epoch };
   });
   const note = html`${plural(rows.length, "step")} on ${plural(tale.lanes.length, "node")}. Questions and answers are sealed; sizes only.`;
   return html`<${Card} title="Timeline" note=${rows.length ? note : "Questions and answers are sealed; sizes only."}>
@@ -141,23 +143,4 @@ function Trail({ view }) {
 function unkept({ record, strategy, outcome }) {
   if (record === "none") return outcome ? "It asked nothing, or its record is no longer kept." : "It has not asked anything yet.";
   return strategy === "replay" ? "Its client keeps it, in its token." : "Its record was written by an earlier release.";
-}
-
-const ENTRIES = [
-  { name: "Entry", cell: ({ n }) => number(n) },
-  { name: "Kind", cell: ({ kind }) => kind },
-  { name: "Key", head: true, cell: ({ key }) => html`<${Name} text=${key} mono />` },
-  { name: "Round", number: true, cell: ({ round }) => number(round) },
-  { name: "Lane", hint: "Which of its parallel parts wrote it", cell: ({ lane }) => html`<${Name} text=${lane || NONE} mono />` },
-  { name: "Bytes", number: true, hint: "Of its value, sealed", cell: ({ bytes: size }) => bytes(size) },
-];
-
-function Journal({ view: { journal, record } }) {
-  const ended = ["done", "lost"].includes(record);
-  const why = ended ? "It was dropped when the call ended." : "Nothing was asked or recorded yet.";
-  const size = journal.reduce((sum, entry) => sum + entry.bytes, 0);
-  const note = journal.length ? `${plural(journal.length, "entry", "entries")}, ${bytes(size)} of values, which are sealed. A replay is fed with them.` : "";
-  return html`<${Card} title="Journal" note=${note}>
-    <${Table} label="Journal" columns=${ENTRIES} rows=${journal} keyOf=${({ n }) => n} empty=${html`<${Empty} title="No journal is kept">${why}</${Empty}>`} />
-  </${Card}>`;
 }

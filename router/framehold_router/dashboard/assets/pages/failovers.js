@@ -27,10 +27,10 @@ export default function Failovers() {
   if (data === null) return html`<${Page} title="Failovers" lead=${LEAD}>${error ? html`<${Problem} error=${error} again=${again} />` : html`<${Loading} what="failovers" />`}</${Page}>`;
   const { failovers, fenced } = data;
   return html`<${Page} title="Failovers" lead=${LEAD} actions=${html`<${Downloads} path="failovers" />`}>
-    ${error && html`<${Problem} error=${error} again=${again}><p>What is shown is what it said last.</p></${Problem}>`}
+    ${error && html`<${Problem} error=${error} again=${again}><p>What is shown is its last answer.</p></${Problem}>`}
     <${Totals} failovers=${failovers} fenced=${fenced} />
     ${failovers.length === 0 && html`<${Card} label="Failovers"><${Empty} title="No node has ended with calls on it">
-      When one dies, is restarted or hands its calls off, the way of its calls to another node is told here.
+      When one dies, is restarted or hands its calls off, the way of its calls to another node is shown here.
     </${Empty}></${Card}>`}
     ${failovers.map((one) => html`<${Failover} key=${`${one.node_id} ${one.boot}`} one=${one} />`)}
   </${Page}>`;
@@ -99,7 +99,7 @@ function Failover({ one }) {
 
 const OUTCOMES = [["recovered", "recovered"], ["under_way", "under way"], ["lost", "lost"], ["stuck", "stuck"], ["failed", "failed"]];
 
-/** What is said where there is no total: calls that went on before the node lease had ended have none. */
+/** Shown where there is no total: calls that went on before the node lease had ended have none. */
 function waiting({ calls, under_way: going, recovered }) {
   if (calls.length === 0) return "no client has come back yet";
   if (recovered) return `${plural(recovered, "call")} went on`;

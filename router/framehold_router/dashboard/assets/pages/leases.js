@@ -10,6 +10,7 @@ import { html, useMemo, useRef, useState } from "../lib/html.js";
 import { now, useLive } from "../lib/live.js";
 import { BEGIN, usePages, wanted } from "../lib/paging.js";
 import { bytes, NONE, number, prefix, span, STATES } from "../lib/words.js";
+import { Bulk, BulkButtons } from "../parts/bulk.js";
 import { Downloads } from "../parts/download.js";
 import { CallFields, Toggles } from "../parts/filters.js";
 import { DropFilters, Listed, NothingAfter } from "../parts/listed.js";
@@ -30,20 +31,22 @@ export default function Leases() {
   const found = useRead("leases", params, { every: EVERY });
   const pages = usePages("leases", query, params, found);
   const [asked, setAsked] = useState(null);
-  const [done, setDone] = useState("");
+  const [done, setDone] = useState(/** @type {import("preact").ComponentChild} */ (""));
   const finished = (sentence) => {
-    setDone(html`${sentence}. <${Link} to=${["calls", asked.call.call_id]}>Look at the call</${Link}>`);
+    setDone(html`${sentence}. ${asked.call && html`<${Link} to=${["calls", asked.call.call_id]}>Look at the call</${Link}>`}`);
     setAsked(null);
     found.again();
   };
   const all = { ...params, after: undefined, limit: 1000 };
-  const files = html`<${Downloads} path="leases" params=${all} what="all leases that the filters let through" />`;
+  const narrowed = FILTERS.some((name) => query[name]);
+  const files = html`${narrowed && html`<${BulkButtons} total=${found.data?.total} onAsk=${(what) => setAsked({ what })} />`}
+    <${Downloads} path="leases" params=${all} what="all leases that the filters let through" />`;
   return html`<${Page} title="Leases" lead="Calls that nodes hold, and those that wait for a node." actions=${files}>
     <${Filters} query=${query} items=${found.data?.items ?? []} />
     <div role="status">${done && html`<${Callout} tone="good"><p>${done}</p></${Callout}>`}</div>
     <${Listed} path="leases" label="Leases" query=${query} found=${found} pages=${pages}
       rows=${({ items, missing }, stale) => html`<${Rows} items=${items} missing=${missing} query=${query} stale=${stale} onAsk=${(what, call) => setAsked({ what, call })} />`} />
-    ${asked && html`<${OnCall} ...${asked} onDone=${finished} onClose=${() => setAsked(null)} />`}
+    ${asked && html`<${asked.call ? OnCall : Bulk} ...${asked} params=${params} onDone=${finished} onClose=${() => setAsked(null)} />`}
   </${Page}>`;
 }
 
@@ -128,14 +131,14 @@ function None({ missing }) {
   const drop = html`<${DropFilters} path="leases" query=${query} filters=${FILTERS} />`;
   if (query.after) return html`<${NothingAfter} />`;
   if (given.length === 0) return html`<${Empty} title="No call is held">No client has a question open, and no round runs. Have one called: <code>framehold call</code></${Empty}>`;
-  if (query.node && nodes !== null && !nodes.some(({ node_id }) => node_id === query.node)) {
+  if (query.node && nodes !== null && !query.node.includes("*") && !nodes.some(({ node_id }) => node_id === query.node)) {
     return html`<${Empty} title=${html`No node is called <bdi>${query.node}</bdi> now`}>Calls that it left behind, if any, are among those that are orphaned. ${drop}</${Empty}>`;
   }
   if (given.join() === "call") {
     return html`<${Empty} title="No call that is held begins so">One that has ended, or whose frame was dropped, is not in this list.${" "}
       ${query.call.length > 20 && html`<${Link} to=${["calls", query.call]}>Look for its record</${Link}>${" "}`}${drop}</${Empty}>`;
   }
-  const [title, text] = (given.length === 1 && NOTHING[given[0]]?.[query[given[0]]]) || ["No call is like that", "Each filter must hold. Tools and nodes are found by their whole names."];
+  const [title, text] = (given.length === 1 && NOTHING[given[0]]?.[query[given[0]]]) || ["No call is like that", "Each filter must hold."];
   if (missing.length > 0) return html`<${Empty} title="No such call on the nodes that answered">What the others hold, and which calls have lost their node, is not known now. ${drop}</${Empty}>`;
   return html`<${Empty} title=${title}>${text} ${drop}</${Empty}>`;
 }

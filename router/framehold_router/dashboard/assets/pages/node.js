@@ -1,17 +1,17 @@
 /**
  * One node: how it is, where its memory and its loop's time go, and what happened to it; or how it went.
  *
- * The law: what it says itself is shown as new; where it doesn't answer, what is shown is said to be its lease's last word.
+ * The law: its own answer is shown as new; where it doesn't answer, the page says that it shows its last heartbeat.
  */
 import { Link } from "../lib/address.js";
 import { part, useRead } from "../lib/api.js";
-import { html, useEffect, useState } from "../lib/html.js";
+import { html } from "../lib/html.js";
 import { useLive } from "../lib/live.js";
-import { bytes, number, percent, plural, seconds, span } from "../lib/words.js";
-import { Chart } from "../parts/chart.js";
+import { bytes, number, percent, plural, rate, seconds, span } from "../lib/words.js";
 import { Departed } from "../parts/departed.js";
 import { Drain, useDrain } from "../parts/drain.js";
 import { Events } from "../parts/events.js";
+import { History } from "../parts/history.js";
 import { lateness } from "../parts/lag.js";
 import { Callout, Empty, Loading, Problem } from "../parts/notice.js";
 import { Card, Page } from "../parts/page.js";
@@ -21,10 +21,7 @@ import { State, stateOf } from "../parts/state.js";
 import { Ago, At } from "../parts/time.js";
 
 const EVERY = 2_000;
-const KEPT = 300;
 const SHOWN = 20;
-const MIB = 1024 ** 2;
-const mib = (value) => `${number(value)} MiB`;
 
 const Back = () => html`<p class="back"><${Link} to=${["nodes"]}>Nodes</${Link}></p>`;
 
@@ -39,36 +36,21 @@ export default function Node({ about: id }) {
 
 /** It has a node lease. */
 function Living({ id, node, nodes }) {
-  const { data, error, at, again } = useRead(`nodes/${part(id)}`, {}, { every: EVERY });
+  const { data, error, again } = useRead(`nodes/${part(id)}`, {}, { every: EVERY });
   const drain = useDrain(nodes);
-  const samples = useSamples(data, at);
   const name = html`<bdi>${id}</bdi> <${State} name=${stateOf(node)} />`;
   return html`<${Page} title=${id} name=${name} back=${html`<${Back} />`} actions=${html`<${Actions} node=${node} onDrain=${drain.ask} />`}>
-    ${drain.told}
+    ${drain.outcome}
     ${error && html`<${Silent} error=${error} node=${node} again=${again} known=${data !== null} />`}
     <${Numbers} node=${node} />
-    ${data && html`<${Spent} detail=${data} samples=${samples} />`}
+    <${History} params=${{ node: id }} charts=${CHARTS} />
+    ${data && html`<${Spent} detail=${data} />`}
     <div class="columns even">
       <${Card} title="Facts"><${Facts} node=${node} sessions=${data?.sessions} /></${Card}>
       <${Card} title="Its last events"><${Happened} id=${id} /></${Card}>
     </div>
     ${drain.dialog}
   </${Page}>`;
-}
-
-/** What the charts show: a sample of each reading while this page is open. */
-function useSamples(data, at) {
-  const [samples, setSamples] = useState([]);
-  useEffect(() => {
-    if (data === null) return;
-    const now = at / 1000;
-    const { rss, parked, loop_lag_p99: lag } = data.node;
-    setSamples((last) => {
-      const gap = last.length && now - last.at(-1).at > 10 ? [{ at: last.at(-1).at + 1 }] : [];
-      return [...last, ...gap, { at: now, memory: (data.memory?.resident ?? rss) / MIB, parked, lag }].slice(-KEPT);
-    });
-  }, [at]);
-  return samples;
 }
 
 const Actions = ({ node, onDrain }) => html`
@@ -80,7 +62,7 @@ function Silent({ error, node: { state, heartbeat_age: age }, again, known }) {
   if (error.status === 0) return html`<${Problem} error=${error} again=${again}><p>What is shown may be old.</p></${Problem}>`;
   if (state !== "unreachable") return html`<${Callout} tone="warn" role="status" title="It doesn't say where its memory and time go"><p>${error.message}</p></${Callout}>`;
   return html`<${Callout} tone="bad" title=${html`<span role="alert">It doesn't answer</span>`}>
-    <p>Its process may be dead, or cut off: look at it and its log. The numbers are what its node lease said last${typeof age === "number" ? `, ${span(age)} ago` : ""}${known ? "; memory and loop time what it said before" : ""}. If it is dead, its calls go on elsewhere once that lease has run out.</p>
+    <p>Its process may be dead, or cut off: look at it and its log. The numbers are those of its last heartbeat${typeof age === "number" ? `, ${span(age)} ago` : ""}${known ? "; memory and loop time what it said before" : ""}. If it is dead, its calls go on elsewhere once that lease has run out.</p>
   </${Callout}>`;
 }
 
@@ -98,21 +80,19 @@ function Numbers({ node }) {
   </${Stats}>`;
 }
 
-const MEMORY = [{ name: "in memory", of: "memory", hue: 1, area: true }];
-const PARKED = [{ name: "parked", of: "parked", hue: 2, area: true }];
-const LAG = [{ name: "p99", of: "lag", hue: 3, area: true }];
+const CHARTS = [
+  { label: "Rounds", series: [{ name: "per second", of: "rounds", hue: 2, area: true }], write: rate },
+  { label: "Resume times", series: [{ name: "p50", of: "p50", hue: 1 }, { name: "p99", of: "p99", hue: 3 }], write: seconds, logarithmic: true },
+  { label: "Parked calls", series: [{ name: "parked", of: "parked", hue: 1, area: true }], write: number, whole: true },
+  { label: "Memory", series: [{ name: "in memory", of: "rss", hue: 4, area: true }], write: bytes },
+  { label: "Loop busy", series: [{ name: "of its time", of: "busy", hue: 7, area: true }], write: (value) => percent(value, 0) },
+  { label: "Loop lag", series: [{ name: "p99", of: "lag", hue: 3 }], write: seconds, logarithmic: true },
+];
 
-function Spent({ detail: { node, memory, tools, loop }, samples }) {
-  return html`<div class="columns even">
-      <${Card} title="Where its memory goes"><${MemorySpent} memory=${memory} tools=${tools} /></${Card}>
-      <${Card} title="Where its loop's time goes"><${LoopSpent} loop=${loop} /><${LastStall} stall=${node.last_stall} /></${Card}>
-    </div>
-    <div class="trends">
-      <${Card} label="Memory over time"><${Chart} label="Memory" samples=${samples} series=${MEMORY} write=${mib} whole /></${Card}>
-      <${Card} label="Parked calls over time"><${Chart} label="Parked calls" samples=${samples} series=${PARKED} write=${number} whole /></${Card}>
-      <${Card} label="Loop lag over time"><${Chart} label="Loop lag" samples=${samples} series=${LAG} write=${seconds} /></${Card}>
-    </div>`;
-}
+const Spent = ({ detail: { node, memory, tools, loop } }) => html`<div class="columns even">
+  <${Card} title="Where its memory goes"><${MemorySpent} memory=${memory} tools=${tools} /></${Card}>
+  <${Card} title="Where its loop's time goes"><${LoopSpent} loop=${loop} /><${LastStall} stall=${node.last_stall} /></${Card}>
+</div>`;
 
 function Facts({ node, sessions }) {
   const { address, pid, boot, incarnation, version, started, heartbeat_age, share } = node;
@@ -137,7 +117,7 @@ function Happened({ id }) {
   const found = new Map();
   for (const event of [...events, ...(data?.events ?? [])]) if (event.node_id === id) found.set(event.id, event);
   const own = [...found.values()].sort((one, other) => other.at - one.at);
-  if (own.length === 0) return html`<${Empty} title="Nothing has happened here">Takeovers, drains and what is done by hand are told here.</${Empty}>`;
+  if (own.length === 0) return html`<${Empty} title="Nothing has happened here">Takeovers, drains and what is done by hand are listed here.</${Empty}>`;
   return html`<${Events} events=${own.slice(0, SHOWN)} of=${id} />`;
 }
 

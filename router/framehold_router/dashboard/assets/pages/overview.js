@@ -1,13 +1,14 @@
 /** The fleet at a glance: is anything wrong, how much is held, how fast is it answered, and what happened last. */
 import { Link } from "../lib/address.js";
 import { html } from "../lib/html.js";
-import { useHistory, useLive } from "../lib/live.js";
+import { useLive } from "../lib/live.js";
 import { bytes, number, percent, plural, rate, seconds, span, toneOf } from "../lib/words.js";
 import { Attention } from "../parts/attention.js";
 import { Meter } from "../parts/bar.js";
-import { Chart } from "../parts/chart.js";
 import { goneFrom } from "../parts/departed.js";
 import { Events } from "../parts/events.js";
+import { FailedShare, FailedStat } from "../parts/failed.js";
+import { History } from "../parts/history.js";
 import { Lag } from "../parts/lag.js";
 import { Name, NodeLink } from "../parts/name.js";
 import { Empty, Loading } from "../parts/notice.js";
@@ -16,9 +17,6 @@ import { Paused } from "../parts/pause.js";
 import { Stat, Stats } from "../parts/stat.js";
 import { SILENT, State, stateOf } from "../parts/state.js";
 import { Table } from "../parts/table.js";
-
-/** The share of failed calls from which an alert would tell somebody (FrameholdCallsFail). */
-const LARGE = 0.2;
 
 export default function Overview() {
   const { overview, nodes, departed, events } = useLive();
@@ -29,7 +27,7 @@ export default function Overview() {
     <${Paused} paused=${overview.paused} />
     <${Numbers} overview=${overview} nodes=${nodes} lost=${lost} />
     ${overview.failing.length > 0 && html`<${Failing} failing=${overview.failing} />`}
-    <${Trends} />
+    <${History} charts=${CHARTS} />
     <div class="columns">
       <${Card} title="Nodes" actions=${html`<${Link} to=${["nodes"]}>All nodes</${Link}>`}><${Short} nodes=${nodes} lost=${lost} /></${Card}>
       <${Card} title="Last events"><${Events} events=${events.slice(0, 12)} /></${Card}>
@@ -51,14 +49,15 @@ function Numbers({ overview, nodes, lost }) {
   const note = [...others.map(([state, count]) => `${number(count)} ${state}`), ...gone, ...old].join(", ") || "all that have a lease";
   const tone = others.some(([state]) => toneOf(state) === "bad") || !overview.nodes.live ? "bad" : lost.length || old.length ? "warn" : "good";
   const { parked, in_flight, orphaned, stuck, affinity, failovers_last_hour, ended, failed } = overview;
-  const share = ended ? failed / ended : null;
-  return html`<${Stats} label="The fleet in numbers" dozen>
-    <${Stat} label="Nodes live" value=${number(overview.nodes.live ?? 0)} note=${note} tone=${tone} to=${[["nodes"]]} />
+  return html`<${Stats} label="What decides" size="large">
+    <${FailedStat} failed=${failed} ended=${ended} />
     <${Stat} label="Parked calls" value=${number(parked)} note="wait for answers" to=${[["leases"], { state: "parked" }]} />
-    <${Stat} label="In flight" value=${number(in_flight)} note="requests now" to=${[["leases"], { state: "running" }]} />
     <${Stat} label="Rounds per second" value=${rate(overview.rounds_per_second)} note="last minute" />
-    <${Stat} label="Failed calls" value=${percent(share)} note=${ended ? `${number(failed)} of ${number(ended)}, 10 min` : "none ended, 10 min"} tone=${failed ? (share > LARGE ? "bad" : "warn") : undefined} to=${[["calls"], { failed: "true" }]} />
-    <${Stat} label="Resume p99" value=${seconds(overview.resume_p99)} note="the slowest node's" />
+    <${Stat} label="Resume p99" value=${seconds(overview.resume_p99)} note="the slowest node's, last minute" />
+  </${Stats}>
+  <${Stats} label="The fleet in numbers" size="small">
+    <${Stat} label="Nodes live" value=${number(overview.nodes.live ?? 0)} note=${note} tone=${tone} to=${[["nodes"]]} />
+    <${Stat} label="In flight" value=${number(in_flight)} note="requests now" to=${[["leases"], { state: "running" }]} />
     <${Stat} label="Affinity" value=${percent(affinity)} note="retries sent right" title="The part of retries that this router sent to the node which held the call." />
     <${Store} overview=${overview} />
     <${Stat} label="Memory" value=${bytes(memory)} note="of all nodes" />
@@ -80,7 +79,7 @@ const FAILING = [
   { name: "Tool", head: true, cell: ({ tool }) => html`<${Link} to=${["calls"]} query=${{ failed: "true", tool }}><${Name} text=${tool} /></${Link}>` },
   { name: "Failed", number: true, cell: ({ failed }) => number(failed) },
   { name: "Ended", number: true, cell: ({ ended }) => number(ended) },
-  { name: "Share", number: true, cell: ({ failed, ended }) => html`<span class=${failed / ended > LARGE ? "bad-share" : undefined}>${percent(failed / ended)}</span>` },
+  { name: "Share", number: true, cell: FailedShare },
 ];
 
 /** The tools whose calls failed lately. */
@@ -92,14 +91,11 @@ const PARKED = [{ name: "parked", of: "parked", hue: 1, area: true }];
 const ROUNDS = [{ name: "per second", of: "rounds", hue: 2, area: true }];
 const RESUME = [{ name: "p50", of: "p50", hue: 1 }, { name: "p99", of: "p99", hue: 3 }];
 
-function Trends() {
-  const samples = useHistory();
-  return html`<div class="trends">
-    <${Card} label="Parked calls over time"><${Chart} label="Parked calls" samples=${samples} series=${PARKED} write=${number} whole /></${Card}>
-    <${Card} label="Rounds over time"><${Chart} label="Rounds" samples=${samples} series=${ROUNDS} write=${rate} /></${Card}>
-    <${Card} label="Resume times over time"><${Chart} label="Resume" samples=${samples} series=${RESUME} write=${seconds} /></${Card}>
-  </div>`;
-}
+const CHARTS = [
+  { label: "Parked calls", series: PARKED, write: number, whole: true },
+  { label: "Rounds", series: ROUNDS, write: rate },
+  { label: "Resume times", series: RESUME, write: seconds, logarithmic: true },
+];
 
 const COLUMNS = [
   { name: "Node", head: true, cell: ({ node_id }) => html`<${NodeLink} id=${node_id} />` },

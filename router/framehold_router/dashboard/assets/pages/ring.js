@@ -67,12 +67,13 @@ function best(events, changed, count) {
   return came ? [came, count] : [went || 1, count + (went || 1)];
 }
 
-function Moved({ ring: { nodes, moved, changed } }) {
+function Moved({ ring: { nodes, moved_together: moved, changed } }) {
   const now = useNow();
   const { events } = useLive();
   const count = onRing(nodes).length;
   if (changed === null || count === 0) return "The ring has not changed since this router started.";
   const ideal = best(events, changed, count);
+  if (moved === 0 && ideal && ideal[0] >= ideal[1]) return html`The ring began with ${plural(count, "node")}, ${ago(changed, now)}.`;
   return html`The last change moved <b>${percent(moved)}</b> of all new calls, ${ago(changed, now)}${ideal && `; the ideal is ${ideal.join("/")}, ${percent(ideal[0] / ideal[1])}`}. Calls that are parked stay where they are.`;
 }
 

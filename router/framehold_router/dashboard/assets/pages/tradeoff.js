@@ -11,7 +11,7 @@ import { Empty, Loading, Problem } from "../parts/notice.js";
 import { Card, Page } from "../parts/page.js";
 import { State } from "../parts/state.js";
 import { Table } from "../parts/table.js";
-import { begun, quoted, sentence } from "../parts/told.js";
+import { begun, quoted, sentence } from "../parts/sentence.js";
 
 const TITLE = "Trade-off";
 const LEAD = "The ways to keep a call between its rounds, each under the same load and the same faults.";
@@ -54,12 +54,12 @@ function Harms({ report }) {
 /** What an option did to its callers under one condition. */
 function done({ lost, twice }, notes) {
   if (lost.missing !== undefined && lost.missing === twice.missing) return missing(lost.missing, notes);
-  const told = [
+  const lines = [
     lost.missing !== undefined ? missing(lost.missing, notes, "calls lost") : lost.number > 0 && `${number(lost.number)} lost`,
     twice.missing !== undefined ? missing(twice.missing, notes, "effects") : twice.number > 0 && `${number(twice.number)} twice`,
   ].filter(Boolean);
-  if (told.length === 0) return "none";
-  return told.map((one) => html`<span class=${`line ${typeof one === "string" ? "late bad" : ""}`}>${one}</span>`);
+  if (lines.length === 0) return "none";
+  return lines.map((one) => html`<span class=${`line ${typeof one === "string" ? "late bad" : ""}`}>${one}</span>`);
 }
 
 /** All that was measured under one condition: a line for each metric, a column for each option. */

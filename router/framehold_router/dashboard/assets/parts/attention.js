@@ -3,7 +3,7 @@
  *
  * The law: the router finds what needs somebody (`problems`); here it is only shown. It is one box, whatever is wrong. A
  * screen reader says it when it changes, and not with each second by which an age has grown. Of a fleet that is not heard
- * of, nothing is said to be well.
+ * of, nothing is called well.
  */
 import { Link } from "../lib/address.js";
 import { html, useEffect, useState } from "../lib/html.js";
@@ -11,10 +11,10 @@ import { useLive, useNow } from "../lib/live.js";
 import { number, plural } from "../lib/words.js";
 import { NodeLink } from "./name.js";
 import { Callout } from "./notice.js";
-import { Named, sentence } from "./told.js";
+import { Named, sentence } from "./sentence.js";
 
 const MOST = 6;
-/** For how long it is said of a node that it was lost, when it is back. */
+/** For how long a node that is back is shown as having been lost. */
 const FRESH = 120;
 const AGES = /\d+(\.\d+)? ?(ms|s|min|m|h|d)\b/g;
 
@@ -32,7 +32,7 @@ export const problemsOf = ({ problems, attention = [] }) => problems ?? attentio
 function Box({ found }) {
   const calm = found.every(({ mends }) => mends);
   const tone = found.some(({ bad }) => bad) ? "bad" : found.length ? "warn" : "good";
-  const lines = found.slice(0, MOST).map(({ said }) => said);
+  const lines = found.slice(0, MOST).map(({ line }) => line);
   if (found.length > MOST) lines.push(html`And ${number(found.length - MOST)} more: see <${Link} to=${["nodes"]}>all nodes</${Link}>.`);
   if (calm) lines.push("Nothing needs you.");
   const aloud = `${found.map(({ text }) => text).join(" ")}${calm ? " Nothing needs you." : ""}`.replace(AGES, "");
@@ -44,9 +44,9 @@ function Box({ found }) {
 
 /** Set a moment after it is there: a screen reader says only what changes in a region. */
 function Aloud({ text }) {
-  const [said, setSaid] = useState("");
-  useEffect(() => setSaid(text), [text]);
-  return html`<p class="unseen" role="status">${said}</p>`;
+  const [message, setMessage] = useState("");
+  useEffect(() => setMessage(text), [text]);
+  return html`<p class="unseen" role="status">${message}</p>`;
 }
 
 /** Of a problem that several nodes have, one is shown, and how many `more` there are. */
@@ -65,7 +65,7 @@ function needed({ severity, text, next, node, link, more }) {
   return {
     text: `${text}; ${next}${more ? `; ${more} more` : ""}`,
     bad: severity === "harm",
-    said: html`<${Named} text=${text} node=${node} />. ${next && sentence(next)} <${More} link=${link} node=${node} />${others}`,
+    line: html`<${Named} text=${text} node=${node} />. ${next && sentence(next)} <${More} link=${link} node=${node} />${others}`,
   };
 }
 
@@ -86,11 +86,11 @@ function back(nodes, events, now) {
   const lost = new Set(events.filter(({ kind, at }) => kind === "node_lost" && now - at < FRESH).map(({ node_id }) => node_id));
   const here = nodes.filter(({ node_id, state }) => lost.has(node_id) && state === "live");
   if (here.length === 0) return [];
-  return [{ text: `${listed(here)} back`, mends: true, said: html`${named(here)} ${here.length === 1 ? "was lost and is" : "were lost and are"} back.` }];
+  return [{ text: `${listed(here)} back`, mends: true, line: html`${named(here)} ${here.length === 1 ? "was lost and is" : "were lost and are"} back.` }];
 }
 
 function waiting({ orphaned }) {
   if (!orphaned) return [];
   const calls = html`<${Link} to=${["leases"]} query=${{ state: "orphaned" }}>${plural(orphaned, "orphaned call")}</${Link}>`;
-  return [{ text: "Orphaned calls wait for their clients.", mends: true, said: html`${calls} ${orphaned === 1 ? "waits for its client" : "wait for their clients"}: another node carries each on, or tells that it is lost.` }];
+  return [{ text: "Orphaned calls wait for their clients.", mends: true, line: html`${calls} ${orphaned === 1 ? "waits for its client" : "wait for their clients"}: another node carries each on, or reports it as lost.` }];
 }

@@ -24,7 +24,7 @@ const COLUMNS = [
   { name: "When", cell: ({ detected }) => html`<span class="when"><${At} at=${detected} /><span class="why"><${Ago} at=${detected} /></span></span>` },
   { name: "Last heartbeat", cell: ({ last_heartbeat }) => html`<${At} at=${last_heartbeat} />` },
   { name: "Found gone after", number: true, hint: "From its last heartbeat until this router found that its node lease was gone.", cell: ({ detected, last_heartbeat }) => seconds(Math.max(0, detected - last_heartbeat)) },
-  { name: "Calls then", number: true, hint: "Parked calls, as its node lease said last.", cell: ({ calls }) => number(calls) },
+  { name: "Calls then", number: true, hint: "Parked calls, as its last heartbeat reported.", cell: ({ calls }) => number(calls) },
   { name: "Where they are", cell: (one) => html`<${Where} ...${one} />` },
 ];
 

@@ -15,12 +15,12 @@ import { Callout } from "./notice.js";
 function focusAgain(before) {
   if (before.isConnected) return before.focus();
   const name = before.getAttribute("aria-label");
-  const same = name && document.querySelector(`[aria-label="${CSS.escape(name)}"]`);
-  (same || document.querySelector("main")).focus();
+  const same = /** @type {HTMLElement | null} */ (name && document.querySelector(`[aria-label="${CSS.escape(name)}"]`));
+  (same || document.getElementById("main")).focus();
 }
 
 /** A dialog that is open for as long as it is drawn. */
-function Dialog({ title, children, onClose }) {
+export function Dialog({ title, children, onClose }) {
   const own = useRef(null);
   useEffect(() => {
     const [dialog, before] = [own.current, document.activeElement];
@@ -56,8 +56,8 @@ function useSubmit(act, onDone) {
   return { ...state, run };
 }
 
-/** Asks before `act` (a function that answers with a sentence) is done. `onDone` gets the sentence. */
-export function Confirm({ title, children, label, act, onDone, onClose }) {
+/** Asks before `act` (a function that answers with a sentence) is done. `onDone` gets the sentence; `ready`: it may be done. */
+export function Confirm({ title, children, label, act, ready = true, onDone, onClose }) {
   const { signedIn, tokenSet } = useAccess();
   const { busy, error, run } = useSubmit(act, onDone);
   if (tokenSet === false) return html`<${Impossible} title=${title} onClose=${onClose} />`;
@@ -65,16 +65,16 @@ export function Confirm({ title, children, label, act, onDone, onClose }) {
   return html`<${Dialog} title=${title} onClose=${onClose}>
     <form onSubmit=${run}>
       <div class="says">${children}</div>
-      ${error && html`<${Callout} tone="bad" role="alert"><p>${told(error)}</p></${Callout}>`}
+      ${error && html`<${Callout} tone="bad" role="alert"><p>${explained(error)}</p></${Callout}>`}
       <div class="buttons">
         <button type="button" onClick=${onClose}>Keep as it is</button>
-        <button type="submit" class="act" disabled=${busy}>${busy ? "Asking …" : label}</button>
+        <button type="submit" class="act" disabled=${busy || !ready}>${busy ? "Asking …" : label}</button>
       </div>
     </form>
   </${Dialog}>`;
 }
 
-function told(error) {
+function explained(error) {
   if (!(error instanceof Trouble)) return String(error);
   return error.status === 0 ? `${error.message} Whether it was done is not known: look before you do it again.` : error.message;
 }
@@ -95,7 +95,7 @@ export function SignIn({ why, onClose, onDone }) {
     <form onSubmit=${run}>
       <p>${why} It is what <code>FRAMEHOLD_ADMIN_TOKEN</code> was set to, or what <code>framehold up</code> printed. It is kept until this tab is closed.</p>
       <label for="token">Token</label>
-      <input id="token" ref=${field} type="password" autocomplete="current-password" required spellcheck="false" />
+      <input id="token" ref=${field} type="password" autocomplete="current-password" required spellcheck=${false} />
       ${error && html`<${Callout} tone="bad" role="alert"><p>${error.message}</p></${Callout}>`}
       <div class="buttons">
         <button type="button" onClick=${onClose}>Not now</button>

@@ -18,8 +18,8 @@ async function answered(url, kind) {
   const response = await fetch(url, { headers: { ...headers(), Accept: KINDS[kind] } });
   if (response.status === 401) lock();
   if (response.ok) return response;
-  const said = await response.json().catch(() => null);
-  throw new Error(said?.error ?? `The router answered ${response.status}.`);
+  const reply = await response.json().catch(() => null);
+  throw new Error(reply?.error ?? `The router answered ${response.status}.`);
 }
 
 /** A list to its end: one that comes in pages is asked for page after page, and `tell` hears how many there are. */
@@ -52,7 +52,8 @@ async function document_(response) {
   return { body, count: body.items?.length ?? 0, next: body.next };
 }
 
-function documents([first, ...others]) {
+function documents(pages) {
+  const [first, ...others] = pages;
   if (others.length === 0) return JSON.stringify(first);
   return JSON.stringify({ ...first, items: [first, ...others].flatMap(({ items }) => items), next: null });
 }
@@ -69,18 +70,18 @@ export async function download(path, params, name, kind, tell = () => {}) {
 
 /** Two buttons: the list at `path` with `params` as CSV, and as JSON. `what` names it. */
 export function Downloads({ path, params = {}, name = `framehold-${path}`, what = path }) {
-  const [said, setSaid] = useState("");
+  const [message, setMessage] = useState("");
   const save = async (kind) => {
-    setSaid("");
+    setMessage("");
     try {
-      await download(path, params, name, kind, (count) => setSaid(`${number(count)} read …`));
-      setSaid("");
+      await download(path, params, name, kind, (count) => setMessage(`${number(count)} read …`));
+      setMessage("");
     } catch (error) {
-      setSaid(`Not saved: ${error instanceof TypeError ? "this router doesn't answer" : error.message}`);
+      setMessage(`Not saved: ${error instanceof TypeError ? "this router doesn't answer" : error.message}`);
     }
   };
   return html`<span class="downloads" role="group" aria-label=${`Save ${what}`}>
-    <span role="status" class="said">${said}</span>
+    <span role="status" class="problem">${message}</span>
     <button type="button" onClick=${() => save("csv")} aria-label=${`Save ${what} as CSV`} title=${`Save ${what} as a table for spreadsheets`}>CSV</button>
     <button type="button" onClick=${() => save("json")} aria-label=${`Save ${what} as JSON`} title=${`Save ${what} as the API tells them`}>JSON</button>
   </span>`;

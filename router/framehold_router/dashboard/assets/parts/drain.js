@@ -1,21 +1,21 @@
 /**
  * Have a node hand off what it holds, or take that back.
  *
- * The law: whoever asks for it is told before what becomes of this very node's calls, and after it what the node said.
+ * The law: before it the dialog says what becomes of this very node's calls, and after it the page shows the node's reply.
  */
 import { act, part } from "../lib/api.js";
 import { html, useState } from "../lib/html.js";
 import { plural } from "../lib/words.js";
 import { Confirm } from "./dialog.js";
 import { Callout } from "./notice.js";
-import { sentence } from "./told.js";
+import { sentence } from "./sentence.js";
 
 const WHY_NOT = {
   unreachable: "It doesn't answer: there is nobody to ask.",
   "other keys": "It has other keys, so this router can't ask it.",
 };
 
-/** The button; `onDrain` is told of the node whose drain is wanted. Where it can't be, it stays in reach and says why. */
+/** The button; `onDrain` gets the node whose drain is wanted. Where it can't be, it stays in reach and says why. */
 export function Drain({ node, onDrain }) {
   if (node.state === "draining") {
     return html`<button type="button" title="Have it take calls again" aria-label=${`Undo the drain of ${node.node_id}`} onClick=${() => onDrain(node)}>Undo drain</button>`;
@@ -25,12 +25,12 @@ export function Drain({ node, onDrain }) {
     aria-label=${`Drain ${node.node_id}`} onClick=${() => why || onDrain(node)}>Drain</button>`;
 }
 
-/** What it takes to have one of `nodes` drained: `ask(node)` opens the dialog; `dialog` and `told` are to be drawn. */
+/** What it takes to have one of `nodes` drained: `ask(node)` opens the dialog; `dialog` and `outcome` are to be drawn. */
 export function useDrain(nodes) {
   const [wanted, setWanted] = useState(null);
-  const [said, setSaid] = useState(null);
+  const [message, setMessage] = useState(null);
   const done = (text) => {
-    setSaid({ text, node_id: wanted.node_id });
+    setMessage({ text, node_id: wanted.node_id });
     setWanted(null);
   };
   const node = wanted && (nodes.find(({ node_id }) => node_id === wanted.node_id) ?? wanted);
@@ -39,7 +39,7 @@ export function useDrain(nodes) {
   return {
     ask: setWanted,
     dialog: node && html`<${Form} node=${node} others=${others} onDone=${done} onClose=${() => setWanted(null)} />`,
-    told: html`<div class="outcome" role="status">${said && html`<${Callout} tone="good" title=${said.node_id}><p>${sentence(said.text)}</p></${Callout}>`}</div>`,
+    outcome: html`<div class="outcome" role="status">${message && html`<${Callout} tone="good" title=${message.node_id}><p>${sentence(message.text)}</p></${Callout}>`}</div>`,
   };
 }
 
@@ -61,6 +61,6 @@ function Undo({ node: { node_id, handed_off }, onDone, onClose }) {
   const run = () => act(`nodes/${part(node_id)}/undrain`);
   return html`<${Confirm} title=${`Undo the drain of ${node_id}?`} label="Undo drain" act=${run} onDone=${onDone} onClose=${onClose}>
     <p>It takes new calls again. ${handed_off ? `The ${plural(handed_off, "call")} that it has handed off go on where their next retries arrive.` : "It has handed off nothing yet."}</p>
-    <p>If its process was told to end, the node refuses, and ends.</p>
+    <p>If its process was asked to end, the node refuses, and ends.</p>
   </${Confirm}>`;
 }

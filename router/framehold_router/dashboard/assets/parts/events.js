@@ -5,12 +5,12 @@ import { NodeLink } from "./name.js";
 import { Empty } from "./notice.js";
 import { Kind } from "./state.js";
 import { At } from "./time.js";
-import { Named, names } from "./told.js";
+import { Named, names } from "./sentence.js";
 
 /** `of` is the node that all of them are of, where the page is about it. */
 export function Events({ events, of }) {
   if (events.length === 0) {
-    return html`<${Empty} title="Nothing has happened">Nodes that come and go, takeovers and what is done by hand are told here.</${Empty}>`;
+    return html`<${Empty} title="Nothing has happened">Nodes that come and go, takeovers and what is done by hand are listed here.</${Empty}>`;
   }
   return html`<ol class="events">${events.map((event) => html`<${Event} key=${`${event.node_id} ${event.id}`} of=${of} ...${event} />`)}</ol>`;
 }

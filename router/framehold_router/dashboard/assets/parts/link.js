@@ -1,11 +1,11 @@
-/** Whether what is shown is the present: said in words, and told to screen readers when it changes. */
+/** Whether what is shown is the present: in words, which screen readers announce when they change. */
 import { html } from "../lib/html.js";
 import { useNow } from "../lib/live.js";
 import { clock, span } from "../lib/words.js";
 import { Callout } from "./notice.js";
 import { Mark } from "./state.js";
 
-const SAID = {
+const STATES = {
   connecting: { tone: "idle", label: "Connecting", means: "The stream of changes is asked for." },
   live: { tone: "good", label: "Live", means: "Changes are shown as they come." },
   polling: { tone: "warn", label: "Polling", means: "The stream doesn't come through: asked every 2 s instead." },
@@ -16,7 +16,7 @@ const SAID = {
 
 export function LinkState({ link: { state, since } }) {
   useNow();
-  const { tone, label, means } = SAID[state];
+  const { tone, label, means } = STATES[state];
   return html`<p class=${`link ${tone}`} title=${means}>
     <${Mark} tone=${tone} /><span role="status">${label}</span>
     ${state === "lost" && html`<span class="for">for ${span((Date.now() - since) / 1000)}</span>`}

@@ -31,7 +31,7 @@ const REASONS = {
 /** The form; `onFound` gets what the router says of a token, and null when there is nothing more to show. */
 export function Lookup({ found, onFound }) {
   const field = useRef(null);
-  const [state, setState] = useState({ busy: false, error: null, at: null });
+  const [state, setState] = useState({ busy: false, error: null, wrong: null, at: null });
   const ask = async (event) => {
     event.preventDefault();
     const token = field.current.value.trim();
@@ -40,23 +40,23 @@ export function Lookup({ found, onFound }) {
     setState({ busy: !wrong, error: null, wrong, at: null });
     if (wrong) return;
     try {
-      const said = await lookup(token);
-      setState({ busy: false, error: null, at: Date.now() / 1000 });
-      onFound(said);
+      const answer = await lookup(token);
+      setState({ busy: false, error: null, wrong: null, at: Date.now() / 1000 });
+      onFound(answer);
     } catch (error) {
-      setState({ busy: false, error, at: null });
+      setState({ busy: false, error, wrong: null, at: null });
     }
   };
   const clear = () => {
     field.current.value = "";
-    setState({ busy: false, error: null, at: null });
+    setState({ busy: false, error: null, wrong: null, at: null });
     onFound(null);
     field.current.focus();
   };
   return html`<div class="lookup">
     <form method="post" autocomplete="off" onSubmit=${ask}>
       <label for="looked-up">A <code>requestState</code> or an MCP session id</label>
-      <textarea id="looked-up" ref=${field} rows="3" autocomplete="off" autocapitalize="off" spellcheck="false" aria-describedby="looked-up-note" placeholder="h1. …   s1. …   l1. …" />
+      <textarea id="looked-up" ref=${field} rows="3" autocomplete="off" autocapitalize="off" spellcheck=${false} aria-describedby="looked-up-note" placeholder="h1. …   s1. …   l1. …" />
       <p id="looked-up-note" class="note">This router reads its routing prefix and no more. The token is not kept, not logged, and not put into the URL.</p>
       <div class="buttons"><button type="submit" class="act" disabled=${state.busy}>${state.busy ? "Asking …" : "Look it up"}</button>
         <button type="button" onClick=${clear}>Clear</button></div>
@@ -87,7 +87,7 @@ function Found({ found, at }) {
     ${found.call_id && html`<${Fact} name="Call"><${Link} class="mono" to=${["calls", found.call_id]} title=${found.call_id}>${prefix(found.call_id)}</${Link}></${Fact}>`}
     ${found.call_id && html`<${Fact} name="By the ring">${found.ring_node ? html`<${NodeLink} id=${found.ring_node} />` : "no node is on the ring"}</${Fact}>`}
     <${Fact} name=${`Goes now to`}><${Goes} found=${found} /></${Fact}>
-    ${found.call_id && html`<${Fact} name="Held live"><${Held} live=${found.live} /></${Fact}>`}
+    ${found.call_id && html`<${Fact} name="Held live"><${Held} live=${found.live} silent=${found.silent} /></${Fact}>`}
     <${Fact} name="As of">${clock(at)}</${Fact}>
   </dl>`;
 }
@@ -99,7 +99,8 @@ function Goes({ found: { node_id, reason } }) {
   return node_id ? html`<${NodeLink} id=${node_id} /> <span class="why">${why}</span>` : html`<span>${why}</span>`;
 }
 
-function Held({ live }) {
+function Held({ live, silent }) {
+  if (silent) return html`<span>not known: that node did not answer. Look it up again.</span>`;
   if (!live) return html`<span>no: that node holds no frame of it now. The call's page says what becomes of it.</span>`;
   return html`<${State} name=${live.state} /> <span class="why"><${Name} text=${live.tool} />, round ${live.round}, epoch ${live.epoch}${live.entries ? `, ${plural(live.entries, "entry", "entries")}` : ""}</span>`;
 }

@@ -1,5 +1,5 @@
 /**
- * What an operator can do to one call, and what will come of it, said of this very call before it is done.
+ * What an operator can do to one call, and what will come of it for this very call, shown before it is done.
  *
  * A call here is `{call_id, tool, node_id, state, reentrant, round, entries, strategy}`; `state` is empty where no node
  * says that it holds the frame.
@@ -25,7 +25,7 @@ export function stays({ state, strategy }) {
   return strategy === "replay" ? "Its client keeps it, in its token, and may send that again." : "";
 }
 
-/** The buttons of a call. `onAsk` is told which of the two was chosen. */
+/** The buttons of a call. `onAsk` gets which of the two was chosen. */
 export function Buttons({ call, quiet, onAsk }) {
   const kind = quiet ? "quiet" : "";
   const named = (what) => (quiet ? `${what} call ${prefix(call.call_id)}` : undefined);

@@ -1,7 +1,7 @@
 /**
  * Pause a tool and resume it, and which tools are paused.
  *
- * The law: whoever asks for it is told before what becomes of the calls of this very tool.
+ * The law: the dialog says first what becomes of the calls of this very tool.
  */
 import { act } from "../lib/api.js";
 import { html, useState } from "../lib/html.js";
@@ -12,7 +12,7 @@ import { Callout } from "./notice.js";
 import { Card } from "./page.js";
 import { Table } from "./table.js";
 import { Ago } from "./time.js";
-import { sentence } from "./told.js";
+import { sentence } from "./sentence.js";
 
 /** Asks before `tool` is paused, or resumed (`what`). `onDone` gets the sentence that came of it. */
 export function OnTool({ what, tool, onDone, onClose }) {
@@ -31,7 +31,7 @@ const Stops = ({ tool }) => html`
 
 const GoesOn = ({ tool }) => html`<p>New calls of <${Name} text=${tool} /> are taken again, and parked ones go on at their clients' next retries.</p>`;
 
-/** The button of a call's tool. `onAsk` is told what is wanted: pause or resume. */
+/** The button of a call's tool. `onAsk` gets what is wanted: pause or resume. */
 export function PauseButton({ tool, onAsk }) {
   const { overview } = useLive();
   const paused = (overview?.paused ?? []).some((one) => one.tool === tool);
@@ -45,9 +45,9 @@ const BY = { operator: "an operator", framehold: "itself" };
 /** The paused tools, each with the way back; nothing where there is none. */
 export function Paused({ paused = [] }) {
   const [wanted, setWanted] = useState(null);
-  const [said, setSaid] = useState("");
+  const [message, setMessage] = useState("");
   const done = (text) => {
-    setSaid(text);
+    setMessage(text);
     setWanted(null);
   };
   const columns = [
@@ -58,7 +58,7 @@ export function Paused({ paused = [] }) {
     { name: "Action", cell: ({ tool }) => html`<button type="button" aria-label=${`Resume ${tool}`} onClick=${() => setWanted(tool)}>Resume</button>` },
   ];
   return html`
-    <div role="status">${said && html`<${Callout} tone="good"><p>${sentence(said)}</p></${Callout}>`}</div>
+    <div role="status">${message && html`<${Callout} tone="good"><p>${sentence(message)}</p></${Callout}>`}</div>
     ${paused.length > 0 && html`<${Card} title="Paused tools"><${Table} label="Paused tools" columns=${columns} rows=${paused} keyOf=${({ tool }) => tool} /></${Card}>`}
     ${wanted && html`<${OnTool} what="resume" tool=${wanted} onDone=${done} onClose=${() => setWanted(null)} />`}`;
 }

@@ -1,7 +1,7 @@
 /**
  * The ring as a drawing, and its legend.
  *
- * The law: what it shows is in the table of the page too, so it is one picture for a screen reader; a node is told by its
+ * The law: what it shows is in the table of the page too, so it is one picture for a screen reader; a node is known by its
  * name, its colour only helps: of more than eight nodes some have the same.
  */
 import { html, useMemo } from "../lib/html.js";

@@ -15,5 +15,5 @@ export function Stat({ label, value, note, tone, to, title }) {
   </div>`;
 }
 
-/** Several of them, in a row that wraps. */
-export const Stats = ({ children, label, dozen }) => html`<dl class=${dozen ? "stats dozen" : "stats"} aria-label=${label}>${children}</dl>`;
+/** Several of them, in a row that wraps; `size` is "large" for the few that decide, "small" for many beside them. */
+export const Stats = ({ children, label, size = "" }) => html`<dl class=${`stats ${size}`} aria-label=${label}>${children}</dl>`;

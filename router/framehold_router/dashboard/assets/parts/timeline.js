@@ -5,7 +5,7 @@
  * The law: each part is reached by the arrow keys, and says in a sentence what it is; the table below says it all exactly.
  */
 import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "../lib/html.js";
-import { MARKS, told } from "../lib/telling.js";
+import { described, MARKS } from "../lib/telling.js";
 import { timescale } from "../lib/timescale.js";
 import { clock, seconds, span as roughly } from "../lib/words.js";
 import { NodeLink } from "./name.js";
@@ -48,7 +48,7 @@ export function Timeline({ story }) {
       <ul class="names" aria-label="Lanes">${story.lanes.map((node) => html`<li key=${node}><${NodeLink} id=${node} /></li>`)}</ul>
       <div class="strip" ref=${own}>${width > 0 && html`<${Drawing} story=${story} items=${items} scale=${scale} x=${x} shown=${shown} onShow=${setShown} />`}</div>
     </div>
-    <p class="told" role="status">${shown !== null && items[shown] ? told(items[shown]) : html`<span class="hint">${HINT}</span>`}</p>
+    <p class="described" role="status">${shown !== null && items[shown] ? described(items[shown]) : html`<span class="hint">${HINT}</span>`}</p>
     <${Legend} story=${story} />
   </div>`;
 }
@@ -78,7 +78,7 @@ function useReach(own, items, onShow) {
     "data-n": n,
     role: "img",
     tabindex: n === here ? 0 : -1,
-    "aria-label": told(items[n]),
+    "aria-label": described(items[n]),
     onFocus: () => focused(n),
     onBlur: () => onShow(null),
     onMouseEnter: () => onShow(n),
@@ -114,6 +114,7 @@ const DRAWN = {
     ${end - x > 20 && number && html`<text x=${(x + end) / 2} y=${y + 4}>${number}</text>`}`,
   parked: ({ x, end, y }) => html`${hit(x, end, y, 14)}<line x1=${x} x2=${end} y1=${y} y2=${y} />`,
   unheld: ({ x, end, y }) => html`${hit(x, end, y, 14)}<line x1=${x} x2=${end} y1=${y} y2=${y} />`,
+  stuck: ({ x, end, y }) => html`${hit(x, end, y, 14)}<line x1=${x} x2=${end} y1=${y} y2=${y} /><path d=${`M${x - 5} ${y - 5}l10 10M${x + 5} ${y - 5}l-10 10`} />`,
   asked: ({ x, y }) => polygon([[x - 4.5, y - 18], [x + 4.5, y - 18], [x, y - 10.5]]),
   answered: ({ x, y }) => polygon([[x - 4.5, y + 18], [x + 4.5, y + 18], [x, y + 10.5]]),
   takeover: ({ x, y, fromY }) => arrow(x, fromY, y),
@@ -159,7 +160,7 @@ function Axis({ story: { spans, begin, end, ended }, x, y }) {
   </g>`;
 }
 
-const SPANS = { round: "a round", parked: "parked", unheld: "no node holds it" };
+const SPANS = { round: "a round", parked: "parked", unheld: "no node holds it", stuck: "stuck" };
 
 function Legend({ story }) {
   const spans = Object.keys(SPANS).filter((what) => story.spans.some((item) => item.what === what));

@@ -1,4 +1,4 @@
-/** What a process tells, as a sentence of the page: it begins with a capital, and a node that it names is a link. */
+/** A text of the API as a sentence of the page: it begins with a capital, and a node that it names is a link. */
 import { html } from "../lib/html.js";
 import { NodeLink } from "./name.js";
 

@@ -1,0 +1,253 @@
+"""What a load of one's own would cost with each option: sums over constants that a run measured.
+
+The constants are the figures of the series: what a call costs by its number of rounds, and what each KiB of state adds
+for each question; what a fleet takes while nobody calls; and the share of calls that each fault harmed. Between
+measured numbers of rounds the cost is on the line between them, and beyond the last on that line's continuation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from itertools import pairwise
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from framehold_loadtest.bench.tables.table import NONE, Table
+from framehold_loadtest.report.data import Measured, Missing, Tradeoff
+from framehold_loadtest.report.respects import BY_NAME, Value, value
+from framehold_loadtest.report.words import number
+from framehold_loadtest.tradeoff.pace import ROUNDS
+from framehold_loadtest.tradeoff.series import ROUNDS as BY_ROUNDS
+from framehold_loadtest.tradeoff.series import STATE
+
+FILE = "constants.json"
+_KIB = 1024.0
+_COSTS = {"cpu_us": "cpu_us", "wire_bytes": "wire_bytes", "store_ops": "store_ops", "wait_p50_ms": "wait_ms"}
+_PARKED = "bytes_per_parked_call"
+_Metrics = Mapping[str, Measured | Missing]
+
+
+class OfOption(BaseModel):
+    """The constants of one option. `by_rounds` has for each cost its value for each measured number of rounds;
+    `of_state` what a KiB of state adds to it for each question, and to a parked call; `idle` what the fleet takes each
+    second while nobody calls, and its `nodes`; `lost` and `repeated` the share of calls that each condition harmed, in
+    0..1."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    by_rounds: dict[str, dict[int, float]]
+    of_state: dict[str, float]
+    parked_bytes: float
+    idle: dict[str, float]
+    lost: dict[str, float]
+    repeated: dict[str, float]
+
+
+class Constants(BaseModel):
+    """What a run measured of each option; `missing` says why an option has none."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: Literal["tradeoff-constants"] = "tradeoff-constants"
+    commit: str
+    started: str
+    machine: str
+    nodes: str
+    options: dict[str, OfOption]
+    missing: dict[str, str] = {}
+
+
+def constants(found: Tradeoff) -> Constants:
+    """Those of a run."""
+    known: dict[str, OfOption] = {}
+    gaps: dict[str, str] = {}
+    for option in found.options:
+        try:
+            known[option] = _of_option(found, option)
+        except LookupError as gap:
+            gaps[option] = str(gap.args[0])
+    machine, fleet = found.machine.get("machine", ""), found.machine.get("fleet", "")
+    return Constants(
+        commit=found.commit, started=found.started, machine=machine, nodes=fleet, options=known, missing=gaps
+    )
+
+
+def _of_option(found: Tradeoff, option: str) -> OfOption:
+    rounds = {int(point.x): point.metrics for point in _points(found, BY_ROUNDS, option)}
+    sizes = {point.x: point.metrics for point in _points(found, STATE, option)}
+    if len(rounds) < 2 or len(sizes) < 2:
+        raise LookupError("the run has no series of it")
+    largest, questions = max(sizes), ROUNDS - 1
+    added = {name: (_number(sizes[largest], metric) - _number(sizes[0.0], metric)) / (largest / _KIB) / questions
+             for metric, name in _COSTS.items()}  # fmt: skip
+    added["parked_bytes"] = (_number(sizes[largest], _PARKED) - _number(sizes[0.0], _PARKED)) / (largest / _KIB)
+    steady = found.metrics(option, found.conditions[0])
+    return OfOption(
+        by_rounds={name: {count: _number(metrics, metric) for count, metrics in sorted(rounds.items())}
+                   for metric, name in _COSTS.items()},
+        of_state={name: max(0.0, cost) for name, cost in added.items()},
+        parked_bytes=_number(steady, _PARKED),
+        idle=found.idle.get(option, {}),
+        lost=_shares(found, option, "lost_share"),
+        repeated=_shares(found, option, "repeated_share"),
+    )  # fmt: skip
+
+
+def _points(found: Tradeoff, name: str, option: str) -> list[_Point]:
+    return [_Point(point.x, point.metrics) for sweep in found.series if sweep.name == name
+            for point in sweep.points if point.option == option]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Point:
+    x: float
+    metrics: _Metrics
+
+
+def _number(metrics: _Metrics, name: str) -> float:
+    found = value(metrics, BY_NAME[name])
+    if isinstance(found, Missing):
+        raise LookupError(f"{name}: {found.missing}")
+    return found.number
+
+
+def _shares(found: Tradeoff, option: str, name: str) -> dict[str, float]:
+    seen = {under: value(found.metrics(option, under), BY_NAME[name]) for under in found.conditions}
+    return {under: one.number / 100 for under, one in seen.items() if isinstance(one, Value)}
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A load: so many `users`, each of whom is always in a call of so many `rounds`, and `think`s for so many seconds
+    before each answer, of a tool that keeps `state` bytes between its rounds; on so many `nodes`."""
+
+    users: float = 1000
+    rounds: float = ROUNDS
+    think: float = 30.0
+    state: float = 0.0
+    nodes: float = 3
+
+    @classmethod
+    def read(cls, words: Sequence[str]) -> Case:
+        """From words such as `users=1000`.
+
+        Raises:
+            ValueError: a word is none of these; the message says so.
+        """
+        known = [field.name for field in fields(cls)]
+        given: dict[str, float] = {}
+        for word in words:
+            name, _, figure = word.partition("=")
+            try:
+                given[name] = float(figure)
+            except ValueError:
+                raise ValueError(f"{word!r} is no number of something; write users=1000") from None
+            if name not in known or not 0 <= given[name] < float("inf"):
+                raise ValueError(f"{word!r} can't be used; there are: {', '.join(known)}, none below 0")
+        made = cls(**given)
+        if made.rounds < 1 or made.nodes < 1 or made.users < 1:
+            raise ValueError("a load has one user, one round and one node at least")
+        return made
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a load costs with an option: each second, and at any time."""
+
+    calls: float
+    cores: float
+    parked: float
+    memory: float
+    operations: float
+    sent: float
+    lost: float
+    """Calls that are lost when one node is killed."""
+    repeated: float
+    """The share of calls with a repeated effect where the reply to their last round is lost."""
+    always: float
+    """The share of calls with a repeated effect undisturbed."""
+
+
+def cost(case: Case, of: OfOption) -> Cost:
+    """Of one option."""
+    questions = case.rounds - 1
+    state, fleet = case.state / _KIB, case.nodes / of.idle.get("nodes", 3)
+
+    def each(name: str) -> float:
+        return along(of.by_rounds[name], case.rounds) + of.of_state.get(name, 0.0) * state * questions
+
+    calls = case.users / (questions * case.think + each("wait_ms") / 1e3)
+    parked = calls * questions * case.think
+    return Cost(
+        calls=calls,
+        cores=calls * each("cpu_us") / 1e6 + of.idle.get("cpu_s", 0.0) * fleet,
+        parked=parked,
+        memory=parked * (of.parked_bytes + of.of_state["parked_bytes"] * state),
+        operations=calls * each("store_ops") + of.idle.get("store_ops", 0.0) * fleet,
+        sent=calls * each("wire_bytes"),
+        lost=parked * min(1.0, of.lost.get("node killed", 0.0) / fleet),
+        repeated=of.repeated.get("reply lost", 0.0),
+        always=of.repeated.get("steady", 0.0),
+    )
+
+
+def along(known: Mapping[int, float], at: float) -> float:
+    """The cost at a number of rounds: on the line through its neighbours, never below 0."""
+    places = sorted(known)
+    left, right = next(((low, high) for low, high in pairwise(places) if at <= high), (places[-2], places[-1]))
+    slope = (known[right] - known[left]) / (right - left)
+    return max(0.0, known[left] + slope * (at - left))
+
+
+_HEADS = ("option", "calls/s", "cores", "waiting calls", "memory, MiB", "store operations/s", "MB/s",
+          "lost when a node is killed", "repeat an effect", "where the last reply is lost")  # fmt: skip
+
+
+def table(case: Case, known: Constants) -> Table:
+    """A load with each option."""
+    lines = [_line(name, cost(case, of)) for name, of in known.options.items()]
+    title = (
+        f"{case.users:g} users, {case.rounds:g} rounds, {case.think:g} s of thought, {case.state:g} bytes of state, "
+        f"{case.nodes:g} nodes"
+    )
+    notes = (
+        f"Measured at commit {known.commit}, {known.started}, on {known.machine}; {known.nodes}.",
+        "Cores are of that machine, without the CPU that calls of real tools need. Memory is beyond that of the idle"
+        " processes. Lost calls are an upper bound: those that wait or run when the node is killed.",
+    )
+    return Table(title, [_HEADS, *lines], notes, known.missing)
+
+
+def _line(name: str, found: Cost) -> list[str]:
+    return [
+        name,
+        number(found.calls),
+        number(found.cores),
+        number(found.parked),
+        number(found.memory / _KIB**2),
+        number(found.operations),
+        number(found.sent / 1e6),
+        number(found.lost) if found.lost else "none",
+        f"{found.always:.3g} of all" if found.always else NONE,
+        f"{found.repeated:.0%}" if found.repeated else NONE,
+    ]
+
+
+def read(path: Path) -> Constants:
+    """The constants in a file.
+
+    Raises:
+        OSError: it can't be read.
+        ValueError: it holds none.
+    """
+    return Constants.model_validate_json(path.read_bytes())
+
+
+def write(found: Constants, folder: Path) -> Path:
+    """Write them beside a report."""
+    path = folder / FILE
+    path.write_text(found.model_dump_json(indent=1) + "\n", encoding="utf-8")
+    return path

@@ -1,0 +1,118 @@
+"""The tools of a node, for operators: what is counted of each, and the calls of each that are parked now.
+
+The law: it does not block the event loop. The calls are read in portions, and other tasks run between two portions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Container
+from itertools import islice
+
+from framehold_core.call import Phase
+from framehold_core.ending import COMPLETED
+from framehold_router.models.fields import printable
+from framehold_router.models.nodes import PauseView
+from framehold_router.models.tools import HolderView, ToolsStatus, ToolStatus
+from framehold_router.telemetry.bounds import EXPIRY
+from framehold_router.telemetry.histogram import Tally
+
+from .. import clock
+from ..engine.runtime import Runtime
+from ..telemetry.metrics import Metrics, Tool
+from ..telemetry.recent_calls import RecentCalls
+from ..telemetry.tool_labels import MAX_NAMES, OTHER
+from .lease_list import PORTION
+
+_PARKED = Phase.PARKED
+MAX_HOLDERS = 20
+"""How many users are listed."""
+MAX_TOOLS = MAX_NAMES + 2
+"""How many tools are listed: those that are labels, all resources together, and `other`."""
+
+
+class _Now:
+    """The parked calls of one tool."""
+
+    __slots__ = ("expiring", "journal", "parked", "since")
+
+    def __init__(self) -> None:
+        self.parked = self.journal = 0
+        self.since = float("inf")
+        self.expiring = Tally(EXPIRY)
+
+
+async def tools(runtime: Runtime, metrics: Metrics | None, recent: RecentCalls) -> ToolsStatus:
+    """Each tool that the node counts, or that has parked calls here. Without metrics only the latter."""
+    counted = {} if metrics is None else dict(metrics.named_tools())
+    now, took = await _parked(runtime, counted), _durations(recent)
+    held, at = runtime.heartbeat.lease, clock.now()
+    return ToolsStatus(
+        node_id=held.node,
+        boot=held.boot,
+        tools=tuple(
+            _status(name, counted.get(name), now.get(name, _Now()), sorted(took.get(name, ())), at)
+            for name in sorted({*counted, *now})[:MAX_TOOLS]
+        ),
+        paused=tuple(PauseView(**pause._asdict()) for pause in runtime.door.pauses.known.values()),
+        holders=tuple(
+            HolderView(who=runtime.peers.trust.principal(name), calls=calls)
+            for name, calls in runtime.table.holders(MAX_HOLDERS)
+        ),
+        over_limit=runtime.table.over_limit,
+    )
+
+
+async def _parked(runtime: Runtime, counted: Container[str]) -> dict[str, _Now]:
+    """The parked calls by tool. A name that is not counted goes with `other`: a client may have chosen it."""
+    found, slots, at = defaultdict[str, _Now](_Now), iter(runtime.table), clock.now()
+    while portion := list(islice(slots, PORTION)):
+        for slot in portion:
+            call = slot.call
+            if call.phase is _PARKED:
+                tool = found[slot.tool if slot.tool in counted else OTHER]
+                tool.parked += 1
+                tool.journal += slot.size
+                tool.since = min(tool.since, call.expires - call.ttl)
+                tool.expiring.observe(call.expires - at)
+        await asyncio.sleep(0)
+    return found
+
+
+def _durations(recent: RecentCalls) -> dict[str, list[float]]:
+    """How long the completed calls took, by tool, in seconds."""
+    found = defaultdict[str, list[float]](list)
+    for item in recent:
+        if item.ending == COMPLETED:
+            found[item.tool].append(max(0.0, item.ended - item.began))
+    return found
+
+
+def _status(name: str, tool: Tool | None, now: _Now, took: list[float], at: float) -> ToolStatus:
+    counts = {} if tool is None else _counts(tool)
+    return ToolStatus(
+        tool=str(printable(name)),
+        parked=now.parked,
+        oldest=max(0.0, at - now.since) if now.parked else None,
+        journal=now.journal,
+        expiring=tuple(now.expiring.counts) if now.parked else (),
+        call_p50=_at(took, 0.5),
+        call_p99=_at(took, 0.99),
+        **counts,
+    )
+
+
+def _counts(tool: Tool) -> dict[str, int | tuple[int, ...]]:
+    ends: dict[str, int] = {name: tool.ends.get(name, 0) for name in ("asked", "ended", "failed", "refused")}
+    return {
+        **ends,
+        "replays": tool.replays,
+        "diverged": tool.diverged,
+        "took": tuple(tool.seconds.counts),
+        "thought": tuple(tool.parked.counts),
+    }
+
+
+def _at(ordered: list[float], part: float) -> float | None:
+    return ordered[min(len(ordered) - 1, int(part * len(ordered)))] if ordered else None

@@ -1,0 +1,118 @@
+"""The Typer commands that speak MCP to a server: `call` and `list`.
+
+The modules that a command needs are imported when it runs, because most of them are slow to import.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import Annotated
+
+import typer
+
+from framehold_core.errors import ConfigError
+
+from ..operate.operating import Port
+from ..show.output import Output
+
+ServerUrl = Annotated[str | None, typer.Option("--url", help="The server's address, with or without /mcp.")]
+Words = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="TOOL KEY=VALUE", help="The tool's name, then arguments; with --prompt arguments alone."),
+]
+Answers = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--answer",
+        help="With --json, the answer to the next question: a JSON object, decline or cancel; repeatable; further ones "
+        "are read from standard input, one on each line.",
+    ),
+]
+Token = Annotated[str | None, typer.Option(help="Bearer token, where the server wants one.")]
+Header = Annotated[list[str] | None, typer.Option(help="Header to send along, as NAME=VALUE; repeatable.")]
+AdminToken = Annotated[
+    str | None,
+    typer.Option(
+        envvar="FRAMEHOLD_ADMIN_TOKEN",
+        help="For what the router tells of the server; that of a framehold up on this machine is found without.",
+    ),
+]
+
+
+def call(
+    words: Words = None,
+    prompt: Annotated[str | None, typer.Option(help="Get this prompt instead of a tool's result.")] = None,
+    resource: Annotated[str | None, typer.Option(help="Read the resource with this URI instead.")] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="For programs: print one JSON document (docs/cli.md).")
+    ] = False,
+    answer: Answers = None,
+    port: Port = None,
+    url: ServerUrl = None,
+    token: Token = None,
+    header: Header = None,
+    prove: Annotated[
+        bool,
+        typer.Option("--prove", help="Then show that one node carried it, and that nothing ran twice, or exit with 1."),
+    ] = False,
+    router: Annotated[
+        str | None, typer.Option("--api", help="For --prove, the router's address, where its API has another one.")
+    ] = None,
+    admin_token: AdminToken = None,
+) -> None:
+    """Call TOOL, a prompt or a resource, and answer its questions at this terminal. Enter takes a default; Ctrl-D
+    cancels.
+
+    Without a terminal each line of standard input is the answer to one field; a question that finds none ends the call.
+    Exits with 0 if the call gives a result, with 1 if it fails or a question finds no answer, with 2 if nothing was
+    called, with 130 after Ctrl-C."""
+    from ..client import addresses
+    from ..client.api import Api
+    from ..client.credentials import Credentials
+    from .call import Options, run
+    from .connection import Server
+    from .script import Script
+    from .target import Target
+
+    if problem := _problem(as_json, answer, prove):
+        raise ConfigError(f"{problem}; nothing was called")
+    target, pairs = Target.of(words or [], prompt, resource)
+    script = Script(target, answer or []) if as_json else None
+    server = Server(addresses.server(url, port), Credentials.of(header or [], token))
+    with Api(router or server.url, admin_token) if prove else nullcontext() as api:
+        raise typer.Exit(run(target, pairs, server, Options(api, admin_token), script))
+
+
+def _problem(as_json: bool, answers: list[str] | None, prove: bool) -> str:
+    """Why these options don't go together; empty if they do."""
+    if answers and not as_json:
+        return "--answer is for --json; without --json type the answers, or pipe them in"
+    return "--prove prints a sentence and --json a document; give one of them" if prove and as_json else ""
+
+
+def list_all(
+    output: Annotated[Output, typer.Option("--output", "-o", help="How to print it.")] = Output.TABLE,
+    port: Port = None,
+    url: ServerUrl = None,
+    token: Token = None,
+    header: Header = None,
+    admin_token: AdminToken = None,
+) -> None:
+    """List the tools, prompts, resources and resource templates of a server, with their arguments and marks.
+
+    The marks need a router that tells them: `re-entrant` is the author's promise that the handler may be entered again,
+    `asks` that it may ask its user."""
+    from ..client import addresses
+    from ..client.credentials import Credentials
+    from ..show.sheet import present
+    from .connection import Server
+    from .listing import sheet
+
+    server = Server(addresses.server(url, port), Credentials.of(header or [], token))
+    raise typer.Exit(present(lambda: sheet(server, admin_token), output))
+
+
+def add(app: typer.Typer) -> None:
+    """Add the commands to `app`."""
+    app.command()(call)
+    app.command("list")(list_all)

@@ -1,0 +1,134 @@
+"""Ends a call whose handler has forgotten the `await` before a `once`: the effect did not run, and a result would say
+that it did.
+
+Python reports a coroutine that was never awaited by calling a function of the module `warnings`, when it frees the
+coroutine: at the end of the statement, or of the function whose variable holds it. While a server runs in this process,
+that function is replaced. The replacement looks whether the coroutine is that of a watched function, in a call; for any
+other it calls the original. So nothing of this is on the way of a handler that makes no mistake.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import CodeType, FunctionType
+from typing import Any
+
+import mcp_types as types
+from mcp.shared.exceptions import MCPError
+
+from ..code import lines
+from ..frame.rehearsal import rehearsal_observer
+from ..telemetry.failures import Failure
+from ..telemetry.stacks import Place
+from .invocation import Outcome
+from .present_call import Present, current
+
+logger = logging.getLogger(__name__)
+
+_HOOK = "_warn_unawaited_coroutine"
+
+
+class _Unawaited:
+    """Replaces the function that Python calls with each coroutine that was never awaited. Its users may overlap."""
+
+    def __init__(self) -> None:
+        self._users = 0
+        self._python: Callable[[Any], Any] = lambda coroutine: None
+        self._watched: set[CodeType] = set()
+
+    def watch(self, fn: Any) -> None:
+        """Report coroutines of `fn`, a coroutine function whose first parameter is `key`."""
+        assert isinstance(fn, FunctionType)
+        self._watched.add(fn.__code__)
+
+    def begin(self) -> None:
+        """Report coroutines that are never awaited from now on."""
+        if self._users == 0 and (found := getattr(warnings, _HOOK, None)) is not None:
+            self._python = found
+            setattr(warnings, _HOOK, self)
+        self._users += 1
+
+    def end(self) -> None:
+        """Undo one `begin`. With the last one Python reports as before."""
+        self._users -= 1
+        if self._users == 0 and getattr(warnings, _HOOK, None) is self:
+            setattr(warnings, _HOOK, self._python)
+
+    @contextmanager
+    def reported(self) -> Iterator[None]:
+        """Report coroutines that are never awaited meanwhile."""
+        self.begin()
+        try:
+            yield
+        finally:
+            self.end()
+
+    def __call__(self, coroutine: Any) -> None:
+        if getattr(coroutine, "cr_code", None) not in self._watched or not _is_reported(coroutine):
+            self._python(coroutine)
+
+
+unawaited = _Unawaited()
+
+
+def _is_reported(coroutine: Any) -> bool:
+    """End the call whose handler made this coroutine, and log it; false if it belongs to no call."""
+    present = current.get()
+    if present is None:
+        return False
+    made, frame = coroutine.cr_frame, lines.running_frame()
+    key = None if made is None else made.f_locals.get("key")
+    place = f" ({lines.shown(frame)})" if frame is not None else ""
+    error = TypeError(f"framehold.once({key!r}) was never awaited; nothing was run; write `await` before it{place}")
+    if (observer := rehearsal_observer.get()) is not None:
+        observer.misused(error)
+        observer.broke(error)
+    where = "" if frame is None else Place.of((frame.f_code, frame.f_globals, frame.f_lineno or 0)).where
+    _fail(present, str(error), _outcome(present, Failure("TypeError", where)))
+    return True
+
+
+def _fail(present: Present, why: str, outcome: Outcome) -> None:
+    """End a call with an outcome, and log why."""
+    frame = present.frame
+    if frame is None:
+        assert present.unrecorded is not None, "a call without a frame keeps its values"
+        present.unrecorded.failed = outcome
+        logger.error("%r: %s; its call ends with an error", present.tool, why)
+    elif not frame.dead:
+        logger.error("%r: %s; its call ends with an error", present.tool, why, extra=frame.log_fields)
+        _on_its_loop(frame.loop, lambda: frame.fail(outcome, why))
+
+
+def _on_its_loop(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
+    """Call `call` on `loop`: now if this is its thread, else before anything that this thread asks of it from now
+    on."""
+    try:
+        if asyncio.get_running_loop() is loop:
+            call()
+            return
+    except RuntimeError:
+        # No loop runs in this thread.
+        pass
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(call)
+
+
+def _outcome(present: Present, failure: Failure) -> Outcome:
+    """The outcome that the SDK gives a call whose handler raised."""
+    if present.method == "tools/call":
+        text = types.TextContent(type="text", text=f"Error executing tool {present.tool}")
+        return Outcome(types.CallToolResult(content=[text], is_error=True), failure=failure)
+    return Outcome(error=MCPError(types.INTERNAL_ERROR, "Internal server error"), failure=failure)
+
+
+def result_or_raise(outcome: object) -> Any:
+    """The result of an outcome, or its error raised."""
+    assert isinstance(outcome, Outcome)
+    if outcome.error is not None:
+        raise outcome.error
+    return outcome.result

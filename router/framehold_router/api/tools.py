@@ -1,0 +1,124 @@
+"""The tools of the fleet: what is parked of each now, and what was counted of it lately."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from statistics import median
+
+from ..collect.history import COARSE, STEP
+from ..collect.samples import added
+from ..models.history import Sample
+from ..models.nodes import PauseView
+from ..models.tools import (
+    NO_FIGURES,
+    ExpiringView,
+    HolderView,
+    ToolFigures,
+    ToolsQuery,
+    ToolStatus,
+    ToolsView,
+    ToolView,
+    WaitingView,
+)
+from ..telemetry.bounds import EXPIRY, PARK, ROUND
+from ..telemetry.histogram import quantile
+from . import history
+from .sources import Asked, Sources
+
+MAX_HOLDERS = 10
+_MINUTE, _TEN_MINUTES, _HOUR, _HALF_HOUR = 60, 600, 3600, 1800
+
+
+async def answer(sources: Sources, asked: Asked) -> ToolsView:
+    """`GET tools`."""
+    query = asked.query
+    assert isinstance(query, ToolsQuery)
+    seen, samples = await asyncio.gather(sources.tools.seen(), history.last_hour(sources))
+    by_name: dict[str, list[ToolStatus]] = {}
+    for tool in (tool for node in seen.nodes for tool in node.tools):
+        by_name.setdefault(tool.tool, []).append(tool)
+    paused = {pause.tool: pause for node in seen.nodes for pause in node.paused}
+    return ToolsView(
+        tools=[
+            _view(name, by_name[name], [_figures(sample, name) for sample in samples], paused.get(name))
+            for name in sorted(by_name)
+            if query.tool in ("", name)
+        ],
+        missing=list(seen.missing),
+    )
+
+
+async def waiting(sources: Sources, asked: Asked) -> WaitingView:
+    """`GET waiting`."""
+    seen = await sources.tools.seen()
+    expiring: dict[str, list[int]] = {}
+    for tool in (tool for node in seen.nodes for tool in node.tools if tool.parked):
+        counts = expiring.setdefault(tool.tool, [0] * (len(EXPIRY) + 1))
+        for index, count in enumerate(tool.expiring[: len(counts)]):
+            counts[index] += count
+    holders = Counter[str]()
+    for holder in (holder for node in seen.nodes for holder in node.holders):
+        holders[holder.who] += holder.calls
+    return WaitingView(
+        bounds=list(EXPIRY),
+        tools=[ExpiringView(tool=tool, expiring=expiring[tool]) for tool in sorted(expiring)],
+        holders=[HolderView(who=who, calls=calls) for who, calls in holders.most_common(MAX_HOLDERS)],
+        over_limit=sum(node.over_limit for node in seen.nodes),
+        missing=list(seen.missing),
+    )
+
+
+def _figures(sample: Sample | None, tool: str) -> ToolFigures | None:
+    return None if sample is None else sample.tools.get(tool, NO_FIGURES)
+
+
+def _view(
+    name: str, nodes: Sequence[ToolStatus], figures: Sequence[ToolFigures | None], paused: PauseView | None
+) -> ToolView:
+    minute, lately, hour = (_since(figures, seconds) for seconds in (_MINUTE, _TEN_MINUTES, _HOUR))
+    known = sum(item is not None for item in figures[-_MINUTE // STEP :])
+    ended = lately.ended + lately.failed
+    return ToolView(
+        tool=name,
+        parked=sum(item.parked for item in nodes),
+        oldest=max((item.oldest for item in nodes if item.oldest is not None), default=None),
+        journal=sum(item.journal for item in nodes),
+        rounds_per_second=_rounds(minute) / (known * STEP) if known else None,
+        ended=ended,
+        failed=lately.failed,
+        failed_share=lately.failed / ended if ended else None,
+        refused=lately.refused,
+        replays=hour.replays,
+        diverged=hour.diverged,
+        p50=quantile(ROUND, lately.took, 0.5),
+        p99=quantile(ROUND, lately.took, 0.99),
+        think_p50=quantile(PARK, hour.thought, 0.5),
+        call_p50=_middle(item.call_p50 for item in nodes),
+        call_p99=max((item.call_p99 for item in nodes if item.call_p99 is not None), default=None),
+        rounds=_by_minute(figures),
+        paused=paused,
+    )
+
+
+def _since(figures: Sequence[ToolFigures | None], seconds: int) -> ToolFigures:
+    """What was counted in the last `seconds`."""
+    found = [item for item in figures[-seconds // STEP :] if item is not None and item is not NO_FIGURES]
+    return added(found, max) if found else NO_FIGURES
+
+
+def _rounds(figures: ToolFigures) -> int:
+    return figures.asked + figures.ended + figures.failed
+
+
+def _by_minute(figures: Sequence[ToolFigures | None]) -> list[float | None]:
+    """Rounds per second in each minute of the last half hour, the latest minute last."""
+    slots, size = figures[-_HALF_HOUR // STEP :], COARSE // STEP
+    minutes = [[item for item in slots[at : at + size] if item is not None] for at in range(0, len(slots), size)]
+    return [sum(map(_rounds, minute)) / (len(minute) * STEP) if minute else None for minute in minutes]
+
+
+def _middle(values: Iterable[float | None]) -> float | None:
+    found = [value for value in values if value is not None]
+    return median(found) if found else None

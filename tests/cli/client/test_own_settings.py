@@ -1,0 +1,67 @@
+"""Commands of operators find the router and the admin token of their machine by its settings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from framehold.cli.client import own_settings
+from framehold.config import Settings
+from framehold_core.errors import ConfigError
+from framehold_router.config import RouterSettings, read
+
+TOKEN = "an-admin-token-in-a-file"
+KEYS = f"{'a' * 32},{'b' * 32}"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of secrets as a platform mounts it."""
+    for name, text in {"KEYS": KEYS, "ADMIN_TOKEN": f"{TOKEN}\n", "STORE_URL": "redis://in-a-file"}.items():
+        (tmp_path / f"FRAMEHOLD_{name}").write_text(text)
+        monkeypatch.delenv(f"FRAMEHOLD_{name}", raising=False)
+    monkeypatch.setenv("FRAMEHOLD_SECRETS_DIR", str(tmp_path))
+    return tmp_path
+
+
+@pytest.mark.parametrize("kind", [Settings, RouterSettings])
+def test_secrets_are_read_from_files(folder: Path, kind: Any) -> None:
+    settings = read(kind)
+    assert settings.keys == tuple(KEYS.split(","))
+    assert settings.admin_token.get_secret_value() == TOKEN
+    assert settings.store_url == "redis://in-a-file"
+
+
+def test_a_variable_counts_more_than_a_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FRAMEHOLD_STORE_URL", "redis://in-a-variable")
+    settings = read(Settings)
+    assert (settings.store_url, settings.keys) == ("redis://in-a-variable", tuple(KEYS.split(",")))
+
+
+def test_a_folder_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that starts without the secrets that it was promised would make keys of its own."""
+    monkeypatch.setenv("FRAMEHOLD_SECRETS_DIR", "/nowhere/at/all")
+    with pytest.raises(ConfigError, match=r"FRAMEHOLD_SECRETS_DIR is wrong: /nowhere/at/all is no folder"):
+        read(Settings)
+
+
+def test_a_wrong_secret_in_a_file_is_not_shown(folder: Path) -> None:
+    (folder / "FRAMEHOLD_KEYS").write_text("short-and-secret")
+    with pytest.raises(ConfigError, match="FRAMEHOLD_KEYS is wrong") as refused:
+        read(Settings)
+    assert "short-and-secret" not in str(refused.value)
+
+
+def test_the_router_of_this_machine_has_its_admin_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FRAMEHOLD_ADMIN_PORT", raising=False)
+    assert own_settings.router() == "http://127.0.0.1:8080"
+    monkeypatch.setenv("FRAMEHOLD_ADMIN_PORT", "8081")
+    assert own_settings.router() == "http://127.0.0.1:8081"
+
+
+def test_the_admin_token_may_be_in_a_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert own_settings.admin_token() == TOKEN
+    monkeypatch.delenv("FRAMEHOLD_SECRETS_DIR")
+    assert own_settings.admin_token() is None

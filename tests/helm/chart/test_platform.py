@@ -1,0 +1,314 @@
+"""What a platform team sets: who pods are, how they are replaced, probed and reached, and where they may go."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.helm.chart.render import Object, Rendered, ci, render
+from tests.helm.chart.schemas import CUSTOM, RELEASES, faults
+
+PARTS = {"node": "StatefulSet", "router": "Deployment", "haproxy": "Deployment", "store": "StatefulSet"}
+RUN_AS = {"runAsNonRoot": True, "runAsUser": 10001, "runAsGroup": 10001, "fsGroup": 10001}
+
+
+def workload(made: Rendered, part: str) -> Object:
+    """The spec of a workload."""
+    spec: Object = made.one(PARTS[part], f"fleet-framehold-{part}")["spec"]
+    return spec
+
+
+def pod(made: Rendered, part: str) -> Object:
+    spec: Object = workload(made, part)["template"]["spec"]
+    return spec
+
+
+def containers(made: Rendered) -> list[Object]:
+    """Every container that the chart starts, that of `helm test` too."""
+    pods = [each["spec"]["template"]["spec"] for each in made.of("StatefulSet") + made.of("Deployment")]
+    pods += [each["spec"] for each in made.of("Pod")]
+    return [one for each in pods for one in [*each["containers"], *each.get("initContainers", [])]]
+
+
+def whole(part: str, **values: Any) -> dict[str, Any]:
+    """Values of one part; those of the store are a level deeper."""
+    return {"store": {"bundled": values}} if part == "store" else {part: values}
+
+
+@pytest.fixture(scope="module")
+def usual() -> Rendered:
+    return render({"haproxy": {"enabled": True}})
+
+
+def test_openshift_may_choose_the_users_of_every_pod() -> None:
+    made = render({"haproxy": {"enabled": True}, **ci("openshift")})
+    pods = [pod(made, part) for part in PARTS] + [each["spec"] for each in made.of("Pod")]
+    assert [each["securityContext"] for each in pods] == [
+        {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    ] * 5
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_part_has_security_contexts_of_its_own_over_those_of_all(part: str, usual: Rendered) -> None:
+    values = whole(part, podSecurityContext={"runAsUser": 7, "fsGroup": None}, securityContext={"privileged": False})
+    made = render({**values, "haproxy": {"enabled": True, **values.get("haproxy", {})}})
+    assert pod(usual, part)["securityContext"].items() >= RUN_AS.items()
+    own = pod(made, part)["securityContext"]
+    assert own["runAsUser"] == 7 and "fsGroup" not in own and own["runAsGroup"] == 10001
+    (container, *_) = pod(made, part)["containers"]
+    assert container["securityContext"]["privileged"] is False
+    assert container["securityContext"]["readOnlyRootFilesystem"] is True
+    others = [pod(made, other)["securityContext"]["runAsUser"] for other in PARTS if other != part]
+    assert others == [10001] * 3
+
+
+def test_the_security_context_of_all_containers_is_one_value() -> None:
+    made = render({"haproxy": {"enabled": True}, "securityContext": {"readOnlyRootFilesystem": False}})
+    found = containers(made)
+    assert len(found) == 6
+    assert {each["securityContext"]["readOnlyRootFilesystem"] for each in found} == {False}
+    assert all(each["securityContext"]["capabilities"] == {"drop": ["ALL"]} for each in found)
+
+
+SCHEDULED: dict[str, Any] = {
+    "schedulerName": "packer",
+    "runtimeClassName": "gvisor",
+    "dnsPolicy": "None",
+    "dnsConfig": {"nameservers": ["10.0.0.10"], "options": [{"name": "ndots", "value": "1"}]},
+    "hostAliases": [{"ip": "10.0.0.11", "hostnames": ["redis"]}],
+}
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_part_is_scheduled_run_and_looks_up_names_as_it_is_told(part: str, usual: Rendered) -> None:
+    values = whole(part, **SCHEDULED)
+    made = render({**values, "haproxy": {"enabled": True, **values.get("haproxy", {})}})
+    assert pod(made, part).items() >= SCHEDULED.items()
+    assert not pod(usual, part).keys() & SCHEDULED.keys()
+
+
+def test_one_node_is_changed_before_the_others() -> None:
+    """A canary: `partition` leaves the nodes below it as they are."""
+    made = render({"node": {"updateStrategy": {"rollingUpdate": {"partition": 2}}, "minReadySeconds": 30}})
+    spec = workload(made, "node")
+    assert spec["updateStrategy"] == {"type": "RollingUpdate", "rollingUpdate": {"partition": 2}}
+    assert spec["minReadySeconds"] == 30
+    assert "minReadySeconds" not in workload(made, "router")
+
+
+@pytest.mark.parametrize("part", ["router", "haproxy"])
+def test_a_deployment_surges_unless_it_is_told_otherwise(part: str, usual: Rendered) -> None:
+    values = {"haproxy": {"enabled": True}}
+    values[part] = {**values.get(part, {}), "updateStrategy": {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}}
+    assert workload(usual, part)["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
+    assert workload(render(values), part)["strategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}
+
+
+@pytest.mark.parametrize("part", ["node", "router", "haproxy"])
+def test_fields_of_probes_are_changed_one_by_one(part: str, usual: Rendered) -> None:
+    changed = {"readinessProbe": {"timeoutSeconds": 4}, "livenessProbe": {"terminationGracePeriodSeconds": None}}
+    (before,) = pod(usual, part)["containers"]
+    values: dict[str, Any] = {"haproxy": {"enabled": True}}
+    values[part] = {**values.get(part, {}), **changed}
+    (after,) = pod(render(values), part)["containers"]
+    assert after["readinessProbe"] == {**before["readinessProbe"], "timeoutSeconds": 4}
+    assert after["livenessProbe"].keys() == before["livenessProbe"].keys() - {"terminationGracePeriodSeconds"}
+    assert after["startupProbe"] == before["startupProbe"]
+
+
+def test_hooks_are_added_and_a_pre_stop_of_ones_own_counts() -> None:
+    hook = {"exec": {"command": ["true"]}}
+    made = render({"node": {"lifecycle": {"postStart": hook}}, "router": {"lifecycle": {"postStart": hook}}})
+    assert pod(made, "node")["containers"][0]["lifecycle"] == {"postStart": hook}
+    assert pod(made, "router")["containers"][0]["lifecycle"] == {
+        "postStart": hook,
+        "preStop": {"exec": {"command": ["sleep", "5"]}},
+    }
+    own = render({"router": {"lifecycle": {"preStop": hook}}})
+    assert pod(own, "router")["containers"][0]["lifecycle"] == {"preStop": hook}
+
+
+def test_a_budget_says_what_becomes_of_pods_that_are_not_ready() -> None:
+    made = render({"node": {"pdb": {"unhealthyPodEvictionPolicy": "AlwaysAllow"}}})
+    budgets = {each["metadata"]["name"]: each["spec"] for each in made.of("PodDisruptionBudget")}
+    assert budgets["fleet-framehold-node"]["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
+    assert "unhealthyPodEvictionPolicy" not in budgets["fleet-framehold-router"]
+
+
+def test_the_front_service_has_its_class_and_its_policies() -> None:
+    text = {
+        "loadBalancerClass": "example.com/metal",
+        "externalTrafficPolicy": "Local",
+        "internalTrafficPolicy": "Local",
+    }
+    spec = render({"service": {"type": "LoadBalancer", **text}}).one("Service", "fleet-framehold")["spec"]
+    assert spec.items() >= text.items()
+    assert not render().one("Service", "fleet-framehold")["spec"].keys() & text.keys()
+
+
+def test_admins_have_a_port_that_no_way_of_clients_leads_to(usual: Rendered) -> None:
+    """The processes are told it, the front Service leads past it, and the routers' own Service leads to it."""
+    for part in ("node", "router"):
+        (container,) = pod(usual, part)["containers"]
+        assert {port["name"]: port["containerPort"] for port in container["ports"]} == {"http": 8080, "admin": 8081}
+        result = {each["name"]: each.get("value") for each in container["env"]}
+        assert result["FRAMEHOLD_ADMIN_PORT"] == "8081"
+        assert {container[f"{probe}Probe"]["httpGet"]["port"] for probe in ("startup", "readiness", "liveness")} == {
+            "admin"
+        }
+    targets = {each["metadata"]["name"]: each["spec"]["ports"][0]["targetPort"] for each in usual.of("Service")}
+    assert targets["fleet-framehold"] == "http" and targets["fleet-framehold-router"] == "admin"
+
+
+def test_one_port_may_serve_all() -> None:
+    made = render({"settings": {"adminPort": 0}})
+    for part in ("node", "router"):
+        (container,) = pod(made, part)["containers"]
+        assert container["ports"] == [{"name": "http", "containerPort": 8080}]
+        assert container["readinessProbe"]["httpGet"]["port"] == "http"
+    assert made.one("Service", "fleet-framehold-router")["spec"]["ports"][0]["targetPort"] == "http"
+    assert [each["name"] for each in made.one("Service", "fleet-framehold-node")["spec"]["ports"]] == ["http"]
+
+
+def carried(rule: Object, path: str) -> bool:
+    """Whether an Ingress rule leads a path anywhere: by whole segments for Prefix, to the letter for Exact."""
+    found = [(each["pathType"], each["path"].rstrip("/")) for each in rule["http"]["paths"]]
+    return any(path == start or (kind == "Prefix" and path.startswith(f"{start}/")) for kind, start in found)
+
+
+OPERATORS = ("/metrics", "/api", "/api/v1", "/api/v1/nodes", "/dashboard", "/dashboard/leases", "/admin/node", "/")
+
+
+def test_an_ingress_leads_nobody_to_what_operators_ask() -> None:
+    """A controller answers 404 to a path that no rule names. So does a router, whatever leads there."""
+    made = render({"ingress": {"enabled": True, "hosts": ["a.example.com"]}})
+    (rule,) = made.one("Ingress", "fleet-framehold")["spec"]["rules"]
+    assert not any(carried(rule, path) for path in OPERATORS)
+    assert all(carried(rule, path) for path in ("/mcp", "/.well-known/oauth-protected-resource"))
+
+
+PATHS = [
+    {"path": "/mcp"},
+    {"path": "/oauth", "pathType": "Exact"},
+    {"path": "/dashboard", "to": "admin"},
+    {"path": "/api/v1", "to": "admin"},
+]
+
+
+def test_an_ingress_carries_more_where_values_say_so() -> None:
+    """The dashboard and the API come from the routers' own Service."""
+    made = render({"ingress": {"enabled": True, "hosts": ["a.example.com"], "paths": PATHS}})
+    (rule,) = made.one("Ingress", "fleet-framehold")["spec"]["rules"]
+    found = [
+        (path["path"], path["pathType"], path["backend"]["service"]["name"], path["backend"]["service"]["port"])
+        for path in rule["http"]["paths"]
+    ]
+    http = {"name": "http"}
+    assert found == [
+        ("/mcp", "Prefix", "fleet-framehold", http),
+        ("/oauth", "Exact", "fleet-framehold", http),
+        ("/dashboard", "Prefix", "fleet-framehold-router", http),
+        ("/api/v1", "Prefix", "fleet-framehold-router", http),
+    ]
+
+
+def test_a_route_carries_more_where_values_say_so() -> None:
+    route = {"enabled": True, "parentRefs": [{"name": "public"}], "hostnames": ["a.example.com"], "paths": PATHS}
+    made = render({"httpRoute": route, "service": {"port": 8000}})
+    clients, admin = made.one("HTTPRoute", "fleet-framehold")["spec"]["rules"]
+    assert [each["path"] for each in clients["matches"]] == [
+        {"type": "PathPrefix", "value": "/mcp"},
+        {"type": "Exact", "value": "/oauth"},
+    ]
+    assert clients["backendRefs"] == [{"name": "fleet-framehold", "port": 8000}]
+    assert [each["path"]["value"] for each in admin["matches"]] == ["/dashboard", "/api/v1"]
+    assert admin["backendRefs"] == [{"name": "fleet-framehold-router", "port": 80}]
+    assert clients["timeouts"] == admin["timeouts"] == {"request": "0s"}
+
+
+def test_secrets_are_files_where_platforms_want_that() -> None:
+    """No variable of any container refers to a Secret; each file is named as its setting."""
+    made = render({"auth": {"asFiles": True}, "haproxy": {"enabled": True}})
+    for part, files in (("node", 3), ("router", 3), ("haproxy", 2)):
+        spec = pod(made, part)
+        (volume,) = [each for each in spec["volumes"] if each["name"] == "secrets"]
+        items = [item for source in volume["projected"]["sources"] for item in source["secret"]["items"]]
+        assert [item["path"] for item in items] == [
+            "FRAMEHOLD_KEYS",
+            "FRAMEHOLD_ADMIN_TOKEN",
+            "FRAMEHOLD_STORE_URL",
+        ][:files]
+        readers = [one for one in [*spec["containers"], *spec.get("initContainers", [])] if "env" in one]
+        for container in readers:
+            result = {each["name"]: each for each in container["env"]}
+            assert result["FRAMEHOLD_SECRETS_DIR"]["value"] == "/etc/framehold/secrets"
+            assert not any("secretKeyRef" in str(each) for each in container["env"])
+            mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+            assert mounts["secrets"] == "/etc/framehold/secrets"
+    assert "projected" not in str([pod(render(), part) for part in ("node", "router")])
+
+
+def test_ways_out_are_limited_to_the_fleet_the_store_and_what_is_listed() -> None:
+    rules = {
+        "store": [{"to": [{"ipBlock": {"cidr": "10.20.0.0/24"}}], "ports": [{"protocol": "TCP", "port": 6379}]}],
+        "node": [{"to": [{"ipBlock": {"cidr": "10.30.0.0/24"}}]}],
+    }
+    values = {"networkPolicy": {"egress": {"enabled": True, **rules}}, "haproxy": {"enabled": True}}
+    made = render({**values, "store": {"existingSecret": {"name": "redis"}}})
+    exits = {each["metadata"]["name"].rpartition("-")[2]: each["spec"] for each in made.of("NetworkPolicy")}
+    assert exits.keys() == {"node", "router", "haproxy"}
+    assert all(spec["policyTypes"] == ["Ingress", "Egress"] for spec in exits.values())
+    names = {"ports": [{"protocol": "UDP", "port": 53}, {"protocol": "TCP", "port": 53}]}
+    for name, listed in (("node", [*rules["store"], *rules["node"]]), ("router", rules["store"]), ("haproxy", [])):
+        dns, nodes, *rest = exits[name]["egress"]
+        assert dns == names and rest == listed
+        (peer,) = nodes["to"]
+        assert peer["podSelector"]["matchLabels"]["app.kubernetes.io/component"] == "node"
+        assert nodes["ports"] == [{"protocol": "TCP", "port": 8080}]
+    bundled = render({"networkPolicy": {"egress": {"enabled": True}}}).one("NetworkPolicy", "fleet-framehold-router")
+    assert bundled["spec"]["egress"][-1]["ports"] == [{"protocol": "TCP", "port": 6379}]
+    assert all(each["spec"]["policyTypes"] == ["Ingress"] for each in render().of("NetworkPolicy"))
+
+
+@pytest.mark.parametrize("haproxy", [False, True])
+def test_pods_are_scraped_by_their_admin_port(haproxy: bool) -> None:
+    """Jobs are called as with ServiceMonitors: the alerts know them by these names."""
+    near = {"networkPolicy": {"scrapeFrom": [{"podSelector": {}}]}, "haproxy": {"enabled": haproxy}}
+    made = render({"metrics": {"podMonitor": {"enabled": True, "labels": {"a": "b"}, "interval": "20s"}}, **near})
+    ports = {}
+    for monitor in made.of("PodMonitor"):
+        (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
+        job = next(each["replacement"] for each in endpoint["relabelings"] if each["targetLabel"] == "job")
+        assert job == monitor["metadata"]["name"] and monitor["metadata"]["labels"]["a"] == "b"
+        assert (endpoint["interval"], endpoint["path"]) == ("20s", "/metrics")
+        ports[job.rpartition("-")[2]] = endpoint["port"]
+    assert ports == {"node": "admin", "router": "admin", **({"haproxy": "metrics"} if haproxy else {})}
+
+
+@pytest.mark.parametrize("release", [RELEASES[0], RELEASES[-1]])
+def test_kubernetes_takes_all_of_it(release: str) -> None:
+    work: dict[str, Any] = {
+        **SCHEDULED,
+        "podSecurityContext": {"runAsUser": 7},
+        "securityContext": {"privileged": False},
+        "updateStrategy": {"type": "RollingUpdate"},
+        "minReadySeconds": 5,
+        "readinessProbe": {"timeoutSeconds": 4},
+        "lifecycle": {"postStart": {"exec": {"command": ["true"]}}},
+        "pdb": {"unhealthyPodEvictionPolicy": "IfHealthyBudget"},
+    }
+    store = {name: work[name] for name in (*SCHEDULED, "podSecurityContext", "securityContext")}
+    policies = {"externalTrafficPolicy": "Local", "internalTrafficPolicy": "Cluster", "loadBalancerClass": "a.b/c"}
+    values = {
+        "node": work,
+        "router": work,
+        "haproxy": {"enabled": True, **work},
+        "store": {"bundled": store},
+        "auth": {"asFiles": True},
+        "service": {"type": "LoadBalancer", **policies},
+        "networkPolicy": {"egress": {"enabled": True}},
+        "ingress": {"enabled": True, "hosts": ["a.example.com"], "paths": PATHS},
+    }
+    made = [each for each in render(values).objects if each["kind"] not in CUSTOM]
+    assert [fault for each in made for fault in faults(each, release)] == []

@@ -1,0 +1,55 @@
+#!/bin/sh
+# build.sh: builds the binaries that are missing in $KUBE_BIN from the Go module proxy. Some minutes, once.
+#
+# The go.mod of k8s.io/kubernetes sends its staging modules to folders which a module's archive does not have, so that
+# `go install k8s.io/kubernetes/cmd/...@VERSION` is refused. A wrapper module sends each to its published module of the
+# same release (v1.X.Y is v0.X.Y there).
+set -e
+. "$(dirname "$0")/settings.sh"
+
+missing=
+for name in $BINARIES; do [ -x "$KUBE_BIN/$name" ] || missing="$missing $name"; done
+[ -n "$missing" ] || exit 0
+command -v go > /dev/null || fail "$KUBE_BIN has no$missing, and there is no Go to build them.
+Install Go 1.26 or later, or name a folder that has them: make kube KUBE_BIN=..."
+say "building$missing; this takes some minutes"
+export CGO_ENABLED=0
+mkdir -p "$KUBE_BIN"
+
+module() { # name: a module of its own, to build in
+  mkdir -p "$KUBE_CACHE/source/$1"
+  cd "$KUBE_CACHE/source/$1"
+  [ -e go.mod ] || go mod init "framehold.test/$1" 2> /dev/null
+}
+
+original=$(go mod download -json "k8s.io/kubernetes@$KUBERNETES" | sed -n 's/.*"GoMod": "\(.*\)".*/\1/p')
+staged=$(sed -n 's|^[[:space:]]*\(k8s.io/[^ ]*\) => \./staging.*|\1|p' "$original")
+published() { for name in $staged; do echo "-replace=$name=$name@v0.${KUBERNETES#v1.}"; done; }
+# The versions of all that Kubernetes requires.
+same() { sed -n 's|^[[:space:]]\([^ ]*\.[^ ]*/[^ ]*\) \(v[^ ]*\).*|-replace=\1=\1@\2|p' "$original" | grep -v '@v0\.0\.0$'; }
+
+# shellcheck disable=SC2046
+kubernetes() { # commands...
+  module kubernetes
+  go mod edit "-require=k8s.io/kubernetes@$KUBERNETES" $(published)
+  stamp=k8s.io/component-base/version
+  minor=${KUBERNETES#v1.}
+  go build -mod=mod -trimpath -o "$KUBE_BIN/" \
+    -ldflags "-s -w -X $stamp.gitVersion=$KUBERNETES -X $stamp.gitMajor=1 -X $stamp.gitMinor=${minor%%.*}" \
+    $(printf 'k8s.io/kubernetes/cmd/%s ' "$@")
+}
+
+# With what Kubernetes requires, in the same versions: so what was compiled for it need not be compiled again.
+# shellcheck disable=SC2046
+program() { # name requirement...
+  module "$1"
+  cp "$HERE/programs/$1.go" main.go
+  [ -z "$2" ] || go mod edit "-require=$2" $(published) $(same)
+  go build -mod=mod -trimpath -ldflags '-s -w' -o "$KUBE_BIN/$1" .
+}
+
+commands=$(printf '%s\n' $missing | grep '^kube' || true)
+# shellcheck disable=SC2086
+[ -z "$commands" ] || kubernetes $commands
+case $missing in *coredns*) program coredns "github.com/coredns/coredns@$COREDNS" ;; esac
+case $missing in *pause*) program pause ;; esac

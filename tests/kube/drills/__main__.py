@@ -1,0 +1,68 @@
+"""`python -m tests.kube.drills [NAME ...]`: carries out drills on the cluster that is up, in its network.
+
+With --report it writes the page of the documentation, which wants all drills.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+import time
+from pathlib import Path
+
+from tests.kube.drills.cluster import CACHE, Cluster
+from tests.kube.drills.drills import DRILLS, carry_out, describe
+from tests.kube.drills.fleet import DRAIN, LEASE_TTL, NODES, ROUTERS
+from tests.kube.drills.judged import Facts, as_json
+from tests.kube.drills.page import page
+
+PAGE = Path(__file__).parents[3] / "docs" / "kubernetes-drills.md"
+
+
+async def parts(cluster: Cluster) -> dict[str, str]:
+    """What the cluster and the fleet are made of."""
+    nodes = (await cluster.get("nodes"))["items"]
+    first = nodes[0]["status"]["nodeInfo"]
+    return {
+        "Kubernetes": first["kubeletVersion"],
+        "Machines": f"{len(nodes)}, as namespaces of one with {nodes[0]['status']['capacity']['cpu']} cores",
+        "Container runtime": first["containerRuntimeVersion"].replace("://", " "),
+        "System": f"{first['osImage']}, Linux {first['kernelVersion'].partition('-')[0]}",
+        "Network": "bridges with routes between them, kube-proxy with iptables; NetworkPolicies are not enforced",
+        "DNS": "CoreDNS",
+        "Fleet": f"{NODES} nodes, {ROUTERS} routers, the bundled store without persistence",
+        "Settings": f"lease {LEASE_TTL} s, drain {DRAIN} s",
+        "Date": time.strftime("%Y-%m-%d", time.gmtime()),
+    }
+
+
+async def run(names: list[str], users: int, *, report: bool) -> int:
+    """Carry out the drills; 1 if one did not pass."""
+    cluster = Cluster()
+    found: list[Facts] = []
+    for name in names:
+        facts = await carry_out(name, cluster, users)
+        found.append(facts)
+        print(json.dumps(as_json(facts), indent=1), flush=True)
+        print(f"{name}: {'passed' if facts.passed else '; '.join(facts.faults)}", file=sys.stderr, flush=True)
+        with (CACHE / "drills.jsonl").open("a") as file:
+            file.write(json.dumps(as_json(facts)) + "\n")
+    if report:
+        PAGE.write_text(page(await parts(cluster), {name: describe(name) for name in DRILLS}, found))
+    return 0 if all(facts.passed for facts in found) else 1
+
+
+def main() -> int:
+    """Read the command line, and carry out what it names."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", choices=[[], *DRILLS], help="which drills; all of them without one")
+    parser.add_argument("--users", type=int, default=200, help="calls that are parked, half of them marked")
+    parser.add_argument("--report", action="store_true", help=f"write {PAGE.name} among the docs")
+    chosen = parser.parse_args()
+    return asyncio.run(run(chosen.names or list(DRILLS), chosen.users, report=chosen.report))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,93 @@
+"""The cluster of `make kube`, for programs in its network: kubectl and Helm, as its administrator."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import helm_python
+
+SCRIPTS = Path(__file__).resolve().parents[1]
+REPOSITORY = SCRIPTS.parents[1]
+CHART = REPOSITORY / "helm" / "framehold"
+CACHE = Path(os.environ.get("KUBE_CACHE", Path.home() / ".cache" / "framehold-kube"))
+SHARED = CACHE / "run" / "shared"
+"""The folder that this machine and the cluster's nodes share; there it is /opt/kube/shared."""
+NAMESPACE, RELEASE = "drills", "fleet"
+NAME = f"{RELEASE}-framehold"
+FRONT = "172.31.0.1"
+"""The address of the front Service, spread over the cluster's machines as a load balancer does."""
+_PATIENCE = 300
+
+
+class Cluster:
+    """The cluster that is up."""
+
+    def __init__(self) -> None:
+        self.config = SHARED / "pki" / "admin.conf"
+        if not self.config.exists():
+            raise SystemExit("kube: no cluster is up; start one with make kube")
+
+    async def kubectl(self, *words: str, check: bool = True) -> str:
+        """What kubectl prints, in the namespace of the drills."""
+        command = [str(SCRIPTS / "kubectl.sh"), "--namespace", NAMESPACE, *words]
+        done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True)
+        if check and done.returncode:
+            raise RuntimeError(f"kubectl {' '.join(words)}: {done.stderr.strip()}")
+        return done.stdout
+
+    async def get(self, *words: str) -> dict[str, Any]:
+        """An object, or a list of objects."""
+        found: dict[str, Any] = json.loads(await self.kubectl("get", *words, "--output", "json"))
+        return found
+
+    async def machine(self, name: str, *command: str) -> str:
+        """Run a command in one of the cluster's machines."""
+        words = [str(SCRIPTS / "machine.sh"), "run", name, *command]
+        done = await asyncio.to_thread(subprocess.run, words, capture_output=True, text=True, check=True)
+        return done.stdout
+
+    async def install(self, values: dict[str, Any]) -> None:
+        """`helm upgrade --install --wait`."""
+        await asyncio.to_thread(self._install, values)
+
+    async def rollback(self) -> None:
+        """`helm rollback --wait` to the revision before."""
+        await asyncio.to_thread(self._helm, lambda helm: helm.rollback(RELEASE, timeout=_PATIENCE, wait="watcher"))
+
+    async def uninstall(self) -> None:
+        """`helm uninstall --wait`, if there is something."""
+        await asyncio.to_thread(
+            self._helm, lambda helm: helm.uninstall(RELEASE, ignore_not_found=True, wait="watcher", timeout=_PATIENCE)
+        )
+
+    async def settled(self) -> None:
+        """Wait until all parts of the release are rolled out."""
+        for part in (f"statefulset/{NAME}-node", f"deployment/{NAME}-router"):
+            await self.kubectl("rollout", "status", part, f"--timeout={_PATIENCE}s")
+
+    async def until(self, holds: Callable[[], Any], what: str, deadline: float = _PATIENCE) -> None:
+        """Ask once a second, until the answer is true."""
+        end = time.monotonic() + deadline
+        while not await holds():
+            if time.monotonic() > end:
+                raise RuntimeError(f"{what}: not within {deadline:g} s")
+            await asyncio.sleep(1)
+
+    def _install(self, values: dict[str, Any]) -> None:
+        with helm_python.Config(kubeconfig_path=str(self.config), namespace=NAMESPACE) as helm:
+            options: dict[str, Any] = {"namespace": NAMESPACE, "wait": "watcher", "timeout": _PATIENCE}
+            if any(release["name"] == RELEASE for release in helm.list(all_states=True)):
+                helm.upgrade(CHART, RELEASE, values, **options)
+            else:
+                helm.install(CHART, RELEASE, values, create_namespace=True, **options)
+
+    def _helm(self, act: Callable[[Any], Any]) -> Any:
+        with helm_python.Config(kubeconfig_path=str(self.config), namespace=NAMESPACE) as helm:
+            return act(helm)

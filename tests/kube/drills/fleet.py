@@ -1,0 +1,78 @@
+"""The fleet on trial: the chart with short times, and a server whose tools keep a ledger.
+
+The server is `tests.fleet.trials`. Its pods mount the repository, which each machine of the cluster has read-only, and
+the folder of the ledger, which all of them share.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from tests.fleet.ledger import VARIABLE, Ledger
+from tests.kube.drills.cluster import FRONT, NAME, SHARED, Cluster
+
+LEASE_TTL, DRAIN = 5, 30
+NODES, ROUTERS = 3, 2
+URL = f"http://{FRONT}/mcp"
+FOLDER = SHARED / "ledger"
+_PATHS = {"repository": "/opt/kube/repository", "ledger": "/opt/kube/shared/ledger"}
+
+OLD_KEY, NEW_KEY = "old-" * 8, "new-" * 8
+
+VALUES: dict[str, Any] = {
+    "allowedHosts": [FRONT],
+    "auth": {"keys": [OLD_KEY]},
+    "settings": {"routeHeaders": True},
+    "service": {"type": "LoadBalancer"},
+    "node": {
+        "replicas": NODES,
+        "image": {"tag": "local", "pullPolicy": "Never"},
+        "target": "tests.fleet.trials:mcp",
+        "settings": {"leaseTtl": LEASE_TTL, "drainTimeout": DRAIN},
+        "startupSeconds": 300,
+        "resources": {"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"memory": "512Mi"}},
+        "env": [{"name": "PYTHONPATH", "value": "/repository"}, {"name": VARIABLE, "value": "/ledger/ledger"}],
+        "extraVolumes": [{"name": name, "hostPath": {"path": path}} for name, path in _PATHS.items()],
+        "extraVolumeMounts": [
+            {"name": "repository", "mountPath": "/repository", "readOnly": True},
+            {"name": "ledger", "mountPath": "/ledger"},
+        ],
+    },
+    "router": {
+        "replicas": ROUTERS,
+        "image": {"tag": "local", "pullPolicy": "Never"},
+        "startupSeconds": 300,
+        "resources": {"requests": {"cpu": "50m", "memory": "96Mi"}},
+    },
+    "store": {
+        "bundled": {
+            "image": {"repository": "docker.io/valkey/valkey", "tag": "local", "pullPolicy": "Never"},
+            "persistence": {"enabled": False},
+        }
+    },
+}
+
+
+def changed(**more: Any) -> dict[str, Any]:
+    """The values but for `more`, by path: `node__replicas=5`."""
+    made = copy.deepcopy(VALUES)
+    for path, value in more.items():
+        *above, last = path.split("__")
+        at = made
+        for part in above:
+            at = at.setdefault(part, {})
+        at[last] = value
+    return made
+
+
+async def install(cluster: Cluster, **more: Any) -> Ledger:
+    """Install the fleet, or bring it back to these values, and begin a new ledger."""
+    await cluster.install(changed(**more))
+    # What a cloud's controller does: the Service has its address.
+    status = f'{{"status": {{"loadBalancer": {{"ingress": [{{"ip": "{FRONT}"}}]}}}}}}'
+    await cluster.kubectl("patch", "service", NAME, "--subresource=status", "--patch", status)
+    await cluster.settled()
+    ledger = Ledger(FOLDER / "ledger")
+    ledger.path.unlink(missing_ok=True)
+    return ledger

@@ -1,0 +1,64 @@
+"""Writes the figures of a run of drills as a page of the documentation. Pure, but for `__main__`, which calls it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tests.kube.drills.judged import Facts
+from tests.kube.drills.users import MARKED, UNMARKED
+
+_HEAD = """# Drills on a real Kubernetes
+
+What users of a fleet see while a cluster does its worst. `make kube-test` has written this page; edit
+`tests/kube/drills/page.py` instead of it. [tests/kube](../tests/kube/README.md) says what the cluster is made of.
+
+In each drill, users of the official MCP client are outside of the cluster, and reach the fleet through its front
+Service. They are parked at a question while the fault happens, and answer as the row says. Half of the calls are
+[marked](guarantees.md). Visitors come and go meanwhile; each makes a call of three rounds, and never sends its first
+request again. The client sends a round that was refused (502, 503, 504, a broken connection) again. A ledger of what
+the handlers did says what ran.
+"""
+_COLUMNS = (
+    "Drill",
+    "Marked calls: ended / parked",
+    "Longest wait (s)",
+    "Unmarked calls: ended / told that they are lost / parked",
+    "Longest wait (s)",
+    "Errors at users",
+    "Rounds sent again",
+    "Visits: ended / never began",
+    "Longest wait of a visit (s)",
+    "Effects that ran twice",
+    "Result",
+)
+
+
+def page(cluster: Mapping[str, str], drills: Mapping[str, str], found: Sequence[Facts]) -> str:
+    """`cluster`: what it was made of, by part; `drills`: what each drill does, by name."""
+    parts = _table(("Part", "Is"), list(cluster.items()))
+    text = "\n".join(f"- **{facts.drill}**: {drills[facts.drill]}" for facts in found)
+    rows = _table(_COLUMNS, [_row(facts) for facts in found])
+    faults = [f"- **{facts.drill}**: {fault}." for facts in found for fault in facts.faults]
+    wrong = "\n## What did not pass\n\n" + "\n".join(faults) + "\n" if faults else ""
+    return f"{_HEAD}\n## The cluster\n\n{parts}\n\n## The drills\n\n{text}\n\n## What users saw\n\n{rows}\n{wrong}"
+
+
+def _row(facts: Facts) -> tuple[str, ...]:
+    return (
+        facts.drill,
+        f"{facts.ended[MARKED]} / {facts.parked[MARKED]}",
+        f"{facts.longest[MARKED]:.1f}",
+        f"{facts.ended[UNMARKED]} / {facts.told} / {facts.parked[UNMARKED]}",
+        f"{facts.longest[UNMARKED]:.1f}",
+        str(len(facts.failed)),
+        str(facts.retried),
+        f"{facts.visits_ended} / {len(facts.visits_unborn)}",
+        f"{facts.longest_visit:.1f}",
+        str(facts.twice),
+        "passed" if facts.passed else "**failed**",
+    )
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)

@@ -1,0 +1,28 @@
+# What the scripts here agree on; each sources it. Set a variable of the first group to choose otherwise.
+
+KUBE_CACHE=${KUBE_CACHE:-$HOME/.cache/framehold-kube}   # all that is built or downloaded
+KUBE_BIN=${KUBE_BIN:-$KUBE_CACHE/bin}                   # a folder with the binaries of $BINARIES
+KUBE_NODES=${KUBE_NODES:-2}
+KUBERNETES=${KUBERNETES:-v1.34.4}                       # the newest minor whose kubelet takes cgroup v1 by default
+COREDNS=${COREDNS:-v1.12.4}
+SUITE=${SUITE:-bookworm}                                # Debian's; its Python is the one of the project's images
+MIRROR=${MIRROR:-http://deb.debian.org/debian}
+
+HERE=$(cd "$(dirname "$0")" && pwd)
+REPOSITORY=$(cd "$HERE/../.." && pwd)
+RUN=$KUBE_CACHE/run                                     # what a cluster writes; gone after kube-down
+ROOTS=$KUBE_CACHE/roots
+IMAGES=$KUBE_CACHE/images
+BINARIES="kube-apiserver kube-controller-manager kube-scheduler kubelet kube-proxy kubectl coredns pause"
+
+GATE=172.30.0.1                 # the control plane, and where clients of the cluster are
+SERVICES=10.96.0.0/16
+DNS=10.96.0.10
+FRONT=172.31.0.1                # the address of Services of type LoadBalancer
+CONTROLLERS="cpu cpuacct cpuset memory pids blkio devices freezer systemd"
+
+node_address() { echo "172.30.0.1$1"; }
+node_pods() { echo "10.244.$1.0/24"; }
+
+say() { echo "kube: $*" >&2; }
+fail() { say "$*"; exit 2; }

@@ -1,0 +1,28 @@
+"""The values of the drills: the chart takes them, and its objects are called what the drills call them."""
+
+from __future__ import annotations
+
+from tests.helm.chart.render import render
+from tests.kube.drills.cluster import FRONT, NAME, NAMESPACE, RELEASE
+from tests.kube.drills.fleet import VALUES, changed
+
+
+def test_the_chart_takes_them_under_the_names_that_drills_know() -> None:
+    made = render(VALUES, name=RELEASE, namespace=NAMESPACE)
+    assert made.one("StatefulSet", f"{NAME}-node")["spec"]["replicas"] == VALUES["node"]["replicas"]
+    assert made.one("Deployment", f"{NAME}-router")
+    assert made.one("StatefulSet", f"{NAME}-store")
+    assert made.one("Service", NAME)["spec"]["type"] == "LoadBalancer"
+
+
+def test_nodes_answer_to_the_front_address() -> None:
+    (node,) = render(VALUES, name=RELEASE).one("StatefulSet", f"{NAME}-node")["spec"]["template"]["spec"]["containers"]
+    hosts = next(item["value"] for item in node["env"] if item["name"] == "FRAMEHOLD_ALLOWED_HOSTS")
+    assert FRONT in hosts.split(",")
+
+
+def test_a_change_leaves_the_other_values_and_the_values_themselves() -> None:
+    made = changed(node__replicas=5)
+    assert made["node"]["replicas"] == 5
+    assert made["node"]["image"] == VALUES["node"]["image"]
+    assert VALUES["node"]["replicas"] == 3

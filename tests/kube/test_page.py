@@ -1,0 +1,36 @@
+"""The page of the documentation that a run of drills writes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from tests.fleet.ledger import Ledger
+from tests.kube.drills.drills import DRILLS, describe
+from tests.kube.drills.judged import Facts, Wanted, judge
+from tests.kube.drills.page import page
+
+DRILL = "pod deleted"
+
+
+def facts() -> Facts:
+    """The figures of a drill without users, which has failed."""
+    return judge(DRILL, 12.0, 0, [], [], Ledger(Path("none")), Wanted())
+
+
+def test_each_drill_is_a_row_with_its_description() -> None:
+    found = page({"Kubernetes": "v1.2.3"}, {DRILL: "Deletes a pod."}, [replace(facts(), faults=[])])
+    assert "| Kubernetes | v1.2.3 |" in found
+    assert f"- **{DRILL}**: Deletes a pod." in found
+    assert f"| {DRILL} | 0 / 0 | 0.0 | 0 / 0 / 0 |" in found
+    assert "failed" not in found
+
+
+def test_a_drill_that_did_not_pass_says_why() -> None:
+    found = page({}, {DRILL: "Deletes a pod."}, [facts()])
+    assert "**failed**" in found
+    assert f"- **{DRILL}**: no call was parked." in found
+
+
+def test_each_drill_has_a_description() -> None:
+    assert all(describe(name).endswith(".") for name in DRILLS)

@@ -1,0 +1,76 @@
+"""What a load costs, from constants that a run measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from framehold_loadtest.report import data
+from framehold_loadtest.tradeoff import calculator
+from framehold_loadtest.tradeoff.calculator import Case, OfOption
+
+RECORDED = Path(__file__).parents[1] / "recorded" / "tradeoff.json"
+OPTION = OfOption(
+    by_rounds={
+        "cpu_us": {1: 1000.0, 3: 5000.0, 6: 8000.0},
+        "wire_bytes": {1: 1000.0, 3: 3000.0, 6: 6000.0},
+        "store_ops": {1: 1.0, 3: 5.0, 6: 11.0},
+        "wait_ms": {1: 5.0, 3: 0.0, 6: 0.0},
+    },
+    of_state={"cpu_us": 100.0, "wire_bytes": 2048.0, "store_ops": 0.0, "wait_ms": 0.0, "parked_bytes": 1024.0},
+    parked_bytes=8192.0,
+    idle={"store_ops": 6.0, "cpu_s": 0.03},
+    lost={"node killed": 0.3},
+    repeated={"reply lost": 1.0},
+)
+
+
+def test_a_load_costs_what_its_calls_and_its_waiting_calls_cost() -> None:
+    """600 users who think 30 s at two questions end 10 calls a second, and nearly all of their calls wait."""
+    found = calculator.cost(Case(users=600, rounds=3, think=30, state=2048, nodes=6), OPTION)
+    assert (found.calls, found.parked) == (10, 600)
+    assert found.cores == pytest.approx(10 * (5000 + 2 * 2 * 100) / 1e6 + 0.06)
+    assert found.memory == 600 * (8192 + 2048)
+    assert found.operations == 10 * 5 + 12
+    assert found.sent == 10 * (3000 + 2 * 2 * 2048)
+    assert found.lost == pytest.approx(600 * 0.15), "one of six nodes holds half of what one of three does"
+    assert (found.repeated, found.always) == (1.0, 0.0)
+
+
+def test_calls_of_one_round_wait_for_nobody() -> None:
+    found = calculator.cost(Case(users=10, rounds=1, think=30), OPTION)
+    assert (found.calls, found.parked, found.memory, found.lost) == (2000, 0, 0, 0)
+
+
+@pytest.mark.parametrize(("rounds", "cost"), [(1, 1000), (2, 3000), (3, 5000), (4, 6000), (6, 8000), (8, 10000)])
+def test_between_measured_rounds_a_cost_is_on_the_line_and_beyond_on_its_continuation(rounds: int, cost: int) -> None:
+    assert calculator.along(OPTION.by_rounds["cpu_us"], rounds) == cost
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["users=many"], "'users=many' is no number of something"),
+        (["weight=3"], "'weight=3' can't be used; there are: users, rounds, think, state, nodes"),
+        (["think=-1"], "none below 0"),
+        (["rounds=0"], "one user, one round and one node at least"),
+    ],
+)
+def test_a_load_that_is_none_is_refused(words: list[str], why: str) -> None:
+    with pytest.raises(ValueError, match=why.replace("'", ".")):
+        Case.read(words)
+
+
+def test_the_constants_of_a_run_are_read_back_and_each_option_has_a_line_or_a_reason(tmp_path: Path) -> None:
+    run = data.read(RECORDED)
+    assert isinstance(run, data.Tradeoff)
+    known = calculator.read(calculator.write(calculator.constants(run), tmp_path))
+    assert set(known.options) | set(known.missing) == set(run.options)
+    held = known.options["H-hold"]
+    assert held.by_rounds["store_ops"].keys() == {1, 3, 6}
+    assert held.idle == {"store_ops": 6.0, "cpu_s": 0.01}
+    table = calculator.table(Case(), known)
+    assert [line[0] for line in table.lines[1:]] == list(known.options)
+    bare = calculator.constants(run.model_copy(update={"series": []}))
+    assert bare.options == {} and set(bare.missing.values()) == {"the run has no series of it"}

@@ -1,0 +1,96 @@
+"""The admin port (FRAMEHOLD_ADMIN_PORT): what operators and Prometheus ask is served there, and nowhere else."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from framehold_loadtest.local.listeners import free_ports
+from tests.node.nodes import FrameholdProcess
+from tests.node.operating import PROOF, SHOWN, TOKEN
+from tests.store.server import RedisServer
+from tests.wire import Caller
+
+pytestmark = pytest.mark.anyio
+BOOKING = "framehold.examples.booking"
+OPERATORS = ("/metrics", "/dashboard", "/dashboard/leases", "/api/v1/nodes", "/api/v1/openapi.json", "/admin/node")
+"""Paths that clients must not reach."""
+
+
+class Parts:
+    """A node and a router with an admin port each."""
+
+    def __init__(self, node: FrameholdProcess, router: FrameholdProcess, ports: list[int]) -> None:
+        self.node, self.router = node, router
+        self.node_admin, self.router_admin = (f"http://127.0.0.1:{port}" for port in ports)
+
+
+@asynccontextmanager
+async def parts(redis: RedisServer, folder: Path) -> AsyncIterator[Parts]:
+    ports = free_ports(2)
+    usual = {
+        "FRAMEHOLD_STORE_URL": redis.url,
+        "FRAMEHOLD_NAMESPACE": folder.name,
+        "FRAMEHOLD_NODE_ID": "a",
+        "FRAMEHOLD_ADMIN_TOKEN": TOKEN,
+    }
+    commands = {"node": ["node", BOOKING, "--port", "0"], "router": ["router", "--port", "0"]}
+    async with AsyncExitStack() as stack:
+        made = []
+        for port, (name, command) in zip(ports, commands.items(), strict=True):
+            child = FrameholdProcess(command, folder / f"{name}.log", **usual, FRAMEHOLD_ADMIN_PORT=str(port))
+            stack.callback(child.stop)
+            await child.start()
+            made.append(child)
+        yield Parts(made[0], made[1], ports)
+
+
+async def status(url: str, **headers: str) -> int:
+    async with httpx2.AsyncClient() as http:
+        return (await http.get(url, headers=headers)).status_code
+
+
+async def test_clients_reach_calls_and_operators_reach_the_rest(redis: RedisServer, tmp_path: Path) -> None:
+    """The router still asks the node for its state, over the port that the node's lease names."""
+    async with parts(redis, tmp_path) as fleet, Caller(fleet.router.url) as caller:
+        for root in (fleet.router.root, fleet.node.root):
+            found = {path: await status(root + path, **SHOWN) for path in (*OPERATORS, "/healthz", "/readyz")}
+            assert found == {**dict.fromkeys(OPERATORS, 404), "/healthz": 200, "/readyz": 200}, root
+        for path in ("/metrics", "/dashboard", "/api/v1/nodes", "/healthz", "/readyz"):
+            assert await status(fleet.router_admin + path, **SHOWN) == 200, path
+        for path in ("/metrics", "/admin/node", "/admin/leases", "/healthz", "/readyz"):
+            assert await status(fleet.node_admin + path, **SHOWN) == 200, path
+        for path in ("/mcp", "/.well-known/oauth-protected-resource", "/"):
+            assert await status(fleet.router_admin + path) == await status(fleet.node_admin + path) == 404, path
+        async with httpx2.AsyncClient() as http:
+            [node] = (await http.get(f"{fleet.router_admin}/api/v1/nodes", headers=SHOWN)).json()["nodes"]
+        assert node["node_id"] == "a" and "book" in node["tools"], "the node has answered the router"
+        assert (await caller.call("book", arguments={"restaurant": "Luna"})).token
+
+
+async def test_who_may_use_the_admin_api_is_the_same_on_both_ports(redis: RedisServer, tmp_path: Path) -> None:
+    """On the port of clients only the fleet itself learns that the API is there."""
+    async with parts(redis, tmp_path) as fleet:
+        where = "/admin/leases"
+        passed_on = {**PROOF, "framehold-via": "router"}
+        shown = {"nothing": {}, "the token": SHOWN, "the fleet": PROOF, "passed on": passed_on}
+        clients = {who: await status(fleet.node.root + where, **headers) for who, headers in shown.items()}
+        admins = {who: await status(fleet.node_admin + where, **headers) for who, headers in shown.items()}
+        assert clients == {"nothing": 404, "the token": 404, "the fleet": 200, "passed on": 404}
+        assert admins == {"nothing": 403, "the token": 200, "the fleet": 200, "passed on": 403}
+
+
+async def test_an_admin_port_ends_with_its_process(redis: RedisServer, tmp_path: Path) -> None:
+    async with parts(redis, tmp_path) as fleet:
+        for child, admin in ((fleet.router, fleet.router_admin), (fleet.node, fleet.node_admin)):
+            async with httpx2.AsyncClient() as http:
+                assert (await http.get(f"{admin}/metrics")).status_code == 200
+                child.terminate()
+                assert await child.ends() in (0, -signal.SIGTERM), child.log()
+            with pytest.raises(httpx2.ConnectError):
+                await status(f"{admin}/metrics")

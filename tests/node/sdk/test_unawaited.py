@@ -1,0 +1,146 @@
+"""A `once` without `await` runs nothing. The call ends with an error, instead of a success without its effect."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from typing import Any
+
+import httpx2
+import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.server.mcpserver import Context
+
+import framehold
+from tests.node.stage import Word, said, stage
+from tests.processes import until
+
+pytestmark = pytest.mark.anyio
+
+RAN: list[str] = []
+
+
+def pay(name: str) -> None:
+    RAN.append(name)
+
+
+@framehold.reentrant
+async def forgets(ctx: Context) -> str:
+    framehold.once("pay", pay, "a")  # type: ignore[unused-coroutine]
+    return "paid"
+
+
+@framehold.reentrant
+async def forgets_and_asks(ctx: Context) -> str:
+    framehold.once("pay", pay, "a")  # type: ignore[unused-coroutine]
+    try:
+        word = said(await ctx.elicit("Well?", Word))
+        await framehold.once("ship", pay, "b")
+    except Exception:
+        word = "it can't be caught"
+    return word
+
+
+@framehold.reentrant
+async def keeps_it(ctx: Context) -> str:
+    word = said(await ctx.elicit("Well?", Word))
+    paying = framehold.once("pay", pay, "a")
+    del word
+    return f"paid: {paying is not None}"
+
+
+@framehold.reentrant
+async def awaits_it_later(ctx: Context) -> str:
+    paying = framehold.once("pay", pay, "a")
+    word = said(await ctx.elicit("Well?", Word))
+    await paying
+    framehold.once("not used", pay, "b").close()
+    return word
+
+
+TOOLS = (forgets, forgets_and_asks, keeps_it, awaits_it_later)
+
+
+@pytest.fixture(autouse=True)
+def nothing_ran() -> None:
+    RAN.clear()
+
+
+@pytest.mark.parametrize("tool", ["forgets", "forgets_and_asks"])
+async def test_the_call_ends_with_an_error(tool: str, caplog: pytest.LogCaptureFixture) -> None:
+    """At once, also before a question. The log names the line and what to do; the client the tool."""
+    async with stage(*TOOLS) as caller:
+        result = await caller.call(tool)
+        assert result.result["isError"] is True and result.text == f"Error executing tool {tool}"
+        assert caller.runtime.counts["parked"] == 0 and RAN == []
+        await until(lambda: not caller.runtime.tasks.cancelling, "the end of the handler")
+    [line] = [item for item in caplog.records if "never awaited" in item.message]
+    assert line.levelno == logging.ERROR and "test_unawaited.py:" in line.message
+    assert "framehold.once('pay') was never awaited" in line.message and "write `await` before it" in line.message
+    assert getattr(line, "tool", None) == tool and RAN == []
+
+
+async def test_a_coroutine_in_a_variable(caplog: pytest.LogCaptureFixture) -> None:
+    """It is missed when the handler ends, in the round that would have been a success."""
+    async with stage(*TOOLS) as caller:
+        asked = await caller.call("keeps_it")
+        result = await caller.retry("keeps_it", asked.token, asked.accept(word="x"))
+        assert result.result["isError"] is True
+        again = await caller.retry("keeps_it", asked.token, asked.accept(word="x"))
+        assert again.result["isError"] is True, "a duplicate hears the same"
+    assert "framehold.once('pay') was never awaited" in caplog.text
+
+
+async def test_what_is_awaited_later_or_closed() -> None:
+    """It is no mistake."""
+    async with stage(*TOOLS) as caller:
+        asked = await caller.call("awaits_it_later")
+        result = await caller.retry("awaits_it_later", asked.token, asked.accept(word="x"))
+        assert result.text == "x" and RAN == ["a"]
+
+
+async def test_a_call_of_2025(caplog: pytest.LogCaptureFixture) -> None:
+    """Its handler has no frame. It runs to its end, and its client gets the same error."""
+    async with stage(*TOOLS) as caller, httpx2.AsyncClient() as http:
+        transport = streamable_http_client(caller.url, http_client=http)
+        async with Client(transport, mode="legacy") as old:
+            result = await old.call_tool("forgets", {})
+    assert result.is_error and "Error executing tool forgets" in str(result.content)
+    assert "framehold.once('pay') was never awaited" in caplog.text
+
+
+async def test_a_tool_that_is_not_async(caplog: pytest.LogCaptureFixture) -> None:
+    """Its thread goes on, but its result does not count."""
+
+    def threaded(ctx: Context) -> str:
+        framehold.once("pay", pay, "a")  # type: ignore[unused-coroutine]
+        return "paid"
+
+    async with stage(threaded) as caller:
+        assert (await caller.call("threaded")).result["isError"] is True
+    assert "framehold.once('pay') was never awaited" in caplog.text
+
+
+async def test_a_prompt(caplog: pytest.LogCaptureFixture) -> None:
+    """Its client gets an error of the protocol."""
+    async with stage(*TOOLS) as caller:
+
+        @caller.server.prompt()
+        async def poem(ctx: Context) -> str:
+            framehold.once("pay", pay, "a")  # type: ignore[unused-coroutine]
+            return "a poem"
+
+        assert (await caller.send("prompts/get", {"name": "poem"})).code == -32603
+    assert "framehold.once('pay') was never awaited" in caplog.text
+
+
+async def test_python_warns_as_before_when_no_server_runs() -> None:
+    """The function of Python's that is told is put back with the last server."""
+    before: Any = vars(warnings)["_warn_unawaited_coroutine"]
+    async with stage(*TOOLS):
+        assert vars(warnings)["_warn_unawaited_coroutine"] is not before
+        async with stage(*TOOLS):
+            pass
+        assert vars(warnings)["_warn_unawaited_coroutine"] is not before
+    assert vars(warnings)["_warn_unawaited_coroutine"] is before

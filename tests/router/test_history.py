@@ -1,0 +1,291 @@
+"""The history of a fleet: kept by slots of time, the same on every router, and there after a restart."""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from typing import Any
+
+import pytest
+
+from framehold_core.errors import StoreUnavailable
+from framehold_router.collect import history as histories
+from framehold_router.collect.history import COARSE, STEP, History
+from framehold_router.collect.samples import Sampler, of_fleet, of_several, packed, release, unpacked
+from framehold_router.collect.tool_survey import ToolsSeen
+from framehold_router.models.history import Figures, Sample
+from framehold_router.models.nodes import KeptCodeView, NodeView
+from framehold_router.models.tools import ToolFigures, ToolsStatus, ToolStatus
+from framehold_store.memory import MemoryStore
+from tests.processes import until
+from tests.router.cast import NOW, cast_of, get, said, saying
+
+pytestmark = pytest.mark.anyio
+FIRST = int(NOW // COARSE) * COARSE // STEP
+"""The first slot of the minute of NOW."""
+
+
+class Shelf(MemoryStore):
+    """A store that may be away, and counts the samples that were read."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda: NOW)
+        self.away, self.read = False, 0
+
+    async def keep_sample(self, step: int, slot: int, sample: bytes, ttl: float) -> None:
+        if self.away:
+            raise StoreUnavailable("the store is away")
+        await super().keep_sample(step, slot, sample, ttl)
+
+    async def samples(self, step: int, slots: Any) -> tuple[bytes | None, ...]:
+        if self.away:
+            raise StoreUnavailable("the store is away")
+        self.read += len(slots)
+        return await super().samples(step, slots)
+
+
+class Fleet:
+    """The figures of nodes as they are now, on a clock of its own."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self.store, self.now = store, NOW
+        self.nodes: dict[str, dict[str, Any]] = {}
+        self.tools: list[ToolsStatus] = []
+
+    async def ask(self) -> list[NodeView]:
+        known = {"incarnation": "i", "boot": "b", "state": "live", "address": ""}
+        return [NodeView(node_id=name, **{**known, **fields}) for name, fields in self.nodes.items()]
+
+    async def ask_tools(self) -> ToolsSeen:
+        return ToolsSeen(tuple(self.tools), ())
+
+    def router(self) -> History:
+        return History(self.store, self.ask, self.ask_tools, lambda: self.now)
+
+    async def passed(self, router: History, slot: int, **nodes: dict[str, Any]) -> None:
+        """A slot ends, with these figures."""
+        self.nodes, self.now = nodes, (slot + 1) * STEP
+        await router.keep(slot)
+
+
+def rates(samples: list[Sample | None], node: str = "a") -> list[float | None]:
+    return [None if item is None or node not in item.nodes else item.nodes[node].rounds for item in samples]
+
+
+async def test_a_rate_is_of_its_slot() -> None:
+    """The first look at a node, and at a process that began anew, gives none."""
+    fleet = Fleet(Shelf())
+    router = fleet.router()
+    for slot, rounds, boot in ((0, 100, "b"), (1, 150, "b"), (2, 150, "b"), (3, 20, "c"), (4, 30, "c")):
+        await fleet.passed(router, FIRST + slot, a={"rounds": rounds, "boot": boot, "parked": slot})
+    found = await router.samples(STEP, range(FIRST, FIRST + 6))
+    assert rates(found) == [None, 5.0, 0.0, None, 1.0, None]
+    assert [item.nodes["a"].parked for item in found if item is not None] == [0, 1, 2, 3, 4]
+
+
+async def test_two_routers_and_a_restarted_one_show_the_same() -> None:
+    """Each samples; the first sample of a slot counts."""
+    fleet = Fleet(Shelf())
+    one, other = fleet.router(), fleet.router()
+    for slot in range(6):
+        await fleet.passed(one, FIRST + slot, a={"rounds": 10 * slot})
+        await fleet.passed(other, FIRST + slot, a={"rounds": 10 * slot + 3})
+    slots = range(FIRST, FIRST + 6)
+    seen = await one.samples(STEP, slots)
+    assert rates(seen) == [None, 1.0, 1.0, 1.0, 1.0, 1.0]
+    assert await other.samples(STEP, slots) == seen
+    assert await fleet.router().samples(STEP, slots) == seen
+    minute = [FIRST * STEP // COARSE]
+    assert rates(await fleet.router().samples(COARSE, minute)) == [1.0]
+    assert await one.samples(COARSE, minute) == await other.samples(COARSE, minute)
+
+
+async def test_a_sample_is_kept_at_the_end_of_each_slot(caplog: pytest.LogCaptureFixture) -> None:
+    """A bug in one does not end the others."""
+    store, loop = Shelf(), asyncio.get_running_loop()
+    began, asked = loop.time(), 0
+
+    async def ask() -> list[NodeView]:
+        nonlocal asked
+        asked += 1
+        if asked == 1:
+            raise ValueError("a bug")
+        return []
+
+    def clock() -> float:
+        # 9.95 seconds of each slot have passed already.
+        passed = loop.time() - began
+        return FIRST * STEP + passed + (int(passed / 0.05) + 1) * 9.95
+
+    task = asyncio.create_task(History(store, ask, Fleet(store).ask_tools, clock).run())
+    try:
+        await until(lambda: len(store._samples) >= 2, "two samples")
+    finally:
+        task.cancel()
+        await asyncio.wait((task,))
+    assert "a bug in keeping the history" in caplog.text
+
+
+async def test_what_was_read_is_not_read_again() -> None:
+    """Only what may still come."""
+    store = Shelf()
+    fleet = Fleet(store)
+    router = fleet.router()
+    await fleet.passed(router, FIRST, a={"rounds": 1})
+    slots = range(FIRST - 20, FIRST + 1)
+    await router.samples(STEP, slots)
+    store.read = 0
+    await router.samples(STEP, slots)
+    # Of the 20 slots before it, which nobody has sampled, those of the last two minutes.
+    assert store.read == 12
+
+
+async def test_while_the_store_is_away_a_router_knows_its_own_samples(caplog: pytest.LogCaptureFixture) -> None:
+    store = Shelf()
+    fleet = Fleet(store)
+    router = fleet.router()
+    await fleet.passed(router, FIRST, a={"parked": 1})
+    assert (await router.samples(STEP, [FIRST]))[0] is not None
+    store.away = True
+    await fleet.passed(router, FIRST + 1, a={"parked": 2})
+    await fleet.passed(router, FIRST + 2, a={"parked": 3})
+    found = await router.samples(STEP, range(FIRST, FIRST + 3))
+    assert [item.nodes["a"].parked for item in found if item is not None] == [1, 2, 3]
+    assert caplog.text.count("is not kept") == 1, "once, not for each sample"
+    store.away = False
+    assert await fleet.router().samples(STEP, [FIRST + 1]) == [None]
+
+
+async def test_what_ended_is_forgotten() -> None:
+    store = Shelf()
+    fleet = Fleet(store)
+    router = fleet.router()
+    await fleet.passed(router, FIRST, a={"parked": 1})
+    await router.samples(STEP, [FIRST])
+    fleet.now += histories.KEPT[STEP] + 300
+    await router.samples(STEP, [int(fleet.now // STEP) - 1])
+    assert FIRST not in router._known[STEP]
+
+
+def test_the_figures_of_a_fleet_and_of_a_minute() -> None:
+    nodes = {"a": Figures(rounds=1, p99=0.5, p50=0.1, parked=3, busy=0.2), "b": Figures(rounds=2, p99=0.2, parked=4)}
+    assert of_fleet(Sample(nodes=nodes)) == Figures(rounds=3, p99=0.5, p50=0.1, parked=7, busy=0.2)
+    later = Sample(nodes={"a": Figures(rounds=3, p99=0.4, p50=0.3, parked=6)}, release="2")
+    of_minute = of_several([Sample(nodes=nodes, release="1"), later])
+    assert of_minute.release == "2"
+    assert of_minute.nodes == {"a": Figures(rounds=2, p99=0.5, p50=0.2, parked=4, busy=0.2), "b": nodes["b"]}
+    assert of_several([]) == Sample()
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"no", zlib.compress(b"no"), zlib.compress(b'{"nodes": 1}'), zlib.compress(b" " * (1 << 20))]
+)
+def test_a_sample_of_somebody_else_is_none(data: bytes) -> None:
+    """Even one that is very large when it is decompressed."""
+    assert unpacked(data) is None
+
+
+def test_a_sample_is_small() -> None:
+    """So that a day of 40 nodes takes a few megabytes."""
+    figures = Figures(rounds=123.456, ended=12.3, failed=0.0, p50=0.0123, p99=0.1234, store=0.001, lag=0.002, busy=0.5,
+                      parked=1234, running=12, frames=1234, rss=123456789)  # fmt: skip
+    sample = Sample(nodes={f"node-{number}": figures for number in range(3)}, release="1.0.0 abcdefab")
+    assert unpacked(packed(sample)) == sample
+    assert len(packed(sample)) < 400
+
+
+async def test_the_answer_has_series_and_marks() -> None:
+    """Of the fleet, of one node, and of each; a deploy is where the release changed."""
+    async with cast_of() as cast:
+        end = int(NOW // STEP)
+        for slot, parked, version in ((end - 3, 1, "1.0"), (end - 2, 2, "1.0"), (end - 1, 3, "1.1")):
+            nodes = {"a": Figures(parked=parked), "b": Figures(parked=10)}
+            await cast.store.keep_sample(STEP, slot, packed(Sample(nodes=nodes, release=version)), 3600.0)
+        drain = {"id": "1", "at": NOW - 15, "node_id": "b", "kind": "drain", "text": "node b was told to drain"}
+        await cast.logs(event=drain)
+        await cast.logs(event={**drain, "id": "2", "kind": "takeover"})
+        await cast.logs(event={**drain, "id": "3", "at": NOW - 5000})
+        client = await cast.client()
+        view = await get(client, "/api/v1/history?range=15m")
+        assert (view["step"], view["start"]) == (STEP, (end - 90) * STEP)
+        assert list(view["series"]) == ["parked"] and view["nodes"] == {}
+        assert view["series"]["parked"] == [None] * 87 + [11, 12, 13]
+        marks = [(mark["kind"], mark["at"]) for mark in view["marks"]]
+        assert marks == [("drain", NOW - 15), ("deployed", end * STEP)]
+        assert view["marks"][0]["event"]["id"] == "1" and view["marks"][1]["event"] is None
+        assert "1.1" in view["marks"][1]["text"] and "1.0" in view["marks"][1]["text"]
+        of_one = await get(client, "/api/v1/history?range=1h&node=a")
+        assert len(of_one["series"]["parked"]) == 360 and of_one["series"]["parked"][-3:] == [1, 2, 3]
+        assert [mark["kind"] for mark in of_one["marks"]] == ["deployed"]
+        each = await get(client, "/api/v1/history?range=15m&each=true")
+        assert each["nodes"]["b"]["parked"][-3:] == [10, 10, 10]
+        assert (await get(client, "/api/v1/history?range=24h"))["step"] == COARSE
+        await get(client, "/api/v1/history?range=2h", 400)
+
+
+async def test_a_router_that_keeps_none_says_so() -> None:
+    async with cast_of() as cast:
+        cast.more["history"] = None
+        refused = await get(await cast.client(), "/api/v1/history", 404)
+        assert "FRAMEHOLD_HISTORY" in refused["error"]
+
+
+async def test_a_sample_is_of_what_nodes_say() -> None:
+    """Also of one that does not answer: what its lease says."""
+    async with cast_of() as cast:
+        figures = {"rounds": 5, "calls_ended": 3, "calls_failed": 1, "resume_p99": 0.25, "loop_busy": 0.5}
+        await cast.node("a", saying(said("a", **figures)))
+        await cast.node("b", saying("", 500))
+        sources = await cast.sources()
+        assert sources.history is not None
+        await sources.history.keep(FIRST)
+        (sample,) = await sources.history.samples(STEP, [FIRST])
+        assert sample is not None
+        assert sample.nodes["a"] == Figures(p99=0.25, busy=0.5, parked=12, running=13)
+        assert sample.nodes["b"] == Figures(parked=2, running=3)
+
+
+def test_a_release_is_a_version_and_its_code() -> None:
+    known: dict[str, Any] = {"incarnation": "i", "boot": "b", "state": "live", "address": ""}
+    code = (KeptCodeView(handler="t", digest="d", bytes=1),)
+    old, new = NodeView(node_id="a", version="1", **known), NodeView(node_id="b", version="2", kept_code=code, **known)
+    assert release([old]) == "1"
+    assert release([new, old]).startswith("1 2 ") and release([new, old]) == release([old, new])
+    other = new.model_copy(update={"kept_code": (KeptCodeView(handler="t", digest="e", bytes=1),)})
+    assert release([other]) != release([new])
+
+
+def status(node: str, boot: str = "b", **counts: Any) -> ToolsStatus:
+    return ToolsStatus(node_id=node, boot=boot, tools=(ToolStatus(tool="t", **counts),))
+
+
+def test_a_tool_is_counted_since_the_last_sample_on_all_nodes() -> None:
+    """What a process counted before it was first asked is of an earlier time."""
+    sampler = Sampler()
+    assert sampler.sample((), [status("a", asked=5, took=(1, 2))], 0.0).tools == {}
+    both = [status("a", asked=7, took=(1, 4), parked=1), status("b", asked=9, parked=2)]
+    assert sampler.sample((), both, 10.0).tools == {"t": ToolFigures(asked=2, took=(0, 2), parked=3)}
+    anew = [status("a", boot="c", asked=1, took=(1,)), status("b", asked=10, failed=1)]
+    assert sampler.sample((), anew, 20.0).tools == {"t": ToolFigures(asked=1, failed=1, parked=0)}
+    assert sampler.sample((), anew, 30.0).tools == {}, "nobody called it, and nothing is parked"
+
+
+def test_the_tools_of_a_minute_are_added() -> None:
+    one = ToolFigures(asked=1, took=(0, 1), parked=4)
+    other = ToolFigures(asked=2, took=(0, 0, 3), thought=(1,), parked=1)
+    whole = of_several([Sample(tools={"t": one}), Sample(), Sample(tools={"t": other})])
+    assert whole.tools == {"t": ToolFigures(asked=3, took=(0, 1, 3), thought=(1,), parked=2)}
+
+
+async def test_the_history_of_one_tool() -> None:
+    async with cast_of() as cast:
+        end = int(NOW // STEP)
+        called = ToolFigures(asked=10, ended=8, failed=2, refused=1, took=(0, 0, 20), thought=(0, 4), parked=7)
+        for slot, tools in ((end - 2, {"t": called}), (end - 1, {})):
+            await cast.store.keep_sample(STEP, slot, packed(Sample(tools=tools)), 3600.0)
+        view = await get(await cast.client(), "/api/v1/history?range=15m&tool=t")
+        last = {name: values[-3:] for name, values in view["series"].items()}
+        assert last["rounds"] == [None, 2.0, 0.0] and last["failed"] == [None, 0.2, 0.0]
+        assert last["parked"] == [None, 7, 0]
+        assert last["p50"] == [None, pytest.approx(0.00175), None], "the middle of the bucket"
+        assert last["think"] == [None, 3.0, None]
