@@ -117,9 +117,13 @@ def test_a_round_that_killed_its_node_is_no_wait() -> None:
     died += [{"kind": "node_lost", "node_id": "c", "at": T + 24, "call": "", "epoch": None}]
     result = tale(seen, 30, died)
     assert spans(result)[4:] == [("round", "c", 21, 24), ("stuck", "c", 24, 30)]
-    assert "nobody enters it again" in of("described(given)", next(one for one in result["spans"] if one["what"] == "stuck"))
+    assert "nobody enters it again" in of(
+        "described(given)", next(one for one in result["spans"] if one["what"] == "stuck")
+    )
     [cut, _] = [one for one in result["spans"] if one.get("how") == "cut"]
-    assert of("described(given)", cut).startswith("Round 2 was entered on b at") and "never ended" in of("told(given)", cut)
+    assert of("described(given)", cut).startswith("Round 2 was entered on b at") and "never ended" in of(
+        "described(given)", cut
+    )
 
 
 def test_the_round_that_runs_ends_now() -> None:

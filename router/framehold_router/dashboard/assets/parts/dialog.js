@@ -13,7 +13,7 @@ import { Callout } from "./notice.js";
  * one look: then to the button of the same name, and without one to the page.
  */
 function focusAgain(before) {
-  if (before.isConnected) return before.focus();
+  if (before.isConnected && before !== document.body) return before.focus();
   const name = before.getAttribute("aria-label");
   const same = /** @type {HTMLElement | null} */ (name && document.querySelector(`[aria-label="${CSS.escape(name)}"]`));
   (same || document.getElementById("main")).focus();
