@@ -103,8 +103,8 @@ async def test_a_tool_is_paused_and_resumed(at_fleet: Screen, fleet: Stage) -> N
 
 
 async def frozen(screen: Screen, path: str, call: str) -> None:
-    """Answers each look at `path` as the first one that shows `call`: a node that is silent for one look, on a busy machine,
-    would take the row away, and the focus with it."""
+    """Answers each look at `path` as the first one that shows `call`. A node that is silent for one look, on a busy
+    machine, would take the row away, and the focus with it."""
     kept: list[bytes] = []
 
     async def answer(route: Route) -> None:
