@@ -48,8 +48,20 @@ program() { # name requirement...
   go build -mod=mod -trimpath -ldflags '-s -w' -o "$KUBE_BIN/$1" .
 }
 
+upstream() { # name package module@version: a program that builds as it is published
+  module "$1"
+  go mod edit "-require=$3"
+  go build -mod=mod -trimpath -ldflags '-s -w' -o "$KUBE_BIN/$1" "$2"
+}
+
 commands=$(printf '%s\n' $missing | grep '^kube' || true)
 # shellcheck disable=SC2086
 [ -z "$commands" ] || kubernetes $commands
 case $missing in *coredns*) program coredns "github.com/coredns/coredns@$COREDNS" ;; esac
 case $missing in *pause*) program pause ;; esac
+case $missing in *metrics-server*)
+  upstream metrics-server sigs.k8s.io/metrics-server/cmd/metrics-server "sigs.k8s.io/metrics-server@$METRICS_SERVER" ;;
+esac
+case $missing in *traefik*)
+  upstream traefik github.com/traefik/traefik/v3/cmd/traefik "github.com/traefik/traefik/v3@$TRAEFIK" ;;
+esac

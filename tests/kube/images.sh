@@ -63,13 +63,26 @@ store_image() { # Debian's Redis under the names of Valkey's programs
   store store docker.io/valkey/valkey:local "$of"
 }
 
+haproxy_image() { # Debian's HAProxy, with the stop signal of the official image
+  of=$(stat -c %Y "$ROOTS/haproxy")
+  current haproxy "$of" && return 0
+  container=$(buildah from scratch)
+  buildah add -q "$container" /opt/kube/roots/haproxy / > /dev/null
+  buildah config --stop-signal SIGUSR1 "$container"
+  buildah commit -q --rm "$container" docker.io/library/haproxy:local > /dev/null
+  store haproxy docker.io/library/haproxy:local "$of"
+}
+
 "$HERE/machine.sh" start builder host-network
 trap '"$HERE/machine.sh" stop builder; rm -rf "$RUN/builder"' EXIT
 cat /etc/ssl/certs/ca-certificates.crt > "$RUN/shared/ca-certificates.crt"
 program pause localhost/pause:1
 program coredns localhost/coredns:1
+program metrics-server localhost/metrics-server:1
+program traefik localhost/traefik:1
 base
 store_image
+haproxy_image
 project router
 project node
 project loadtest

@@ -1,5 +1,6 @@
 #!/bin/sh
-# roots.sh: two trees of Debian packages: `node` for the machines, `python` for the base of the images. Once.
+# roots.sh: three trees of Debian packages: `node` for the machines, `python` for the base of the images, and `haproxy`.
+# Once.
 set -e
 . "$(dirname "$0")/settings.sh"
 
@@ -29,5 +30,6 @@ tree() { # name packages
 }
 
 tree python python3,python3-venv,python3-pip,ca-certificates,redis-server
+tree haproxy haproxy
 tree node containerd,runc,containernetworking-plugins,etcd-server,iptables,ipset,conntrack,nftables,iproute2,procps,\
 tini,buildah,ca-certificates,mount,socat,ethtool,netbase

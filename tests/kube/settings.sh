@@ -4,6 +4,8 @@ KUBE_CACHE=${KUBE_CACHE:-$HOME/.cache/framehold-kube}   # all that is built or d
 KUBE_BIN=${KUBE_BIN:-$KUBE_CACHE/bin}                   # a folder with the binaries of $BINARIES
 KUBE_NODES=${KUBE_NODES:-2}
 KUBERNETES=${KUBERNETES:-v1.34.4}                       # the newest minor whose kubelet takes cgroup v1 by default
+METRICS_SERVER=${METRICS_SERVER:-v0.9.0}
+TRAEFIK=${TRAEFIK:-v3.7.13}
 COREDNS=${COREDNS:-v1.12.4}
 SUITE=${SUITE:-bookworm}                                # Debian's; its Python is the one of the project's images
 MIRROR=${MIRROR:-http://deb.debian.org/debian}
@@ -13,7 +15,7 @@ REPOSITORY=$(cd "$HERE/../.." && pwd)
 RUN=$KUBE_CACHE/run                                     # what a cluster writes; gone after kube-down
 ROOTS=$KUBE_CACHE/roots
 IMAGES=$KUBE_CACHE/images
-BINARIES="kube-apiserver kube-controller-manager kube-scheduler kubelet kube-proxy kubectl coredns pause"
+BINARIES="kube-apiserver kube-controller-manager kube-scheduler kubelet kube-proxy kubectl coredns pause metrics-server traefik"
 
 GATE=172.30.0.1                 # the control plane, and where clients of the cluster are
 SERVICES=10.96.0.0/16

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.helm.chart.render import render
 from tests.kube.drills.cluster import FRONT, NAME, NAMESPACE, RELEASE
+from tests.kube.drills.drills import DRILLS
 from tests.kube.drills.fleet import VALUES, changed
 
 
@@ -13,6 +16,16 @@ def test_the_chart_takes_them_under_the_names_that_drills_know() -> None:
     assert made.one("Deployment", f"{NAME}-router")
     assert made.one("StatefulSet", f"{NAME}-store")
     assert made.one("Service", NAME)["spec"]["type"] == "LoadBalancer"
+
+
+@pytest.mark.parametrize("name", [name for name, drill in DRILLS.items() if drill.values])
+def test_the_chart_takes_the_values_of_each_drill(name: str) -> None:
+    drill = DRILLS[name]
+    made = render(changed(**drill.values), name=RELEASE, namespace=NAMESPACE)
+    assert made.objects != render(VALUES, name=RELEASE, namespace=NAMESPACE).objects
+    if drill.host:
+        (rule,) = made.one("Ingress", NAME)["spec"]["rules"]
+        assert rule["host"] == drill.host
 
 
 def test_nodes_answer_to_the_front_address() -> None:

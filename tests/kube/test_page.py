@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.fleet.ledger import Ledger
 from tests.kube.drills.drills import DRILLS, describe
-from tests.kube.drills.judged import Facts, Wanted, judge
+from tests.kube.drills.judged import Facts, Wanted, judge, unfinished
 from tests.kube.drills.page import page
 
 DRILL = "pod deleted"
@@ -30,6 +30,12 @@ def test_a_drill_that_did_not_pass_says_why() -> None:
     found = page({}, {DRILL: "Deletes a pod."}, [facts()])
     assert "**failed**" in found
     assert f"- **{DRILL}**: no call was parked." in found
+
+
+def test_a_drill_that_stopped_has_failed_and_says_where() -> None:
+    found = page({}, {DRILL: "Deletes a pod."}, [unfinished(DRILL, "the drill stopped: no pod")])
+    assert "**failed**" in found
+    assert f"- **{DRILL}**: the drill stopped: no pod." in found
 
 
 def test_each_drill_has_a_description() -> None:

@@ -10,14 +10,14 @@ for command in unshare nsenter ip openssl; do command -v $command > /dev/null ||
 
 since=$(date +%s)
 lap() { say "$1: $(($(date +%s) - since)) s"; since=$(date +%s); }
-mkdir -p "$RUN/shared/ledger"
+mkdir -p "$RUN/shared/ledger" "$RUN/shared/disk"
 "$HERE/build.sh" && lap "binaries"
 "$HERE/roots.sh" && lap "Debian packages"
 "$HERE/images.sh" && lap "images"
 
 "$HERE/certificates.sh" "$RUN/shared/pki"
 chmod 755 "$RUN/shared"
-chmod 1777 "$RUN/shared/ledger"
+chmod 1777 "$RUN/shared/ledger" "$RUN/shared/disk"
 trap '[ $? = 0 ] || say "the cluster did not start; its logs are in $RUN/*/disk/var/log; make kube-down removes them"' EXIT
 
 "$machine" start control
@@ -58,5 +58,7 @@ for number in $(seq "$KUBE_NODES"); do
 done
 kubectl wait --for=condition=Ready node --all --timeout=180s > /dev/null && lap "nodes"
 kubectl apply -f "$HERE/addons" > /dev/null
-kubectl -n kube-system rollout status deployment/coredns --timeout=180s > /dev/null && lap "DNS"
+for part in coredns metrics-server traefik; do
+  kubectl -n kube-system rollout status deployment/$part --timeout=180s > /dev/null && lap "$part"
+done
 kubectl get nodes -o wide

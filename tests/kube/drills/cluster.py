@@ -23,6 +23,8 @@ NAMESPACE, RELEASE = "drills", "fleet"
 NAME = f"{RELEASE}-framehold"
 FRONT = "172.31.0.1"
 """The address of the front Service, spread over the cluster's machines as a load balancer does."""
+MACHINE = "172.30.0.11"
+"""The address of the first machine."""
 _PATIENCE = 300
 
 

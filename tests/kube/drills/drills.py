@@ -6,14 +6,34 @@ A drill is a function of a `Stage`. Its docstring is its description in the docu
 from __future__ import annotations
 
 import asyncio
+import subprocess
 import time
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
-from tests.fleet.ledger import Ledger
+import httpx2
+from helm_python import HelmError
+
 from tests.kube.drills.cluster import NAME, Cluster
-from tests.kube.drills.fleet import LEASE_TTL, NEW_KEY, OLD_KEY, URL, changed, install
-from tests.kube.drills.judged import Facts, Wanted, judge
+from tests.kube.drills.fleet import (
+    AUTOSCALED,
+    FEWEST,
+    HAPROXY,
+    INGRESS,
+    INGRESS_HOST,
+    INGRESS_URL,
+    LEASE_TTL,
+    NEW_KEY,
+    NODES,
+    OLD_KEY,
+    PERSISTENT,
+    URL,
+    bring,
+    changed,
+    install,
+)
+from tests.kube.drills.judged import Facts, Wanted, judge, unfinished
 from tests.kube.drills.users import Crowd
 
 GRACE = 2.0
@@ -38,7 +58,19 @@ class Stage:
         await self.cluster.kubectl("wait", "--for=condition=Ready", f"pod/{pod}", "--timeout=300s")
 
 
-Drill = Callable[[Stage], Awaitable[Wanted]]
+@dataclass(frozen=True)
+class Drill:
+    """What is done, and to which fleet."""
+
+    act: Callable[[Stage], Awaitable[Wanted]]
+    values: Mapping[str, Any] = field(default_factory=dict)
+    """Values of the chart beside those of `fleet.py`, by path."""
+    apart: bool = False
+    """The fleet is installed for this drill alone: an upgrade can't lead to its values and back."""
+    url: str = URL
+    host: str = ""
+    """What clients ask for, where it is another host than that of `url`."""
+    visitors: int = 8
 
 
 async def deleted(stage: Stage) -> Wanted:
@@ -104,9 +136,10 @@ async def routers_rolled(stage: Stage) -> Wanted:
 
 
 async def scaled(stage: Stage) -> Wanted:
-    """`kubectl scale` of the nodes from 3 to 5 and to 2. Users answer over 60 s."""
+    """`kubectl scale` of the nodes from 3 to 5, to 2, and back to 3. Users answer over 60 s."""
     answers = asyncio.create_task(stage.crowd.release(60))
-    for count in (5, 2):
+    # Back to what the values say: Helm 4 refuses the next upgrade if kubectl has set another number.
+    for count in (5, 2, NODES):
         await stage.cluster.kubectl("scale", f"statefulset/{NAME}-node", f"--replicas={count}")
         await stage.cluster.settled()
     await answers
@@ -168,33 +201,122 @@ async def store_killed(stage: Stage) -> Wanted:
     return Wanted(told=False)
 
 
+async def persistent_store_killed(stage: Stage) -> Wanted:
+    """`kubectl delete pod --grace-period=0 --force` of the store, which keeps its journal on a disk. Users answer over
+    40 s, from when it was killed."""
+    return await store_killed(stage)
+
+
+async def installed_again(stage: Stage) -> Wanted:
+    """`helm uninstall`, and `helm install` with the same keys and the same disk of the store. All users answer when the
+    fleet is there again. Nobody else comes meanwhile."""
+    await stage.cluster.uninstall()
+    await bring(stage.cluster, **PERSISTENT)
+    await stage.crowd.release(20)
+    return Wanted(wait=LEASE_TTL + GRACE)
+
+
+async def autoscaled(stage: Stage) -> Wanted:
+    """A HorizontalPodAutoscaler adds nodes because of the visitors, and takes them away when there are none. Users
+    answer over 240 s."""
+    answers = asyncio.create_task(stage.crowd.release(240))
+    seen = f"statefulset/{NAME}-node"
+
+    async def replicas() -> int:
+        return int((await stage.cluster.get(seen))["spec"]["replicas"])
+
+    async def grown() -> bool:
+        return await replicas() > FEWEST
+
+    async def small() -> bool:
+        return not await grown()
+
+    await stage.cluster.until(grown, "the autoscaler added a node")
+    await stage.cluster.settled()
+    stage.crowd.close()
+    await stage.cluster.until(small, "the autoscaler took the nodes away")
+    await stage.cluster.settled()
+    await answers
+    return Wanted(wait=LEASE_TTL + GRACE)
+
+
+async def haproxy_rolled(stage: Stage) -> Wanted:
+    """HAProxy carries /mcp in place of the routers. `kubectl rollout restart` of it, and then `kubectl delete pod
+    --grace-period=0 --force` of the node that holds the most calls. Users answer over 40 s."""
+    answers = asyncio.create_task(stage.crowd.release(40))
+    await stage.cluster.kubectl("rollout", "restart", f"deployment/{NAME}-haproxy")
+    await stage.cluster.kubectl("rollout", "status", f"deployment/{NAME}-haproxy", "--timeout=280s")
+    await stage.cluster.kubectl("delete", "pod", stage.fullest, "--grace-period=0", "--force")
+    await answers
+    await stage.back(stage.fullest)
+    return Wanted(wait=LEASE_TTL + GRACE)
+
+
+async def behind_ingress(stage: Stage) -> Wanted:
+    """An Ingress (Traefik) in front. It must answer 404 on `/metrics`, `/api` and `/dashboard`. Then `kubectl rollout
+    restart` of the routers, and `kubectl delete pod --grace-period=0 --force` of the node that holds the most calls.
+    Users answer over 40 s."""
+    answers = asyncio.create_task(stage.crowd.release(40))
+    async with httpx2.AsyncClient(headers={"host": INGRESS_HOST}) as http:
+        for path in ("/metrics", "/api/v1/nodes", "/dashboard/"):
+            status = (await http.get(INGRESS_URL.removesuffix("/mcp") + path)).status_code
+            if status != 404:
+                raise RuntimeError(f"the Ingress answers {status} on {path}")
+    await stage.cluster.kubectl("rollout", "restart", f"deployment/{NAME}-router")
+    await stage.cluster.settled()
+    await stage.cluster.kubectl("delete", "pod", stage.fullest, "--grace-period=0", "--force")
+    await answers
+    await stage.back(stage.fullest)
+    return Wanted(wait=LEASE_TTL + GRACE)
+
+
 DRILLS: dict[str, Drill] = {
-    "pod deleted": deleted,
-    "pod deleted by force": forced,
-    "upgrade": upgraded,
-    "rollback": rolled_back,
-    "machine drained": drained,
-    "routers rolled": routers_rolled,
-    "nodes 3, 5, 2": scaled,
-    "kubelet stopped": kubelet_stopped,
-    "memory exhausted": memory_exhausted,
-    "keys rotated": keys_rotated,
-    "store killed": store_killed,
+    "pod deleted": Drill(deleted),
+    "pod deleted by force": Drill(forced),
+    "upgrade": Drill(upgraded),
+    "rollback": Drill(rolled_back),
+    "machine drained": Drill(drained),
+    "routers rolled": Drill(routers_rolled),
+    "nodes 3, 5, 2, 3": Drill(scaled),
+    "kubelet stopped": Drill(kubelet_stopped),
+    "memory exhausted": Drill(memory_exhausted),
+    "keys rotated": Drill(keys_rotated),
+    "store killed": Drill(store_killed),
+    "store with a disk killed": Drill(persistent_store_killed, PERSISTENT, apart=True),
+    "uninstalled, installed": Drill(installed_again, PERSISTENT, apart=True, visitors=0),
+    "autoscaled": Drill(autoscaled, AUTOSCALED, apart=True),
+    "HAProxy": Drill(haproxy_rolled, HAPROXY, apart=True),
+    "Ingress": Drill(behind_ingress, INGRESS, apart=True, url=INGRESS_URL, host=INGRESS_HOST),
 }
 
 
 def describe(name: str) -> str:
     """What a drill does, in a line."""
-    return " ".join((DRILLS[name].__doc__ or "").split())
+    return " ".join((DRILLS[name].act.__doc__ or "").split())
 
 
 async def carry_out(name: str, cluster: Cluster, users: int) -> Facts:
-    """One drill, on a fleet that is as installed."""
-    ledger: Ledger = await install(cluster)
-    crowd = Crowd(URL, users - users // 2, users // 2)
+    """One drill, on a fleet that is as installed. A drill that could not be carried out to its end has failed."""
+    drill = DRILLS[name]
+    crowd = Crowd(drill.url, users - users // 2, users // 2, drill.visitors, drill.host)
+    try:
+        if drill.apart:
+            await cluster.uninstall()
+        return await _carried_out(name, cluster, crowd)
+    except (RuntimeError, subprocess.CalledProcessError, httpx2.HTTPError, HelmError) as error:
+        return unfinished(name, f"the drill stopped: {error}")
+    finally:
+        await crowd.sent_home()
+        if drill.apart:
+            await cluster.uninstall()
+
+
+async def _carried_out(name: str, cluster: Cluster, crowd: Crowd) -> Facts:
+    drill = DRILLS[name]
+    ledger = await install(cluster, **drill.values)
     stage = Stage(cluster, crowd, await crowd.park())
     began = time.monotonic()
-    wanted = await DRILLS[name](stage)
+    wanted = await drill.act(stage)
     seconds = time.monotonic() - began
     await crowd.gone()
     return judge(name, seconds, stage.nodes.count(stage.fullest), crowd.users, crowd.visits, ledger, wanted)

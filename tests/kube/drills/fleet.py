@@ -10,7 +10,7 @@ import copy
 from typing import Any
 
 from tests.fleet.ledger import VARIABLE, Ledger
-from tests.kube.drills.cluster import FRONT, NAME, SHARED, Cluster
+from tests.kube.drills.cluster import FRONT, MACHINE, NAME, SHARED, Cluster
 
 LEASE_TTL, DRAIN = 5, 30
 NODES, ROUTERS = 3, 2
@@ -53,6 +53,33 @@ VALUES: dict[str, Any] = {
     },
 }
 
+PERSISTENT: dict[str, Any] = {"store__bundled__persistence": {"enabled": True, "size": "64Mi"}}
+FEWEST = 2
+AUTOSCALED: dict[str, Any] = {
+    "node__autoscaling": {
+        "enabled": True,
+        "minReplicas": FEWEST,
+        "maxReplicas": 4,
+        "cpuPercent": 30,
+        "memoryPercent": None,
+        "scaleInSeconds": 30,
+    },
+    "node__resources__requests__cpu": "100m",
+}
+HAPROXY: dict[str, Any] = {
+    "haproxy": {
+        "enabled": True,
+        "image": {"repository": "docker.io/library/haproxy", "tag": "local", "pullPolicy": "Never"},
+        "resources": {"requests": {"cpu": "50m", "memory": "128Mi"}},
+    }
+}
+INGRESS_HOST = "fleet.example"
+INGRESS_URL = f"http://{MACHINE}:30080/mcp"
+INGRESS: dict[str, Any] = {
+    "service__type": "ClusterIP",
+    "ingress": {"enabled": True, "className": "traefik", "hosts": [INGRESS_HOST]},
+}
+
 
 def changed(**more: Any) -> dict[str, Any]:
     """The values but for `more`, by path: `node__replicas=5`."""
@@ -68,11 +95,18 @@ def changed(**more: Any) -> dict[str, Any]:
 
 async def install(cluster: Cluster, **more: Any) -> Ledger:
     """Install the fleet, or bring it back to these values, and begin a new ledger."""
-    await cluster.install(changed(**more))
-    # What a cloud's controller does: the Service has its address.
-    status = f'{{"status": {{"loadBalancer": {{"ingress": [{{"ip": "{FRONT}"}}]}}}}}}'
-    await cluster.kubectl("patch", "service", NAME, "--subresource=status", "--patch", status)
-    await cluster.settled()
+    await bring(cluster, **more)
     ledger = Ledger(FOLDER / "ledger")
     ledger.path.unlink(missing_ok=True)
     return ledger
+
+
+async def bring(cluster: Cluster, **more: Any) -> None:
+    """Install the fleet, or bring it to these values; it is ready at the end."""
+    values = changed(**more)
+    await cluster.install(values)
+    if values["service"]["type"] == "LoadBalancer":
+        # What a cloud's controller does: the Service has its address.
+        status = f'{{"status": {{"loadBalancer": {{"ingress": [{{"ip": "{FRONT}"}}]}}}}}}'
+        await cluster.kubectl("patch", "service", NAME, "--subresource=status", "--patch", status)
+    await cluster.settled()

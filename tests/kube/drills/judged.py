@@ -94,6 +94,30 @@ def judge(
     return facts
 
 
+def unfinished(drill: str, why: str) -> Facts:
+    """A drill that has no figures, and has failed."""
+    nobody = {MARKED: 0, UNMARKED: 0}
+    return Facts(
+        drill=drill,
+        seconds=0.0,
+        parked=nobody,
+        held=0,
+        ended=nobody,
+        told=0,
+        failed=[],
+        longest={MARKED: 0.0, UNMARKED: 0.0},
+        retried=0,
+        visits=0,
+        visits_ended=0,
+        visits_unborn=[],
+        longest_visit=0.0,
+        twice=0,
+        entered_again=0,
+        short=0,
+        faults=[why],
+    )
+
+
 def _faults(facts: Facts, wanted: Wanted) -> list[str]:
     parked = facts.parked[MARKED]
     longest = facts.longest[MARKED]

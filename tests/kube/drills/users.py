@@ -40,6 +40,8 @@ class User:
     think: float | None = None
     """Seconds before each answer; None: until `release`."""
     name: str = ""
+    host: str = ""
+    """What it asks for, where it is another host than that of `url`."""
     parked: asyncio.Event = field(default_factory=asyncio.Event)
     released: asyncio.Event = field(default_factory=asyncio.Event)
     node: str = ""
@@ -61,7 +63,7 @@ class User:
             _PATIENCE,
             verify=False,  # the address is plain HTTP; otherwise each client reads the authorities
             timeout=_TIMEOUT,
-            headers={"authorization": "Bearer ann"},
+            headers={"authorization": "Bearer ann"} | ({"host": self.host} if self.host else {}),
             event_hooks={"response": [self._served]},
         )
         try:
@@ -112,9 +114,10 @@ class User:
 class Crowd:
     """Users who are parked together, and visitors who come and go meanwhile."""
 
-    def __init__(self, url: str, marked: int, unmarked: int, visitors: int = 8) -> None:
-        self._url = url
-        self.users = [User(MARKED, url) for _ in range(marked)] + [User(UNMARKED, url) for _ in range(unmarked)]
+    def __init__(self, url: str, marked: int, unmarked: int, visitors: int = 8, host: str = "") -> None:
+        self._url, self._host = url, host
+        columns = [MARKED] * marked + [UNMARKED] * unmarked
+        self.users = [User(column, url, host=host) for column in columns]
         random.Random(1).shuffle(self.users)
         self.visits: list[User] = []
         self._visitors, self._over = visitors, asyncio.Event()
@@ -149,14 +152,24 @@ class Crowd:
             if pause:
                 await asyncio.sleep(pause)
 
+    def close(self) -> None:
+        """Let no more visitors come."""
+        self._over.set()
+
     async def gone(self) -> None:
         """Wait until each call has its end."""
-        self._over.set()
+        self.close()
         await asyncio.gather(*self._tasks)
+
+    async def sent_home(self) -> None:
+        """End the calls that are still open, of a drill that stopped."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _visit(self) -> None:
         while not self._over.is_set():
-            visit = User(MARKED, self._url, think=0.2)
+            visit = User(MARKED, self._url, think=0.2, host=self._host)
             self.visits.append(visit)
             await visit.run()
             await asyncio.sleep(0.1)
