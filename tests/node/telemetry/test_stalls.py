@@ -82,8 +82,8 @@ def test_the_code_that_the_loop_stood_in_is_named(
 
 
 def test_a_call_that_keeps_the_interpreter_is_named(run: Callable[[Awaitable[None]], None]) -> None:
-    """Nobody can look while it runs; whoever waits for the interpreter gets it before the loop goes on. On a busy machine
-    the thread may wait for a processor instead: then it is kept again."""
+    """Nobody can look while it runs; whoever waits for the interpreter gets it before the loop goes on. On a busy
+    machine the thread may wait for a processor instead: then it is kept again."""
     end = time.monotonic() + 30
 
     def keep() -> None:
