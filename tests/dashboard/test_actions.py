@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from playwright.async_api import Route
 
@@ -13,6 +15,9 @@ from tests.node.operating import TOKEN
 pytestmark = pytest.mark.anyio
 
 DONE = {"Evict": "Evicted", "Cancel": "Cancelled"}
+FOCUSED = "(name) => document.activeElement.getAttribute('aria-label') === name"
+"""The page gives the focus back in the frame after the one that takes the dialog off."""
+LEASES = "**/api/v1/leases?*"
 ACTIONS = {"evict": "Evict", "cancel": "Cancel the call"}
 
 
@@ -102,7 +107,7 @@ async def test_a_tool_is_paused_and_resumed(at_fleet: Screen, fleet: Stage) -> N
     assert not (await fleet.answer("sign_contract", reply)).result.get("isError")
 
 
-async def frozen(screen: Screen, path: str, call: str) -> None:
+async def frozen(screen: Screen, path: str, call: str) -> list[bytes]:
     """Answers each look at `path` as the first one that shows `call`. A node that is silent for one look, on a busy
     machine, would take the row away, and the focus with it."""
     kept: list[bytes] = []
@@ -120,6 +125,7 @@ async def frozen(screen: Screen, path: str, call: str) -> None:
     async with screen.page.expect_response(path):
         await screen.page.route(path, answer)
     await screen.page.locator("tr", has_text=call[:8]).wait_for()
+    return kept
 
 
 @pytest.mark.parametrize("what", ACTIONS)
@@ -129,7 +135,7 @@ async def test_who_says_no_does_nothing(at_fleet: Screen, fleet: Stage, what: st
     posted: list[str] = []
     at_fleet.page.on("request", lambda request: posted.append(request.url) if request.method == "POST" else None)
     await at_fleet.open(f"/leases?call={call}")
-    await frozen(at_fleet, "**/api/v1/leases?*", call)
+    await frozen(at_fleet, LEASES, call)
     for leave in ("button", "escape"):
         await ask_for(at_fleet, what, call)
         if leave == "button":
@@ -137,8 +143,7 @@ async def test_who_says_no_does_nothing(at_fleet: Screen, fleet: Stage, what: st
         else:
             await at_fleet.page.keyboard.press("Escape")
         await at_fleet.page.get_by_role("dialog").wait_for(state="detached")
-        focused = await at_fleet.page.evaluate("() => document.activeElement.getAttribute('aria-label')")
-        assert focused == f"{what.capitalize()} call {call[:8]}"
+        await at_fleet.page.wait_for_function(FOCUSED, arg=f"{what.capitalize()} call {call[:8]}")
     assert posted == []
     assert (await fleet.get(f"leases/{call}"))["live"]["state"] == "parked"
 
@@ -147,23 +152,24 @@ async def test_the_focus_is_given_back_to_a_row_that_was_drawn_anew(at_fleet: Sc
     """Its node was silent while the dialog was open, so the row was gone for one look."""
     call, _ = await fleet.parked_at(NODES[2])
     await at_fleet.open(f"/leases?call={call}")
+    kept = await frozen(at_fleet, LEASES, call)
     await ask_for(at_fleet, "evict", call)
     row = at_fleet.page.locator("tr", has_text=call[:8])
 
     async def silent(route: Route) -> None:
-        answer = await route.fetch()
-        result = {**await answer.json(), "items": [], "total": 0, "missing": [NODES[2]]}
-        await route.fulfill(response=answer, json=result)
+        await route.fulfill(json={**json.loads(kept[0]), "items": [], "total": 0, "missing": [NODES[2]]})
 
-    await at_fleet.page.route("**/api/v1/leases?*", silent)
+    await at_fleet.page.route(LEASES, silent)
     await row.wait_for(state="detached")
-    # An answer that is on its way would take the row off once more.
-    await at_fleet.page.unroute_all(behavior="wait")
+    # From now on the frozen answer comes again; one that is on its way would take the row off once more.
+    await at_fleet.page.unroute(LEASES, silent)
+    for _ in range(2):
+        async with at_fleet.page.expect_response(LEASES):
+            pass
     await row.wait_for()
     await at_fleet.page.get_by_role("button", name="Keep as it is").click()
     await at_fleet.page.get_by_role("dialog").wait_for(state="detached")
-    focused = await at_fleet.page.evaluate("() => document.activeElement.getAttribute('aria-label')")
-    assert focused == f"Evict call {call[:8]}"
+    await at_fleet.page.wait_for_function(FOCUSED, arg=f"Evict call {call[:8]}")
 
 
 async def test_without_the_token_nothing_is_shown(fleet: Stage, screens: Screens) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.dashboard.screen import Screen
-from tests.dashboard.stage import Stage
+from tests.dashboard.stage import NODES, Stage
 from tests.node.operating import call_of
 
 pytestmark = pytest.mark.anyio
@@ -18,8 +18,7 @@ async def look_up(screen: Screen, token: str) -> None:
 
 async def test_a_token_leads_to_its_node(at_fleet: Screen, fleet: Stage) -> None:
     """And to its call, which the page links to."""
-    tool, reply = fleet.calls[-1]
-    call = call_of(reply.token)
+    call, reply = await fleet.parked_at(NODES[0], "sign_contract")
     await at_fleet.open("/ring")
     for _ in range(5):
         async with at_fleet.page.expect_response("**/api/v1/lookup") as answered:
@@ -32,7 +31,7 @@ async def test_a_token_leads_to_its_node(at_fleet: Screen, fleet: Stage) -> None
     found = at_fleet.page.locator(".facts")
     text = await found.inner_text()
     assert reply.headers["framehold-node"] in text
-    assert tool in text and "parked" in text
+    assert "sign_contract" in text and "parked" in text
     await found.get_by_role("link", name=call[:8]).click()
     await at_fleet.page.wait_for_url(f"**/dashboard/calls/{call}")
     await at_fleet.settled()

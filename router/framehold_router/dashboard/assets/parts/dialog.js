@@ -22,8 +22,10 @@ function focusAgain(before) {
 /** A dialog that is open for as long as it is drawn. */
 export function Dialog({ title, children, onClose }) {
   const own = useRef(null);
+  // When it is drawn first: by the time of the effect the row of the button may have been drawn anew.
+  const [before] = useState(() => document.activeElement);
   useEffect(() => {
-    const [dialog, before] = [own.current, document.activeElement];
+    const dialog = own.current;
     dialog.showModal();
     return () => {
       dialog.close();
