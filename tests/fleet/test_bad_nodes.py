@@ -51,14 +51,29 @@ async def ghost(redis: RedisServer, made: Fleet, address: str, ringed: bool = Tr
 async def acting(script: Script) -> AsyncIterator[str]:
     """A server that behaves as `script` says with each connection; yields its address."""
 
+    serving: set[asyncio.Task[None]] = set()
+
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(OSError):
-            await script(reader, writer)
-        writer.transport.abort()
+        task = asyncio.current_task()
+        assert task is not None
+        serving.add(task)
+        try:
+            with contextlib.suppress(OSError):
+                await script(reader, writer)
+        finally:
+            writer.transport.abort()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     async with server:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        try:
+            yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        finally:
+            # A connection that is still served would be closed by the garbage collector, during some other test.
+            for task in serving:
+                task.cancel()
+            await asyncio.gather(*serving, return_exceptions=True)
 
 
 async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
