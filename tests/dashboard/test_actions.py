@@ -107,8 +107,8 @@ async def test_a_tool_is_paused_and_resumed(at_fleet: Screen, fleet: Stage) -> N
     assert not (await fleet.answer("sign_contract", reply)).result.get("isError")
 
 
-async def frozen(screen: Screen, path: str, call: str) -> list[bytes]:
-    """Answers each look at `path` as the first one that shows `call`. A node that is silent for one look, on a busy
+async def frozen(screen: Screen, call: str) -> list[bytes]:
+    """Answers each look at the leases as the first one that shows `call`. A node that is silent for one look, on a busy
     machine, would take the row away, and the focus with it."""
     kept: list[bytes] = []
 
@@ -122,8 +122,8 @@ async def frozen(screen: Screen, path: str, call: str) -> list[bytes]:
         else:
             await route.fulfill(status=200, content_type="application/json", body=kept[0])
 
-    async with screen.page.expect_response(path):
-        await screen.page.route(path, answer)
+    async with screen.page.expect_response(LEASES):
+        await screen.page.route(LEASES, answer)
     await screen.page.locator("tr", has_text=call[:8]).wait_for()
     return kept
 
@@ -135,7 +135,7 @@ async def test_who_says_no_does_nothing(at_fleet: Screen, fleet: Stage, what: st
     posted: list[str] = []
     at_fleet.page.on("request", lambda request: posted.append(request.url) if request.method == "POST" else None)
     await at_fleet.open(f"/leases?call={call}")
-    await frozen(at_fleet, LEASES, call)
+    await frozen(at_fleet, call)
     for leave in ("button", "escape"):
         await ask_for(at_fleet, what, call)
         if leave == "button":
@@ -152,7 +152,7 @@ async def test_the_focus_is_given_back_to_a_row_that_was_drawn_anew(at_fleet: Sc
     """Its node was silent while the dialog was open, so the row was gone for one look."""
     call, _ = await fleet.parked_at(NODES[2])
     await at_fleet.open(f"/leases?call={call}")
-    kept = await frozen(at_fleet, LEASES, call)
+    kept = await frozen(at_fleet, call)
     await ask_for(at_fleet, "evict", call)
     row = at_fleet.page.locator("tr", has_text=call[:8])
 

@@ -53,6 +53,10 @@ class Stage:
         """The pod that holds the most calls."""
         return max(sorted(set(self.nodes)), key=self.nodes.count)
 
+    async def kill(self, pod: str) -> None:
+        """Delete a pod by force, without a grace period."""
+        await self.cluster.kubectl("delete", "pod", pod, "--grace-period=0", "--force")
+
     async def back(self, pod: str) -> None:
         """Wait until a pod of that name is ready again."""
         await self.cluster.kubectl("wait", "--for=condition=Ready", f"pod/{pod}", "--timeout=300s")
@@ -86,7 +90,7 @@ async def deleted(stage: Stage) -> Wanted:
 async def forced(stage: Stage) -> Wanted:
     """`kubectl delete pod --grace-period=0 --force` of the node that holds the most calls. All users answer at once."""
     pod = stage.fullest
-    await stage.cluster.kubectl("delete", "pod", pod, "--grace-period=0", "--force")
+    await stage.kill(pod)
     await stage.crowd.release()
     await stage.back(pod)
     return Wanted(wait=LEASE_TTL + GRACE)
@@ -195,7 +199,7 @@ async def store_killed(stage: Stage) -> Wanted:
     empty. Users answer over 40 s, from when it was killed."""
     store = f"{NAME}-store-0"
     answers = asyncio.create_task(stage.crowd.release(40))
-    await stage.cluster.kubectl("delete", "pod", store, "--grace-period=0", "--force")
+    await stage.kill(store)
     await stage.back(store)
     await answers
     return Wanted(told=False)
@@ -246,7 +250,7 @@ async def haproxy_rolled(stage: Stage) -> Wanted:
     answers = asyncio.create_task(stage.crowd.release(40))
     await stage.cluster.kubectl("rollout", "restart", f"deployment/{NAME}-haproxy")
     await stage.cluster.kubectl("rollout", "status", f"deployment/{NAME}-haproxy", "--timeout=280s")
-    await stage.cluster.kubectl("delete", "pod", stage.fullest, "--grace-period=0", "--force")
+    await stage.kill(stage.fullest)
     await answers
     await stage.back(stage.fullest)
     return Wanted(wait=LEASE_TTL + GRACE)
@@ -264,7 +268,7 @@ async def behind_ingress(stage: Stage) -> Wanted:
                 raise RuntimeError(f"the Ingress answers {status} on {path}")
     await stage.cluster.kubectl("rollout", "restart", f"deployment/{NAME}-router")
     await stage.cluster.settled()
-    await stage.cluster.kubectl("delete", "pod", stage.fullest, "--grace-period=0", "--force")
+    await stage.kill(stage.fullest)
     await answers
     await stage.back(stage.fullest)
     return Wanted(wait=LEASE_TTL + GRACE)

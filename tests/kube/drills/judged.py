@@ -5,9 +5,11 @@ Law: a drill without evidence has failed. The ledger says what ran; no status an
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 
 from tests.fleet.ledger import Ledger
 from tests.kube.drills.users import ENDED, FAILED, MARKED, TOLD, UNBORN, UNMARKED, User
@@ -96,26 +98,7 @@ def judge(
 
 def unfinished(drill: str, why: str) -> Facts:
     """A drill that has no figures, and has failed."""
-    nobody = {MARKED: 0, UNMARKED: 0}
-    return Facts(
-        drill=drill,
-        seconds=0.0,
-        parked=nobody,
-        held=0,
-        ended=nobody,
-        told=0,
-        failed=[],
-        longest={MARKED: 0.0, UNMARKED: 0.0},
-        retried=0,
-        visits=0,
-        visits_ended=0,
-        visits_unborn=[],
-        longest_visit=0.0,
-        twice=0,
-        entered_again=0,
-        short=0,
-        faults=[why],
-    )
+    return replace(judge(drill, 0.0, 0, [], [], Ledger(Path(os.devnull)), Wanted()), faults=[why])
 
 
 def _faults(facts: Facts, wanted: Wanted) -> list[str]:
