@@ -3,13 +3,15 @@
 Law: an option that was not measured neither wins nor loses; it is named with the reason. Two measured values are told
 apart only if each turn of the one is better than each turn of the other, and their medians differ by more than `NOISE`;
 their quartiles then do not touch. Of equal things measured in five turns, the quartiles alone miss each other in one of
-five comparisons, and all turns in one of 126. A counted value shares a win only if it is equal to the best.
+five comparisons, and all turns in one of 126. A counted value shares a win only if it is equal to the best. Where an
+earlier run confirms the report, two values are told apart only if that run tells them apart in the same way.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 
 from framehold_loadtest.report.arithmetic import ratio
 from framehold_loadtest.report.data import Missing, Tradeoff
@@ -154,9 +156,19 @@ def _best(respect: Respect, numbers: Sequence[float]) -> float | None:
 
 def told_apart(respect: Respect, one: Value, other: Value) -> bool:
     """Whether the difference of two values may be named."""
-    if respect.counted:
-        return one.number != other.number
-    if min(len(one.turns), len(other.turns)) < FEWEST:
-        return False
     low, high = sorted((one, other), key=lambda seen: seen.number)
-    return max(low.turns) < min(high.turns) and high.number - low.number > NOISE * abs(high.number)
+    if not _apart(respect, _seen(respect, low), _seen(respect, high)):
+        return False
+    return low.earlier is None or high.earlier is None or _apart(respect, low.earlier, high.earlier)
+
+
+def _seen(respect: Respect, found: Value) -> Sequence[float]:
+    return (found.number,) if respect.counted else found.turns
+
+
+def _apart(respect: Respect, low: Sequence[float], high: Sequence[float]) -> bool:
+    """Whether one run shows that the one is lower than the other; `low` and `high` are its turns or counts."""
+    if min(len(low), len(high)) < (1 if respect.counted else FEWEST):
+        return False
+    margin = 0.0 if respect.counted else NOISE * abs(median(high))
+    return max(low) < min(high) and median(high) - median(low) > margin

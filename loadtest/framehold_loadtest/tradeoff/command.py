@@ -28,6 +28,10 @@ def tradeoff(
     only: Annotated[list[str] | None, typer.Option(help="An option to measure; give it again for more.")] = None,
     under: Annotated[list[str] | None, typer.Option(help="A condition, or series; give it again for more.")] = None,
     page: Annotated[Path | None, typer.Option(help="A Markdown page to put the tables and plots into.")] = None,
+    confirm: Annotated[
+        Path | None,
+        typer.Option(help="The report.json of an earlier run: a difference is named only where both runs show it."),
+    ] = None,
     calculate: Annotated[
         str, typer.Option(help='Run nothing: what a load costs, "users=1000 rounds=3 think=30 state=0 nodes=3".')
     ] = "",
@@ -50,16 +54,17 @@ def tradeoff(
     options = _chosen("option", only or [], list(OPTIONS))
     named = _chosen("condition", under or [], [*CONDITIONS, _SERIES])
     conditions = [name for name in named if name != _SERIES] or [STEADY]
-    marked = _marked(page)
+    marked, earlier = _marked(page), _earlier(confirm, options, conditions)
     folder = _new(out or Path(_PLACE) / time.strftime("tradeoff-%Y%m%d-%H%M%S"))
     command = shlex.join(["framehold", *sys.argv[1:]])
     # A quick run leaves the series out, unless they are named.
     swept = _SERIES in named and bool(under or not quick)
     order = Order(folder / _RUNS, QUICK if quick else FULL, options, conditions, command, swept)
-    _play(order, folder, marked)
+    _play(order, folder, marked, earlier)
 
 
-def _play(order: Order, folder: Path, page: Path | None) -> NoReturn:
+def _play(order: Order, folder: Path, page: Path | None, earlier: Tradeoff | None) -> NoReturn:
+    from framehold_loadtest.report import agreement
     from framehold_loadtest.report import html_page as report
     from framehold_loadtest.tradeoff import calculator
     from framehold_loadtest.tradeoff.compare import compare
@@ -69,6 +74,7 @@ def _play(order: Order, folder: Path, page: Path | None) -> NoReturn:
     began = time.monotonic()
     _tell(order.plan())
     found = compare(order, _tell)
+    found = agreement.confirmed(found, earlier) if earlier else found
     _tell(f"report: {report.write(found, folder)}")
     _tell(f"constants: {calculator.write(calculator.constants(found), folder)}")
     if page is not None:
@@ -138,6 +144,22 @@ def _marked(page: Path | None) -> Path | None:
         except (OSError, ValueError) as error:
             _refuse(str(error))
     return page
+
+
+def _earlier(path: Path | None, options: list[str], conditions: list[str]) -> Tradeoff | None:
+    """The run that is to confirm this one, which has all that this one will measure."""
+    if path is None:
+        return None
+    from framehold_loadtest.report import agreement, data
+
+    try:
+        found = data.read(path)
+        if not isinstance(found, data.Tradeoff):
+            raise ValueError(f"{path} is no run of the trade-off")
+        agreement.check(found, options, conditions)
+    except (OSError, ValueError) as error:
+        _refuse(f"{error}; nothing was started; name the report.json of an earlier run by --confirm")
+    return found
 
 
 def _tell(line: str) -> None:
