@@ -102,6 +102,7 @@ _TRADEOFF: tuple[_Drawing[Tradeoff], ...] = (
     _series("state", "By the size of the state", "What a tool keeps between its rounds, and must not fetch again."),
     _series("nodes", "By the number of nodes", "All on the same machine, so that more nodes share its cores."),
     _series("store", "By the distance of the store", "Each round trip to Redis takes so much longer."),
+    _series("load", "By the load", "Offered calls as a part of those that the option carries on this machine."),
     _series("stickiness", "Sticky, and in turn", "The conditions `steady` and `no stickiness` side by side."),
 )  # fmt: skip
 

@@ -23,6 +23,7 @@ SHOWN: Mapping[str, tuple[Respect, ...]] = {
     "state": (BY_NAME["cpu_us"], BY_NAME["wire_bytes"], BY_NAME["bytes_per_parked_call"]),
     "nodes": (BY_NAME["cpu_us"], BY_NAME["calls_per_second"]),
     "store": (BY_NAME["wait_p50_ms"], BY_NAME["cpu_us"]),
+    "load": (BY_NAME["cpu_us"], BY_NAME["wait_p50_ms"]),
     STICKINESS: (BY_NAME["cpu_us"], BY_NAME["wait_p50_ms"]),
 }
 """What each series shows. Stickiness is no series of its own: two conditions have it."""

@@ -3,6 +3,9 @@
 The constants are the figures of the series: what a call costs by its number of rounds, and what each KiB of state adds
 for each question; what a fleet takes while nobody calls; and the share of calls that each fault harmed. Between
 measured numbers of rounds the cost is on the line between them, and beyond the last on that line's continuation.
+
+A fleet that is hardly used takes more CPU for a call than one at its limit, so cores are by the calls per second. A
+load's calls count as so many of the measured ones as their CPU is worth.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import pairwise
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -20,25 +23,27 @@ from framehold_loadtest.report.data import Measured, Missing, Tradeoff
 from framehold_loadtest.report.respects import BY_NAME, Value, value
 from framehold_loadtest.report.words import number
 from framehold_loadtest.tradeoff.pace import ROUNDS
+from framehold_loadtest.tradeoff.series import LOAD, STATE
 from framehold_loadtest.tradeoff.series import ROUNDS as BY_ROUNDS
-from framehold_loadtest.tradeoff.series import STATE
 
 FILE = "constants.json"
 _KIB = 1024.0
 _COSTS = {"cpu_us": "cpu_us", "wire_bytes": "wire_bytes", "store_ops": "store_ops", "wait_p50_ms": "wait_ms"}
 _PARKED = "bytes_per_parked_call"
 _Metrics = Mapping[str, Measured | Missing]
+_Number = TypeVar("_Number", int, float)
 
 
 class OfOption(BaseModel):
     """The constants of one option. `by_rounds` has for each cost its value for each measured number of rounds;
-    `of_state` what a KiB of state adds to it for each question, and to a parked call; `idle` what the fleet takes each
-    second while nobody calls, and its `nodes`; `lost` and `repeated` the share of calls that each condition harmed, in
-    0..1."""
+    `by_load` the cores used at so many calls per second; `of_state` what a KiB of state adds to a cost for each
+    question, and to a parked call; `idle` what the fleet takes each second while nobody calls, and its `nodes`; `lost`
+    and `repeated` the share of calls that each condition harmed, in 0..1."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     by_rounds: dict[str, dict[int, float]]
+    by_load: dict[float, float]
     of_state: dict[str, float]
     parked_bytes: float
     idle: dict[str, float]
@@ -78,8 +83,13 @@ def constants(found: Tradeoff) -> Constants:
 def _of_option(found: Tradeoff, option: str) -> OfOption:
     rounds = {int(point.x): point.metrics for point in _points(found, BY_ROUNDS, option)}
     sizes = {point.x: point.metrics for point in _points(found, STATE, option)}
-    if len(rounds) < 2 or len(sizes) < 2:
+    loads = [point.metrics for point in _points(found, LOAD, option)]
+    if len(rounds) < 2 or len(sizes) < 2 or len(loads) < 2:
         raise LookupError("the run has no series of it")
+    idle = found.idle.get(option, {})
+    by_load = {0.0: idle.get("cpu_s", 0.0)}
+    by_load |= {rate: rate * _number(metrics, "cpu_us") / 1e6 for metrics in loads
+                if (rate := _number(metrics, "calls_per_second"))}  # fmt: skip
     largest, questions = max(sizes), ROUNDS - 1
     added = {name: (_number(sizes[largest], metric) - _number(sizes[0.0], metric)) / (largest / _KIB) / questions
              for metric, name in _COSTS.items()}  # fmt: skip
@@ -88,9 +98,10 @@ def _of_option(found: Tradeoff, option: str) -> OfOption:
     return OfOption(
         by_rounds={name: {count: _number(metrics, metric) for count, metrics in sorted(rounds.items())}
                    for metric, name in _COSTS.items()},
+        by_load=dict(sorted(by_load.items())),
         of_state={name: max(0.0, cost) for name, cost in added.items()},
         parked_bytes=_number(steady, _PARKED),
-        idle=found.idle.get(option, {}),
+        idle=idle,
         lost=_shares(found, option, "lost_share"),
         repeated=_shares(found, option, "repeated_share"),
     )  # fmt: skip
@@ -183,7 +194,7 @@ def cost(case: Case, of: OfOption) -> Cost:
     parked = calls * questions * case.think
     return Cost(
         calls=calls,
-        cores=calls * each("cpu_us") / 1e6 + of.idle.get("cpu_s", 0.0) * fleet,
+        cores=fleet * _cores(of, calls * each("cpu_us") / along(of.by_rounds["cpu_us"], ROUNDS) / fleet),
         parked=parked,
         memory=parked * (of.parked_bytes + of.of_state["parked_bytes"] * state),
         operations=calls * each("store_ops") + of.idle.get("store_ops", 0.0) * fleet,
@@ -194,8 +205,14 @@ def cost(case: Case, of: OfOption) -> Cost:
     )
 
 
-def along(known: Mapping[int, float], at: float) -> float:
-    """The cost at a number of rounds: on the line through its neighbours, never below 0."""
+def _cores(of: OfOption, rate: float) -> float:
+    """What the measured fleet uses at so many calls per second. Beyond its limit a call costs what it costs there."""
+    limit = max(of.by_load)
+    return of.by_load[limit] * rate / limit if rate > limit else along(of.by_load, rate)
+
+
+def along(known: Mapping[_Number, float], at: float) -> float:
+    """What belongs to a place between known ones: on the line through its neighbours, never below 0."""
     places = sorted(known)
     left, right = next(((low, high) for low, high in pairwise(places) if at <= high), (places[-2], places[-1]))
     slope = (known[right] - known[left]) / (right - left)

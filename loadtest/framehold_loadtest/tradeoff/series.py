@@ -29,11 +29,14 @@ from framehold_loadtest.tradeoff.turns import Turned, merged
 Make = Callable[[Path, Pace], FleetSite | HandSite]
 LEFT_OUT = ("E naive",)
 """Options that differ from another one only in their harm."""
-THINK, ROUNDS, STATE, NODES, STORE = "think time", "rounds", "state", "nodes", "store"
+THINK, ROUNDS, STATE, NODES, STORE, LOAD = "think time", "rounds", "state", "nodes", "store", "load"
+FULL_LOAD = 100.0
 VALUES = {THINK: (0.0, 1.0, 60.0), ROUNDS: (1.0, 3.0, 6.0), STATE: (0.0, 1024.0, 16384.0), NODES: (1.0, 3.0, 6.0),
-          STORE: (0.0, FAR * 1e3)}  # fmt: skip
-UNITS = {THINK: "s", ROUNDS: "", STATE: "bytes", NODES: "", STORE: "ms"}
+          STORE: (0.0, FAR * 1e3), LOAD: (10.0, 30.0, FULL_LOAD)}  # fmt: skip
+UNITS = {THINK: "s", ROUNDS: "", STATE: "bytes", NODES: "", STORE: "ms", LOAD: "% of the calls per second"}
 _IDLE_SECONDS = 2.0
+_LIGHT_THINK = 0.1
+"""How long users think, in seconds, where a part of the load is offered: their number makes the part."""
 _PARKED_A_SECOND = 200.0
 _USED = ("cpu_us", "calls_per_second", "wait_p50_ms", "wire_bytes", "store_ops", "memory_bytes", "bytes_per_parked")
 Key = tuple[str, float]
@@ -47,6 +50,8 @@ class _Place:
     shape: Shape = PLAIN
     crowded: bool = False
     heavy: bool = False
+    part: float = 0.0
+    """The part of the first point's calls per second that is offered, in percent; 0 where it is another number."""
 
 
 @dataclass(slots=True)
@@ -104,8 +109,10 @@ def play(folder: Path, option: Option, pace: Pace, found: Found, tell: Callable[
                     found.idle.setdefault(option.name, []).append(
                         {"store_ops": operations, "cpu_s": seconds, "nodes": nodes}
                     )
+                first: Turned | None = None
                 for place in places:
-                    turned = _turned(stage, port, place, weights)
+                    turned = _turned(stage, port, place, weights, _rate(first))
+                    first = first or turned
                     for key in place.keys:
                         found.points.setdefault((option.name, key), []).append(turned)
                         done.add(key)
@@ -150,7 +157,7 @@ def _sites(option: Option, pace: Pace) -> Iterator[tuple[Make, int, list[_Place]
 
 def _near(pace: Pace, option: Option) -> Iterator[_Place]:
     """The points that differ in their load alone; the first is common to all series."""
-    common = [(ROUNDS, float(PLAIN.rounds)), (STATE, 0.0)]
+    common = [(ROUNDS, float(PLAIN.rounds)), (STATE, 0.0), (LOAD, FULL_LOAD)]
     if option.far:
         common.append((STORE, 0.0))
     if float(pace.nodes) in VALUES[NODES]:
@@ -161,15 +168,33 @@ def _near(pace: Pace, option: Option) -> Iterator[_Place]:
     for rounds in VALUES[ROUNDS]:
         if rounds != PLAIN.rounds:
             yield _Place(((ROUNDS, rounds),), replace(PLAIN, rounds=int(rounds)))
+    for part in VALUES[LOAD]:
+        if part != FULL_LOAD:
+            yield _Place(((LOAD, part),), replace(PLAIN, think=_LIGHT_THINK), part=part)
     for size in VALUES[STATE]:
         if size:
             yield _Place(((STATE, size),), replace(PLAIN, size=int(size)), heavy=True)
 
 
-def _turned(stage: Stage, port: int, place: _Place, weights: Weights) -> Turned:
+def _rate(first: Turned | None) -> float:
+    """The calls per second of a site's first point; 0 before there is one, or where it has none."""
+    found = first.metrics["calls_per_second"] if first else None
+    return found.value if isinstance(found, Measured) else 0.0
+
+
+def _users(place: _Place, pace: Pace, rate: float) -> int:
+    """How many users call at a point, on a site that carries so many calls per second."""
+    if place.crowded:
+        return pace.crowd
+    if place.part:
+        return max(1, round(rate * place.part / 100 * (place.shape.rounds - 1) * place.shape.think))
+    return pace.users
+
+
+def _turned(stage: Stage, port: int, place: _Place, weights: Weights, rate: float) -> Turned:
     """One turn of a point."""
     calm = stage.pace
-    stage.pace = replace(calm, users=calm.crowd) if place.crowded else calm
+    stage.pace = replace(calm, users=_users(place, calm, rate))
     try:
         seen = stage.seen(_undisturbed, port, place.shape)
     finally:

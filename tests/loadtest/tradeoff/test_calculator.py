@@ -18,6 +18,7 @@ OPTION = OfOption(
         "store_ops": {1: 1.0, 3: 5.0, 6: 11.0},
         "wait_ms": {1: 5.0, 3: 0.0, 6: 0.0},
     },
+    by_load={0.0: 0.03, 20.0: 0.13, 200.0: 1.0},
     of_state={"cpu_us": 100.0, "wire_bytes": 2048.0, "store_ops": 0.0, "wait_ms": 0.0, "parked_bytes": 1024.0},
     parked_bytes=8192.0,
     idle={"store_ops": 6.0, "cpu_s": 0.03},
@@ -30,12 +31,22 @@ def test_a_load_costs_what_its_calls_and_its_waiting_calls_cost() -> None:
     """600 users who think 30 s at two questions end 10 calls a second, and nearly all of their calls wait."""
     found = calculator.cost(Case(users=600, rounds=3, think=30, state=2048, nodes=6), OPTION)
     assert (found.calls, found.parked) == (10, 600)
-    assert found.cores == pytest.approx(10 * (5000 + 2 * 2 * 100) / 1e6 + 0.06)
+    # On each half of the fleet these are 5.4 of the calls that were measured.
+    assert found.cores == pytest.approx(2 * (0.03 + 5.4 / 20 * 0.1))
     assert found.memory == 600 * (8192 + 2048)
     assert found.operations == 10 * 5 + 12
     assert found.sent == 10 * (3000 + 2 * 2 * 2048)
     assert found.lost == pytest.approx(600 * 0.15), "one of six nodes holds half of what one of three does"
     assert (found.repeated, found.always) == (1.0, 0.0)
+
+
+@pytest.mark.parametrize(("rate", "cores"), [(0, 0.03), (10, 0.08), (20, 0.13), (110, 0.565), (200, 1.0), (400, 2.0)])
+def test_cores_are_by_the_load_and_beyond_the_limit_by_the_call(rate: int, cores: float) -> None:
+    """`rate` calls per second: of so many users, who think 1 s at one question between waits of 0 s."""
+    of = OPTION.model_copy(update={"by_rounds": OPTION.by_rounds | {"cpu_us": {1: 5000.0, 3: 5000.0},
+                                                                    "wait_ms": {1: 0.0, 3: 0.0}}})  # fmt: skip
+    found = calculator.cost(Case(users=rate, rounds=2, think=1), of)
+    assert (found.calls, found.cores) == (rate, pytest.approx(cores))
 
 
 def test_calls_of_one_round_wait_for_nobody() -> None:
@@ -70,6 +81,9 @@ def test_the_constants_of_a_run_are_read_back_and_each_option_has_a_line_or_a_re
     held = known.options["H-hold"]
     assert held.by_rounds["store_ops"].keys() == {1, 3, 6}
     assert held.idle == {"store_ops": 6.0, "cpu_s": 0.01}
+    full = max(held.by_load)
+    assert held.by_load == pytest.approx({0.0: 0.01, full * 0.1: held.by_load[full] * 0.19,
+                                          full * 0.3: held.by_load[full] * 0.51, full: held.by_load[full]})  # fmt: skip
     table = calculator.table(Case(), known)
     assert [line[0] for line in table.lines[1:]] == list(known.options)
     bare = calculator.constants(run.model_copy(update={"series": []}))
