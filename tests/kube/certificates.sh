@@ -46,9 +46,10 @@ certificate admin /O=system:masters/CN=admin
 certificate controller-manager /CN=system:kube-controller-manager
 certificate scheduler /CN=system:kube-scheduler
 certificate proxy /CN=system:kube-proxy
+certificate policies /CN=kube-router
 for number in $(seq "$KUBE_NODES"); do
   certificate "node$number" "/O=system:nodes/CN=system:node:node$number" "DNS:node$number,IP:$(node_address "$number")"
 done
 quiet genrsa -out sa.key 2048
 quiet rsa -in sa.key -pubout -out sa.pub
-for name in admin controller-manager scheduler proxy $(seq -f node%g "$KUBE_NODES"); do kubeconfig "$name"; done
+for name in admin controller-manager scheduler proxy policies $(seq -f node%g "$KUBE_NODES"); do kubeconfig "$name"; done

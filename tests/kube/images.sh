@@ -63,6 +63,16 @@ store_image() { # Debian's Redis under the names of Valkey's programs
   store store docker.io/valkey/valkey:local "$of"
 }
 
+envoy_image() { # a binary that needs a C library
+  of="$(sha256sum < "$KUBE_BIN/envoy") $(cat "$IMAGES/base.of")"
+  current envoy "$of" && return 0
+  container=$(buildah from localhost/base)
+  buildah copy -q "$container" /opt/kube/bin/envoy /usr/local/bin/envoy > /dev/null
+  buildah config --entrypoint '["/usr/local/bin/envoy"]' "$container"
+  buildah commit -q --rm "$container" localhost/envoy:1 > /dev/null
+  store envoy localhost/envoy:1 "$of"
+}
+
 haproxy_image() { # Debian's HAProxy, with the stop signal of the official image
   of=$(stat -c %Y "$ROOTS/haproxy")
   current haproxy "$of" && return 0
@@ -79,9 +89,10 @@ cat /etc/ssl/certs/ca-certificates.crt > "$RUN/shared/ca-certificates.crt"
 program pause localhost/pause:1
 program coredns localhost/coredns:1
 program metrics-server localhost/metrics-server:1
-program traefik localhost/traefik:1
+program contour localhost/contour:1
 base
 store_image
+envoy_image
 haproxy_image
 project router
 project node

@@ -82,5 +82,12 @@ END
 background containerd containerd --config $made/containerd.toml
 for _ in $(seq 60); do ctr version > /dev/null 2>&1 && break; sleep 0.5; done
 for image in /opt/kube/images/*.tar; do ctr -n k8s.io images import "$image" > /dev/null; done
+# A second tag of the project's images, for an upgrade that changes it.
+for image in node router; do
+  ctr -n k8s.io images tag "docker.io/framehold/$image:local" "docker.io/framehold/$image:again" > /dev/null
+done
 kubelet
 background kube-proxy kube-proxy --config=$made/proxy.yaml
+# Of kube-router the part that enforces NetworkPolicies.
+background kube-router kube-router --run-firewall=true --run-router=false --run-service-proxy=false \
+  --kubeconfig=$pki/policies.conf --hostname-override="$name" --service-cluster-ip-range="$SERVICES" --health-port=0

@@ -1,12 +1,14 @@
 # What the scripts here agree on; each sources it. Set a variable of the first group to choose otherwise.
 
 KUBE_CACHE=${KUBE_CACHE:-$HOME/.cache/framehold-kube}   # all that is built or downloaded
-KUBE_BIN=${KUBE_BIN:-$KUBE_CACHE/bin}                   # a folder with the binaries of $BINARIES
+KUBE_BIN=${KUBE_BIN:-$KUBE_CACHE/bin}                   # a folder with the files of $BINARIES
 KUBE_NODES=${KUBE_NODES:-2}
 KUBERNETES=${KUBERNETES:-v1.34.4}                       # the newest minor whose kubelet takes cgroup v1 by default
 METRICS_SERVER=${METRICS_SERVER:-v0.9.0}
-TRAEFIK=${TRAEFIK:-v3.7.13}
+CONTOUR=${CONTOUR:-v1.33.8}
+ENVOY=${ENVOY:-1.40.0}
 COREDNS=${COREDNS:-v1.12.4}
+KUBE_ROUTER=${KUBE_ROUTER:-v2.1.0}
 SUITE=${SUITE:-bookworm}                                # Debian's; its Python is the one of the project's images
 MIRROR=${MIRROR:-http://deb.debian.org/debian}
 
@@ -15,7 +17,7 @@ REPOSITORY=$(cd "$HERE/../.." && pwd)
 RUN=$KUBE_CACHE/run                                     # what a cluster writes; gone after kube-down
 ROOTS=$KUBE_CACHE/roots
 IMAGES=$KUBE_CACHE/images
-BINARIES="kube-apiserver kube-controller-manager kube-scheduler kubelet kube-proxy kubectl coredns pause metrics-server traefik"
+BINARIES="kube-apiserver kube-controller-manager kube-scheduler kubelet kube-proxy kubectl coredns kube-router pause metrics-server contour envoy contour-crds.yaml"
 
 GATE=172.30.0.1                 # the control plane, and where clients of the cluster are
 SERVICES=10.96.0.0/16

@@ -24,8 +24,9 @@ def test_the_chart_takes_the_values_of_each_drill(name: str) -> None:
     made = render(changed(**drill.values), name=RELEASE, namespace=NAMESPACE)
     assert made.objects != render(VALUES, name=RELEASE, namespace=NAMESPACE).objects
     if drill.host:
-        (rule,) = made.one("Ingress", NAME)["spec"]["rules"]
-        assert rule["host"] == drill.host
+        [front] = [*made.of("Ingress"), *made.of("HTTPRoute")]
+        spec = front["spec"]
+        assert (spec.get("hostnames") or [rule["host"] for rule in spec["rules"]]) == [drill.host]
 
 
 def test_nodes_answer_to_the_front_address() -> None:

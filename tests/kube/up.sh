@@ -11,9 +11,13 @@ for command in unshare nsenter ip openssl; do command -v $command > /dev/null ||
 since=$(date +%s)
 lap() { say "$1: $(($(date +%s) - since)) s"; since=$(date +%s); }
 mkdir -p "$RUN/shared/ledger" "$RUN/shared/disk"
-"$HERE/build.sh" && lap "binaries"
-"$HERE/roots.sh" && lap "Debian packages"
-"$HERE/images.sh" && lap "images"
+# Each on a line of its own: a script that fails before && would not end this one.
+"$HERE/build.sh"
+lap "binaries"
+"$HERE/roots.sh"
+lap "Debian packages"
+"$HERE/images.sh"
+lap "images"
 
 "$HERE/certificates.sh" "$RUN/shared/pki"
 chmod 755 "$RUN/shared"
@@ -49,16 +53,21 @@ done
 "$machine" near control ip route add "$FRONT/32" $front
 lap "machines"
 
-"$machine" run control /opt/kube/scripts/control.sh && lap "control plane"
+"$machine" run control /opt/kube/scripts/control.sh
+lap "control plane"
 for number in $(seq "$KUBE_NODES"); do "$machine" run "node$number" /opt/kube/scripts/node.sh "$number" & done
 wait
 kubectl() { "$HERE/kubectl.sh" "$@"; }
 for number in $(seq "$KUBE_NODES"); do
   for _ in $(seq 120); do kubectl get node "node$number" > /dev/null 2>&1 && break; sleep 1; done
 done
-kubectl wait --for=condition=Ready node --all --timeout=180s > /dev/null && lap "nodes"
+kubectl wait --for=condition=Ready node --all --timeout=180s > /dev/null
+lap "nodes"
+kubectl apply --server-side -f "$KUBE_BIN/contour-crds.yaml" > /dev/null
+kubectl wait --for=condition=Established crd --all --timeout=60s > /dev/null
 kubectl apply -f "$HERE/addons" > /dev/null
-for part in coredns metrics-server traefik; do
-  kubectl -n kube-system rollout status deployment/$part --timeout=180s > /dev/null && lap "$part"
+for part in coredns metrics-server contour; do
+  kubectl -n kube-system rollout status deployment/$part --timeout=180s > /dev/null
+  lap "$part"
 done
 kubectl get nodes -o wide

@@ -30,7 +30,7 @@ async def parts(cluster: Cluster) -> dict[str, str]:
         "Machines": f"{len(nodes)}, as namespaces of one with {nodes[0]['status']['capacity']['cpu']} cores",
         "Container runtime": first["containerRuntimeVersion"].replace("://", " "),
         "System": f"{first['osImage']}, Linux {first['kernelVersion'].partition('-')[0]}",
-        "Network": "bridges with routes between them, kube-proxy with iptables; NetworkPolicies are not enforced",
+        "Network": "bridges with routes between them, kube-proxy with iptables, kube-router for NetworkPolicies",
         "DNS": "CoreDNS",
         "Fleet": f"{NODES} nodes, {ROUTERS} routers, the bundled store without persistence",
         "Settings": f"lease {LEASE_TTL} s, drain {DRAIN} s",

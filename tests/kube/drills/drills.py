@@ -17,17 +17,22 @@ from helm_python import HelmError
 
 from tests.kube.drills.cluster import NAME, Cluster
 from tests.kube.drills.fleet import (
+    AFTER,
     AUTOSCALED,
+    BEFORE,
+    CONTOUR_URL,
     FEWEST,
+    FRONT_HOST,
+    GATEWAY,
     HAPROXY,
     INGRESS,
-    INGRESS_HOST,
-    INGRESS_URL,
     LEASE_TTL,
     NEW_KEY,
     NODES,
     OLD_KEY,
+    OTHER_TAG,
     PERSISTENT,
+    STORE_IMAGE,
     URL,
     bring,
     changed,
@@ -35,6 +40,19 @@ from tests.kube.drills.fleet import (
 )
 from tests.kube.drills.judged import Facts, Wanted, judge, unfinished
 from tests.kube.drills.users import Crowd
+
+STRANGER = ("--namespace", "default")
+_TRY = """
+import socket, sys
+for address in sys.argv[1:]:
+    host, port = address.split(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=2).close()
+    except OSError:
+        continue
+    print(address)
+"""
+"""Prints those of its arguments, as HOST:PORT, that take a connection."""
 
 GRACE = 2.0
 """Seconds that a takeover may take beyond the lease."""
@@ -96,10 +114,38 @@ async def forced(stage: Stage) -> Wanted:
     return Wanted(wait=LEASE_TTL + GRACE)
 
 
+async def hung(stage: Stage) -> Wanted:
+    """All processes of the node that holds the most calls are stopped (SIGSTOP), until the liveness probe ends it. All
+    users answer at once."""
+    pod = await stage.cluster.get("pod", stage.fullest)
+    # In the names of control groups the driver of this cluster keeps the pod's id as it is.
+    stop = f"kill -STOP $(grep -l {pod['metadata']['uid']} /proc/[0-9]*/cgroup | cut -d/ -f3)"
+    await stage.cluster.machine(pod["spec"]["nodeName"], "sh", "-c", stop)
+    await stage.crowd.release()
+
+    async def begun_again() -> bool:
+        [status] = (await stage.cluster.get("pod", stage.fullest))["status"]["containerStatuses"]
+        return bool(status["restartCount"] and status["ready"])
+
+    await stage.cluster.until(begun_again, f"the liveness probe ended {stage.fullest}, and it is ready again")
+    return Wanted(wait=LEASE_TTL + GRACE)
+
+
 async def upgraded(stage: Stage) -> Wanted:
-    """`helm upgrade` with a changed setting of nodes and routers, which rolls all pods. Users answer over 60 s."""
+    """`helm upgrade` with a changed setting and another tag of the images, which rolls all pods. Users answer over
+    60 s."""
     answers = asyncio.create_task(stage.crowd.release(60))
-    await stage.cluster.install(changed(settings__logLevel="warning"))
+    await stage.cluster.install(changed(settings__logLevel="warning", **OTHER_TAG))
+    await stage.cluster.settled()
+    await answers
+    return Wanted(wait=LEASE_TTL + GRACE)
+
+
+async def source_changed(stage: Stage) -> Wanted:
+    """`helm upgrade` to another source of the server, whose tool asks its two questions in the other order. Calls that
+    are parked go on with the source that they began with. Users answer over 60 s."""
+    answers = asyncio.create_task(stage.crowd.release(60))
+    await stage.cluster.install(changed(**AFTER))
     await stage.cluster.settled()
     await answers
     return Wanted(wait=LEASE_TTL + GRACE)
@@ -256,16 +302,59 @@ async def haproxy_rolled(stage: Stage) -> Wanted:
     return Wanted(wait=LEASE_TTL + GRACE)
 
 
+async def policed(stage: Stage) -> Wanted:
+    """A pod of another namespace tries each port of each pod of the fleet. It must reach the routers' port for clients
+    and nothing else. Then `kubectl delete pod --grace-period=0 --force` of the node that holds the most calls, and the
+    stranger tries again. Users answer over 20 s."""
+    image = (f"--image={STORE_IMAGE}", "--image-pull-policy=Never", "--command", "--", "sleep", "3600")
+    await stage.cluster.kubectl(*STRANGER, "run", "stranger", *image)
+    try:
+        await stage.cluster.kubectl(*STRANGER, "wait", "--for=condition=Ready", "pod/stranger", "--timeout=120s")
+        await _tried_by_a_stranger(stage.cluster)
+        answers = asyncio.create_task(stage.crowd.release(20))
+        await stage.kill(stage.fullest)
+        await answers
+        await stage.back(stage.fullest)
+        await _tried_by_a_stranger(stage.cluster)
+    finally:
+        await stage.cluster.kubectl(*STRANGER, "delete", "pod", "stranger", "--grace-period=0", "--force")
+    return Wanted(wait=LEASE_TTL + GRACE)
+
+
+async def _tried_by_a_stranger(cluster: Cluster) -> None:
+    ports: dict[str, str] = {}
+    for pod in (await cluster.get("pods"))["items"]:
+        part = pod["metadata"]["labels"]["app.kubernetes.io/component"]
+        for container in pod["spec"]["containers"]:
+            for port in container["ports"]:
+                ports[f"{pod['status']['podIP']}:{port['containerPort']}"] = f"{part} {port['name']}"
+    printed = await cluster.kubectl(*STRANGER, "exec", "stranger", "--", "python3", "-c", _TRY, *ports)
+    reached = {ports[address] for address in printed.split()}
+    if reached != {"router http"}:
+        raise RuntimeError(f"of {sorted(set(ports.values()))} a stranger's pod reached {sorted(reached)}")
+
+
 async def behind_ingress(stage: Stage) -> Wanted:
-    """An Ingress (Traefik) in front. It must answer 404 on `/metrics`, `/api` and `/dashboard`. Then `kubectl rollout
+    """An Ingress (Contour) in front. It must answer 404 on `/metrics`, `/api` and `/dashboard`. Then `kubectl rollout
     restart` of the routers, and `kubectl delete pod --grace-period=0 --force` of the node that holds the most calls.
     Users answer over 40 s."""
+    return await _behind_contour(stage)
+
+
+async def behind_gateway(stage: Stage) -> Wanted:
+    """A Gateway (Contour) in front, with an HTTPRoute. It must answer 404 on `/metrics`, `/api` and `/dashboard`. Then
+    `kubectl rollout restart` of the routers, and `kubectl delete pod --grace-period=0 --force` of the node that holds
+    the most calls. Users answer over 40 s."""
+    return await _behind_contour(stage)
+
+
+async def _behind_contour(stage: Stage) -> Wanted:
     answers = asyncio.create_task(stage.crowd.release(40))
-    async with httpx2.AsyncClient(headers={"host": INGRESS_HOST}) as http:
+    async with httpx2.AsyncClient(headers={"host": FRONT_HOST}) as http:
         for path in ("/metrics", "/api/v1/nodes", "/dashboard/"):
-            status = (await http.get(INGRESS_URL.removesuffix("/mcp") + path)).status_code
+            status = (await http.get(CONTOUR_URL.removesuffix("/mcp") + path)).status_code
             if status != 404:
-                raise RuntimeError(f"the Ingress answers {status} on {path}")
+                raise RuntimeError(f"what is in front answers {status} on {path}")
     await stage.cluster.kubectl("rollout", "restart", f"deployment/{NAME}-router")
     await stage.cluster.settled()
     await stage.kill(stage.fullest)
@@ -277,7 +366,9 @@ async def behind_ingress(stage: Stage) -> Wanted:
 DRILLS: dict[str, Drill] = {
     "pod deleted": Drill(deleted),
     "pod deleted by force": Drill(forced),
+    "node hung": Drill(hung),
     "upgrade": Drill(upgraded),
+    "source changed": Drill(source_changed, BEFORE),
     "rollback": Drill(rolled_back),
     "machine drained": Drill(drained),
     "routers rolled": Drill(routers_rolled),
@@ -290,7 +381,9 @@ DRILLS: dict[str, Drill] = {
     "uninstalled, installed": Drill(installed_again, PERSISTENT, apart=True, visitors=0),
     "autoscaled": Drill(autoscaled, AUTOSCALED, apart=True),
     "HAProxy": Drill(haproxy_rolled, HAPROXY, apart=True),
-    "Ingress": Drill(behind_ingress, INGRESS, apart=True, url=INGRESS_URL, host=INGRESS_HOST),
+    "NetworkPolicies": Drill(policed),
+    "Ingress": Drill(behind_ingress, INGRESS, apart=True, url=CONTOUR_URL, host=FRONT_HOST),
+    "Gateway": Drill(behind_gateway, GATEWAY, apart=True, url=CONTOUR_URL, host=FRONT_HOST),
 }
 
 

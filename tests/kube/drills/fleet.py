@@ -6,9 +6,12 @@ the folder of the ledger, which all of them share.
 
 from __future__ import annotations
 
+import asyncio
 import copy
+import inspect
 from typing import Any
 
+from tests.fleet import trials
 from tests.fleet.ledger import VARIABLE, Ledger
 from tests.kube.drills.cluster import FRONT, MACHINE, NAME, SHARED, Cluster
 
@@ -18,6 +21,7 @@ URL = f"http://{FRONT}/mcp"
 FOLDER = SHARED / "ledger"
 _PATHS = {"repository": "/opt/kube/repository", "ledger": "/opt/kube/shared/ledger"}
 
+STORE_IMAGE = "docker.io/valkey/valkey:local"
 OLD_KEY, NEW_KEY = "old-" * 8, "new-" * 8
 
 VALUES: dict[str, Any] = {
@@ -47,7 +51,7 @@ VALUES: dict[str, Any] = {
     },
     "store": {
         "bundled": {
-            "image": {"repository": "docker.io/valkey/valkey", "tag": "local", "pullPolicy": "Never"},
+            "image": {"repository": STORE_IMAGE.partition(":")[0], "tag": "local", "pullPolicy": "Never"},
             "persistence": {"enabled": False},
         }
     },
@@ -73,11 +77,21 @@ HAPROXY: dict[str, Any] = {
         "resources": {"requests": {"cpu": "50m", "memory": "128Mi"}},
     }
 }
-INGRESS_HOST = "fleet.example"
-INGRESS_URL = f"http://{MACHINE}:30080/mcp"
+OTHER_TAG: dict[str, Any] = {"node__image__tag": "again", "router__image__tag": "again"}
+BEFORE, AFTER = ({"node__target": f"/ledger/{name}/server.py:mcp"} for name in ("before", "after"))
+FRONT_HOST = "fleet.example"
+CONTOUR_URL = f"http://{MACHINE}:30080/mcp"
 INGRESS: dict[str, Any] = {
     "service__type": "ClusterIP",
-    "ingress": {"enabled": True, "className": "traefik", "hosts": [INGRESS_HOST]},
+    "ingress": {"enabled": True, "className": "contour", "hosts": [FRONT_HOST]},
+}
+GATEWAY: dict[str, Any] = {
+    "service__type": "ClusterIP",
+    "httpRoute": {
+        "enabled": True,
+        "parentRefs": [{"name": "front", "namespace": "kube-system"}],
+        "hostnames": [FRONT_HOST],
+    },
 }
 
 
@@ -103,10 +117,37 @@ async def install(cluster: Cluster, **more: Any) -> Ledger:
 
 async def bring(cluster: Cluster, **more: Any) -> None:
     """Install the fleet, or bring it to these values; it is ready at the end."""
+    _write_sources()
     values = changed(**more)
     await cluster.install(values)
     if values["service"]["type"] == "LoadBalancer":
         # What a cloud's controller does: the Service has its address.
         status = f'{{"status": {{"loadBalancer": {{"ingress": [{{"ip": "{FRONT}"}}]}}}}}}'
         await cluster.kubectl("patch", "service", NAME, "--subresource=status", "--patch", status)
+        await cluster.until(_front_answers, f"each machine of the cluster takes connections to {FRONT}")
     await cluster.settled()
+
+
+def _write_sources() -> None:
+    """The server on trial as two files: as it is, and with the two questions of its errand in the other order. Of the
+    same answers both make the same result."""
+    before = inspect.getsource(trials)
+    errand, rest = before.split("async def talk(")
+    one, two = ('one = await ask(name, "one")', 'two = await ask(name, "two")')
+    after = errand.replace(one, "<>").replace(two, one).replace("<>", two)
+    for name, text in (("before", before), ("after", f"{after}async def talk({rest}")):
+        (FOLDER / name).mkdir(exist_ok=True)
+        (FOLDER / name / "server.py").write_text(text)
+
+
+async def _front_answers() -> bool:
+    """Whether all of many connections are taken: they are spread over the machines, each with a kube-proxy."""
+    tries = (asyncio.open_connection(FRONT, 80) for _ in range(32))
+    try:
+        opened = await asyncio.wait_for(asyncio.gather(*tries, return_exceptions=True), 3)
+    except TimeoutError:
+        return False
+    for one in opened:
+        if not isinstance(one, BaseException):
+            one[1].close()
+    return not any(isinstance(one, BaseException) for one in opened)
