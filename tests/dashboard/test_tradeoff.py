@@ -25,8 +25,13 @@ def value(number: float, unit: str) -> dict[str, Any]:
     return {"value": number, "unit": unit}
 
 
+def share(hit: int, of: int) -> dict[str, Any]:
+    """The share of the calls that could be hit."""
+    return {"value": 100 * hit / of, "unit": "%", "beside": f"{hit:,} of {of:,} calls"}
+
+
 def cell(option: str, condition: str, **metrics: dict[str, Any]) -> dict[str, Any]:
-    harmless = {"calls_lost": value(0, "calls"), "duplicate_effects": value(0, "effects")}
+    harmless = {"lost_share": share(0, 400), "repeated_share": share(0, 400)}
     return {"option": option, "condition": condition, "metrics": harmless | metrics}
 
 
@@ -117,9 +122,9 @@ async def test_what_was_not_measured_says_so_and_why(way: Line, page: Screen) ->
 
 async def test_an_option_is_cleared_only_where_it_was_looked_at(way: Line, page: Screen) -> None:
     """It harms wherever it harms once; without harm, and not looked at everywhere, nobody knows."""
-    lost = {"calls_lost": value(1200, "calls"), "duplicate_effects": value(1, "effects")}
-    unseen = {"calls_lost": {"missing": "it was cut short"}, "duplicate_effects": {"missing": "it was cut short"}}
-    half = {"duplicate_effects": {"missing": "no ledger"}, "calls_lost": value(3, "calls")}
+    lost = {"lost_share": share(1200, 2400), "repeated_share": share(1, 400)}
+    unseen = {"lost_share": {"missing": "it was cut short"}, "repeated_share": {"missing": "it was cut short"}}
+    half = {"repeated_share": {"missing": "no ledger"}, "lost_share": share(3, 400)}
     await shown(
         page,
         way,
@@ -130,11 +135,15 @@ async def test_an_option_is_cleared_only_where_it_was_looked_at(way: Line, page:
         cell("A", "steady"),
     )
     assert (await row(page, HARM, "H-hold"))[1:] == ["harmless", "none", "none"]
-    assert (await row(page, HARM, "E"))[1:] == ["harms", "none", "1,200 lost | 1 twice"]
+    assert (await row(page, HARM, "E"))[1:] == [
+        "harms",
+        "none",
+        "50 % lost | 1,200 of 2,400 calls | 0.250 % with a repeated effect | 1 of 400 calls",
+    ]
     assert (await row(page, HARM, "F"))[1:3] == ["not known", "none"]
     assert (await row(page, HARM, "F"))[3].startswith("not available")
     assert (await row(page, HARM, "G"))[1] == "harms"
-    assert "3 lost | effects not available" in (await row(page, HARM, "G"))[3]
+    assert "0.750 % lost | 3 of 400 calls | repeated effects not available" in (await row(page, HARM, "G"))[3]
     assert (await row(page, HARM, "A"))[1] == "not known", "of a pair that the report lacks nothing is known"
 
 
@@ -174,6 +183,6 @@ async def test_the_report_is_saved_as_a_table(way: Line, page: Screen) -> None:
     with open(await (await saved.value).path(), encoding="utf-8") as file:
         assert file.read().split() == [
             "option,condition,metric,value,unit,missing",
-            *("E,steady,calls_lost,0.0,calls,", "E,steady,duplicate_effects,0.0,effects,"),
+            *("E,steady,lost_share,0.0,%,", "E,steady,repeated_share,0.0,%,"),
             *("E,steady,seconds_to_recover,,,nothing", "fails"),
         ]

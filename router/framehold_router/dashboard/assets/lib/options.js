@@ -62,21 +62,22 @@ function placeOf(name) {
 function grouped(report, option, condition) {
   const metrics = report.cells.find((cell) => cell.option === option && cell.condition === condition)?.metrics ?? {};
   const found = new Map();
-  for (const [name, { value, unit, missing }] of Object.entries(metrics)) {
+  for (const [name, { value, unit, missing, beside }] of Object.entries(metrics)) {
     const { metric, ...place } = placeOf(name);
-    found.set(metric, [...(found.get(metric) ?? []), { ...place, value, unit, missing }]);
+    found.set(metric, [...(found.get(metric) ?? []), { ...place, value, unit, missing, beside }]);
   }
   return found;
 }
 
-/** One metric of a cell. Where it has parts they count, and not the whole beside them. */
+/** One metric of a cell. Where it has parts they count, and not the whole beside them. `beside`: the counts of a share. */
 function valueOf(found = [], fold = sum) {
   if (found.length === 0) return { missing: "the run did not report it" };
   const split = found.filter(({ part }) => part).sort((one, other) => one.at - other.at);
   const parts = split.length ? split : found;
   const gaps = parts.filter(({ missing }) => missing !== undefined);
   if (gaps.length) return { missing: [...new Set(gaps.map(({ part, missing }) => (part ? `${part}: ${missing}` : missing)))].join("; ") };
-  return { number: fold(parts.map(({ value }) => value)), unit: parts[0].unit, parts };
+  const beside = parts.length === 1 ? parts[0].beside : "";
+  return { number: fold(parts.map(({ value }) => value)), unit: parts[0].unit, parts, beside };
 }
 
 /** What a value is made of: by round its numbers, else each with its name. A line ends after a dot, or before a plus. */
@@ -100,14 +101,14 @@ export function rowsOf(report, condition) {
   });
 }
 
-/** For each option, the calls that it lost and the effects that happened twice, under each condition. */
+/** For each option, the share of calls that it lost, and of those that had an effect twice, under each condition. */
 export function harmsOf(report) {
   return report.options.map((option) => {
     const under = report.conditions.map((condition) => {
       const groups = grouped(report, option, condition);
-      return { lost: valueOf(groups.get("calls_lost")), twice: valueOf(groups.get("duplicate_effects")) };
+      return { lost: valueOf(groups.get("lost_share")), repeated: valueOf(groups.get("repeated_share")) };
     });
-    const all = under.flatMap(({ lost, twice }) => [lost, twice]);
+    const all = under.flatMap(({ lost, repeated }) => [lost, repeated]);
     const harms = all.some(({ number }) => number > 0);
     const unknown = all.some(({ missing }) => missing !== undefined);
     return { option, under, verdict: harms ? "harms" : unknown ? "not known" : "harmless" };

@@ -2,7 +2,7 @@
 import { useRead } from "../lib/api.js";
 import { html } from "../lib/html.js";
 import { harmsOf, madeOf, MEANS, rowsOf } from "../lib/options.js";
-import { measured, number, plural } from "../lib/words.js";
+import { measured, plural } from "../lib/words.js";
 import { Copy } from "../parts/copy.js";
 import { Downloads } from "../parts/download.js";
 import { missing, Reasons } from "../parts/missing.js";
@@ -36,7 +36,7 @@ const None = ({ error, again }) => html`<${Card} label="No report"><${Empty} tit
   ${quoted(sentence(error.message))}${" "}<button type="button" onClick=${again}>Look again</button>
 </${Empty}></${Card}>`;
 
-/** Who loses a call, or lets an effect happen twice: a line for each option, a column for each condition. */
+/** Who loses a call, or lets an effect happen twice: a row for each option, a column for each condition. */
 function Harms({ report }) {
   const notes = [];
   const rows = harmsOf(report).map((row) => ({ ...row, under: row.under.map((one) => done(one, notes)) }));
@@ -45,21 +45,24 @@ function Harms({ report }) {
     { name: "Verdict", hint: "Over all conditions. An option that was not looked at everywhere is not cleared.", cell: ({ verdict }) => html`<${State} name=${verdict} />` },
     ...report.conditions.map((condition, at) => ({ name: begun(condition), hint: condition, cell: ({ under }) => under[at] })),
   ];
-  return html`<${Card} title="Who loses a call, or lets an effect happen twice" note="An option that was not looked at everywhere is not cleared.">
+  return html`<${Card} title="Who loses a call, or lets an effect happen twice" note="Shares are of the calls that the fault could reach. An option that was not looked at everywhere is not cleared.">
     <div class="measured"><${Table} label="Harm by option and condition" columns=${columns} rows=${rows} keyOf=${({ option }) => option} /></div>
     <${Reasons} notes=${notes} />
   </${Card}>`;
 }
 
 /** What an option did to its callers under one condition. */
-function done({ lost, twice }, notes) {
-  if (lost.missing !== undefined && lost.missing === twice.missing) return missing(lost.missing, notes);
-  const lines = [
-    lost.missing !== undefined ? missing(lost.missing, notes, "calls lost") : lost.number > 0 && `${number(lost.number)} lost`,
-    twice.missing !== undefined ? missing(twice.missing, notes, "effects") : twice.number > 0 && `${number(twice.number)} twice`,
-  ].filter(Boolean);
-  if (lines.length === 0) return "none";
-  return lines.map((one) => html`<span class=${`line ${typeof one === "string" ? "late bad" : ""}`}>${one}</span>`);
+function done({ lost, repeated }, notes) {
+  if (lost.missing !== undefined && lost.missing === repeated.missing) return missing(lost.missing, notes);
+  const lines = [harm(lost, "lost", "calls lost", notes), harm(repeated, "with a repeated effect", "repeated effects", notes)].filter(Boolean);
+  return lines.length ? lines : "none";
+}
+
+/** A harm as the share of the calls that could be hit, with the counts below it; nothing where there was none. */
+function harm({ number: share, missing: why, beside }, what, name, notes) {
+  if (why !== undefined) return html`<span class="line">${missing(why, notes, name)}</span>`;
+  if (share === 0) return null;
+  return html`<span class="line late bad">${measured(share)}\u00a0% ${what}</span>${beside && html`<span class="below">${beside}</span>`}`;
 }
 
 /** All that was measured under one condition: a line for each metric, a column for each option. */
@@ -78,7 +81,7 @@ function Condition({ report, condition, first }) {
 
 function figure(value, notes) {
   if (value.missing !== undefined) return missing(value.missing, notes);
-  const parts = madeOf(value.parts);
+  const parts = value.beside || madeOf(value.parts);
   return html`${measured(value.number)}${parts && html`<span class="below">${parts}</span>`}`;
 }
 
