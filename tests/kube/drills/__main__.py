@@ -41,6 +41,8 @@ async def parts(cluster: Cluster) -> dict[str, str]:
 async def run(names: list[str], users: int, *, report: bool) -> int:
     """Carry out the drills; 1 if one did not pass."""
     cluster = Cluster()
+    # What an interrupted run has left: an upgrade that is not over would refuse the next one.
+    await cluster.uninstall()
     found: list[Facts] = []
     for name in names:
         facts = await carry_out(name, cluster, users)

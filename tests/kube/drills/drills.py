@@ -54,8 +54,22 @@ for address in sys.argv[1:]:
 """
 """Prints those of its arguments, as HOST:PORT, that take a connection."""
 
+_HOG = """
+import os, time
+open("/proc/1/oom_score_adj", "w").write("1000")
+for _ in range(60):
+    if os.fork() == 0:
+        taken = b"x" * (1 << 24)
+        time.sleep(60)
+        os._exit(0)
+os.wait()
+"""
+"""Takes the memory of its container. Each of its processes has less than the node, so that the kernel kills the node."""
+
 GRACE = 2.0
 """Seconds that a takeover may take beyond the lease."""
+CHECKS = 2.0
+"""Seconds in which a router's two checks find that a node which keeps its connections open has no lease any more."""
 
 
 @dataclass
@@ -78,6 +92,19 @@ class Stage:
     async def back(self, pod: str) -> None:
         """Wait until a pod of that name is ready again."""
         await self.cluster.kubectl("wait", "--for=condition=Ready", f"pod/{pod}", "--timeout=300s")
+
+    async def begun_again(self, pod: str) -> dict[str, Any]:
+        """Wait until the pod's container was started again and is ready; how the one before ended."""
+        found: dict[str, Any] = {}
+
+        async def ready() -> bool:
+            nonlocal found
+            [found] = (await self.cluster.get("pod", pod))["status"]["containerStatuses"]
+            return bool(found["restartCount"] and found["ready"])
+
+        await self.cluster.until(ready, f"{pod} was started again, and is ready")
+        ended: dict[str, Any] = found["lastState"]["terminated"]
+        return ended
 
 
 @dataclass(frozen=True)
@@ -122,13 +149,8 @@ async def hung(stage: Stage) -> Wanted:
     stop = f"kill -STOP $(grep -l {pod['metadata']['uid']} /proc/[0-9]*/cgroup | cut -d/ -f3)"
     await stage.cluster.machine(pod["spec"]["nodeName"], "sh", "-c", stop)
     await stage.crowd.release()
-
-    async def begun_again() -> bool:
-        [status] = (await stage.cluster.get("pod", stage.fullest))["status"]["containerStatuses"]
-        return bool(status["restartCount"] and status["ready"])
-
-    await stage.cluster.until(begun_again, f"the liveness probe ended {stage.fullest}, and it is ready again")
-    return Wanted(wait=LEASE_TTL + GRACE)
+    await stage.begun_again(stage.fullest)
+    return Wanted(wait=LEASE_TTL + CHECKS + GRACE)
 
 
 async def upgraded(stage: Stage) -> Wanted:
@@ -218,14 +240,11 @@ async def memory_exhausted(stage: Stage) -> Wanted:
     """The kernel kills the node that holds the most calls, because its container uses more memory than its limit. All
     users answer at once."""
     pod = stage.fullest
-    # Another process of the container takes the memory, and has the kernel prefer the node.
-    hog = "open('/proc/1/oom_score_adj', 'w').write('1000'); b = []\nwhile True: b.append(bytearray(1 << 24))"
-    await stage.cluster.kubectl("exec", pod, "--", "python", "-c", hog, check=False)
+    await stage.cluster.kubectl("exec", pod, "--", "python", "-c", _HOG, check=False)
     await stage.crowd.release()
-    await stage.back(pod)
-    [container] = (await stage.cluster.get("pod", pod))["status"]["containerStatuses"]
-    if container["lastState"].get("terminated", {}).get("reason") != "OOMKilled":
-        raise RuntimeError(f"{pod} was not killed for its memory: {container['lastState']}")
+    ended = await stage.begun_again(pod)
+    if ended["reason"] != "OOMKilled":
+        raise RuntimeError(f"{pod} was not killed for its memory: {ended}")
     return Wanted(wait=LEASE_TTL + GRACE)
 
 

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import inspect
 from typing import Any
 
-from tests.fleet import trials
 from tests.fleet.ledger import VARIABLE, Ledger
-from tests.kube.drills.cluster import FRONT, MACHINE, NAME, SHARED, Cluster
+from tests.kube.drills.cluster import FRONT, MACHINE, NAME, REPOSITORY, SHARED, Cluster
 
 LEASE_TTL, DRAIN = 5, 30
 NODES, ROUTERS = 3, 2
@@ -131,7 +129,7 @@ async def bring(cluster: Cluster, **more: Any) -> None:
 def _write_sources() -> None:
     """The server on trial as two files: as it is, and with the two questions of its errand in the other order. Of the
     same answers both make the same result."""
-    before = inspect.getsource(trials)
+    before = (REPOSITORY / "tests" / "fleet" / "trials.py").read_text()
     errand, rest = before.split("async def talk(")
     one, two = ('one = await ask(name, "one")', 'two = await ask(name, "two")')
     after = errand.replace(one, "<>").replace(two, one).replace("<>", two)
