@@ -33,21 +33,26 @@ nodeSelector:
 tolerations:
   {{- toYaml . | nindent 2 }}
 {{- end }}
-{{- with .values.affinity }}
+{{- $several := has .component (list "node" "router" "haproxy") }}
+{{- /* Zones are no spread constraint: where machines have no label of a zone, the scheduler would leave out all constraints. */}}
+{{- $apart := dict "podAntiAffinity" (dict "preferredDuringSchedulingIgnoredDuringExecution" (list (dict
+      "weight" 100
+      "podAffinityTerm" (dict
+        "topologyKey" "topology.kubernetes.io/zone"
+        "labelSelector" (dict "matchLabels" (include "framehold.selector" . | fromYaml)))))) }}
+{{- with .values.affinity | default ($several | ternary $apart dict) }}
 affinity:
   {{- toYaml . | nindent 2 }}
 {{- end }}
-{{- if has .component (list "node" "router" "haproxy") }}
+{{- if $several }}
 {{- if kindIs "invalid" .values.topologySpreadConstraints }}
 topologySpreadConstraints:
-  {{- range list "topology.kubernetes.io/zone" "kubernetes.io/hostname" }}
   - maxSkew: 1
-    topologyKey: {{ . }}
+    topologyKey: kubernetes.io/hostname
     whenUnsatisfiable: ScheduleAnyway
     labelSelector:
       matchLabels:
-        {{- include "framehold.selector" $ | nindent 8 }}
-  {{- end }}
+        {{- include "framehold.selector" . | nindent 8 }}
 {{- else }}
 {{- with .values.topologySpreadConstraints }}
 topologySpreadConstraints:

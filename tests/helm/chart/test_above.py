@@ -66,7 +66,7 @@ def test_defaults_are_the_same_below_another_chart(above: Path) -> None:
     below = _nodes(render(VALUES, chart=above))["fleet-weather-node"]["spec"]
     for field in ("terminationGracePeriodSeconds", "securityContext", "automountServiceAccountToken"):
         assert below[field] == mine[field]
-    assert len(below["topologySpreadConstraints"]) == len(mine["topologySpreadConstraints"]) == 2
+    assert len(below["topologySpreadConstraints"]) == len(mine["topologySpreadConstraints"]) == 1
 
 
 def test_a_null_from_above_leaves_a_default_out(above: Path) -> None:

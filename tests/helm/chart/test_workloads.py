@@ -141,8 +141,8 @@ def test_a_new_version_of_the_chart_alone_replaces_no_pod(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ({}, ["topology.kubernetes.io/zone", "kubernetes.io/hostname"]),
-        ({"topologySpreadConstraints": None}, ["topology.kubernetes.io/zone", "kubernetes.io/hostname"]),
+        ({}, ["kubernetes.io/hostname"]),
+        ({"topologySpreadConstraints": None}, ["kubernetes.io/hostname"]),
         ({"topologySpreadConstraints": []}, []),
     ],
     ids=["unsaid", "null", "none"],
@@ -154,6 +154,23 @@ def test_what_there_are_several_of_is_spread_unless_told_otherwise(text: dict[st
         assert [each["topologyKey"] for each in spread] == (expected if made["spec"]["replicas"] > 1 else [])
         own = made["spec"]["template"]["metadata"]["labels"]
         assert all(_selects(each["labelSelector"]["matchLabels"], own) for each in spread)
+
+
+@pytest.mark.parametrize("affinity", [{}, {"podAntiAffinity": {}}], ids=["unsaid", "of its own"])
+def test_a_zone_without_another_one_is_preferred_unless_told_otherwise(affinity: dict[str, Any]) -> None:
+    """Not by a spread constraint: the scheduler leaves out machines that lack the label of one of them, so that the
+    constraint on machines would be lost where there are no zones."""
+    text = {"affinity": affinity}
+    rendered = render(dict.fromkeys(("node", "router"), text) | {"haproxy": {"enabled": True, **text}})
+    for made in (made for made in _workloads(rendered) if made["spec"]["replicas"] > 1):
+        template = made["spec"]["template"]
+        if affinity:
+            assert template["spec"]["affinity"] == affinity
+            continue
+        (rule,) = template["spec"]["affinity"]["podAntiAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+        term = rule["podAffinityTerm"]
+        assert term["topologyKey"] == "topology.kubernetes.io/zone"
+        assert _selects(term["labelSelector"]["matchLabels"], template["metadata"]["labels"])
 
 
 def test_ends_have_the_time_that_they_take() -> None:

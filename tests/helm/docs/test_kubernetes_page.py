@@ -20,7 +20,7 @@ from tests.helm.docs.page import Command
 from tests.helm.runbook import ROOT, anchors
 
 COMMANDS = page.commands()
-HOWS = ("rendered", "run", "rehearsed", "not")
+HOWS = ("drilled", "rendered", "run", "rehearsed", "not")
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 
 

@@ -64,7 +64,7 @@ for _ in range(60):
         os._exit(0)
 os.wait()
 """
-"""Takes the memory of its container. Each of its processes has less than the node, so that the kernel kills the node."""
+"""Takes the memory of its container. Each of its processes has less than the node, so the kernel kills the node."""
 
 GRACE = 2.0
 """Seconds that a takeover may take beyond the lease."""
@@ -187,7 +187,9 @@ async def drained(stage: Stage) -> Wanted:
     pods = (await stage.cluster.get("pods", "--selector=app.kubernetes.io/component=node"))["items"]
     store = await stage.cluster.get("pod", f"{NAME}-store-0")
     # A single store on the machine that is drained would be another drill.
-    machine = next(m for m in sorted({p["spec"]["nodeName"] for p in pods}) if m != store["spec"]["nodeName"])
+    machine = next((m for m in {p["spec"]["nodeName"] for p in pods} if m != store["spec"]["nodeName"]), "")
+    if not machine:
+        raise RuntimeError("all nodes are on the machine of the store: the chart did not spread them")
     answers = asyncio.create_task(stage.crowd.release(40))
     words = ("--ignore-daemonsets", "--delete-emptydir-data", "--timeout=280s")
     try:

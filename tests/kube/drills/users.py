@@ -26,6 +26,10 @@ MARKED, UNMARKED = "marked", "unmarked"
 ENDED, TOLD, FAILED, UNBORN = "ended", "told lost", "failed", "never began"
 _LOST = re.compile(r"entered once, stopped at an unknown point after round \d of its questions")
 """What the user of an unmarked call is told. A node that is killed slowly may have asked the second question yet."""
+_UNSENT = "nothing was sent"
+_CONNECTIONS = 3
+"""How often a user who is to be parked tries to connect: the nodes of a cluster forward a connection from a port that
+was used a minute ago to the pod of that time, which may be gone."""
 _PATIENCE = 60.0
 _TIMEOUT = httpx2.Timeout(_PATIENCE, connect=5.0)
 _numbers = itertools.count(1)
@@ -131,12 +135,17 @@ class Crowd:
         """
         at_once = asyncio.Semaphore(20)
 
-        async def begin(user: User) -> None:
+        async def begin(user: User) -> User:
             async with at_once:
-                self._tasks.append(asyncio.create_task(user.run()))
-                await user.parked.wait()
+                for _ in range(_CONNECTIONS):
+                    self._tasks.append(asyncio.create_task(user.run()))
+                    await user.parked.wait()
+                    if _UNSENT not in user.why:
+                        break
+                    user = User(user.column, user.url, host=user.host)
+                return user
 
-        await asyncio.gather(*(begin(user) for user in self.users))
+        self.users = await asyncio.gather(*(begin(user) for user in self.users))
         ended = [user for user in self.users if not user.node or user.why]
         if ended:
             why = f"{len(ended)} of {len(self.users)} calls were not parked, such as {ended[0].name}: {ended[0].why}"
