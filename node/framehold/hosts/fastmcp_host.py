@@ -126,7 +126,7 @@ class FastMCPHost:
     def opens_resources(self, lifespan: Any) -> bool:
         """Whether the server has a lifespan of its author, or a part with one: an extension or a provider."""
         server = self._server
-        own = all(type(provider) is LocalProvider for provider in server.providers)
+        own = all(item is server.local_provider or type(item) is LocalProvider for item in server.providers)
         return server._lifespan is not default_lifespan or not own or bool(server._extensions)
 
     def http_app(self, settings: Settings, path: str) -> tuple[Starlette, TransportSecuritySettings]:
@@ -170,7 +170,7 @@ class FastMCPHost:
             seams.security.bind_principal = Bindings(seams.security.bind_principal)
         if self.lowlevel.get_tool_input_schema is None and understood(server):
             # Without this function the SDK lists all tools before each call with arguments, to check headers against
-            # the tool's schema.
+            # the tool's schema. FastMCP 4.2 has one of its own.
             self.lowlevel.get_tool_input_schema = functools.partial(_schema, server, self.lowlevel)
 
 
