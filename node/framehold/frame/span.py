@@ -43,12 +43,22 @@ def ids() -> dict[str, str]:
     return {"trace_id": trace.format_trace_id(here.trace_id), "span_id": trace.format_span_id(here.span_id)}
 
 
-class RoundSpan(Span):
+class StandIn:
+    """A value of a context variable of a handler, for the handler's whole life. `real` is the value that the request of
+    the present round has for this variable."""
+
+    def __init__(self, real: Any) -> None:
+        self.real = real
+
+
+class RoundSpan(StandIn, Span):
     """The span that a handler sees for its whole life. It delegates to `real`, the span of the present round. During a
     replay, new spans of the handler are children of `replay` instead."""
 
+    real: Span
+
     def __init__(self, real: Span) -> None:
-        self.real = real
+        super().__init__(real)
         self.replay: Span | None = None
 
     def end(self, end_time: int | None = None) -> None:
@@ -112,7 +122,7 @@ def enter() -> None:
 
 def is_rounds(value: Any) -> bool:
     """Whether a value in a handler's context belongs to the tracing of its rounds: each request has its own."""
-    return isinstance(value, Context | RoundSpan)
+    return isinstance(value, Context | StandIn)
 
 
 def next_value(mine: Any, fresh: Any) -> Any:
@@ -120,11 +130,17 @@ def next_value(mine: Any, fresh: Any) -> Any:
     in the context of the request that resumes the handler.
 
     Usually that is `fresh`. An OpenTelemetry context is merged, so that the handler's span stays current. Where the
-    handler has its span object and `fresh` is a span, the span object stays."""
+    handler has its span object and `fresh` is a span, the span object stays. Any other stand-in stays, too, and stands
+    for `fresh` from now on."""
     if isinstance(fresh, Context):
         return _resumed(mine, fresh)
-    # The check against an abstract class comes last: it takes ten times as long.
-    return mine if type(mine) is RoundSpan and isinstance(fresh, Span) else fresh
+    if type(mine) is RoundSpan:
+        # The check against an abstract class comes last: it takes ten times as long.
+        return mine if isinstance(fresh, Span) else fresh
+    if isinstance(mine, StandIn):
+        mine.real = fresh
+        return mine
+    return fresh
 
 
 def _resumed(mine: Context | None, fresh: Context) -> Context:

@@ -15,8 +15,8 @@ Not supported: `ctx.sample` and `ctx.list_roots`, which FastMCP 4 no longer has 
 `ctx.session.list_roots` suspend); questions from background tasks, which FastMCP refuses; questions from tools that are
 called by the hashed names of apps. The `timeout` of a tool runs while its user thinks, as on earlier revisions.
 
-Private parts of FastMCP that are touched, besides those that `fastmcp_host`, `fastmcp_code` and `fastmcp_components`
-name (a missing part gives a clear error; a test names the release):
+Private parts of FastMCP that are touched, besides those that `fastmcp_host`, `fastmcp_code`, `fastmcp_components` and
+`fastmcp_span` name (a missing part gives a clear error; a test names the release):
 
 - `Context._is_modern_protocol`: makes `Context.elicit` refuse; a copy of the context gets one that returns False
 - `fastmcp_request_ctx`, its `_srctx`, and `_current_context`: the present request
@@ -48,10 +48,11 @@ from ..sdk.session import Ctx, FrameSession
 from .fastmcp_code import GUARDED, ComponentLookup, Entry
 from .fastmcp_components import MountedServer, author_of, authorized, found, moved, serving, understood
 from .fastmcp_results import KINDS, Kind, fastmcp_error
+from .fastmcp_span import follow_rounds
 from .seam_builder import SeamBuilder
 
-TESTED = "4.1.2"
-"""The release of fastmcp for which this file and the others of FastMCP were written."""
+TESTED = ("4.1.7", "4.2.3")
+"""The releases of fastmcp that this file and the others of FastMCP were read off."""
 
 _serves: contextvars.ContextVar[FastMCPRequestContext | None] = contextvars.ContextVar(
     f"{variables.OWN_PREFIX}serves", default=None
@@ -114,6 +115,7 @@ class Rounds:
 
         async def entered(inner: Ctx, _: Any) -> Any:
             bound = fastmcp_request_ctx.set(Bound(inner))
+            follow_rounds()
             try:
                 return await kind.keep(call_next(context), name)
             finally:

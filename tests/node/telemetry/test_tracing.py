@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from fastmcp import Context as FastContext
 from fastmcp import FastMCP
+from fastmcp.exceptions import ToolError
 from mcp.server.mcpserver import Context
 from mcp.server.request_state import AESGCMRequestStateCodec
 from opentelemetry import trace
@@ -269,6 +270,33 @@ async def test_a_fastmcp_server_is_traced_alike(seen: Traces) -> None:
     assert links(two_) == {"previous round": at(one)}
     assert (told(one)["route"], told(two_)["route"]) == ("start", "resume")
     assert parent(seen.one("after")) == at(two_)
+
+
+async def test_a_failure_is_told_by_the_span_of_its_round_on_fastmcp_too(seen: Traces) -> None:
+    """FastMCP records it, on the span of the request that gets it."""
+    server: FastMCP[Any] = FastMCP("fails")
+
+    @server.tool
+    async def fails(ctx: FastContext) -> str:
+        """Ask twice, then raise."""
+        await ctx.elicit("one", Word)
+        await ctx.elicit("two", Word)
+        raise ToolError("no")
+
+    @server.tool
+    def at_once() -> str:
+        """Raise."""
+        raise ToolError("no")
+
+    app = framehold.asgi(server, Settings(node_id="fast"))
+    async with served(app) as url, Caller(url) as client:
+        asked = await answered(client, await client.call("fails"), "fails")
+        assert (await answered(client, asked, "fails")).text == "no"
+        assert (await client.call("at_once")).text == "no"
+    one, two_, three, alone = *seen.named("tools/call fails"), *seen.named("tools/call"), seen.one("tools/call at_once")
+    assert [span.status.status_code for span in (one, two_)] == [StatusCode.UNSET] * 2
+    for span in (three, alone):
+        assert span.status.status_code is StatusCode.ERROR and (span.attributes or {})["error.type"] == "tool_error"
 
 
 async def test_what_was_traced_last_is_handed_over_when_the_server_ends(
