@@ -17,12 +17,16 @@ from fastmcp.prompts import Message, PromptResult
 from fastmcp.prompts.base import InputRequiredPromptResult
 from fastmcp.resources import ResourceContent, ResourceResult
 from fastmcp.resources.base import InputRequiredResourceResult
+from fastmcp.tools import base as tools
 from fastmcp.tools.base import InputRequiredToolResult, ToolResult
 from mcp.shared.exceptions import MCPError
 from mcp_types.methods import is_input_required
 from pydantic import PrivateAttr
 
 from ..telemetry.failures import remember
+
+_ANY_VALUE: type[ToolResult] | None = getattr(tools, "RawStructuredToolResult", None)
+"""FastMCP's result of a tool whose structured content may be any value; None in FastMCP 4.1, where it is an object."""
 
 
 class Raised(types.CallToolResult):
@@ -57,6 +61,11 @@ def _untraced(error: FastMCPError) -> FastMCPError:
     return error
 
 
+class AnyValue(types.CallToolResult):
+    """The result of a tool whose structured content may be any value, as its schema says. FastMCP wraps it for a client
+    of 2025, which takes objects only."""
+
+
 class Kind(NamedTuple):
     """A method that may ask. `keep` awaits a component and makes a result of the protocol; `give` turns that into a
     result of FastMCP. `field` of the parameters names the component."""
@@ -78,7 +87,8 @@ async def _kept_tool(running: Awaitable[Any], name: str) -> Any:
         return result
     wire = result.to_mcp_result()
     if isinstance(wire, types.CallToolResult):
-        return wire
+        any_value = _ANY_VALUE is not None and isinstance(result, _ANY_VALUE)
+        return AnyValue.model_validate(dict(wire), by_name=True) if any_value else wire
     content, structured = wire if isinstance(wire, tuple) else (wire, None)
     return types.CallToolResult(content=content, structured_content=structured)
 
@@ -98,8 +108,12 @@ def _given_tool(result: Any) -> Any:
 
 def _editable(result: types.CallToolResult) -> ToolResult:
     """A copy of a tool's result, which the middleware of one request may edit: other requests get the same result. The
-    form of `from_mcp_result` ignores edits, so it is used only for a result that the plain form can't represent."""
+    form of `from_mcp_result` ignores edits in FastMCP 4.1, so it is used only for a result that the plain form can't
+    represent."""
     own = result.model_copy(deep=True)
+    is_any = isinstance(result, AnyValue) or not isinstance(result.structured_content, dict | None)
+    if _ANY_VALUE is not None and is_any:
+        return _ANY_VALUE(own.content, own.structured_content, own.meta, bool(own.is_error))
     given = ToolResult(own.content, own.structured_content, own.meta, bool(own.is_error))
     kept = (given.content, given.structured_content) == (result.content, result.structured_content)
     return given if kept and not own.model_extra else ToolResult.from_mcp_result(own)
