@@ -153,9 +153,12 @@ def _written(fn: Any) -> Any:
     return fn
 
 
+_SUPPORTED = "fastmcp 4.1 or 4.2"
+
+
 def moved(what: str) -> ConfigError:
     """The error for a private part of fastmcp that is not where it was. `what` names the part."""
-    return ConfigError(f"this release of fastmcp keeps {what} elsewhere; nothing was attached; use fastmcp 4.1")
+    return ConfigError(f"this release of fastmcp keeps {what} elsewhere; nothing was attached; use {_SUPPORTED}")
 
 
 def _wrapper() -> CodeType:
@@ -166,7 +169,7 @@ def _wrapper() -> CodeType:
             return constant
     raise ConfigError(
         "this release of fastmcp injects dependencies otherwise, so marks would not be found; nothing was attached; "
-        "use fastmcp 4.1"
+        f"use {_SUPPORTED}"
     )
 
 
