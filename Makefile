@@ -6,6 +6,8 @@ BIN := $(VENV)/bin
 # Two stamps in one environment: `up` needs a tenth of what tests and benchmarks need.
 RUNS := $(VENV)/.runs
 STAMP := $(VENV)/.installed
+# The versions that tests run with; LOCK= takes the newest that are allowed.
+LOCK ?= tests/dev.lock
 UV := $(shell command -v uv 2>/dev/null)
 N ?= 2000
 SEED ?= 1
@@ -43,9 +45,9 @@ $(RUNS): pyproject.toml | $(BIN)/python
 	@$(INSTALL) -e .
 	@touch $@
 
-$(STAMP): pyproject.toml loadtest/pyproject.toml | $(BIN)/python
+$(STAMP): pyproject.toml loadtest/pyproject.toml $(LOCK) | $(BIN)/python
 	@echo "installing what tests and benchmarks need into $(VENV) (1.1 GB, some minutes, once) ..."
-	@$(INSTALL) -e '.[dev]' -e ./loadtest
+	@$(INSTALL) $(if $(LOCK),-c $(LOCK)) -e '.[dev]' -e ./loadtest
 	@touch $(RUNS) $@
 
 up: $(RUNS)  ## a router and three nodes that serve TARGET (without one, an example); ARGS="--port 9000"

@@ -1,9 +1,11 @@
-"""Writes the locks of the images: every package that an image installs, with its version and the hashes of its files.
+"""Writes the locks: every package of an image with its version and the hashes of its files, and the versions of every
+package of the environment for tests.
 
-    python images/lock.py             resolve again (needs uv and a package index), and write images/*.lock
+    python images/lock.py             resolve again (needs uv and a package index), and write all locks
     python images/lock.py --check     exit 1 if a lock was made of other requirements than there are now; asks nobody
 
 A lock begins with the digest of the requirements that it was made of. The Dockerfiles install with --require-hashes.
+`make test` installs the versions of tests/dev.lock, so that a release of somebody else breaks no commit of ours.
 """
 
 from __future__ import annotations
@@ -15,14 +17,16 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "images"
 PYTHON = "3.11"
-"""The release of Python in the base image."""
+"""The release of Python in the base image, and the oldest that the tests run on."""
 _BUILD = ("cyclonedx-bom>=7", "hatch-fancy-pypi-readme>=25.1", "hatchling>=1.27")
 """What a build needs: the backend of the wheels with its plugin, and the writer of the list of components."""
+_DEV = "dev"
 _PROCESS_ONE = ("dumb-init>=1.2.5",)
 """The first process of a container: it passes signals on, and reaps processes that handlers leave behind."""
 
@@ -31,12 +35,19 @@ def requirements() -> dict[str, list[str]]:
     """The requirements of each lock, sorted."""
     ours = _dependencies("pyproject.toml")
     theirs = _dependencies("loadtest/pyproject.toml")
-    return {"build": sorted(_BUILD), "runtime": sorted([*ours, *_PROCESS_ONE]), "loadtest": sorted(theirs)}
+    extras = [*_dependencies("pyproject.toml", extras=True), *_dependencies("loadtest/pyproject.toml", extras=True)]
+    return {
+        "build": sorted(_BUILD),
+        "runtime": sorted([*ours, *_PROCESS_ONE]),
+        "loadtest": sorted(theirs),
+        _DEV: sorted({*ours, *theirs, *extras}),
+    }
 
 
-def _dependencies(path: str) -> list[str]:
-    """What a distribution depends on, without those of this repository."""
-    found = tomllib.loads((ROOT / path).read_text(encoding="utf-8"))["project"]["dependencies"]
+def _dependencies(path: str, *, extras: bool = False) -> list[str]:
+    """What a distribution or its extras depend on, without those of this repository."""
+    project = tomllib.loads((ROOT / path).read_text(encoding="utf-8"))["project"]
+    found = [*chain(*project["optional-dependencies"].values())] if extras else project["dependencies"]
     return [each for each in found if not re.match(r"framehold\b", each)]
 
 
@@ -47,7 +58,7 @@ def digest(wanted: Iterable[str]) -> str:
 
 def path(name: str) -> Path:
     """The file of a lock."""
-    return FOLDER / f"{name}.lock"
+    return (ROOT / "tests" if name == _DEV else FOLDER) / f"{name}.lock"
 
 
 def stale() -> list[str]:
@@ -62,8 +73,10 @@ def _text(name: str) -> str:
 def write(name: str, wanted: list[str]) -> None:
     """Resolve one lock and write it. That of the load tests keeps to the versions of the runtime's."""
     limits = ["--constraint", str(path("runtime"))] if name == "loadtest" else []
-    options = ["--generate-hashes", "--no-header", "--no-annotate", "--python-version", PYTHON, "--universal"]
-    command = ["uv", "pip", "compile", "--quiet", *options, "--no-emit-index-url", *limits, "-"]
+    options = ["--no-header", "--no-annotate", "--no-emit-index-url", "--python-version", PYTHON, "--universal"]
+    # A package that is installed from its folder has no hash, and pip wants one of all packages or of none.
+    hashes = [] if name == _DEV else ["--generate-hashes"]
+    command = ["uv", "pip", "compile", "--quiet", *options, *hashes, *limits, "-"]
     text = subprocess.run(command, input="\n".join(wanted), capture_output=True, text=True, check=True).stdout
     head = f"# Written by images/lock.py for Python {PYTHON}: change pyproject.toml, and write it again.\n"
     path(name).write_text(f"{head}# of {digest(wanted)}\n{text}", encoding="utf-8")
@@ -71,11 +84,11 @@ def write(name: str, wanted: list[str]) -> None:
 
 def main() -> None:
     """Write or check."""
-    parser = argparse.ArgumentParser(description="Write the locks of the images.")
+    parser = argparse.ArgumentParser(description="Write the locks of the images and of the tests.")
     parser.add_argument("--check", action="store_true", help="exit 1 if a lock is stale, and write nothing")
     if parser.parse_args().check:
         if names := stale():
-            sys.exit(f"images: {', '.join(names)} made of other requirements; run: python images/lock.py")
+            sys.exit(f"locks: {', '.join(names)} made of other requirements; run: python images/lock.py")
         return
     for name, wanted in requirements().items():
         write(name, wanted)

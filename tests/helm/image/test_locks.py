@@ -1,4 +1,4 @@
-"""The locks of the images: in step with what the packages depend on, and with a hash for each file."""
+"""The locks: in step with what the packages depend on; those of the images have a hash for each file."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_another_requirement_makes_a_lock_stale(monkeypatch: pytest.MonkeyPatch,
     assert lock.stale() == ["runtime"]
 
 
-@pytest.mark.parametrize("name", LOCKS)
+@pytest.mark.parametrize("name", [*LOCKS, "dev"])
 def test_every_requirement_is_met_by_a_pinned_version(name: str) -> None:
     pinned = pins(name)
     for text in lock.requirements()[name]:
