@@ -48,6 +48,7 @@ class User:
     """What it asks for, where it is another host than that of `url`."""
     parked: asyncio.Event = field(default_factory=asyncio.Event)
     released: asyncio.Event = field(default_factory=asyncio.Event)
+    over: asyncio.Event = field(default_factory=asyncio.Event)
     node: str = ""
     """Who asked last."""
     waits: list[float] = field(default_factory=list)
@@ -83,6 +84,7 @@ class User:
             self.outcome, self.why = (FAILED if self.parked.is_set() else UNBORN), http.trouble or _plainly(error)
         finally:
             self.parked.set()
+            self.over.set()
 
     def _end(self, text: str) -> None:
         if text == f"{self.name}: <one> <two>":
@@ -160,6 +162,10 @@ class Crowd:
             user.released.set()
             if pause:
                 await asyncio.sleep(pause)
+
+    async def ended(self) -> None:
+        """Wait until each call that was parked has its end."""
+        await asyncio.gather(*(user.over.wait() for user in self.users))
 
     def close(self) -> None:
         """Let no more visitors come."""
