@@ -38,7 +38,7 @@ def page(cluster: Mapping[str, str], drills: Mapping[str, str], found: Sequence[
     parts = _table(("Part", "Is"), list(cluster.items()))
     text = "\n".join(f"- **{facts.drill}**: {drills[facts.drill]}" for facts in found)
     rows = _table(_COLUMNS, [_row(facts) for facts in found])
-    faults = [f"- **{facts.drill}**: {fault}." for facts in found for fault in facts.faults]
+    faults = [f"- **{facts.drill}**: {fault.rstrip('.')}." for facts in found for fault in facts.faults]
     wrong = "\n## What did not pass\n\n" + "\n".join(faults) + "\n" if faults else ""
     return f"{_HEAD}\n## The cluster\n\n{parts}\n\n## The drills\n\n{text}\n\n## What users saw\n\n{rows}\n{wrong}"
 
