@@ -36,9 +36,10 @@ class Clone:
 
     def __init__(self, folder: Path, uv: bool) -> None:
         self.folder, self._bin = folder / "clone", folder / "bin"
-        (self.folder / "loadtest").mkdir(parents=True)
+        for name in ("loadtest", "tests"):
+            (self.folder / name).mkdir(parents=True)
         self._bin.mkdir()
-        for name in ("Makefile", "pyproject.toml", "loadtest/pyproject.toml"):
+        for name in ("Makefile", "pyproject.toml", "loadtest/pyproject.toml", "tests/dev.lock"):
             shutil.copy(ROOT / name, self.folder / name)
         for name in SYSTEM:
             found = shutil.which(name)
@@ -77,6 +78,7 @@ class Clone:
 
 
 PIP = "python -m pip install --quiet --disable-pip-version-check"
+ALL = f"{PIP} -c tests/dev.lock -e .[dev] -e ./loadtest"
 UV_PIP = "uv pip install --quiet --compile-bytecode --python .venv/bin/python"
 
 
@@ -108,7 +110,7 @@ def test_checks_install_the_rest_into_the_same_environment(tmp_path: Path) -> No
     clone.ran()
     result = clone.make("format")
     assert "installing what tests and benchmarks need into .venv (1.1 GB" in result.stdout, result
-    assert clone.ran() == [f"{PIP} -e .[dev] -e ./loadtest"]
+    assert clone.ran() == [ALL]
     clone.make("up")
     clone.make("format")
     assert clone.ran() == []
@@ -116,7 +118,10 @@ def test_checks_install_the_rest_into_the_same_environment(tmp_path: Path) -> No
     clone.make("up")
     assert clone.ran() == []
     clone.make("format")
-    assert clone.ran() == [f"{PIP} -e .[dev] -e ./loadtest"]
+    assert clone.ran() == [ALL]
+    clone.edit("tests/dev.lock")
+    clone.make("format")
+    assert clone.ran() == [ALL]
     clone.edit("pyproject.toml")
     clone.make("up")
     assert clone.ran() == [f"{PIP} -e ."]
@@ -125,9 +130,15 @@ def test_checks_install_the_rest_into_the_same_environment(tmp_path: Path) -> No
 def test_checks_alone_are_enough_for_up(tmp_path: Path) -> None:
     clone = Clone(tmp_path, uv=False)
     clone.make("format")
-    assert clone.ran() == ["python -m venv .venv", f"{PIP} -e .[dev] -e ./loadtest"]
+    assert clone.ran() == ["python -m venv .venv", ALL]
     clone.make("up")
     assert clone.ran() == []
+
+
+def test_the_newest_versions_are_taken_where_no_lock_is_wanted(tmp_path: Path) -> None:
+    clone = Clone(tmp_path, uv=False)
+    clone.make("format", "LOCK=")
+    assert clone.ran()[-1] == f"{PIP} -e .[dev] -e ./loadtest"
 
 
 def test_what_could_not_be_installed_is_tried_again(tmp_path: Path) -> None:
@@ -157,5 +168,5 @@ def test_an_environment_of_its_own_folder(tmp_path: Path) -> None:
     """CI tests on a second Python: `make test VENV=.venv/3.13 PYTHON=...`."""
     clone = Clone(tmp_path, uv=False)
     clone.make("format", "VENV=.venv/3.13")
-    assert clone.ran() == ["python -m venv .venv/3.13", f"{PIP} -e .[dev] -e ./loadtest"]
+    assert clone.ran() == ["python -m venv .venv/3.13", ALL]
     assert (clone.folder / ".venv/3.13/.installed").exists() and not (clone.folder / ".venv/.installed").exists()
