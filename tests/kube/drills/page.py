@@ -17,6 +17,9 @@ Service. They are parked at a question while the fault happens, and answer as th
 [marked](guarantees.md). Visitors come and go meanwhile; each makes a call of three rounds, and never sends its first
 request again. The client sends a round that was refused (502, 503, 504, a broken connection) again. A ledger of what
 the handlers did says what ran.
+
+A pod that is deleted by force is no crash: the kubelet asks its process to end, and kills it two seconds later. A crash
+is what *memory exhausted* is.
 """
 _COLUMNS = (
     "Drill",
