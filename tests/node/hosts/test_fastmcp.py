@@ -318,8 +318,8 @@ async def test_sampling_and_roots_suspend_through_the_session() -> None:
 
 
 async def test_errors_are_fastmcps_and_a_late_duplicate_hears_the_same() -> None:
-    """What a tool raises after its question is an error result, masked where FastMCP masks it. A prompt's error is told
-    as that of a prompt that asks nothing. A retry that is sent twice is answered twice."""
+    """What a tool raises after its question is an error result, masked where FastMCP masks it. A prompt's error has
+    the text of a prompt's that asks nothing. A retry that is sent twice is answered twice."""
     server: FastMCP[Any] = FastMCP("errors", mask_error_details=True)
 
     @server.tool
@@ -341,7 +341,7 @@ async def test_errors_are_fastmcps_and_a_late_duplicate_hears_the_same() -> None
         """Fail."""
         raise RuntimeError("secret")
 
-    with pytest.raises(PromptError) as told:
+    with pytest.raises(PromptError) as error:
         await alone.render_prompt("broken")
     async with hosted(server) as caller:
         for how, shown in (("said", "as said"), ("masked", "Error calling tool 'fails'")):
@@ -353,7 +353,7 @@ async def test_errors_are_fastmcps_and_a_late_duplicate_hears_the_same() -> None
         retry = {"name": "broken", "requestState": reply.token, "inputResponses": reply.accept(value="x")}
         for _ in range(2):
             result = await caller.send("prompts/get", retry)
-            assert (result.code, result.text) == (-32603, str(told.value))
+            assert (result.code, result.text) == (-32603, str(error.value))
 
 
 async def test_a_client_without_the_capability_is_told_so() -> None:

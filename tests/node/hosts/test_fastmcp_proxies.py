@@ -103,8 +103,8 @@ def valued() -> Server[Any]:
     return server
 
 
-async def told(url: str, mode: Any) -> list[str]:
-    """What a client of that revision is told of each of `VALUES`: a result or an error."""
+async def replies(url: str, mode: Any) -> list[str]:
+    """The reply to a client of that revision for each of `VALUES`: a result or an error."""
     found: list[str] = []
     async with Client(url, mode=mode) as client:
         for name in VALUES:
@@ -116,9 +116,9 @@ async def told(url: str, mode: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("mode", ["2026-07-28", "legacy"])
-async def test_a_result_that_is_no_object_is_told_as_fastmcp_alone_tells_it(mode: str) -> None:
+async def test_a_result_that_is_no_object_is_the_same_as_with_fastmcp_alone(mode: str) -> None:
     """As it is, or wrapped for a client of 2025. FastMCP 4.1 refuses most of them."""
     async with served(valued().streamable_http_app(streamable_http_path="/mcp")) as behind:
         front = [create_proxy(behind, name="front", mode="2026-07-28") for _ in range(2)]
         async with served(front[0].http_app(path="/mcp")) as alone, hosted(front[1]) as caller:
-            assert await told(caller.url, mode) == await told(alone, mode)
+            assert await replies(caller.url, mode) == await replies(alone, mode)

@@ -272,7 +272,7 @@ async def test_a_fastmcp_server_is_traced_alike(seen: Traces) -> None:
     assert parent(seen.one("after")) == at(two_)
 
 
-async def test_a_failure_is_told_by_the_span_of_its_round_on_fastmcp_too(seen: Traces) -> None:
+async def test_a_failure_is_on_the_span_of_its_round_on_fastmcp_too(seen: Traces) -> None:
     """FastMCP records it, on the span of the request that gets it."""
     server: FastMCP[Any] = FastMCP("fails")
 
