@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any, TypeVar, overload
@@ -97,6 +98,13 @@ async def once(key: str, fn: Callable[..., Any], *args: Any, idempotent: bool = 
     """
     if not (key and isinstance(key, str)):
         why = f"framehold.once: its key must be a text that is not empty, not {key!r}; nothing was run"
+        raise misused(TypeError(why))
+    if inspect.iscoroutine(fn):
+        fn.close()
+        why = (
+            f"framehold.once({key!r}): its second argument must be the function, not what a call of it gave; nothing "
+            f"was run; write once({key!r}, {fn.__name__}, *arguments)"
+        )
         raise misused(TypeError(why))
     if not callable(fn):
         why = (

@@ -22,7 +22,7 @@ KEPT, PARTLY = Fate(2, 2, 0, 5, kept=2), Fate(2, 1, 0, 5, kept=1)
 RETURNED, MIXED = Fate(0, 0, 0, 5, returning=2), Fate(1, 0, 0, 5, returning=1)
 LOST = "calls parked on it in an await are lost"
 BOTH = f"calls of re-entrant handlers go on; other {LOST}"
-THEIRS = "calls parked on them in an await are lost"
+THEIRS = "calls parked in an await are lost"
 SPLIT = f"{THEIRS}, but those that were and are re-entrant and ask the same"
 REPLAY = "open calls are replayed, and fail where the new code asks otherwise"
 
@@ -51,7 +51,7 @@ def test_a_death(fate: Fate, says: str) -> None:
         (REPLAYED, ALL, REPLAY),
         (KEPT, ALL, "open calls go on with the code that they began with, new calls run the new code"),
         (KEPT, NONE, "open calls go on with the code that they began with, new calls run the new code"),
-        (PARTLY, ALL, "open calls whose code is kept go on with it; other calls parked on them in an await are lost"),
+        (PARTLY, ALL, "open calls whose code is kept go on with it; other calls parked in an await are lost"),
         (ALL, NONE, THEIRS),
         (NONE, ALL, THEIRS),
         (MIXED, RETURNED, THEIRS),
@@ -69,6 +69,7 @@ def test_a_reload_says_how_many_calls_are_open() -> None:
     """The number stands beside the calls that it counts, and nowhere if it is not known."""
     assert KEPT.reload(ALL, 50).startswith("open calls (50) go on with the code that they began with")
     assert NONE.reload(ALL, 50) == THEIRS
+    assert KEPT.reload(ALL, 0) == NONE.reload(ALL, 0) == "no call is open"
 
 
 @pytest.mark.parametrize(

@@ -66,6 +66,8 @@ class Fate:
     def reload(self, after: Fate, open_calls: int | None = None) -> str:
         """The fate of all open calls when nodes with new code replace these nodes. `after`: the fate with the new code.
         `open_calls`: their number; None if it is not known."""
+        if open_calls == 0:
+            return "no call is open"
         calls = "open calls" if open_calls is None else f"open calls ({open_calls})"
         if self.all_returned and after.all_returned:
             return f"{calls} go on with the new code"
@@ -74,8 +76,8 @@ class Fate:
         if self.all_go_on and after.all_go_on:
             return f"{calls} are replayed, and fail where the new code asks otherwise"
         if self.kept:
-            return f"{calls} whose code is kept go on with it; other calls parked on them in an await are lost"
-        lost = "calls parked on them in an await are lost"
+            return f"{calls} whose code is kept go on with it; other calls parked in an await are lost"
+        lost = "calls parked in an await are lost"
         none = self.all_lost or after.all_lost
         return lost if none else f"{lost}, but those that were and are re-entrant and ask the same"
 
