@@ -33,7 +33,7 @@ def _line(name: str, target: Target, held: _Metrics, by_hand: _Metrics, default:
     found = _number(held, name) if name == _COUNTED else _ratio(held, by_hand, name)
     beside = "not compared" if name == _COUNTED else _ratio(held, default, name)
     if isinstance(found, str):
-        return [*target.asked(), f"not measured: {found}", NONE, NONE]
+        return [*target.asked(), f"not measured: {found.removeprefix('not measured: ')}", NONE, NONE]
     shown = target.form.format(beside) if isinstance(beside, float) else NONE
     return [*target.asked(), target.form.format(found), target.judge(found), shown]
 

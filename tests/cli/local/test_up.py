@@ -280,7 +280,7 @@ async def test_reload(tmp_path: Path) -> None:
         standing = await until(lambda: standing_by(running), "the process that stands by")
         server.write_text(SERVER.replace("version 1", "version 2"))
         text = await running.hears("\nreloaded\n")
-        assert "restarting the node; calls parked in an await are lost" in text
+        assert "restarting the node; no call is open" in text
         assert f"node-1 is back (pid {standing})" in text and "died" not in text
         assert await answered(running) == "version 2: accept"
         assert await running.end() == 0
