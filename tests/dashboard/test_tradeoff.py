@@ -138,7 +138,7 @@ async def test_an_option_is_cleared_only_where_it_was_looked_at(way: Line, page:
     assert (await row(page, HARM, "E"))[1:] == [
         "harms",
         "none",
-        "50 % lost | 1,200 of 2,400 calls | 0.250 % with a repeated effect | 1 of 400 calls",
+        "50 % lost | 1,200 of 2,400 calls | 0.250 % repeated | 1 of 400 calls",
     ]
     assert (await row(page, HARM, "F"))[1:3] == ["not known", "none"]
     assert (await row(page, HARM, "F"))[3].startswith("not available")

@@ -54,7 +54,7 @@ function Harms({ report }) {
 /** What an option did to its callers under one condition. */
 function done({ lost, repeated }, notes) {
   if (lost.missing !== undefined && lost.missing === repeated.missing) return missing(lost.missing, notes);
-  const lines = [harm(lost, "lost", "calls lost", notes), harm(repeated, "with a repeated effect", "repeated effects", notes)].filter(Boolean);
+  const lines = [harm(lost, "lost", "calls lost", notes), harm(repeated, "repeated", "repeated effects", notes)].filter(Boolean);
   return lines.length ? lines : "none";
 }
 
@@ -62,7 +62,7 @@ function done({ lost, repeated }, notes) {
 function harm({ number: share, missing: why, beside }, what, name, notes) {
   if (why !== undefined) return html`<span class="line">${missing(why, notes, name)}</span>`;
   if (share === 0) return null;
-  return html`<span class="line late bad">${measured(share)}\u00a0% ${what}</span>${beside && html`<span class="below">${beside}</span>`}`;
+  return html`<span class="line late bad">${measured(share)}\u00a0% ${what}</span>${beside && html`<span class="line">${beside}</span>`}`;
 }
 
 /** All that was measured under one condition: a line for each metric, a column for each option. */
