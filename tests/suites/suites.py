@@ -17,7 +17,8 @@ class Suite:
     """The tests of one release of another project.
 
     `digest` is the SHA-256 of its source archive. `requirements` are installed beside this checkout. `tests` are paths
-    of the archive; `options` are for pytest. `plugin` is the module in `plugins/` that puts Framehold in between.
+    of the archive; `options` are for pytest. `plugin` is the module in `plugins/` that puts Framehold in between;
+    `needed` are modules there that each mode has.
     """
 
     name: str
@@ -27,6 +28,7 @@ class Suite:
     requirements: tuple[str, ...]
     tests: tuple[str, ...]
     plugin: str
+    needed: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
     path: tuple[str, ...] = ()
     """Folders of the archive from which the tests import."""
@@ -44,9 +46,10 @@ class Suite:
 
     def plugins(self, mode: str) -> list[str]:
         """The plugins of pytest for a mode."""
+        common = ["ordinary_failures", *self.needed]
         if mode == PLAIN:
-            return ["ordinary_failures"]
-        return ["ordinary_failures", "placed", self.fleet_plugin if mode in (SERVED, FLEET) else self.plugin]
+            return common
+        return [*common, "placed", self.fleet_plugin if mode in (SERVED, FLEET) else self.plugin]
 
     def files(self, mode: str) -> tuple[str, ...]:
         """The tests for a mode."""
@@ -111,7 +114,8 @@ SDK = Suite(
 )
 
 # Not on a fleet: nearly all servers of these tests have no name, and a fleet refuses a FastMCP server without a name.
-# Without tests/tasks, which need the package fastmcp-tasks of the same release: indexes had it up to 4.1.4.
+# The archive has the sources of fastmcp-tasks too. The tests import those, so only what they need is installed. They
+# ask for pydocket 0.29.1: an index may have an older one only, which is enough (`plugins/older_docket.py`).
 FASTMCP = Suite(
     name="fastmcp",
     project="fastmcp",
@@ -119,6 +123,8 @@ FASTMCP = Suite(
     digest="0c9d1739d59e89506489bea589dec6193d204ab86e9739333d6bb46c13476477",
     requirements=(
         "fastmcp[apps,code-mode]==4.2.3",
+        "pydocket>=0.27",
+        "redis!=8.1.0",
         "mcp==2.3.0",
         "dirty-equals>=0.9",
         "fastapi>=0.115",
@@ -137,10 +143,12 @@ FASTMCP = Suite(
         "tests/prompts",
         "tests/resources",
         "tests/server",
+        "tests/tasks",
         "tests/telemetry",
         "tests/tools",
     ),
     plugin="in_fastmcp",
+    needed=("older_docket",),
     options=(
         # Left out: services on the network, processes that the plugin doesn't reach, another suite.
         *("-m", "not integration and not client_process and not subprocess_heavy and not conformance"),
