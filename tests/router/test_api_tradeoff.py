@@ -50,7 +50,7 @@ async def told(client: Client, status: int = 200, query: str = "") -> Any:
     return await get(client, f"/api/v1/tradeoff{query}", status)
 
 
-async def test_the_report_is_told_as_it_is(cast: Cast, file: Path) -> None:
+async def test_the_report_is_returned_as_it_is(cast: Cast, file: Path) -> None:
     """Each field and each cell; what a newer release adds is left out, and what an older one lacks is null."""
     written = Tradeoff.model_validate_json(RECORDED.read_bytes())
     report = json.loads(written.model_dump_json(exclude={"series", "idle"}))

@@ -26,6 +26,9 @@ class MeasuredView(_Reported):
     """Its value in each turn of the measurement, of which `value` is the median; empty for what was counted."""
     beside: str = ""
     """A text to show with it, such as the counts of a share."""
+    earlier: list[float] | None = None
+    """Its value in each turn of the earlier run that confirms this one, or the one that was counted; null if no run
+    confirms it."""
 
 
 class MissingView(_Reported):
