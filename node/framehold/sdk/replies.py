@@ -15,6 +15,9 @@ from starlette.types import Receive, Scope, Send
 from framehold_core.effects import Reason, Refusal
 from framehold_router.fleet.trust import NOT_HELD
 
+REASON = "framehold/reason"
+"""The key in the `_meta` of a tool's result that says why Framehold, not the tool, ended the call: a `Reason`. An error
+of the protocol has it as `reason` in its `data`."""
 PAUSED_RETRY_AFTER = 15
 """Seconds after which the client of a paused tool's call may try again: a pause lasts until somebody ends it."""
 _DISCARD_TIMEOUT = 10.0
@@ -141,11 +144,11 @@ def refusal(answer: Refusal, method: str, retry_after: int, max_round: float) ->
     if reason is Reason.WAITS:
         raise Unavailable(_WAITS, PAUSED_RETRY_AFTER)
     text = _ended(answer, max_round)
-    if method == "tools/call":
-        return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=True).model_dump(
-            by_alias=True, mode="json", exclude_none=True
-        )
     ended = Reason.LOST if reason is Reason.FORGOTTEN else reason
+    if method == "tools/call":
+        content = [types.TextContent(type="text", text=text)]
+        failed = types.CallToolResult(content=content, is_error=True, _meta={REASON: ended.value})
+        return failed.model_dump(by_alias=True, mode="json", exclude_none=True)
     raise MCPError(types.INTERNAL_ERROR, text, {"reason": ended.value})
 
 

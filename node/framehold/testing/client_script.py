@@ -13,14 +13,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import mcp_types as types
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import best_match
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
 from framehold_core.replay import DEPENDS
 
 from ..frame.difference import difference
+from ..sdk import form_content
 from ..sdk.questions import KINDS
 
 _SDK_RESULTS = (
@@ -233,23 +232,12 @@ def wire(item: Asked, answer: Any) -> Any:
         return content
     if item.params.get("mode") == "url":
         return {"action": "accept"}
-    if why := _mismatch(content, item.params.get("requestedSchema") or {}):
+    if why := form_content.mismatch(content, item.params.get("requestedSchema") or {}):
         raise RehearsalFailed(
             f"{answer!r} does not match the form of {item}: {why}; nothing was sent; give what the form asks for, or "
             "an ElicitResult, which is sent as it is"
         )
     return {"action": "accept", "content": content}
-
-
-def _mismatch(content: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
-    """Why a client that knows the form would not send this content; empty if it would."""
-    if unknown := [key for key in content if key not in schema.get("properties", {})]:
-        return f"the form has no {listed(unknown)}; its fields are {listed(schema.get('properties', ()))}"
-    error = best_match(Draft202012Validator(schema).iter_errors(content))
-    if error is None:
-        return ""
-    field = ".".join(str(part) for part in error.absolute_path)
-    return f"{field}: {error.message}" if field else str(error.message)
 
 
 _WANTED = {

@@ -49,8 +49,8 @@ def listed(router: FakeRouter, *items: dict[str, Any]) -> None:
     router.say("calls", {"items": items, "total": len(items), "next": None, "missing": []})
 
 
-def failed(router: FakeRouter, node: str = "n2", state: str = "") -> Failed:
-    return Failed(REFUND, f"{router.url}/mcp", node, state, BEGAN)
+def failed(router: FakeRouter, node: str = "n2", state: str = "", reason: str = "") -> Failed:
+    return Failed(REFUND, f"{router.url}/mcp", node, state, BEGAN, reason)
 
 
 def test_on_this_machine_the_author_s_line_is_shown(router: FakeRouter, folder: Path) -> None:
@@ -111,3 +111,14 @@ def test_a_router_that_does_not_tell(router: FakeRouter, folder: Path) -> None:
     runs_here(router, folder)
     router.refuse("calls", 401, "wrong token")
     assert failed(router).cause(None) == Cause("n2", log="the output of framehold up")
+
+
+def test_a_call_that_framehold_ended_has_no_traceback(router: FakeRouter, folder: Path) -> None:
+    """The tool raised nothing, so nothing is looked up."""
+    runs_here(router, folder)
+    [lost] = failed(router, reason="lost").cause(None).lines
+    assert "the tool raised nothing: the process that ran the call is gone" in lost and "traceback" not in lost
+    assert "marked @framehold.reentrant goes on" in lost
+    assert failed(router, reason="diverged").cause(None).lines == ["the output of framehold up says why"]
+    assert failed(router, reason="paused").cause(None).lines == []
+    assert not router.asked

@@ -13,7 +13,7 @@ import pytest
 
 from framehold.cli.call.call import run
 from framehold.cli.call.connection import Server
-from framehold.cli.call.script import Script, parsed
+from framehold.cli.call.script import Script
 from framehold.cli.call.target import Kind, Target
 from framehold_core.errors import ConfigError
 from tests.cli.desk import call
@@ -145,7 +145,28 @@ async def test_the_document_of_a_question_without_an_answer(
     assert [one["answer"] is None for one in found["asked"]] == [False, True]
     types("neither\n")
     found = await document(desk, tool("asks_on"), "times=3", captured=capsys)
-    assert found["outcome"] == "unanswered" and "an answer is neither a JSON object nor accept" in found["error"]
+    assert found["outcome"] == "unanswered" and "the answer 'neither' is neither a JSON object" in found["error"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        ('{"froot": ["pear"]}', "the form has no 'froot'; its fields are 'fruit', 'ripe'"),
+        ('{"fruit": "pear"}', "fruit: 'pear' is not of type 'array'"),
+        ('{"fruit": ["plum"]}', "fruit.0: 'plum' is not"),
+    ],
+)
+async def test_an_answer_that_does_not_match_its_form_is_not_sent(
+    desk: str, types: Callable[[str], None], capsys: Captured, answer: str, why: str
+) -> None:
+    """From an option and from standard input: the tool would go on with its defaults, or blame itself."""
+    words = ("count=3", "label=007")
+    for given, typed in (([answer], ""), ([], f"{answer}\n")):
+        types(typed)
+        found = await document(desk, tool("pick"), *words, answers=given, captured=capsys)
+        assert (found["code"], found["outcome"], found["rounds"]) == (1, "unanswered", 1)
+        assert f"the answer {answer} does not match the form of '3 of 007?': {why}" in found["error"]
+        assert "it was not sent" in found["error"] and found["asked"][0]["answer"] is None
 
 
 async def test_the_documents_of_failures(desk: str, types: Callable[[str], None], capsys: Captured) -> None:
@@ -163,7 +184,5 @@ async def test_the_documents_of_failures(desk: str, types: Callable[[str], None]
 @pytest.mark.parametrize("text", ["", "3", "[1]", "yes", "{", "null"])
 def test_what_is_no_answer(text: str) -> None:
     """It is refused before anything is called, where it is an option."""
-    with pytest.raises(ConfigError, match="neither a JSON object nor accept, decline or cancel"):
-        parsed(text)
-    with pytest.raises(ConfigError):
+    with pytest.raises(ConfigError, match="form's fields nor accept, decline or cancel; nothing was called"):
         Script(tool("pick"), [text])

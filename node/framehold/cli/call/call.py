@@ -14,8 +14,10 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp.types import CONNECTION_CLOSED, ElicitRequestParams, ElicitResult
 
+from framehold_core.effects import Reason
 from framehold_core.errors import ConfigError
 
+from ...sdk.replies import REASON
 from ..client.api import Api
 from ..client.patient import PATIENCE, PatientClient, plainly
 from . import cause, proof
@@ -27,6 +29,8 @@ from .terminal import Interrupted, Terminal, Unanswered
 _CLIENT_ROUNDS = 10
 """How many rounds official clients answer by default."""
 _INTERRUPTED = 130
+_ENDED = {Reason.LOST, Reason.STUCK, Reason.DIVERGED, Reason.OVERRAN, Reason.UNREADABLE, Reason.TOO_LARGE}
+"""The reasons for which Framehold itself ends a call."""
 
 
 class CallFailed(Exception):
@@ -92,6 +96,8 @@ class Line:
     began: float
     failed: bool = False
     """Whether the server reported the call as failed."""
+    reason: str = ""
+    """Why Framehold itself ended the call; empty if it did not."""
     warned_of_rounds: bool = False
     """Whether the notice was printed that other clients stop after fewer rounds."""
 
@@ -131,7 +137,7 @@ class Line:
         """Tell where the cause of a failed call stands, and end what is printed."""
         state, found = "" if self.http.last is None else str(self.http.last["requestState"]), None
         if status and self.failed:
-            failed = cause.Failed(self.target, self.server.url, self.caller.node, state, self.began)
+            failed = cause.Failed(self.target, self.server.url, self.caller.node, state, self.began, self.reason)
             found = failed.cause(self.options.admin_token)
         self.caller.end(self.server.url, self.http.rounds, state, found)
 
@@ -157,10 +163,17 @@ async def _run(words: Sequence[str], line: Line) -> int:
             why = server.refused(line.http) or line.http.trouble
             answered = isinstance(first, MCPError) and first.code != CONNECTION_CLOSED and not why
             outcome = "protocol_error" if answered else "no_result"
+            line.reason = _reason(first.data) if isinstance(first, MCPError) else ""
             raise CallFailed(f"{target.name} came to no result: {why or reason(first)}", outcome) from error
         status = line.caller.show(result)
-        line.failed = status != 0
+        line.failed, line.reason = status != 0, str((result.meta or {}).get(REASON, ""))
         return status or await _proved(client, line, result)
+
+
+def _reason(data: Any) -> str:
+    """Why Framehold ended the call, of the `data` of a protocol error; empty if another error has another reason."""
+    reason = data.get("reason") if isinstance(data, dict) else None
+    return reason if reason in _ENDED else ""
 
 
 async def _proved(client: Client, line: Line, result: Result) -> int:

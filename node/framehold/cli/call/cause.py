@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from framehold_core import token
+from framehold_core.effects import Reason
 from framehold_core.errors import ConfigError
 from framehold_router.models.calls import CallsView, EndedCallView
 
@@ -29,11 +30,20 @@ _MAX_LINE = 160
 """Characters of the author's line that are shown."""
 
 
+_LOST = (
+    "the tool raised nothing: the process that ran the call is gone (killed, or reloaded); a call of a tool that is "
+    "marked @framehold.reentrant goes on"
+)
+_LOGGED = {Reason.DIVERGED, Reason.UNREADABLE, Reason.STUCK}
+"""The reasons of which a log says more than the client gets."""
+
+
 @dataclass(frozen=True)
 class Cause:
     """Why a call failed. `call` is its id. `error` is the class of the exception, `place` where the author's code
-    raised it, as `module:function:line`. `where` and `line` are the file and the text of that line. Each is empty where
-    it is not known. `log` names the log that says more, as far as one is known."""
+    raised it, as `module:function:line`. `where` and `line` are the file and the text of that line. `reason` is
+    Framehold's own reason to end the call, such as "lost". Each is empty where it is not known. `log` names the log
+    that says more, as far as one is known."""
 
     node: str = ""
     call: str = ""
@@ -42,10 +52,14 @@ class Cause:
     where: str = ""
     line: str = ""
     log: str = ""
+    reason: str = ""
 
     @property
     def lines(self) -> list[str]:
         """The cause in words; nothing if nothing is known of it."""
+        if self.reason:
+            more = [f"{self.log or 'the log of the server'} says why"] if self.reason in _LOGGED else []
+            return [_LOST] if self.reason == Reason.LOST else more
         if self.error:
             at = f" at {self.place}" if self.place else ""
             # A class of the SDK is raised on purpose, with a text for the caller, and no log has its traceback.
@@ -58,18 +72,22 @@ class Cause:
 @dataclass(frozen=True)
 class Failed:
     """A call of `target` at `url` that failed. `node` served its last round, empty if not known. `state` is the
-    `requestState` of its last round, empty if it had one round. `began`: when it began, in seconds since 1970."""
+    `requestState` of its last round, empty if it had one round. `began`: when it began, in seconds since 1970.
+    `reason`: why Framehold itself ended the call, empty if it did not."""
 
     target: Target
     url: str
     node: str
     state: str
     began: float
+    reason: str = ""
 
     def cause(self, admin_token: str | None) -> Cause:
         """Why it failed, as far as the fleet tells this user."""
         fleet = local_fleets.at(self.url)
         log = "the output of framehold up" if fleet else f"the log of {self.node}" if self.node else ""
+        if self.reason:
+            return Cause(self.node, log=log, reason=self.reason)
         ended = self._ended(fleet, admin_token) if fleet or admin_token else None
         if ended is None:
             return Cause(self.node, log=log)

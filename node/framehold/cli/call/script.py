@@ -14,11 +14,18 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from mcp.types import CallToolResult, ElicitRequestParams, ElicitRequestURLParams, ElicitResult
+from mcp.types import (
+    CallToolResult,
+    ElicitRequestFormParams,
+    ElicitRequestParams,
+    ElicitRequestURLParams,
+    ElicitResult,
+)
 
 from framehold_core import ids, token
 from framehold_core.errors import ConfigError
 
+from ...sdk import form_content
 from .cause import Cause
 from .target import Result, Target
 from .terminal import Unanswered
@@ -33,7 +40,10 @@ class Script:
     def __init__(self, target: Target, answers: Sequence[str]) -> None:
         """Raises ConfigError: one of the `answers` can't be read."""
         self._target = target
-        self._given = [parsed(text) for text in answers]
+        try:
+            self._given = [_parsed(text) for text in answers]
+        except ValueError as error:
+            raise ConfigError(f"{error}; nothing was called") from None
         self._asked: list[dict[str, Any]] = []
         self._outcome, self._why = "no_result", ""
         self._result: dict[str, Any] | None = None
@@ -53,13 +63,16 @@ class Script:
         """Answer a question with the next answer.
 
         Raises:
-            Unanswered: there is none left, or the next line of standard input is no answer.
+            Unanswered: there is none left, the next line of standard input is no answer, or the answer does not match
+                the form.
         """
         question = params.model_dump(mode="json", by_alias=True, exclude_none=True, include=_SHOWN)
         self._asked.append({**question, "answer": None})
         answer = self._given.pop(0) if self._given else self._read()
         if isinstance(params, ElicitRequestURLParams):
             answer = ElicitResult(action=answer.action)
+        elif answer.action == "accept":
+            answer = _matching(answer.content or {}, params)
         self._asked[-1]["answer"] = answer.model_dump(mode="json", exclude_none=True, include={"action", "content"})
         return answer
 
@@ -68,9 +81,9 @@ class Script:
         if not line:
             raise Unanswered("there is no answer left; give one --answer, or one line of input, for each question")
         try:
-            return parsed(line)
-        except ConfigError as error:
-            raise Unanswered(str(error)) from None
+            return _parsed(line)
+        except ValueError as error:
+            raise Unanswered(f"{error}; it was not sent") from None
 
     def show(self, result: Result) -> int:
         """Keep a result for the document; return the exit code: 1 if the tool reports an error, else 0."""
@@ -100,6 +113,7 @@ class Script:
             "result": self._result,
             "error": self._why or None,
             "failure": failure,
+            "reason": (cause.reason if cause else "") or None,
             "asked": self._asked,
             "rounds": rounds,
             "node": self.node or None,
@@ -108,16 +122,19 @@ class Script:
         print(json.dumps(document, indent=2), flush=True)
 
 
+def _matching(content: dict[str, Any], question: ElicitRequestFormParams) -> ElicitResult:
+    if why := form_content.mismatch(content, question.requested_schema):
+        raise Unanswered(
+            f"the answer {json.dumps(content)} does not match the form of {question.message!r}: {why}; it was not sent"
+        )
+    return ElicitResult(action="accept", content=content)
+
+
 _SHOWN = {"mode", "message", "requested_schema", "url"}
 """The fields of a question that the document has."""
 
 
-def parsed(text: str) -> ElicitResult:
-    """An answer from its text.
-
-    Raises:
-        ConfigError: it is neither a JSON object nor a known word.
-    """
+def _parsed(text: str) -> ElicitResult:
     word = text.strip().strip('"')
     if word in _ACTIONS:
         return ElicitResult(action=word)
@@ -126,8 +143,7 @@ def parsed(text: str) -> ElicitResult:
     except ValueError:
         content = None
     if not isinstance(content, dict):
-        raise ConfigError(
-            'an answer is neither a JSON object nor accept, decline or cancel; write it as {"guests": 4}; the question '
-            "was not answered"
+        raise ValueError(
+            f"the answer {text.strip()!r} is neither a JSON object with the form's fields nor accept, decline or cancel"
         )
     return ElicitResult(action="accept", content=content)
