@@ -325,6 +325,32 @@ async def test_a_reload_goes_on_with_each_call_by_its_own_code(tmp_path: Path) -
         assert await running.end() == 0
 
 
+async def test_a_reload_says_which_open_calls_are_lost(tmp_path: Path) -> None:
+    """Those of the tool that is not marked; their clients hear it, too."""
+    server = tmp_path / "server.py"
+    tool = SERVER[SERVER.index("@mcp.tool()") :]
+    marked = tool.replace("@mcp.tool()\n", "@mcp.tool('marked')\n@framehold.reentrant\n")
+    server.write_text(f"import framehold\n{SERVER}\n\n{marked}")
+    async with up(tmp_path, str(server), "--port", "0", "--nodes", "2", "--reload") as running:
+        await running.hears("Ctrl-C stops everything.")
+        arguments = {"text": "x", "times": 1}
+        async with Caller(f"{running.url}/mcp") as caller:
+            asked = {tool: await caller.call(tool, arguments=arguments) for tool in ("echo", "marked")}
+            server.write_text(server.read_text() + "\n# changed\n")
+            text = await running.hears("\nreloaded\n")
+            assert (
+                "; open calls (1) go on with the code that they began with, new calls run the new code; "
+                "open calls of tools without @framehold.reentrant are lost (1)\n"
+            ) in text
+            ended = {
+                tool: await caller.retry(tool, one.token, one.accept(word="w"), arguments=arguments)
+                for tool, one in asked.items()
+            }
+        assert ended["marked"].text == "version 1: accept"
+        assert ended["echo"].result["_meta"]["framehold/reason"] == "lost"
+        assert await running.end() == 0
+
+
 async def test_a_child_that_cannot_start_ends_it_all(tmp_path: Path) -> None:
     """The error has the last lines of the child. The exit code is 1."""
     (tmp_path / "late.py").write_text(

@@ -10,7 +10,7 @@ import pytest
 from mcp.server.mcpserver.resolve import Resolve
 
 from framehold.cli.local import check
-from framehold.cli.serve.fate import Fate
+from framehold.cli.serve.fate import Fate, OpenCalls
 from framehold.cli.serve.handler_counts import fate_of
 from tests.processes import ROOT
 
@@ -67,9 +67,13 @@ def test_a_reload(before: Fate, after: Fate, says: str) -> None:
 
 def test_a_reload_says_how_many_calls_are_open() -> None:
     """The number stands beside the calls that it counts, and nowhere if it is not known."""
-    assert KEPT.reload(ALL, 50).startswith("open calls (50) go on with the code that they began with")
-    assert NONE.reload(ALL, 50) == THEIRS
-    assert KEPT.reload(ALL, 0) == NONE.reload(ALL, 0) == "no call is open"
+    kept = "go on with the code that they began with, new calls run the new code"
+    assert KEPT.reload(ALL, OpenCalls(50, 0)) == f"open calls (50) {kept}"
+    assert NONE.reload(ALL, OpenCalls(50, 50)) == f"{THEIRS} (50)"
+    assert KEPT.reload(ALL, OpenCalls(0, 0)) == NONE.reload(ALL, OpenCalls(0, 0)) == "no call is open"
+    unmarked = "open calls of tools without @framehold.reentrant are lost"
+    assert PARTLY.reload(ALL, OpenCalls(3, 1)) == f"open calls (2) {kept}; {unmarked} (1)"
+    assert PARTLY.reload(ALL, OpenCalls(3, 3)) == f"{unmarked} (3)"
 
 
 @pytest.mark.parametrize(

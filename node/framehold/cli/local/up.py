@@ -24,7 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from framehold_core.errors import ConfigError
-from framehold_router.models.nodes import OverviewView
+from framehold_router.models.calls import LeasesView
+from framehold_router.models.choices import State
 
 from ... import config
 from ..checks import environment as environments
@@ -32,6 +33,7 @@ from ..checks import readiness
 from ..client import local_fleets
 from ..client.api import Api
 from ..client.local_fleets import LocalFleet
+from ..serve.fate import OpenCalls
 from ..show.voice import Voice
 from . import check, local_store, ports, reload
 from .children import Spec
@@ -45,6 +47,8 @@ _BANNER = re.compile(r"framehold (node|router)\b.* serves ")
 _QUIET = "warning"
 _LAST_LOOK = 1.0
 """Seconds for the router to say how many calls are open, when all is to end."""
+_MAX_CLASSIFIED = 1000
+"""The open calls that the router lists at once."""
 ADMIN_TOKEN, KEYS = "FRAMEHOLD_ADMIN_TOKEN", "FRAMEHOLD_KEYS"
 PLAYGROUND = "FRAMEHOLD_PLAYGROUND"
 
@@ -253,20 +257,23 @@ class Fleet:
         asking = asyncio.create_task(asyncio.to_thread(self._open_calls))
         # A router that hangs is ended a moment later, and its request with it.
         await asyncio.wait((asking,), timeout=_LAST_LOOK)
-        if not (asking.done() and (calls := asking.result())):
+        if not (asking.done() and (found := asking.result()) and (calls := found.total)):
             return ""
         count = "1 open call" if calls == 1 else f"{calls} open calls"
         if self.store.specs:
             return f"; lost with the store: {count}"
         return f"; {count} stay{'s' * (calls == 1)} in your store, for nodes with the same keys"
 
-    def _open_calls(self) -> int | None:
-        """How many calls are parked in the fleet; None if its router does not say so now."""
+    def _open_calls(self) -> OpenCalls | None:
+        """The calls that are parked in the fleet; None if its router does not say so now."""
         try:
             with Api(self.url, self._environment.get(ADMIN_TOKEN)) as api:
-                return api.get("overview", OverviewView).view.parked
+                found = api.get("leases", LeasesView, state=State.PARKED, limit=_MAX_CLASSIFIED).view
         except ConfigError:
             return None
+        # Of more calls the share of the first ones is taken.
+        unmarked = sum(not call.reentrant for call in found.items) * found.total
+        return OpenCalls(found.total, round(unmarked / max(1, len(found.items))))
 
     def _pid(self, name: str) -> int:
         child = self.supervisor.keeper(name).child

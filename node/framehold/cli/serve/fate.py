@@ -12,9 +12,18 @@ If the handlers of a server differ, or none is known, the words name each case.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 _MARK = "@framehold.reentrant"
 _RETURNED = "Where a tool returned its question, the call goes on at any node: none holds anything of it."
+_KEPT = "go on with the code that they began with, new calls run the new code"
+
+
+class OpenCalls(NamedTuple):
+    """How many calls are parked in an await in all, and how many of these are of handlers that are not re-entrant."""
+
+    total: int
+    unmarked: int
 
 
 @dataclass(frozen=True)
@@ -63,23 +72,32 @@ class Fate:
         lost = "calls parked on it in an await are lost"
         return lost if self.all_lost else f"calls of re-entrant handlers go on; other {lost}"
 
-    def reload(self, after: Fate, open_calls: int | None = None) -> str:
+    def reload(self, after: Fate, open_calls: OpenCalls | None = None) -> str:
         """The fate of all open calls when nodes with new code replace these nodes. `after`: the fate with the new code.
-        `open_calls`: their number; None if it is not known."""
-        if open_calls == 0:
+        `open_calls` is None if their number is not known."""
+        if open_calls is not None and open_calls.total == 0:
             return "no call is open"
-        calls = "open calls" if open_calls is None else f"open calls ({open_calls})"
+        if self.kept and open_calls is not None and self.kept == self.reentrant:
+            return self._reload_kept(open_calls)
+        calls = "open calls" if open_calls is None else f"open calls ({open_calls.total})"
         if self.all_returned and after.all_returned:
             return f"{calls} go on with the new code"
         if self.all_kept:
-            return f"{calls} go on with the code that they began with, new calls run the new code"
+            return f"{calls} {_KEPT}"
         if self.all_go_on and after.all_go_on:
             return f"{calls} are replayed, and fail where the new code asks otherwise"
         if self.kept:
             return f"{calls} whose code is kept go on with it; other calls parked in an await are lost"
         lost = "calls parked in an await are lost"
-        none = self.all_lost or after.all_lost
-        return lost if none else f"{lost}, but those that were and are re-entrant and ask the same"
+        if not (self.all_lost or after.all_lost):
+            return f"{lost}, but those that were and are re-entrant and ask the same"
+        return lost if open_calls is None else f"{lost} ({open_calls.total})"
+
+    def _reload_kept(self, open_calls: OpenCalls) -> str:
+        marked = open_calls.total - open_calls.unmarked
+        kept = f"open calls ({marked}) {_KEPT}"
+        lost = f"open calls of tools without {_MARK} are lost ({open_calls.unmarked})"
+        return "; ".join([kept] * bool(marked) + [lost] * bool(open_calls.unmarked))
 
     def hint(self, nodes: int) -> str:
         """What to expect when one of `nodes` (a number) is killed and the question is answered afterwards."""
