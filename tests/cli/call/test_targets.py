@@ -165,6 +165,7 @@ async def test_an_answer_that_does_not_match_its_form_is_not_sent(
         types(typed)
         found = await document(desk, tool("pick"), *words, answers=given, captured=capsys)
         assert (found["code"], found["outcome"], found["rounds"]) == (1, "unanswered", 1)
+        assert f"; call {found['call']} waits on its node until it expires" in found["error"]
         assert f"the answer {answer} does not match the form of '3 of 007?': {why}" in found["error"]
         assert "it was not sent" in found["error"] and found["asked"][0]["answer"] is None
 

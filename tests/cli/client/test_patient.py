@@ -214,3 +214,40 @@ async def test_an_answer_of_the_tool_is_read_as_it_comes() -> None:
     server = Server(lambda: httpx2.Response(200, stream=Torn()))
     async with server.client() as client, client.stream("POST", "http://x/mcp", json=FIRST) as response:
         assert not response.is_stream_consumed
+
+
+async def test_after_a_while_without_an_answer_the_user_hears_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once in a call. A round that may be held back for a lease is one with a token."""
+    monkeypatch.setattr(patient, "SILENCE", 0.0)
+    noticed: list[str] = []
+
+    async def slow(request: httpx2.Request) -> httpx2.Response:
+        # The notice is due, and comes in the next turn of the loop.
+        for _ in range(3):
+            await asyncio.get_running_loop().run_in_executor(None, bool)
+        return httpx2.Response(200, json={})
+
+    async with PatientClient(noticed.append, transport=httpx2.MockTransport(slow)) as client:
+        for body in (FIRST, ROUND, ROUND):
+            await client.post("http://x/mcp", json=body)
+    [line] = noticed
+    assert "no answer yet" in line and "when the lease has run out" in line
+
+
+async def test_a_fleet_that_has_ended_is_not_waited_for(pauses: list[float]) -> None:
+    server = Server(httpx2.ConnectError)
+    async with PatientClient(server.noticed.append, 15, lambda: True, transport=httpx2.MockTransport(server)) as client:
+        with pytest.raises(httpx2.ConnectError):
+            await client.post("http://x/mcp", json=ROUND)
+    assert pauses == [] and server.asked == 1
+    assert client.trouble == "the framehold up that served it has ended; nothing was sent"
+
+
+async def test_the_state_of_the_last_response_is_known() -> None:
+    """A caller that stops at a question has sent no `requestState` yet."""
+    asks = httpx2.Response(200, json={"result": {"requestState": "h1.y"}})
+    async with Server(asks, httpx2.Response(200, json={"result": {}})).client() as client:
+        await client.post("http://x/mcp", json=FIRST)
+        assert client.state == "h1.y"
+        await client.post("http://x/mcp", json=ROUND)
+        assert client.state == "h1.x"

@@ -64,7 +64,7 @@ def test_a_list_of_ended_calls(operator: Operator, router: FakeRouter) -> None:
 
 def test_filters_are_the_routers(operator: Operator, router: FakeRouter) -> None:
     router.say("calls", page())
-    assert operator("calls").out == "No call ended in the last hour.\n"
+    assert operator("calls").out == "No call ended in the last hour at the processes that run now.\n"
     assert router.asked[-1].query == {"sort": "ended", "limit": "100"}
     words = "--failed --outcome lost --tool refund --node n2 --sort seconds --limit 7"
     router.say("calls", page())

@@ -185,8 +185,8 @@ def test_a_call_that_ended_lately_is_found_by_its_beginning(operator: Operator, 
     ("answer", "says"),
     [
         (page(LEASE, {**LEASE, "call_id": OTHER}, total=12), "12 calls begin with 0123; give more of the id"),
-        (page(), "no call that a node holds, and not one alone that ended in the last hour, begins with 0123; give"),
-        (page(missing=("n7",)), "begins with 0123 (no answer came from n7); give the whole id"),
+        (page(), "no call begins with 0123, or several that have ended do; framehold leases lists"),
+        (page(missing=("n7",)), "or several that have ended do (no answer came from n7); framehold leases lists"),
     ],
 )
 def test_a_name_that_is_not_one_calls(answer: Any, says: str, operator: Operator, router: FakeRouter) -> None:

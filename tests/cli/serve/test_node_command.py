@@ -42,6 +42,7 @@ FILES = {
     "good.py": SERVER,
     "several.py": SERVER.replace("mcp =", "one =").replace("@mcp", "@one"),
     "empty.py": "",
+    "notes.md": "# Notes",
     "broken.py": "this is no Python",
     "raises.py": "raise RuntimeError('first line\\nsecond line')",
     "leaves.py": "import sys\nsys.exit('a reason')",
@@ -94,6 +95,7 @@ def refused(
     ("target", "says"),
     [
         ("nowhere.py", "nowhere.py is not a file"),
+        ("notes.md", "TARGET notes.md is not a Python file"),
         ("folder/", "is not a file"),
         ("folder/nowhere.py:mcp", "is not a file"),
         ("surely_not_installed", "no module 'surely_not_installed'"),

@@ -36,6 +36,7 @@ async def test_a_taken_port() -> None:
     ("target", "says"),
     [
         ("nowhere.py", "TARGET nowhere.py is not a file"),
+        ("notes.md", "TARGET notes.md is not a Python file; nothing was started"),
         ("surely_not_installed", "there is no module 'surely_not_installed'"),
         (
             "typo.py",
@@ -67,6 +68,7 @@ async def test_a_taken_port() -> None:
 )
 async def test_a_wrong_target(tmp_path: Path, target: str, says: str) -> None:
     """`up` prints the line that a node would print, before anything was started."""
+    (tmp_path / "notes.md").write_text("# Notes")
     (tmp_path / "typo.py").write_text("mpc = MCPServer('x')")
     (tmp_path / "open.py").write_text("value = 1\nprint(value")
     (tmp_path / "deep.py").write_text("import below\nbelow.f()")
@@ -88,7 +90,8 @@ async def test_a_wrong_target(tmp_path: Path, target: str, says: str) -> None:
     (tmp_path / "mark.py").write_text("import framehold\n@framehold.rentrant\nasync def book(): ...")
     (tmp_path / "wrong.py").write_text("from mcp.server import MCPServer\nmcp = MCPServer('Booking', hosts=[])")
     result = await asyncio.to_thread(framehold, "up", target, "--port", "0", cwd=tmp_path)
-    assert (result.returncode, result.stdout) == (2, STARTING), result
+    # To see that there is no such file nothing is imported.
+    assert (result.returncode, result.stdout) == (2, "" if " is not a" in says else STARTING), result
     assert result.stderr.startswith("framehold: ") and result.stderr.count("\n") == 1
     assert says in result.stderr and "nothing was" in result.stderr
 

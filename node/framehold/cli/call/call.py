@@ -14,10 +14,12 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp.types import CONNECTION_CLOSED, ElicitRequestParams, ElicitResult
 
+from framehold_core import ids, token
 from framehold_core.effects import Reason
 from framehold_core.errors import ConfigError
 
 from ...sdk.replies import REASON
+from ..client import local_fleets
 from ..client.api import Api
 from ..client.patient import PATIENCE, PatientClient, plainly
 from . import cause, proof
@@ -70,8 +72,9 @@ def run(
     # The client logs the errors that it raises, with tracebacks. This handler drops them.
     logging.getLogger().addHandler(logging.NullHandler())
     caller = script or Terminal()
+    hooks = {"response": [caller.note_node]}
     http = PatientClient(
-        caller.notice, options.patience, event_hooks={"response": [caller.note_node]}, **server.http_options
+        caller.notice, options.patience, local_fleets.watch(server.url), event_hooks=hooks, **server.http_options
     )
     line = Line(target, server, options, http, caller, cause.begun())
     try:
@@ -115,11 +118,10 @@ class Line:
         """Report why the call gave no result; return the exit code. Errors that are bugs are raised again."""
         name = self.target.name
         if isinstance(why, KeyboardInterrupt | Interrupted):
-            asked = "; what was asked waits on its node until it expires" if self.caller.asked else ""
-            self.caller.refuse("interrupted", f"stopped{asked}")
+            self.caller.refuse("interrupted", f"stopped; {self._waits}" if self.caller.asked else "stopped")
             return _INTERRUPTED
         if isinstance(why, Unanswered):
-            self.caller.refuse("unanswered", _UNANSWERED.format(name, str(why)))
+            self.caller.refuse("unanswered", f"stopped: {name} asks, and {why}; {self._waits}")
             return 1
         if isinstance(why, ConfigError):
             raise why from None
@@ -133,16 +135,19 @@ class Line:
         self.caller.refuse(why.outcome, str(why))
         return 1
 
+    @property
+    def _waits(self) -> str:
+        routed = token.parse(self.http.state)
+        call = f"call {ids.prefix(routed.call)}" if routed and routed.call else "what was asked"
+        return f"{call} waits on its node until it expires"
+
     def end(self, status: int) -> None:
         """Tell where the cause of a failed call stands, and end what is printed."""
-        state, found = "" if self.http.last is None else str(self.http.last["requestState"]), None
+        state, found = self.http.state, None
         if status and self.failed:
             failed = cause.Failed(self.target, self.server.url, self.caller.node, state, self.began, self.reason)
             found = failed.cause(self.options.admin_token)
         self.caller.end(self.server.url, self.http.rounds, state, found)
-
-
-_UNANSWERED = "stopped: {} asks, and {}; what was asked waits on its node until it expires"
 
 
 async def _run(words: Sequence[str], line: Line) -> int:

@@ -12,7 +12,7 @@ import os
 import socket
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -92,6 +92,12 @@ def at(url: str) -> LocalFleet | None:
     except ValueError:
         return None
     return _read(path(port), port) if parts.hostname in LOCAL else None
+
+
+def watch(url: str) -> Callable[[], bool]:
+    """A function that returns whether the fleet at `url` has ended, if this user runs one there now. For any other
+    server it returns false."""
+    return (lambda: at(url) is None) if at(url) else (lambda: False)
 
 
 def admin_token(url: str) -> str | None:

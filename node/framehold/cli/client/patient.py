@@ -11,6 +11,7 @@ The law:
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import time
 from collections.abc import Callable, Mapping
@@ -26,21 +27,36 @@ _AWAY = (502, 503, 504)
 _UNSENT = (httpx2.ConnectError, httpx2.ConnectTimeout)
 _FIRST_PAUSE, _MAX_PAUSE = 0.2, 2.0
 """Seconds: the pause before the first retry, which doubles, and the longest pause."""
+SILENCE = 2.0
+"""Seconds without a response to a retry of a round after which the user hears why."""
+_SILENT = (
+    "no answer yet: the tool takes its time, or its node is gone and another one goes on with the call when the lease "
+    "has run out"
+)
 now = time.monotonic
 _WAITS = "if its node is still there, the call waits on it until its token expires"
 
 
 class PatientClient(httpx2.AsyncClient):
-    """Calls `notice` with one line when it begins to retry a request. `options` are those of `httpx2.AsyncClient`.
+    """Calls `notice` with one line when it begins to retry a request, and when a round is silent for long. It retries
+    nothing once `ended` returns true. `options` are those of `httpx2.AsyncClient`.
 
     It overrides `send` and keeps the transport, because proxies that the environment names come with the default
     transport.
     """
 
-    def __init__(self, notice: Callable[[str], None], patience: float = PATIENCE, **options: Any) -> None:
+    def __init__(
+        self,
+        notice: Callable[[str], None],
+        patience: float = PATIENCE,
+        ended: Callable[[], bool] = lambda: False,
+        **options: Any,
+    ) -> None:
         super().__init__(**options)
         self._notice = notice
         self._patience = patience
+        self._ended = ended
+        self._was_silent = False
         self.trouble = ""
         """Why a request failed for good, and what happened to the call, for the user; empty before a failure."""
         self._has_answered = False
@@ -51,6 +67,8 @@ class PatientClient(httpx2.AsyncClient):
         """How many requests were begun that call something."""
         self.last: Mapping[str, Any] | None = None
         """The parameters of the last request that called something, if it had a `requestState`; else None."""
+        self.state = ""
+        """The `requestState` that the server sent last, as far as it is known; else the last one that was sent."""
         self.status = 0
         """The HTTP status of the last response to a POST; 0 before the first."""
 
@@ -65,12 +83,13 @@ class PatientClient(httpx2.AsyncClient):
         if method in CALLS:
             self.rounds += 1
             self.last = params if state else None
+            self.state = str(params.get("requestState") or "")
         self.parked = self.parked or state
         pause, end, unsent = _FIRST_PAUSE, 0.0, True
         while True:
             found = await self._try_once(request, state, options)
             if isinstance(found, httpx2.Response) and (not state or not _is_away(found)):
-                return found
+                return await self._noted(found) if method in CALLS else found
             unsent = unsent and isinstance(found, _UNSENT)
             if not end:
                 # After a request has failed for good no later one is retried.
@@ -78,8 +97,8 @@ class PatientClient(httpx2.AsyncClient):
                 end = now() + (self._patience if again and not self.trouble else 0)
             left = end - now()
             wait = max(min(pause, left), _retry_after(found))
-            if left <= 0 or wait > left:
-                self.trouble = self.trouble or _outcome(found, unsent, state)
+            if left <= 0 or wait > left or self._ended():
+                self.trouble = self.trouble or _outcome(found, unsent, state, self._ended())
                 if isinstance(found, httpx2.Response):
                     return found
                 raise found
@@ -93,6 +112,7 @@ class PatientClient(httpx2.AsyncClient):
     ) -> httpx2.Response | httpx2.TransportError:
         """Send a request once. The response to a retry of a round is read to its end, so that a break counts as a
         failure."""
+        silent = asyncio.get_running_loop().call_later(SILENCE, self._is_silent) if state else None
         try:
             response = await super().send(request, **options)
             if state:
@@ -102,9 +122,25 @@ class PatientClient(httpx2.AsyncClient):
                     await response.aclose()
         except httpx2.TransportError as error:
             return error
+        finally:
+            if silent is not None:
+                silent.cancel()
         self._has_answered = True
         if request.method == "POST":
             self.status = response.status_code
+        return response
+
+    def _is_silent(self) -> None:
+        if not self._was_silent:
+            self._was_silent = True
+            self._notice(_SILENT)
+
+    async def _noted(self, response: httpx2.Response) -> httpx2.Response:
+        """The response, of which the `requestState` is noted. One that streams is left to its reader: a server of the
+        older revision waits for answers in the middle of it."""
+        if response.headers.get("content-type", "").startswith("application/json"):
+            with contextlib.suppress(ValueError, LookupError, TypeError):
+                self.state = str(json.loads(await response.aread())["result"]["requestState"])
         return response
 
 
@@ -165,7 +201,10 @@ def _retry_after(found: httpx2.Response | httpx2.TransportError) -> float:
     return float(header) if header.isascii() and header.isdigit() else _in_stream(found) or 0.0
 
 
-def _outcome(found: httpx2.Response | httpx2.TransportError, unsent: bool, state: bool) -> str:
+def _outcome(found: httpx2.Response | httpx2.TransportError, unsent: bool, state: bool, ended: bool) -> str:
+    if ended:
+        ran = "nothing was sent" if unsent else "whether it ran is not known"
+        return f"the framehold up that served it has ended; {ran}"
     if isinstance(found, httpx2.Response):
         return f"{_server_reason(found)}; if it didn't run, {_WAITS}"
     if unsent:

@@ -33,6 +33,7 @@ from ..checks import readiness
 from ..client import local_fleets
 from ..client.api import Api
 from ..client.local_fleets import LocalFleet
+from ..serve import target_file
 from ..serve.fate import OpenCalls
 from ..show.voice import Voice
 from . import check, local_store, ports, reload
@@ -99,6 +100,7 @@ def run(plan: Plan) -> int:
 async def _run(plan: Plan, voice: Voice) -> int:
     signals = Signals()
     signals.listen()
+    target_file.named(plan.target)
     settings = config.load(store_url=plan.store, log_level=plan.log_level)
     port = ports.take(plan.port)
     voice.say("\n".join([*environments.lines(), _starting(plan, settings)]))

@@ -46,13 +46,13 @@ def sheet(url: str, token: str | None, text: str, store: str | None) -> Sheet:
     """
     if urlsplit(url).hostname not in local_fleets.LOCAL:
         raise ConfigError(f"{url} is on another machine; {_WITHOUT}")
+    with Api(url, token) as api:
+        call = CallId(named(api, text))
     settings = _settings(url, store)
     config = settings.store()
     _require_local(config)
     if not settings.keys:
         raise ConfigError(f"FRAMEHOLD_KEYS is not set in this shell; {_WITHOUT}")
-    with Api(url, token) as api:
-        call = CallId(named(api, text))
     stored = asyncio.run(_read(config, call))
     if stored is None:
         raise ConfigError(

@@ -39,8 +39,8 @@ def named(api: Api, text: str) -> str:
         raise ConfigError(f"{page.total:,} calls begin with {text}; give more of the id (framehold leases -o json)")
     missing = f" (no answer came from {', '.join(page.missing)})" if page.missing else ""
     raise ConfigError(
-        f"no call that a node holds, and not one alone that ended in the last hour, begins with {text}{missing}; give "
-        "the whole id"
+        f"no call begins with {text}, or several that have ended do{missing}; framehold leases lists the open calls, "
+        "framehold calls those that ended in the last hour; a call that only the store keeps needs its whole id"
     )
 
 

@@ -55,7 +55,7 @@ Token = Annotated[
 ]
 Printed = Annotated[Output, typer.Option("--output", "-o", help="How to print it.")]
 Watch = Annotated[bool, typer.Option("--watch", "-w", help="Show it every 2 seconds until Ctrl-C.")]
-Call = Annotated[str, typer.Argument(help="Its id, or as much of it as no other call begins with.")]
+Call = Annotated[str, typer.Argument(help="Its id, or its beginning: at the end of a round's line of framehold up.")]
 Tool = Annotated[str, typer.Argument(help="The name of a tool or a prompt; resources/read stands for all resources.")]
 Sure = Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")]
 

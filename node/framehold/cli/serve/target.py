@@ -23,6 +23,7 @@ from ...config import Settings
 from ...hosts.attach import attach
 from ...hosts.host_choice import is_server
 from ...http.app import Application, asgi
+from . import target_file
 
 _UNEXPECTED = re.compile(r"MCPServer\.__init__\(\) got an unexpected keyword argument '(\w+)'")
 _SDK1_ARGUMENTS = {
@@ -76,18 +77,16 @@ def found(target: str) -> Any:
         ConfigError: there is no such file, module or name, its import or the function fails, or it is no MCP server.
     """
     place, _, name = target.partition(":")
-    module = _from_file(Path(place)) if place.endswith(".py") or "/" in place else _from_name(place)
+    file = target_file.named(target)
+    module = _from_name(place) if file is None else _from_file(file)
     return _named(module, name, target) if name else _only(module, target)
 
 
 def _from_file(path: Path) -> ModuleType:
-    if not path.is_file():
-        raise ConfigError(f"TARGET {path} is not a file; nothing was started; name one as file.py or module:name")
     # The file can import its neighbours, as with `python file.py`.
     sys.path.insert(0, str(path.resolve().parent))
     spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None:
-        raise ConfigError(f"TARGET {path} is not a Python file; nothing was started")
+    assert spec is not None and spec.loader is not None, path
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module
     loader = spec.loader

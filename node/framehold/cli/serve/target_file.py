@@ -1,0 +1,26 @@
+"""The file that TARGET names. To find it imports nothing, so a wrong name is seen at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from framehold_core.errors import ConfigError
+
+
+def named(target: str) -> Path | None:
+    """The file that TARGET names, as `file.py` or `file.py:name`; None if TARGET names a module.
+
+    Raises:
+        ConfigError: there is no such file, or it is not a Python file.
+    """
+    place = target.partition(":")[0]
+    path = Path(place)
+    if not (path.suffix == ".py" or "/" in place or path.is_file()):
+        return None
+    if not path.is_file():
+        raise ConfigError(f"TARGET {path} is not a file; nothing was started; name one as file.py or module:name")
+    if path.suffix != ".py":
+        raise ConfigError(
+            f"TARGET {path} is not a Python file; nothing was started; name one as file.py or module:name"
+        )
+    return path
