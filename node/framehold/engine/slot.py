@@ -121,11 +121,14 @@ class Slot:
     @property
     def log_fields(self) -> dict[str, Any]:
         """The `extra` of log lines about this call: its tool, its node, its epoch, the round that runs or waits for
-        answers, and the span of the request that carries it.
+        answers, and the span of the request that carries it. Of a call whose record this node has not read, the round,
+        the epoch and the node are not known.
 
         The call is named by the beginning of its id. No log line holds a token, a user, a question or an answer."""
         call = self.call
-        at = {"round": self._logged_round, "epoch": call.epoch, "node": call.owner}
+        at: dict[str, Any] = {}
+        if (round_ := self._logged_round) > 0 or self.frame is not None:
+            at = {"round": round_, "epoch": call.epoch, "node": call.owner}
         return {"call": prefix(call.id), "tool": self.tool, **at, **self._span_ids()}
 
     @property

@@ -18,9 +18,11 @@ from opentelemetry import trace
 import framehold
 from framehold.config import Settings
 from framehold.engine import drain
+from framehold.engine.slot import Slot
 from framehold.frame.logged_call import NamedCall, logged_call
 from framehold.http.outages import Outages
 from framehold.telemetry.log_fields import add_call_fields
+from framehold_core.call import Call
 from framehold_core.errors import StoreUnavailable
 from framehold_core.ids import CallId, prefix
 from framehold_store.batch import Item, Lane
@@ -178,6 +180,21 @@ async def test_a_request_that_a_handler_sends_in_its_own_task_leaves_its_lines_a
     found = lines.fields("outer again")
     assert found == {"call": call_of(asked.token), "tool": "outer", "round": 1, "epoch": 1}
     assert lines.fields("at once")["tool"] == "busy"
+
+
+async def test_a_line_about_a_call_that_is_not_read_yet_names_no_round(lines: Lines) -> None:
+    """A node that passes a request on knows the call's id and tool alone."""
+
+    async def asks(ctx: Context) -> str:
+        """Asks once."""
+        return said(await ctx.elicit("one", Word))
+
+    async with stage(asks) as client:
+        await client.call("asks")
+        (slot,) = client.runtime.table
+        call = Call(slot.call.id, slot.call.owner, slot.call.incarnation, reentrant=False, ttl=60)
+        unread = Slot(call, slot.handler, slot.backing)
+        assert set(unread.log_fields) == {"call", "tool"}
 
 
 async def test_a_line_names_the_span_that_it_is_written_in(lines: Lines) -> None:
