@@ -254,7 +254,7 @@ async def test_a_server_that_is_away_for_a_moment_is_tried_again(player: Player)
     await player.page.route("**/mcp", away)
     await player.accept("Where from?", "Rome")
     await player.asks("Where to?")
-    await player.screen.sees("It was tried again 2 times.")
+    await player.screen.sees("The same request was sent again 2 times.")
     assert len(sent) == 3
     bodies = [re.sub(r'"(id|progressToken)":\d+', "", one) for one in sent]
     assert len(set(bodies)) == 1

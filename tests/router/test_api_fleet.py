@@ -318,7 +318,8 @@ async def test_a_silent_store_is_the_one_problem_and_no_node_is_live(own_redis: 
     async with fleet_of(own_redis, lease_ttl=1.5) as fleet:
         with own_redis.paused():
             silent = await fleet.until("overview", lambda result: result["nodes"] == {"lapsed": 2})
-            [problem] = silent["problems"]
+            # The nodes run in the process of the tests, whose loop may have stood for a reason of its own.
+            [problem] = [one for one in silent["problems"] if one["kind"] != "loop_stood"]
             assert problem["kind"] == "store_silent" and "does not answer a, b:" in problem["text"]
             assert silent["store"] == "silent"
         await fleet.until("overview", lambda result: result["nodes"] == {"live": 2} and not result["problems"])

@@ -60,7 +60,10 @@ async def test_what_is_no_function_or_no_key() -> None:
         assert (await client.call("odd")).text == "fine"
         assert client.runtime.store.request_counts.get("intent", 0) == 0
     assert effects.ran == [] and all("nothing" in text for text in reply)
-    assert "must be a function, not coroutine" in reply[0] and "must be a text that is not empty" in reply[2]
+    assert (
+        "must be the function, not what a call of it gave" in reply[0]
+        and "must be a text that is not empty" in reply[2]
+    )
 
 
 @each_way

@@ -112,13 +112,13 @@ class Fate:
         if self.all_replayed:
             fate = "goes on from its token: no node holds anything of it."
         elif self.all_go_on:
-            fate = f"goes on {run_out}: {_MARK} allows\nto enter the tool again, {where}, with the answers given."
+            fate = f"goes on {run_out}: since the tool is marked\n{_MARK}, it is entered again {where}, with the answers given."
         elif self.all_lost:
-            fate = f"is lost and tells you so: no tool is run twice behind your back that isn't marked\n{_MARK}."
+            fate = f"is lost and tells you so: a tool that is not marked\n{_MARK} is never run twice."
         else:
             return (
                 f"If the tool awaits its answer and is marked {_MARK}, the call goes on\n{run_out}.\n"
-                "If it isn't marked, the call is lost and tells you so: no tool is run twice behind your back."
+                "If it isn't marked, the call is lost and tells you so: such a tool is never run twice."
             )
         certain = not self.returning and not self.all_lost
         return f"The call {fate}" if certain else f"If the tool awaits its answer, the call {fate}"

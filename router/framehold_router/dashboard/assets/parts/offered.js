@@ -44,12 +44,12 @@ export function Choose({ offered: all, kind: wanted, name, onChoose, again, call
   const kinds = Object.keys(KINDS).filter((one) => all[one].length > 0);
   if (kinds.length === 0) {
     return html`<${Card} label="What is served"><${Empty} title="This server shows nothing that can be called">
-      It may show its tools only to users that it knows. <button type="button" onClick=${again}>List anew</button>
+      It may show its tools only to users that it knows. <button type="button" onClick=${again}>Refresh the list</button>
     </${Empty}></${Card}>`;
   }
   const kind = kinds.includes(wanted) ? wanted : kinds[0];
   const chosen = all[kind].find((one) => nameOf[kind](one) === name) ?? all[kind][0];
-  const reload = html`<button type="button" class="quiet" onClick=${again} title="Ask the server again what it has">List anew</button>`;
+  const reload = html`<button type="button" class="quiet" onClick=${again} title="Ask the server again what it has">Refresh the list</button>`;
   return html`<${Card} title="What to call" actions=${reload}><div class="body">
     ${kinds.length > 1 && html`<div class="toggles" role="group" aria-label="Kind">${kinds.map((one) => html`<button type="button" key=${one} class="toggle" aria-pressed=${one === kind ? "true" : "false"} onClick=${() => onChoose(one)}>${LABELS[one][1]} ${number(all[one].length)}</button>`)}</div>`}
     <div class="asked"><label for="what-to-call">${LABELS[kind][0]}</label>
@@ -79,6 +79,6 @@ function One({ kind, one, call }) {
     ${form.fields.length === 0 && html`<p class="note">It takes no arguments.</p>`}
     <${Fields} form=${form} id="argument" />
     <div class="buttons"><button type="submit" class="act" id="call">Call</button></div>
-    ${open && html`<p class="note">The call that is open is given up then. What it asked waits at its node until its token expires.</p>`}
+    ${open && html`<p class="note">Another call is open. This page leaves it then; what it asked stays at its node until its token expires.</p>`}
   </form>`;
 }

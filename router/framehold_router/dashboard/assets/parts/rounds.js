@@ -35,7 +35,7 @@ function Round({ step }) {
       ${way && html`<span class=${`state ${way.tone}`} title=${way.means}><${Mark} tone=${way.tone} />${way.label}</span>`}
       ${kept && html`<span class="why" title="The code that the call began with, not the present one">kept code</span>`}
       ${took !== undefined && html`<span class="took">${seconds(took)}</span>`}</p>
-    ${again && html`<p class="note">${again.why} It was tried again ${again.times === 1 ? "once" : `${number(again.times)} times`}.</p>`}
+    ${again && html`<p class="note">${again.why} The same request was sent again ${again.times === 1 ? "once" : `${number(again.times)} times`}.</p>`}
     ${state === "running" && progress && html`<${Progress} progress=${progress} />`}
     <${Messages} step=${step} />
     ${step.replies.map((one) => html`<p class="reply" key=${one.key}><span class="asks" dir="auto">${one.message}</span> <b>${ACTIONS[one.action]}</b>${one.content && html` <code>${one.content}</code>`}</p>`)}
