@@ -81,7 +81,7 @@ def test_a_reload_says_how_many_calls_are_open() -> None:
     [
         (
             ALL,
-            "The call goes on once the dead one's lease (5 s) has run out: since the tool is marked\n@framehold.reentrant, it is",
+            "The call goes on once the dead one's lease (5 s) has run out: since the tool is marked\n@",
         ),
         (NONE, "If the tool awaits its answer, the call is lost and tells you so"),
         (SOME, "If the tool awaits its answer and is marked @framehold.reentrant, the call goes on\nonce the dead"),

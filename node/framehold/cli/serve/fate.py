@@ -112,7 +112,9 @@ class Fate:
         if self.all_replayed:
             fate = "goes on from its token: no node holds anything of it."
         elif self.all_go_on:
-            fate = f"goes on {run_out}: since the tool is marked\n{_MARK}, it is entered again {where}, with the answers given."
+            fate = (
+                f"goes on {run_out}: since the tool is marked\n{_MARK}, it is entered again {where}, with all answers."
+            )
         elif self.all_lost:
             fate = f"is lost and tells you so: a tool that is not marked\n{_MARK} is never run twice."
         else:

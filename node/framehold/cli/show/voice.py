@@ -6,7 +6,6 @@ In a terminal the processes' names are coloured; elsewhere lines are plain.
 from __future__ import annotations
 
 import io
-import os
 import sys
 from collections.abc import Sequence
 from typing import TextIO
@@ -57,8 +56,8 @@ class Voice:
 
 def drawn(what: Table | Text) -> str:
     """Render for a terminal, without a line end at the end; under NO_COLOR without any style."""
-    out, styled = io.StringIO(), not os.environ.get("NO_COLOR")
-    Console(file=out, force_terminal=styled, width=_WIDE, highlight=False).print(what, end="")
+    out = io.StringIO()
+    Console(file=out, force_terminal=not Console().no_color, width=_WIDE, highlight=False).print(what, end="")
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
 
 
