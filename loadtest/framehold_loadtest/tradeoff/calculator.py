@@ -1,8 +1,9 @@
 """What a load of one's own would cost with each option: sums over constants that a run measured.
 
-The constants are the figures of the series: what a call costs by its number of rounds, and what each KiB of state adds
-for each question; what a fleet takes while nobody calls; and the share of calls that each fault harmed. Between
-measured numbers of rounds the cost is on the line between them, and beyond the last on that line's continuation.
+The constants are the figures of the series: what a call costs by its number of rounds, and what its state adds for each
+question by the state's size; what a fleet takes while nobody calls; and the share of calls that each fault harmed.
+Between measured numbers of rounds, and between measured sizes, the cost is on the line between them, and beyond the
+last on that line's continuation.
 
 A fleet that is hardly used takes more CPU for a call than one at its limit, so cores are by the calls per second. A
 load's calls count as so many of the measured ones as their CPU is worth.
@@ -36,15 +37,15 @@ _Number = TypeVar("_Number", int, float)
 
 class OfOption(BaseModel):
     """The constants of one option. `by_rounds` has for each cost its value for each measured number of rounds;
-    `by_load` the cores used at so many calls per second; `of_state` what a KiB of state adds to a cost for each
-    question, and to a parked call; `idle` what the fleet takes each second while nobody calls, and its `nodes`; `lost`
-    and `repeated` the share of calls that each condition harmed, in 0..1."""
+    `by_load` the cores used at so many calls per second; `of_state` what a state of so many bytes adds to a cost for
+    each question, and to the memory of a parked call; `idle` what the fleet takes each second while nobody calls, and
+    its `nodes`; `lost` and `repeated` the share of calls that each condition harmed, in 0..1."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     by_rounds: dict[str, dict[int, float]]
     by_load: dict[float, float]
-    of_state: dict[str, float]
+    of_state: dict[str, dict[float, float]]
     parked_bytes: float
     idle: dict[str, float]
     lost: dict[str, float]
@@ -90,21 +91,27 @@ def _of_option(found: Tradeoff, option: str) -> OfOption:
     by_load = {0.0: idle.get("cpu_s", 0.0)}
     by_load |= {rate: rate * _number(metrics, "cpu_us") / 1e6 for metrics in loads
                 if (rate := _number(metrics, "calls_per_second"))}  # fmt: skip
-    largest, questions = max(sizes), ROUNDS - 1
-    added = {name: (_number(sizes[largest], metric) - _number(sizes[0.0], metric)) / (largest / _KIB) / questions
-             for metric, name in _COSTS.items()}  # fmt: skip
-    added["parked_bytes"] = (_number(sizes[largest], _PARKED) - _number(sizes[0.0], _PARKED)) / (largest / _KIB)
-    steady = found.metrics(option, found.conditions[0])
+    added = {name: _added(sizes, metric, ROUNDS - 1) for metric, name in _COSTS.items()}
+    added["parked_bytes"] = _added(sizes, _PARKED, 1)
     return OfOption(
         by_rounds={name: {count: _number(metrics, metric) for count, metrics in sorted(rounds.items())}
                    for metric, name in _COSTS.items()},
         by_load=dict(sorted(by_load.items())),
-        of_state={name: max(0.0, cost) for name, cost in added.items()},
-        parked_bytes=_number(steady, _PARKED),
+        of_state=added,
+        parked_bytes=_number(sizes[0.0], _PARKED),
         idle=idle,
         lost=_shares(found, option, "lost_share"),
         repeated=_shares(found, option, "repeated_share"),
     )  # fmt: skip
+
+
+def _added(sizes: Mapping[float, _Metrics], metric: str, questions: int) -> dict[float, float]:
+    """By size, what a state adds to a metric for each of so many questions. A larger state adds no less."""
+    none, most, added = _number(sizes[0.0], metric), 0.0, {}
+    for size in sorted(sizes):
+        most = max(most, (_number(sizes[size], metric) - none) / questions)
+        added[size] = most
+    return added
 
 
 def _points(found: Tradeoff, name: str, option: str) -> list[_Point]:
@@ -185,10 +192,10 @@ class Cost:
 def cost(case: Case, of: OfOption) -> Cost:
     """Of one option."""
     questions = case.rounds - 1
-    state, fleet = case.state / _KIB, case.nodes / of.idle.get("nodes", 3)
+    fleet = case.nodes / of.idle.get("nodes", 3)
 
     def each(name: str) -> float:
-        return along(of.by_rounds[name], case.rounds) + of.of_state.get(name, 0.0) * state * questions
+        return along(of.by_rounds[name], case.rounds) + along(of.of_state[name], case.state) * questions
 
     calls = case.users / (questions * case.think + each("wait_ms") / 1e3)
     parked = calls * questions * case.think
@@ -196,7 +203,7 @@ def cost(case: Case, of: OfOption) -> Cost:
         calls=calls,
         cores=fleet * _cores(of, calls * each("cpu_us") / along(of.by_rounds["cpu_us"], ROUNDS) / fleet),
         parked=parked,
-        memory=parked * (of.parked_bytes + of.of_state["parked_bytes"] * state),
+        memory=parked * (of.parked_bytes + along(of.of_state["parked_bytes"], case.state)),
         operations=calls * each("store_ops") + of.idle.get("store_ops", 0.0) * fleet,
         sent=calls * each("wire_bytes"),
         lost=parked * min(1.0, of.lost.get("node killed", 0.0) / fleet),

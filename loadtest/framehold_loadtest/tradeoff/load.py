@@ -8,11 +8,13 @@ the thread that makes faults may block. After the end no call is begun, and call
 from __future__ import annotations
 
 import asyncio
+import random
 import threading
 import time
 import uuid
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 
 import uvloop
 
@@ -25,6 +27,9 @@ from framehold_loadtest.tradeoff.record import Noted, Turn
 _AFTER_FAILURE = 0.2
 """Seconds until a user whose call came to nothing begins another."""
 _LOOK_SECONDS = 0.05
+_THOUGHT = (0.5, 1.5)
+"""The shortest and the longest thought, as parts of the mean one. Users who all thought alike would come in bursts,
+and requests that come together cost a fleet less."""
 
 
 class Load:
@@ -75,8 +80,8 @@ class Load:
         async with asyncio.TaskGroup() as users:
             for number in range(self._pace.thinkers):
                 users.create_task(self._slowly(number))
-            for _ in range(self._pace.users):
-                users.create_task(self._quickly())
+            for number in range(self._pace.users):
+                users.create_task(self._quickly(random.Random(number)))
 
     async def _slowly(self, number: int) -> None:
         user = _User(
@@ -101,10 +106,11 @@ class Load:
 
         return until_answered
 
-    async def _quickly(self) -> None:
-        think = self._counted(self._thinking) if self._shape.think else _at_once
+    async def _quickly(self, chance: random.Random) -> None:
+        think = self._counted(partial(self._thinking, chance)) if self._shape.think else _at_once
         user = _User(self._opened, self._aim, self.quick, think)
         try:
+            await self._until(self._over, chance.random() * self._shape.think)
             while not self._over.is_set():
                 if (await user.call()).outcome != ENDED:
                     await asyncio.sleep(_AFTER_FAILURE)
@@ -119,9 +125,9 @@ class Load:
 
         return thinks
 
-    async def _thinking(self) -> None:
+    async def _thinking(self, chance: random.Random) -> None:
         """As long as a user thinks, but no longer than the load lasts."""
-        await self._until(self._over, self._shape.think)
+        await self._until(self._over, self._shape.think * chance.uniform(*_THOUGHT))
 
     async def _until(self, happened: threading.Event, longest: float = float("inf")) -> None:
         over = time.monotonic() + longest

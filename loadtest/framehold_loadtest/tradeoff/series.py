@@ -37,6 +37,8 @@ UNITS = {THINK: "s", ROUNDS: "", STATE: "bytes", NODES: "", STORE: "ms", LOAD: "
 _IDLE_SECONDS = 2.0
 _LIGHT_THINK = 0.1
 """How long users think, in seconds, where a part of the load is offered: their number makes the part."""
+_LIGHT_POINTS = 3
+"""How many times longer than the other points those last where a part of the load is offered: they have fewer calls."""
 _PARKED_A_SECOND = 200.0
 _USED = ("cpu_us", "calls_per_second", "wait_p50_ms", "wire_bytes", "store_ops", "memory_bytes", "bytes_per_parked")
 Key = tuple[str, float]
@@ -52,6 +54,11 @@ class _Place:
     heavy: bool = False
     part: float = 0.0
     """The part of the first point's calls per second that is offered, in percent; 0 where it is another number."""
+
+    @property
+    def points(self) -> int:
+        """How many times as long as a usual point it lasts."""
+        return _LIGHT_POINTS if self.part else 1
 
 
 @dataclass(slots=True)
@@ -83,7 +90,7 @@ class Found:
 
 def lasts(pace: Pace, option: Option) -> float:
     """About how many seconds one turn of all points takes."""
-    near = START + pace.warm + _IDLE_SECONDS + len(list(_near(pace, option))) * (pace.point + 1.0)
+    near = START + pace.warm + _IDLE_SECONDS + sum(place.points * pace.point + 1.0 for place in _near(pace, option))
     near += len(VALUES[STATE]) * (START + pace.warm + pace.heavy / _PARKED_A_SECOND)
     nodes = sum(START * max(1.0, count / 3) + pace.warm + pace.point for count in VALUES[NODES] if count != pace.nodes)
     return near + nodes + (START + pace.warm + pace.point if option.far else 0.0)
@@ -196,7 +203,7 @@ def _turned(stage: Stage, port: int, place: _Place, weights: Weights, rate: floa
     calm = stage.pace
     stage.pace = replace(calm, users=_users(place, calm, rate))
     try:
-        seen = stage.seen(_undisturbed, port, place.shape)
+        seen = stage.seen(_undisturbed(place), port, place.shape)
     finally:
         stage.pace = calm
     if place.heavy:
@@ -205,8 +212,13 @@ def _turned(stage: Stage, port: int, place: _Place, weights: Weights, rate: floa
     return Turned(kept(found), meter.busy(seen.cores))
 
 
-def _undisturbed(stage: Stage) -> None:
-    stage.run(stage.pace.point)
+def _undisturbed(place: _Place) -> Callable[[Stage], None]:
+    """A load without a fault, for as long as the point lasts."""
+
+    def play(stage: Stage) -> None:
+        stage.run(stage.pace.point * place.points)
+
+    return play
 
 
 def kept(found: Metrics) -> Metrics:

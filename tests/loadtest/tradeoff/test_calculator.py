@@ -19,7 +19,13 @@ OPTION = OfOption(
         "wait_ms": {1: 5.0, 3: 0.0, 6: 0.0},
     },
     by_load={0.0: 0.03, 20.0: 0.13, 200.0: 1.0},
-    of_state={"cpu_us": 100.0, "wire_bytes": 2048.0, "store_ops": 0.0, "wait_ms": 0.0, "parked_bytes": 1024.0},
+    of_state={
+        "cpu_us": {0: 0.0, 1024: 150.0, 4096: 300.0},
+        "wire_bytes": {0: 0.0, 4096: 8192.0},
+        "store_ops": {0: 0.0, 1024: 0.5, 4096: 0.5},
+        "wait_ms": {0: 0.0, 4096: 0.0},
+        "parked_bytes": {0: 0.0, 4096: 4096.0},
+    },
     parked_bytes=8192.0,
     idle={"store_ops": 6.0, "cpu_s": 0.03},
     lost={"node killed": 0.3},
@@ -34,7 +40,7 @@ def test_a_load_costs_what_its_calls_and_its_waiting_calls_cost() -> None:
     # On each half of the fleet these are 5.4 of the calls that were measured.
     assert found.cores == pytest.approx(2 * (0.03 + 5.4 / 20 * 0.1))
     assert found.memory == 600 * (8192 + 2048)
-    assert found.operations == 10 * 5 + 12
+    assert found.operations == 10 * (5 + 2 * 0.5) + 12, "that there is a state at all costs more than its size"
     assert found.sent == 10 * (3000 + 2 * 2 * 2048)
     assert found.lost == pytest.approx(600 * 0.15), "one of six nodes holds half of what one of three does"
     assert (found.repeated, found.always) == (1.0, 0.0)

@@ -10,9 +10,9 @@ from dataclasses import replace
 from framehold_loadtest.notes import ENDED, UNBORN, Call
 from framehold_loadtest.tradeoff.callers import Aim
 from framehold_loadtest.tradeoff.load import Load
-from framehold_loadtest.tradeoff.pace import QUICK
+from framehold_loadtest.tradeoff.pace import QUICK, Shape
 
-SERVED, SPREAD, THINKERS = 0.1, 0.4, 4
+SERVED, SPREAD, THINKERS, MANY = 0.1, 0.4, 4, 12
 
 
 class Served:
@@ -21,6 +21,7 @@ class Served:
     def __init__(self, refused: int = 0) -> None:
         self.asked = self.answered = 0
         self.all_asked, self.half_answered = threading.Event(), threading.Event()
+        self.many_answered = threading.Event()
         self.refused = refused
 
     def opened(self, aim: Aim) -> _Caller:
@@ -44,6 +45,8 @@ class _Caller:
         served.answered += 1
         if served.answered >= THINKERS // 2:
             served.half_answered.set()
+        if served.answered >= MANY:
+            served.many_answered.set()
         return Call(name, began, time.time(), 2, ENDED)
 
     async def park(self, name: str) -> bool:
@@ -81,3 +84,17 @@ def test_who_is_refused_at_the_beginning_waits_until_a_later_try_ends() -> None:
     assert len(load.quick.waits) == outcomes.count(ENDED)
     first = load.quick.calls[2].ended - load.quick.calls[0].began
     assert abs(load.quick.waits[0] - first) < SERVED / 2
+
+
+def test_users_do_not_think_in_step() -> None:
+    """They begin one after another, and none of their thoughts is as long as the next one: they come in no bursts."""
+    served, think = Served(), 0.2
+    load = Load(0, served.opened, replace(QUICK, users=6, thinkers=0), Shape(think=think))
+    load.start()
+    assert served.many_answered.wait(20)
+    load.stop()
+    calls = load.quick.calls
+    thoughts = [call.ended - call.began - SERVED for call in calls[:MANY]]
+    assert min(thoughts) < 0.8 * think < 1.2 * think < max(thoughts) < 2 * think
+    first = sorted(call.began for call in calls)[:6]
+    assert first[-1] - first[0] > think / 4
