@@ -9,7 +9,7 @@ import pytest
 
 from tests.fleet.ledger import Ledger
 from tests.kube.drills.judged import EFFECTS, Facts, Wanted, judge
-from tests.kube.drills.users import ENDED, FAILED, MARKED, TOLD, UNBORN, UNMARKED, User
+from tests.kube.drills.users import ENDED, FAILED, MARKED, REPORTED, UNBORN, UNMARKED, User
 
 
 def user(column: str, outcome: str, wait: float = 0.1, why: str = "") -> User:
@@ -26,7 +26,7 @@ def judged(folder: Path, users: Sequence[User], wanted: Wanted, *more: str, visi
 
 
 def test_calls_that_all_end_pass(tmp_path: Path) -> None:
-    facts = judged(tmp_path, [user(MARKED, ENDED, 1.5), user(UNMARKED, ENDED)], Wanted(wait=2.0, told=False))
+    facts = judged(tmp_path, [user(MARKED, ENDED, 1.5), user(UNMARKED, ENDED)], Wanted(wait=2.0, reported=False))
     assert facts.passed
     assert facts.longest[MARKED] == 1.5
 
@@ -40,7 +40,7 @@ def test_nobody_parked_is_no_evidence(tmp_path: Path) -> None:
     [
         ([user(MARKED, FAILED, why="gone")], Wanted(), "1 marked calls did not end"),
         ([user(MARKED, ENDED, 9.0)], Wanted(wait=7.0), "a marked call stood still for 9.0 s"),
-        ([user(UNMARKED, TOLD)], Wanted(told=False), "1 unmarked calls were lost"),
+        ([user(UNMARKED, REPORTED)], Wanted(reported=False), "1 unmarked calls were lost"),
         ([user(UNMARKED, FAILED, why="odd")], Wanted(), "1 calls failed, the first: "),
     ],
 )
@@ -51,7 +51,7 @@ def test_what_is_not_promised_to_happen_is_a_fault(
 
 
 def test_an_unmarked_call_may_be_lost_where_its_user_is_told(tmp_path: Path) -> None:
-    assert judged(tmp_path, [user(UNMARKED, TOLD)], Wanted()).passed
+    assert judged(tmp_path, [user(UNMARKED, REPORTED)], Wanted()).passed
 
 
 def test_a_visitor_may_be_turned_away_only_where_a_drill_allows_it(tmp_path: Path) -> None:
@@ -75,6 +75,6 @@ def test_an_effect_that_is_missing_is_a_fault(tmp_path: Path) -> None:
 
 
 def test_an_unmarked_handler_that_is_entered_twice_is_a_fault(tmp_path: Path) -> None:
-    result = user(UNMARKED, TOLD)
+    result = user(UNMARKED, REPORTED)
     entries = [f"{result.name} entered errand {process}" for process in (1, 2)]
     assert judged(tmp_path, [result], Wanted(), *entries).faults == ["1 unmarked handlers were entered twice"]

@@ -129,7 +129,7 @@ async def deleted(stage: Stage) -> Wanted:
     await stage.cluster.kubectl("delete", "pod", pod, "--wait=false")
     await stage.crowd.release(20)
     await stage.back(pod)
-    return Wanted(wait=LEASE_TTL + GRACE, told=False)
+    return Wanted(wait=LEASE_TTL + GRACE, reported=False)
 
 
 async def forced(stage: Stage) -> Wanted:
@@ -206,7 +206,7 @@ async def routers_rolled(stage: Stage) -> Wanted:
     await stage.cluster.kubectl("rollout", "restart", f"deployment/{NAME}-router")
     await stage.cluster.settled()
     await answers
-    return Wanted(wait=LEASE_TTL + GRACE, told=False)
+    return Wanted(wait=LEASE_TTL + GRACE, reported=False)
 
 
 async def scaled(stage: Stage) -> Wanted:
@@ -235,7 +235,7 @@ async def kubelet_stopped(stage: Stage) -> Wanted:
     await stage.cluster.until(noticed, f"{machine} is NotReady")
     await stage.cluster.machine(machine, "/opt/kube/scripts/node.sh", machine.removeprefix("node"), "kubelet")
     await stage.cluster.kubectl("wait", "--for=condition=Ready", f"node/{machine}", "--timeout=120s")
-    return Wanted(wait=LEASE_TTL + GRACE, told=False)
+    return Wanted(wait=LEASE_TTL + GRACE, reported=False)
 
 
 async def memory_exhausted(stage: Stage) -> Wanted:
@@ -272,7 +272,7 @@ async def store_killed(stage: Stage) -> Wanted:
     await stage.kill(store)
     await stage.back(store)
     await answers
-    return Wanted(told=False)
+    return Wanted(reported=False)
 
 
 async def persistent_store_killed(stage: Stage) -> Wanted:

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from tests.fleet.ledger import Ledger
-from tests.kube.drills.users import ENDED, FAILED, MARKED, TOLD, UNBORN, UNMARKED, User
+from tests.kube.drills.users import ENDED, FAILED, MARKED, REPORTED, UNBORN, UNMARKED, User
 
 EFFECTS = 4
 """How many effects a call has that came to its end."""
@@ -24,8 +24,8 @@ class Wanted:
     nothing is promised."""
 
     wait: float | None = None
-    told: bool = True
-    """Whether unmarked calls may be lost, if their users are told."""
+    reported: bool = True
+    """Whether unmarked calls may be lost, if their users get an error that says so."""
     refused: bool = True
     """Whether a first request, which nobody sends again, may come to nothing."""
 
@@ -41,7 +41,7 @@ class Facts:
     held: int
     """How many of these the part held that was struck."""
     ended: dict[str, int]
-    told: int
+    reported: int
     failed: list[str]
     longest: dict[str, float]
     """By column, the longest wait of a parked call after its answer."""
@@ -80,7 +80,7 @@ def judge(
             column: sum(user.column == column and user.outcome == ENDED for user in users)
             for column in (MARKED, UNMARKED)
         },
-        told=sum(user.outcome == TOLD for user in users),
+        reported=sum(user.outcome == REPORTED for user in users),
         failed=[f"{user.name}: {user.why}" for user in everybody if user.outcome == FAILED],
         longest={column: _longest([user for user in users if user.column == column]) for column in (MARKED, UNMARKED)},
         retried=sum(user.retried for user in everybody),
@@ -108,7 +108,7 @@ def _faults(facts: Facts, wanted: Wanted) -> list[str]:
         "no call was parked": parked + facts.parked[UNMARKED] == 0,
         f"{parked - facts.ended[MARKED]} marked calls did not end": facts.ended[MARKED] < parked,
         f"{len(facts.failed)} calls failed, the first: {''.join(facts.failed[:1])}": bool(facts.failed),
-        f"{facts.told} unmarked calls were lost": bool(facts.told) and not wanted.told,
+        f"{facts.reported} unmarked calls were lost": bool(facts.reported) and not wanted.reported,
         f"a marked call stood still for {longest:.1f} s": wanted.wait is not None and longest > wanted.wait,
         f"{len(facts.visits_unborn)} first requests failed, such as: {''.join(facts.visits_unborn[:1])}": bool(
             facts.visits_unborn

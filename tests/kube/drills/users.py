@@ -23,9 +23,9 @@ from mcp.types import ElicitResult
 from framehold.cli.client.patient import PatientClient
 
 MARKED, UNMARKED = "marked", "unmarked"
-ENDED, TOLD, FAILED, UNBORN = "ended", "told lost", "failed", "never began"
+ENDED, REPORTED, FAILED, UNBORN = "ended", "reported lost", "failed", "never began"
 _LOST = re.compile(r"entered once, stopped at an unknown point after round \d of its questions")
-"""What the user of an unmarked call is told. A node that is killed slowly may have asked the second question yet."""
+"""What the user of an unmarked call may get. A node that is killed slowly may have asked the second question yet."""
 _UNSENT = "nothing was sent"
 _CONNECTIONS = 3
 """How often a user who is to be parked tries to connect: the nodes of a cluster forward a connection from a port that
@@ -90,7 +90,7 @@ class User:
         if text == f"{self.name}: <one> <two>":
             self.outcome = ENDED
         elif self.column == UNMARKED and _LOST.search(text):
-            self.outcome = TOLD
+            self.outcome = REPORTED
         else:
             self.outcome, self.why = FAILED, text
 

@@ -1,8 +1,8 @@
 """Writes the locks: every package of an image with its version and the hashes of its files, and the versions of every
 package of the environment for tests.
 
-    python images/lock.py             resolve again (needs uv and a package index), and write all locks
-    python images/lock.py --check     exit 1 if a lock was made of other requirements than there are now; asks nobody
+    python -m release.locks             resolve again (needs uv and a package index), and write all locks
+    python -m release.locks --check     exit 1 if a lock was made of other requirements than there are now; asks nobody
 
 A lock begins with the digest of the requirements that it was made of. The Dockerfiles install with --require-hashes.
 `make test` installs the versions of tests/dev.lock, so that a release of somebody else breaks no commit of ours.
@@ -78,7 +78,7 @@ def write(name: str, wanted: list[str]) -> None:
     hashes = [] if name == _DEV else ["--generate-hashes"]
     command = ["uv", "pip", "compile", "--quiet", *options, *hashes, *limits, "-"]
     text = subprocess.run(command, input="\n".join(wanted), capture_output=True, text=True, check=True).stdout
-    head = f"# Written by images/lock.py for Python {PYTHON}: change pyproject.toml, and write it again.\n"
+    head = f"# Written by release/locks.py for Python {PYTHON}: change pyproject.toml, and write it again.\n"
     path(name).write_text(f"{head}# of {digest(wanted)}\n{text}", encoding="utf-8")
 
 
@@ -88,7 +88,7 @@ def main() -> None:
     parser.add_argument("--check", action="store_true", help="exit 1 if a lock is stale, and write nothing")
     if parser.parse_args().check:
         if names := stale():
-            sys.exit(f"locks: {', '.join(names)} made of other requirements; run: python images/lock.py")
+            sys.exit(f"locks: {', '.join(names)} made of other requirements; run: python -m release.locks")
         return
     for name, wanted in requirements().items():
         write(name, wanted)
