@@ -216,6 +216,10 @@ async def test_an_answer_of_the_tool_is_read_as_it_comes() -> None:
         assert not response.is_stream_consumed
 
 
+def _never(line: str) -> None:
+    raise AssertionError(line)
+
+
 async def test_after_a_while_without_an_answer_the_user_hears_why(monkeypatch: pytest.MonkeyPatch) -> None:
     """Once in a call. A round that may be held back for a lease is one with a token."""
     monkeypatch.setattr(patient, "SILENCE", 0.0)
@@ -227,7 +231,8 @@ async def test_after_a_while_without_an_answer_the_user_hears_why(monkeypatch: p
             await asyncio.get_running_loop().run_in_executor(None, bool)
         return httpx2.Response(200, json={})
 
-    async with PatientClient(noticed.append, transport=httpx2.MockTransport(slow)) as client:
+    transport = httpx2.MockTransport(slow)
+    async with PatientClient(_never, silent=noticed.append, transport=transport) as client:
         for body in (FIRST, ROUND, ROUND):
             await client.post("http://x/mcp", json=body)
     [line] = noticed

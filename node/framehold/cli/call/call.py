@@ -72,9 +72,14 @@ def run(
     # The client logs the errors that it raises, with tracebacks. This handler drops them.
     logging.getLogger().addHandler(logging.NullHandler())
     caller = script or Terminal()
-    hooks = {"response": [caller.note_node]}
     http = PatientClient(
-        caller.notice, options.patience, local_fleets.watch(server.url), event_hooks=hooks, **server.http_options
+        caller.notice,
+        options.patience,
+        local_fleets.watch(server.url),
+        # A person waits at the terminal; a program does not look.
+        caller.notice if script is None else lambda _: None,
+        event_hooks={"response": [caller.note_node]},
+        **server.http_options,
     )
     line = Line(target, server, options, http, caller, cause.begun())
     try:

@@ -38,8 +38,8 @@ _WAITS = "if its node is still there, the call waits on it until its token expir
 
 
 class PatientClient(httpx2.AsyncClient):
-    """Calls `notice` with one line when it begins to retry a request, and when a round is silent for long. It retries
-    nothing once `ended` returns true. `options` are those of `httpx2.AsyncClient`.
+    """Calls `notice` with one line when it begins to retry a request, and `silent` when a retry of a round has had no
+    answer for long. It retries nothing once `ended` returns true. `options` are those of `httpx2.AsyncClient`.
 
     It overrides `send` and keeps the transport, because proxies that the environment names come with the default
     transport.
@@ -50,13 +50,14 @@ class PatientClient(httpx2.AsyncClient):
         notice: Callable[[str], None],
         patience: float = PATIENCE,
         ended: Callable[[], bool] = lambda: False,
+        silent: Callable[[str], None] = lambda _: None,
         **options: Any,
     ) -> None:
         super().__init__(**options)
         self._notice = notice
         self._patience = patience
         self._ended = ended
-        self._was_silent = False
+        self._silent, self._was_silent = silent, False
         self.trouble = ""
         """Why a request failed for good, and what happened to the call, for the user; empty before a failure."""
         self._has_answered = False
@@ -133,7 +134,7 @@ class PatientClient(httpx2.AsyncClient):
     def _is_silent(self) -> None:
         if not self._was_silent:
             self._was_silent = True
-            self._notice(_SILENT)
+            self._silent(_SILENT)
 
     async def _noted(self, response: httpx2.Response) -> httpx2.Response:
         """The response, of which the `requestState` is noted. One that streams is left to its reader: a server of the
