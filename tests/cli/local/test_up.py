@@ -122,7 +122,7 @@ async def test_the_nodes_line_lists_them(fleet: Up) -> None:
 async def test_the_hint_names_a_node_to_kill(fleet: Up) -> None:
     """The hint has a pid of the table, and says what happens to the call: the example's tool is re-entrant."""
     hint = f"(its pid is above; node-1: kill -9 {fleet.node('node-1')[1]}) and answer.\n"
-    fate = "The call goes on once the dead one's lease (5 s) has run out: since the tool is marked\n@framehold.reentrant"
+    fate = "The call goes on once the dead one's lease (5 s) has run out: since the tool is marked\n@framehold."
     assert hint + fate in fleet.said
 
 
