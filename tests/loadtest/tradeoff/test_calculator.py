@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from framehold_loadtest.local.listeners import ROOT
 from framehold_loadtest.report import data
 from framehold_loadtest.tradeoff import calculator
 from framehold_loadtest.tradeoff.calculator import Case, OfOption
@@ -77,6 +78,12 @@ def test_between_measured_rounds_a_cost_is_on_the_line_and_beyond_on_its_continu
 def test_a_load_that_is_none_is_refused(words: list[str], why: str) -> None:
     with pytest.raises(ValueError, match=why.replace("'", ".")):
         Case.read(words)
+
+
+def test_the_constants_of_the_page_can_be_read() -> None:
+    """The calculator takes them where none are named."""
+    known = calculator.read(ROOT / "docs" / "tradeoff" / calculator.FILE)
+    assert {"H-hold", "H-replay", "E"} <= set(known.options)
 
 
 def test_the_constants_of_a_run_are_read_back_and_each_option_has_a_line_or_a_reason(tmp_path: Path) -> None:
