@@ -203,22 +203,13 @@ def _turned(stage: Stage, port: int, place: _Place, weights: Weights, rate: floa
     calm = stage.pace
     stage.pace = replace(calm, users=_users(place, calm, rate))
     try:
-        seen = stage.seen(_undisturbed(place), port, place.shape)
+        seen = stage.undisturbed(port, place.shape, calm.point * place.points)
     finally:
         stage.pace = calm
     if place.heavy:
         seen = replace(seen, parked=weights.get(place.shape.size, {}))
     found = metrics(seen, place.shape.rounds) | (_held(seen.waiting, weights.get(0.0, {})) if place.crowded else {})
     return Turned(kept(found), meter.busy(seen.cores))
-
-
-def _undisturbed(place: _Place) -> Callable[[Stage], None]:
-    """A load without a fault, for as long as the point lasts."""
-
-    def play(stage: Stage) -> None:
-        stage.run(stage.pace.point * place.points)
-
-    return play
 
 
 def kept(found: Metrics) -> Metrics:

@@ -99,6 +99,10 @@ class Stage:
             waiting=fmean(self._waiting[len(self._waiting) // 2 :] or [0]),
         )
 
+    def undisturbed(self, port: int, shape: Shape, seconds: float) -> Seen:
+        """Play nothing for so many seconds under load. Raises what `seen` raises."""
+        return self.seen(lambda stage: stage.run(seconds), port, shape)
+
     def idle(self, seconds: float) -> tuple[float, float]:
         """Operations of the store and seconds of CPU that the site takes each second while nobody calls."""
         watched, asked = meter.Meter(self.site), meter.operations(self.site.store_port)

@@ -13,7 +13,7 @@ import contextlib
 import math
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
@@ -98,7 +98,7 @@ def served(case: Case, option: Option, of: OfOption, folder: Path) -> list[Figur
     with _staged(option, pace, folder / "weighed") as (stage, port):
         weight = stage.weighed(port, pace.parked, shape)
     with _staged(option, pace, folder / "called") as (stage, port):
-        seen = stage.seen(_for(max(_SECONDS, 2 * (case.rounds - 1) * case.think)), port, shape)
+        seen = stage.undisturbed(port, shape, max(_SECONDS, 2 * (case.rounds - 1) * case.think))
     # Users begin together, so calls that ended in a time would be counted too high or too low by one for each user.
     each = fmean(call.ended - call.began for call in seen.quick.calls if call.outcome == ENDED)
     found = metrics(replace(seen, parked=weight), shape.rounds)
@@ -116,13 +116,6 @@ def _staged(option: Option, pace: Pace, folder: Path) -> Iterator[tuple[Stage, i
         port = site.front(stack, sticky=True)
         stage.warm(port)
         yield stage, port
-
-
-def _for(seconds: float) -> Callable[[Stage], None]:
-    def play(stage: Stage) -> None:
-        stage.run(seconds)
-
-    return play
 
 
 def table(found: list[Figure]) -> Table:

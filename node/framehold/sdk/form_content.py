@@ -14,7 +14,7 @@ def mismatch(content: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
     `requestedSchema`."""
     fields = schema.get("properties") or {}
     if unknown := [key for key in content if key not in fields]:
-        return f"the form has no {_listed(unknown)}; its fields are {_listed(fields)}"
+        return f"the form has no {listed(unknown)}; its fields are {listed(fields)}"
     error = best_match(Draft202012Validator(schema).iter_errors(content))
     if error is None:
         return ""
@@ -22,5 +22,6 @@ def mismatch(content: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
     return f"{field}: {error.message}" if field else str(error.message)
 
 
-def _listed(keys: Any) -> str:
-    return ", ".join(map(repr, keys)) or "none"
+def listed(keys: Any) -> str:
+    """Keys as a text, for messages."""
+    return ", ".join(map(repr, keys)) or "nothing"

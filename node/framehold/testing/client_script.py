@@ -19,7 +19,7 @@ from pydantic_core import to_jsonable_python
 from framehold_core.replay import DEPENDS
 
 from ..frame.difference import difference
-from ..sdk import form_content
+from ..sdk.form_content import listed, mismatch
 from ..sdk.questions import KINDS
 
 _SDK_RESULTS = (
@@ -232,7 +232,7 @@ def wire(item: Asked, answer: Any) -> Any:
         return content
     if item.params.get("mode") == "url":
         return {"action": "accept"}
-    if why := form_content.mismatch(content, item.params.get("requestedSchema") or {}):
+    if why := mismatch(content, item.params.get("requestedSchema") or {}):
         raise RehearsalFailed(
             f"{answer!r} does not match the form of {item}: {why}; nothing was sent; give what the form asks for, or "
             "an ElicitResult, which is sent as it is"
@@ -258,11 +258,6 @@ def read(requests: Mapping[str, Any], round_: int) -> tuple[Asked, ...]:
 def differing(what: str, was: Any, now: Any, since: str = HELD) -> str:
     """A text about a difference. `since` says when it was otherwise, and maybe the likely cause."""
     return f"{what} is {now!r}, and was {was!r} {since}"
-
-
-def listed(keys: Any) -> str:
-    """Keys as a text, for messages."""
-    return ", ".join(map(repr, keys)) or "nothing"
 
 
 def _other(place: int, item: Asked, was: Asked | None, since: str) -> str:

@@ -43,12 +43,12 @@ from ..hosts.handlers import Handlers
 from ..hosts.host import Host
 from ..hosts.host_choice import host_of
 from ..sdk import form_schemas
+from ..sdk.form_content import listed
 from ..sdk.marks import Marks, reentrant
 from ..sdk.seam import Seam
 from ..sdk.state_codec import PrefixCodec
 from ..sdk.wrapped_handler import Handler
 from ..wires.legacy_session import LegacyCalls
-from .client_script import listed
 from .kept_code import KeptCode
 from .mistakes import observed
 

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import httpx2
@@ -36,6 +37,7 @@ async def echo(text: str, times: int, ctx: Context) -> str:
     answer = await ctx.elicit(f"it's {text}: which word?", Word)
     return f"version 1: {answer.action}"
 """
+ARGUMENTS = {"text": "x", "times": 1}
 
 
 @pytest.fixture(scope="module")
@@ -298,32 +300,37 @@ def standing_by(running: Up) -> int | None:
 async def answered(running: Up) -> str:
     """What a new call comes to."""
     async with Caller(f"{running.url}/mcp") as caller:
-        arguments = {"text": "x", "times": 1}
-        asked = await caller.call("echo", arguments=arguments)
-        result = await caller.retry("echo", asked.token, asked.accept(word="w"), arguments=arguments)
+        asked = await caller.call("echo", arguments=ARGUMENTS)
+        result = await caller.retry("echo", asked.token, asked.accept(word="w"), arguments=ARGUMENTS)
     return result.text
+
+
+@asynccontextmanager
+async def edited(server: Path, code: str) -> AsyncIterator[tuple[Up, Caller]]:
+    """Two nodes that serve `code` from the file `server` and watch it, and a caller of theirs."""
+    server.write_text(code)
+    async with up(server.parent, str(server), "--port", "0", "--nodes", "2", "--reload") as running:
+        await running.hears("Ctrl-C stops everything.")
+        async with Caller(f"{running.url}/mcp") as caller:
+            yield running, caller
+        assert await running.end() == 0
 
 
 async def test_a_reload_goes_on_with_each_call_by_its_own_code(tmp_path: Path) -> None:
     """Edited while a call waits for its answer: that ends as it began, the next call is new."""
     server = tmp_path / "server.py"
-    before = SERVER.replace("@mcp.tool()\n", "@mcp.tool()\n@framehold.reentrant\n")
-    server.write_text(f"import framehold\n{before}")
-    async with up(tmp_path, str(server), "--port", "0", "--nodes", "2", "--reload") as running:
-        await running.hears("Ctrl-C stops everything.")
-        arguments = {"text": "x", "times": 1}
-        async with Caller(f"{running.url}/mcp") as caller:
-            asked = await caller.call("echo", arguments=arguments)
-            server.write_text(f"import framehold\n{before.replace('version 1', 'version 2')}")
-            text = await running.hears("\nreloaded\n")
-            line = "open calls (1) go on with the code that they began with, new calls run the new code"
-            assert line in text
-            result = await caller.retry("echo", asked.token, asked.accept(word="w"), arguments=arguments)
-            assert result.text == "version 1: accept" and result.headers["framehold-code"] == "kept"
-            asked = await caller.call("echo", arguments=arguments)
-            result = await caller.retry("echo", asked.token, asked.accept(word="w"), arguments=arguments)
-            assert result.text == "version 2: accept" and "framehold-code" not in result.headers
-        assert await running.end() == 0
+    before = "import framehold\n" + SERVER.replace("@mcp.tool()\n", "@mcp.tool()\n@framehold.reentrant\n")
+    async with edited(server, before) as (running, caller):
+        asked = await caller.call("echo", arguments=ARGUMENTS)
+        server.write_text(before.replace("version 1", "version 2"))
+        text = await running.hears("\nreloaded\n")
+        line = "open calls (1) go on with the code that they began with, new calls run the new code"
+        assert line in text
+        result = await caller.retry("echo", asked.token, asked.accept(word="w"), arguments=ARGUMENTS)
+        assert result.text == "version 1: accept" and result.headers["framehold-code"] == "kept"
+        asked = await caller.call("echo", arguments=ARGUMENTS)
+        result = await caller.retry("echo", asked.token, asked.accept(word="w"), arguments=ARGUMENTS)
+        assert result.text == "version 2: accept" and "framehold-code" not in result.headers
 
 
 async def test_a_reload_says_which_open_calls_are_lost(tmp_path: Path) -> None:
@@ -331,25 +338,21 @@ async def test_a_reload_says_which_open_calls_are_lost(tmp_path: Path) -> None:
     server = tmp_path / "server.py"
     tool = SERVER[SERVER.index("@mcp.tool()") :]
     marked = tool.replace("@mcp.tool()\n", "@mcp.tool('marked')\n@framehold.reentrant\n")
-    server.write_text(f"import framehold\n{SERVER}\n\n{marked}")
-    async with up(tmp_path, str(server), "--port", "0", "--nodes", "2", "--reload") as running:
-        await running.hears("Ctrl-C stops everything.")
-        arguments = {"text": "x", "times": 1}
-        async with Caller(f"{running.url}/mcp") as caller:
-            asked = {tool: await caller.call(tool, arguments=arguments) for tool in ("echo", "marked")}
-            server.write_text(server.read_text() + "\n# changed\n")
-            text = await running.hears("\nreloaded\n")
-            assert (
-                "; open calls (1) go on with the code that they began with, new calls run the new code; "
-                "open calls of tools without @framehold.reentrant are lost (1)\n"
-            ) in text
-            ended = {
-                tool: await caller.retry(tool, one.token, one.accept(word="w"), arguments=arguments)
-                for tool, one in asked.items()
-            }
+    before = f"import framehold\n{SERVER}\n\n{marked}"
+    async with edited(server, before) as (running, caller):
+        asked = {tool: await caller.call(tool, arguments=ARGUMENTS) for tool in ("echo", "marked")}
+        server.write_text(f"{before}\n# changed\n")
+        text = await running.hears("\nreloaded\n")
+        assert (
+            "; open calls (1) go on with the code that they began with, new calls run the new code; "
+            "open calls of tools without @framehold.reentrant are lost (1)\n"
+        ) in text
+        ended = {
+            tool: await caller.retry(tool, one.token, one.accept(word="w"), arguments=ARGUMENTS)
+            for tool, one in asked.items()
+        }
         assert ended["marked"].text == "version 1: accept"
         assert ended["echo"].result["_meta"]["framehold/reason"] == "lost"
-        assert await running.end() == 0
 
 
 async def test_a_child_that_cannot_start_ends_it_all(tmp_path: Path) -> None:

@@ -98,8 +98,8 @@ class PatientClient(httpx2.AsyncClient):
                 end = now() + (self._patience if again and not self.trouble else 0)
             left = end - now()
             wait = max(min(pause, left), _retry_after(found))
-            if left <= 0 or wait > left or self._ended():
-                self.trouble = self.trouble or _outcome(found, unsent, state, self._ended())
+            if (ended := self._ended()) or left <= 0 or wait > left:
+                self.trouble = self.trouble or _outcome(found, unsent, state, ended)
                 if isinstance(found, httpx2.Response):
                     return found
                 raise found

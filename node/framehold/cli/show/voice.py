@@ -57,7 +57,11 @@ class Voice:
 def drawn(what: Table | Text) -> str:
     """Render for a terminal, without a line end at the end; under NO_COLOR without any style."""
     out = io.StringIO()
-    Console(file=out, force_terminal=not Console().no_color, width=_WIDE, highlight=False).print(what, end="")
+    console = Console(file=out, force_terminal=True, width=_WIDE, highlight=False)
+    if console.no_color:
+        # It would leave out colours alone, and keep bold and dim.
+        console = Console(file=out, width=_WIDE, highlight=False)
+    console.print(what, end="")
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
 
 
