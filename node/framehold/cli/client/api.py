@@ -6,6 +6,7 @@ that is not one of this API ends the command with one line that says what was no
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
@@ -15,12 +16,15 @@ import httpx2
 from pydantic import BaseModel, ValidationError
 
 from framehold_core.errors import ConfigError
+from framehold_router.models.calls import LeasesView
 from framehold_router.models.nodes import DoneView, ErrorView
 
 from . import addresses, local_fleets
 from .credentials import Credentials
 
 _TIMEOUT = httpx2.Timeout(15.0, connect=5.0)
+_MAX_PAGE = 1000
+"""The most calls that the router puts on a page."""
 View = TypeVar("View", bound=BaseModel)
 _TOKEN_HINT = "give --token or FRAMEHOLD_ADMIN_TOKEN"
 
@@ -94,6 +98,15 @@ class Api:
         """
         asked = {name: _query_value(value) for name, value in query.items() if value is not None}
         return self._request("GET", what, kind, asked)
+
+    def all_leases(self, **query: Any) -> Iterator[Answer[LeasesView]]:
+        """Read all pages of the list of calls, one after another. Raises what `get` raises."""
+        after: str | None = None
+        while True:
+            answer = self.get("leases", LeasesView, **{**query, "limit": _MAX_PAGE, "after": after})
+            yield answer
+            if (after := answer.view.next) is None:
+                return
 
     def act(self, *path: str, **body: str) -> DoneView:
         """Perform an action: POST `body` as JSON, if there is any, to the path below `/api/v1` that these words make.

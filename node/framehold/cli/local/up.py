@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from framehold_core.errors import ConfigError
-from framehold_router.models.calls import LeasesView
 from framehold_router.models.choices import State
+from framehold_router.models.nodes import OverviewView
 
 from ... import config
 from ..checks import environment as environments
@@ -48,8 +48,6 @@ _BANNER = re.compile(r"framehold (node|router)\b.* serves ")
 _QUIET = "warning"
 _LAST_LOOK = 1.0
 """Seconds for the router to say how many calls are open, when all is to end."""
-_MAX_CLASSIFIED = 1000
-"""The open calls that the router lists at once."""
 ADMIN_TOKEN, KEYS = "FRAMEHOLD_ADMIN_TOKEN", "FRAMEHOLD_KEYS"
 PLAYGROUND = "FRAMEHOLD_PLAYGROUND"
 
@@ -256,26 +254,35 @@ class Fleet:
 
     async def _fate_of_open_calls(self) -> str:
         """What becomes of the calls that are open now, as the end of a sentence; empty if there is none."""
-        asking = asyncio.create_task(asyncio.to_thread(self._open_calls))
+        asking = asyncio.create_task(asyncio.to_thread(self._parked))
         # A router that hangs is ended a moment later, and its request with it.
         await asyncio.wait((asking,), timeout=_LAST_LOOK)
-        if not (asking.done() and (found := asking.result()) and (calls := found.total)):
+        if not (asking.done() and (calls := asking.result())):
             return ""
         count = "1 open call" if calls == 1 else f"{calls} open calls"
         if self.store.specs:
             return f"; lost with the store: {count}"
         return f"; {count} stay{'s' * (calls == 1)} in your store, for nodes with the same keys"
 
+    def _parked(self) -> int | None:
+        """How many calls are parked in the fleet; None if its router does not say so now."""
+        try:
+            with self._api() as api:
+                return api.get("overview", OverviewView).view.parked
+        except ConfigError:
+            return None
+
     def _open_calls(self) -> OpenCalls | None:
         """The calls that are parked in the fleet; None if its router does not say so now."""
         try:
-            with Api(self.url, self._environment.get(ADMIN_TOKEN)) as api:
-                found = api.get("leases", LeasesView, state=State.PARKED, limit=_MAX_CLASSIFIED).view
+            with self._api() as api:
+                calls = [call for page in api.all_leases(state=State.PARKED) for call in page.view.items]
         except ConfigError:
             return None
-        # Of more calls the share of the first ones is taken.
-        unmarked = sum(not call.reentrant for call in found.items) * found.total
-        return OpenCalls(found.total, round(unmarked / max(1, len(found.items))))
+        return OpenCalls(len(calls), sum(not call.reentrant for call in calls))
+
+    def _api(self) -> Api:
+        return Api(self.url, self._environment.get(ADMIN_TOKEN))
 
     def _pid(self, name: str) -> int:
         child = self.supervisor.keeper(name).child

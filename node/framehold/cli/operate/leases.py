@@ -15,8 +15,6 @@ from ..show import figures
 from ..show.sheet import Grid, Sheet
 from .listed import filters, notes
 
-_MAX_PAGE = 1000
-"""The most calls that the router puts on a page."""
 _FILTERS = ("state", "expiring", "replayed", "tool", "node", "call")
 _HEADS = (
     *("CALL", "TOOL", "NODE", "STATE", "ROUND", "EPOCH", "AGE", "RESUMED", "EXPIRES", "JOURNAL", "RE-ENTRANT"),
@@ -30,16 +28,10 @@ def leases(api: Api, query: dict[str, Any], every: bool = False) -> Sheet:
     Raises:
         Refused: a filter is invalid; the message names it.
     """
-    if every:
-        query = {**query, "limit": _MAX_PAGE}
-    answer = api.get("leases", LeasesView, **query)
-    pages = [answer]
-    while every and answer.view.next is not None:
-        answer = api.get("leases", LeasesView, **{**query, "after": answer.view.next})
-        pages.append(answer)
+    pages = list(api.all_leases(**query)) if every else [api.get("leases", LeasesView, **query)]
     items, now = [item for page in pages for item in page.view.items], time.time()
     grid = Grid(_HEADS, [_row(item, now) for item in items], "" if items else _none(api, query))
-    view = answer.view.model_copy(update={"items": items, "missing": _missing(pages)})
+    view = pages[-1].view.model_copy(update={"items": items, "missing": _missing(pages)})
     return Sheet([grid, *notes(view, "--all lists the others too")], _whole(pages), view)
 
 
