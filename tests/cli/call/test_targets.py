@@ -10,13 +10,19 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from mcp.server import MCPServer
+from mcp.shared.exceptions import MCPError
+from mcp.types import INTERNAL_ERROR
 
+import framehold as public
 from framehold.cli.call.call import run
 from framehold.cli.call.connection import Server
 from framehold.cli.call.script import Script
 from framehold.cli.call.target import Kind, Target
+from framehold.config import Settings
 from framehold_core.errors import ConfigError
 from tests.cli.desk import call
+from tests.node.nodes import KEY, served
 
 pytestmark = pytest.mark.anyio
 Captured = pytest.CaptureFixture[str]
@@ -180,6 +186,23 @@ async def test_the_documents_of_failures(desk: str, types: Callable[[str], None]
     with pytest.raises(ConfigError, match="there is no tool 'nowhere'"):
         await document(desk, tool("nowhere"), captured=capsys)
     assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(("data", "reason"), [("paused", "paused"), ("lost", "lost"), ("answers_conflict", None)])
+async def test_the_document_of_a_prompt_says_why_framehold_ended_it(
+    data: str, reason: str | None, types: Callable[[str], None], capsys: Captured
+) -> None:
+    """A prompt has no result for it: its error has the reason."""
+    mcp = MCPServer("desk")
+
+    @mcp.prompt()
+    def letter() -> str:
+        """Write a letter."""
+        raise MCPError(INTERNAL_ERROR, "as Framehold refuses it", {"reason": data})
+
+    async with served(public.asgi(mcp, Settings(keys=(KEY,), node_id="n1"))) as url:
+        found = await document(url, Target(Kind.PROMPT, "letter"), captured=capsys)
+    assert (found["outcome"], found["reason"]) == ("protocol_error", reason)
 
 
 @pytest.mark.parametrize("text", ["", "3", "[1]", "yes", "{", "null"])

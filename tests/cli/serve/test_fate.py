@@ -79,10 +79,8 @@ def test_a_reload_says_how_many_calls_are_open() -> None:
 @pytest.mark.parametrize(
     ("fate", "says"),
     [
-        (
-            ALL,
-            "The call goes on once the dead one's lease (5 s) has run out: since the tool is marked\n@",
-        ),
+        (ALL, "(5 s) has run out: since the tool is marked\n@framehold.reentrant, it is entered again on another node"),
+        (ALL, "The call goes on once the dead one's lease (5 s) has run out: "),
         (NONE, "If the tool awaits its answer, the call is lost and tells you so"),
         (SOME, "If the tool awaits its answer and is marked @framehold.reentrant, the call goes on\nonce the dead"),
         (UNKNOWN, "lease (2.5 s) has run out.\nIf it isn't marked, the call is lost and tells you so"),

@@ -43,6 +43,7 @@ FILES = {
     "several.py": SERVER.replace("mcp =", "one =").replace("@mcp", "@one"),
     "empty.py": "",
     "notes.md": "# Notes",
+    "good": "a file beside the module of its name",
     "broken.py": "this is no Python",
     "raises.py": "raise RuntimeError('first line\\nsecond line')",
     "leaves.py": "import sys\nsys.exit('a reason')",

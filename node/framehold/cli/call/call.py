@@ -14,7 +14,7 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp.types import CONNECTION_CLOSED, ElicitRequestParams, ElicitResult
 
-from framehold_core import ids, token
+from framehold_core import ids
 from framehold_core.effects import Reason
 from framehold_core.errors import ConfigError
 
@@ -31,8 +31,10 @@ from .terminal import Interrupted, Terminal, Unanswered
 _CLIENT_ROUNDS = 10
 """How many rounds official clients answer by default."""
 _INTERRUPTED = 130
-_ENDED = {Reason.LOST, Reason.STUCK, Reason.DIVERGED, Reason.OVERRAN, Reason.UNREADABLE, Reason.TOO_LARGE}
-"""The reasons for which Framehold itself ends a call."""
+_ENDED = {
+    *(Reason.LOST, Reason.STUCK, Reason.DIVERGED, Reason.OVERRAN, Reason.UNREADABLE, Reason.TOO_LARGE, Reason.PAUSED),
+}
+"""The reasons for which Framehold itself ends a call, or does not begin it."""
 
 
 class CallFailed(Exception):
@@ -142,9 +144,9 @@ class Line:
 
     @property
     def _waits(self) -> str:
-        routed = token.parse(self.http.state)
-        call = f"call {ids.prefix(routed.call)}" if routed and routed.call else "what was asked"
-        return f"{call} waits on its node until it expires"
+        call = cause.call_of(self.http.state)
+        named = f"call {ids.prefix(call)}" if call else "what was asked"
+        return f"{named} waits on its node until it expires"
 
     def end(self, status: int) -> None:
         """Tell where the cause of a failed call stands, and end what is printed."""

@@ -16,6 +16,7 @@ from pathlib import Path
 from framehold_core import token
 from framehold_core.effects import Reason
 from framehold_core.errors import ConfigError
+from framehold_core.ids import CallId
 from framehold_router.models.calls import CallsView, EndedCallView
 
 from ..client import addresses, local_fleets
@@ -31,8 +32,8 @@ _MAX_LINE = 160
 
 
 _LOST = (
-    "the tool raised nothing: the process that ran the call is gone (killed, or reloaded); a call of a tool that is "
-    "marked @framehold.reentrant goes on"
+    "the tool raised nothing: the process that ran the call is gone (killed, or reloaded), or the store's record of "
+    "it; without its process a call of a tool that is marked @framehold.reentrant goes on"
 )
 _LOGGED = {Reason.DIVERGED, Reason.UNREADABLE, Reason.STUCK}
 """The reasons of which a log says more than the client gets."""
@@ -96,10 +97,9 @@ class Failed:
 
     def _ended(self, fleet: LocalFleet | None, admin_token: str | None) -> EndedCallView | None:
         """What the router knows of the call's end; None if it is not known, or if another call may be meant."""
-        routed = token.parse(self.state) if self.state else None
         query: dict[str, object] = {"failed": True, "tool": self.target.label, "limit": _MAX_CANDIDATES}
-        if routed is not None and routed.call is not None:
-            query = {"call": routed.call, "limit": 1}
+        if (call := call_of(self.state)) is not None:
+            query = {"call": call, "limit": 1}
         elif fleet is None:
             # The clock of another machine does not tell which call is this one.
             return None
@@ -111,6 +111,12 @@ class Failed:
         found = [item for item in items if item.ended >= self.began and item.node_id == (self.node or item.node_id)]
         same = {(item.error, item.place) for item in found}
         return found[0] if len(same) == 1 else None
+
+
+def call_of(state: str) -> CallId | None:
+    """The id of the call that a `requestState` names; None if it names none, as one of another server."""
+    routed = token.parse(state)
+    return routed.call if routed else None
 
 
 def begun() -> float:

@@ -22,11 +22,11 @@ from mcp.types import (
     ElicitResult,
 )
 
-from framehold_core import ids, token
+from framehold_core import ids
 from framehold_core.errors import ConfigError
 
 from ...sdk import form_content
-from .cause import Cause
+from .cause import Cause, call_of
 from .target import Result, Target
 from .terminal import Unanswered
 
@@ -103,8 +103,7 @@ class Script:
     def end(self, url: str, rounds: int, state: str, cause: Cause | None) -> None:
         """Print the document. `rounds`: how many requests called the target. `state`: the last `requestState`, empty if
         the server has sent none. `cause`: why the call failed, if it did."""
-        routed = token.parse(state) if state else None
-        call = (routed.call if routed else None) or (cause.call if cause else "")
+        call = call_of(state) or (cause.call if cause else "")
         failure = {"error": cause.error, "place": cause.place} if cause and cause.error else None
         document = {
             "url": url,

@@ -15,7 +15,8 @@ def named(target: str) -> Path | None:
     """
     place = target.partition(":")[0]
     path = Path(place)
-    if not (path.suffix == ".py" or "/" in place or path.is_file()):
+    # A file without a suffix may stand beside the module of its name.
+    if not (path.suffix == ".py" or "/" in place or (path.suffix and path.is_file())):
         return None
     if not path.is_file():
         raise ConfigError(f"TARGET {path} is not a file; nothing was started; name one as file.py or module:name")
