@@ -1,7 +1,8 @@
 """The calculator beside fleets that are new to it: `python -m framehold_loadtest.tradeoff.verify [CONSTANTS]`.
 
-Each case of `CASES` is calculated, and then served and called. The program prints both figures side by side. It exits
-with 1 where they differ by more than LIMIT, or where the machine was busy.
+Each case of `CASES` is calculated, and then served and called, in several turns. The program prints the calculated
+figure beside the median of the measured ones. It exits with 1 where they differ by more than LIMIT, or where the
+machine was busy.
 
 Law: a case differs from every point of the series in more than one value.
 """
@@ -10,10 +11,9 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import math
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
@@ -26,10 +26,11 @@ from framehold_loadtest.report.respects import BY_NAME, Value, value
 from framehold_loadtest.report.words import number
 from framehold_loadtest.tradeoff import calculator, meter
 from framehold_loadtest.tradeoff.calculator import Case, OfOption, cost
-from framehold_loadtest.tradeoff.metrics import metrics
+from framehold_loadtest.tradeoff.metrics import Metrics, metrics
 from framehold_loadtest.tradeoff.options import OPTIONS, Option
 from framehold_loadtest.tradeoff.pace import FULL, Pace, Shape
 from framehold_loadtest.tradeoff.stage import Stage
+from framehold_loadtest.tradeoff.turns import Turned, merged
 
 CASES = (
     Case(users=40, rounds=2, think=0.25, state=2048, nodes=3),
@@ -38,77 +39,92 @@ CASES = (
 )
 LIMIT = 0.2
 """The part of the measured figure by which the calculated one may differ."""
+_TURNS = 5
 _SECONDS = 8.0
 """How long a case is called at least, and for two calls of each user."""
-_FLOORS = {"cores": 0.02, "store operations/s": 5.0, "memory, bytes": 4096.0}
+_RATE = "calls_per_second"
+_UNITS = {_RATE: "1/s", "cores": "", "store operations/s": "1/s", "bytes/s": "1/s", "waiting calls": "",
+          "memory": "bytes"}  # fmt: skip
+_FLOORS = {"cores": 0.02, "store operations/s": 5.0, "memory": 4096.0}
 """Differences that decide nothing, as the noise of idle processes: the memory's is for each waiting call."""
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One figure of a case with an option, calculated and measured. `busy` says why the measurement can't be used."""
+    """One figure of a case with an option, calculated and measured. `floor` is a difference that decides nothing."""
 
     case: Case
     option: str
     name: str
     calculated: float
-    measured: float
-    busy: str = ""
+    measured: Measured | Missing
     floor: float = 0.0
 
     @property
     def holds(self) -> bool:
-        """Whether the two agree, on a quiet machine."""
-        return not self.busy and abs(self.calculated - self.measured) <= max(self.floor, LIMIT * self.measured)
+        """Whether the figure was measured, and the two agree."""
+        if isinstance(self.measured, Missing):
+            return False
+        return abs(self.calculated - self.measured.value) <= max(self.floor, LIMIT * self.measured.value)
 
 
-def figures(
-    case: Case,
-    option: str,
-    of: OfOption,
-    seen: Mapping[str, Measured | Missing],
-    rate: float,
-    waiting: float,
-    busy: str,
-) -> list[Figure]:
-    """The figures of a case beside those of a fleet: its metrics, its calls per second, and the mean number of calls
-    that waited."""
+def figures(case: Case, option: str, of: OfOption, turns: Sequence[Turned]) -> list[Figure]:
+    """The figures of a case beside the medians of its turns, of which each has what `measured` returns."""
     expected = cost(case, of)
-    pairs = {
-        "calls/s": (expected.calls, rate),
-        "cores": (expected.cores, rate * _number(seen, "cpu_us") / 1e6),
-        "store operations/s": (expected.operations, rate * _number(seen, "store_ops")),
-        "bytes/s": (expected.sent, rate * _number(seen, "wire_bytes")),
-        "waiting calls": (expected.parked, waiting),
-        "memory, bytes": (expected.memory, waiting * _number(seen, "bytes_per_parked_call")),
+    calculated = {
+        _RATE: expected.calls,
+        "cores": expected.cores,
+        "store operations/s": expected.operations,
+        "bytes/s": expected.sent,
+        "waiting calls": expected.parked,
+        "memory": expected.memory,
     }
-    floors = _FLOORS | {"memory, bytes": _FLOORS["memory, bytes"] * waiting}
-    return [Figure(case, option, name, *pair, busy, floors.get(name, 0.0)) for name, pair in pairs.items()]
+    floors = _FLOORS | {"memory": _FLOORS["memory"] * expected.parked}
+    cell = merged(turns)
+    # Where the machine was busy, all figures are missing for the same reason.
+    return [Figure(case, option, name, figure, cell.get(name, cell[_RATE]), floors.get(name, 0.0))
+            for name, figure in calculated.items()]  # fmt: skip
 
 
-def _number(seen: Mapping[str, Measured | Missing], name: str) -> float:
+def measured(seen: Mapping[str, Measured | Missing], rate: float, waiting: float) -> Metrics:
+    """The figures of one turn, from its metrics, its calls per second, and the mean number of calls that waited."""
+    found: dict[str, float | Missing] = {
+        _RATE: rate,
+        "cores": _times(rate / 1e6, seen, "cpu_us"),
+        "store operations/s": _times(rate, seen, "store_ops"),
+        "bytes/s": _times(rate, seen, "wire_bytes"),
+        "waiting calls": waiting,
+        "memory": _times(waiting, seen, "bytes_per_parked_call"),
+    }
+    return {name: one if isinstance(one, Missing) else Measured(value=one, unit=_UNITS[name])
+            for name, one in found.items()}  # fmt: skip
+
+
+def _times(factor: float, seen: Mapping[str, Measured | Missing], name: str) -> float | Missing:
     found = value(seen, BY_NAME[name])
-    return found.number if isinstance(found, Value) else math.nan
+    return factor * found.number if isinstance(found, Value) else found
 
 
-def served(case: Case, option: Option, of: OfOption, folder: Path) -> list[Figure]:
-    """Serve a case, call it, and compare. A waiting call is weighed on a site that has held no other one."""
+def served(case: Case, option: Option, folder: Path) -> Turned:
+    """Serve a case and call it, for one turn. A waiting call is weighed on a site that has held no other one."""
     pace = replace(FULL, nodes=int(case.nodes), users=int(case.users), thinkers=0)
     shape = Shape(int(case.rounds), int(case.state), case.think)
     with _staged(option, pace, folder / "weighed") as (stage, port):
         weight = stage.weighed(port, pace.parked, shape)
     with _staged(option, pace, folder / "called") as (stage, port):
         seen = stage.undisturbed(port, shape, max(_SECONDS, 2 * (case.rounds - 1) * case.think))
-    # Users begin together, so calls that ended in a time would be counted too high or too low by one for each user.
-    each = fmean(call.ended - call.began for call in seen.quick.calls if call.outcome == ENDED)
+    # Calls that ended in the time, over the time, would be too few by a part of a call for each user. A call that ended
+    # after the time was cut short: nobody thinks longer than the load lasts.
+    whole = [call for call in seen.quick.calls if call.outcome == ENDED and call.ended <= seen.ended]
+    each = fmean(call.ended - call.began for call in whole)
     found = metrics(replace(seen, parked=weight), shape.rounds)
-    return figures(case, option.name, of, found, case.users / each, seen.waiting, meter.busy(seen.cores))
+    return Turned(measured(found, case.users / each, seen.waiting), meter.busy(seen.cores))
 
 
 @contextlib.contextmanager
 def _staged(option: Option, pace: Pace, folder: Path) -> Iterator[tuple[Stage, int]]:
     """A site that was warmed, and the port of its front."""
-    folder.mkdir()
+    folder.mkdir(parents=True)
     with contextlib.ExitStack() as stack:
         site = option.make(folder, pace)
         site.start(stack)
@@ -120,34 +136,39 @@ def _staged(option: Option, pace: Pace, folder: Path) -> Iterator[tuple[Stage, i
 
 def table(found: list[Figure]) -> Table:
     """All figures, with what differs by more than it may."""
-    heads = ("case", "option", "figure", "calculated", "measured", "calculated to measured")
-    lines = [
-        [_named(one.case), one.option, one.name, number(one.calculated), number(one.measured), _verdict(one)]
-        for one in found
-    ]
-    return Table(f"The calculator beside fleets, to within {LIMIT:.0%}", [heads, *lines])
+    heads = ("case", "option", "figure", "calculated", "measured", "turns", "calculated to measured")
+    return Table(f"The calculator beside fleets, to within {LIMIT:.0%}", [heads, *map(_line, found)])
+
+
+def _line(one: Figure) -> list[str]:
+    head = [_named(one.case), one.option, one.name.replace("_", " "), number(one.calculated)]
+    if isinstance(one.measured, Missing):
+        return [*head, "-", "-", f"NOT MEASURED: {one.measured.missing}"]
+    low, high = min(one.measured.turns), max(one.measured.turns)
+    return [*head, number(one.measured.value), f"{number(low)} to {number(high)}", _verdict(one, one.measured)]
+
+
+def _verdict(one: Figure, seen: Measured) -> str:
+    ratio = f"{one.calculated / seen.value:.2f}" if seen.value else "-"
+    return ratio if one.holds else f"{ratio} DIFFERS"
 
 
 def _named(case: Case) -> str:
     return f"{case.users:g} users, {case.rounds:g} rounds, {case.think:g} s, {case.state:g} bytes, {case.nodes:g} nodes"
 
 
-def _verdict(one: Figure) -> str:
-    ratio = f"{one.calculated / one.measured:.2f}" if one.measured else "-"
-    return f"{ratio} NOT MEASURED: {one.busy}" if one.busy else ratio if one.holds else f"{ratio} DIFFERS"
-
-
-def _all(known: calculator.Constants) -> Iterator[Figure]:
+def _all(known: calculator.Constants, turns: int) -> list[Figure]:
+    """The figures of all cases with all options. Each turn has every one of them."""
+    cells = [(case, name) for case in CASES for name in known.options]
+    found: dict[tuple[Case, str], list[Turned]] = {cell: [] for cell in cells}
     with tempfile.TemporaryDirectory(prefix="framehold-verify-") as folder:
-        for place, case in enumerate(CASES):
-            for name, of in known.options.items():
-                home = Path(folder) / f"{place}-{name.replace(' ', '-')}"
-                home.mkdir()
-                found = served(case, OPTIONS[name], of, home)
-                print(
-                    f"{_named(case)}  {name}: " + "  ".join(f"{one.name} {_verdict(one)}" for one in found), flush=True
-                )
-                yield from found
+        for turn in range(turns):
+            for place, (case, name) in enumerate(cells):
+                turned = served(case, OPTIONS[name], Path(folder) / f"{turn}-{place}")
+                found[case, name].append(turned)
+                busy = turned.busy and f"  NOT USED: {turned.busy}"
+                print(f"turn {turn + 1} of {turns}  {_named(case)}  {name}{busy}", flush=True)
+    return [one for (case, name), seen in found.items() for one in figures(case, name, known.options[name], seen)]
 
 
 def main() -> int:
@@ -155,7 +176,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     default = ROOT / "docs" / "tradeoff" / calculator.FILE
     parser.add_argument("constants", nargs="?", type=Path, default=default, help="of framehold bench tradeoff")
-    found = list(_all(calculator.read(parser.parse_args().constants)))
+    parser.add_argument("--turns", type=int, default=_TURNS, help=f"of each case; without it, {_TURNS}")
+    given = parser.parse_args()
+    found = _all(calculator.read(given.constants), given.turns)
     print(table(found).text())
     return 0 if found and all(one.holds for one in found) else 1
 
