@@ -37,8 +37,9 @@ UNITS = {THINK: "s", ROUNDS: "", STATE: "bytes", NODES: "", STORE: "ms", LOAD: "
 _IDLE_SECONDS = 2.0
 _LIGHT_THINK = 0.1
 """How long users think, in seconds, where a part of the load is offered: their number makes the part."""
-_LIGHT_POINTS = 3
-"""How many times longer than the other points those last where a part of the load is offered: they have fewer calls."""
+_LONGER = 3
+"""How many times longer than the other points those last where a part of the load is offered, which have fewer calls,
+and those of the series of states, of which the calculator takes small differences."""
 _PARKED_A_SECOND = 200.0
 _USED = ("cpu_us", "calls_per_second", "wait_p50_ms", "wire_bytes", "store_ops", "memory_bytes", "bytes_per_parked")
 Key = tuple[str, float]
@@ -58,7 +59,7 @@ class _Place:
     @property
     def points(self) -> int:
         """How many times as long as a usual point it lasts."""
-        return _LIGHT_POINTS if self.part else 1
+        return _LONGER if self.part or self.heavy else 1
 
 
 @dataclass(slots=True)
